@@ -1,0 +1,54 @@
+# Every command of this repository. `make test` is the whole test command, the one that
+# .ci/run runs; it needs Python 3.11 or newer and git, and makes its own environment.
+
+VENV ?= .venv
+JOBS ?= 2
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+PYTHON ?= $(shell for name in python3 python3.11 python3.12 python3.13 python3.14; do \
+	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	&& echo $$name && break; done)
+
+.PHONY: test test-full lint fmt docs demo bench venv clean
+
+test: lint
+	$(BIN)/python -m pytest -n $(JOBS) --cov $(PYTEST_ARGS)
+
+# Long property and scale runs, without coverage.
+test-full: lint
+	GITSHADOW_TEST_FULL=1 $(BIN)/python -m pytest -n $(JOBS) --timeout 900 $(PYTEST_ARGS)
+
+lint: venv
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+fmt: venv
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+# What is made from code: the table of settings and the stored `--help` texts.
+docs: venv
+	$(BIN)/python -m tests.support.config_page > docs/config.md.new
+	mv docs/config.md.new docs/config.md
+	$(BIN)/python -m tests.support.help_texts
+
+# A real repository, a scripted agent, undo and redo: REPO=path or URL, else this one.
+demo: venv
+	PATH="$(abspath $(BIN)):$$PATH" REPO="$(REPO)" demo/run.sh
+
+bench: venv
+	$(BIN)/python -m bench $(BENCH_ARGS)
+
+venv: $(STAMP)
+
+$(STAMP): pyproject.toml
+	@test -n "$(PYTHON)" || { echo "error: no Python 3.11 or newer found" >&2; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+		.import_linter_cache .coverage* dist

@@ -1,0 +1,305 @@
+"""Every setting, its default and its allowed values, as one frozen `Config`.
+
+Invariant: nothing here reads files, git or the environment; the caller hands in what it
+read. A value that cannot be used is an error that names it, never a silent default.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Generic, TypeVar
+
+from gitshadow.errors import UsageError
+
+GIT_PREFIX = "agent-undo."
+ENV_PREFIX = "GITSHADOW_"
+
+_T_co = TypeVar("_T_co", covariant=True)
+
+_SIZE = re.compile(r"([0-9]{1,12})([kmg]?)")
+_SIZE_UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
+_DURATION = re.compile(r"([0-9]{1,6})(ms|s|m|h|d|w)")
+_DURATION_UNITS_NS = {
+    "ms": 10**6,
+    "s": 10**9,
+    "m": 60 * 10**9,
+    "h": 3600 * 10**9,
+    "d": 86400 * 10**9,
+    "w": 7 * 86400 * 10**9,
+}
+_TRUE = frozenset({"true", "yes", "on", "1"})
+_FALSE = frozenset({"false", "no", "off", "0", ""})
+_SHOWN_CHARACTERS = 80
+
+
+class DaemonMode(StrEnum):
+    """Say whether a daemon may be started on demand."""
+
+    AUTO = "auto"
+    OFF = "off"
+
+
+class PromptPolicy(StrEnum):
+    """Say where the text of prompts is kept."""
+
+    JOURNAL = "journal"
+    COMMIT = "commit"
+    OFF = "off"
+
+
+@dataclass(frozen=True, slots=True)
+class Key(Generic[_T_co]):
+    """Describe one setting: its name in git's config, values, default and meaning.
+
+    `parse` raises ValueError for a value that is not allowed. A `joined` key takes all
+    values that git's config has for it, one per line; any other key takes the last one.
+    """
+
+    name: str
+    parse: Callable[[str], _T_co]
+    allowed: str
+    default: str
+    meaning: str
+    joined: bool = False
+
+    @property
+    def git_name(self) -> str:
+        """Return the full name in git's config (`agent-undo.maxFileSize`)."""
+        return GIT_PREFIX + self.name
+
+    @property
+    def env_name(self) -> str:
+        """Return the name in the environment (`GITSHADOW_MAX_FILE_SIZE`)."""
+        return ENV_PREFIX + re.sub("([A-Z])", r"_\1", self.name).upper()
+
+    @property
+    def env_names(self) -> tuple[str, ...]:
+        """Return every accepted name in the environment, the preferred one first."""
+        return tuple(dict.fromkeys((self.env_name, ENV_PREFIX + self.name.upper())))
+
+
+def _boolean(text: str) -> bool:
+    word = text.lower()
+    if word not in _TRUE | _FALSE:
+        raise ValueError(text)
+    return word in _TRUE
+
+
+def _size_bytes(text: str) -> int:
+    match = _SIZE.fullmatch(text.lower())
+    if match is None or int(match[1]) == 0:
+        raise ValueError(text)
+    return int(match[1]) * _SIZE_UNITS[match[2]]
+
+
+def _duration_ns(text: str) -> int:
+    match = _DURATION.fullmatch(text.lower())
+    if match is None or int(match[1]) == 0:
+        raise ValueError(text)
+    return int(match[1]) * _DURATION_UNITS_NS[match[2]]
+
+
+def _patterns(text: str) -> tuple[str, ...]:
+    if "\0" in text:
+        raise ValueError(text)
+    return tuple(line for line in text.split("\n") if line.strip())
+
+
+def _absolute_path(text: str) -> str:
+    if not text.startswith("/") or "\0" in text:
+        raise ValueError(text)
+    return text
+
+
+def _or_off(parse: Callable[[str], _T_co]) -> Callable[[str], _T_co | None]:
+    return lambda text: None if text.lower() == "off" else parse(text)
+
+
+_BOOLEAN = "`true` or `false`"
+_SIZE_WORDS = "a size in bytes, or with `k`, `m` or `g` behind it, like `20m`"
+_DURATION_WORDS = "a length of time like `500ms`, `30s`, `5m`, `2h`, `30d` or `4w`"
+
+ENABLED = Key(
+    "enabled",
+    _boolean,
+    _BOOLEAN,
+    "true",
+    "Record at all. When `false`, hooks exit 0, nothing is written and `status` says off.",
+)
+DAEMON = Key(
+    "daemon",
+    lambda text: DaemonMode(text.lower()),
+    "`auto` or `off`",
+    "auto",
+    "Start the daemon on demand. When `off`, every hook and command records by itself.",
+)
+MAX_FILE_SIZE = Key(
+    "maxFileSize",
+    _size_bytes,
+    _SIZE_WORDS,
+    "20m",
+    "Do not record larger files; each is named as not covered.",
+)
+INCLUDE = Key(
+    "include",
+    _patterns,
+    "patterns in gitignore syntax, one per value (in the environment: one per line)",
+    "",
+    "Record these files although Git ignores them, for example `.env`.",
+    joined=True,
+)
+IDLE_GAP = Key(
+    "idleGap",
+    _duration_ns,
+    _DURATION_WORDS,
+    "5m",
+    "A pause this long ends a burst of a session that has no turns.",
+)
+CONFIRM = Key(
+    "confirm",
+    _boolean,
+    _BOOLEAN,
+    "true",
+    "Show the plan of an undo and ask before it is applied.",
+)
+PROMPTS = Key(
+    "prompts",
+    lambda text: PromptPolicy(text.lower()),
+    "`journal`, `commit` or `off`",
+    "journal",
+    "Keep the text of prompts in the journal only, in the shadow commits too, or nowhere.",
+)
+RETENTION_AGE = Key(
+    "retentionAge",
+    _or_off(_duration_ns),
+    f"`off`, or {_DURATION_WORDS}",
+    "off",
+    "Drop closed sessions older than this. Checked, but nothing acts on it yet.",
+)
+RETENTION_SIZE = Key(
+    "retentionSize",
+    _or_off(_size_bytes),
+    f"`off`, or {_SIZE_WORDS}",
+    "off",
+    "Drop the oldest closed sessions above this size. Checked, but nothing acts on it yet.",
+)
+MIRROR = Key(
+    "mirror",
+    _or_off(_absolute_path),
+    "`off`, or an absolute path",
+    "off",
+    "Copy the history to a repository outside the project. "
+    "Checked, but nothing acts on it yet.",
+)
+
+KEYS: tuple[Key[object], ...] = (
+    ENABLED,
+    DAEMON,
+    MAX_FILE_SIZE,
+    INCLUDE,
+    IDLE_GAP,
+    CONFIRM,
+    PROMPTS,
+    RETENTION_AGE,
+    RETENTION_SIZE,
+    MIRROR,
+)
+"""Every setting, in the order of the documentation."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """Hold every setting as a value that can be used at once.
+
+    None stands for `off` where a setting can be off.
+    """
+
+    enabled: bool
+    daemon: DaemonMode
+    max_file_size_bytes: int
+    include: tuple[str, ...]
+    idle_gap_ns: int
+    confirm: bool
+    prompts: PromptPolicy
+    retention_age_ns: int | None
+    retention_size_bytes: int | None
+    mirror: str | None
+
+
+def load(
+    git_values: Mapping[str, Sequence[str]],
+    environ: Mapping[str, str],
+    overrides: Mapping[str, str] | None = None,
+) -> Config:
+    """Combine defaults, git's config, the environment and flags; the later one wins.
+
+    Args:
+        git_values: names, in any case and with or without `agent-undo.`, to all values
+            in git's order. A key without a value is `true`. Unknown names are ignored,
+            because a newer version may know them.
+        environ: the process environment. An empty variable counts as not set.
+        overrides: values given as flags, by the key's short name (`maxFileSize`).
+
+    Raises:
+        UsageError: a value is not allowed, or `overrides` has an unknown name.
+    """
+    flags = dict(overrides or {})
+    sources = _Sources(
+        git={
+            name.lower().removeprefix(GIT_PREFIX): values
+            for name, values in git_values.items()
+        },
+        environ=environ,
+        flags=flags,
+    )
+    unknown = sorted(flags.keys() - {key.name for key in KEYS})
+    if unknown:
+        raise UsageError(f"could not find setting {unknown[0]!r}")
+    return Config(
+        enabled=sources.value(ENABLED),
+        daemon=sources.value(DAEMON),
+        max_file_size_bytes=sources.value(MAX_FILE_SIZE),
+        include=sources.value(INCLUDE),
+        idle_gap_ns=sources.value(IDLE_GAP),
+        confirm=sources.value(CONFIRM),
+        prompts=sources.value(PROMPTS),
+        retention_age_ns=sources.value(RETENTION_AGE),
+        retention_size_bytes=sources.value(RETENTION_SIZE),
+        mirror=sources.value(MIRROR),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sources:
+    git: Mapping[str, Sequence[str]]
+    environ: Mapping[str, str]
+    flags: Mapping[str, str]
+
+    def value(self, key: Key[_T_co]) -> _T_co:
+        text, remedy = self._text(key)
+        try:
+            return key.parse(text if key.joined else text.strip())
+        except ValueError as err:
+            shown = repr(text[:_SHOWN_CHARACTERS])
+            allowed = key.allowed.replace("`", "")
+            raise UsageError(
+                f"could not use {shown} as {key.git_name}: allowed is {allowed}",
+                hint=remedy,
+            ) from err
+
+    def _text(self, key: Key[_T_co]) -> tuple[str, str]:
+        """Return the value that wins, as text, and how to get rid of it."""
+        if key.name in self.flags:
+            return self.flags[key.name], "give the flag another value"
+        for name in key.env_names:
+            if self.environ.get(name):
+                return self.environ[name], f"change or unset the variable {name}"
+        values = self.git.get(key.name.lower(), ())
+        if not values:
+            return key.default, "report this: the default is not allowed"
+        text = "\n".join(values) if key.joined else values[-1]
+        return (
+            text,
+            f"run `git config --unset-all {key.git_name}`, or set another value",
+        )

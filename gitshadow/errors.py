@@ -1,0 +1,92 @@
+"""Every error that gitshadow raises on purpose, and the exit code of each.
+
+::
+
+    ShadowError (1)
+    ├── UsageError (2)          an id that names nothing or several things, a bad argument
+    ├── RefusedError (5)        the plan as a whole was refused, nothing was changed
+    ├── UnsupportedError (1)    this repository cannot be recorded (bare, SHA-256, home directory)
+    ├── NotInitialisedError (1) the repository has no `init` yet
+    ├── StoreError (1)          objects or refs could not be read or written
+    │   └── StaleTipError       compare-and-swap lost: read the tip again and re-parent
+    ├── JournalError (1)        the journal could not be read or written
+    │   ├── JournalNewerError   written by a newer version: never write to it
+    │   └── JournalBusyError    another process holds it
+    ├── LockedError (1)         another process holds the worktree's writer lock
+    └── UnreachableError (1)    no daemon answers
+
+Invariant: messages are lower case, without a final period; the hint says what to type next.
+"""
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """Name the exit codes of DESIGN section 7, stable for scripts."""
+
+    DONE = 0
+    ERROR = 1
+    USAGE = 2
+    RESIDUE = 3
+    PARTIAL = 4
+    REFUSED = 5
+    INTERRUPTED = 130
+
+
+class ShadowError(Exception):
+    """Carry one plain sentence about a failure, and what to do about it."""
+
+    exit_code: ExitCode = ExitCode.ERROR
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UsageError(ShadowError):
+    """Report arguments that name nothing, several things or no known thing."""
+
+    exit_code = ExitCode.USAGE
+
+
+class RefusedError(ShadowError):
+    """Report a plan that was refused as a whole; nothing was changed."""
+
+    exit_code = ExitCode.REFUSED
+
+
+class UnsupportedError(ShadowError):
+    """Report a place that gitshadow does not record."""
+
+
+class NotInitialisedError(ShadowError):
+    """Report a repository in which `init` has not been run."""
+
+
+class StoreError(ShadowError):
+    """Report objects or refs that could not be read or written."""
+
+
+class StaleTipError(StoreError):
+    """Report a ref that moved between read and publish."""
+
+
+class JournalError(ShadowError):
+    """Report a journal that could not be read or written."""
+
+
+class JournalNewerError(JournalError):
+    """Report a journal whose schema is newer than this program."""
+
+
+class JournalBusyError(JournalError):
+    """Report a journal that another process keeps locked."""
+
+
+class LockedError(ShadowError):
+    """Report a writer lock that another living process holds."""
+
+
+class UnreachableError(ShadowError):
+    """Report that no daemon answers for this worktree."""

@@ -1,0 +1,309 @@
+"""The words of gitshadow as values: frozen, slotted, without I/O, clock or git.
+
+Invariant: two values are equal when they mean the same; nothing here can change.
+Paths are repo-relative POSIX bytes without a leading slash; oids are 40 hex digits;
+times are nanoseconds since the epoch, UTC.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple, NewType
+
+Oid = NewType("Oid", str)
+"""A Git object id, 40 lower-case hex digits. Never a BLAKE3 digest."""
+
+RepoPath = NewType("RepoPath", bytes)
+"""A repo-relative path: raw bytes, `/` between components, no leading slash."""
+
+Digest = NewType("Digest", bytes)
+"""A BLAKE3 digest of a file's bytes (a link's: of its target), 32 bytes."""
+
+LINK_MODE = 0o120000
+GITLINK_MODE = 0o160000
+TREE_MODE = 0o040000
+
+
+def git_mode(mode: int) -> int:
+    """Return the mode that a Git tree stores for a real mode (0o100600 gives 0o100644)."""
+    if mode in (LINK_MODE, GITLINK_MODE, TREE_MODE):
+        return mode
+    return 0o100755 if mode & 0o100 else 0o100644
+
+
+def format_mode(mode: int) -> str:
+    """Return six octal digits with the real permission bits (`100600`)."""
+    return f"{mode:06o}"
+
+
+@dataclass(frozen=True, slots=True)
+class FileVersion:
+    """Say what one path holds: blob oid and real mode (`0o100600`, links `0o120000`)."""
+
+    oid: Oid
+    mode: int
+
+    @property
+    def is_link(self) -> bool:
+        """Tell a symbolic link from a regular file."""
+        return self.mode == LINK_MODE
+
+
+class StatKey(NamedTuple):
+    """Hold the stat fields that decide whether a file must be read again.
+
+    A tuple, because a walk makes one for every file: four times as fast as a frozen dataclass.
+    """
+
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileState:
+    """Hold the last recorded state of one covered path of one worktree.
+
+    `racy` means that the file's ctime was too near to the moment of reading to prove that
+    no later write has the same stat: it is read again at the next look.
+    """
+
+    version: FileVersion
+    digest: Digest
+    stat: StatKey
+    seen_ns: int
+    racy: bool = False
+
+
+class Actor(StrEnum):
+    """Name the three classes of writers."""
+
+    AGENT = "agent"
+    HUMAN = "human"
+    UNKNOWN = "unknown"
+
+
+class Confidence(StrEnum):
+    """Name the rungs of the attribution ladder (DESIGN section 6)."""
+
+    CERTAIN = "certain"
+    HIGH = "high"
+    MEDIUM = "medium"
+    LOW = "low"
+    AMBIGUOUS = "ambiguous"
+    UNKNOWN = "unknown"
+
+
+class EventKind(StrEnum):
+    """Name what a journal row says happened to its path."""
+
+    CREATE = "create"
+    MODIFY = "modify"
+    DELETE = "delete"
+    RENAME = "rename"
+    MODE = "mode"
+    TYPE = "type"
+    RESTORE = "restore"
+    BASELINE = "baseline"
+    HEAD = "head"
+    COVERAGE = "coverage"
+    GAP = "gap"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attribution:
+    """Say who wrote, with what certainty and why.
+
+    `session` is ours for every class of actor: human and unknown writes have sessions too.
+    `candidates` are session ids, sorted, filled only when `confidence` is ambiguous.
+    `agent` is None unless `actor` is AGENT.
+    """
+
+    actor: Actor
+    session: str
+    agent: str | None = None
+    turn: str | None = None
+    call: str | None = None
+    tool: str | None = None
+    confidence: Confidence
+    reason: str
+    candidates: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Hold one journal row: one observed change of one path.
+
+    `path` is None for head, baseline and some gap rows. A rename has `old_path`; its `before`
+    is what stood at the old path. `switched` marks a path that Git itself switched when HEAD
+    moved: it has no burst and no undo takes it back. `offline` marks a change found at start.
+    `commit` and `attribution` are None for gap rows only.
+    """
+
+    seq: int
+    ts_ns: int
+    worktree: str
+    kind: EventKind
+    path: RepoPath | None = None
+    old_path: RepoPath | None = None
+    before: FileVersion | None = None
+    after: FileVersion | None = None
+    attribution: Attribution | None = None
+    burst: str | None = None
+    commit: Oid | None = None
+    op: str | None = None
+    offline: bool = False
+    switched: bool = False
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """Hold one run of one agent, or one stretch of human or unknown work."""
+
+    id: str
+    native_id: str
+    actor: Actor
+    agent: str | None
+    started_ns: int
+    ended_ns: int | None = None
+    end_reason: str | None = None
+    parent: str | None = None
+    pid: int | None = None
+    pid_started: int | None = None
+    last_seen_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chain:
+    """Hold the ref of one session in one worktree and what it points at."""
+
+    ref: str
+    session: str
+    worktree: str
+    tip: Oid
+    tree: Oid
+    tip_seq: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """Hold one prompt of a session, up to its stop."""
+
+    id: str
+    session: str
+    ordinal: int
+    started_ns: int
+    ended_ns: int | None = None
+    prompt: str | None = None
+
+
+class ToolClass(StrEnum):
+    """Say what a tool call can do to files."""
+
+    WRITE = "write"
+    SHELL = "shell"
+    AGENT = "agent"
+    READ = "read"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """Hold one tool call: a window `[opened_ns, closed_ns)` of the file system's clock.
+
+    `paths` are the covered paths that its hook names; empty for a tool that names none.
+    """
+
+    id: str
+    session: str
+    turn: str | None
+    tool: str
+    tool_class: ToolClass
+    opened_ns: int
+    closed_ns: int | None = None
+    outcome: str | None = None
+    paths: tuple[RepoPath, ...] = ()
+    pid: int | None = None
+    pid_started: int | None = None
+    worktree: str = "main"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Burst:
+    """Hold the events of one session that belong together."""
+
+    id: str
+    session: str
+    worktree: str
+    turn: str | None
+    ordinal: int
+    started_ns: int
+    ended_ns: int
+    first_seq: int
+    last_seq: int
+    open: bool = True
+
+
+class OpKind(StrEnum):
+    """Name the verbs that write an earlier state into the working tree."""
+
+    OOPS = "oops"
+    UNDO = "undo"
+    REDO = "redo"
+    RESTORE = "restore"
+
+
+class OpStatus(StrEnum):
+    """Say how far an op got; `applying` marks one that a crash interrupted."""
+
+    APPLYING = "applying"
+    DONE = "done"
+    ROLLED_BACK = "rolled_back"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Op:
+    """Hold one recorded restore.
+
+    `undoes` are the ids that it takes back: bursts, sessions, turns, calls (`session:call`),
+    event seqs or ops, each as printed. `report` is the JSON document, None until done.
+    """
+
+    id: str
+    kind: OpKind
+    ts_ns: int
+    worktree: str
+    session: str
+    target: str
+    undoes: tuple[str, ...]
+    status: OpStatus
+    token: str
+    commit: Oid | None = None
+    report: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Excluded:
+    """Name one topmost path that is not recorded, why, and by which rule.
+
+    `count` is the number of entries it stands for where that is known cheaply, else 1.
+    """
+
+    path: RepoPath
+    reason: str
+    rule: str | None = None
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Touch:
+    """Hold one observed write to a path that is not covered; it can never be undone."""
+
+    worktree: str
+    path: RepoPath
+    why: str
+    ts_ns: int
+    session: str | None = None
+    turn: str | None = None
+    call: str | None = None

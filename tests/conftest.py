@@ -1,0 +1,161 @@
+"""The sealed environment of every test, and the fixtures that all of them share."""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pygit2
+import pytest
+from hypothesis import HealthCheck, settings
+from pygit2.enums import ConfigLevel
+
+pytest.register_assert_rewrite("tests.support")
+
+from tests.support.claude import Claude  # noqa: E402
+from tests.support.repo import Repo  # noqa: E402
+from tests.support.shadow import Shadow  # noqa: E402
+
+FULL = os.environ.get("GITSHADOW_TEST_FULL") == "1"
+
+# Everything else is dropped: GIT_*, GITSHADOW_*, editors, pagers, an agent's own marks.
+_KEPT = frozenset({"PATH", "TMPDIR", "LD_LIBRARY_PATH", "USER", "LOGNAME"})
+_KEPT_PREFIXES = ("COV_", "COVERAGE_", "HYPOTHESIS_", "PYTEST_", "PYTHON")
+_GIT_CONFIG = """\
+[user]
+\tname = Test User
+\temail = test@example.com
+[init]
+\tdefaultBranch = main
+"""
+
+settings.register_profile(
+    "ci",
+    max_examples=30,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile(
+    "full",
+    max_examples=1000,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("full" if FULL else "ci")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if FULL:
+        return
+    skip = pytest.mark.skip(reason="a long run: GITSHADOW_TEST_FULL=1")
+    for item in items:
+        if "full" in item.keywords:
+            item.add_marker(skip)
+
+
+@pytest.fixture(autouse=True)
+def sealed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """Give every test an empty home and a git that nobody configured; return that home."""
+    home = tmp_path_factory.mktemp("home")
+    (home / ".gitconfig").write_text(_GIT_CONFIG)
+    for name in list(os.environ):
+        if name not in _KEPT and not name.startswith(_KEPT_PREFIXES):
+            monkeypatch.delenv(name)
+    runtime = home / "run"
+    runtime.mkdir(mode=0o700)
+    scripts = str(Path(sys.executable).parent)
+    for name, value in {
+        "HOME": str(home),
+        "XDG_CONFIG_HOME": str(home / "config"),
+        "XDG_CACHE_HOME": str(home / "cache"),
+        "XDG_DATA_HOME": str(home / "data"),
+        "XDG_STATE_HOME": str(home / "state"),
+        "XDG_RUNTIME_DIR": str(runtime),
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "TZ": "UTC",
+        "LC_ALL": "C",
+        "PATH": scripts + os.pathsep + os.environ.get("PATH", os.defpath),
+    }.items():
+        monkeypatch.setenv(name, value)
+    time.tzset()
+    _point_libgit2_at(home)
+    return home
+
+
+def _point_libgit2_at(home: Path) -> None:
+    """libgit2 looks up HOME once, when it is loaded, so it must be told."""
+    paths = pygit2.settings.search_path
+    paths[ConfigLevel.GLOBAL] = str(home)
+    paths[ConfigLevel.XDG] = str(home / "config" / "git")
+    paths[ConfigLevel.SYSTEM] = str(home / "none")
+
+
+@pytest.fixture
+def make_repo(tmp_path: Path) -> Callable[..., Repo]:
+    """Return a function that makes one more repository: `make_repo("other", files=())`."""
+
+    def make(name: str = "repo", files: tuple[str, ...] = ("a", "b", "c")) -> Repo:
+        return Repo.create(tmp_path / name, files)
+
+    return make
+
+
+@pytest.fixture
+def repo(make_repo: Callable[..., Repo]) -> Repo:
+    """Return R without `init`: `a`, `b` and `c`, ten distinct lines each, committed."""
+    return make_repo()
+
+
+@pytest.fixture
+def make_shadow() -> Iterator[Callable[..., Shadow]]:
+    """Return a function that gives a repository its command; `init` is not done."""
+    with ExitStack() as stack:
+
+        def make(repo: Repo, *, daemon: bool = True) -> Shadow:
+            made = Shadow(repo, daemon)
+            stack.callback(made.close)
+            return made
+
+        yield make
+
+
+@pytest.fixture(params=["daemon", "nodaemon"])
+def shadow_new(
+    request: pytest.FixtureRequest, repo: Repo, make_shadow: Callable[..., Shadow]
+) -> Shadow:
+    """Return the command before `init`, with and without the daemon."""
+    return make_shadow(repo, daemon=request.param == "daemon")
+
+
+@pytest.fixture
+def shadow(shadow_new: Shadow) -> Shadow:
+    """Return the command in R, with and without the daemon."""
+    shadow_new.init()
+    return shadow_new
+
+
+@pytest.fixture
+def shadow_d(repo: Repo, make_shadow: Callable[..., Shadow]) -> Shadow:
+    """Return the command in R, for a row that needs the daemon (D)."""
+    made = make_shadow(repo, daemon=True)
+    made.init()
+    return made
+
+
+@pytest.fixture
+def shadow_n(repo: Repo, make_shadow: Callable[..., Shadow]) -> Shadow:
+    """Return the command in R, for a row that needs the daemon's absence (N)."""
+    made = make_shadow(repo, daemon=False)
+    made.init()
+    return made
+
+
+@pytest.fixture
+def agent(shadow: Shadow) -> Claude:
+    """Return an agent session in R, with and without the daemon."""
+    return Claude(shadow)

@@ -1,0 +1,1 @@
+"""The test kit: repositories, the installed command and an agent, as sentences."""

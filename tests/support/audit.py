@@ -1,0 +1,130 @@
+"""V5: the journal agrees with the disk, and every oid in it is reachable."""
+
+import hashlib
+import os
+import sqlite3
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+from tests.support.repo import Repo
+
+State = tuple[str, int]
+
+_OID_COLUMNS = (
+    ("events", "before_oid"),
+    ("events", "after_oid"),
+    ("events", "commit_oid"),
+    ("chains", "tip"),
+    ("chains", "tree"),
+    ("file_state", "oid"),
+    ("ops", "commit_oid"),
+    ("pins", "commit_oid"),
+)
+
+
+def audit(repo: Repo) -> None:
+    """Check V5 against the disk as it is; flush first.
+
+    Left out: paths on disk that the journal does not know, see `unrecorded`.
+    """
+    with closing(open_journal(repo)) as db:
+        assert list(_stale(db)) == []
+        assert list(_contradictions(db)) == []
+        assert sorted(_oids(db) - _reachable(repo)) == []
+
+
+def unrecorded(repo: Repo, excluded: Iterable[str]) -> list[str]:
+    """Return the files on disk that the journal does not hold and nothing excludes.
+
+    `excluded` are the topmost paths of `status --json`, as printed.
+    """
+    listed = repo.git("ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    tops = list(excluded)
+    with closing(open_journal(repo)) as db:
+        rows = db.execute("SELECT path FROM file_state WHERE worktree = 'main'")
+        known = {os.fsdecode(path) for (path,) in rows}
+    return sorted(
+        path
+        for path in set(listed.split("\0")) - known
+        if not any(path == top or path.startswith(f"{top}/") for top in tops)
+        and disk_state(repo.path(path)) is not None
+    )
+
+
+def open_journal(repo: Repo) -> sqlite3.Connection:
+    """Open the journal for reading alone."""
+    path = Path(repo.state_dir).resolve() / "journal.db"
+    return sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+
+
+def disk_state(path: bytes) -> State | None:
+    """Return blob oid and real mode of a regular file or link; None for all else."""
+    try:
+        mode = os.lstat(path).st_mode
+        if stat.S_ISLNK(mode):
+            return _blob_oid(os.readlink(path)), 0o120000
+        if not stat.S_ISREG(mode):
+            return None
+        with open(path, "rb") as stream:
+            return _blob_oid(stream.read()), mode
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _blob_oid(data: bytes) -> str:
+    return hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
+
+
+def _stale(db: sqlite3.Connection) -> Iterator[tuple[bytes, State, State | None]]:
+    """Yield each path whose recorded state is not what the disk holds."""
+    roots = dict(db.execute("SELECT id, path FROM worktrees"))
+    rows = db.execute("SELECT worktree, path, oid, mode FROM file_state")
+    for worktree, path, oid, mode in rows:
+        root = roots[worktree]
+        if not os.path.isdir(root):
+            continue
+        actual = disk_state(os.path.join(root, path))
+        if actual != (oid, mode):
+            yield path, (oid, mode), actual
+
+
+def _contradictions(
+    db: sqlite3.Connection,
+) -> Iterator[tuple[bytes, State | None, State | None]]:
+    """Yield each path whose newest event is not what `file_state` holds."""
+    newest: dict[tuple[str, bytes], State | None] = {}
+    rows = db.execute(
+        "SELECT worktree, path, old_path, after_oid, after_mode FROM events"
+        " WHERE path IS NOT NULL AND kind NOT IN ('gap', 'baseline') ORDER BY seq"
+    )
+    for worktree, path, old_path, oid, mode in rows:
+        if old_path is not None:
+            newest[worktree, old_path] = None
+        newest[worktree, path] = None if oid is None else (oid, mode)
+    states = {
+        (worktree, path): (oid, mode)
+        for worktree, path, oid, mode in db.execute(
+            "SELECT worktree, path, oid, mode FROM file_state"
+        )
+    }
+    for key, state in newest.items():
+        if states.get(key) != state:
+            yield key[1], state, states.get(key)
+
+
+def _oids(db: sqlite3.Connection) -> set[str]:
+    found: set[str] = set()
+    for table, column in _OID_COLUMNS:
+        rows = db.execute(f"SELECT {column} FROM {table} WHERE {column} IS NOT NULL")
+        found.update(oid for (oid,) in rows)
+    return found
+
+
+def _reachable(repo: Repo) -> set[str]:
+    tips = ["--glob=refs/agent-undo/*"]
+    if repo.git("rev-parse", "--verify", "--quiet", "HEAD", check=False):
+        tips.append("HEAD")
+    lines = repo.git("rev-list", "--objects", *tips).splitlines()
+    return {line.split(" ", 1)[0] for line in lines}

@@ -1,0 +1,126 @@
+"""A real engine that records nothing but what it was asked, and a server around it."""
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from gitshadow.capture.hints import Hints, WatchPort
+from gitshadow.daemon.server import Server
+from gitshadow.engine.workspace import make_state_dirs
+from gitshadow.errors import ShadowError
+from gitshadow.ipc import wire
+from gitshadow.model import RepoPath
+from gitshadow.store.layout import Layout, discover
+from tests.support.repo import Repo
+
+SECONDS = 10.0
+
+
+@dataclass(slots=True)
+class CountingEngine:
+    """Keep what the server asked for, in order; fail where the test wants it to."""
+
+    asked: list[tuple[str, Mapping[str, object]]] = field(default_factory=list)
+    bodies: list[bytes] = field(default_factory=list)
+    paths: set[RepoPath] = field(default_factory=set)
+    lost: int = 0
+    ticks: int = 0
+    answer: bytes = b""
+    living: bool = True
+    hints_fail: list[Exception] = field(default_factory=list)
+    gate: threading.Event = field(default_factory=threading.Event)
+    starting: threading.Event = field(default_factory=threading.Event)
+    threads: set[int] = field(default_factory=set)
+
+    def start(self, port: WatchPort) -> None:
+        port.replace([RepoPath(b"")], [])
+        assert self.starting.wait(SECONDS)
+
+    def hints(self, hints: Hints) -> None:
+        self.threads.add(threading.get_ident())
+        if self.hints_fail:
+            raise self.hints_fail.pop()
+        self.paths |= hints.paths
+        self.lost += hints.lost
+
+    def due(self) -> float | None:
+        return None
+
+    def tick(self) -> None:
+        self.ticks += 1
+
+    def run(self, verb: str, params: Mapping[str, object]) -> Mapping[str, object]:
+        self.threads.add(threading.get_ident())
+        self.asked.append((verb, params))
+        if verb == "wait":
+            self.gate.wait(SECONDS)
+        if verb == "refuse":
+            raise ShadowError("could not do it", hint="try") from ShadowError("deeper")
+        if verb == "break":
+            raise RuntimeError("nobody expected this")
+        return {"verb": verb, "number": len(self.asked)}
+
+    def hook(self, body: bytes) -> bytes:
+        self.bodies.append(body)
+        if self.answer == b"late":
+            self.gate.wait(SECONDS)
+        return self.answer
+
+    def alive(self) -> bool:
+        return self.living
+
+    @property
+    def verbs(self) -> list[str]:
+        return [verb for verb, _ in self.asked]
+
+
+def initialised(repo: Repo) -> Layout:
+    """Make the directories of an initialised repository, with an empty journal."""
+    layout = discover(str(repo.root))
+    assert layout is not None
+    make_state_dirs(layout)
+    with open(layout.journal, "x"):
+        return layout
+
+
+def leave_stale_socket(layout: Layout) -> None:
+    """Leave what a killed daemon leaves: a socket that nobody serves."""
+    fd = os.open(layout.wt_dir, os.O_PATH)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stale:
+        stale.bind(f"/proc/self/fd/{fd}/{wire.SOCKET_NAME}")
+    os.close(fd)
+
+
+@contextmanager
+def serving(
+    layout: Layout, engine: CountingEngine, *, started: bool = True
+) -> Iterator[threading.Thread]:
+    """Serve until the block ends; the thread's end is the server's.
+
+    Without `started` the engine's first walk goes on until its `starting` is set.
+    """
+    if started:
+        engine.starting.set()
+    server = Server(layout, engine)
+    thread = threading.Thread(target=server.serve)
+    thread.start()
+    try:
+        yield thread
+    finally:
+        engine.gate.set()
+        engine.starting.set()
+        server.stop()
+        thread.join(SECONDS)
+        assert not thread.is_alive()
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait for what another thread or process is about to do."""
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, "it never came"
+        time.sleep(0.005)

@@ -1,0 +1,199 @@
+"""The installed command as a sentence: `shadow("log", "--json").rows()`."""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.support import audit
+from tests.support.repo import PathLike, Repo
+
+COMMAND = str(Path(sys.executable).parent / "git-agent-undo")
+Document = dict[str, object]
+
+_MARK = "SHADOW_TEST_MARK"
+_EXIT_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Hold the end of one command: exit code and both streams."""
+
+    args: tuple[str, ...]
+    code: int
+    raw: bytes
+    err: str
+
+    @property
+    def out(self) -> str:
+        """Return standard output as text."""
+        return self.raw.decode("utf-8", "surrogateescape")
+
+    def json(self) -> Document:
+        """Return the one JSON document on standard output."""
+        document = json.loads(self.raw)
+        assert isinstance(document, dict), self
+        return document
+
+    def rows(self) -> list[Document]:
+        """Return the JSON objects on standard output, one per line."""
+        rows = [json.loads(line) for line in self.raw.splitlines()]
+        assert all(isinstance(row, dict) for row in rows), self
+        return rows
+
+
+@dataclass(slots=True)
+class Shadow:
+    """Run the installed `git-agent-undo` in one repository.
+
+    `env` is added to the environment of every call. All processes started here carry a
+    mark in their environment, so that one left behind is found whoever started it.
+    """
+
+    repo: Repo
+    daemon: bool
+    env: dict[str, str] = field(default_factory=dict)
+    timeout_seconds: float = 50.0
+    mark: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    def __call__(
+        self,
+        *args: PathLike,
+        stdin: bytes = b"",
+        cwd: str | os.PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> Result:
+        """Run one command to its end."""
+        done = subprocess.run(
+            [COMMAND, *args],
+            cwd=cwd or self.repo.root,
+            env=self.environment(env),
+            input=stdin,
+            capture_output=True,
+            timeout=self.timeout_seconds,
+            check=False,
+        )
+        return Result(
+            args=tuple(os.fsdecode(arg) for arg in args),
+            code=done.returncode,
+            raw=done.stdout,
+            err=done.stderr.decode("utf-8", "surrogateescape"),
+        )
+
+    def ok(
+        self,
+        *args: PathLike,
+        stdin: bytes = b"",
+        cwd: str | os.PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> Result:
+        """Run one command and check that it exits 0."""
+        result = self(*args, stdin=stdin, cwd=cwd, env=env)
+        assert result.code == 0, result
+        return result
+
+    def spawn(self, *args: PathLike) -> subprocess.Popen[bytes]:
+        """Start one command without waiting for it; the caller waits."""
+        return subprocess.Popen(
+            [COMMAND, *args],
+            cwd=self.repo.root,
+            env=self.environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+    def environment(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
+        """Return the environment of a command run here."""
+        daemon = {} if self.daemon else {"GITSHADOW_DAEMON": "off"}
+        return {**os.environ, _MARK: self.mark, **daemon, **self.env, **(extra or {})}
+
+    # Sentences of the acceptance rows
+
+    def init(self) -> None:
+        """Do `init`, and start the daemon where the test is about it."""
+        self.ok("init")
+        if self.daemon:
+            self.ok("start")
+
+    def log(self, *args: PathLike) -> list[Document]:
+        """Flush and return the rows of `log`, newest first."""
+        self.ok("flush")
+        return self.ok("log", "--json", *args).rows()
+
+    def oops(self, *args: PathLike) -> Document:
+        """Run `oops --yes` and return its report, whatever its exit code."""
+        return self("oops", "--yes", "--json", *args).json()
+
+    def status(self) -> Document:
+        """Return the document of `status`."""
+        return self.ok("status", "--json").json()
+
+    def verify(self) -> None:
+        """Check V2, V4 and V5 now, also that no covered file went unrecorded."""
+        self.ok("flush")
+        self.repo.check()
+        audit.audit(self.repo)
+        coverage = self.status()["coverage"]
+        assert isinstance(coverage, dict)
+        tops = [str(item["path"]) for item in coverage["excluded"]]
+        assert audit.unrecorded(self.repo, tops) == []
+
+    # The end of a test
+
+    def close(self) -> None:
+        """Check V5, stop the daemon, check that no process is left, then V2 and V4."""
+        recording = self.repo.root.exists() and self.repo.state_dir.exists()
+        audited = recording and not self.repo.damaged
+        try:
+            if audited:
+                self.ok("flush")
+                audit.audit(self.repo)
+        finally:
+            if recording:
+                self("stop")
+            self._reap()
+        if self.repo.root.exists():
+            self.repo.check()
+
+    def _reap(self) -> None:
+        """Check that no process is left, and end those that are."""
+        left = [pid for pid in self.processes() if not _exits(pid)]
+        commands = [_read_proc(pid, "cmdline") for pid in left]
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)
+        assert commands == []
+
+    def processes(self) -> Iterator[int]:
+        """Yield the pids of living processes that our commands started."""
+        mark = f"{_MARK}={self.mark}".encode()
+        for name in os.listdir("/proc"):
+            if name.isdigit() and mark in _read_proc(int(name), "environ").split(b"\0"):
+                yield int(name)
+
+
+def _read_proc(pid: int, name: str) -> bytes:
+    try:
+        with open(f"/proc/{pid}/{name}", "rb") as stream:
+            return stream.read()
+    except OSError:
+        return b""
+
+
+def _exits(pid: int) -> bool:
+    """Wait for a process to end; tell whether it did in time."""
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        ready, _, _ = select.select([handle], [], [], _EXIT_SECONDS)
+        return bool(ready)
+    finally:
+        os.close(handle)

@@ -1,0 +1,328 @@
+"""The test kit itself: a sealed environment, and checks that can fail."""
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pygit2
+import pytest
+
+from gitshadow.store.journal import schema
+from tests.support import audit, console
+from tests.support.claude import Claude
+from tests.support.repo import Repo, ten_lines
+from tests.support.shadow import Shadow
+
+FIXTURES = Path(__file__).parent / "fixtures" / "hook_payloads"
+
+
+def test_environment_has_no_git_or_own_variables() -> None:
+    left = {name for name in os.environ if name.startswith(("GIT_", "GITSHADOW_"))}
+    assert left == {"GIT_CONFIG_NOSYSTEM"}
+
+
+def test_home_is_the_sealed_one_for_git_and_libgit2(sealed: Path, repo: Repo) -> None:
+    origin = repo.git("config", "--show-origin", "user.email")
+    assert origin == f"file:{sealed}/.gitconfig\ttest@example.com"
+    config = pygit2.Repository(str(repo.root)).config
+    assert config["user.email"] == "test@example.com"
+
+
+def test_make_repo_gives_r(repo: Repo) -> None:
+    assert repo.git("ls-files").split() == ["a", "b", "c"]
+    assert repo.git("symbolic-ref", "HEAD") == "refs/heads/main"
+    assert repo.read("a") == ten_lines("a").encode()
+    assert len(set(ten_lines("a").splitlines())) == 10
+    assert repo.git("log", "--format=%at %ct") == "1767225600 1767225600"
+
+
+def test_snapshot_is_equal_when_only_our_ref_moved(repo: Repo) -> None:
+    before = repo.snapshot()
+    repo.git("update-ref", "refs/agent-undo/s-1", "HEAD")
+    repo.write(".git/agent-undo/journal.db", "x")
+    assert repo.snapshot() == before
+    assert list(repo.shadow_refs()) == ["refs/agent-undo/s-1"]
+
+
+@pytest.mark.parametrize(
+    "touch",
+    [
+        lambda repo: repo.git("update-index", "--chmod=+x", "a"),
+        lambda repo: repo.git("update-ref", "refs/heads/x", "HEAD"),
+        lambda repo: repo.git("update-ref", "refs/other/x", "HEAD"),
+        lambda repo: repo.git("checkout", "--quiet", "--detach"),
+        lambda repo: repo.git("config", "x.y", "z"),
+        lambda repo: repo.write(".git/hooks/post-commit", "#!/bin/sh\n"),
+        lambda repo: repo.write(".git/logs/HEAD", "forged\n"),
+        lambda repo: (repo.write("a", "x"), repo.git("stash")),
+        lambda repo: repo.write(".git/MERGE_HEAD", "x"),
+    ],
+    ids=[
+        "index",
+        "branch",
+        "ref",
+        "head",
+        "config",
+        "hook",
+        "reflog",
+        "stash",
+        "merge",
+    ],
+)
+def test_snapshot_differs_when_something_of_the_users_changed(
+    repo: Repo, touch: Callable[[Repo], object]
+) -> None:
+    before = repo.snapshot()
+    touch(repo)
+    assert repo.snapshot() != before
+
+
+def test_tree_snapshot_names_what_changed(repo: Repo) -> None:
+    repo.symlink("l", "nowhere")
+    repo.mkdir("d/e")
+    before = repo.tree_snapshot()
+    assert set(before) == {"a", "b", "c", "d", "d/e", "l"}
+    repo.chmod("a", 0o755)
+    os.utime(repo.path("b"), ns=(1, 1))
+    repo.write("c", repo.read("c"))
+    repo.symlink("l", "elsewhere")
+    repo.write("d/e/f", "x")
+    after = repo.tree_snapshot()
+    changed = {name for name in after if after[name] != before.get(name)}
+    assert changed >= {"a", "b", "l", "d/e/f"}
+    assert set(repo.tree_snapshot(exclude=["d", "l"])) == {"a", "b", "c"}
+
+
+def test_tree_snapshot_takes_names_that_are_not_utf8(repo: Repo) -> None:
+    repo.write(b"\xff", b"\x00\xff")
+    assert repo.tree_snapshot()[os.fsdecode(b"\xff")].data == b"\x00\xff"
+
+
+def test_blob_is_of_the_raw_bytes(repo: Repo) -> None:
+    repo.write(".gitattributes", "* text=auto eol=lf\n")
+    repo.write("crlf", b"x\r\n")
+    stored = pygit2.hash(b"x\r\n")
+    assert repo.blob("crlf") == str(stored)
+
+
+def test_check_passes_when_all_is_well(repo: Repo) -> None:
+    repo.git("update-ref", "refs/agent-undo/s-1", "HEAD")
+    repo.check()
+    assert repo.git("status", "--porcelain") == ""
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda repo: repo.git("update-ref", "refs/agent-undo/t", "HEAD^{tree}"),
+        lambda repo: repo.write("d/.agent-undo-tmp-1", "x"),
+        lambda repo: repo.write(".git/logs/refs/agent-undo/s", "x"),
+        lambda repo: repo.write(".git/refs/agent-undo/s.lock", ""),
+        lambda repo: repo.write(".git/agent-undo.lock", ""),
+    ],
+    ids=["ref at a tree", "temp file", "reflog", "ref lock", "stray file"],
+)
+def test_check_fails_when_something_of_ours_is_wrong(
+    repo: Repo, damage: Callable[[Repo], object]
+) -> None:
+    damage(repo)
+    with pytest.raises(AssertionError):
+        repo.check()
+
+
+def test_close_finds_a_process_that_was_left_behind(
+    repo: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shadow = Shadow(repo, daemon=False)
+    monkeypatch.setattr("tests.support.shadow._EXIT_SECONDS", 0.1)
+    with subprocess.Popen(
+        [sys.executable, "-c", "print(flush=True); input()"],
+        env=shadow.environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        with pytest.raises(AssertionError, match=r"print\(flush=True\); input\(\)"):
+            shadow.close()
+    assert child.returncode == -signal.SIGKILL
+    assert list(shadow.processes()) == []
+
+
+@pytest.fixture
+def recorded(repo: Repo) -> Repo:
+    """Return R with a journal in which `a` was rewritten and `b` renamed to `d`."""
+    old = repo.blob("a")
+    repo.write("a", "new\n")
+    new = repo.blob("a")
+    repo.rename("b", "d")
+    commit = repo.commit("recorded")
+    repo.mkdir(".git/agent-undo")
+    with closing(sqlite3.connect(repo.state_dir / "journal.db")) as db:
+        for migration in schema.MIGRATIONS:
+            db.executescript(migration)
+        db.execute("INSERT INTO worktrees (id, path) VALUES ('main', ?)", [repo.path()])
+        states = [(p, repo.blob(p)) for p in (b"a", b"c", b"d")]
+        db.executemany(
+            "INSERT INTO file_state VALUES ('main', ?, ?, 33188, '', 0, 0, 0, 0, 0, 0)",
+            states,
+        )
+        db.executemany(
+            "INSERT INTO events (ts_ns, worktree, kind, path, old_path, before_oid,"
+            " after_oid, after_mode, commit_oid) VALUES (0, 'main', ?, ?, ?, ?, ?, ?, ?)",
+            [
+                ("modify", b"a", None, old, new, 0o100644, commit),
+                ("rename", b"d", b"b", states[2][1], states[2][1], 0o100644, commit),
+            ],
+        )
+        db.commit()
+    return repo
+
+
+def alter(repo: Repo, statement: str) -> None:
+    with closing(sqlite3.connect(repo.state_dir / "journal.db")) as db:
+        db.execute(statement)
+        db.commit()
+
+
+def test_audit_passes_when_journal_and_disk_agree(recorded: Repo) -> None:
+    audit.audit(recorded)
+    assert audit.unrecorded(recorded, []) == []
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda repo: repo.write("a", "unseen\n"),
+        lambda repo: repo.chmod("c", 0o755),
+        lambda repo: repo.delete("d"),
+        lambda repo: alter(
+            repo, "DELETE FROM file_state WHERE path = CAST('a' AS BLOB)"
+        ),
+        lambda repo: alter(repo, "UPDATE events SET path = old_path, old_path = path"),
+        lambda repo: alter(repo, f"UPDATE events SET before_oid = '{'0' * 40}'"),
+    ],
+    ids=["bytes", "mode", "deleted", "no state", "wrong rename", "dangling oid"],
+)
+def test_audit_fails_when_they_differ(
+    recorded: Repo, damage: Callable[[Repo], object]
+) -> None:
+    damage(recorded)
+    with pytest.raises(AssertionError):
+        audit.audit(recorded)
+
+
+def test_unrecorded_names_files_that_the_journal_misses(recorded: Repo) -> None:
+    recorded.write(".gitignore", "*.log\n")
+    for name in ("n", "x.log", "big/one", "bigger"):
+        recorded.write(name, "x")
+    assert audit.unrecorded(recorded, ["big"]) == [".gitignore", "bigger", "n"]
+
+
+def test_environment_turns_the_daemon_off_on_request(repo: Repo) -> None:
+    off = Shadow(repo, daemon=False).environment({"X": "1"})
+    assert (off["GITSHADOW_DAEMON"], off["X"]) == ("off", "1")
+    assert "GITSHADOW_DAEMON" not in Shadow(repo, daemon=True).environment()
+
+
+@pytest.mark.parametrize(
+    ("event", "fixture"),
+    [
+        ("SessionStart", "SessionStart"),
+        ("UserPromptSubmit", "UserPromptSubmit"),
+        ("PreToolUse", "PreToolUse__Bash"),
+        ("PostToolUse", "PostToolUse__Write"),
+        ("Stop", "Stop"),
+        ("SessionEnd", "SessionEnd"),
+    ],
+)
+def test_claude_sends_the_fields_of_the_samples(
+    repo: Repo, event: str, fixture: str
+) -> None:
+    sample = json.loads((FIXTURES / f"claude_code__{fixture}.json").read_text())
+    assert sample["hook_event_name"] == event
+    sent: list[dict[str, object]] = []
+
+    class Recording(Claude):
+        def deliver(self, payload: object) -> None:
+            assert isinstance(payload, dict)
+            sent.append(payload)
+
+    agent = Recording(Shadow(repo, daemon=False))
+    agent.start()
+    agent.prompt("go")
+    agent.write("a", "x\n", mode=0o600)
+    agent.shell("rm b")
+    agent.stop()
+    agent.end()
+    assert (repo.read("a"), repo.mode("a"), repo.exists("b")) == (b"x\n", 0o600, False)
+    missing = [
+        set(sample) - set(payload)
+        for payload in sent
+        if payload["hook_event_name"] == event
+    ]
+    assert missing
+    optional = {"effort", "background_tasks", "session_crons"}
+    assert all(names <= optional for names in missing), missing
+
+
+PAGE = """\
+```sh
+$ not run
+```
+
+```console
+$ echo one; echo two
+one
+…
+$ printf 'a %s z' middle
+a … z
+$ echo first \\
+> second
+first second
+```
+
+* in a list
+  ```console
+  $ cd / && pwd
+  /
+  $ pwd; exit_with() { return "$1"; }; exit_with 4
+  /
+  [exit 4]
+  ```
+"""
+
+
+def test_console_runs_the_marked_blocks_only(tmp_path: Path) -> None:
+    blocks = console.parse(PAGE)
+    assert [len(block) for block in blocks] == [3, 2] == [3, console.count_fences(PAGE)]
+    steps = [step for block in blocks for step in block]
+    assert console.run(steps, tmp_path, {}) == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "$ echo one\ntwo",
+        "$ echo one",
+        "$ true\none",
+        "$ false",
+        "$ true\n[exit 3]",
+        "$ exit 0",
+        "$ printf 'a\\nb\\n'\n…\na",
+    ],
+)
+def test_console_reports_a_difference(tmp_path: Path, body: str) -> None:
+    (steps,) = console.parse(f"```console\n{body}\n```\n")
+    assert len(console.run(steps, tmp_path, {})) == 1
+
+
+def test_console_refuses_output_before_a_command() -> None:
+    with pytest.raises(ValueError, match="line 2: output before"):
+        console.parse("```console\noutput\n```\n")

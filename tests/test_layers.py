@@ -1,0 +1,99 @@
+"""The architecture is a rule: contracts that can fail, and imports that stay cheap."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "gitshadow"
+HOOK_MODULES = frozenset({"_socket", "os", "sys", "time"})
+HEAVY = frozenset({"pygit2", "sqlite3", "watchfiles", "blake3", "merge3", "pathspec"})
+
+
+def imported_by(statement: str) -> set[str]:
+    """Return the modules that a statement loads in a new interpreter, ours left out."""
+    code = (
+        "import sys, os, time; before = set(sys.modules)\n"
+        f"{statement}\n"
+        "print('\\n'.join(set(sys.modules) - before))"
+    )
+    # Coverage would load half of the standard library first and hide what we load.
+    env = {k: v for k, v in os.environ.items() if not k.startswith("COV")}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    names = set(done.stdout.split())
+    return {name for name in names if name.split(".", 1)[0] != "gitshadow"}
+
+
+def lint_imports(root: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(Path(sys.executable).parent / "lint-imports"), "--no-cache"],
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("module", ["gitshadow.ipc.hook", "gitshadow.entry"])
+def test_hook_program_imports_next_to_nothing(module: str) -> None:
+    assert imported_by(f"import {module}") <= HOOK_MODULES
+
+
+def test_command_line_loads_no_heavy_library() -> None:
+    assert imported_by("import gitshadow.cli") & HEAVY == set()
+
+
+def test_package_import_loads_nothing_else() -> None:
+    assert imported_by("import gitshadow") == set()
+
+
+def test_every_directory_is_seen_by_the_contracts() -> None:
+    directories = {path.parent for path in PACKAGE.rglob("*.py")}
+    assert len(directories) > 1
+    missing = [path for path in directories if not (path / "__init__.py").exists()]
+    assert missing == []
+
+
+@pytest.mark.parametrize(
+    ("path", "line", "contract"),
+    [
+        ("utils.py", "", "Every module has its layer"),
+        ("model.py", "import gitshadow.config", "Every module has its layer"),
+        ("model.py", "import pygit2", "Only store.repo imports pygit2"),
+        ("config.py", "import sqlite3", "Only store.journal imports sqlite3"),
+        ("config.py", "import watchfiles", "Only capture.watcher imports watchfiles"),
+        ("config.py", "import blake3", "Only store.files imports blake3"),
+        ("config.py", "import merge3", "Only undo.merge imports merge3"),
+        ("config.py", "import click", "Only the command line imports click"),
+        ("config.py", "import subprocess", "Only these start child processes"),
+    ],
+)
+def test_contract_breaks_when_a_module_is_out_of_place(
+    tmp_path: Path, path: str, line: str, contract: str
+) -> None:
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    target = tmp_path / "gitshadow"
+    target.mkdir()
+    for name in ("__init__", "errors", "model", "config"):
+        shutil.copy(PACKAGE / f"{name}.py", target)
+    with (target / path).open("a", encoding="utf-8") as stream:
+        stream.write(f"{line}\n")
+    done = lint_imports(tmp_path)
+    assert done.returncode == 1, done.stdout + done.stderr
+    broken = [text for text in done.stdout.splitlines() if text.endswith("BROKEN")]
+    assert len(broken) == 1, done.stdout
+    assert broken[0].startswith(contract)
