@@ -1,0 +1,1 @@
+"""Objects, refs, files, locks and the journal: each behind its one door."""

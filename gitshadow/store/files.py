@@ -1,0 +1,426 @@
+"""The door to the working tree: the only code that opens, reads or changes its files.
+
+Invariant: no link is followed in any component, so nothing outside the worktree is ever read or
+written, whatever the tree turns into meanwhile. openat(2), O_NOFOLLOW.
+"""
+
+import errno
+import os
+import secrets
+import stat as st
+import time
+from builtins import list as _list
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import sha1
+
+from blake3 import blake3
+
+from gitshadow.errors import StoreError
+from gitshadow.model import LINK_MODE, TREE_MODE, Digest, Oid, RepoPath, StatKey
+
+TEMP_PREFIX = b".agent-undo-tmp-"
+RACY_NS = 20_000_000
+_READ_TRIES = 5
+_DIR_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+_IGNORABLE = tuple(
+    chr(code).encode()
+    for code in (
+        *range(0x200C, 0x2010),
+        *range(0x202A, 0x202F),
+        *range(0x206A, 0x2070),
+        0xFEFF,
+    )
+)
+
+
+class UnsafePathError(StoreError):
+    """Report a path that leaves the worktree, meets a link, or names Git's own directory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Hold what lstat says: mode as in `FileVersion` for files and links, else raw."""
+
+    mode: int
+    stat: StatKey
+
+    @property
+    def is_file(self) -> bool:
+        """Tell a regular file."""
+        return st.S_ISREG(self.mode)
+
+    @property
+    def is_link(self) -> bool:
+        """Tell a symbolic link."""
+        return self.mode == LINK_MODE
+
+    @property
+    def is_dir(self) -> bool:
+        """Tell a directory."""
+        return self.mode == TREE_MODE
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Hold a file's bytes (a link's target) with the mode and stat they were read under."""
+
+    data: bytes
+    mode: int
+    stat: StatKey
+    racy: bool
+
+
+def digest(data: bytes) -> Digest:
+    """Return the BLAKE3 digest of some bytes, 32 bytes."""
+    return Digest(blake3(data).digest())
+
+
+def blob_oid(data: bytes) -> Oid:
+    """Return the oid that Git gives a blob of these bytes (SHA-1 repositories)."""
+    return Oid(sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest())
+
+
+def safe_path(path: RepoPath) -> bool:
+    """Tell whether a path may be written: relative, inside, and no spelling of `.git`.
+
+    The spellings are those of git's `verify_path` and `is_ntfs_dotgit`/`is_hfs_dotgit`
+    (CVE-2014-9390, CVE-2019-1352): any case, trailing dots and spaces, `git~1`, a stream suffix,
+    ignorable code points.
+    """
+    if not path or path.startswith(b"/") or path.find(b"\0") >= 0:
+        return False
+    return all(_safe_component(part) for part in path.split(b"/"))
+
+
+def _safe_component(part: bytes) -> bool:
+    if part in (b"", b".", b".."):
+        return False
+    if part.isascii() and b"git" not in part.lower():
+        return True
+    if b"git" not in part.lower() and not any(part.find(c) >= 0 for c in _IGNORABLE):
+        return True
+    for ignorable in _IGNORABLE:
+        part = part.replace(ignorable, b"")
+    name = part.lower().split(b":", 1)[0].split(b"\\", 1)[0].rstrip(b". ")
+    return name not in (b".git", b"git~1")
+
+
+def look_of(stat: os.stat_result) -> Look:
+    """Turn an lstat result into a `Look`."""
+    kind = st.S_IFMT(stat.st_mode)
+    mode = stat.st_mode
+    if kind == st.S_IFREG:
+        mode = 0o100000 | (stat.st_mode & 0o7777)
+    elif kind == st.S_IFLNK:
+        mode = LINK_MODE
+    elif kind == st.S_IFDIR:
+        mode = TREE_MODE
+    return Look(mode, _key(stat))
+
+
+def _key(stat: os.stat_result) -> StatKey:
+    return StatKey(stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino)
+
+
+class WorkFiles:
+    """Read and change the files below one worktree root."""
+
+    def __init__(self, root: str) -> None:
+        self._root = os.fsencode(root)
+
+    def look(self, path: RepoPath) -> Look | None:
+        """Return what stands at a path (`b""`: the top), or None where nothing does.
+
+        A path below something that is not a real directory is absent.
+        """
+        if not path:
+            return look_of(os.stat(self._root))
+        with self._maybe_parent(path) as (parent, name):
+            if parent is None:
+                return None
+            try:
+                return look_of(os.stat(name, dir_fd=parent, follow_symlinks=False))
+            except OSError as error:
+                if error.errno in (*_ABSENT, errno.ENAMETOOLONG):
+                    return None
+                raise
+
+    def glance(self, path: RepoPath) -> Look | None:
+        """Return what stands at a path, None also where nobody may look."""
+        try:
+            return self.look(path)
+        except OSError:
+            return None
+
+    def read(self, path: RepoPath) -> Reading | None:
+        """Return the bytes of a regular file or the target of a link.
+
+        A file that changes while it is read is read again; one that never rests is
+        returned as last seen and marked racy.
+
+        Raises:
+            OSError: it stands there but cannot be read.
+        """
+        with self._maybe_parent(path) as (parent, name):
+            if parent is None:
+                return None
+            try:
+                return _read_at(parent, name)
+            except OSError as error:
+                if error.errno in _ABSENT:
+                    return None
+                raise
+
+    def read_in(
+        self, directory: RepoPath, names: Iterable[bytes]
+    ) -> Iterator[tuple[bytes, Reading | OSError | None]]:
+        """Read entries of one directory like `read`, opening the directory once.
+
+        Yields:
+            Each name with what was read, None where nothing to read is there, or the error.
+        """
+        try:
+            fd = self._open_dir(directory)
+        except OSError as error:
+            yield from ((name, error) for name in names)
+            return
+        try:
+            for name in names:
+                try:
+                    yield name, _read_at(fd, name)
+                except OSError as error:
+                    yield name, None if error.errno in _ABSENT else error
+        finally:
+            os.close(fd)
+
+    def list(self, path: RepoPath) -> list[tuple[bytes, Look]]:
+        """Return the entries of a directory (`b""` is the top) by name, unsorted.
+
+        Raises:
+            OSError: it cannot be listed, is gone, or is not a real directory.
+        """
+        fd = self._open_dir(path)
+        try:
+            entries: list[tuple[bytes, Look]] = []
+            with os.scandir(fd) as scan:
+                for entry in scan:
+                    try:
+                        found = entry.stat(follow_symlinks=False)
+                    except OSError:
+                        continue
+                    entries.append((os.fsencode(entry.name), look_of(found)))
+            return entries
+        finally:
+            os.close(fd)
+
+    def stage(self, path: RepoPath, data: bytes, mode: int) -> RepoPath:
+        """Write a temporary file beside a path, its mode set before its content.
+
+        Returns:
+            The temporary's path; `publish` moves it into place.
+
+        Raises:
+            UnsafePathError: the path leaves the worktree or meets a link.
+            OSError: the system refused (space, permission, no parent).
+        """
+        temp = TEMP_PREFIX + secrets.token_hex(8).encode()
+        with self._parent(path) as (parent, name):
+            if mode == LINK_MODE:
+                os.symlink(data, temp, dir_fd=parent)
+                return _sibling(path, temp)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            fd = os.open(temp, flags, 0o600 & mode, dir_fd=parent)
+            try:
+                _own_like(fd, parent, name)
+                _write_all(fd, data)
+                os.fchmod(fd, mode & 0o7777)
+                os.fsync(fd)
+            except OSError:
+                os.close(fd)
+                os.unlink(temp, dir_fd=parent)
+                raise
+            os.close(fd)
+            return _sibling(path, temp)
+
+    def publish(self, temp: RepoPath, path: RepoPath) -> None:
+        """Rename a staged temporary over its target, in one step."""
+        with self._parent(path) as (parent, name):
+            os.rename(_name(temp), name, src_dir_fd=parent, dst_dir_fd=parent)
+
+    def make_parents(self, path: RepoPath) -> _list[RepoPath]:
+        """Create the missing directories above a path; return them, outermost first."""
+        _check(path)
+        made: list[RepoPath] = []
+        parts = path.split(b"/")[:-1]
+        fd = os.open(self._root, _DIR_FLAGS)
+        try:
+            for depth, part in enumerate(parts, 1):
+                try:
+                    os.mkdir(part, dir_fd=fd)
+                    made.append(RepoPath(b"/".join(parts[:depth])))
+                except FileExistsError:
+                    pass
+                fd = _descend(fd, part, path)
+        finally:
+            os.close(fd)
+        return made
+
+    def unlink(self, path: RepoPath) -> None:
+        """Remove a file or link."""
+        with self._parent(path) as (parent, name):
+            os.unlink(name, dir_fd=parent)
+
+    def chmod(self, path: RepoPath, mode: int) -> None:
+        """Set the permission bits of a regular file."""
+        with self._parent(path) as (parent, name):
+            fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+            try:
+                if not st.S_ISREG(os.fstat(fd).st_mode):
+                    raise UnsafePathError(f"could not chmod {path!r}: not a file")
+                os.chmod(f"/proc/self/fd/{fd}", mode & 0o7777)
+            finally:
+                os.close(fd)
+
+    def rmdir_if_empty(self, path: RepoPath) -> bool:
+        """Remove a directory if nothing is in it; tell whether it was removed."""
+        with self._parent(path) as (parent, name):
+            try:
+                os.rmdir(name, dir_fd=parent)
+            except OSError:
+                return False
+            return True
+
+    def free_bytes(self) -> int:
+        """Return the space an unprivileged write may take on this file system."""
+        info = os.statvfs(self._root)
+        return info.f_bavail * info.f_frsize
+
+    def _open_dir(self, path: RepoPath) -> int:
+        fd = os.open(self._root, _DIR_FLAGS)
+        for part in path.split(b"/") if path else ():
+            try:
+                inner = os.open(part, _DIR_FLAGS, dir_fd=fd)
+            finally:
+                os.close(fd)
+            fd = inner
+        return fd
+
+    @contextmanager
+    def _maybe_parent(self, path: RepoPath) -> Iterator[tuple[int | None, bytes]]:
+        """Open the directory that holds a path; None where there is no such directory."""
+        head, _, name = path.rpartition(b"/")
+        try:
+            fd = self._open_dir(RepoPath(head))
+        except OSError as error:
+            if error.errno not in (*_ABSENT, errno.ENAMETOOLONG):
+                raise
+            yield None, name
+            return
+        try:
+            yield fd, name
+        finally:
+            os.close(fd)
+
+    @contextmanager
+    def _parent(self, path: RepoPath) -> Iterator[tuple[int, bytes]]:
+        """Open the directory that holds a path for a change."""
+        _check(path)
+        head, _, name = path.rpartition(b"/")
+        fd = os.open(self._root, _DIR_FLAGS)
+        try:
+            for part in head.split(b"/") if head else ():
+                fd = _descend(fd, part, path)
+            yield fd, name
+        finally:
+            os.close(fd)
+
+
+def _check(path: RepoPath) -> None:
+    if not safe_path(path):
+        raise UnsafePathError(f"could not use path {path!r}: it is not a safe name")
+
+
+def _descend(fd: int, part: bytes, path: RepoPath) -> int:
+    """Open a component below `fd` and close that; where it is a link, raise and leave `fd` open."""
+    try:
+        inner = os.open(part, _DIR_FLAGS, dir_fd=fd)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENOTDIR):
+            raise UnsafePathError(
+                f"could not use path {path!r}: {part!r} is not a directory"
+            ) from error
+        raise
+    os.close(fd)
+    return inner
+
+
+def _sibling(path: RepoPath, name: bytes) -> RepoPath:
+    head, slash, _ = path.rpartition(b"/")
+    return RepoPath(head + slash + name)
+
+
+def _name(path: RepoPath) -> bytes:
+    return path.rpartition(b"/")[2]
+
+
+def _read_at(parent: int, name: bytes) -> Reading | None:
+    reading: Reading | None = None
+    for _ in range(_READ_TRIES):
+        stat = os.stat(name, dir_fd=parent, follow_symlinks=False)
+        if st.S_ISLNK(stat.st_mode):
+            target = os.readlink(name, dir_fd=parent)
+            return Reading(target, LINK_MODE, _key(stat), _is_racy(stat))
+        if not st.S_ISREG(stat.st_mode):
+            return None
+        fd = os.open(name, _FILE_FLAGS, dir_fd=parent)
+        try:
+            before = os.fstat(fd)
+            if not st.S_ISREG(before.st_mode):
+                return None
+            data = _read_all(fd, before.st_size)
+            after = os.fstat(fd)
+        finally:
+            os.close(fd)
+        settled = _key(before) == _key(after) and len(data) == after.st_size
+        mode = 0o100000 | (after.st_mode & 0o7777)
+        reading = Reading(data, mode, _key(after), _is_racy(after) or not settled)
+        if settled:
+            break
+    return reading
+
+
+def _is_racy(stat: os.stat_result) -> bool:
+    """Tell whether a later write could still get the same stamp."""
+    return time.time_ns() - stat.st_ctime_ns < RACY_NS
+
+
+def _read_all(fd: int, size: int) -> bytes:
+    data = os.read(fd, size + 1)
+    if len(data) == size:
+        return data
+    parts = [data]
+    while data:
+        data = os.read(fd, 1 << 20)
+        parts.append(data)
+    return b"".join(parts)
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def _own_like(fd: int, parent: int, name: bytes) -> None:
+    """As root, give a new file the owner of the file it replaces, or of its directory."""
+    if os.geteuid() != 0:
+        return
+    try:
+        model = os.stat(name, dir_fd=parent, follow_symlinks=False)
+    except FileNotFoundError:
+        model = os.fstat(parent)
+    os.fchown(fd, model.st_uid, model.st_gid)

@@ -1,0 +1,127 @@
+"""Every call of the `git` program: short functions that return plain data.
+
+Children run without a shell, with the repository's own GIT_* scrubbed, without optional locks,
+hooks or an fsmonitor, so that nothing of a hostile repository is run (`git status` alone would
+run `core.fsmonitor` and the `post-index-change` hook).
+Invariant: nothing here writes to the repository unless the function's name says so.
+"""
+
+import os
+import subprocess
+from collections.abc import Sequence
+
+from gitshadow.errors import StoreError
+from gitshadow.model import RepoPath
+from gitshadow.store.layout import Layout
+
+_SAFE = (
+    "--no-optional-locks",
+    "-c",
+    "core.fsmonitor=false",
+    "-c",
+    f"core.hooksPath={os.devnull}",
+    "-c",
+    "gc.auto=0",
+    "-c",
+    "maintenance.auto=false",
+)
+_TIMEOUT_S = 600.0
+
+
+def scrubbed_environment(environ: dict[str, str]) -> dict[str, str]:
+    """Return an environment in which a git child sees only the repository it is told of."""
+    kept = {key: value for key, value in environ.items() if not key.startswith("GIT_")}
+    kept |= {
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GITSHADOW_INTERNAL": "1",
+        "LC_ALL": "C",
+    }
+    return kept
+
+
+class Git:
+    """Run git for one worktree."""
+
+    def __init__(self, layout: Layout, environ: dict[str, str]) -> None:
+        self._layout = layout
+        self._env = scrubbed_environment(environ)
+
+    def run(
+        self, *args: str | bytes, stdin: bytes = b"", ok: Sequence[int] = (0,)
+    ) -> bytes:
+        """Run one git command in the worktree; return its standard output.
+
+        Raises:
+            StoreError: it could not be started, or its exit code is not in `ok`.
+        """
+        place = (
+            f"--git-dir={self._layout.git_dir}",
+            f"--work-tree={self._layout.root}",
+        )
+        try:
+            done = subprocess.run(
+                ["git", *_SAFE, *place, *args],
+                input=stdin,
+                capture_output=True,
+                check=False,
+                cwd=self._layout.root,
+                env=self._env,
+                timeout=_TIMEOUT_S,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise StoreError(f"could not run git {_verb(args)}: {error}") from error
+        if done.returncode not in ok:
+            said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+            detail = said[-1] if said else f"exit {done.returncode}"
+            raise StoreError(f"could not run git {_verb(args)}: {detail}")
+        return done.stdout
+
+    def staged(self) -> list[tuple[int, RepoPath]]:
+        """Return mode and path of every index entry, conflicted ones once per stage."""
+        out = self.run("ls-files", "-z", "--stage", "--full-name", ":/")
+        rows = (row.partition(b"\t") for row in out.split(b"\0") if row)
+        return [(int(head[:6], 8), RepoPath(path)) for head, _, path in rows]
+
+    def skip_worktree(self) -> set[RepoPath]:
+        """Return the paths that a sparse checkout leaves out of the working tree."""
+        out = self.run("ls-files", "-z", "-t", "--full-name", ":/")
+        rows = (row for row in out.split(b"\0") if row)
+        return {RepoPath(row[2:]) for row in rows if row[:1] in (b"S", b"s")}
+
+    def ignore_rules(self, paths: Sequence[RepoPath]) -> dict[RepoPath, str]:
+        """Return for each ignored path the rule that ignores it, as `file:line:pattern`."""
+        if not paths:
+            return {}
+        listed = b"".join(path + b"\0" for path in paths)
+        out = self.run(
+            "check-ignore", "-z", "-v", "--no-index", "--stdin", stdin=listed, ok=(0, 1)
+        )
+        cells = out.split(b"\0")
+        rules: dict[RepoPath, str] = {}
+        for source, line, pattern, path in zip(*[iter(cells)] * 4, strict=False):
+            rule = b":".join((source, line, pattern)).decode(
+                "utf-8", "backslashreplace"
+            )
+            rules[RepoPath(path)] = rule
+        return rules
+
+    def version(self) -> tuple[int, ...]:
+        """Return git's version as numbers, `(2, 39, 5)`."""
+        words = self.run("version").decode("ascii", "replace").split()
+        numbers = words[2].split(".") if len(words) > 2 else []
+        return tuple(int(part) for part in numbers if part.isdigit())
+
+    def patch(self, *args: str | bytes) -> bytes:
+        """Return a diff in Git's own format, without external diff or text conversion."""
+        plain = ("--no-ext-diff", "--no-textconv", "--no-color")
+        return self.run("diff", *plain, *args, ok=(0, 1))
+
+    def push(self, remote: str, refspecs: Sequence[str]) -> bytes:
+        """Write refs to a remote; hooks of this repository are not run."""
+        return self.run("push", "--porcelain", "--", remote, *refspecs)
+
+
+def _verb(args: Sequence[str | bytes]) -> str:
+    first = args[0] if args else ""
+    return first.decode("utf-8", "replace") if isinstance(first, bytes) else first

@@ -1,0 +1,160 @@
+"""Bursts: the events of one session that belong together.
+
+With turns a burst is the turn; without, an idle gap ends it; a checkout that the session did not
+make itself ends it in both cases.
+Invariant: a burst is of one session in one worktree; its ordinal only grows.
+"""
+
+from collections.abc import Collection
+from dataclasses import replace
+from hashlib import blake2b
+
+from gitshadow.model import Burst
+from gitshadow.store.journal.db import Db, Row
+
+_COLUMNS = (
+    "id, session, worktree, turn, ordinal, started_ns, ended_ns, first_seq, last_seq,"
+    " open"
+)
+_SELECT = f"SELECT {_COLUMNS} FROM bursts"
+_OPEN = (
+    f"{_SELECT} WHERE session = ? AND worktree = ? AND turn IS ? AND open = 1"
+    " ORDER BY last_seq DESC LIMIT 1"
+)
+_MAX_ORDINAL = "SELECT MAX(ordinal) FROM bursts WHERE session = ? AND worktree = ?"
+_PUT = f"INSERT OR REPLACE INTO bursts ({_COLUMNS}) VALUES ({', '.join('?' * 10)})"
+
+
+def assign(
+    db: Db,
+    *,
+    session: str,
+    worktree: str,
+    turn: str | None,
+    ts_ns: int,
+    idle_gap_ns: int,
+) -> Burst:
+    """Return the burst that an event joins: an open one, or a new one that is not stored yet.
+
+    A new burst has zero times and sequence numbers; the caller fills and puts it. One whose idle
+    gap has passed is closed here. With several new ones in a batch, see `apart`.
+    """
+    row = db.row(_OPEN, (session, worktree, turn))
+    if row is not None:
+        known = _burst(row)
+        if turn is not None or ts_ns - known.ended_ns <= idle_gap_ns:
+            return known
+        with db.write():
+            db.run("UPDATE bursts SET open = 0 WHERE id = ?", (known.id,))
+    ordinal = next_ordinal(db, session, worktree)
+    return Burst(
+        id=_fresh_id(db, session, worktree, ordinal),
+        session=session,
+        worktree=worktree,
+        turn=turn,
+        ordinal=ordinal,
+        started_ns=0,
+        ended_ns=0,
+        first_seq=0,
+        last_seq=0,
+    )
+
+
+def apart(db: Db, burst: Burst, pending: Collection[Burst]) -> Burst:
+    """Return a new burst with an ordinal and id that no pending one of its session has.
+
+    `pending` are the bursts of the same batch, which the journal does not know yet.
+    """
+    taken = [
+        one.ordinal
+        for one in pending
+        if (one.session, one.worktree) == (burst.session, burst.worktree)
+    ]
+    if burst.ordinal not in taken:
+        return burst
+    ordinal = max(taken) + 1
+    fresh = _fresh_id(db, burst.session, burst.worktree, ordinal)
+    return replace(burst, id=fresh, ordinal=ordinal)
+
+
+def next_ordinal(db: Db, session: str, worktree: str) -> int:
+    """Return the ordinal of the next burst of a session in a worktree; the first has 1."""
+    return 1 + db.number(_MAX_ORDINAL, (session, worktree))
+
+
+def put(db: Db, burst: Burst) -> None:
+    """Store a burst, new or grown; call it inside `db.write()`."""
+    values = (
+        burst.id,
+        burst.session,
+        burst.worktree,
+        burst.turn,
+        burst.ordinal,
+        burst.started_ns,
+        burst.ended_ns,
+        burst.first_seq,
+        burst.last_seq,
+        int(burst.open),
+    )
+    db.run(_PUT, values)
+
+
+def get(db: Db, burst: str) -> Burst | None:
+    """Return a burst, or None."""
+    row = db.row(f"{_SELECT} WHERE id = ?", (burst,))
+    return None if row is None else _burst(row)
+
+
+def by_prefix(db: Db, prefix: str) -> list[Burst]:
+    """Return the bursts whose id begins so; an exact id stands alone."""
+    exact = db.rows(f"{_SELECT} WHERE id = ?", (prefix,))
+    rows = exact or db.rows(
+        f"{_SELECT} WHERE substr(id, 1, length(?1)) = ?1 ORDER BY last_seq", (prefix,)
+    )
+    return [_burst(row) for row in rows]
+
+
+def list_bursts(db: Db, worktree: str, session: str | None = None) -> list[Burst]:
+    """Return the bursts of a worktree (and session), newest last event first."""
+    rows = db.rows(
+        f"{_SELECT} WHERE worktree = ?1 AND (?2 IS NULL OR session = ?2)"
+        " ORDER BY last_seq DESC",
+        (worktree, session),
+    )
+    return [_burst(row) for row in rows]
+
+
+def close_for_checkout(db: Db, worktree: str, mover: str | None) -> None:
+    """End the open bursts of all but the session that moved HEAD, if one did.
+
+    Call it inside `db.write()`.
+    """
+    db.run(
+        "UPDATE bursts SET open = 0 WHERE worktree = ? AND session <> ? AND open = 1",
+        (worktree, mover or ""),
+    )
+
+
+def _fresh_id(db: Db, session: str, worktree: str, ordinal: int) -> str:
+    digits = blake2b(
+        f"{session}\0{worktree}\0{ordinal}".encode("utf-8", "surrogateescape")
+    ).hexdigest()
+    length = 8
+    while get(db, f"b-{digits[:length]}") is not None:
+        length += 2
+    return f"b-{digits[:length]}"
+
+
+def _burst(row: Row) -> Burst:
+    return Burst(
+        id=row[0],
+        session=row[1],
+        worktree=row[2],
+        turn=row[3],
+        ordinal=row[4],
+        started_ns=row[5],
+        ended_ns=row[6],
+        first_seq=row[7],
+        last_seq=row[8],
+        open=row[9] != 0,
+    )

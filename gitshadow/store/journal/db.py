@@ -1,0 +1,273 @@
+"""The journal's connection: one SQLite file, opened, migrated and locked here.
+
+Invariant: `sqlite3.Error` never leaves this package; a journal from a newer version is never
+written to. SQLite WAL mode, https://sqlite.org/wal.html.
+"""
+
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from gitshadow.errors import JournalBusyError, JournalError, JournalNewerError
+from gitshadow.store.journal.schema import MIGRATIONS, VERSION
+
+Value = str | bytes | int | None
+Row = tuple[Any, ...]
+
+_BUSY_MS = 5000
+_REINDEX = "git agent-undo reindex"
+# Text with lone surrogates and integers of more than 64 bits are refused by the binding itself.
+_FAILURES = (sqlite3.Error, UnicodeEncodeError, OverflowError)
+
+
+class Db:
+    """Hold one open journal. Reads work anywhere, writes inside `write()`."""
+
+    def __init__(self, connection: sqlite3.Connection, path: str) -> None:
+        self._connection = connection
+        self._depth = 0
+        self.path = path
+
+    @classmethod
+    def open(cls, path: str, *, create: bool) -> "Db":
+        """Open a journal and bring it to this version's schema.
+
+        Args:
+            path: The file.
+            create: Whether a missing journal, and the private directory it lies in, are made.
+
+        Raises:
+            JournalNewerError: it was written by a newer version; not a byte was changed.
+            JournalBusyError: another process keeps it locked.
+            JournalError: it is missing or damaged.
+        """
+        if create:
+            _create(path)
+        elif not os.path.exists(path):
+            raise JournalError("could not find the journal", hint=_REINDEX)
+        _check_file(path, empty_is_new=create)
+        db = cls(connect(path), path)
+        try:
+            db.run("PRAGMA journal_mode = WAL")
+            db.run("PRAGMA synchronous = NORMAL")
+            db.run("PRAGMA temp_store = MEMORY")
+            db._migrate()
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+    def close(self) -> None:
+        """Close the file; WAL is folded in by SQLite where nobody else has it open."""
+        self._connection.close()
+
+    def fold(self) -> None:
+        """Fold the write-ahead log into the file, so that the file alone is the journal."""
+        self.run("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    @contextmanager
+    def write(self) -> Iterator[None]:
+        """Run a block as one transaction; an inner block joins the outer one.
+
+        Raises:
+            JournalBusyError: another process holds the write lock.
+            JournalError: the transaction could not be committed; nothing of it stands.
+        """
+        if self._depth:
+            yield
+            return
+        self.run("BEGIN IMMEDIATE")
+        self._depth = 1
+        try:
+            yield
+            self.run("COMMIT")
+        except BaseException:
+            self._rollback()
+            raise
+        finally:
+            self._depth = 0
+
+    def run(self, sql: str, values: Sequence[Value] = ()) -> int:
+        """Run one statement; return the number of rows it changed."""
+        try:
+            return self._connection.execute(sql, values).rowcount
+        except _FAILURES as error:
+            raise _wrap(error) from error
+
+    def run_many(self, sql: str, rows: Sequence[Sequence[Value]]) -> None:
+        """Run one statement for many rows."""
+        try:
+            self._connection.executemany(sql, rows)
+        except _FAILURES as error:
+            raise _wrap(error) from error
+
+    def rows(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
+        """Return all rows of a query."""
+        try:
+            return self._connection.execute(sql, values).fetchall()
+        except _FAILURES as error:
+            raise _wrap(error) from error
+
+    def row(self, sql: str, values: Sequence[Value] = ()) -> Row | None:
+        """Return the first row of a query, or None."""
+        try:
+            found: Row | None = self._connection.execute(sql, values).fetchone()
+        except _FAILURES as error:
+            raise _wrap(error) from error
+        return found
+
+    def number(self, sql: str, values: Sequence[Value] = ()) -> int:
+        """Return the one number that a query gives; 0 for NULL or no row."""
+        row = self.row(sql, values)
+        return row[0] if row is not None and isinstance(row[0], int) else 0
+
+    def _rollback(self) -> None:
+        try:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+        except sqlite3.Error:
+            self._connection.close()
+
+    def _migrate(self) -> None:
+        version = self.number("PRAGMA user_version")
+        if version == VERSION:
+            return
+        with self.write():
+            version = self.number("PRAGMA user_version")
+            if version > VERSION:
+                raise _newer(version)
+            for migration in MIGRATIONS[version:]:
+                for statement in migration.split(";\n"):
+                    if statement.strip():
+                        self.run(statement)
+            self.run(f"PRAGMA user_version = {VERSION}")
+
+
+def is_damaged(path: str) -> bool:
+    """Tell whether a journal cannot be read in full; it is only looked at."""
+    try:
+        _check_file(path, empty_is_new=False)
+        connection = connect(path, read_only=True)
+    except (JournalNewerError, JournalBusyError):
+        return False
+    except JournalError:
+        return True
+    try:
+        return bool(connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",))
+    except sqlite3.DatabaseError as error:
+        return not isinstance(_wrap(error), JournalBusyError)
+    finally:
+        connection.close()
+
+
+def refuse_newer(path: str) -> None:
+    """Raise JournalNewerError for a journal of a newer version; a damaged one is none."""
+    try:
+        version = _pending_version(path)
+    except JournalError:
+        return
+    if version > VERSION:
+        raise _newer(version)
+
+
+def micro(time_ns: int) -> int:
+    """Return a time as it is stored where the refs hold it too: in whole microseconds."""
+    return time_ns // 1000 * 1000
+
+
+def _create(path: str) -> None:
+    """Make the file and its directory, private whatever the umask; what is there stays."""
+    flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
+    try:
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        fd = os.open(path, flags, 0o600)
+    except FileExistsError:
+        return
+    except OSError as error:
+        raise JournalError(f"could not create the journal: {error.strerror}") from error
+    os.fchmod(fd, 0o600)
+    os.close(fd)
+
+
+def connect(path: str, *, read_only: bool = False) -> sqlite3.Connection:
+    """Open the bare file, which exists; raise JournalError where that fails."""
+    for plain, quoted in (("%", "%25"), ("?", "%3f"), ("#", "%23")):
+        path = path.replace(plain, quoted)
+    try:
+        return sqlite3.connect(
+            f"file:{path}?mode={'ro' if read_only else 'rw'}",
+            uri=True,
+            timeout=_BUSY_MS / 1000,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=512,
+        )
+    except sqlite3.Error as error:
+        raise _wrap(error) from error
+
+
+def _check_file(path: str, *, empty_is_new: bool) -> None:
+    """Refuse a newer or a truncated journal before SQLite can change a byte of it."""
+    try:
+        with open(path, "rb") as handle:
+            header = handle.read(100)
+            size = os.fstat(handle.fileno()).st_size
+    except OSError as error:
+        raise JournalError(f"could not read the journal: {error.strerror}") from error
+    pending = os.path.exists(path + "-wal") and os.path.getsize(path + "-wal") > 0
+    if not header and (empty_is_new or pending):
+        return
+    if len(header) < 100 or not header.startswith(b"SQLite format 3\0"):
+        raise _damaged("it is no database")
+    version = _pending_version(path) if pending else _number(header, 60)
+    if version > VERSION:
+        raise _newer(version)
+    # The page count is good where both counters agree (SQLite file format, 1.3.7 and 1.3.8).
+    page_bytes = int.from_bytes(header[16:18], "big")
+    counted = header[24:28] == header[92:96] and not pending
+    page_bytes = 65536 if page_bytes == 1 else page_bytes
+    if counted and size < _number(header, 28) * page_bytes:
+        raise _damaged("it is cut short")
+
+
+def _pending_version(path: str) -> int:
+    """Return the version as the write-ahead log has it; a reader never folds the log in."""
+    connection = connect(path, read_only=True)
+    try:
+        return int(connection.execute("PRAGMA user_version").fetchone()[0])
+    except sqlite3.Error as error:
+        raise _wrap(error) from error
+    finally:
+        connection.close()
+
+
+def _number(header: bytes, at: int) -> int:
+    return int.from_bytes(header[at : at + 4], "big")
+
+
+def _newer(version: int) -> JournalNewerError:
+    return JournalNewerError(
+        f"could not use the journal: its version {version} is newer than {VERSION}",
+        hint="upgrade gitshadow",
+    )
+
+
+def _damaged(why: str) -> JournalError:
+    return JournalError(f"could not read the journal: {why}", hint=_REINDEX)
+
+
+def _wrap(error: Exception) -> JournalError:
+    name = getattr(error, "sqlite_errorname", "")
+    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+        return JournalBusyError(
+            "could not use the journal: another process keeps it locked",
+            hint="try again in a moment",
+        )
+    hint = None
+    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+        hint = _REINDEX
+    elif name.startswith(("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY")):
+        hint = "check free space and permissions of the git directory"
+    return JournalError(f"could not use the journal: {error}", hint=hint)

@@ -1,0 +1,337 @@
+"""Events: one row per observed change of one path, in the order they were recorded.
+
+Invariant: a row is never changed; `seq` is given out once and only grows.
+"""
+
+import json
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from gitshadow.model import (
+    Actor,
+    Attribution,
+    Confidence,
+    Event,
+    EventKind,
+    FileVersion,
+    Oid,
+    RepoPath,
+)
+from gitshadow.store.journal.db import Db, Row, Value
+
+_COLUMNS = (
+    "seq, ts_ns, worktree, kind, path, old_path, before_oid, before_mode, after_oid,"
+    " after_mode, actor, session, agent, turn, call, tool, confidence, reason,"
+    " candidates, burst, commit_oid, op, offline, switched, note"
+)
+_SELECT = f"SELECT {_COLUMNS} FROM events"
+_INSERT = f"INSERT OR IGNORE INTO events ({_COLUMNS}) VALUES ({', '.join('?' * 25)})"
+_RESERVE = "UPDATE meta SET value = CAST(value AS INTEGER) + ? WHERE key = 'next_seq'"
+_SEQS_BETWEEN = "SELECT seq FROM events WHERE seq BETWEEN ? AND ?"
+_NEXT = "SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'next_seq'"
+# Word for word the condition of the partial index `events_rare`: else it is not used.
+_RARE = "kind IN ('gap', 'head', 'baseline', 'coverage')"
+_RARE_KINDS = frozenset(
+    {EventKind.GAP, EventKind.HEAD, EventKind.BASELINE, EventKind.COVERAGE}
+)
+# A path itself or what lies below it: `0` is the byte after `/`.
+_AT_PATH = (
+    "path = ? OR (path > ? AND path < ?)"
+    " OR old_path = ? OR (old_path > ? AND old_path < ?)"
+)
+_NEWEST = (
+    "SELECT seq FROM events WHERE worktree = ? AND kind <> 'gap'"
+    " ORDER BY seq DESC LIMIT 1"
+)
+_CHUNK = 400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventFilter:
+    """Say which events are wanted; a field that is None does not restrict.
+
+    `paths` are exact paths or directories above; `turn` and `call` go with `sessions`.
+    """
+
+    limit: int | None = None
+    sessions: Collection[str] | None = None
+    agent: str | None = None
+    since_ns: int | None = None
+    until_ns: int | None = None
+    paths: Collection[RepoPath] | None = None
+    kinds: Collection[EventKind] | None = None
+    worktree: str | None = None
+    turn: str | None = None
+    call: str | None = None
+    burst: str | None = None
+    op: str | None = None
+    before_seq: int | None = None
+
+
+def reserve(db: Db, count: int) -> int:
+    """Give out a block of sequence numbers; return the first."""
+    with db.write():
+        first = db.number(_NEXT)
+        db.run(_RESERVE, (count,))
+    return first
+
+
+def insert(db: Db, rows: Iterable[Event]) -> None:
+    """Store rows; one whose seq stands already is left as it is."""
+    db.run_many(_INSERT, [_values(row) for row in rows])
+
+
+def insert_new(db: Db, rows: Sequence[Event]) -> list[Event]:
+    """Store the rows, in order of seq, whose seq does not stand yet; return those."""
+    if not rows:
+        return []
+    standing = {row[0] for row in db.rows(_SEQS_BETWEEN, (rows[0].seq, rows[-1].seq))}
+    fresh = [row for row in rows if row.seq not in standing]
+    insert(db, fresh)
+    return fresh
+
+
+def raise_next(db: Db, next_seq: int) -> None:
+    """Have no sequence number below `next_seq`, or of a standing row, given out again."""
+    found = max(next_seq, last_seq(db) + 1, db.number(_NEXT))
+    db.run(_RESERVE, (found - db.number(_NEXT),))
+
+
+def get(db: Db, seq: int) -> Event | None:
+    """Return one event, or None."""
+    row = db.row(f"{_SELECT} WHERE seq = ?", (seq,))
+    return None if row is None else _event(row)
+
+
+def last_seq(db: Db) -> int:
+    """Return the newest sequence number, 0 where there is none."""
+    return db.number("SELECT MAX(seq) FROM events")
+
+
+def writers_since(db: Db, worktree: str, seq: int) -> list[str]:
+    """Return the sessions that wrote in a worktree after a row, sorted."""
+    found = db.rows(
+        "SELECT DISTINCT session FROM events WHERE seq > ? AND worktree = ?"
+        " AND session IS NOT NULL AND kind <> 'baseline' ORDER BY session",
+        (seq, worktree),
+    )
+    return [str(session) for (session,) in found]
+
+
+def newest_seq(db: Db, worktree: str) -> int:
+    """Return the sequence number of a worktree's newest row but gaps, 0 where there is none."""
+    return db.number(_NEWEST, (worktree,))
+
+
+def count(db: Db) -> int:
+    """Return how many changes of paths were recorded."""
+    pathless = f"SELECT COUNT(*) FROM events WHERE {_RARE} AND kind <> 'coverage'"
+    return db.number(f"SELECT COUNT(*) - ({pathless}) FROM events")
+
+
+def count_gaps(db: Db) -> int:
+    """Return how many gaps were journalled."""
+    return db.number(f"SELECT COUNT(*) FROM events WHERE {_RARE} AND kind = 'gap'")
+
+
+def counts_of_session(db: Db, session: str) -> dict[str, int]:
+    """Return `events` and `files` of a session."""
+    row = db.row(
+        "SELECT COUNT(*), COUNT(DISTINCT path) FROM events"
+        " WHERE session = ? AND path IS NOT NULL",
+        (session,),
+    )
+    return {"events": row[0] if row else 0, "files": row[1] if row else 0}
+
+
+def counts_of_turn(db: Db, session: str, turn: str) -> tuple[int, int]:
+    """Return the numbers of events and of files of a turn."""
+    row = db.row(
+        "SELECT COUNT(*), COUNT(DISTINCT path) FROM events"
+        " WHERE session = ? AND turn = ? AND path IS NOT NULL",
+        (session, turn),
+    )
+    return (row[0], row[1]) if row else (0, 0)
+
+
+def rows(db: Db, wanted: EventFilter) -> list[Event]:
+    """Return the events that fit, newest first."""
+    clauses, values = _where(wanted)
+    sql = _SELECT + (" WHERE " + " AND ".join(clauses) if clauses else "")
+    sql += " ORDER BY seq DESC"
+    if wanted.limit is not None:
+        sql += " LIMIT ?"
+        values.append(wanted.limit)
+    return [_event(row) for row in db.rows(sql, values)]
+
+
+def history(
+    db: Db, worktree: str, paths: Collection[RepoPath], since_seq: int
+) -> list[Event]:
+    """Return, oldest first, every event of these paths and of what they were renamed to or from.
+
+    Args:
+        db: The journal.
+        worktree: Its worktree.
+        paths: Where to begin; the closure under renames since `since_seq` is taken.
+        since_seq: The first sequence number of interest.
+    """
+    found: dict[int, Event] = {}
+    asked: set[RepoPath] = set()
+    todo = set(paths)
+    while todo:
+        asked |= todo
+        events = _of_paths(db, worktree, sorted(todo), since_seq)
+        found.update((event.seq, event) for event in events)
+        ends = {end for e in events for end in (e.path, e.old_path) if end is not None}
+        todo = ends - asked
+    return [found[seq] for seq in sorted(found)]
+
+
+def latest(db: Db, worktree: str) -> dict[RepoPath, FileVersion | None]:
+    """Return the newest recorded state of every path that has an event."""
+    states: dict[RepoPath, FileVersion | None] = {}
+    sql = f"{_SELECT} WHERE worktree = ? AND path IS NOT NULL ORDER BY seq"
+    for row in db.rows(sql, (worktree,)):
+        event = _event(row)
+        if event.path is None or event.kind is EventKind.GAP:
+            continue
+        if event.old_path is not None:
+            states[event.old_path] = None
+        states[event.path] = event.after
+    return states
+
+
+def commit_before(db: Db, commit: Oid) -> Oid | None:
+    """Return the commit of the newest row before a commit's on the same chain, or None."""
+    row = db.row(
+        "SELECT MIN(seq), session, worktree FROM events WHERE commit_oid = ?", (commit,)
+    )
+    if row is None or row[0] is None:
+        return None
+    before = db.row(
+        "SELECT commit_oid FROM events WHERE session = ? AND worktree = ? AND seq < ?"
+        " AND commit_oid IS NOT NULL ORDER BY seq DESC LIMIT 1",
+        (row[1], row[2], row[0]),
+    )
+    return None if before is None else Oid(before[0])
+
+
+def path_known_before(db: Db, worktree: str, prefix: RepoPath, seq: int) -> bool:
+    """Tell whether any event before `seq` is about a path below a directory."""
+    sql = (
+        "SELECT 1 FROM events WHERE worktree = ? AND path > ? AND path < ? AND seq < ?"
+    )
+    values = (worktree, prefix + b"/", prefix + b"0", seq)
+    return db.row(sql + " LIMIT 1", values) is not None
+
+
+def _of_paths(
+    db: Db, worktree: str, paths: Sequence[RepoPath], since_seq: int
+) -> list[Event]:
+    found: list[Event] = []
+    for start in range(0, len(paths), _CHUNK):
+        part = paths[start : start + _CHUNK]
+        marks = ", ".join("?" * len(part))
+        for column in ("path", "old_path"):
+            sql = f"{_SELECT} WHERE {column} IN ({marks}) AND seq >= ? AND worktree = ?"
+            found += [_event(row) for row in db.rows(sql, (*part, since_seq, worktree))]
+    return [event for event in found if event.kind is not EventKind.GAP]
+
+
+def _where(wanted: EventFilter) -> tuple[list[str], list[Value]]:
+    clauses: list[str] = []
+    values: list[Value] = []
+    plain: tuple[tuple[str, Value], ...] = (
+        ("agent = ?", wanted.agent),
+        ("ts_ns >= ?", wanted.since_ns),
+        ("ts_ns <= ?", wanted.until_ns),
+        ("worktree = ?", wanted.worktree),
+        ("turn = ?", wanted.turn),
+        ("call = ?", wanted.call),
+        ("burst = ?", wanted.burst),
+        ("op = ?", wanted.op),
+        ("seq < ?", wanted.before_seq),
+    )
+    for clause, value in plain:
+        if value is not None:
+            clauses.append(clause)
+            values.append(value)
+    for column, chosen in (("session", wanted.sessions), ("kind", wanted.kinds)):
+        if chosen is not None:
+            clauses.append(f"{column} IN ({', '.join('?' * len(chosen))})")
+            values.extend(chosen)
+    if wanted.kinds is not None and _RARE_KINDS.issuperset(wanted.kinds):
+        clauses.append(_RARE)
+    if wanted.paths is not None and b"" not in wanted.paths:
+        clauses.append("(" + " OR ".join([_AT_PATH] * len(wanted.paths) or ["0"]) + ")")
+        for path in wanted.paths:
+            values += [path, path + b"/", path + b"0"] * 2
+    return clauses, values
+
+
+def _values(event: Event) -> Row:
+    who, before, after = event.attribution, event.before, event.after
+    return (
+        event.seq,
+        event.ts_ns,
+        event.worktree,
+        event.kind.value,
+        event.path,
+        event.old_path,
+        before.oid if before else None,
+        before.mode if before else None,
+        after.oid if after else None,
+        after.mode if after else None,
+        who.actor.value if who else None,
+        who.session if who else None,
+        who.agent if who else None,
+        who.turn if who else None,
+        who.call if who else None,
+        who.tool if who else None,
+        who.confidence.value if who else None,
+        who.reason if who else None,
+        json.dumps(who.candidates) if who and who.candidates else None,
+        event.burst,
+        event.commit,
+        event.op,
+        int(event.offline),
+        int(event.switched),
+        event.note,
+    )
+
+
+def _event(row: Row) -> Event:
+    return Event(
+        seq=row[0],
+        ts_ns=row[1],
+        worktree=row[2],
+        kind=EventKind(row[3]),
+        path=row[4],
+        old_path=row[5],
+        before=FileVersion(row[6], row[7]) if row[6] is not None else None,
+        after=FileVersion(row[8], row[9]) if row[8] is not None else None,
+        attribution=_attribution(row),
+        burst=row[19],
+        commit=row[20],
+        op=row[21],
+        offline=row[22] != 0,
+        switched=row[23] != 0,
+        note=row[24],
+    )
+
+
+def _attribution(row: Row) -> Attribution | None:
+    if row[11] is None:
+        return None
+    return Attribution(
+        actor=Actor(row[10]),
+        session=row[11],
+        agent=row[12],
+        turn=row[13],
+        call=row[14],
+        tool=row[15],
+        confidence=Confidence(row[16]),
+        reason=row[17],
+        candidates=tuple(json.loads(row[18])) if row[18] else (),
+    )

@@ -1,0 +1,114 @@
+"""What a damaged or replaced journal still gives: rows that the refs do not hold.
+
+Prompts, gaps, turns and calls that wrote nothing, touches, liveness, ops without a commit and the
+steps and reports of ops.
+Invariant: the old file is only read; a table that breaks half-way gives the rows before the break.
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from gitshadow.errors import JournalError
+from gitshadow.store.journal.db import Db, Row, connect, refuse_newer
+
+# Each query of the old journal with the statement that its rows are bound to in the new one.
+# The first insert what the refs know nothing of, the others add to what came back from them.
+_COPIES = (
+    ("sessions", "SELECT * FROM sessions", 11),
+    ("turns", "SELECT * FROM turns", 6),
+    ("calls", "SELECT * FROM calls", 11),
+    ("call_paths", "SELECT * FROM call_paths", 3),
+    ("touches", "SELECT * FROM touches", 7),
+    ("events", "SELECT * FROM events WHERE kind = 'gap'", 25),
+    ("ops", "SELECT * FROM ops WHERE commit_oid IS NULL", 11),
+    ("op_steps", "SELECT * FROM op_steps", 9),
+    ("meta", "SELECT * FROM meta WHERE key <> 'next_seq'", 2),
+)
+_DETAILS = (
+    (
+        "sessions",
+        "SELECT ended_ns, end_reason, pid, pid_started, last_seen_ns, id FROM sessions",
+        "UPDATE OR IGNORE sessions SET ended_ns = ?, end_reason = ?, pid = ?, pid_started = ?,"
+        " last_seen_ns = ? WHERE id = ?",
+    ),
+    (
+        "turns",
+        "SELECT ended_ns, prompt, session, id FROM turns",
+        "UPDATE OR IGNORE turns SET ended_ns = ?, prompt = ? WHERE session = ? AND id = ?",
+    ),
+    (
+        "calls",
+        "SELECT closed_ns, outcome, pid, pid_started, session, id FROM calls",
+        "UPDATE OR IGNORE calls SET closed_ns = ?, outcome = ?, pid = ?, pid_started = ?"
+        " WHERE session = ? AND id = ?",
+    ),
+    (
+        "bursts",
+        "SELECT open, id FROM bursts",
+        "UPDATE OR IGNORE bursts SET open = ? WHERE id = ?",
+    ),
+    # An op that a crash interrupted is finished or rolled back by the next command.
+    (
+        "ops",
+        "SELECT status, report, id FROM ops",
+        "UPDATE OR IGNORE ops SET status = ?, report = ? WHERE id = ?",
+    ),
+)
+_NEXT_SEQ = "SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'next_seq'"
+
+
+@dataclass(slots=True)
+class Salvaged:
+    """Count the rows that came over, and name the tables that were damaged.
+
+    `next_seq` is the next sequence number as the old journal had it, 0 where it does not tell.
+    """
+
+    rows: int = 0
+    next_seq: int = 0
+    damaged: list[str] = field(default_factory=list)
+
+
+def salvage(new: Db, old_path: str) -> Salvaged:
+    """Copy what only the old journal holds; call it inside `new.write()`.
+
+    Raises:
+        JournalNewerError: the old one is of a newer version, so its rows cannot be understood.
+        JournalError: the new one could not be written.
+    """
+    done = Salvaged()
+    refuse_newer(old_path)
+    try:
+        old = connect(old_path, read_only=True)
+    except JournalError:
+        done.damaged.append("all")
+        return done
+    try:
+        # Else a file that was cut short is refused whole (SQLite's btree.c, lockBtree).
+        old.execute("PRAGMA writable_schema = ON")
+        for table, query, width in _COPIES:
+            marks = ", ".join("?" * width)
+            sql = f"INSERT OR IGNORE INTO {table} VALUES ({marks})"
+            for row in _rows(old, query, table, done):
+                done.rows += new.run(sql, row)
+        for table, query, sql in _DETAILS:
+            for row in _rows(old, query, table, done):
+                new.run(sql, row)
+        for row in _rows(old, _NEXT_SEQ, "meta", done):
+            done.next_seq = row[0] or 0
+    finally:
+        old.close()
+    new.run("DELETE FROM op_steps WHERE op NOT IN (SELECT id FROM ops)")
+    return done
+
+
+def _rows(
+    old: sqlite3.Connection, query: str, table: str, done: Salvaged
+) -> Iterator[Row]:
+    """Give rows until the file breaks."""
+    try:
+        yield from old.execute(query)
+    except sqlite3.Error:
+        if table not in done.damaged:
+            done.damaged.append(table)

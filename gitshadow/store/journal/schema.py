@@ -1,0 +1,103 @@
+"""The tables of the journal and the steps between their versions.
+
+Invariant: a migration is never edited once released; `PRAGMA user_version` counts them.
+"""
+
+VERSION = 1
+
+MIGRATIONS: tuple[str, ...] = (
+    """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+INSERT INTO meta VALUES ('next_seq', '1');
+CREATE TABLE worktrees (
+    id TEXT PRIMARY KEY, path BLOB NOT NULL, tree TEXT, head TEXT, head_ref TEXT,
+    walked_ns INTEGER NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+CREATE TABLE sessions (
+    id TEXT PRIMARY KEY, native_id TEXT NOT NULL, actor TEXT NOT NULL, agent TEXT,
+    parent TEXT, started_ns INTEGER NOT NULL, ended_ns INTEGER, end_reason TEXT,
+    pid INTEGER, pid_started INTEGER, last_seen_ns INTEGER
+) WITHOUT ROWID;
+CREATE INDEX sessions_native ON sessions (native_id, agent);
+CREATE TABLE chains (
+    ref TEXT PRIMARY KEY, session TEXT NOT NULL, worktree TEXT NOT NULL,
+    tip TEXT NOT NULL, tree TEXT NOT NULL, tip_seq INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE UNIQUE INDEX chains_session ON chains (session, worktree);
+CREATE TABLE turns (
+    session TEXT NOT NULL, id TEXT NOT NULL, ordinal INTEGER NOT NULL,
+    started_ns INTEGER NOT NULL, ended_ns INTEGER, prompt TEXT,
+    PRIMARY KEY (session, id)
+) WITHOUT ROWID;
+CREATE INDEX turns_id ON turns (id);
+CREATE INDEX turns_ended ON turns (ended_ns);
+CREATE TABLE calls (
+    session TEXT NOT NULL, id TEXT NOT NULL, turn TEXT, tool TEXT NOT NULL,
+    tool_class TEXT NOT NULL, opened_ns INTEGER NOT NULL, closed_ns INTEGER,
+    outcome TEXT, pid INTEGER, pid_started INTEGER, worktree TEXT NOT NULL,
+    PRIMARY KEY (session, id)
+) WITHOUT ROWID;
+CREATE INDEX calls_id ON calls (id);
+CREATE INDEX calls_closed ON calls (closed_ns, opened_ns);
+CREATE INDEX calls_open ON calls (session) WHERE closed_ns IS NULL;
+CREATE TABLE call_paths (
+    session TEXT NOT NULL, call TEXT NOT NULL, path BLOB NOT NULL,
+    PRIMARY KEY (session, call, path)
+) WITHOUT ROWID;
+CREATE TABLE events (
+    seq INTEGER PRIMARY KEY, ts_ns INTEGER NOT NULL, worktree TEXT NOT NULL,
+    kind TEXT NOT NULL, path BLOB, old_path BLOB,
+    before_oid TEXT, before_mode INTEGER, after_oid TEXT, after_mode INTEGER,
+    actor TEXT, session TEXT, agent TEXT, turn TEXT, call TEXT, tool TEXT,
+    confidence TEXT, reason TEXT, candidates TEXT,
+    burst TEXT, commit_oid TEXT, op TEXT,
+    offline INTEGER NOT NULL DEFAULT 0, switched INTEGER NOT NULL DEFAULT 0, note TEXT
+);
+CREATE INDEX events_path ON events (path, seq);
+CREATE INDEX events_old_path ON events (old_path, seq) WHERE old_path IS NOT NULL;
+CREATE INDEX events_session ON events (session, seq);
+CREATE INDEX events_burst ON events (burst) WHERE burst IS NOT NULL;
+CREATE INDEX events_op ON events (op) WHERE op IS NOT NULL;
+CREATE INDEX events_rare ON events (kind, seq) WHERE kind IN ('gap', 'head', 'baseline', 'coverage');
+CREATE TABLE bursts (
+    id TEXT PRIMARY KEY, session TEXT NOT NULL, worktree TEXT NOT NULL, turn TEXT,
+    ordinal INTEGER NOT NULL, started_ns INTEGER NOT NULL, ended_ns INTEGER NOT NULL,
+    first_seq INTEGER NOT NULL, last_seq INTEGER NOT NULL, open INTEGER NOT NULL DEFAULT 1
+) WITHOUT ROWID;
+CREATE INDEX bursts_session ON bursts (session, worktree, last_seq);
+CREATE INDEX bursts_last ON bursts (last_seq);
+CREATE TABLE ops (
+    id TEXT PRIMARY KEY, kind TEXT NOT NULL, ts_ns INTEGER NOT NULL, worktree TEXT NOT NULL,
+    session TEXT NOT NULL, target TEXT NOT NULL, undoes TEXT NOT NULL, status TEXT NOT NULL,
+    token TEXT NOT NULL, commit_oid TEXT, report TEXT
+) WITHOUT ROWID;
+CREATE INDEX ops_ts ON ops (ts_ns);
+CREATE TABLE op_steps (
+    op TEXT NOT NULL, idx INTEGER NOT NULL, path BLOB NOT NULL,
+    before_oid TEXT, before_mode INTEGER, after_oid TEXT, after_mode INTEGER,
+    temp BLOB, done INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (op, idx)
+) WITHOUT ROWID;
+CREATE TABLE pins (
+    name TEXT PRIMARY KEY, ref TEXT NOT NULL, commit_oid TEXT NOT NULL,
+    worktree TEXT NOT NULL, ts_ns INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE file_state (
+    worktree TEXT NOT NULL, path BLOB NOT NULL, oid TEXT NOT NULL, mode INTEGER NOT NULL,
+    digest BLOB NOT NULL, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL,
+    ctime_ns INTEGER NOT NULL, inode INTEGER NOT NULL, seen_ns INTEGER NOT NULL,
+    racy INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (worktree, path)
+) WITHOUT ROWID;
+CREATE TABLE touches (
+    worktree TEXT NOT NULL, path BLOB NOT NULL, why TEXT NOT NULL, ts_ns INTEGER NOT NULL,
+    session TEXT, turn TEXT, call TEXT
+);
+CREATE INDEX touches_ts ON touches (worktree, ts_ns);
+CREATE TABLE excluded (
+    worktree TEXT NOT NULL, path BLOB NOT NULL, size INTEGER NOT NULL,
+    mtime_ns INTEGER NOT NULL, ctime_ns INTEGER NOT NULL, inode INTEGER NOT NULL,
+    PRIMARY KEY (worktree, path)
+) WITHOUT ROWID;
+""",
+)

@@ -1,0 +1,195 @@
+"""Turns and calls: the windows in which an agent may have written.
+
+Invariant: a window is `[opened_ns, closed_ns)` of the file system's clock; it is closed once.
+"""
+
+from collections.abc import Iterable
+
+from gitshadow.model import Call, RepoPath, ToolClass, Turn
+from gitshadow.store.journal.db import Db, Row, micro
+
+_TURN = "SELECT session, id, ordinal, started_ns, ended_ns, prompt FROM turns"
+_CALL = (
+    "SELECT session, id, turn, tool, tool_class, opened_ns, closed_ns, outcome, pid,"
+    " pid_started, worktree FROM calls"
+)
+
+
+def put_turn(db: Db, turn: Turn) -> None:
+    """Store a turn, new or changed; call it inside `db.write()`."""
+    db.run(
+        "INSERT OR REPLACE INTO turns VALUES (?, ?, ?, ?, ?, ?)",
+        (
+            turn.session,
+            turn.id,
+            turn.ordinal,
+            micro(turn.started_ns),
+            turn.ended_ns,
+            turn.prompt,
+        ),
+    )
+
+
+def get_turn(db: Db, session: str, turn: str) -> Turn | None:
+    """Return a turn, or None."""
+    row = db.row(f"{_TURN} WHERE session = ? AND id = ?", (session, turn))
+    return None if row is None else _turn(row)
+
+
+def open_turn_of(db: Db, session: str) -> Turn | None:
+    """Return the newest turn of a session that has not ended, or None."""
+    row = db.row(
+        f"{_TURN} WHERE session = ? AND ended_ns IS NULL ORDER BY ordinal DESC",
+        (session,),
+    )
+    return None if row is None else _turn(row)
+
+
+def close_turn(db: Db, session: str, turn: str, ended_ns: int) -> None:
+    """End a turn that is open; call it inside `db.write()`."""
+    db.run(
+        "UPDATE turns SET ended_ns = MAX(?, started_ns)"
+        " WHERE session = ? AND id = ? AND ended_ns IS NULL",
+        (ended_ns, session, turn),
+    )
+
+
+def open_at(db: Db, moment_ns: int) -> list[Turn]:
+    """Return the turns that were open at a moment, oldest first."""
+    rows = db.rows(
+        f"{_TURN} WHERE +started_ns <= ?1 AND (ended_ns IS NULL OR ended_ns > ?1)"
+        " ORDER BY started_ns, ordinal",
+        (moment_ns,),
+    )
+    return [_turn(row) for row in rows]
+
+
+def list_turns(db: Db, session: str | None = None) -> list[Turn]:
+    """Return the turns of a session (None: of all), oldest first."""
+    sql = f"{_TURN} WHERE ?1 IS NULL OR session = ?1 ORDER BY started_ns, ordinal"
+    return [_turn(row) for row in db.rows(sql, (session,))]
+
+
+def turns_by_prefix(db: Db, prefix: str) -> list[Turn]:
+    """Return the turns whose id begins so; an exact id stands alone."""
+    exact = db.rows(f"{_TURN} WHERE id = ?", (prefix,))
+    rows = exact or db.rows(
+        f"{_TURN} WHERE substr(id, 1, length(?1)) = ?1 ORDER BY started_ns", (prefix,)
+    )
+    return [_turn(row) for row in rows]
+
+
+def open_call(db: Db, call: Call) -> None:
+    """Store a call, new or changed, with the paths it names; call it inside `db.write()`."""
+    db.run(
+        "INSERT OR REPLACE INTO calls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            call.session,
+            call.id,
+            call.turn,
+            call.tool,
+            call.tool_class.value,
+            micro(call.opened_ns),
+            call.closed_ns,
+            call.outcome,
+            call.pid,
+            call.pid_started,
+            call.worktree,
+        ),
+    )
+    db.run_many(
+        "INSERT OR IGNORE INTO call_paths VALUES (?, ?, ?)",
+        [(call.session, call.id, path) for path in call.paths],
+    )
+
+
+def get_call(db: Db, session: str, call: str) -> Call | None:
+    """Return a call with its paths, or None."""
+    row = db.row(f"{_CALL} WHERE session = ? AND id = ?", (session, call))
+    return None if row is None else _call(db, row)
+
+
+def close_call(
+    db: Db, session: str, call: str, closed_ns: int, outcome: str | None
+) -> None:
+    """Close a window that is open; call it inside `db.write()`."""
+    db.run(
+        "UPDATE calls SET closed_ns = MAX(?, opened_ns), outcome = ?"
+        " WHERE session = ? AND id = ? AND closed_ns IS NULL",
+        (closed_ns, outcome, session, call),
+    )
+
+
+def open_calls(db: Db, session: str) -> list[Call]:
+    """Return the open windows of a session, oldest first."""
+    rows = db.rows(
+        f"{_CALL} WHERE session = ? AND closed_ns IS NULL ORDER BY opened_ns",
+        (session,),
+    )
+    return [_call(db, row) for row in rows]
+
+
+def list_calls(db: Db, session: str, turn: str | None = None) -> list[Call]:
+    """Return the calls of a session (and turn), oldest first."""
+    rows = db.rows(
+        f"{_CALL} WHERE session = ?1 AND (?2 IS NULL OR turn = ?2) ORDER BY opened_ns",
+        (session, turn),
+    )
+    return [_call(db, row) for row in rows]
+
+
+def windows_between(
+    db: Db, begin_ns: int, end_ns: int, slack_ns: int = 10_000_000
+) -> list[Call]:
+    """Return every call whose window meets a closed interval, with its paths, oldest first.
+
+    The interval is widened by the clock's tolerance on both sides; the ladder decides.
+    """
+    begin, end = begin_ns - slack_ns, end_ns + slack_ns
+    rows = db.rows(
+        f"{_CALL} WHERE closed_ns IS NULL AND opened_ns <= ?", (end,)
+    ) + db.rows(f"{_CALL} WHERE closed_ns >= ? AND opened_ns <= ?", (begin, end))
+    calls = [_call(db, row) for row in rows]
+    return sorted(calls, key=lambda call: (call.opened_ns, call.id))
+
+
+def calls_by_prefix(db: Db, prefix: str) -> list[Call]:
+    """Return the calls whose id begins so; an exact id stands alone."""
+    exact = db.rows(f"{_CALL} WHERE id = ?", (prefix,))
+    rows = exact or db.rows(
+        f"{_CALL} WHERE substr(id, 1, length(?1)) = ?1 ORDER BY opened_ns", (prefix,)
+    )
+    return [_call(db, row) for row in rows]
+
+
+def _paths(db: Db, session: str, call: str) -> Iterable[RepoPath]:
+    sql = "SELECT path FROM call_paths WHERE session = ? AND call = ? ORDER BY path"
+    return (RepoPath(row[0]) for row in db.rows(sql, (session, call)))
+
+
+def _turn(row: Row) -> Turn:
+    return Turn(
+        session=row[0],
+        id=row[1],
+        ordinal=row[2],
+        started_ns=row[3],
+        ended_ns=row[4],
+        prompt=row[5],
+    )
+
+
+def _call(db: Db, row: Row) -> Call:
+    return Call(
+        session=row[0],
+        id=row[1],
+        turn=row[2],
+        tool=row[3],
+        tool_class=ToolClass(row[4]),
+        opened_ns=row[5],
+        closed_ns=row[6],
+        outcome=row[7],
+        pid=row[8],
+        pid_started=row[9],
+        worktree=row[10],
+        paths=tuple(_paths(db, row[0], row[1])),
+    )

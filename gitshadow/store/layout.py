@@ -1,0 +1,140 @@
+"""Where things lie: the worktree, its Git directories and our own state directory.
+
+Invariant: only `os` is imported and nothing is created, so that the hook program can ask
+(`dataclasses` alone would cost it 8 ms).
+"""
+
+import os
+
+STATE_NAME = "agent-undo"
+MAIN_WORKTREE = "main"
+
+
+class Layout:
+    """Hold the absolute real paths of one worktree; never changed once made.
+
+    `worktree` is `main`, or the linked worktree's name below `worktrees/`.
+    """
+
+    __slots__ = ("common_dir", "git_dir", "root", "worktree")
+
+    def __init__(self, root: str, git_dir: str, common_dir: str, worktree: str) -> None:
+        self.root = root
+        self.git_dir = git_dir
+        self.common_dir = common_dir
+        self.worktree = worktree
+
+    @property
+    def state_dir(self) -> str:
+        """Return our directory, shared by all worktrees of the repository."""
+        return os.path.join(self.common_dir, STATE_NAME)
+
+    @property
+    def journal(self) -> str:
+        """Return the path of the SQLite journal."""
+        return os.path.join(self.state_dir, "journal.db")
+
+    @property
+    def spool_dir(self) -> str:
+        """Return the directory of hook payloads that no daemon took."""
+        return os.path.join(self.state_dir, "spool")
+
+    @property
+    def wt_dir(self) -> str:
+        """Return the directory of what belongs to this worktree alone."""
+        return os.path.join(self.state_dir, "wt", self.worktree)
+
+    @property
+    def lock(self) -> str:
+        """Return the file whose flock is the worktree's writer lock."""
+        return os.path.join(self.wt_dir, "lock")
+
+    @property
+    def socket(self) -> str:
+        """Return the daemon's socket; it may be longer than `sun_path` allows."""
+        return os.path.join(self.wt_dir, "sock")
+
+    @property
+    def stamp(self) -> str:
+        """Return the file that tells the time of this file system."""
+        return os.path.join(self.wt_dir, "stamp")
+
+    @property
+    def cookie_dir(self) -> str:
+        """Return the directory of barrier cookies."""
+        return os.path.join(self.wt_dir, "cookies")
+
+    @property
+    def log(self) -> str:
+        """Return the file that says what went wrong."""
+        return os.path.join(self.state_dir, "log")
+
+    @property
+    def reports_dir(self) -> str:
+        """Return the directory of reports of unexpected errors."""
+        return os.path.join(self.state_dir, "reports")
+
+    @property
+    def initialised(self) -> bool:
+        """Tell whether `init` has been run in this repository."""
+        return os.path.exists(self.journal)
+
+
+def discover(start: str) -> Layout | None:
+    """Find the worktree that holds a directory, looking upwards as Git does.
+
+    Args:
+        start: An absolute or relative path; it need not exist itself.
+
+    Returns:
+        The layout, or None outside a worktree (a bare repository has none).
+    """
+    here = os.path.realpath(start)
+    while True:
+        git_dir = _git_dir_of(here)
+        if git_dir is not None:
+            return _layout(here, git_dir)
+        parent = os.path.dirname(here)
+        if parent == here:
+            return None
+        here = parent
+
+
+def is_bare(start: str) -> bool:
+    """Tell whether a directory is itself, or lies in, a Git directory without a worktree."""
+    here = os.path.realpath(start)
+    while True:
+        parts = (os.path.join(here, name) for name in ("HEAD", "objects", "refs"))
+        if all(os.path.exists(part) for part in parts):
+            return True
+        parent = os.path.dirname(here)
+        if parent == here:
+            return False
+        here = parent
+
+
+def _git_dir_of(directory: str) -> str | None:
+    """Return the Git directory that `<directory>/.git` is or names (gitrepository-layout(5))."""
+    dot_git = os.path.join(directory, ".git")
+    if os.path.isdir(dot_git):
+        return dot_git if os.path.exists(os.path.join(dot_git, "HEAD")) else None
+    try:
+        with open(dot_git, "rb") as handle:
+            line = handle.read(8192)
+    except OSError:
+        return None
+    if not line.startswith(b"gitdir: "):
+        return None
+    target = os.fsdecode(line[len(b"gitdir: ") :].rstrip(b"\r\n"))
+    return os.path.realpath(os.path.join(directory, target))
+
+
+def _layout(root: str, git_dir: str) -> Layout:
+    git_dir = os.path.realpath(git_dir)
+    try:
+        with open(os.path.join(git_dir, "commondir"), "rb") as handle:
+            common = os.fsdecode(handle.read(8192).rstrip(b"\r\n"))
+    except OSError:
+        return Layout(root, git_dir, git_dir, MAIN_WORKTREE)
+    common_dir = os.path.realpath(os.path.join(git_dir, common))
+    return Layout(root, git_dir, common_dir, os.path.basename(git_dir))

@@ -1,0 +1,69 @@
+"""The writer lock of a worktree: one process at a time records and restores.
+
+Invariant: the kernel releases the lock with its holder, so no stale lock exists.
+"""
+
+import fcntl
+import os
+import time
+from types import TracebackType
+
+from gitshadow.errors import LockedError
+
+_POLL_S = 0.01
+
+
+class WriterLock:
+    """Hold the flock of one worktree; a context manager."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._fd: int | None = None
+
+    def acquire(self, timeout_s: float) -> None:
+        """Take the lock, waiting at most `timeout_s` seconds.
+
+        Raises:
+            LockedError: another living process holds it; the message names its pid.
+        """
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        fd = os.open(self._path, flags, 0o600)
+        deadline = time.monotonic() + timeout_s
+        while True:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    holder = os.pread(fd, 32, 0).strip().decode("ascii", "replace")
+                    os.close(fd)
+                    raise LockedError(
+                        f"could not take the writer lock: process {holder or '?'} holds it",
+                        hint="wait for it to end, or run: git agent-undo stop",
+                    ) from None
+                time.sleep(_POLL_S)
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, b"%d\n" % os.getpid(), 0)
+        self._fd = fd
+
+    def release(self) -> None:
+        """Give the lock back; doing it twice is harmless."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    @property
+    def held(self) -> bool:
+        """Tell whether this object holds the lock."""
+        return self._fd is not None
+
+    def __enter__(self) -> "WriterLock":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.release()

@@ -1,0 +1,116 @@
+"""Git's C-quoted form: any bytes as one line of printable ASCII, and back. Pure.
+
+Invariant: unquote(quote(x)) = x and parse_path(display_path(x)) = x for all bytes (quote.c).
+"""
+
+import re
+
+from gitshadow.errors import StoreError
+from gitshadow.model import RepoPath
+
+_ESCAPES = {
+    7: "a",
+    8: "b",
+    9: "t",
+    10: "n",
+    11: "v",
+    12: "f",
+    13: "r",
+    34: '"',
+    92: "\\",
+}
+_UNESCAPES = {text: code for code, text in _ESCAPES.items()}
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
+_ESCAPE = re.compile(r"\\([0-3][0-7]{2}|.)", re.DOTALL)
+
+
+def quote(value: bytes) -> str:
+    """Return printable ASCII as it is, else Git's C-quoted form (quote.c)."""
+    plain = all(0x20 <= byte < 0x7F for byte in value)
+    if plain and not value.startswith(b'"') and value == value.strip() and value:
+        return value.decode("ascii")
+    return c_quoted(value)
+
+
+def unquote(text: str) -> bytes:
+    """Take `quote` back.
+
+    Raises:
+        StoreError: the quotes do not close.
+    """
+    if not text.startswith('"'):
+        return _encoded(text)
+    match = _QUOTED.fullmatch(text)
+    if match is None:
+        raise StoreError(f"could not read quoted text {text[:40]!r}")
+    return _unescape(match.group(1))
+
+
+def display_path(path: RepoPath) -> str:
+    """Return a path as documents spell it: text, or C-quoted where that would lose bytes."""
+    try:
+        text = path.decode("utf-8")
+    except UnicodeDecodeError:
+        return c_quoted(path)
+    return c_quoted(path) if text.startswith('"') else text
+
+
+def parse_path(text: str) -> bytes:
+    """Take `display_path` back; a text that is no C-quoted form is itself.
+
+    Raises:
+        StoreError: it begins with a quote and is not a C-quoted form, or holds surrogates that
+            stand for no byte.
+    """
+    if text.startswith('"'):
+        return unquote(text)
+    return _encoded(text)
+
+
+def split_quoted(text: str) -> list[str]:
+    """Split C-quoted forms with blanks between them.
+
+    Raises:
+        StoreError: there is something else in the text.
+    """
+    if _QUOTED.sub("", text).strip(" "):
+        raise StoreError(f"could not read quoted text {text[:40]!r}")
+    return [match.group() for match in _QUOTED.finditer(text)]
+
+
+def c_quoted(value: bytes) -> str:
+    """Return bytes in C-quoted form, with the quotes, also where they are plain."""
+    parts = ['"']
+    for byte in value:
+        if byte in _ESCAPES:
+            parts.append("\\" + _ESCAPES[byte])
+        elif 0x20 <= byte < 0x7F:
+            parts.append(chr(byte))
+        else:
+            parts.append(f"\\{byte:03o}")
+    return "".join(parts) + '"'
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise StoreError(
+            f"could not read text {text[:40]!r}: {error.reason}"
+        ) from error
+
+
+def _unescape(text: str) -> bytes:
+    out = bytearray()
+    at = 0
+    for match in _ESCAPE.finditer(text):
+        out += _encoded(text[at : match.start()])
+        code = match.group(1)
+        if len(code) == 3:
+            out.append(int(code, 8) & 0xFF)
+        elif code in _UNESCAPES:
+            out.append(_UNESCAPES[code])
+        else:
+            raise StoreError(f"could not read escape \\{code} in quoted text")
+        at = match.end()
+    return bytes(out + _encoded(text[at:]))

@@ -1,0 +1,392 @@
+"""The grammar of refs and commit messages: how a chain says what it holds. Pure.
+
+`docs/format.md` is the contract.
+Invariant: parse(format(x)) = x; a value is one line whatever it holds, so nothing can be forged.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from gitshadow.errors import StoreError
+from gitshadow.model import (
+    LINK_MODE,
+    Actor,
+    Confidence,
+    Event,
+    EventKind,
+    OpKind,
+    RepoPath,
+    ToolClass,
+    format_mode,
+)
+from gitshadow.store.quoting import c_quoted, split_quoted
+from gitshadow.store.quoting import display_path as display_path
+from gitshadow.store.quoting import parse_path as parse_path
+from gitshadow.store.quoting import quote as quote
+from gitshadow.store.quoting import unquote as unquote
+
+REF_PREFIX = "refs/agent-undo/"
+PIN_PREFIX = "pin-"
+FORMAT = 1
+MAIN_WORKTREE = "main"
+_PREFIX = "Agent-Undo-"
+_SUBJECT_CHARS = 72
+_AGENT_CHARS = 14
+_ID_CHARS = 40
+_UNSAFE = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+_KINDS = frozenset({"baseline", "write", "sync", "restore", "head", "coverage", "pin"})
+_SESSION = re.compile(r"[a-z0-9-]{1,40}")
+_NUMBER = re.compile(r"[0-9]{1,18}")
+_PERMISSIONS = re.compile(r"[0-7]{4}")
+_MODE = re.compile(r"10[0-7]{4}|120000")
+
+
+@dataclass(frozen=True, slots=True)
+class PathNote:
+    """Hold the exact mode of a path, and where it was before a rename."""
+
+    mode: int
+    path: RepoPath
+    old_path: RepoPath | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShadowCommit:
+    """Hold what the message of one shadow commit says; field by field as docs/format.md."""
+
+    subject: str
+    kind: str
+    time_ns: int
+    session: str | None = None
+    agent: str | None = None
+    worktree: str = MAIN_WORKTREE
+    seqs: tuple[int, int] | None = None
+    native: str | None = None
+    actor: Actor | None = None
+    parent: str | None = None
+    started_ns: int | None = None
+    modes: tuple[int, int] | None = None
+    turn: str | None = None
+    turn_ordinal: int | None = None
+    turn_started_ns: int | None = None
+    call: str | None = None
+    tool: str | None = None
+    tool_class: ToolClass | None = None
+    call_opened_ns: int | None = None
+    confidence: Confidence | None = None
+    reason: str | None = None
+    candidates: tuple[str, ...] = ()
+    burst: str | None = None
+    flags: tuple[str, ...] = ()
+    op: str | None = None
+    op_kind: OpKind | None = None
+    undoes: tuple[str, ...] = ()
+    target: str | None = None
+    token: str | None = None
+    note: str | None = None
+    pin: str | None = None
+    paths: tuple[PathNote, ...] = ()
+
+
+# -- names -------------------------------------------------------------------------------------
+
+
+def clean_name(name: str) -> str:
+    """Return a name with only `[a-z0-9-]`, `x` where nothing is left."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "x"
+
+
+def session_id(agent: str, native: str, day_ns: int, length: int = 6) -> str:
+    """Return the id of a session: `<agent>-<yyyymmdd>-<hex>`, at most 40 characters."""
+    name = clean_name(agent)
+    if f"{name}-".startswith(PIN_PREFIX):
+        name = f"agent-{name}"
+    day = datetime.fromtimestamp(day_ns // 1_000_000_000, UTC).strftime("%Y%m%d")
+    text = f"{agent}\0{native}".encode("utf-8", "surrogateescape")
+    digits = hashlib.blake2b(text, digest_size=16).hexdigest()[:length]
+    return f"{name[:_AGENT_CHARS].strip('-')}-{day}-{digits}"
+
+
+def chain_ref(session: str, worktree: str) -> str:
+    """Return the ref of a session's chain in a worktree."""
+    if worktree == MAIN_WORKTREE:
+        return REF_PREFIX + session
+    text = worktree.encode("utf-8", "surrogateescape")
+    digits = hashlib.blake2b(text, digest_size=3).hexdigest()
+    # The end of a long session id is what makes it unique, so its beginning gives way.
+    return REF_PREFIX + f"{session}-w{digits}"[-_ID_CHARS:].lstrip("-")
+
+
+def is_pin(ref: str) -> bool:
+    """Tell the ref of a pin from that of a chain."""
+    return ref.startswith(REF_PREFIX + PIN_PREFIX)
+
+
+def pin_ref(name: str) -> str:
+    """Return the ref of a pin; its name is cleaned to what a ref may hold."""
+    return REF_PREFIX + (PIN_PREFIX + clean_name(name))[:_ID_CHARS]
+
+
+# -- subjects ----------------------------------------------------------------------------------
+
+_VERBS = {
+    EventKind.CREATE: "Create",
+    EventKind.MODIFY: "Edit",
+    EventKind.DELETE: "Delete",
+    EventKind.MODE: "Chmod",
+    EventKind.TYPE: "Retype",
+    EventKind.RENAME: "Rename",
+}
+_MANY = {"write": "Write", "head": "Switch", "coverage": "Cover", "restore": "Restore"}
+
+
+def subject_for(kind: str, rows: Sequence[Event], op_kind: OpKind | None = None) -> str:
+    """Return the subject of a commit with these rows; never with a control character."""
+    changed = [row for row in rows if row.path is not None]
+    count = f"{len(changed)} file{'' if len(changed) == 1 else 's'}"
+    if kind == "restore":
+        return f"Restore {count} ({op_kind.value if op_kind else 'restore'})"
+    if kind != "write" or len(changed) != 1:
+        return f"{_MANY.get(kind, 'Write')} {count}"
+    row = changed[0]
+    assert row.path is not None
+    name = _shown(row.path)
+    if row.old_path is not None:
+        name = f"{_shown(row.old_path)} → {name}"
+    subject = f"{_VERBS.get(row.kind, 'Write')} {name}"
+    return (
+        subject
+        if len(subject) <= _SUBJECT_CHARS
+        else subject[: _SUBJECT_CHARS - 1] + "…"
+    )
+
+
+def _shown(path: RepoPath) -> str:
+    text = display_path(path)
+    return c_quoted(path) if _UNSAFE.search(text) else text
+
+
+# -- messages ----------------------------------------------------------------------------------
+
+_TEXTS = (
+    ("Session", "session"),
+    ("Agent", "agent"),
+    ("Worktree", "worktree"),
+    ("Native", "native"),
+    ("Actor", "actor"),
+    ("Parent", "parent"),
+    ("Turn", "turn"),
+    ("Call", "call"),
+    ("Tool", "tool"),
+    ("Confidence", "confidence"),
+    ("Reason", "reason"),
+    ("Burst", "burst"),
+    ("Op", "op"),
+    ("Op-Kind", "op_kind"),
+    ("Target", "target"),
+    ("Token", "token"),
+    ("Note", "note"),
+    ("Pin", "pin"),
+)
+_LISTS = (("Candidate", "candidates"), ("Flag", "flags"), ("Undoes", "undoes"))
+_REPEATED = frozenset({"Path", *(name for name, _ in _LISTS)})
+_ENUMS = {"actor": Actor, "confidence": Confidence, "op_kind": OpKind}
+
+
+def format_message(commit: ShadowCommit) -> bytes:
+    """Return the message of a shadow commit, UTF-8, ending in a newline."""
+    subject = _UNSAFE.sub("?", commit.subject).strip() or commit.kind.capitalize()
+    lines = [subject, "", f"{_PREFIX}Format: {FORMAT}"]
+    lines.append(f"{_PREFIX}Kind: {commit.kind}")
+    lines.append(f"{_PREFIX}Time: {format_time(commit.time_ns)}")
+    for name, field in _TEXTS:
+        value = getattr(commit, field)
+        if value is not None:
+            lines.append(f"{_PREFIX}{name}: {quote(_encoded(str(value)))}")
+    for name, field in _LISTS:
+        values = getattr(commit, field)
+        lines += [f"{_PREFIX}{name}: {quote(_encoded(value))}" for value in values]
+    lines += _composed(commit)
+    lines += [f"{_PREFIX}Path: {_path_note(note)}" for note in commit.paths]
+    return ("\n".join(lines) + "\n").encode("utf-8")
+
+
+def _composed(commit: ShadowCommit) -> Iterable[str]:
+    if commit.seqs is not None:
+        first, last = commit.seqs
+        yield f"{_PREFIX}Seq: {first}" + (f"-{last}" if last != first else "")
+    if commit.started_ns is not None:
+        yield f"{_PREFIX}Started: {format_time(commit.started_ns)}"
+    if commit.modes is not None:
+        yield f"{_PREFIX}Modes: {commit.modes[0]:04o} {commit.modes[1]:04o}"
+    if commit.turn_ordinal is not None and commit.turn_started_ns is not None:
+        started = format_time(commit.turn_started_ns)
+        yield f"{_PREFIX}Turn-Info: {commit.turn_ordinal} {started}"
+    if commit.tool_class is not None and commit.call_opened_ns is not None:
+        opened = format_time(commit.call_opened_ns)
+        yield f"{_PREFIX}Call-Info: {commit.tool_class.value} {opened}"
+
+
+def _path_note(note: PathNote) -> str:
+    text = f"{format_mode(note.mode)} {c_quoted(note.path)}"
+    return text if note.old_path is None else f"{text} {c_quoted(note.old_path)}"
+
+
+def parse_message(message: bytes) -> ShadowCommit | None:
+    """Read the message of a commit; None where it is not ours.
+
+    Raises:
+        StoreError: it claims to be ours and cannot be read, or is of a newer format.
+    """
+    text = message.decode("utf-8", "surrogateescape")
+    subject, _, body = text.partition("\n\n")
+    found = _trailers(body)
+    claimed = found.get("Format", [""])[0]
+    if _NUMBER.fullmatch(claimed) is None:
+        return None
+    if int(claimed) != FORMAT:
+        raise StoreError(
+            f"could not read a shadow commit of the newer format {claimed}",
+            hint="upgrade gitshadow",
+        )
+    try:
+        return _parsed(subject, found)
+    except (ValueError, KeyError, IndexError, OverflowError) as error:
+        raise StoreError(f"could not read a shadow commit: {error}") from error
+
+
+def peek(message: bytes) -> tuple[str | None, int | None]:
+    """Return the kind and the first sequence number of a message of ours, else None for both.
+
+    Much cheaper than `parse_message`; nothing else of the message is checked.
+    """
+    body = message.decode("utf-8", "surrogateescape").partition("\n\n")[2]
+    found = _trailers(body)
+    if found.get("Format") != [str(FORMAT)] or "Kind" not in found:
+        return None, None
+    first = found.get("Seq", [""])[0].partition("-")[0]
+    return found["Kind"][0], int(first) if _NUMBER.fullmatch(first) else None
+
+
+def _trailers(body: str) -> dict[str, list[str]]:
+    """Return our trailers of the last paragraph, each with its values in order."""
+    block = body.rstrip("\n").rpartition("\n\n")[2]
+    found: dict[str, list[str]] = {}
+    for line in block.split("\n"):
+        key, _, value = line.partition(": ")
+        if key.startswith(_PREFIX):
+            found.setdefault(key[len(_PREFIX) :], []).append(value)
+    return found
+
+
+def _parsed(subject: str, found: dict[str, list[str]]) -> ShadowCommit:
+    for name, texts in found.items():
+        if len(texts) > 1 and name not in _REPEATED:
+            raise ValueError(f"{_PREFIX}{name} stands twice")
+    if found["Kind"][0] not in _KINDS:
+        raise ValueError(f"unknown kind {found['Kind'][0][:20]!r}")
+    values: dict[str, object] = {"subject": subject, "kind": found["Kind"][0]}
+    values["time_ns"] = parse_time(found["Time"][0])
+    for name, field in _TEXTS:
+        if name in found:
+            text = _decoded(unquote(found[name][0]))
+            values[field] = _ENUMS[field](text) if field in _ENUMS else text
+    for name, field in _LISTS:
+        if name in found:
+            values[field] = tuple(_decoded(unquote(text)) for text in found[name])
+    values |= _parsed_composed(found)
+    values["paths"] = tuple(_parsed_note(text) for text in found.get("Path", ()))
+    session = values.get("session", "x")
+    if not isinstance(session, str) or _SESSION.fullmatch(session) is None:
+        raise ValueError(f"session {session!r}")
+    return ShadowCommit(**values)  # type: ignore[arg-type]
+
+
+def _parsed_composed(found: dict[str, list[str]]) -> dict[str, object]:
+    values: dict[str, object] = {}
+    if "Seq" in found:
+        first, _, last = found["Seq"][0].partition("-")
+        values["seqs"] = seqs = (_number(first), _number(last or first))
+        if not 0 < seqs[0] <= seqs[1]:
+            raise ValueError(f"rows {found['Seq'][0]}")
+    if "Started" in found:
+        values["started_ns"] = parse_time(found["Started"][0])
+    if "Modes" in found:
+        plain, _, executable = found["Modes"][0].partition(" ")
+        values["modes"] = (
+            _octal(plain, _PERMISSIONS),
+            _octal(executable, _PERMISSIONS),
+        )
+    if "Turn-Info" in found:
+        ordinal, _, started = found["Turn-Info"][0].partition(" ")
+        values |= {
+            "turn_ordinal": _number(ordinal),
+            "turn_started_ns": parse_time(started),
+        }
+    if "Call-Info" in found:
+        kind, _, opened = found["Call-Info"][0].partition(" ")
+        values |= {"tool_class": ToolClass(kind), "call_opened_ns": parse_time(opened)}
+    return values
+
+
+def _parsed_note(text: str) -> PathNote:
+    mode, _, rest = text.partition(" ")
+    paths = [RepoPath(unquote(part)) for part in split_quoted(rest)]
+    if len(paths) not in (1, 2):
+        raise ValueError(f"path note {text[:60]!r}")
+    old_path = paths[1] if len(paths) == 2 else None
+    return PathNote(_octal(mode, _MODE), paths[0], old_path)
+
+
+def _number(text: str) -> int:
+    if _NUMBER.fullmatch(text) is None:
+        raise ValueError(f"number {text[:20]!r}")
+    return int(text)
+
+
+def _octal(text: str, form: re.Pattern[str]) -> int:
+    if form.fullmatch(text) is None:
+        raise ValueError(f"mode {text[:20]!r}")
+    return int(text, 8)
+
+
+def format_time(time_ns: int) -> str:
+    """Format a time to the microsecond, RFC 3339, UTC."""
+    seconds, rest = divmod(time_ns, 1_000_000_000)
+    moment = datetime.fromtimestamp(seconds, UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{rest // 1000:06d}Z"
+
+
+def parse_time(text: str) -> int:
+    """Take `format_time` back, in nanoseconds.
+
+    Raises:
+        ValueError: it is no such time.
+    """
+    moment = datetime.strptime(text, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=UTC)
+    seconds = int(moment.replace(microsecond=0).timestamp())
+    return seconds * 1_000_000_000 + moment.microsecond * 1000
+
+
+def exact_mode(entry_mode: int, modes: tuple[int, int]) -> int:
+    """Return the real mode that a tree's mode stands for without a path note."""
+    if entry_mode == LINK_MODE:
+        return LINK_MODE
+    return 0o100000 | (modes[1] if entry_mode == 0o100755 else modes[0])
+
+
+def _encoded(text: str) -> bytes:
+    """Return UTF-8; `?` for surrogates, which no UTF-8 text can hold, but escaped bytes back."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace")
+
+
+def _decoded(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")

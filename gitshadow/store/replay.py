@@ -1,0 +1,393 @@
+"""Commits back into the journal: what the refs hold can be rebuilt from them alone.
+
+One fold serves `reindex` (from nothing) and start-up (from where the journal stands). The chains of
+a worktree are folded together, in order of seq: the exact mode that one session left is what the
+next one found.
+Invariant: replaying a commit whose rows stand already changes nothing.
+"""
+
+import heapq
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from gitshadow.errors import StoreError
+from gitshadow.model import Chain, Event, Oid, RepoPath
+from gitshadow.store import refs
+from gitshadow.store.commit_rows import (
+    PLAIN_MODES,
+    ChainModes,
+    KnownModes,
+    Scene,
+    rows_of,
+)
+from gitshadow.store.journal import events, pins, sessions, state
+from gitshadow.store.journal.db import Db
+from gitshadow.store.people import People
+from gitshadow.store.refs import ShadowCommit
+from gitshadow.store.repo import CommitInfo
+from gitshadow.store.trees import Entry, TreeChange
+
+_LAST = 1 << 62
+
+
+class ChainReader(Protocol):
+    """Read commits and trees; `store.repo.Repo` is one."""
+
+    def commit(self, oid: Oid) -> CommitInfo:
+        """Read a commit; raise StoreError where it is missing or broken."""
+        ...
+
+    def chain(self, tip: Oid, since: Oid | None = None) -> list[CommitInfo]:
+        """Return commits by first parent, oldest first, after `since`, while marked as ours."""
+        ...
+
+    def diff(self, old: Oid | None, new: Oid | None) -> list[TreeChange]:
+        """Return the paths that differ between two trees."""
+        ...
+
+    def entry(self, tree: Oid, path: RepoPath) -> Entry | None:
+        """Return what a tree holds at a path, or None."""
+        ...
+
+    def refs(self) -> dict[str, Oid]:
+        """Return the refs under `refs/agent-undo/`."""
+        ...
+
+
+@dataclass(slots=True)
+class Tail:
+    """Hold the commits of one ref that are to be replayed, and where the fold stands in it.
+
+    `links` are (order, oid), oldest first; `tree` is that of the commit before the next one.
+    """
+
+    ref: str
+    session: str
+    worktree: str
+    links: Sequence[tuple[int, Oid]]
+    tree: Oid | None = None
+    tip_seq: int = 0
+    modes: ChainModes | None = None
+
+
+@dataclass(slots=True)
+class Replayed:
+    """Collect what a fold put into the journal; `broken` are commits that it could not, and why.
+
+    `fresh` are the rows that a resumed journal did not have.
+    """
+
+    fresh: list[Event] = field(default_factory=list)
+    broken: list[tuple[str, str]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Hold a chain as the journal knew it, whose ref is gone (`tip` None) or went elsewhere."""
+
+    chain: Chain
+    tip: Oid | None
+
+
+@dataclass(frozen=True, slots=True)
+class CatchUp:
+    """Say what start-up brought into agreement.
+
+    `rows` are those that a crash had kept from the journal, newer than all that stood, in order of
+    seq; `trees` has the tree of a worktree after them, which file states must be derived from.
+    """
+
+    rows: tuple[Event, ...]
+    lost: tuple[Lost, ...]
+    broken: tuple[tuple[str, str], ...]
+    trees: dict[str, Oid]
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """Say what a journal was rebuilt to.
+
+    `worktrees` has the tree after the newest commit of each worktree and the exact modes in it;
+    `broken` the refs and commits that could not be read, and why.
+    """
+
+    worktrees: dict[str, tuple[Oid, KnownModes]]
+    broken: tuple[tuple[str, str], ...]
+
+
+class Fold:
+    """Put the commits of tails into a journal; use it inside `db.write()`."""
+
+    def __init__(self, db: Db, repo: ChainReader, *, resumed: bool) -> None:
+        """Begin a fold.
+
+        Args:
+            db: The journal.
+            repo: Where the commits are.
+            resumed: Whether the journal goes on from here, so that bursts stay open.
+        """
+        self._db = db
+        self._repo = repo
+        self._resumed = resumed
+        self._people = People(db, resumed=resumed)
+        self.known: dict[str, KnownModes] = {}
+        self.trees: dict[str, Oid] = {}
+        self.done = Replayed()
+
+    def run(self, tails: Sequence[Tail]) -> Replayed:
+        """Replay tails together and store where their chains stand."""
+        for tail, oid in _merged(tails):
+            try:
+                self._apply(tail, self._repo.commit(oid))
+            except StoreError as error:
+                self.done.broken.append((f"{tail.ref} {oid}", error.message))
+        for tail in tails:
+            if tail.tree is not None and tail.links:
+                chain = Chain(
+                    ref=tail.ref,
+                    session=tail.session,
+                    worktree=tail.worktree,
+                    tip=tail.links[-1][1],
+                    tree=tail.tree,
+                    tip_seq=tail.tip_seq,
+                )
+                sessions.put_chain(self._db, chain)
+        self._people.store()
+        # A power cut can take back the transaction that gave these numbers out.
+        events.raise_next(self._db, 0)
+        return self.done
+
+    def _apply(self, tail: Tail, info: CommitInfo) -> None:
+        before, tail.tree = tail.tree, info.tree
+        message = refs.parse_message(info.message)
+        if message is None or message.session != tail.session:
+            raise StoreError(f"could not replay commit {info.oid}: not of its chain")
+        modes = self._modes(tail)
+        is_root = message.kind == "baseline"
+        changes = [] if is_root else self._repo.diff(before, info.tree)
+        scene = Scene(
+            commit=info.oid,
+            changes=changes,
+            entry_of=lambda path: self._repo.entry(info.tree, path),
+            modes=modes,
+            actor=self._people.actor(message),
+        )
+        try:
+            self._store(tail, message, rows_of(message, scene))
+        finally:
+            modes.take(message, changes)
+        self._people.take_op(message, info.oid)
+        self.trees[tail.worktree] = info.tree
+
+    def _store(self, tail: Tail, message: ShadowCommit, rows: list[Event]) -> None:
+        if not rows:
+            return
+        tail.tip_seq = rows[-1].seq
+        fresh = events.insert_new(self._db, rows)
+        if self._resumed:
+            self.done.fresh += fresh
+        self._people.take(message, rows)
+
+    def _modes(self, tail: Tail) -> ChainModes:
+        if tail.modes is None:
+            tail.modes = ChainModes()
+        known = self.known.setdefault(tail.worktree, tail.modes.known)
+        tail.modes.known = known
+        return tail.modes
+
+
+def _merged(tails: Sequence[Tail]) -> Iterator[tuple[Tail, Oid]]:
+    runs = [
+        [(order, at, place, oid) for place, (order, oid) in enumerate(tail.links)]
+        for at, tail in enumerate(tails)
+    ]
+    for _, at, _, oid in heapq.merge(*runs):
+        yield tails[at], oid
+
+
+def read_tail(
+    repo: ChainReader, ref: str, tip: Oid, since: Chain | None = None
+) -> Tail | None:
+    """Return what is to be replayed of a ref, from its baseline or from where its chain stood.
+
+    Returns:
+        None where the ref does not descend from `since`.
+
+    Raises:
+        StoreError: a commit cannot be read, or the ref is no chain of the session it names.
+    """
+    infos = repo.chain(tip, since.tip if since else None)
+    own, order, root = list[tuple[int, Oid]](), _LAST, False
+    for info in reversed(infos):
+        kind, seq = refs.peek(info.message)
+        order = min(order, seq or order)
+        own.append((order, info.oid))
+        if kind == "baseline":
+            root = True
+            break
+    if since is None and not root:
+        raise StoreError(f"could not replay {ref}: its chain has no baseline")
+    if since is not None and (not own or infos[0].parents[:1] != (since.tip,)):
+        return None
+    newest = refs.parse_message(infos[-1].message)
+    if newest is None or newest.session is None:
+        raise StoreError(f"could not replay {ref}: its tip is not ours")
+    if ref != refs.chain_ref(newest.session, newest.worktree):
+        raise StoreError(f"could not replay {ref}: it is not the ref of its session")
+    tail = Tail(ref, newest.session, newest.worktree, own[::-1])
+    if since is not None:
+        tail.tree, tail.tip_seq = since.tree, since.tip_seq
+    return tail
+
+
+def rebuild(db: Db, repo: ChainReader) -> Rebuilt:
+    """Fill an empty journal from the refs alone; call it inside `db.write()`.
+
+    Sessions and turns are ended where they last wrote; bursts are closed.
+    """
+    fold = Fold(db, repo, resumed=False)
+    tails: list[Tail] = []
+    broken: list[tuple[str, str]] = []
+    for ref, tip in sorted(repo.refs().items()):
+        try:
+            if refs.is_pin(ref):
+                put_pin(db, ref, repo.commit(tip))
+                continue
+            tail = read_tail(repo, ref, tip)
+        except StoreError as error:
+            broken.append((ref, error.message))
+            continue
+        if tail is not None:
+            tails.append(tail)
+    done = fold.run(tails)
+    sessions.close_rebuilt(db, "journal rebuilt")
+    worktrees = {name: (tree, fold.known[name]) for name, tree in fold.trees.items()}
+    return Rebuilt(worktrees, (*broken, *done.broken))
+
+
+def catch_up(db: Db, repo: ChainReader, worktree: str) -> CatchUp:
+    """Bring the journal up to the refs after a crash between ref and row.
+
+    Commits of this worktree's chains that the journal does not know become rows; chains whose refs
+    are gone or went elsewhere are reported, and their rows follow the refs; so do those of pins.
+    The caller holds the writer lock of the worktree, journals the gaps and derives file states.
+
+    Raises:
+        JournalError: the journal could not be written; nothing of it stands then.
+    """
+    found = repo.refs()
+    behind = _behind(db, repo, found, worktree)
+    broken = behind.broken
+    known = {pin.ref: pin.commit for pin in pins.list_pins(db)}
+    agree = known == {ref: tip for ref, tip in found.items() if refs.is_pin(ref)}
+    if agree and not behind.tails and not behind.lost:
+        return CatchUp((), (), tuple(broken), {})
+    newest = events.newest_seq(db, worktree)
+    with db.write():
+        broken += _catch_up_pins(db, repo, found)
+        for one in behind.lost:
+            sessions.drop_chain(db, one.chain.ref)
+        done, trees = _resume(db, repo, worktree, behind.tails)
+    fresh = [row for row in done.fresh if row.seq > newest]
+    return CatchUp(
+        rows=tuple(sorted(fresh, key=lambda row: row.seq)),
+        lost=tuple(behind.lost),
+        broken=(*broken, *done.broken),
+        trees=trees if fresh else {},
+    )
+
+
+@dataclass(slots=True)
+class _Behind:
+    tails: list[Tail] = field(default_factory=list)
+    lost: list[Lost] = field(default_factory=list)
+    broken: list[tuple[str, str]] = field(default_factory=list)
+
+
+def _behind(
+    db: Db, repo: ChainReader, found: Mapping[str, Oid], worktree: str
+) -> _Behind:
+    """Find the chains whose rows are not where their refs are."""
+    behind = _Behind()
+    known = {chain.ref: chain for chain in sessions.chains(db)}
+    behind.lost += [Lost(known[ref], None) for ref in known.keys() - found.keys()]
+    for ref, tip in found.items():
+        chain = known.get(ref)
+        elsewhere = chain is not None and chain.worktree != worktree
+        if refs.is_pin(ref) or elsewhere or (chain is not None and chain.tip == tip):
+            continue
+        try:
+            tail = read_tail(repo, ref, tip, chain)
+            if tail is None and chain is not None:
+                behind.lost.append(Lost(chain, tip))
+                tail = read_tail(repo, ref, tip)
+        except StoreError as error:
+            behind.broken.append((ref, error.message))
+            continue
+        if tail is not None and tail.worktree == worktree:
+            behind.tails.append(tail)
+    return behind
+
+
+def _catch_up_pins(
+    db: Db, repo: ChainReader, found: Mapping[str, Oid]
+) -> list[tuple[str, str]]:
+    """Have a row for each pin's ref, and none for a ref that is gone."""
+    broken: list[tuple[str, str]] = []
+    known = {pin.ref: pin for pin in pins.list_pins(db)}
+    for ref in known.keys() - found.keys():
+        pins.drop(db, known[ref].name)
+    for ref, tip in found.items():
+        if not refs.is_pin(ref) or (ref in known and known[ref].commit == tip):
+            continue
+        try:
+            put_pin(db, ref, repo.commit(tip))
+        except StoreError as error:
+            broken.append((ref, error.message))
+    return broken
+
+
+def _resume(
+    db: Db, repo: ChainReader, worktree: str, tails: Sequence[Tail]
+) -> tuple[Replayed, dict[str, Oid]]:
+    """Replay tails from where the journal stands: exact modes come from the file states."""
+    fold = Fold(db, repo, resumed=True)
+    if not tails:
+        return fold.done, {}
+    for tail in tails:
+        tail.modes = ChainModes(plain=_plain_modes(repo, tail))
+    plain = tails[0].modes.plain if tails[0].modes else PLAIN_MODES
+    odd = state.odd_modes(db, worktree, plain)
+    fold.known[worktree] = KnownModes(plain, odd)
+    return fold.run(tails), fold.trees
+
+
+def _plain_modes(repo: ChainReader, tail: Tail) -> tuple[int, int]:
+    """Return what a chain's baseline says that 100644 and 100755 stand for."""
+    for info in reversed(repo.chain(tail.links[-1][1])):
+        if refs.peek(info.message)[0] == "baseline":
+            message = refs.parse_message(info.message)
+            return (message.modes if message else None) or PLAIN_MODES
+    return PLAIN_MODES
+
+
+def put_pin(db: Db, ref: str, info: CommitInfo) -> None:
+    """Store the row of a pin; call it inside `db.write()`.
+
+    Raises:
+        StoreError: the commit is no pin, or not of this ref.
+    """
+    message = refs.parse_message(info.message)
+    if message is None or message.kind != "pin" or message.pin is None:
+        raise StoreError(f"could not replay {ref}: it is not a pin")
+    if refs.pin_ref(message.pin) != ref:
+        raise StoreError(f"could not replay {ref}: it is the pin of another ref")
+    pin = pins.Pin(
+        name=message.pin,
+        ref=ref,
+        commit=info.oid,
+        worktree=message.worktree,
+        ts_ns=message.time_ns,
+    )
+    pins.put(db, pin)

@@ -1,0 +1,415 @@
+"""The repository's objects and refs through libgit2; the only importer of pygit2.
+
+Invariant: refs of ours are created once and then moved by compare-and-swap; nothing of the user's
+(index, HEAD, branches, config, reflogs) is ever written.
+"""
+
+import contextlib
+import os
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import pygit2
+from pygit2.enums import ObjectType, Option, RepositoryOpenFlag
+
+from gitshadow.errors import StaleTipError, StoreError, UnsupportedError
+from gitshadow.model import Oid, RepoPath
+from gitshadow.store.layout import Layout
+from gitshadow.store.trees import Entry, TreeChange, Trees
+
+REF_PREFIX = "refs/agent-undo/"
+FORMAT_MARK = b"\nAgent-Undo-Format: "
+OUR_NAME = b"gitshadow"
+OUR_EMAIL = b"gitshadow@agent-undo.invalid"
+_REF_NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
+_IDENT_STRIP = b"<>\n\r\0\t .,:;\"'\\"
+
+
+@dataclass(frozen=True, slots=True)
+class CommitInfo:
+    """Hold one commit: its author as `name <email>`, times in seconds since the epoch."""
+
+    oid: Oid
+    tree: Oid
+    parents: tuple[Oid, ...]
+    author: bytes
+    author_time: int
+    committer_time: int
+    message: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class NewCommit:
+    """Hold what a new shadow commit is made of; the committer's name is always ours."""
+
+    tree: Oid
+    parents: tuple[Oid, ...]
+    author_name: bytes
+    author_email: bytes
+    author_time: int
+    committer_time: int
+    message: bytes
+
+
+class RefLockedError(StoreError):
+    """Report a ref whose lock file another process holds or left behind."""
+
+
+class Repo:
+    """Read and write one repository's object store and our refs in it."""
+
+    def __init__(self, repository: pygit2.Repository, common_dir: str) -> None:
+        self._repository = repository
+        self._common_dir = common_dir
+        self.trees = Trees(self)
+
+    @classmethod
+    def open(cls, layout: Layout) -> "Repo":
+        """Open the repository of a worktree.
+
+        Raises:
+            UnsupportedError: libgit2 cannot read it (SHA-256, reftable, another owner), or it
+                is bare.
+        """
+        pygit2.option(Option.SET_EXTENSIONS, ["partialclone"], 1)
+        try:
+            repository = pygit2.Repository(layout.root, RepositoryOpenFlag.NO_SEARCH)
+        except (pygit2.GitError, OSError, ValueError, KeyError) as error:
+            detail = str(error).removeprefix(f"{layout.root}: ")
+            raise UnsupportedError(
+                f"could not open repository {layout.root}: {detail}",
+                hint=_open_hint(detail, layout.root),
+            ) from error
+        if repository.is_bare:
+            raise UnsupportedError(
+                f"could not record {layout.root}: the repository is bare",
+                hint="run this in a worktree",
+            )
+        return cls(repository, layout.common_dir)
+
+    def close(self) -> None:
+        """Give open packs and files back."""
+        self._repository.free()
+
+    def refresh(self) -> None:
+        """Forget all that is remembered of the object store: Git may have pruned it.
+
+        libgit2 goes on to find what its cache or a pack that it has open holds.
+        """
+        self._repository.free()
+        self.trees.forget()
+
+    # -- objects ---------------------------------------------------------------------------
+
+    def has(self, oid: Oid) -> bool:
+        """Tell whether an object is in the store."""
+        return bool(self._repository.odb.exists(oid))
+
+    def read_blob(self, oid: Oid) -> bytes:
+        """Return a blob's bytes; raise StoreError where it is missing."""
+        return self._read(oid, ObjectType.BLOB)
+
+    def read_tree(self, oid: Oid) -> bytes:
+        """Return a tree's raw bytes; raise StoreError where it is missing."""
+        return self._read(oid, ObjectType.TREE)
+
+    def write_blob(self, data: bytes) -> Oid:
+        """Store a blob; return its oid."""
+        return self._write(ObjectType.BLOB, data)
+
+    def write_tree(self, data: bytes) -> Oid:
+        """Store raw tree bytes; return the oid."""
+        return self._write(ObjectType.TREE, data)
+
+    def write_commit(self, new: NewCommit) -> Oid:
+        """Store a commit with our committer identity; no ref is touched."""
+        head = [b"tree " + new.tree.encode()]
+        head += [b"parent " + parent.encode() for parent in new.parents]
+        author = _ident(new.author_name, new.author_email, new.author_time)
+        head += [b"author " + author]
+        head += [b"committer " + _ident(OUR_NAME, OUR_EMAIL, new.committer_time)]
+        return self._write(ObjectType.COMMIT, b"\n".join(head) + b"\n\n" + new.message)
+
+    def commit(self, oid: Oid) -> CommitInfo:
+        """Read a commit; raise StoreError where it is missing or broken."""
+        return _parse_commit(oid, self._read(oid, ObjectType.COMMIT))
+
+    def chain(self, tip: Oid, since: Oid | None = None) -> list[CommitInfo]:
+        """Return the shadow commits of a chain by first parent, oldest first.
+
+        Stops before `since`, and before the first commit that is not ours.
+        """
+        found: list[CommitInfo] = []
+        at: Oid | None = tip
+        while at is not None and at != since:
+            info = self.commit(at)
+            if FORMAT_MARK not in info.message:
+                break
+            found.append(info)
+            at = info.parents[0] if info.parents else None
+        found.reverse()
+        return found
+
+    def diff(self, old: Oid | None, new: Oid | None) -> list[TreeChange]:
+        """Return the paths that differ between two trees, by path bytes."""
+        return self.trees.diff(old, new)
+
+    def entry(self, tree: Oid, path: RepoPath) -> Entry | None:
+        """Return what a tree holds at a path, or None."""
+        return self.trees.entry(tree, path)
+
+    def unified_diff(self, before: bytes, after: bytes) -> str | None:
+        """Return the hunks between two contents; None where either is binary.
+
+        Bytes that are not UTF-8 are shown escaped.
+        """
+        patch = pygit2.Patch.create_from(before, after)
+        if patch.delta.is_binary:
+            return None
+        data = patch.data
+        start = data.find(b"@@")
+        return "" if start < 0 else data[start:].decode("utf-8", "backslashreplace")
+
+    def flat(self, tree: Oid) -> dict[RepoPath, Entry]:
+        """Return every path of a tree that is not a directory."""
+        return self.trees.flat(tree)
+
+    def _read(self, oid: Oid, kind: ObjectType) -> bytes:
+        try:
+            found, data = self._repository.odb.read(oid)
+        except (KeyError, ValueError, pygit2.GitError, OSError) as error:
+            raise StoreError(f"could not read object {oid}: {error}") from error
+        if found != kind:
+            raise StoreError(f"could not read object {oid}: not a {kind.name.lower()}")
+        return bytes(data)
+
+    def _write(self, kind: ObjectType, data: bytes) -> Oid:
+        try:
+            return Oid(str(self._repository.odb.write(kind, data)))
+        except (pygit2.GitError, OSError, ValueError) as error:
+            raise StoreError(
+                f"could not write to the object store: {error}",
+                hint="check free space and permissions of the git directory",
+            ) from error
+
+    # -- refs ------------------------------------------------------------------------------
+
+    def head(self) -> tuple[str | None, Oid | None]:
+        """Return the branch that HEAD names (None: detached) and its commit (None: unborn)."""
+        name: str | None = None
+        try:
+            reference = self._repository.references.get("HEAD")
+            if reference is not None and isinstance(reference.target, str):
+                name = reference.target
+            resolved = reference.resolve() if reference is not None else None
+        except (KeyError, pygit2.GitError, ValueError):
+            return name, None
+        return name, Oid(str(resolved.target)) if resolved is not None else None
+
+    def ref(self, name: str) -> Oid | None:
+        """Return the commit that a ref points at, or None where there is no such ref.
+
+        Raises:
+            StoreError: the ref exists but cannot be read; that is never "absent".
+        """
+        try:
+            reference = self._repository.references.get(name)
+        except (pygit2.GitError, ValueError) as error:
+            raise StoreError(f"could not read ref {name}: {error}") from error
+        return None if reference is None else Oid(str(reference.target))
+
+    def refs(self, prefix: str = REF_PREFIX) -> dict[str, Oid]:
+        """Return all refs below a prefix, by name."""
+        try:
+            found = self._repository.references.iterator()
+            return {
+                reference.name: Oid(str(reference.target))
+                for reference in found
+                if reference.name.startswith(prefix)
+            }
+        except (pygit2.GitError, ValueError) as error:
+            raise StoreError(f"could not list refs: {error}") from error
+
+    def create_ref(self, name: str, oid: Oid) -> None:
+        """Create a ref; raise StaleTipError where it exists already."""
+        try:
+            self._repository.references.create(name, oid, force=False)
+        except (pygit2.AlreadyExistsError, ValueError) as error:
+            raise StaleTipError(f"could not create ref {name}: {error}") from error
+        except (pygit2.GitError, OSError) as error:
+            raise _ref_error(name, error) from error
+        self._drop_reflog(name)
+
+    def move_ref(self, name: str, old: Oid, new: Oid) -> None:
+        """Move a ref from one commit to another; raise StaleTipError where it had moved."""
+        try:
+            reference = self._repository.references.get(name)
+            if reference is None or str(reference.target) != old:
+                raise StaleTipError(f"could not move ref {name}: it is not at {old}")
+            reference.set_target(new)
+        except (pygit2.GitError, OSError, ValueError) as error:
+            raise _ref_error(name, error) from error
+        self._drop_reflog(name)
+
+    def force_ref(self, name: str, oid: Oid) -> None:
+        """Set a ref whatever it is at, because what it is at cannot be read."""
+        try:
+            self._discard_unreadable(name)
+            self._repository.references.create(name, oid, force=True)
+        except (pygit2.GitError, OSError, ValueError) as error:
+            raise _ref_error(name, error) from error
+        self._drop_reflog(name)
+
+    def delete_ref(self, name: str) -> None:
+        """Delete a ref, loose and packed; one that is absent or cannot be read is fine."""
+        try:
+            self._discard_unreadable(name)
+            with contextlib.suppress(KeyError):
+                self._repository.references.delete(name)
+        except (pygit2.GitError, OSError) as error:
+            raise _ref_error(name, error) from error
+        self._drop_reflog(name)
+
+    def broken_refs(self, readable: Collection[str]) -> list[str]:
+        """Return our refs whose files cannot be read, given those that can; sorted.
+
+        libgit2 leaves them out of its list (`refdb_fs_backend__iterator_next`, 1.9).
+        """
+        try:
+            names = os.listdir(os.path.join(self._common_dir, REF_PREFIX))
+        except OSError:
+            return []
+        loose = (
+            REF_PREFIX + name for name in sorted(names) if _REF_NAME.fullmatch(name)
+        )
+        return [ref for ref in loose if ref not in readable and self._is_broken(ref)]
+
+    def _is_broken(self, name: str) -> bool:
+        try:
+            self.ref(name)
+        except StoreError:
+            return True
+        return False
+
+    def _discard_unreadable(self, name: str) -> None:
+        """Remove the file of a ref that libgit2 neither reads nor overwrites."""
+        ours = _REF_NAME.fullmatch(name.removeprefix(REF_PREFIX))
+        if ours and self._is_broken(name):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(os.path.join(self._common_dir, name))
+
+    def _drop_reflog(self, name: str) -> None:
+        """Take back the reflog that `core.logAllRefUpdates=always` has libgit2 write."""
+        log = os.path.join(self._common_dir, "logs", name)
+        with contextlib.suppress(OSError):
+            os.unlink(log)
+            os.rmdir(os.path.dirname(log))
+
+    # -- what the user configured ----------------------------------------------------------
+
+    def path_is_ignored(self, path: str) -> bool:
+        """Tell what Git's ignore rules say of exactly this path."""
+        return bool(self._repository.path_is_ignored(path))
+
+    def config_values(self, section: str) -> dict[str, list[str]]:
+        """Return the config values of a section, by lower-case key without the section."""
+        prefix = section.lower() + "."
+        values: dict[str, list[str]] = {}
+        try:
+            for entry in self._repository.config:
+                if entry.name.lower().startswith(prefix):
+                    key = entry.name[len(prefix) :].lower()
+                    values.setdefault(key, []).append(
+                        "true" if entry.value is None else entry.value
+                    )
+        except (pygit2.GitError, ValueError, OSError) as error:
+            raise StoreError(f"could not read git config: {error}") from error
+        return values
+
+    def config_get(self, name: str) -> str | None:
+        """Return the last value of one config key, or None."""
+        try:
+            return str(self._repository.config[name])
+        except (KeyError, ValueError, pygit2.GitError, OSError):
+            return None
+
+    def identity(self) -> tuple[bytes, bytes]:
+        """Return the user's own name and e-mail address; ours for `human` where unset."""
+        name = self.config_get("user.name") or "human"
+        email = self.config_get("user.email") or "human@agent-undo.invalid"
+        return name.encode("utf-8", "replace"), email.encode("utf-8", "replace")
+
+    def mirror_remotes(self) -> Sequence[str]:
+        """Return the remotes whose push would send our refs: mirrors and `+refs/*`."""
+        leaking: list[str] = []
+        for key, values in self.config_values("remote").items():
+            remote, _, name = key.rpartition(".")
+            mirror = name == "mirror" and values[-1].lower() in (
+                "true",
+                "yes",
+                "on",
+                "1",
+            )
+            wide = name == "push" and any(
+                value.lstrip("+").startswith("refs/*") for value in values
+            )
+            if mirror or wide:
+                leaking.append(remote)
+        return sorted(set(leaking))
+
+
+def _ident(name: bytes, email: bytes, seconds: int) -> bytes:
+    """Format an identity line part; bytes that would break the commit are left out."""
+    clean_name = _plain(name).strip(_IDENT_STRIP) or b"unknown"
+    clean_email = _plain(email).strip(_IDENT_STRIP) or b"unknown@agent-undo.invalid"
+    return b"%b <%b> %d +0000" % (clean_name, clean_email, max(seconds, 1))
+
+
+def _plain(text: bytes) -> bytes:
+    return bytes(c for c in text if c >= 0x20 and c not in b"<>")
+
+
+def _parse_commit(oid: Oid, data: bytes) -> CommitInfo:
+    head, _, message = data.partition(b"\n\n")
+    tree, parents, author, times = "", [], b"", [0, 0]
+    for line in head.split(b"\n"):
+        key, _, value = line.partition(b" ")
+        if key == b"tree":
+            tree = value.decode("ascii")
+        elif key == b"parent":
+            parents.append(Oid(value.decode("ascii")))
+        elif key in (b"author", b"committer"):
+            who, _, when = value.rpartition(b"> ")
+            seconds = when.split(b" ")[0]
+            times[key == b"committer"] = int(seconds) if seconds.isdigit() else 0
+            author = who + b">" if key == b"author" else author
+    if not tree:
+        raise StoreError(f"could not read commit {oid}: it has no tree")
+    return CommitInfo(
+        oid, Oid(tree), tuple(parents), author, times[0], times[1], message
+    )
+
+
+def _ref_error(name: str, error: Exception) -> StoreError:
+    text = str(error)
+    if isinstance(error, StoreError):
+        return error
+    if "lock" in text:
+        return RefLockedError(
+            f"could not write ref {name}: {text}",
+            hint=f"if no git process runs, remove the file {name}.lock in the git directory",
+        )
+    if "old reference value" in text or "first parent" in text or "modified" in text:
+        return StaleTipError(f"could not move ref {name}: {text}")
+    return StoreError(f"could not write ref {name}: {text}")
+
+
+def _open_hint(text: str, root: str) -> str:
+    if "owned" in text or "owner" in text or "safe.directory" in text:
+        return f"if you trust it: git config --global --add safe.directory {root}"
+    if "object format" in text or "sha256" in text.lower():
+        return "SHA-256 repositories are not supported yet by libgit2"
+    if "extension" in text or "refstorage" in text:
+        return "this repository format is not supported by libgit2"
+    return "check that git itself can read it: git status"

@@ -1,0 +1,259 @@
+"""Trees as raw bytes: splice, build, compare. Pure over a port that reads and writes objects.
+
+Raw because it is twice as fast as a tree builder in a 5,000-entry directory and the only way to
+store a name that is not UTF-8. Entries are ordered by name, a tree's with `/` appended
+(gitformat-tree; `base_name_compare` in git's tree.c).
+Invariant: a written tree is sorted, has no duplicate name and no empty subtree.
+"""
+
+from bisect import bisect_left
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from gitshadow.model import TREE_MODE, Oid, RepoPath
+
+Entry = tuple[int, Oid]
+"""A Git mode and an oid."""
+
+_CACHED_ENTRIES = 400_000
+
+
+class Objects(Protocol):
+    """Read and write the raw bytes of tree objects."""
+
+    def read_tree(self, oid: Oid) -> bytes:
+        """Return a tree's raw bytes; raise StoreError where it is missing."""
+        ...
+
+    def write_tree(self, data: bytes) -> Oid:
+        """Store a tree; return its oid."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TreeChange:
+    """Hold one path that differs between two trees, with Git modes."""
+
+    path: RepoPath
+    old: Entry | None
+    new: Entry | None
+
+
+@dataclass(slots=True)
+class _Directory:
+    """Hold one tree: sort keys and raw entries, in step."""
+
+    keys: list[bytes]
+    rows: list[bytes]
+
+    def get(self, name: bytes) -> Entry | None:
+        for key in (name, name + b"/"):
+            at = bisect_left(self.keys, key)
+            if at < len(self.keys) and self.keys[at] == key:
+                return _entry(self.rows[at])
+        return None
+
+    def set(self, name: bytes, entry: Entry | None) -> None:
+        for key in (name, name + b"/"):
+            at = bisect_left(self.keys, key)
+            if at < len(self.keys) and self.keys[at] == key:
+                del self.keys[at], self.rows[at]
+        if entry is None:
+            return
+        key = name + b"/" if entry[0] == TREE_MODE else name
+        at = bisect_left(self.keys, key)
+        self.keys.insert(at, key)
+        self.rows.insert(at, b"%o %b\0%b" % (entry[0], name, bytes.fromhex(entry[1])))
+
+    def copy(self) -> "_Directory":
+        return _Directory(self.keys.copy(), self.rows.copy())
+
+    def items(self) -> Iterator[tuple[bytes, Entry]]:
+        for key, row in zip(self.keys, self.rows, strict=True):
+            entry = _entry(row)
+            yield (key[:-1] if entry[0] == TREE_MODE else key), entry
+
+
+def _entry(row: bytes) -> Entry:
+    return int(row[: row.index(b" ")], 8), Oid(row[-20:].hex())
+
+
+def _parse(data: bytes) -> _Directory:
+    directory = _Directory([], [])
+    at, end = 0, len(data)
+    while at < end:
+        nul = data.index(b"\0", at)
+        row = data[at : nul + 21]
+        mode, _, name = data[at:nul].partition(b" ")
+        directory.keys.append(name + b"/" if mode == b"40000" else name)
+        directory.rows.append(row)
+        at = nul + 21
+    return directory
+
+
+@dataclass(slots=True)
+class _Node:
+    """Hold the changes at and below one name; `entry` counts only when `set` is true."""
+
+    set: bool
+    entry: Entry | None
+    inner: "dict[bytes, _Node]"
+
+
+class Trees:
+    """Splice and compare trees, with the directories in use kept parsed."""
+
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
+        self._cache: OrderedDict[Oid, _Directory] = OrderedDict()
+        self._cached = 0
+
+    def forget(self) -> None:
+        """Drop all cached trees (after objects were pruned)."""
+        self._cache.clear()
+        self._cached = 0
+
+    def splice(self, root: Oid | None, changes: Mapping[RepoPath, Entry | None]) -> Oid:
+        """Return the tree that differs from `root` in exactly these paths.
+
+        Args:
+            root: The tree to start from; None for an empty one.
+            changes: What each path holds from now on; None removes it. A path may turn from a
+                file to a directory and back in one call.
+
+        Raises:
+            StoreError: a tree on the way is missing, or an object could not be written.
+        """
+        top: dict[bytes, _Node] = {}
+        for path, entry in changes.items():
+            level = top
+            *parents, name = path.split(b"/")
+            for part in parents:
+                level = level.setdefault(part, _Node(False, None, {})).inner
+            node = level.setdefault(name, _Node(False, None, {}))
+            node.set, node.entry = True, entry
+        oid = self._apply(root, top)
+        return oid if oid is not None else self._objects.write_tree(b"")
+
+    def _apply(self, oid: Oid | None, nodes: Mapping[bytes, _Node]) -> Oid | None:
+        directory = self._load(oid).copy() if oid is not None else _Directory([], [])
+        for name, node in nodes.items():
+            directory.set(name, self._entry_for(directory.get(name), node))
+        if not directory.rows:
+            return None
+        written = self._objects.write_tree(b"".join(directory.rows))
+        self._remember(written, directory)
+        return written
+
+    def _entry_for(self, old: Entry | None, node: _Node) -> Entry | None:
+        if node.set and node.entry is not None:
+            return node.entry
+        below = old[1] if old is not None and old[0] == TREE_MODE else None
+        if node.set and not node.inner:
+            return None
+        if below is None and not any(_adds(inner) for inner in node.inner.values()):
+            return None if node.set else old
+        subtree = self._apply(below, node.inner)
+        return None if subtree is None else (TREE_MODE, subtree)
+
+    def entry(self, root: Oid, path: RepoPath) -> Entry | None:
+        """Return what a tree holds at a path (a directory too), or None."""
+        found: Entry = (TREE_MODE, root)
+        for part in path.split(b"/") if path else ():
+            if found[0] != TREE_MODE:
+                return None
+            inner = self._load(found[1]).get(part)
+            if inner is None:
+                return None
+            found = inner
+        return found
+
+    def flat(self, root: Oid) -> dict[RepoPath, Entry]:
+        """Return every path of a tree that is not a directory, in tree order."""
+        found: dict[RepoPath, Entry] = {}
+        stack = [(b"", _parse(self._objects.read_tree(root)).items())]
+        while stack:
+            prefix, rest = stack[-1]
+            for name, entry in rest:
+                path = RepoPath(prefix + name)
+                if entry[0] == TREE_MODE:
+                    inner = _parse(self._objects.read_tree(entry[1]))
+                    stack.append((path + b"/", inner.items()))
+                    break
+                found[path] = entry
+            else:
+                stack.pop()
+        return found
+
+    def subtrees(self, root: Oid, known: frozenset[Oid] = frozenset()) -> set[Oid]:
+        """Return the oids of a tree and of the trees below it, leaving out `known` ones."""
+        found: set[Oid] = set()
+        stack = [root]
+        while stack:
+            oid = stack.pop()
+            if oid in found or oid in known:
+                continue
+            found.add(oid)
+            rows = _parse(self._objects.read_tree(oid)).items()
+            stack.extend(entry[1] for _, entry in rows if entry[0] == TREE_MODE)
+        return found
+
+    def diff(self, old: Oid | None, new: Oid | None) -> list[TreeChange]:
+        """Return the paths that differ, by path bytes; directories are never listed."""
+        changes: list[TreeChange] = []
+        self._diff(b"", old, new, changes)
+        changes.sort(key=lambda change: change.path)
+        return changes
+
+    def _diff(
+        self, prefix: bytes, old: Oid | None, new: Oid | None, out: list[TreeChange]
+    ) -> None:
+        if old == new:
+            return
+        was = dict(self._load(old).items()) if old is not None else {}
+        now = dict(self._load(new).items()) if new is not None else {}
+        for name in was.keys() | now.keys():
+            before, after = was.get(name), now.get(name)
+            if before != after:
+                self._diff_entry(prefix + name, before, after, out)
+
+    def _diff_entry(
+        self,
+        path: bytes,
+        before: Entry | None,
+        after: Entry | None,
+        out: list[TreeChange],
+    ) -> None:
+        old_tree = before[1] if before is not None and before[0] == TREE_MODE else None
+        new_tree = after[1] if after is not None and after[0] == TREE_MODE else None
+        if old_tree is not None or new_tree is not None:
+            self._diff(path + b"/", old_tree, new_tree, out)
+        old_leaf = before if old_tree is None else None
+        new_leaf = after if new_tree is None else None
+        if old_leaf is not None or new_leaf is not None:
+            out.append(TreeChange(RepoPath(path), old_leaf, new_leaf))
+
+    def _load(self, oid: Oid) -> _Directory:
+        directory = self._cache.get(oid)
+        if directory is None:
+            directory = _parse(self._objects.read_tree(oid))
+            self._remember(oid, directory)
+        else:
+            self._cache.move_to_end(oid)
+        return directory
+
+    def _remember(self, oid: Oid, directory: _Directory) -> None:
+        old = self._cache.pop(oid, None)
+        self._cached += len(directory.keys) - (len(old.keys) if old else 0)
+        self._cache[oid] = directory
+        while self._cached > _CACHED_ENTRIES and len(self._cache) > 1:
+            _, dropped = self._cache.popitem(last=False)
+            self._cached -= len(dropped.keys)
+
+
+def _adds(node: _Node) -> bool:
+    return (node.set and node.entry is not None) or any(
+        _adds(inner) for inner in node.inner.values()
+    )

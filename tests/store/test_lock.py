@@ -1,0 +1,134 @@
+"""The writer lock: one process at a time, and none that is dead."""
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gitshadow.errors import LockedError
+from gitshadow.store.lock import WriterLock
+
+_HOLDER = """\
+import sys
+from gitshadow.store.lock import WriterLock
+lock = WriterLock(sys.argv[1])
+lock.acquire(0)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return str(tmp_path / "lock")
+
+
+def hold(path: str) -> "subprocess.Popen[bytes]":
+    """Start a process that holds the lock until its standard input ends."""
+    child = subprocess.Popen(
+        [sys.executable, "-c", _HOLDER, path],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() == b"held\n"
+    return child
+
+
+def test_acquire_takes_a_free_lock_and_names_its_holder(path: str) -> None:
+    lock = WriterLock(path)
+    lock.acquire(0)
+    assert lock.held
+    assert Path(path).read_text() == f"{os.getpid()}\n"
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+    lock.release()
+    assert not lock.held
+
+
+def test_acquire_is_refused_when_another_process_holds_it(path: str) -> None:
+    with hold(path) as child:
+        with pytest.raises(
+            LockedError, match=f"process {child.pid} holds it"
+        ) as caught:
+            WriterLock(path).acquire(0)
+        assert caught.value.hint is not None
+        assert "git agent-undo stop" in caught.value.hint
+        child.communicate()
+
+
+def test_acquire_waits_when_its_holder_ends_in_time(path: str) -> None:
+    with hold(path) as child:
+        assert child.stdin is not None
+        child.stdin.close()
+        lock = WriterLock(path)
+        lock.acquire(20)
+        assert lock.held
+        lock.release()
+
+
+def test_lock_is_free_when_its_holder_was_killed(path: str) -> None:
+    with hold(path) as child:
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+    with WriterLock(path) as lock:
+        lock.acquire(0)
+        assert Path(path).read_text() == f"{os.getpid()}\n"
+
+
+def test_two_locks_of_one_process_exclude_each_other(path: str) -> None:
+    first, second = WriterLock(path), WriterLock(path)
+    first.acquire(0)
+    with pytest.raises(LockedError):
+        second.acquire(0)
+    assert not second.held
+    first.release()
+    second.acquire(0)
+    second.release()
+
+
+def test_release_twice_is_harmless_when_it_was_never_taken(path: str) -> None:
+    lock = WriterLock(path)
+    lock.release()
+    lock.acquire(0)
+    lock.release()
+    lock.release()
+    assert not lock.held
+
+
+def test_context_manager_releases_when_its_block_fails(path: str) -> None:
+    lock = WriterLock(path)
+    other = WriterLock(path)
+    other.acquire(0)
+    with pytest.raises(LockedError), lock:
+        lock.acquire(0)
+    other.release()
+    with lock:
+        lock.acquire(0)
+        assert lock.held
+    assert not lock.held
+
+
+def test_acquire_follows_no_link(path: str, tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    os.symlink(victim, path)
+    with pytest.raises(OSError, match="symbolic links"):
+        WriterLock(path).acquire(0)
+    assert victim.read_text() == "mine"
+
+
+def test_child_process_does_not_inherit_the_lock(path: str) -> None:
+    lock = WriterLock(path)
+    lock.acquire(0)
+    with subprocess.Popen(
+        [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, close_fds=False
+    ) as child:
+        lock.release()
+        other = WriterLock(path)
+        other.acquire(5)
+        other.release()
+        child.communicate(b"\n")

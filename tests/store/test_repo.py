@@ -1,0 +1,433 @@
+"""The repository through libgit2: objects, refs by compare-and-swap, and nothing else."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from gitshadow.errors import StaleTipError, StoreError, UnsupportedError
+from gitshadow.model import Oid
+from gitshadow.store.layout import Layout, discover
+from gitshadow.store.repo import NewCommit, RefLockedError
+from gitshadow.store.repo import Repo as Store
+from tests.support.repo import Repo
+
+REF = "refs/agent-undo/s-1"
+GONE = Oid("1" * 40)
+
+
+def layout_of(root: Path) -> Layout:
+    found = discover(str(root))
+    assert found is not None
+    return found
+
+
+@contextmanager
+def opened(repo: Repo) -> Iterator[Store]:
+    store = Store.open(layout_of(repo.root))
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+@pytest.fixture
+def store(repo: Repo) -> Iterator[Store]:
+    with opened(repo) as made:
+        yield made
+
+
+def commit_of(store: Store, message: bytes, *parents: Oid, **fields: object) -> Oid:
+    """Store a commit of the empty tree whose author and times are plain."""
+    plain: dict[str, object] = {
+        "author_name": b"claude-code",
+        "author_email": b"claude-code@agent-undo.invalid",
+        "author_time": 2_000_000_000,
+        "committer_time": 1_000_000_000,
+        **fields,
+    }
+    tree = store.write_tree(b"")
+    return store.write_commit(
+        NewCommit(tree=tree, parents=parents, message=message, **plain)  # type: ignore[arg-type]
+    )
+
+
+def ours(text: str) -> bytes:
+    return f"{text}\n\nAgent-Undo-Format: 1\n".encode()
+
+
+# -- opening -----------------------------------------------------------------------------------
+
+
+def test_open_refuses_sha256_in_one_line(tmp_path: Path) -> None:
+    Repo(tmp_path).git("init", "-q", "--object-format=sha256", "new")
+    with pytest.raises(UnsupportedError, match=r"^could not open .*sha256") as caught:
+        Store.open(layout_of(tmp_path / "new"))
+    assert "SHA-256" in str(caught.value.hint)
+    assert "\n" not in caught.value.message
+
+
+def test_open_refuses_an_unknown_extension(repo: Repo) -> None:
+    repo.git("config", "core.repositoryFormatVersion", "1")
+    repo.git("config", "extensions.unheardOf", "true")
+    with pytest.raises(UnsupportedError) as caught:
+        Store.open(layout_of(repo.root))
+    assert caught.value.hint == "this repository format is not supported by libgit2"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_open_refuses_another_owners_repository(repo: Repo) -> None:
+    os.chown(repo.root, 65534, 65534)
+    os.chown(repo.root / ".git", 65534, 65534)
+    with pytest.raises(UnsupportedError) as caught:
+        Store.open(layout_of(repo.root))
+    os.chown(repo.root / ".git", 0, 0)
+    os.chown(repo.root, 0, 0)
+    assert "safe.directory" in str(caught.value.hint)
+    assert str(repo.root) in str(caught.value.hint)
+
+
+def test_open_refuses_a_bare_repository(repo: Repo) -> None:
+    repo.git("config", "core.bare", "true")
+    with pytest.raises(UnsupportedError, match="is bare"):
+        Store.open(layout_of(repo.root))
+
+
+def test_open_reads_a_partial_clone(repo: Repo) -> None:
+    repo.git("config", "core.repositoryFormatVersion", "1")
+    repo.git("config", "extensions.partialClone", "origin")
+    with opened(repo) as store:
+        assert store.head() == ("refs/heads/main", repo.git("rev-parse", "HEAD"))
+
+
+def test_open_ignores_what_the_environment_says(
+    repo: Repo, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    other = Repo.create(tmp_path / "other")
+    monkeypatch.setenv("GIT_DIR", str(other.root / ".git"))
+    monkeypatch.setenv("GIT_OBJECT_DIRECTORY", str(other.root / ".git/objects"))
+    with opened(repo) as store:
+        oid = store.write_blob(b"mine")
+    monkeypatch.delenv("GIT_DIR")
+    monkeypatch.delenv("GIT_OBJECT_DIRECTORY")
+    assert repo.git("cat-file", "-p", oid) == "mine"
+    assert other.git("cat-file", "-t", oid, check=False) == ""
+
+
+# -- objects -----------------------------------------------------------------------------------
+
+
+def test_blob_is_the_raw_bytes(repo: Repo, store: Store) -> None:
+    repo.git("config", "core.autocrlf", "true")
+    data = bytes(range(256)) + b"\r\n"
+    oid = store.write_blob(data)
+    assert oid == repo.git("hash-object", "--no-filters", "--stdin", stdin=data)
+    assert store.read_blob(oid) == data
+    assert store.has(oid)
+
+
+def test_read_says_what_is_wrong(repo: Repo, store: Store) -> None:
+    head = Oid(repo.git("rev-parse", "HEAD"))
+    assert not store.has(GONE)
+    with pytest.raises(StoreError, match=f"could not read object {GONE}"):
+        store.read_blob(GONE)
+    with pytest.raises(StoreError, match="not a blob"):
+        store.read_blob(head)
+    with pytest.raises(StoreError, match="not a tree"):
+        store.read_tree(head)
+    with pytest.raises(StoreError):
+        store.commit(GONE)
+
+
+def test_read_raises_when_an_object_was_truncated(repo: Repo, store: Store) -> None:
+    oid = store.write_blob(b"will be lost")
+    path = f".git/objects/{oid[:2]}/{oid[2:]}"
+    repo.chmod(path, 0o644)
+    repo.write(path, b"")
+    with pytest.raises(StoreError):
+        store.read_blob(oid)
+
+
+def test_objects_are_found_when_git_packed_them_meanwhile(
+    repo: Repo, store: Store
+) -> None:
+    tip = commit_of(store, ours("Baseline"))
+    store.create_ref(REF, tip)
+    repo.git("gc", "-q", "--prune=now")
+    assert store.commit(tip).message == ours("Baseline")
+    repo.git("repack", "-adq")
+    assert store.has(tip)
+    assert store.ref(REF) == tip
+
+
+def test_write_fails_in_words_when_the_store_is_gone(repo: Repo, store: Store) -> None:
+    shutil.rmtree(repo.root / ".git" / "objects")
+    repo.write(".git/objects", "a file")
+    repo.damaged = True
+    with pytest.raises(
+        StoreError, match="could not write to the object store"
+    ) as caught:
+        store.write_blob(b"x")
+    assert "free space" in str(caught.value.hint)
+
+
+def test_commit_has_our_committer_and_no_signature(repo: Repo, store: Store) -> None:
+    repo.git("config", "user.name", "")
+    repo.git("config", "commit.gpgSign", "true")
+    repo.git("config", "gpg.program", "false")
+    oid = commit_of(store, b"Edit a\n")
+    shown = repo.git("log", "-1", "--format=%an|%ae|%at|%cn|%ce|%ct|%G?|%s", oid)
+    assert shown == (
+        "claude-code|claude-code@agent-undo.invalid|2000000000"
+        "|gitshadow|gitshadow@agent-undo.invalid|1000000000|N|Edit a"
+    )
+    info = store.commit(oid)
+    assert (info.author_time, info.committer_time) == (2_000_000_000, 1_000_000_000)
+    assert info.author == b"claude-code <claude-code@agent-undo.invalid>"
+    assert info.parents == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        (b"a\nparent 1111", "aparent 1111"),
+        (b"<x> y", "x y"),
+        (b"", "unknown"),
+        (b"\0<>", "unknown"),
+        ("Zoë".encode(), "Zoë"),
+    ],
+)
+def test_commit_is_whole_when_its_author_is_hostile(
+    repo: Repo, store: Store, name: bytes, shown: str
+) -> None:
+    oid = commit_of(store, b"x\n", author_name=name, author_email=name, author_time=-5)
+    store.create_ref(REF, oid)
+    assert repo.git("log", "-1", "--format=%an %at", oid) == f"{shown} 1"
+    repo.fsck()
+
+
+def test_chain_is_ours_alone_oldest_first(repo: Repo, store: Store) -> None:
+    head = Oid(repo.git("rev-parse", "HEAD"))
+    first = commit_of(store, ours("Baseline"), head)
+    second = commit_of(store, ours("Edit a"), first)
+    third = commit_of(store, ours("Edit b"), second)
+    assert [info.oid for info in store.chain(third)] == [first, second, third]
+    assert [info.oid for info in store.chain(third, first)] == [second, third]
+    assert store.chain(third, third) == []
+    assert store.chain(head) == []
+
+
+# -- refs --------------------------------------------------------------------------------------
+
+
+def test_create_ref_is_refused_when_it_exists(store: Store) -> None:
+    first, second = commit_of(store, ours("1")), commit_of(store, ours("2"))
+    store.create_ref(REF, first)
+    with pytest.raises(StaleTipError, match=REF):
+        store.create_ref(REF, second)
+    assert store.ref(REF) == first
+    assert store.refs() == {REF: first}
+
+
+def test_move_ref_is_refused_when_it_moved_meanwhile(repo: Repo, store: Store) -> None:
+    first, second, third = (commit_of(store, ours(text)) for text in "123")
+    store.create_ref(REF, first)
+    repo.git("update-ref", REF, second)
+    with pytest.raises(StaleTipError):
+        store.move_ref(REF, first, third)
+    assert store.ref(REF) == second
+    store.move_ref(REF, second, third)
+    assert repo.git("rev-parse", REF) == third
+    with pytest.raises(StaleTipError):
+        store.move_ref("refs/agent-undo/none", first, second)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_refs_work_the_same_when_packed(repo: Repo, store: Store, packed: bool) -> None:
+    first, second = commit_of(store, ours("1")), commit_of(store, ours("2"))
+    store.create_ref(REF, first)
+    if packed:
+        repo.git("pack-refs", "--all", "--prune")
+    with pytest.raises(StaleTipError):
+        store.create_ref(REF, second)
+    store.move_ref(REF, first, second)
+    assert (store.ref(REF), store.refs()) == (second, {REF: second})
+    if packed:
+        repo.git("pack-refs", "--all", "--prune")
+    store.delete_ref(REF)
+    assert store.ref(REF) is None
+    assert repo.shadow_refs() == {}
+    store.delete_ref(REF)
+
+
+def test_refs_are_those_below_the_prefix_alone(repo: Repo, store: Store) -> None:
+    tip = commit_of(store, ours("1"))
+    store.create_ref(REF, tip)
+    repo.git("update-ref", "refs/agent-undone/x", tip)
+    repo.git("update-ref", "refs/heads/agent-undo/x", tip)
+    assert store.refs() == {REF: tip}
+    assert set(store.refs("refs/")) == {
+        REF,
+        "refs/agent-undone/x",
+        "refs/heads/agent-undo/x",
+        "refs/heads/main",
+    }
+
+
+def test_locked_ref_is_an_error_of_its_own_and_the_lock_stays(
+    repo: Repo, store: Store
+) -> None:
+    first, second = commit_of(store, ours("1")), commit_of(store, ours("2"))
+    store.create_ref(REF, first)
+    repo.write(f".git/{REF}.lock", "")
+    with pytest.raises(RefLockedError, match=REF) as caught:
+        store.move_ref(REF, first, second)
+    assert f"{REF}.lock" in str(caught.value.hint)
+    with pytest.raises(RefLockedError):
+        store.delete_ref(REF)
+    assert repo.exists(f".git/{REF}.lock")
+    assert store.ref(REF) == first
+    repo.delete(f".git/{REF}.lock")
+    store.move_ref(REF, first, second)
+
+
+def test_locked_ref_is_no_stale_tip_when_it_is_new(repo: Repo, store: Store) -> None:
+    tip = commit_of(store, ours("1"))
+    repo.write(f".git/{REF}.lock", "")
+    with pytest.raises(RefLockedError):
+        store.create_ref(REF, tip)
+    repo.delete(f".git/{REF}.lock")
+
+
+@pytest.mark.parametrize("content", [b"", b"\0garbage\n"], ids=["empty", "garbage"])
+def test_unreadable_ref_is_an_error_and_never_absent(
+    repo: Repo, store: Store, content: bytes
+) -> None:
+    tip = commit_of(store, ours("1"))
+    store.create_ref("refs/agent-undo/s-2", tip)
+    repo.write(f".git/{REF}", content)
+    assert store.broken_refs(store.refs()) == [REF]
+    with pytest.raises(StoreError, match=f"could not read ref {REF}"):
+        store.ref(REF)
+    with pytest.raises(StoreError):
+        store.move_ref(REF, tip, tip)
+    store.force_ref(REF, tip)
+    assert store.ref(REF) == tip
+    assert store.broken_refs(store.refs()) == []
+    repo.write(f".git/{REF}", content)
+    store.delete_ref(REF)
+    assert not repo.exists(f".git/{REF}")
+    assert store.refs() == {"refs/agent-undo/s-2": tip}
+
+
+@pytest.mark.parametrize(
+    "name", ["refs/agent-undo/../../config", "config", "refs/heads/x y"]
+)
+def test_nothing_but_a_ref_of_ours_is_ever_discarded(
+    repo: Repo, store: Store, name: str
+) -> None:
+    tip = Oid(repo.git("rev-parse", "HEAD"))
+    before = repo.snapshot()
+    with pytest.raises(StoreError):
+        store.force_ref(name, tip)
+    assert repo.snapshot() == before
+
+
+def test_refs_have_no_reflog_whatever_the_user_set(repo: Repo, store: Store) -> None:
+    repo.git("config", "core.logAllRefUpdates", "always")
+    first, second = commit_of(store, ours("1")), commit_of(store, ours("2"))
+    with opened(repo) as fresh:
+        before = repo.snapshot()
+        fresh.create_ref(REF, first)
+        fresh.move_ref(REF, first, second)
+        fresh.force_ref(REF, first)
+        assert repo.snapshot() == before
+        fresh.delete_ref(REF)
+        assert repo.snapshot() == before
+    assert not repo.exists(".git/logs/refs/agent-undo")
+
+
+def test_ref_beside_a_directory_of_its_name_is_an_error(store: Store) -> None:
+    tip = commit_of(store, ours("1"))
+    store.create_ref(REF, tip)
+    with pytest.raises(StoreError):
+        store.create_ref(f"{REF}/below", tip)
+    assert store.refs() == {REF: tip}
+
+
+# -- HEAD --------------------------------------------------------------------------------------
+
+
+def test_head_is_named_on_a_branch_detached_and_unborn(
+    repo: Repo, store: Store
+) -> None:
+    tip = repo.git("rev-parse", "HEAD")
+    assert store.head() == ("refs/heads/main", tip)
+    repo.git("checkout", "-q", "--detach")
+    assert store.head() == (None, tip)
+    repo.git("checkout", "-q", "--orphan", "new")
+    assert store.head() == ("refs/heads/new", None)
+
+
+def test_head_of_a_linked_worktree_is_its_own(repo: Repo, tmp_path: Path) -> None:
+    repo.git("worktree", "add", "-q", "-b", "side", str(tmp_path / "w"))
+    linked = Repo(tmp_path / "w")
+    linked.git("commit", "-q", "--allow-empty", "-m", "x")
+    with opened(linked) as store:
+        assert store.head() == ("refs/heads/side", linked.git("rev-parse", "HEAD"))
+
+
+# -- what the user configured ------------------------------------------------------------------
+
+
+def test_config_values_are_all_of_a_section(repo: Repo, store: Store) -> None:
+    repo.git("config", "agent-undo.maxFileSize", "1k")
+    repo.git("config", "--add", "agent-undo.include", ".env")
+    repo.git("config", "--add", "agent-undo.include", "*.key")
+    repo.append(".git/config", "[agent-undo]\n\tenabled\n")
+    assert store.config_values("agent-undo") == {
+        "maxfilesize": ["1k"],
+        "include": [".env", "*.key"],
+        "enabled": ["true"],
+    }
+    assert store.config_values("other") == {}
+    assert store.config_get("core.bare") == "false"
+    assert store.config_get("no.such") is None
+
+
+def test_identity_is_the_users_or_human(repo: Repo, sealed: Path) -> None:
+    with opened(repo) as store:
+        assert store.identity() == (b"Test User", b"test@example.com")
+    (sealed / ".gitconfig").write_text("")
+    with opened(repo) as store:
+        assert store.identity() == (b"human", b"human@agent-undo.invalid")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "leaks"),
+    [
+        ("remote.o.mirror", "true", True),
+        ("remote.o.mirror", "false", False),
+        ("remote.o.push", "+refs/*:refs/*", True),
+        ("remote.o.push", "refs/*", True),
+        ("remote.o.push", "refs/heads/*:refs/heads/*", False),
+        ("remote.o.fetch", "+refs/*:refs/*", False),
+        ("remote.o.url", "refs/*", False),
+    ],
+)
+def test_mirror_remotes_are_those_that_would_send_our_refs(
+    repo: Repo, store: Store, key: str, value: str, leaks: bool
+) -> None:
+    repo.git("config", key, value)
+    assert store.mirror_remotes() == (["o"] if leaks else [])
+
+
+def test_unified_diff_has_hunks_alone(store: Store) -> None:
+    shown = store.unified_diff(b"a\nb\n", b"a\nc")
+    assert shown == "@@ -1,2 +1,2 @@\n a\n-b\n+c\n\\ No newline at end of file\n"
+    assert store.unified_diff(b"a\n", b"a\n") == ""
+    assert store.unified_diff(b"a\0b", b"a\0c") is None
+    assert "\\xff" in str(store.unified_diff(b"\xff\n", b""))
