@@ -1,0 +1,111 @@
+"""The one record that every agent's hook payload is read into.
+
+Invariant: an adapter is a pure function of payload and environment. It never raises for what a
+payload holds: what is wrong with one comes back as a `BadPayload`, what does not concern us as
+None. Paths stay as the payload names them; `paths` and the intake make them repo-relative.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from gitshadow.model import ToolClass
+
+
+class Phase(StrEnum):
+    """Say what moment of a session a payload reports."""
+
+    SESSION_START = "session_start"
+    PROMPT = "prompt"
+    BEFORE = "before"
+    AFTER = "after"
+    FAILED = "failed"
+    DENIED = "denied"
+    TURN_END = "turn_end"
+    SUBAGENT_START = "subagent_start"
+    SUBAGENT_END = "subagent_end"
+    SESSION_END = "session_end"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookEvent:
+    """Hold one hook payload in the words of gitshadow.
+
+    `agent` is who works, `host` the program whose hook system sent the payload. `call_id` is
+    always there for a tool event; `call_derived` marks one that was hashed from the input because
+    the agent sends none, so that the same call twice has the same id. `paths` are raw bytes,
+    absolute or relative to `cwd`, only of tools that write what they name. `duration_ns` is how
+    long the tool itself ran. `background_tasks` counts what goes on after the end of a turn.
+    """
+
+    agent: str
+    host: str
+    native_session: str
+    phase: Phase
+    raw_event: str
+    parent_session: str | None = None
+    subagent_id: str | None = None
+    subagent_type: str | None = None
+    turn_id: str | None = None
+    call_id: str | None = None
+    call_derived: bool = False
+    tool: str | None = None
+    tool_class: ToolClass = ToolClass.OTHER
+    paths: tuple[bytes, ...] = ()
+    cwd: bytes | None = None
+    prompt: str | None = None
+    model: str | None = None
+    transcript_path: str | None = None
+    reason: str | None = None
+    duration_ns: int | None = None
+    background_tasks: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BadPayload:
+    """Say in one sentence why a payload could not be read; it leaves a gap row."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """Say what an agent's hooks promise.
+
+    `covers_all_tools`: every tool of the agent that can write opens a window, so a write outside
+    one is hardly the agent's. `sequential`: it runs one tool at a time, so the next window ends
+    the one before.
+    """
+
+    covers_all_tools: bool = False
+    sequential: bool = False
+
+
+Parsed = HookEvent | BadPayload | None
+
+
+class Adapter(Protocol):
+    """Read the payloads of one agent."""
+
+    @property
+    def name(self) -> str:
+        """Return the agent's name as `hook AGENT` spells it."""
+        ...
+
+    @property
+    def traits(self) -> Traits:
+        """Return what this agent's hooks promise."""
+        ...
+
+    def parse(self, payload: Mapping[str, object], env: Mapping[str, str]) -> Parsed:
+        """Read one payload.
+
+        Args:
+            payload: The decoded JSON object, unknown fields and wrong types included.
+            env: The markers that the hook program found in its environment.
+
+        Returns:
+            The event, None for an event that does not concern us, or what is wrong with it.
+        """
+        ...

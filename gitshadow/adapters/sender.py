@@ -1,0 +1,114 @@
+"""Which program really sent a payload: hosts run each other's hook files.
+
+Cursor, Copilot, VS Code, Devin and Grok run the commands of `.claude/settings.json` too, so a
+command registered for one agent must look before it records (spec/agents.md 3.2, 2026-09).
+Invariant: pure, and the order of the rules is theirs: the first that fits decides.
+"""
+
+from collections.abc import Mapping
+
+from gitshadow.adapters.fields import text
+
+_DROID_MODES = ("auto-low", "auto-medium", "auto-high", "spec", "off")
+_GEMINI_EVENTS = ("BeforeTool", "AfterTool", "BeforeAgent", "AfterAgent", "BeforeModel")
+_FOLDERS: tuple[tuple[str, str], ...] = (
+    ("/.cursor/", "cursor"),
+    ("/.gemini/antigravity", "antigravity"),
+    ("/.gemini/", "gemini"),
+    ("/.copilot/", "copilot"),
+    ("/.windsurf/", "windsurf"),
+    ("/.grok/", "grok"),
+    ("/.openhands/", "openhands"),
+)
+
+
+def identify(
+    payload: Mapping[str, object], env: Mapping[str, str], registered: str
+) -> str:
+    """Name the agent that a payload comes from.
+
+    Args:
+        payload: The decoded payload.
+        env: The markers that the hook program found in its environment.
+        registered: The agent under whose name the hook was installed; the answer where the
+            shape says nothing else.
+
+    Returns:
+        An agent's name as `hook AGENT` spells it.
+    """
+    by_shape = _by_own_shape(payload)
+    if by_shape is not None:
+        return by_shape
+    if text(payload, "hook_event_name") is None:
+        return registered
+    return _by_family(payload, env) or _by_folder(payload) or registered
+
+
+def _by_own_shape(payload: Mapping[str, object]) -> str | None:
+    """Apply rules 1 to 9: hosts whose field names are their own."""
+    keys = payload.keys()
+    if "cursor_version" in keys or {"conversation_id", "generation_id"} <= keys:
+        return "cursor"
+    if {"agent_action_name", "trajectory_id"} <= keys:
+        return "windsurf"
+    if "sessionId" in keys:
+        return _by_session_id(payload)
+    if {"conversationId", "workspacePaths"} <= keys:
+        return "antigravity"
+    if {"hookName", "clineVersion"} <= keys:
+        return "cline"
+    if text(payload, "event") is not None and "hook_event_name" not in keys:
+        return "crush" if {"cwd", "tool_name"} <= keys else "goose"
+    if {"event_type", "working_dir"} <= keys:
+        return "openhands"
+    return None
+
+
+def _by_session_id(payload: Mapping[str, object]) -> str | None:
+    event = text(payload, "hookEventName")
+    if event is not None and event[0].islower() and "workspaceRoot" in payload:
+        return "grok"
+    if event is not None and event[0].isupper():
+        return "vscode-copilot"
+    if isinstance(payload.get("timestamp"), int):
+        return "copilot"
+    return None
+
+
+def _by_family(payload: Mapping[str, object], env: Mapping[str, str]) -> str | None:
+    """Apply rule 10: hosts that share the field `hook_event_name`."""
+    event = text(payload, "hook_event_name") or ""
+    transcript = (text(payload, "transcript_path") or "").replace("\\", "/")
+    keys = payload.keys()
+    if "/.claude/" in transcript or "scratchpad_dir" in keys:
+        return "claude-code"
+    if {"turn_id", "model"} <= keys or "/.codex/" in transcript:
+        return "codex"
+    if event in _GEMINI_EVENTS:
+        return "gemini"
+    if "/.qwen/" in transcript or "tool_call_id" in keys:
+        return "qwen"
+    if "/.factory/" in transcript or payload.get("permission_mode") in _DROID_MODES:
+        return "droid"
+    if event[:1].islower():
+        return "kiro"
+    if _is_devin(payload, env):
+        return "devin"
+    if "T" in (text(payload, "timestamp") or "") and not transcript:
+        return "copilot"
+    return None
+
+
+def _is_devin(payload: Mapping[str, object], env: Mapping[str, str]) -> bool:
+    if "cwd" in payload or "transcript_path" in payload:
+        return False
+    return "DEVIN_PROJECT_DIR" in env and "CLAUDE_PROJECT_DIR" not in env
+
+
+def _by_folder(payload: Mapping[str, object]) -> str | None:
+    """Apply rule 11: a transcript in the folder of an agent."""
+    transcript = (text(payload, "transcript_path") or "").replace("\\", "/")
+    for folder, agent in _FOLDERS:
+        if folder in transcript:
+            return agent
+    return None
