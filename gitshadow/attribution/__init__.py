@@ -1,0 +1,1 @@
+"""Who wrote: windows of tool calls, the ladder, and evidence from processes."""

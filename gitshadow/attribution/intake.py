@@ -1,0 +1,340 @@
+"""From a hook event to the journal: sessions, turns and call windows as the agent reports them.
+
+The engine asks `reach.reach` what an event is about, captures or waits as that says, stamps the
+time, and then calls `apply` (before events), or stamps, applies and captures (all others).
+Invariant: an event that comes late carries its own time and changes nothing that came after.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from gitshadow.adapters import registry
+from gitshadow.adapters.base import HookEvent, Phase
+from gitshadow.attribution import lifecycle
+from gitshadow.attribution.lifecycle import Who, microseconds
+from gitshadow.attribution.origin import agent_process
+from gitshadow.attribution.process import ProcessId, is_alive
+from gitshadow.attribution.reach import reach
+from gitshadow.attribution.windows import OUTCOME_DENIED
+from gitshadow.model import Call, RepoPath, Session, ToolClass
+from gitshadow.store.journal import sessions, turns
+from gitshadow.store.journal.db import Db
+
+OUTCOMES: Mapping[Phase, str] = {
+    Phase.AFTER: "ok",
+    Phase.FAILED: "failed",
+    Phase.DENIED: OUTCOME_DENIED,
+}
+_OPENING = (
+    Phase.SESSION_START,
+    Phase.PROMPT,
+    Phase.BEFORE,
+    Phase.SUBAGENT_START,
+)
+_REVIVABLE = (lifecycle.PROCESS_GONE, lifecycle.TIMED_OUT)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Name the worktree that takes an event, and where the event came from.
+
+    `root` is the real path of the worktree. `pids` are the ancestors of the hook program,
+    nearest first, `env` the markers of its environment.
+    """
+
+    root: str
+    worktree: str
+    pids: tuple[ProcessId, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intake:
+    """Say what an event did to the journal and what is to be captured.
+
+    `background` tells that the agent has tasks that go on writing after its turn.
+    """
+
+    session: str
+    turn: str | None = None
+    call: str | None = None
+    paths: tuple[RepoPath, ...] = ()
+    other_paths: tuple[bytes, ...] = ()
+    needs_barrier: bool = False
+    opened: bool = False
+    closed: bool = False
+    ended_turn: bool = False
+    ended_session: bool = False
+    background: bool = False
+
+
+def apply(db: Db, event: HookEvent, at_ns: int, place: Place) -> Intake:
+    """Put one event into the journal, in one transaction.
+
+    Args:
+        db: The journal.
+        event: What the adapter read.
+        at_ns: Its time in the clock of the file system: now, or that of its spool file.
+        place: The worktree that takes it.
+
+    Returns:
+        What it did. Applying the same event again does nothing more.
+
+    Raises:
+        JournalError: the journal could not be written; nothing of the event was.
+    """
+    with db.write():
+        return _Desk(db, event, at_ns, place).take()
+
+
+class _Desk:
+    """Take one event."""
+
+    def __init__(self, db: Db, event: HookEvent, at_ns: int, place: Place) -> None:
+        self._db = db
+        self._event = event
+        self._at_ns = at_ns
+        self._place = place
+        self._reach = reach(event, place.root)
+
+    def take(self) -> Intake:
+        event = self._event
+        session = self._see()
+        done = Intake(
+            session=session.id,
+            paths=self._reach.paths,
+            other_paths=self._reach.other_paths,
+            needs_barrier=self._reach.needs_barrier,
+            background=event.background_tasks > 0,
+        )
+        if event.phase is Phase.PROMPT:
+            turn = lifecycle.begin_turn(
+                self._db, session.id, event.turn_id, self._at_ns, event.prompt
+            )
+            if session.ended_ns is not None:
+                lifecycle.end_turn(self._db, session.id, session.ended_ns)
+            return replace(done, turn=turn.id)
+        if event.phase is Phase.SUBAGENT_START:
+            return replace(done, turn=self._turn(session))
+        if event.phase is Phase.BEFORE:
+            return self._open(session, done)
+        if event.phase in OUTCOMES:
+            return self._close(session, done)
+        if event.phase is Phase.TURN_END:
+            return self._end_turn(session, done)
+        if event.phase in (Phase.SESSION_END, Phase.SUBAGENT_END):
+            return self._end_session(session, done)
+        return done
+
+    # Sessions
+
+    def _see(self) -> Session:
+        event = self._event
+        parent: Session | None = None
+        if event.parent_session is not None:
+            who = Who(
+                agent=event.agent,
+                native_id=event.parent_session,
+                process=self._process(event.parent_session),
+            )
+            parent = self._seen(who)
+        who = Who(
+            agent=event.agent,
+            native_id=event.native_session,
+            parent=None if parent is None else parent.id,
+            process=self._process(event.native_session),
+        )
+        return self._seen(who)
+
+    def _seen(self, who: Who) -> Session:
+        may_open = self._event.phase in _OPENING
+        return lifecycle.see_session(self._db, who, self._at_ns, may_open=may_open)
+
+    def _process(self, native: str) -> ProcessId | None:
+        """Return the agent's process; the one known already where it still is an ancestor."""
+        known = sessions.find_native(self._db, self._event.agent, native)
+        if (
+            known is not None
+            and known.pid is not None
+            and known.pid_started is not None
+        ):
+            process = ProcessId(known.pid, known.pid_started)
+            if process in self._place.pids and is_alive(process):
+                return process
+        return agent_process(self._event.agent, self._place.pids, self._place.env)
+
+    def _end_session(self, session: Session, done: Intake) -> Intake:
+        if session.ended_ns is not None or (session.last_seen_ns or 0) > self._at_ns:
+            return done
+        reason = self._event.reason or self._event.phase.value.replace("_", " ")
+        lifecycle.end_session(self._db, session, self._at_ns, reason)
+        return replace(done, ended_turn=True, ended_session=True)
+
+    # Turns
+
+    def _turn(self, session: Session) -> str | None:
+        may_open = self._event.phase in _OPENING and session.ended_ns is None
+        return lifecycle.turn_of(
+            self._db,
+            session.id,
+            self._turn_id(session),
+            self._at_ns,
+            may_open=may_open,
+        )
+
+    def _turn_id(self, session: Session) -> str | None:
+        """Return the turn's id as the agent gives it.
+
+        A subagent's turn is a part of its parent's and is called `<turn>/<subagent>`, so that
+        ids stay unique and the turn of the parent finds its parts.
+        """
+        event = self._event
+        if event.subagent_id is None:
+            return event.turn_id
+        above = event.turn_id
+        if above is None and session.parent is not None:
+            above = lifecycle.turn_of(
+                self._db, session.parent, None, self._at_ns, may_open=False
+            )
+        return None if above is None else f"{above}/{event.subagent_id}"
+
+    def _end_turn(self, session: Session, done: Intake) -> Intake:
+        ended = lifecycle.end_turn(
+            self._db, session.id, self._at_ns, self._turn_id(session)
+        )
+        if ended is None:
+            return done
+        lifecycle.expire_calls(
+            self._db,
+            session.id,
+            self._at_ns,
+            lifecycle.ENDED_BY_TURN,
+            lambda call: call.turn in (None, ended.id),
+        )
+        return replace(done, turn=ended.id, ended_turn=True)
+
+    # Calls
+
+    def _open(self, session: Session, done: Intake) -> Intake:
+        turn = self._turn(session)
+        done = replace(done, turn=turn)
+        if self._event.tool_class is ToolClass.READ:
+            return done
+        call_id = self._free_call(session)
+        if call_id is None:
+            return replace(done, call=self._event.call_id)
+        self._end_calls_before(session)
+        self._store(session, turn, call_id, self._at_ns, self._end_of(session), None)
+        return replace(done, call=call_id, opened=True)
+
+    def _close(self, session: Session, done: Intake) -> Intake:
+        if self._event.tool_class is ToolClass.READ:
+            return replace(done, turn=self._turn(session))
+        call = self._call_of(session)
+        outcome = OUTCOMES[self._event.phase]
+        if call is None:
+            return self._close_unseen(session, done, outcome)
+        done = replace(done, turn=call.turn, call=call.id)
+        if not _may_close(call, self._at_ns):
+            return done
+        end_ns = max(self._at_ns, call.opened_ns)
+        turns.open_call(self._db, replace(call, closed_ns=end_ns, outcome=outcome))
+        return replace(done, closed=True)
+
+    def _close_unseen(self, session: Session, done: Intake, outcome: str) -> Intake:
+        """Store a call whose before event never came: it was open as long as the tool ran."""
+        turn = self._turn(session)
+        call_id = self._event.call_id or ""
+        opened_ns = self._at_ns - (self._event.duration_ns or 0)
+        self._store(session, turn, call_id, opened_ns, self._at_ns, outcome)
+        return replace(done, turn=turn, call=call_id, closed=True)
+
+    def _store(
+        self,
+        session: Session,
+        turn: str | None,
+        call_id: str,
+        opened_ns: int,
+        closed_ns: int | None,
+        outcome: str | None,
+    ) -> None:
+        event = self._event
+        # A tool that writes what it names, all of it elsewhere, claims nothing here.
+        elsewhere = bool(event.paths) and not self._reach.paths
+        shell = event.tool_class is ToolClass.SHELL
+        kind = ToolClass.WRITE if elsewhere and not shell else event.tool_class
+        call = Call(
+            id=call_id,
+            session=session.id,
+            turn=turn,
+            tool=event.tool or "tool",
+            tool_class=kind,
+            opened_ns=microseconds(opened_ns),
+            closed_ns=closed_ns,
+            outcome=outcome,
+            paths=self._reach.paths,
+            pid=session.pid,
+            pid_started=session.pid_started,
+            worktree=self._place.worktree,
+        )
+        turns.open_call(self._db, call)
+
+    def _end_of(self, session: Session) -> int | None:
+        """Return when a window that opens late is over already, with its session."""
+        if session.ended_ns is None:
+            return None
+        return max(session.ended_ns, self._at_ns)
+
+    def _end_calls_before(self, session: Session) -> None:
+        """End what is open where the agent runs one tool at a time."""
+        sequential = registry.traits(self._event.agent).sequential
+        if sequential or self._event.call_derived:
+            lifecycle.expire_calls(
+                self._db,
+                session.id,
+                self._at_ns,
+                lifecycle.ENDED_BY_CALL,
+                lambda call: sequential or call.id.startswith("h-"),
+            )
+
+    def _free_call(self, session: Session) -> str | None:
+        """Return the id for a new call; None for a call that is known already.
+
+        A derived id comes again when the agent does the same thing twice: it gets a number.
+        """
+        wanted = self._event.call_id or ""
+        found, number = wanted, 2
+        while True:
+            known = turns.get_call(self._db, session.id, found)
+            if known is None:
+                return found
+            repeated = known.closed_ns is not None and known.closed_ns <= self._at_ns
+            if not self._event.call_derived or not repeated:
+                return None
+            found, number = f"{wanted}~{number}", number + 1
+
+    def _call_of(self, session: Session) -> Call | None:
+        """Return the call that an event closes; of repeated ones the newest before it."""
+        wanted = self._event.call_id or ""
+        found, number = turns.get_call(self._db, session.id, wanted), 2
+        if not self._event.call_derived:
+            return found
+        newest = found
+        while found is not None and found.opened_ns <= self._at_ns:
+            newest = found
+            again = f"{wanted}~{number}"
+            found, number = turns.get_call(self._db, session.id, again), number + 1
+        return newest
+
+
+def _may_close(call: Call, at_ns: int) -> bool:
+    """Tell whether a hook's word changes the end of a call.
+
+    A call that ended by itself may end earlier than that; later only where all that was known
+    was that its process could not be found.
+    """
+    if call.closed_ns is None:
+        return True
+    if call.outcome is not None and call.outcome not in lifecycle.EXPIRIES:
+        return False
+    return at_ns < call.closed_ns or call.outcome in _REVIVABLE

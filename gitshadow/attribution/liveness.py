@@ -1,0 +1,50 @@
+"""Sessions of agents that died: ended when last seen, never left to claim what a person writes.
+
+Invariant: a session ends here only when its process is provably gone; a call without a known
+process ends after ten minutes in which nothing was heard of its session.
+"""
+
+from gitshadow.attribution import lifecycle
+from gitshadow.attribution.process import ProcessId, is_alive
+from gitshadow.attribution.process import process_start as process_start
+from gitshadow.model import Actor, Session
+from gitshadow.store.journal import sessions
+from gitshadow.store.journal.db import Db
+
+SILENCE_NS = 600 * 1_000_000_000
+
+
+def close_gone(db: Db, now_ns: int) -> tuple[str, ...]:
+    """End every agent's session whose process is gone, with its turn and calls.
+
+    Returns:
+        The ids of the sessions that ended.
+
+    Raises:
+        JournalError: the journal could not be written.
+    """
+    live = [one for one in sessions.live(db) if one.actor is Actor.AGENT]
+    gone = [one for one in live if _is_gone(one)]
+    silent = [one for one in live if _is_silent(one, now_ns)]
+    if not gone and not silent:
+        return ()
+    ended: list[str] = []
+    with db.write():
+        for session in gone:
+            end_ns = min(now_ns, session.last_seen_ns or now_ns)
+            ended += lifecycle.end_session(db, session, end_ns, lifecycle.PROCESS_GONE)
+        for session in silent:
+            end_ns = session.last_seen_ns or now_ns
+            lifecycle.expire_calls(db, session.id, end_ns, lifecycle.TIMED_OUT)
+    return tuple(dict.fromkeys(ended))
+
+
+def _is_gone(session: Session) -> bool:
+    if session.pid is None or session.pid_started is None:
+        return False
+    return not is_alive(ProcessId(session.pid, session.pid_started))
+
+
+def _is_silent(session: Session, now_ns: int) -> bool:
+    heard_ns = session.last_seen_ns or session.started_ns
+    return session.pid is None and now_ns - heard_ns > SILENCE_NS

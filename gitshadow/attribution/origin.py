@@ -1,0 +1,85 @@
+"""Which of a hook's ancestors is the agent: the one whose death ends the session.
+
+Agents start hooks through shells and wrappers that live as long as the hook alone; the session
+must not end with one of those.
+Invariant: a process is named with its start time, and only one that lived when it was asked.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+from gitshadow.attribution.process import ProcessId, command_line, is_alive
+
+PID_MARKERS: Mapping[str, str] = {"claude-code": "CLAUDE_PID"}
+"""Variables in which an agent gives its hooks its own pid."""
+
+_SHELLS = frozenset({b"sh", b"bash", b"dash", b"ash", b"zsh", b"ksh", b"fish"})
+_WRAPPERS = frozenset(
+    {
+        b"env",
+        b"timeout",
+        b"nice",
+        b"nohup",
+        b"setsid",
+        b"stdbuf",
+        b"time",
+        b"uv",
+        b"uvx",
+    }
+)
+_ENDS_WITH_HOOK = re.compile(
+    rb"""\bhook\s+[\w-]+["']?          # the command, with the agent's name
+    (\s*[0-9]*[<>]+&?\s*[^\s;|&<>]+)*  # redirections
+    (\s*(\|\||&&|;|\n)?\s*(fi|true|:|exit(\s+(0|\$\?))?|done|\}))*
+    [\s;]*$""",
+    re.VERBOSE,
+)
+
+
+def agent_process(
+    agent: str, pids: Sequence[ProcessId], env: Mapping[str, str]
+) -> ProcessId | None:
+    """Choose the agent among the ancestors of a hook.
+
+    Args:
+        agent: The agent's name.
+        pids: The ancestors of the hook program, nearest first.
+        env: The markers that the hook program found in its environment.
+
+    Returns:
+        The process that the agent names itself, where it is an ancestor; else the nearest living
+        one that is no mere wrapper around the hook; None when none of them lives.
+    """
+    named = env.get(PID_MARKERS.get(agent, ""), "")
+    for process in pids:
+        if named == str(process.pid) and is_alive(process):
+            return process
+    for number, process in enumerate(pids):
+        above = pids[number + 1] if number + 1 < len(pids) else None
+        if is_alive(process) and not _is_wrapper(process, above):
+            return process
+    return None
+
+
+def _is_wrapper(process: ProcessId, above: ProcessId | None) -> bool:
+    arguments = command_line(process.pid)
+    if not arguments or not arguments[0]:
+        return False
+    name = arguments[0].rsplit(b"/", 1)[-1].removeprefix(b"-")
+    if name in _WRAPPERS:
+        return True
+    if name not in _SHELLS:
+        return False
+    # A subshell is a copy of its shell, without a program of its own.
+    if above is not None and command_line(above.pid) == arguments:
+        return True
+    return _runs_hook_alone(arguments[1:])
+
+
+def _runs_hook_alone(arguments: Sequence[bytes]) -> bool:
+    """Tell whether a shell's `-c` text does nothing after the hook."""
+    for option, text in pairwise(arguments):
+        if re.fullmatch(rb"-[a-z]*c[a-z]*", option):
+            return _ENDS_WITH_HOOK.search(text) is not None
+    return False

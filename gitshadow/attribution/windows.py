@@ -1,0 +1,181 @@
+"""What the ladder looks at: one observed write, and what was going on at that time.
+
+Invariant: values and pure predicates only. All times are of the worktree's file system.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from gitshadow.adapters.paths import covers
+from gitshadow.model import Call, RepoPath, Session, ToolClass
+
+OUTCOME_DENIED = "denied"
+PATHLESS_WRITERS = (ToolClass.SHELL, ToolClass.OTHER)
+"""Classes of tools that can write without naming what (DESIGN section 6, rung 2)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessHint:
+    """Name one living process that speaks for a writer.
+
+    `session` is None for a foreign one. `turn` is that in which a background process was started.
+    """
+
+    pid: int
+    session: str | None
+    name: str = ""
+    turn: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """Hold what is known about the moment of one write.
+
+    Attributes:
+        path: The path that changed.
+        old_path: Where a renamed file stood before.
+        begin_ns: The last time at which the path is known to have held its old state.
+        end_ns: The write's ctime; for a deletion the moment it was noticed, or the ctime of the
+            nearest living ancestor, whichever is earlier.
+        exact: Whether the write happened at `end_ns` itself. False for a deletion, which
+            happened at some time up to then.
+        offline: Whether nothing watched at the time: the change was found at a start.
+        editor: Whether a sign that only an editor leaves stands by the path: a swap or lock
+            file, vim's `4913`. A bare temporary file that was renamed is no such sign: agents
+            and formatters save like that too.
+        holder: A living process that holds the path open.
+    """
+
+    path: RepoPath
+    begin_ns: int
+    end_ns: int
+    old_path: RepoPath | None = None
+    exact: bool = True
+    offline: bool = False
+    editor: bool = False
+    holder: ProcessHint | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTurn:
+    """Name a turn that was open at the time of the write.
+
+    `covers_all` tells that every writing tool of the agent opens a window of its own.
+    """
+
+    session: str
+    turn: str | None
+    agent: str | None
+    covers_all: bool
+    started_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """Hold what was going on at the time of one write.
+
+    Attributes:
+        windows: Every call window that meets the interval of the evidence, of any session.
+        turns: The turns that were open at its end.
+        sessions: The sessions that the windows, turns and processes name, and their parents.
+        human: The session that a person declared and that was open at the end.
+        background: Living processes that a session started and that outlived their call.
+        tolerance_ns: By how much two stamps of one moment may differ.
+    """
+
+    windows: tuple[Call, ...] = ()
+    turns: tuple[OpenTurn, ...] = ()
+    sessions: tuple[Session, ...] = ()
+    human: str | None = None
+    background: tuple[ProcessHint, ...] = ()
+    tolerance_ns: int = 0
+    _by_id: dict[str, Session] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_by_id", {one.id: one for one in self.sessions})
+
+    def session(self, session_id: str | None) -> Session | None:
+        """Return a session of the scene."""
+        return None if session_id is None else self._by_id.get(session_id)
+
+    def ancestors(self, session_id: str) -> tuple[str, ...]:
+        """Return the sessions above one, nearest first, as far as the scene knows them."""
+        found: list[str] = []
+        here = self.session(session_id)
+        while here is not None and here.parent is not None and here.parent not in found:
+            found.append(here.parent)
+            here = self.session(here.parent)
+        return tuple(found)
+
+    def root(self, session_id: str) -> str:
+        """Return the topmost session above one, itself where it has no parent."""
+        above = self.ancestors(session_id)
+        return above[-1] if above else session_id
+
+
+def contains(call: Call, moment_ns: int, tolerance_ns: int) -> bool:
+    """Tell whether a window holds a moment.
+
+    Where stamps are strictly ordered a window is half-open, because the hook's closing stamp is
+    newer than every write before it. Where they are not, a write may have the closing stamp
+    itself.
+    """
+    if moment_ns < call.opened_ns:
+        return False
+    if call.closed_ns is None or moment_ns < call.closed_ns:
+        return True
+    return tolerance_ns > 0 and moment_ns == call.closed_ns
+
+
+def nearly_contains(call: Call, moment_ns: int, tolerance_ns: int) -> bool:
+    """Tell whether a window holds a moment when it is widened by the clock's tolerance."""
+    if moment_ns < call.opened_ns - tolerance_ns:
+        return False
+    return call.closed_ns is None or moment_ns < call.closed_ns + tolerance_ns
+
+
+def meets(call: Call, begin_ns: int, end_ns: int, tolerance_ns: int) -> bool:
+    """Tell whether a window shares a moment with a closed interval."""
+    if call.opened_ns - tolerance_ns > end_ns:
+        return False
+    return call.closed_ns is None or call.closed_ns + tolerance_ns > begin_ns
+
+
+def names(call: Call, evidence: Evidence) -> bool:
+    """Tell whether a window's hook names the path, a directory above it, or its old path."""
+    wanted = [evidence.path]
+    if evidence.old_path is not None:
+        wanted.append(evidence.old_path)
+    return any(covers(named, path) for named in call.paths for path in wanted)
+
+
+def could_write(call: Call, evidence: Evidence) -> bool:
+    """Tell whether a call can have written the path, by what its tool is and names."""
+    if call.outcome == OUTCOME_DENIED:
+        return False
+    if call.paths:
+        return names(call, evidence)
+    return call.tool_class in PATHLESS_WRITERS
+
+
+def possible(scene: Scene, evidence: Evidence) -> tuple[Call, ...]:
+    """Return the windows of the scene that can have written the path."""
+    return tuple(call for call in scene.windows if could_write(call, evidence))
+
+
+def is_around(call: Call, calls: Iterable[Call], scene: Scene) -> bool:
+    """Tell whether a window is merely open around that of a session which it started itself."""
+    if call.paths:
+        return False
+    return any(
+        call.session in scene.ancestors(other.session) and _started(call, other, scene)
+        for other in calls
+        if other.session != call.session
+    )
+
+
+def _started(call: Call, other: Call, scene: Scene) -> bool:
+    child = scene.session(other.session)
+    if child is None:
+        return False
+    return contains(call, child.started_ns, scene.tolerance_ns)

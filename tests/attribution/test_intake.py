@@ -1,0 +1,583 @@
+"""Hook events put into a real journal: sessions, turns and windows as the agent reports them."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gitshadow.adapters import registry
+from gitshadow.adapters.base import HookEvent, Phase
+from gitshadow.attribution.intake import Intake, Place, apply
+from gitshadow.attribution.ladder import attribute
+from gitshadow.attribution.liveness import close_gone
+from gitshadow.attribution.process import ProcessId, process_start
+from gitshadow.attribution.reach import places_of, reach
+from gitshadow.attribution.windows import Evidence, Scene
+from gitshadow.model import Actor, Call, Confidence, RepoPath, Session, ToolClass, Turn
+from gitshadow.store.journal import sessions, turns
+from gitshadow.store.journal.db import Db
+
+MS = 1_000_000
+START = 1_800_000_000_000_000_000
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "hook_payloads"
+
+
+def at(moment_ms: int) -> int:
+    return START + moment_ms * MS
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[Db]:
+    journal = Db.open(str(tmp_path / "journal.db"), create=True)
+    yield journal
+    journal.close()
+
+
+@pytest.fixture
+def desk(db: Db, tmp_path: Path) -> "Desk":
+    root = tmp_path / "repo"
+    (root / "sub").mkdir(parents=True)
+    return Desk(db, os.path.realpath(root))
+
+
+class Desk:
+    """Deliver Claude Code's payloads to a journal at chosen moments, in milliseconds."""
+
+    def __init__(self, db: Db, root: str) -> None:
+        self.db = db
+        self.root = root
+        self.place = Place(root, "main")
+
+    def send(self, moment_ms: int, event: str, **fields: object) -> Intake:
+        return self.deliver(moment_ms, "claude-code", hook_event_name=event, **fields)
+
+    def generic(self, moment_ms: int, event: str, **fields: object) -> Intake:
+        return self.deliver(moment_ms, "generic", event=event, **fields)
+
+    def deliver(self, moment_ms: int, agent: str, **fields: object) -> Intake:
+        names = {"session_id": "s", "session": "s", "cwd": self.root}
+        raw = json.dumps({**names, **fields}).encode()
+        event = registry.parse(agent, raw, {})
+        assert isinstance(event, HookEvent), event
+        return apply(self.db, event, at(moment_ms), self.place)
+
+    def pre(
+        self, moment_ms: int, call: str, path: str | None, **more: object
+    ) -> Intake:
+        return self.send(moment_ms, "PreToolUse", **self._tool(call, path), **more)
+
+    def post(
+        self, moment_ms: int, call: str, path: str | None, **more: object
+    ) -> Intake:
+        return self.send(moment_ms, "PostToolUse", **self._tool(call, path), **more)
+
+    def _tool(self, call: str, path: str | None) -> dict[str, object]:
+        if path is None:
+            tool, tool_input = "Bash", {"command": "make"}
+        else:
+            tool, tool_input = "Write", {"file_path": os.path.join(self.root, path)}
+        return {"tool_name": tool, "tool_input": tool_input, "tool_use_id": call}
+
+    def session(self, native: str = "s", agent: str = "claude-code") -> Session:
+        found = sessions.find_native(self.db, agent, native)
+        assert found is not None
+        return found
+
+    def call(self, call: str, native: str = "s", agent: str = "claude-code") -> Call:
+        found = turns.get_call(self.db, self.session(native, agent).id, call)
+        assert found is not None
+        return found
+
+    def span(self, call: str, native: str = "s") -> tuple[int, int | None, str | None]:
+        found = self.call(call, native)
+        closed = None if found.closed_ns is None else (found.closed_ns - START) // MS
+        return (found.opened_ns - START) // MS, closed, found.outcome
+
+    def turns(self, native: str = "s") -> list[Turn]:
+        return list(turns.list_turns(self.db, self.session(native).id))
+
+    def spans(self, native: str = "s") -> list[tuple[str, int, int | None]]:
+        return [
+            (
+                turn.id,
+                (turn.started_ns - START) // MS,
+                None if turn.ended_ns is None else (turn.ended_ns - START) // MS,
+            )
+            for turn in self.turns(native)
+        ]
+
+    def writer_of(self, path: str, moment_ms: int) -> tuple[str | None, str | None]:
+        """Return session and call that the ladder names for a write at a moment."""
+        moment = at(moment_ms)
+        evidence = Evidence(
+            path=RepoPath(path.encode()), begin_ns=moment, end_ns=moment
+        )
+        windows = tuple(turns.windows_between(self.db, moment, moment))
+        claim = attribute(evidence, Scene(windows=windows))
+        return claim.session, claim.call
+
+
+# The plain course of things
+
+
+def test_window_opens_and_closes_with_its_hooks(desk: Desk) -> None:
+    """ATT-01: a window from the pre-hook to the post-hook, with the path it names."""
+    desk.send(0, "UserPromptSubmit", prompt="go", prompt_id="p1")
+    opened = desk.pre(10, "c1", "sub/a", prompt_id="p1")
+    closed = desk.post(30, "c1", "sub/a", prompt_id="p1")
+    assert (opened.opened, opened.paths, opened.needs_barrier) == (
+        True,
+        (b"sub/a",),
+        False,
+    )
+    assert (closed.closed, closed.paths) == (True, (b"sub/a",))
+    call = desk.call("c1")
+    assert desk.span("c1") == (10, 30, "ok")
+    assert (call.turn, call.tool, call.tool_class) == ("p1", "Write", ToolClass.WRITE)
+    assert call.paths == (b"sub/a",)
+
+
+def test_session_is_opened_by_its_first_event_whatever_it_is(desk: Desk) -> None:
+    desk.pre(10, "c1", "a")
+    found = desk.session()
+    assert (found.actor, found.agent) == (Actor.AGENT, "claude-code")
+    assert (found.started_ns, found.ended_ns) == (at(10), None)
+    assert found.id.startswith("claude-code-")
+
+
+def test_barrier_is_needed_when_a_tool_names_no_path(desk: Desk) -> None:
+    assert desk.pre(10, "c1", None).needs_barrier is True
+    assert desk.post(20, "c1", None).needs_barrier is False
+    assert desk.send(30, "Stop").needs_barrier is True
+
+
+def test_reading_tool_opens_no_window(desk: Desk) -> None:
+    done = desk.send(10, "PreToolUse", tool_name="Read", tool_use_id="r")
+    assert (done.opened, done.needs_barrier) == (False, False)
+    assert turns.get_call(desk.db, desk.session().id, "r") is None
+
+
+def test_failed_call_closes_its_window(desk: Desk) -> None:
+    desk.pre(10, "c1", None)
+    desk.send(20, "PostToolUseFailure", tool_name="Bash", tool_use_id="c1")
+    assert desk.span("c1") == (10, 20, "failed")
+
+
+def test_denied_call_claims_nothing(desk: Desk) -> None:
+    desk.pre(10, "c1", None)
+    assert desk.writer_of("x", 15)[1] == "c1"
+    desk.send(20, "PermissionDenied", tool_name="Bash", tool_use_id="c1")
+    assert desk.span("c1") == (10, 20, "denied")
+    assert desk.writer_of("x", 15) == (None, None)
+
+
+def test_turn_ends_with_stop_and_the_session_goes_on(desk: Desk) -> None:
+    desk.send(0, "UserPromptSubmit", prompt="go", prompt_id="p1")
+    done = desk.send(50, "Stop", prompt_id="p1", background_tasks=[{"id": "x"}])
+    assert (done.ended_turn, done.background) == (True, True)
+    assert desk.spans() == [("p1", 0, 50)]
+    assert desk.session().ended_ns is None
+
+
+def test_session_end_ends_turn_and_windows(desk: Desk) -> None:
+    desk.send(0, "UserPromptSubmit", prompt="go", prompt_id="p1")
+    desk.pre(10, "c1", None)
+    desk.send(20, "SessionEnd", reason="logout")
+    assert desk.spans() == [("p1", 0, 20)]
+    assert desk.span("c1") == (10, 20, "expired: session end")
+    assert (desk.session().ended_ns, desk.session().end_reason) == (at(20), "logout")
+
+
+def test_session_is_opened_again_when_its_id_comes_back(desk: Desk) -> None:
+    desk.send(0, "SessionStart", source="startup")
+    first = desk.session().id
+    desk.send(10, "SessionEnd", reason="other")
+    desk.send(20, "SessionStart", source="resume")
+    found = desk.session()
+    assert (found.id, found.ended_ns, found.end_reason) == (first, None, None)
+
+
+def test_ids_are_distinct_when_native_ids_clean_to_the_same(desk: Desk) -> None:
+    """GIT-17: two native ids, two sessions."""
+    names = ["../../heads/main", "x" * 300, "✨", "✨ ", "A", "a"]
+    ids = [
+        desk.pre(n, "c", "a", session_id=name).session for n, name in enumerate(names)
+    ]
+    assert len(set(ids)) == len(names)
+    assert all(len(name) <= 40 for name in ids)
+
+
+# Ends that never come
+
+
+def test_window_and_turn_end_at_the_next_prompt(desk: Desk) -> None:
+    """ATT-12: the cancelled call and the turn without a stop claim nothing later."""
+    desk.send(0, "UserPromptSubmit", prompt="one", prompt_id="p1")
+    desk.pre(10, "c1", None)
+    desk.send(20, "UserPromptSubmit", prompt="two", prompt_id="p2")
+    assert desk.writer_of("a", 30) == (None, None)
+    desk.pre(40, "c2", "b", prompt_id="p2")
+    assert desk.span("c1") == (10, 20, "expired: next prompt")
+    assert desk.spans() == [("p1", 0, 20), ("p2", 20, None)]
+    assert desk.writer_of("b", 45)[1] == "c2"
+    assert desk.call("c2").turn == "p2"
+
+
+def test_two_turns_are_two_when_no_ids_are_sent(desk: Desk) -> None:
+    desk.send(0, "UserPromptSubmit", prompt="one")
+    desk.pre(10, "c1", "a")
+    desk.send(20, "UserPromptSubmit", prompt="two")
+    desk.pre(30, "c2", "a")
+    first, second = desk.turns()
+    assert desk.call("c1").turn == first.id != second.id == desk.call("c2").turn
+    assert (first.ordinal, second.ordinal) == (1, 2)
+    assert first.prompt == "one"
+
+
+def test_two_turns_are_two_when_the_agent_repeats_an_id(desk: Desk) -> None:
+    desk.send(0, "UserPromptSubmit", prompt="one", prompt_id="p")
+    desk.send(10, "Stop", prompt_id="p")
+    desk.send(20, "UserPromptSubmit", prompt="two", prompt_id="p")
+    desk.pre(30, "c", "a", prompt_id="p")
+    assert [turn.id for turn in desk.turns()] == ["p", "p~2"]
+    assert desk.call("c").turn == "p~2"
+
+
+def test_turn_goes_on_when_the_agent_works_after_its_stop(desk: Desk) -> None:
+    desk.send(0, "UserPromptSubmit", prompt="one", prompt_id="p")
+    desk.send(10, "Stop", prompt_id="p")
+    desk.pre(20, "c", "a", prompt_id="p")
+    assert desk.spans() == [("p", 0, None)]
+    assert desk.call("c").turn == "p"
+
+
+def test_turn_opens_when_the_prompt_was_not_seen(desk: Desk) -> None:
+    desk.pre(10, "c", "a", prompt_id="p")
+    assert desk.spans() == [("p", 10, None)]
+    desk.send(5, "UserPromptSubmit", prompt="late", prompt_id="p")
+    assert [turn.prompt for turn in desk.turns()] == ["late"]
+
+
+def test_windows_of_parallel_calls_stay_open(desk: Desk) -> None:
+    desk.pre(10, "c1", None)
+    desk.pre(20, "c2", None)
+    desk.post(30, "c1", None)
+    assert desk.span("c2") == (20, None, None)
+
+
+# Late, twice, out of order
+
+
+def test_call_is_one_when_it_is_delivered_twice(desk: Desk) -> None:
+    """ATT-13: one call, whoever delivers it how often."""
+    assert desk.pre(10, "c1", "a").opened is True
+    assert desk.pre(11, "c1", "a").opened is False
+    assert desk.post(20, "c1", "a").closed is True
+    assert desk.post(25, "c1", "a").closed is False
+    assert desk.pre(26, "c1", "a").opened is False
+    assert desk.span("c1") == (10, 20, "ok")
+
+
+def test_prompt_is_one_when_it_is_delivered_twice(desk: Desk) -> None:
+    for fields in ({"prompt_id": "p"}, {"session_id": "other"}):
+        desk.send(0, "UserPromptSubmit", prompt="x", **fields)
+        desk.send(3, "UserPromptSubmit", prompt="x", **fields)
+    assert len(desk.turns("s")) == 1
+    assert len(desk.turns("other")) == 1
+
+
+def test_each_write_has_its_own_call_when_a_post_hook_is_late(desk: Desk) -> None:
+    """ATT-14: the time of the write decides."""
+    desk.pre(10, "c1", "a")
+    desk.pre(20, "c2", "b")
+    desk.post(25, "c1", "a")
+    desk.post(30, "c2", "b")
+    assert desk.writer_of("a", 12)[1] == "c1"
+    assert desk.writer_of("b", 22)[1] == "c2"
+    assert desk.writer_of("c", 22) == (None, None)
+
+
+def test_spooled_events_do_not_touch_what_came_after_them(desk: Desk) -> None:
+    """ATT-14: payloads delivered late carry their own time."""
+    desk.send(100, "UserPromptSubmit", prompt="two", prompt_id="p2")
+    desk.pre(110, "c2", None, prompt_id="p2")
+    desk.send(0, "UserPromptSubmit", prompt="one", prompt_id="p1")
+    desk.pre(10, "c1", None, prompt_id="p1")
+    desk.post(20, "c1", None, prompt_id="p1")
+    desk.send(30, "Stop", prompt_id="p1")
+    desk.send(40, "SessionEnd", reason="other")
+    assert desk.span("c2") == (110, None, None)
+    assert desk.span("c1") == (10, 20, "ok")
+    assert {name: end for name, _, end in desk.spans()}["p2"] is None
+    assert desk.call("c1").turn == "p1"
+    assert desk.session().ended_ns is None
+
+
+def test_late_after_event_does_not_open_an_ended_session(desk: Desk) -> None:
+    desk.pre(10, "c1", "a")
+    desk.send(20, "SessionEnd", reason="other")
+    desk.post(30, "c1", "a")
+    assert desk.session().ended_ns == at(20)
+    assert desk.span("c1") == (10, 20, "expired: session end")
+
+
+def test_late_before_event_leaves_no_open_window_in_an_ended_session(
+    desk: Desk,
+) -> None:
+    desk.send(0, "SessionStart")
+    desk.send(50, "SessionEnd", reason="other")
+    desk.pre(10, "c1", None)
+    assert desk.span("c1")[:2] == (10, 50)
+    desk.post(20, "c1", None)
+    assert desk.span("c1") == (10, 20, "ok")
+
+
+def test_window_is_as_long_as_its_tool_ran_when_the_start_was_not_seen(
+    desk: Desk,
+) -> None:
+    desk.post(100, "c1", "a", duration_ms=40)
+    assert desk.span("c1") == (60, 100, "ok")
+
+
+def test_same_call_twice_is_two_when_the_agent_sends_no_ids(desk: Desk) -> None:
+    fields = {"tool": "make", "class": "shell"}
+    first = desk.generic(10, "before", **fields)
+    desk.generic(20, "after", **fields)
+    second = desk.generic(30, "before", **fields)
+    desk.generic(40, "after", **fields)
+    assert second.call == f"{first.call}~2"
+    found = [desk.call(one.call or "", agent="generic") for one in (first, second)]
+    assert [call.closed_ns for call in found] == [at(20), at(40)]
+
+
+def test_open_call_ends_at_the_next_when_the_agent_sends_no_ids(desk: Desk) -> None:
+    first = desk.generic(10, "before", tool="make", **{"class": "shell"})
+    desk.generic(30, "before", tool="edit", paths=["a"])
+    found = desk.call(first.call or "", agent="generic")
+    assert (found.closed_ns, found.outcome) == (at(30), "expired: next call")
+
+
+# Subagents
+
+
+def test_subagent_is_a_session_below_its_parent(desk: Desk) -> None:
+    """ATT-15: child session with `parent`; its turn is a part of the parent's."""
+    desk.send(0, "UserPromptSubmit", prompt="go", prompt_id="p1")
+    child = {"agent_id": "kid", "agent_type": "docs", "prompt_id": "p1"}
+    desk.send(10, "SubagentStart", **child)
+    desk.pre(20, "c1", "a", **child)
+    desk.post(30, "c1", "a", **child)
+    desk.send(40, "SubagentStop", **child)
+    desk.send(45, "SubagentStop", **child)
+    parent, kid = desk.session(), desk.session("s/kid")
+    assert (kid.parent, kid.ended_ns, parent.ended_ns) == (parent.id, at(40), None)
+    assert desk.call("c1", "s/kid").turn == "p1/kid"
+    assert desk.spans("s/kid") == [("p1/kid", 10, 40)]
+    assert desk.spans() == [("p1", 0, None)]
+
+
+def test_subagents_turn_is_named_after_the_parents_open_one(desk: Desk) -> None:
+    desk.send(0, "UserPromptSubmit", prompt="go")
+    desk.pre(20, "c1", "a", agent_id="kid")
+    assert desk.call("c1", "s/kid").turn == f"{desk.turns()[0].id}/kid"
+
+
+def test_subagent_goes_on_when_its_parents_turn_ends(desk: Desk) -> None:
+    desk.send(0, "UserPromptSubmit", prompt="go", prompt_id="p1")
+    desk.pre(10, "c1", None, agent_id="kid", prompt_id="p1")
+    desk.send(20, "Stop", prompt_id="p1")
+    assert desk.span("c1", "s/kid") == (10, None, None)
+    desk.send(30, "SessionEnd", reason="other")
+    assert desk.session("s/kid").ended_ns == at(30)
+
+
+# Places
+
+
+def test_paths_are_found_in_the_worktree_that_they_name(desk: Desk) -> None:
+    """ATT-11: inside, relative to the payload's cwd, and outside."""
+    cwd = os.path.join(desk.root, "sub")
+    done = desk.generic(
+        0, "before", cwd=cwd, paths=["x", "../y", "/elsewhere/z", "../../out"]
+    )
+    outside = os.path.join(os.path.dirname(desk.root), "out").encode()
+    assert done.paths == (b"sub/x", b"y")
+    assert done.other_paths == (b"/elsewhere/z", outside)
+
+
+def test_window_claims_nothing_here_when_its_paths_lie_elsewhere(desk: Desk) -> None:
+    """ATT-11: no row for the outside path."""
+    desk.generic(0, "before", paths=["/elsewhere/z"], **{"class": "other"})
+    assert desk.writer_of("a", 5) == (None, None)
+
+
+def test_path_is_found_through_links(desk: Desk) -> None:
+    """CAP-23: a link to the top, a link to a file, a link that leads out."""
+    os.symlink(".", os.path.join(desk.root, "m"))
+    os.symlink("a", os.path.join(desk.root, "l"))
+    os.symlink("/usr", os.path.join(desk.root, "n"))
+    done = desk.generic(0, "before", paths=["m/sub/x", "l", "n/share"])
+    assert done.paths == (b"sub/x", b"l", b"a")
+    assert done.other_paths == (b"/usr/share",)
+
+
+def test_path_is_unquoted_when_it_is_as_we_print_it(desk: Desk) -> None:
+    done = desk.generic(0, "before", paths=['"caf\\351"', '"half'])
+    assert done.paths == (b"caf\xe9", b'"half')
+
+
+def test_places_are_cwd_and_the_parents_of_paths() -> None:
+    event = HookEvent(
+        agent="x",
+        host="x",
+        native_session="s",
+        phase=Phase.BEFORE,
+        raw_event="before",
+        paths=(b"/one/a", b"b", b"/one/c"),
+        cwd=b"/two",
+    )
+    assert places_of(event) == (b"/two", b"/one")
+    assert reach(event, "/one").paths == (b"a", b"c")
+
+
+# Processes
+
+
+def test_session_ends_when_its_process_is_gone(desk: Desk) -> None:
+    """ATT-08: window expired, session closed, reason "process gone"."""
+    command = [sys.executable, "-c", "import sys; sys.stdin.read()"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as agent:
+        started = process_start(agent.pid)
+        assert started is not None
+        desk.place = Place(desk.root, "main", (ProcessId(agent.pid, started),))
+        desk.send(0, "UserPromptSubmit", prompt="go", prompt_id="p1")
+        desk.pre(10, "c1", None, prompt_id="p1")
+        desk.pre(20, "c2", None, prompt_id="p1", agent_id="kid")
+        assert close_gone(desk.db, at(30)) == ()
+        agent.kill()
+        agent.wait()
+    kid, parent = desk.session("s/kid").id, desk.session().id
+    assert set(close_gone(desk.db, at(40))) == {kid, parent}
+    assert desk.session().end_reason == "process gone"
+    assert desk.span("c1") == (10, 20, "process gone")
+    assert desk.spans() == [("p1", 0, 20)]
+    assert desk.writer_of("a", 35) == (None, None)
+    assert close_gone(desk.db, at(50)) == ()
+
+
+def test_window_is_longer_again_when_the_lost_agent_closes_it(desk: Desk) -> None:
+    gone = ProcessId(os.getpid(), 1)
+    desk.pre(10, "c1", None)
+    with desk.db.write():
+        found = desk.session()
+        sessions.put(
+            desk.db,
+            Session(
+                id=found.id,
+                native_id=found.native_id,
+                actor=found.actor,
+                agent=found.agent,
+                started_ns=found.started_ns,
+                last_seen_ns=found.last_seen_ns,
+                pid=gone.pid,
+                pid_started=gone.started,
+            ),
+        )
+    close_gone(desk.db, at(15))
+    assert desk.span("c1") == (10, 10, "process gone")
+    desk.post(30, "c1", None)
+    assert desk.span("c1") == (10, 30, "ok")
+
+
+def test_call_times_out_when_nothing_is_heard_and_no_process_is_known(
+    desk: Desk,
+) -> None:
+    desk.pre(0, "c1", None)
+    close_gone(desk.db, at(599_000))
+    assert desk.span("c1") == (0, None, None)
+    close_gone(desk.db, at(601_000))
+    assert desk.span("c1") == (0, 0, "timed out")
+    assert desk.session().ended_ns is None
+
+
+# Everything at once
+
+PAYLOADS = [
+    path
+    for path in sorted(FIXTURES.glob("claude_code__*.json"))
+    if registry.parse("claude-code", path.read_bytes(), {}) is not None
+]
+
+
+@pytest.mark.parametrize("path", PAYLOADS, ids=lambda path: path.stem)
+def test_fixture_is_taken_once_when_it_comes_twice(desk: Desk, path: Path) -> None:
+    event = registry.parse("claude-code", path.read_bytes(), {})
+    assert isinstance(event, HookEvent)
+    first = apply(desk.db, event, at(0), desk.place)
+    before = _contents(desk.db, first.session)
+    assert apply(desk.db, event, at(0), desk.place).session == first.session
+    assert _contents(desk.db, first.session) == before
+
+
+def _contents(db: Db, session: str) -> tuple[object, ...]:
+    return (
+        sessions.all_sessions(db),
+        turns.list_turns(db),
+        turns.list_calls(db, session),
+    )
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.integers(0, 40),
+        st.sampled_from(("PreToolUse", "PostToolUse", "UserPromptSubmit", "Stop")),
+        st.sampled_from(("c1", "c2", "c3")),
+        st.sampled_from(("a", None)),
+        st.sampled_from(("p1", "p2", None)),
+    ),
+    max_size=12,
+)
+
+
+@given(STEPS)
+def test_rows_are_sound_in_whatever_order_events_come(
+    tmp_path_factory: pytest.TempPathFactory,
+    steps: list[tuple[int, str, str, str | None, str | None]],
+) -> None:
+    """ATT-14: no window ends before it begins, at most one turn is open."""
+    folder = tmp_path_factory.mktemp("any")
+    db = Db.open(str(folder / "journal.db"), create=True)
+    desk = Desk(db, str(folder))
+    for moment, name, call, path, prompt_id in steps:
+        more: dict[str, object] = {"prompt_id": prompt_id} if prompt_id else {}
+        if name == "PreToolUse":
+            desk.pre(moment, call, path, **more)
+        elif name == "PostToolUse":
+            desk.post(moment, call, path, **more)
+        else:
+            desk.send(moment, name, prompt=f"{moment}", **more)
+    if steps:
+        rows = desk.turns()
+        assert sum(turn.ended_ns is None for turn in rows) <= 1
+        assert all(t.ended_ns is None or t.ended_ns >= t.started_ns for t in rows)
+        assert len({turn.ordinal for turn in rows}) == len(rows)
+        calls = turns.windows_between(db, at(-1), at(100))
+        assert all(c.closed_ns is None or c.closed_ns >= c.opened_ns for c in calls)
+        assert all(
+            call.turn is None or call.turn in {t.id for t in rows} for call in calls
+        )
+        claims = [
+            attribute(
+                Evidence(path=RepoPath(b"a"), begin_ns=at(n), end_ns=at(n)),
+                Scene(windows=tuple(calls)),
+            )
+            for n in range(40)
+        ]
+        assert all(c.call is None or c.confidence is not Confidence.LOW for c in claims)
+    db.close()
