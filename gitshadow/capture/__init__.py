@@ -1,0 +1,1 @@
+"""From the disk to snapshots: coverage, walk, reconcile, drafts, chains, recorder."""

@@ -1,0 +1,281 @@
+"""Chains: the commits of one session in one worktree, published by compare-and-swap.
+
+Invariant: every tree is the true state of the working tree, every diff is one write alone; objects
+are written before the ref moves, the ref moves before the journal is told.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from gitshadow.errors import StaleTipError, StoreError
+from gitshadow.model import (
+    Actor,
+    Chain,
+    Oid,
+    RepoPath,
+    Session,
+)
+from gitshadow.store import refs
+from gitshadow.store.refs import PathNote, ShadowCommit
+from gitshadow.store.repo import OUR_EMAIL, OUR_NAME, NewCommit, Repo
+from gitshadow.store.trees import Entry
+
+_STALE_TRIES = 20
+_SEVERAL = (b"several", b"several@agent-undo.invalid")
+_OLD_DATE = 1_000_000_000
+DEFAULT_MODES = (0o644, 0o755)
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Hold one commit to append: its message but for what the chain knows, and its changes."""
+
+    message: ShadowCommit
+    changes: Mapping[RepoPath, Entry | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """Hold where a chain stands after its links were published.
+
+    `commits` are the oids of the links, in order; `baseline` is set where the chain is new.
+    """
+
+    chain: Chain
+    commits: tuple[Oid, ...]
+    baseline: "Baseline | None"
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """Hold the root commit of a new chain and its sequence number."""
+
+    commit: Oid
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """Hold what a chain is rooted in: the working tree's tree and the modes that are not plain.
+
+    `modes` are what 100644 and 100755 stand for; `odd` the exact modes that differ from them.
+    `writers` are the sessions whose changes the chain has not seen yet, sorted by id.
+    """
+
+    tree: Oid
+    head: Oid | None
+    modes: tuple[int, int]
+    odd: Mapping[RepoPath, int]
+    writers: tuple[Session, ...] = ()
+
+    def notes(self, paths: Sequence[RepoPath] | None = None) -> tuple[PathNote, ...]:
+        """Return the path notes of these paths (None: all), sorted."""
+        chosen = self.odd.keys() if paths is None else self.odd.keys() & set(paths)
+        return tuple(PathNote(self.odd[path], path, None) for path in sorted(chosen))
+
+
+class ChainGoneError(StaleTipError):
+    """Report a chain whose ref was deleted behind our back."""
+
+
+class ChainWriter:
+    """Append links to the chains of one worktree."""
+
+    def __init__(self, repo: Repo, worktree: str) -> None:
+        self._repo = repo
+        self._worktree = worktree
+
+    def publish(
+        self,
+        session: Session,
+        chain: Chain | None,
+        ground: Ground,
+        links: Sequence[Link],
+        *,
+        reserve: Callable[[], int],
+    ) -> Published:
+        """Append links to a session's chain, creating it with a baseline where it is new.
+
+        Args:
+            session: Whose chain it is.
+            chain: Where the journal says it stands; None for a new one.
+            ground: The working tree before the first link.
+            links: What to append; may be empty for a baseline alone.
+            reserve: Gives the sequence number of a new baseline.
+
+        Raises:
+            ChainGoneError: somebody deleted the chain's ref, and Git perhaps its objects.
+            StoreError: nothing was published.
+        """
+        for _ in range(_STALE_TRIES):
+            try:
+                return self._publish(session, chain, ground, links, reserve)
+            except StoreError as error:
+                if chain is not None and self._repo.ref(chain.ref) is None:
+                    raise ChainGoneError(f"ref {chain.ref} is gone") from error
+                if not isinstance(error, StaleTipError):
+                    raise
+                chain = self._reread(session, chain)
+                time.sleep(0.002)
+        raise StaleTipError(f"could not publish to {session.id}: its ref keeps moving")
+
+    def publish_pin(self, name: str, ref: str, ground: Ground, now_ns: int) -> Oid:
+        """Publish one commit of the present on a ref of its own."""
+        message = ShadowCommit(
+            subject=f"Pin {name}",
+            kind="pin",
+            worktree=self._worktree,
+            time_ns=now_ns,
+            pin=name,
+            modes=None if ground.modes == DEFAULT_MODES else ground.modes,
+            paths=ground.notes(),
+        )
+        user, email = self._repo.identity()
+        commit = self._repo.write_commit(
+            NewCommit(
+                tree=ground.tree,
+                parents=() if ground.head is None else (ground.head,),
+                author_name=user,
+                author_email=email,
+                author_time=now_ns // 1_000_000_000,
+                committer_time=self._committer_date(None, ground),
+                message=refs.format_message(message),
+            )
+        )
+        self._repo.create_ref(ref, commit)
+        return commit
+
+    def _publish(
+        self,
+        session: Session,
+        chain: Chain | None,
+        ground: Ground,
+        links: Sequence[Link],
+        reserve: Callable[[], int],
+    ) -> Published:
+        date = self._committer_date(chain, ground)
+        baseline = None
+        if chain is None:
+            seq = reserve()
+            commit = self._baseline(session, ground, seq, date)
+            baseline = Baseline(commit, seq)
+            ref = refs.chain_ref(session.id, self._worktree)
+            tip, tree, tip_seq = commit, ground.tree, seq
+        else:
+            ref, tip, tree, tip_seq = chain.ref, chain.tip, chain.tree, chain.tip_seq
+        if tree != ground.tree:
+            tip, tree = self._sync(session, tip, tree, ground, date), ground.tree
+        commits: list[Oid] = []
+        for link in links:
+            tree = self._repo.trees.splice(tree, link.changes)
+            tip = self._commit(session, link.message, tree, (tip,), date)
+            commits.append(tip)
+            tip_seq = link.message.seqs[1] if link.message.seqs else tip_seq
+        if chain is None:
+            self._repo.create_ref(ref, tip)
+        else:
+            self._repo.move_ref(ref, chain.tip, tip)
+        done = Chain(
+            ref=ref,
+            session=session.id,
+            worktree=self._worktree,
+            tip=tip,
+            tree=tree,
+            tip_seq=tip_seq,
+        )
+        return Published(done, tuple(commits), baseline)
+
+    def _reread(self, session: Session, chain: Chain | None) -> Chain | None:
+        """Return where a chain really stands, after its ref was not where we thought."""
+        ref = chain.ref if chain else refs.chain_ref(session.id, self._worktree)
+        tip = self._repo.ref(ref)
+        if tip is None:
+            return None
+        tree = self._repo.commit(tip).tree
+        known = chain.tip_seq if chain else 0
+        return Chain(
+            ref=ref,
+            session=session.id,
+            worktree=self._worktree,
+            tip=tip,
+            tree=tree,
+            tip_seq=known,
+        )
+
+    def _baseline(self, session: Session, ground: Ground, seq: int, date: int) -> Oid:
+        message = ShadowCommit(
+            subject="Baseline",
+            kind="baseline",
+            time_ns=session.started_ns,
+            seqs=(seq, seq),
+            native=session.native_id,
+            actor=session.actor,
+            parent=session.parent,
+            started_ns=session.started_ns,
+            modes=None if ground.modes == DEFAULT_MODES else ground.modes,
+            paths=ground.notes(),
+        )
+        parents = () if ground.head is None else (ground.head,)
+        return self._commit(session, message, ground.tree, parents, date)
+
+    def _sync(
+        self, session: Session, tip: Oid, tree: Oid, ground: Ground, date: int
+    ) -> Oid:
+        """Bring in what others wrote; the author is whoever did, where that is one."""
+        changes = self._repo.diff(tree, ground.tree)
+        count = len(changes)
+        names = sorted({one.agent or one.actor.value for one in ground.writers})
+        by = f" ({', '.join(names)})" if names else ""
+        message = ShadowCommit(
+            subject=f"Sync {count} file{'' if count == 1 else 's'}{by}",
+            kind="sync",
+            time_ns=time.time_ns() // 1000 * 1000,
+            note=", ".join(one.id for one in ground.writers) or None,
+            paths=ground.notes([change.path for change in changes]),
+        )
+        author = _SEVERAL if len(names) > 1 else (OUR_NAME, OUR_EMAIL)
+        if len(names) == 1:
+            author = self._author(ground.writers[0])
+        return self._commit(session, message, ground.tree, (tip,), date, author)
+
+    def _commit(
+        self,
+        session: Session,
+        message: ShadowCommit,
+        tree: Oid,
+        parents: tuple[Oid, ...],
+        date: int,
+        author: tuple[bytes, bytes] | None = None,
+    ) -> Oid:
+        full = replace(
+            message,
+            session=session.id,
+            agent=session.agent,
+            worktree=self._worktree,
+        )
+        name, email = author or self._author(session)
+        new = NewCommit(
+            tree=tree,
+            parents=parents,
+            author_name=name,
+            author_email=email,
+            author_time=message.time_ns // 1_000_000_000,
+            committer_time=date,
+            message=refs.format_message(full),
+        )
+        return self._repo.write_commit(new)
+
+    def _author(self, session: Session) -> tuple[bytes, bytes]:
+        if session.actor is Actor.HUMAN:
+            return self._repo.identity()
+        name = session.agent or "unknown"
+        return name.encode(), f"{refs.clean_name(name)}@agent-undo.invalid".encode()
+
+    def _committer_date(self, chain: Chain | None, ground: Ground) -> int:
+        """Return the chain's date: a second before the HEAD of its baseline."""
+        if chain is not None:
+            return self._repo.commit(chain.tip).committer_time
+        if ground.head is None:
+            return _OLD_DATE
+        return max(1, self._repo.commit(ground.head).committer_time - 1)

@@ -1,0 +1,358 @@
+"""The one classifier of what is recorded: baseline, watch, reconcile and restore all ask it.
+
+Covered is every regular file and link below the worktree, except `.git`, other repositories, what
+Git ignores (unless tracked or opted in), `.agent-undoignore`, what is too large, and what is no
+file. gitignore(5).
+Invariant: the answer depends on rules and names, not on who asks.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from gitshadow.capture.ignores import OutsideFiles, Scope, ignores, read_scope
+from gitshadow.capture.patterns import RuleList, parse_patterns
+from gitshadow.model import Excluded, RepoPath, StatKey
+from gitshadow.store.files import TEMP_PREFIX, Look, WorkFiles, safe_path
+from gitshadow.store.trees import Entry
+
+IGNORE_FILE = RepoPath(b".agent-undoignore")
+IGNORED = "ignored"
+OWN_RULE = "agent-undoignore"
+TOO_LARGE = "too large"
+OTHER_REPOSITORY = "another repository"
+SUBMODULE = "submodule"
+UNSAFE = "unsafe name"
+UNREADABLE = "unreadable"
+FOREIGN = frozenset((OTHER_REPOSITORY, SUBMODULE))
+_GIT = b".git"
+_GITIGNORE = b".gitignore"
+_TOP = RepoPath(b"")
+_KINDS = {0o140000: "socket", 0o010000: "fifo", 0o020000: "device", 0o060000: "device"}
+_KIND_MASK = 0o170000
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Hold the settings that coverage depends on; the limit is in bytes."""
+
+    max_file_size: int
+    include: tuple[str, ...] = ()
+
+
+class TrackedFiles(Protocol):
+    """Answer what Git tracks and where it has ignore rules."""
+
+    def contains(self, path: RepoPath) -> bool:
+        """Tell whether a path is in the index or in HEAD's tree."""
+        ...
+
+    def under(self, directory: RepoPath) -> Sequence[RepoPath]:
+        """Return the tracked paths below a directory, sorted."""
+        ...
+
+    def gitlinks(self) -> frozenset[RepoPath]:
+        """Return the submodules."""
+        ...
+
+    def head_entry(self, path: RepoPath) -> Entry | None:
+        """Return what HEAD's tree holds at a path, a directory included."""
+        ...
+
+    def skipped(self) -> set[RepoPath]:
+        """Return the paths that a sparse checkout leaves out."""
+        ...
+
+    def rule_files(self) -> Sequence[str]:
+        """Return the absolute paths of rule files outside the tree: of the clone, of the user."""
+        ...
+
+
+@dataclass(slots=True)
+class _Folder:
+    """Hold what is known of one directory.
+
+    `barred`: nothing in it is covered. `ignored`: only what is tracked or opted in is.
+    `reached`: an opted-in pattern leads into it, and if `included` takes everything in it.
+    `checked`: its own `.git` and `.gitignore` have been looked for, with `foreign` and `stamp`.
+    """
+
+    barred: Excluded | None = None
+    ignored: Excluded | None = None
+    included: bool = False
+    reached: bool = False
+    checked: bool = False
+    foreign: bool = False
+    stamp: StatKey | None = None
+    scopes: tuple[Scope, ...] | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Tell whether patterns that opt in are tried on what it holds."""
+        return self.ignored is None or self.reached
+
+
+class Coverage:
+    """Classify the paths of one worktree.
+
+    A rule file counts as it was when its directory was last looked at: by `listed`, by
+    `refresh`, or by the first question about a path in it.
+    """
+
+    def __init__(self, files: WorkFiles, tracked: TrackedFiles, rules: Rules) -> None:
+        self._files = files
+        self._tracked = tracked
+        self._rules = rules
+        self._include = parse_patterns(rules.include)
+        self._outside = OutsideFiles(tracked.rule_files())
+        self.reload()
+
+    # -- questions -------------------------------------------------------------------------
+
+    def verdict(self, path: RepoPath, look: Look) -> Excluded | None:
+        """Say why a file or link is not covered; None: it is."""
+        hidden = self._by_name(path, is_dir=False)
+        if hidden is not None:
+            return hidden
+        if not look.is_file and not look.is_link:
+            return Excluded(path, _KINDS.get(look.mode & _KIND_MASK, "not a file"))
+        if look.is_file and look.stat.size > self._rules.max_file_size:
+            return Excluded(path, TOO_LARGE, f"over {self._rules.max_file_size} bytes")
+        return None
+
+    def vanished(self, path: RepoPath) -> Excluded | None:
+        """Say why what stood at a path that is gone now was not covered; None: it was."""
+        hidden = self._by_name(path, is_dir=True)
+        return None if hidden is None or hidden.reason == UNSAFE else hidden
+
+    def enters(self, directory: RepoPath) -> Excluded | None:
+        """Say why a directory is not walked into; None: it is, and it is watched.
+
+        An ignored directory that holds tracked or opted-in files is entered for these.
+        """
+        return self._gate(directory, self._checked(directory))
+
+    def enters_listed(self, directory: RepoPath) -> Excluded | None:
+        """Answer like `enters` before the directory itself was looked at: `listed` follows."""
+        return self._gate(directory, self._folder(directory))
+
+    def left_out(self) -> set[RepoPath]:
+        """Return the paths that a sparse checkout leaves out; their absence is no deletion."""
+        return self._tracked.skipped()
+
+    def excluded_above(self, path: RepoPath) -> Excluded | None:
+        """Return why a path's directories keep it uncovered, None where they do not."""
+        folder = self._checked(RepoPath(path.rpartition(b"/")[0]))
+        if folder.barred is not None or self._opted_in(path, folder):
+            return folder.barred
+        return folder.ignored
+
+    def is_rule_file(self, path: RepoPath) -> bool:
+        """Tell whether a change of this path can change coverage."""
+        name = path.rpartition(b"/")[2]
+        return name in (_GITIGNORE, _GIT) or path == IGNORE_FILE
+
+    def _by_name(self, path: RepoPath, *, is_dir: bool) -> Excluded | None:
+        head, _, name = path.rpartition(b"/")
+        if name.startswith(TEMP_PREFIX) or not safe_path(RepoPath(name)):
+            return Excluded(path, UNSAFE)
+        parent = RepoPath(head)
+        folder = self._checked(parent)
+        if folder.barred is not None:
+            return folder.barred
+        if self._own and _takes(self._own, path, is_dir=is_dir):
+            return Excluded(path, OWN_RULE, ".agent-undoignore")
+        hidden = folder.ignored
+        if hidden is None and ignores(self._scopes(parent), path, is_dir=is_dir):
+            hidden = Excluded(path, IGNORED)
+        if hidden is not None and not self._opted_in(path, folder):
+            return hidden
+        return None
+
+    # -- rules -----------------------------------------------------------------------------
+
+    def stale(self) -> bool:
+        """Tell whether rules changed that no walk or hint has brought up yet.
+
+        Nested `.gitignore` files are not looked at: their directories are watched or walked.
+        """
+        return self._moved or self._stamp != self._stat_rules()
+
+    def reload(self) -> None:
+        """Read the rules again and forget every verdict."""
+        self._stamp = self._stat_rules()
+        self._moved = False
+        self._gitlinks = self._tracked.gitlinks()
+        self._folders: dict[RepoPath, _Folder] = {}
+        self._own = read_scope(self._files, IGNORE_FILE)
+        self._outside.reload()
+
+    def listed(
+        self, directory: RepoPath, entries: Mapping[bytes, Look]
+    ) -> Excluded | None:
+        """Take note of a directory's entries; say why it is not covered, now that they are known.
+
+        Rules that changed since the last look count from now on.
+        """
+        rules = entries.get(_GITIGNORE)
+        stamp = rules.stat if rules is not None and rules.is_file else None
+        foreign = bool(directory) and _GIT in entries
+        folder = self._folder(directory)
+        if folder.checked and (folder.foreign, folder.stamp) != (foreign, stamp):
+            self._folders.clear()
+            folder = self._folder(directory)
+        if not folder.checked:
+            folder.checked, folder.foreign, folder.stamp = True, foreign, stamp
+            if foreign and folder.barred is None:
+                folder.barred = Excluded(directory, OTHER_REPOSITORY)
+        return folder.barred
+
+    def refresh(self, paths: Iterable[RepoPath]) -> None:
+        """Look again at the rules and repositories that decide about these paths."""
+        self.refresh_submodules()
+        parents = {RepoPath(path.rpartition(b"/")[0]) for path in paths}
+        above = {directory for parent in parents for directory in lineage(parent)}
+        for directory in sorted(above):
+            self._refresh_one(directory)
+
+    def refresh_submodules(self) -> None:
+        """Forget every verdict if the submodules are others than before."""
+        gitlinks = self._tracked.gitlinks()
+        if gitlinks != self._gitlinks:
+            self._gitlinks = gitlinks
+            self._folders.clear()
+
+    def _refresh_one(self, directory: RepoPath) -> None:
+        known = self._folders.get(directory)
+        if known is None or not known.checked:
+            return
+        before = (known.foreign, known.stamp)
+        try:
+            self.listed(directory, self._look_inside(directory))
+        except PermissionError:  # the paths in it will say so themselves
+            return
+        folder = self._folder(directory)
+        self._moved = self._moved or (folder.foreign, folder.stamp) != before
+
+    def _stat_rules(self) -> tuple[object, ...]:
+        inside = [self._files.look(RepoPath(n)) for n in (IGNORE_FILE, _GITIGNORE)]
+        return (*self._outside.stamps(), *(look and look.stat for look in inside))
+
+    # -- directories -----------------------------------------------------------------------
+
+    def _checked(self, directory: RepoPath) -> _Folder:
+        """Return a folder whose own and whose ancestors' entries have been looked at."""
+        found = self._folders.get(directory)
+        if found is not None and found.checked:
+            return found
+        for each in lineage(directory):
+            if not self._folder(each).checked:
+                self.listed(each, self._look_inside(each))
+        return self._folder(directory)
+
+    def _look_inside(self, directory: RepoPath) -> dict[bytes, Look]:
+        """Look for the two entries of a directory that decide about the others."""
+        prefix = directory + b"/" if directory else b""
+        looks: dict[bytes, Look] = {}
+        for name in (_GIT, _GITIGNORE):
+            look = self._files.look(RepoPath(prefix + name))
+            if look is not None:
+                looks[name] = look
+        return looks
+
+    def _folder(self, directory: RepoPath) -> _Folder:
+        found = self._folders.get(directory)
+        if found is not None:
+            return found
+        for each in lineage(directory):
+            if each not in self._folders:
+                self._folders[each] = self._of_directory(each) if each else _Folder()
+        return self._folders[directory]
+
+    def _of_directory(self, directory: RepoPath) -> _Folder:
+        head, _, name = directory.rpartition(b"/")
+        parent = self._folder(RepoPath(head))
+        if parent.barred is not None:
+            return _Folder(barred=parent.barred, checked=True)
+        ignored = parent.ignored
+        if ignored is None and ignores(
+            self._scopes(RepoPath(head)), directory, is_dir=True
+        ):
+            ignored = Excluded(directory, IGNORED)
+        included = self._is_included(directory, parent, is_dir=True)
+        reached = included or (
+            ignored is not None
+            and any(rule.leads_into(directory) for rule in self._include.rules)
+        )
+        barred = self._bar(directory, name)
+        return _Folder(barred, ignored, included, reached)
+
+    def _bar(self, directory: RepoPath, name: bytes) -> Excluded | None:
+        if not safe_path(RepoPath(name)):
+            return Excluded(directory, UNSAFE)
+        if directory in self._gitlinks:
+            return Excluded(directory, SUBMODULE)
+        if self._own and _takes(self._own, directory, is_dir=True):
+            return Excluded(directory, OWN_RULE, ".agent-undoignore")
+        return None
+
+    def _gate(self, directory: RepoPath, folder: _Folder) -> Excluded | None:
+        if folder.barred is not None or folder.ignored is None or folder.reached:
+            return folder.barred
+        if self._tracked.under(directory):
+            return None
+        if self._tracked.head_entry(directory) is not None:
+            return None
+        return folder.ignored
+
+    def _scopes(self, directory: RepoPath) -> tuple[Scope, ...]:
+        """Return Git's rules for the entries of a directory, those that decide first first."""
+        scopes = self._folder(directory).scopes
+        if scopes is not None:
+            return scopes
+        scopes = self._outside.scopes
+        for each in lineage(directory):
+            folder = self._folder(each)
+            if folder.scopes is None:
+                folder.scopes = self._own_scope(each, folder) + scopes
+            scopes = folder.scopes
+        return scopes
+
+    def _own_scope(self, directory: RepoPath, folder: _Folder) -> tuple[Scope, ...]:
+        if folder.stamp is None:
+            return ()
+        prefix = directory + b"/" if directory else b""
+        rules = read_scope(self._files, RepoPath(prefix + _GITIGNORE))
+        return ((len(prefix), rules),) if rules else ()
+
+    # -- opting in -------------------------------------------------------------------------
+
+    def _opted_in(self, path: RepoPath, parent: _Folder) -> bool:
+        return self._is_included(path, parent, is_dir=False) or self._tracked.contains(
+            path
+        )
+
+    def _is_included(self, path: RepoPath, parent: _Folder, *, is_dir: bool) -> bool:
+        """Tell whether a pattern opts a path in.
+
+        Ignored directories are not searched for it: one is entered only if a pattern names it
+        or something below it (`build/keep.txt`, but not `keep.txt`).
+        """
+        if not self._include or not parent.is_open:
+            return parent.included
+        rule = self._include.decide(path, is_dir=is_dir)
+        return parent.included if rule is None else not rule.negated
+
+
+def lineage(directory: RepoPath) -> list[RepoPath]:
+    """Return the directories down to this one, the top (`b""`) first."""
+    found = [directory]
+    while directory:
+        directory = RepoPath(directory.rpartition(b"/")[0])
+        found.append(directory)
+    return found[::-1]
+
+
+def _takes(rules: RuleList, path: RepoPath, *, is_dir: bool) -> bool:
+    rule = rules.decide(path, is_dir=is_dir)
+    return rule is not None and not rule.negated

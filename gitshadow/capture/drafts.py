@@ -1,0 +1,170 @@
+"""Drafts: observed changes with their kind and time, before anybody asks who wrote them.
+
+Invariant: pure but for the stat of a parent directory; every change becomes at most one draft, and
+the two ends of a rename become one.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from gitshadow.capture.renames import End, pair_renames
+from gitshadow.model import EventKind, FileState, FileVersion, RepoPath
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """Hold one change to record.
+
+    `begin_ns` is the last moment at which the path was known to hold its old state, `end_ns` the
+    time of the write by the file system's clock: together the interval of the evidence.
+    """
+
+    kind: EventKind
+    path: RepoPath
+    old_path: RepoPath | None = None
+    before: FileState | None
+    after: FileState | None
+    begin_ns: int
+    end_ns: int
+    switched: bool = False
+
+    @property
+    def versions(self) -> tuple[FileVersion | None, FileVersion | None]:
+        """Return what stood before and after."""
+        before = self.before.version if self.before else None
+        return before, self.after.version if self.after else None
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Hold one path whose state differs from the recorded one; blobs are stored already."""
+
+    path: RepoPath
+    before: FileState | None
+    after: FileState | None
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Hold when a batch was looked at.
+
+    `settled_ns`: everything written before it had been recorded when the batch began.
+    `ctime_of` gives the ctime of a directory (`b""`: the top), None where it is gone.
+    """
+
+    settled_ns: int
+    noticed_ns: int
+    ctime_of: Callable[[RepoPath], int | None]
+
+
+def draft_changes(seen: Sequence[Seen], moment: Moment) -> list[Draft]:
+    """Turn what was seen into drafts, renames paired, in order of time and path."""
+    by_path = {one.path: one for one in seen}
+    drafts = [
+        _rename(by_path.pop(old), by_path.pop(new), moment)
+        for old, new in _renames(by_path)
+    ]
+    for one in by_path.values():
+        kind = _kind(one.before, one.after)
+        if kind is not None:
+            drafts.append(_plain(kind, one, moment))
+    return sorted(drafts, key=lambda draft: (draft.end_ns, draft.path))
+
+
+def _renames(seen: Mapping[RepoPath, Seen]) -> list[tuple[RepoPath, RepoPath]]:
+    gone = [
+        _end(one.path, one.before)
+        for one in seen.values()
+        if one.after is None and one.before is not None
+    ]
+    came = [
+        _end(one.path, one.after)
+        for one in seen.values()
+        if one.before is None and one.after is not None
+    ]
+    return pair_renames(gone, came) if gone and came else []
+
+
+def _end(path: RepoPath, state: FileState) -> End:
+    return End(path, state.digest, state.stat.inode, state.stat.size)
+
+
+def _kind(before: FileState | None, after: FileState | None) -> EventKind | None:
+    if before is None:
+        return None if after is None else EventKind.CREATE
+    if after is None:
+        return EventKind.DELETE
+    old, new = before.version, after.version
+    if old == new:
+        return None
+    if old.is_link != new.is_link:
+        return EventKind.TYPE
+    return EventKind.MODE if old.oid == new.oid else EventKind.MODIFY
+
+
+def _plain(kind: EventKind, one: Seen, moment: Moment) -> Draft:
+    begin = _begin(one.before, moment)
+    if one.after is None:
+        end = _deleted_at(one.path, begin, moment)
+    else:
+        end = _written_at(one.path, one.after, begin, moment, kind)
+    return Draft(
+        kind=kind,
+        path=one.path,
+        before=one.before,
+        after=one.after,
+        begin_ns=begin,
+        end_ns=end,
+    )
+
+
+def _rename(old: Seen, new: Seen, moment: Moment) -> Draft:
+    assert new.after is not None
+    begin = _begin(old.before, moment)
+    return Draft(
+        kind=EventKind.RENAME,
+        path=new.path,
+        old_path=old.path,
+        before=old.before,
+        after=new.after,
+        begin_ns=begin,
+        end_ns=_written_at(new.path, new.after, begin, moment, EventKind.RENAME),
+    )
+
+
+def _begin(before: FileState | None, moment: Moment) -> int:
+    return max(moment.settled_ns, before.seen_ns if before else 0)
+
+
+def _written_at(
+    path: RepoPath, after: FileState, begin: int, moment: Moment, kind: EventKind
+) -> int:
+    """Return when a file was written.
+
+    Its mtime where that lies inside the interval (chmod, chown and link move a ctime without a
+    write), else its ctime; for a file that moved with its directory, whose own times are old, the
+    ctime of the nearest ancestor that changed.
+    """
+    ctime, mtime = after.stat.ctime_ns, after.stat.mtime_ns
+    wrote = kind not in (EventKind.MODE, EventKind.RENAME)
+    if wrote and begin < mtime <= ctime:
+        return mtime
+    if ctime > begin:
+        return min(ctime, max(moment.noticed_ns, begin + 1))
+    return _ancestor_changed(path, begin, moment) or moment.noticed_ns
+
+
+def _deleted_at(path: RepoPath, begin: int, moment: Moment) -> int:
+    """Return the ctime of the nearest living ancestor, or the moment of noticing."""
+    changed = _ancestor_changed(path, begin, moment)
+    return min(changed, moment.noticed_ns) if changed else moment.noticed_ns
+
+
+def _ancestor_changed(path: RepoPath, begin: int, moment: Moment) -> int | None:
+    directory = path
+    while directory:
+        directory = RepoPath(directory.rpartition(b"/")[0])
+        ctime = moment.ctime_of(directory)
+        if ctime is not None and ctime > begin:
+            return ctime
+    return None

@@ -1,0 +1,47 @@
+"""What a watcher tells, and what it can be asked: the port between watching and observing.
+
+Invariant: a hint may be wrong or missing; only a barrier promises anything.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from gitshadow.model import RepoPath
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """Hold what was noticed since the last time.
+
+    `lost`: events may be missing, everything must be looked at again. `git_dir`: something
+    happened directly in the Git directory (HEAD, index, index.lock).
+    """
+
+    paths: frozenset[RepoPath] = frozenset()
+    lost: bool = False
+    git_dir: bool = False
+
+
+class WatchPort(Protocol):
+    """Watch directories."""
+
+    def add(
+        self, directories: Iterable[RepoPath], polled: Iterable[RepoPath] = ()
+    ) -> None:
+        """Watch more directories; returns when the watch is in place."""
+        ...
+
+    def replace(
+        self, directories: Iterable[RepoPath], polled: Iterable[RepoPath]
+    ) -> None:
+        """Watch exactly these directories, the new watch in place before the old one ends."""
+        ...
+
+    def barrier(self, timeout_s: float) -> Hints | None:
+        """Return every hint for what was written before the call; None: it cannot promise."""
+        ...
+
+    def degraded(self) -> str | None:
+        """Say what cannot be watched, and the remedy; None where all is."""
+        ...

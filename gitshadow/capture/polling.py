@@ -1,0 +1,111 @@
+"""Polling: directories that no watcher can take are listed again and again.
+
+A name that is not UTF-8 ends a watch, so the directory that holds it is listed instead.
+Invariant: a difference between two listings is reported once it was seen, whoever asked.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable
+
+from gitshadow.model import RepoPath
+
+POLL_S = 0.1
+_SHARE = 20
+_RACY_NS = 20_000_000
+_Stamp = tuple[int, int, int, int]
+_Listing = dict[bytes, _Stamp | None]
+
+
+class Poller:
+    """List directories in a thread of its own and report what differs.
+
+    At most a twentieth of the time goes into listing, however many directories there are.
+    """
+
+    def __init__(self, root: str, report: Callable[[set[RepoPath]], None]) -> None:
+        self._root = os.fsencode(root)
+        self._report = report
+        self._seen: dict[RepoPath, _Listing] = {}
+        self._lock = threading.Lock()
+        self._closed = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def add(self, directories: Iterable[RepoPath]) -> None:
+        """Poll more directories, from how they look now."""
+        with self._lock:
+            for directory in directories:
+                self._seen.setdefault(directory, self._list(directory))
+            if self._seen and self._thread is None:
+                self._thread = threading.Thread(target=self._run, daemon=True)
+                self._thread.start()
+
+    def replace(self, directories: Iterable[RepoPath]) -> None:
+        """Poll exactly these directories; what differs in one that stays is reported."""
+        wanted = set(directories)
+        with self._lock:
+            for gone in self._seen.keys() - wanted:
+                del self._seen[gone]
+        self.add(wanted)
+
+    def poll(self) -> None:
+        """List everything now; when this returns, every difference was reported."""
+        with self._lock:
+            found: set[RepoPath] = set()
+            for directory, old in self._seen.items():
+                new = self._seen[directory] = self._list(directory)
+                found |= _differences(directory, old, new)
+            if found:
+                self._report(found)
+
+    def close(self) -> None:
+        """End the thread."""
+        self._closed.set()
+
+    def _run(self) -> None:
+        pause_s = POLL_S
+        while not self._closed.wait(pause_s):
+            began = time.monotonic()
+            self.poll()
+            pause_s = max(POLL_S, _SHARE * (time.monotonic() - began))
+
+    def _list(self, directory: RepoPath) -> _Listing:
+        """Return each name with what would tell a change; None: it may change unseen."""
+        found: _Listing = {}
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            fd = os.open(os.path.join(self._root, directory), flags)
+        except OSError:
+            return found
+        try:
+            with os.scandir(fd) as scan:
+                for entry in scan:
+                    name = os.fsencode(entry.name)
+                    if directory or name != b".git":
+                        found[name] = _stamp(entry)
+        except OSError:  # it vanished while it was listed: what is missing differs
+            return found
+        finally:
+            os.close(fd)
+        return found
+
+
+def _stamp(entry: "os.DirEntry[str]") -> _Stamp | None:
+    try:
+        stat = entry.stat(follow_symlinks=False)
+    except OSError:
+        return None
+    # A second write within one tick of the clock leaves the same stat behind.
+    if time.time_ns() - stat.st_ctime_ns < _RACY_NS:
+        return None
+    return stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size, stat.st_ino
+
+
+def _differences(directory: RepoPath, old: _Listing, new: _Listing) -> set[RepoPath]:
+    prefix = directory + b"/" if directory else b""
+    return {
+        RepoPath(prefix + name)
+        for name in old.keys() | new.keys()
+        if name not in old or old[name] is None or old[name] != new.get(name)
+    }

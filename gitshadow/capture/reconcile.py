@@ -1,0 +1,216 @@
+"""The disk against the recorded state: what must be read, and what it turns out to be.
+
+The pipeline of one path: look → verdict → compare stat → read → compare digest.
+Invariant: one bad path never stops the rest.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from gitshadow.capture.coverage import FOREIGN, Coverage, lineage
+from gitshadow.capture.walk import Walk
+from gitshadow.model import Digest, Excluded, FileState, FileVersion, RepoPath
+from gitshadow.store.files import Look, Reading, WorkFiles, digest
+
+
+class KnownStates(Protocol):
+    """Look up recorded states."""
+
+    def get(self, path: RepoPath) -> FileState | None:
+        """Return what a path held, or None."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Hold one path whose bytes, mode or existence differ from the recorded state.
+
+    `after` is None where the path is gone, with `digest`.
+    """
+
+    path: RepoPath
+    before: FileState | None
+    after: Reading | None
+    digest: Digest | None
+
+
+@dataclass(slots=True)
+class Observed:
+    """Collect what a look at some paths found.
+
+    `restat`: same bytes under a new stat. `directories`: paths that are directories.
+    """
+
+    changes: list[Change] = field(default_factory=list)
+    restat: list[tuple[RepoPath, FileState]] = field(default_factory=list)
+    excluded: list[tuple[RepoPath, Excluded]] = field(default_factory=list)
+    unreadable: list[tuple[RepoPath, str]] = field(default_factory=list)
+    directories: list[RepoPath] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Suspects:
+    """Hold what a walk makes necessary to read, found gone, or no longer covered."""
+
+    read: list[RepoPath]
+    gone: list[RepoPath]
+    left_coverage: list[RepoPath]
+
+
+def suspects(
+    found: Walk,
+    states: Mapping[RepoPath, FileState],
+    files: WorkFiles,
+    skipped: Iterable[RepoPath] = (),
+) -> Suspects:
+    """Compare a walk with the recorded states by stat alone.
+
+    What lies below an unreadable directory is not judged. A known file that the walk missed
+    although it is covered (an editor was just saving it) is read.
+
+    Args:
+        found: A walk of the whole worktree.
+        states: The recorded states.
+        files: To tell what is gone from what is only no longer covered.
+        skipped: Paths that a sparse checkout leaves out: they are not deleted.
+    """
+    read = [
+        path for path, look in found.files.items() if _differs(look, states.get(path))
+    ]
+    gone: list[RepoPath] = []
+    left: list[RepoPath] = []
+    sparse = frozenset(skipped)
+    uncovered = {item.path for item, _ in found.excluded}
+    foreign = {item.path for item, _ in found.excluded if item.reason in FOREIGN}
+    unreadable = {path for path, _ in found.unreadable}
+    for path in states.keys() - found.files.keys():
+        above = lineage(path)
+        if not unreadable.isdisjoint(above):
+            continue
+        if path in sparse or not foreign.isdisjoint(above):
+            left.append(path)
+        elif not _stands(files, path):
+            gone.append(path)
+        elif uncovered.isdisjoint(above):
+            read.append(path)
+        else:
+            left.append(path)
+    return Suspects(sorted(read), sorted(gone), sorted(left))
+
+
+def observe(
+    files: WorkFiles,
+    coverage: Coverage,
+    states: KnownStates,
+    paths: Iterable[RepoPath],
+    seen_ns: int,
+) -> Observed:
+    """Look at paths and read those that may differ from the recorded state.
+
+    The rules that decide about these paths are looked at first. What vanished by a sparse
+    checkout, or below what became another repository, is left for a walk to judge.
+    """
+    wanted = list(paths)
+    coverage.refresh(wanted)
+    observer = _Observer(files, coverage, states, seen_ns)
+    for path in wanted:
+        try:
+            observer.look_at(path)
+        except OSError as error:
+            observer.found.unreadable.append((path, error.strerror or str(error)))
+    return observer.found
+
+
+class _Observer:
+    """Look at one path after the other."""
+
+    def __init__(
+        self, files: WorkFiles, coverage: Coverage, states: KnownStates, seen_ns: int
+    ) -> None:
+        self._files = files
+        self._coverage = coverage
+        self._states = states
+        self._seen_ns = seen_ns
+        self._left_out: set[RepoPath] | None = None
+        self.found = Observed()
+
+    def look_at(self, path: RepoPath) -> None:
+        look = self._files.look(path)
+        if look is None:
+            self._vanished(path)
+        elif look.is_dir:
+            self.found.directories.append(path)
+            self._gone(path)
+        else:
+            self._stands(path, look)
+
+    def _stands(self, path: RepoPath, look: Look) -> None:
+        excluded = self._coverage.verdict(path, look)
+        known = self._states.get(path)
+        if excluded is not None:
+            self.found.excluded.append((path, excluded))
+            if not look.is_file and not look.is_link:
+                self._gone(path)
+        elif _differs(look, known):
+            reading = self._files.read(path)
+            if reading is None:
+                self._gone(path)
+            else:
+                _compare(path, known, reading, self._seen_ns, self.found)
+
+    def _vanished(self, path: RepoPath) -> None:
+        uncovered = None
+        if self._states.get(path) is None:
+            uncovered = self._coverage.vanished(path)
+        if uncovered is not None:
+            self.found.excluded.append((path, uncovered))
+        else:
+            self._gone(path)
+
+    def _gone(self, path: RepoPath) -> None:
+        """Note that no file is there any more, unless its absence says nothing."""
+        known = self._states.get(path)
+        if known is None or path in self._skipped():
+            return
+        above = self._coverage.enters(RepoPath(path.rpartition(b"/")[0]))
+        if above is None or above.reason not in FOREIGN:
+            self.found.changes.append(Change(path, known, None, None))
+
+    def _skipped(self) -> set[RepoPath]:
+        if self._left_out is None:
+            self._left_out = self._coverage.left_out()
+        return self._left_out
+
+
+def _stands(files: WorkFiles, path: RepoPath) -> bool:
+    """Tell whether a file or link is there, or at least that nobody can deny it."""
+    try:
+        look = files.look(path)
+    except OSError:
+        return True
+    return look is not None and (look.is_file or look.is_link)
+
+
+def _compare(
+    path: RepoPath,
+    known: FileState | None,
+    reading: Reading,
+    seen_ns: int,
+    found: Observed,
+) -> None:
+    now = digest(reading.data)
+    same = known is not None and known.digest == now
+    if known is None or not same or known.version.mode != reading.mode:
+        found.changes.append(Change(path, known, reading, now))
+        return
+    version = FileVersion(known.version.oid, reading.mode)
+    fresh = FileState(version, now, reading.stat, seen_ns, reading.racy)
+    if fresh != replace(known, seen_ns=seen_ns):
+        found.restat.append((path, fresh))
+
+
+def _differs(look: Look, known: FileState | None) -> bool:
+    if known is None or known.racy:
+        return True
+    return known.stat != look.stat or known.version.mode != look.mode

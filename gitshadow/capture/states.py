@@ -1,0 +1,111 @@
+"""What every covered path of one worktree held when it was last seen.
+
+Loaded whole where a walk compares everything, looked up row by row where a hook names two paths.
+Invariant: memory and journal agree; a change reaches both in one journal transaction.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+
+from gitshadow.model import FileState, RepoPath
+from gitshadow.store.journal import state as rows
+from gitshadow.store.journal.db import Db
+
+
+class StateTable:
+    """Hold the file states of one worktree, in memory once they were loaded."""
+
+    def __init__(self, db: Db, worktree: str) -> None:
+        self._db = db
+        self._worktree = worktree
+        self._all: dict[RepoPath, FileState] | None = None
+        self._children: dict[RepoPath, set[RepoPath]] = {}
+
+    def get(self, path: RepoPath) -> FileState | None:
+        """Return what a path held, or None where it was absent."""
+        if self._all is not None:
+            return self._all.get(path)
+        return rows.get(self._db, self._worktree, path)
+
+    def all(self) -> Mapping[RepoPath, FileState]:
+        """Return all states; loads them once."""
+        if self._all is None:
+            self._all = rows.load(self._db, self._worktree)
+            self._children = {}
+            for path in self._all:
+                self._hang(path)
+        return self._all
+
+    def below(self, directory: RepoPath) -> list[RepoPath]:
+        """Return the known paths below a directory, sorted."""
+        if self._all is None:
+            return rows.below(self._db, self._worktree, directory)
+        found: list[RepoPath] = []
+        stack = [directory]
+        while stack:
+            for child in self._children.get(stack.pop(), ()):
+                if child in self._all:
+                    found.append(child)
+                if child in self._children:
+                    stack.append(child)
+        return sorted(found)
+
+    def begin(self, states: Mapping[RepoPath, FileState]) -> None:
+        """Take over the first states of a worktree that has none; inside `db.write()`."""
+        rows.put_many(self._db, self._worktree, states)
+        self._all = dict(states)
+        self._children = {}
+        for path in self._all:
+            self._hang(path)
+
+    def update(
+        self, put: Mapping[RepoPath, FileState], drop: Iterable[RepoPath]
+    ) -> None:
+        """Write states to the journal and to memory; call it inside `db.write()`."""
+        drop = [path for path in drop if path not in put]
+        rows.put_many(self._db, self._worktree, put)
+        rows.drop_many(self._db, self._worktree, drop)
+        if self._all is None:
+            return
+        for path, state in put.items():
+            self._all[path] = state
+            self._hang(path)
+        for path in drop:
+            if self._all.pop(path, None) is not None:
+                self._unhang(path)
+
+    def forget(self) -> None:
+        """Drop the copy in memory, so that the journal is asked again."""
+        self._all = None
+        self._children = {}
+
+    def _hang(self, path: RepoPath) -> None:
+        """Enter a path, and its directories as far as they are new, below their parents."""
+        while path:
+            parent = RepoPath(path.rpartition(b"/")[0])
+            siblings = self._children.get(parent)
+            if siblings is not None:
+                siblings.add(path)
+                return
+            self._children[parent] = {path}
+            path = parent
+
+    def _unhang(self, path: RepoPath) -> None:
+        """Take a path out, and its directories as far as nothing else is in them."""
+        while path and path not in self._children:
+            parent = RepoPath(path.rpartition(b"/")[0])
+            siblings = self._children.get(parent, set())
+            siblings.discard(path)
+            if siblings:
+                return
+            self._children.pop(parent, None)
+            path = parent
+
+    @contextmanager
+    def consistent(self) -> Iterator[None]:
+        """Forget the copy in memory if the block fails, since the journal rolled back."""
+        try:
+            yield
+        except BaseException:
+            self.forget()
+            raise

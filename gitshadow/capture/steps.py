@@ -1,0 +1,215 @@
+"""Steps: groups of drafts turned into commits and rows, before anything is written.
+
+Invariant: pure; the rows of a step stand in the order of path bytes, as `docs/format.md` says.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from gitshadow.capture.chains import Link
+from gitshadow.capture.drafts import Draft
+from gitshadow.model import (
+    LINK_MODE,
+    Attribution,
+    Burst,
+    Call,
+    Event,
+    EventKind,
+    Op,
+    RepoPath,
+    Turn,
+    git_mode,
+)
+from gitshadow.store import refs
+from gitshadow.store.refs import PathNote, ShadowCommit
+from gitshadow.store.trees import Entry
+
+STORM_PATHS = 64
+_KINDS = {"restore": EventKind.RESTORE, "coverage": EventKind.COVERAGE}
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """Hold one draft and who wrote it."""
+
+    draft: Draft
+    attribution: Attribution
+    offline: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Hold the drafts of one future commit; all share its attribution."""
+
+    kind: str
+    attribution: Attribution
+    offline: bool
+    drafts: tuple[Draft, ...]
+    note: str | None = None
+    op: Op | None = None
+
+    @property
+    def rows(self) -> int:
+        """Return how many rows the commit stands for."""
+        return len(self.drafts) + (self.kind == "head")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Hold one link with the rows and states that it stands for."""
+
+    link: Link
+    rows: tuple[Event, ...]
+    drafts: tuple[Draft, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """Hold what a group's commit and rows say besides its drafts.
+
+    `seq` is the first sequence number, `modes` what 100644 and 100755 stand for, `head_ns` the
+    time of a move of HEAD.
+    """
+
+    worktree: str
+    modes: tuple[int, int]
+    seq: int
+    burst: Burst | None = None
+    turn: Turn | None = None
+    call: Call | None = None
+    head_ns: int | None = None
+
+
+def group_of(kind: str, claimed: Sequence[Claimed]) -> Group:
+    """Return a group of drafts that share their attribution, by path."""
+    first = claimed[0]
+    drafts = tuple(sorted((one.draft for one in claimed), key=lambda draft: draft.path))
+    return Group(kind, first.attribution, first.offline, drafts)
+
+
+def split_writes(claimed: Sequence[Claimed]) -> list[list[Claimed]]:
+    """Split a batch into the drafts of each commit, in order of time.
+
+    One commit per write, but one for all that share an attribution where a session has more than
+    64 paths in the batch (a storm); it stands where its last write stood.
+    """
+    counts = Counter(one.attribution.session for one in claimed)
+    parts: list[list[Claimed]] = []
+    storms: dict[tuple[Attribution, bool], list[Claimed]] = {}
+    for one in reversed(claimed):
+        if counts[one.attribution.session] <= STORM_PATHS:
+            parts.append([one])
+            continue
+        key = (one.attribution, one.offline)
+        if key not in storms:
+            storms[key] = []
+            parts.append(storms[key])
+        storms[key].append(one)
+    parts.reverse()
+    return parts
+
+
+def step_of(group: Group, frame: Frame) -> Step:
+    """Turn a group into the commit to append and the rows it stands for."""
+    ends = [draft.end_ns for draft in group.drafts]
+    ts_ns = micro(max(ends + ([frame.head_ns] if frame.head_ns else [])))
+    is_head = group.kind == "head"
+    rows = [
+        _row(draft, group, frame, number, ts_ns)
+        for number, draft in enumerate(group.drafts, frame.seq + is_head)
+    ]
+    if is_head:
+        rows.insert(0, _head_row(group, frame, ts_ns))
+    changes: dict[RepoPath, Entry | None] = {}
+    for draft in group.drafts:
+        if draft.old_path is not None:
+            changes.setdefault(draft.old_path, None)
+        after = draft.versions[1]
+        changes[draft.path] = (git_mode(after.mode), after.oid) if after else None
+    message = _message(group, frame, ts_ns, rows)
+    return Step(Link(message, changes), tuple(rows), group.drafts)
+
+
+def is_odd(mode: int, modes: tuple[int, int]) -> bool:
+    """Tell whether a file's exact mode is not what its Git mode stands for."""
+    plain = modes[git_mode(mode) == 0o100755]
+    return mode != LINK_MODE and mode != 0o100000 | plain
+
+
+def micro(time_ns: int) -> int:
+    """Cut a time to whole microseconds, the precision of the refs."""
+    return time_ns // 1000 * 1000
+
+
+def _row(draft: Draft, group: Group, frame: Frame, seq: int, ts_ns: int) -> Event:
+    before, after = draft.versions
+    return Event(
+        seq=seq,
+        ts_ns=ts_ns,
+        worktree=frame.worktree,
+        kind=_KINDS.get(group.kind, draft.kind),
+        path=draft.path,
+        old_path=draft.old_path,
+        before=before,
+        after=after,
+        attribution=group.attribution,
+        burst=frame.burst.id if frame.burst else None,
+        op=group.op.id if group.op else None,
+        offline=group.offline,
+        switched=group.kind == "head",
+    )
+
+
+def _head_row(group: Group, frame: Frame, ts_ns: int) -> Event:
+    return Event(
+        seq=frame.seq,
+        ts_ns=ts_ns,
+        worktree=frame.worktree,
+        kind=EventKind.HEAD,
+        attribution=group.attribution,
+        note=group.note,
+    )
+
+
+def _message(
+    group: Group, frame: Frame, ts_ns: int, rows: Sequence[Event]
+) -> ShadowCommit:
+    who, op, turn, call = group.attribution, group.op, frame.turn, frame.call
+    flags = ("offline",) * group.offline + ("switched",) * (group.kind == "head")
+    return ShadowCommit(
+        subject=refs.subject_for(group.kind, rows, op.kind if op else None),
+        kind=group.kind,
+        time_ns=ts_ns,
+        seqs=(frame.seq, frame.seq + group.rows - 1),
+        turn=who.turn,
+        turn_ordinal=turn.ordinal if turn else None,
+        turn_started_ns=turn.started_ns if turn else None,
+        call=who.call,
+        tool=who.tool,
+        tool_class=call.tool_class if call else None,
+        call_opened_ns=call.opened_ns if call else None,
+        confidence=who.confidence,
+        reason=who.reason,
+        candidates=who.candidates,
+        burst=frame.burst.id if frame.burst else None,
+        flags=flags,
+        op=op.id if op else None,
+        op_kind=op.kind if op else None,
+        undoes=op.undoes if op else (),
+        target=op.target if op else None,
+        token=op.token if op else None,
+        note=group.note,
+        paths=tuple(_notes(group.drafts, frame.modes)),
+    )
+
+
+def _notes(drafts: Sequence[Draft], modes: tuple[int, int]) -> Iterator[PathNote]:
+    for draft in drafts:
+        before, after = draft.versions
+        if after is None:
+            continue
+        hidden = before is not None and before.mode != after.mode
+        hidden &= before is None or git_mode(before.mode) == git_mode(after.mode)
+        if draft.old_path is not None or is_odd(after.mode, modes) or hidden:
+            yield PathNote(after.mode, draft.path, draft.old_path)

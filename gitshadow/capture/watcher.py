@@ -1,0 +1,409 @@
+"""The watcher: inotify through watchfiles, whose only importer this is.
+
+What was measured of watchfiles 1.3 and is met here: a recursive watch follows links and misses
+what is written right after `mkdir`, so directories are listed and watched one by one; a name that
+is not UTF-8 kills an instance for good, so it is opened anew and everything is looked at again;
+overflow is silent, so a numbered cookie file proves that nothing is outstanding, and a process
+that stood still doubts what it sees next; `ignore_permission_denied` hides every error, a missing
+directory and an exhausted limit too; a call that times out throws away what came meanwhile.
+Invariant: a barrier returns every hint for what was written before it, or says that it cannot.
+"""
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from watchfiles._rust_notify import RustNotify, WatchfilesRustInternalError
+
+from gitshadow.capture.hints import Hints
+from gitshadow.capture.polling import Poller
+from gitshadow.capture.pulse import Pulse
+from gitshadow.model import RepoPath
+
+STEP_MS = 4
+IDLE_STEP_MS = 25
+ACTIVE_S = 30.0
+DEADLINE_MS = 20
+_TIDY_AFTER_S = 1.0
+_MAX_EXTRA = 8
+_COSTLY = 500
+_DEGRADED_WALK_S = 2.0
+_DEGRADED_SHARE = 10
+_OPEN_TRIES = 50
+# inotify(7) queues 16,384 events; a new file is three of them, and one batch lasts 20 ms.
+_STALLED_BATCH = 1024
+_HUGE_BATCH = 4096
+_GIT_NAMES = frozenset(
+    {"HEAD", "HEAD.lock", "ORIG_HEAD", "index", "index.lock", "COMMIT_EDITMSG"}
+)
+_LIMIT_HINT = (
+    "inotify has no watches left: sudo sysctl fs.inotify.max_user_watches=1048576"
+    " fs.inotify.max_user_instances=1024"
+)
+
+
+@dataclass(slots=True)
+class _Inbox:
+    """Collect what the instances saw; guarded by `changed`.
+
+    `doubt`: the kernel may have dropped events, which only a barrier may forget.
+    """
+
+    changed: threading.Condition = field(default_factory=threading.Condition)
+    paths: set[RepoPath] = field(default_factory=set)
+    lost: bool = False
+    git_dir: bool = False
+    doubt: bool = False
+
+    def take(self) -> Hints:
+        """Empty the box; call it with the condition held."""
+        hints = Hints(frozenset(self.paths), self.lost, self.git_dir)
+        self.paths.clear()
+        self.lost = self.git_dir = False
+        return hints
+
+
+class _Instance:
+    """Run one inotify instance in a thread of its own."""
+
+    def __init__(
+        self, watcher: "Watcher", notify: RustNotify, directories: frozenset[RepoPath]
+    ) -> None:
+        self.directories = directories
+        self.cookie = 0
+        self.last_cookie: int | None = None
+        self.pulse = Pulse()
+        self._watcher = watcher
+        self._notify = notify
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def start(self) -> None:
+        """Begin to listen."""
+        self._thread.start()
+
+    @property
+    def done(self) -> bool:
+        """Tell whether it may end: its successor was there before the last cookie."""
+        return self.last_cookie is not None and self.cookie >= self.last_cookie
+
+    def _run(self) -> None:
+        while not self.done:
+            step_ms = self._watcher.step_ms()
+            try:
+                batch = self._notify.watch(DEADLINE_MS, step_ms, 0, self.pulse)
+            except WatchfilesRustInternalError:
+                self._watcher.died(self)
+                return
+            if not isinstance(batch, set):
+                break
+            self._watcher.saw(self, {path for _, path in batch})
+        self._watcher.ended(self)
+
+
+class Watcher:
+    """Watch the covered directories of one worktree; implements `WatchPort`.
+
+    The port and `tidy` belong to one thread; `wake` is called by others when there are hints.
+    """
+
+    def __init__(
+        self, root: str, git_dir: str, cookie_dir: str, wake: Callable[[], None]
+    ) -> None:
+        self._root = root
+        self._git_dir = git_dir
+        self._cookie_dir = cookie_dir
+        self._wake = wake
+        self._inbox = _Inbox()
+        self._instances: list[_Instance] = []
+        self._opening = threading.RLock()
+        self._cookie_lock = threading.Lock()
+        self._next_cookie = time.time_ns() // 1_000_000
+        self._active = time.monotonic()
+        self._idle = False
+        self._tidy_at: float | None = None
+        self._degraded: str | None = None
+        self._walk_at = 0.0
+        self._walk_asked: float | None = None
+        self._closed = False
+        self._poller = Poller(root, self._report)
+
+    # -- the port --------------------------------------------------------------------------
+
+    def add(
+        self, directories: Iterable[RepoPath], polled: Iterable[RepoPath] = ()
+    ) -> None:
+        """Watch more directories in an instance of their own."""
+        wanted, listed = _split(directories, polled)
+        self._poller.add(listed)
+        if wanted:
+            self._open(wanted)
+        self._tidy_at = time.monotonic() + _TIDY_AFTER_S
+        if len(self._instances) > _MAX_EXTRA:
+            self._merge(whole=False)
+
+    def replace(
+        self, directories: Iterable[RepoPath], polled: Iterable[RepoPath]
+    ) -> None:
+        """Watch exactly these directories."""
+        wanted, listed = _split(directories, polled)
+        self._poller.replace(listed)
+        with self._opening:
+            old = self._living()
+            if self._open(wanted):
+                self._retire(old)
+                self._degraded = None
+        self._tidy_at = None
+        self._pace_walks()
+
+    def barrier(self, timeout_s: float = 1.0) -> Hints | None:
+        """Return every hint for what was written before the call; None: it cannot promise."""
+        self.nudge()
+        number = self._drop_cookie()
+        self._poller.poll()
+        box = self._inbox
+        with box.changed:
+            box.changed.wait_for(lambda: self._all_saw(number) or box.lost, timeout_s)
+            complete = self._all_saw(number) or box.lost
+            doubt, box.doubt = box.doubt, False
+            hints = box.take()
+        if doubt or not complete:
+            return None
+        if self._degraded is not None:
+            return Hints(hints.paths, lost=True, git_dir=hints.git_dir)
+        return hints
+
+    def degraded(self) -> str | None:
+        """Say what cannot be watched, and the remedy; None where all is."""
+        return self._degraded
+
+    # -- the daemon ------------------------------------------------------------------------
+
+    def take(self) -> Hints:
+        """Return what was seen since the last time, without waiting."""
+        with self._inbox.changed:
+            return self._inbox.take()
+
+    def nudge(self) -> None:
+        """Say that somebody is at work, so that events are fetched often."""
+        self._active = time.monotonic()
+        if self._idle:
+            self._idle = False
+            self._drop_cookie()
+
+    def tidy(self) -> None:
+        """Do what is due: one instance for everything, rest when idle, walks when degraded."""
+        now = time.monotonic()
+        if self._tidy_at is not None and now >= self._tidy_at:
+            self._tidy_at = None
+            self._merge(whole=False)
+        if not self._idle and now - self._active > ACTIVE_S:
+            self._idle = True
+            self._merge(whole=True)
+            self._drop_cookie()
+        if self._degraded is not None and now >= self._walk_at:
+            self._walk_asked = now
+            self._walk_at = now + _DEGRADED_WALK_S
+            self._lose()
+
+    def close(self) -> None:
+        """End all instances."""
+        self._closed = True
+        self._poller.close()
+        with self._inbox.changed:
+            for instance in self._instances:
+                instance.pulse.stopping = True
+
+    @property
+    def watches(self) -> int:
+        """Return how many covered directories are watched."""
+        return len(_union(self._living()))
+
+    @property
+    def instances(self) -> int:
+        """Return how many instances are open, those that are about to end included."""
+        return len(self._instances)
+
+    # -- what the instances say ------------------------------------------------------------
+
+    def step_ms(self) -> int:
+        """Return how often an instance looks: often while anything happens."""
+        idle = time.monotonic() - self._active > ACTIVE_S
+        return IDLE_STEP_MS if idle else STEP_MS
+
+    def saw(self, instance: _Instance, batch: set[str]) -> None:
+        """Take a batch of one instance."""
+        paths, git_dir, cookie = self._sort(batch)
+        stalled, instance.pulse.stalled = instance.pulse.stalled, False
+        box = self._inbox
+        with box.changed:
+            box.paths |= paths
+            box.git_dir |= git_dir
+            box.lost |= stalled or len(batch) >= _HUGE_BATCH
+            box.doubt |= stalled and len(batch) >= _STALLED_BATCH
+            hinted = bool(paths) or git_dir or box.lost
+            instance.cookie = max(instance.cookie, cookie)
+            box.changed.notify_all()
+        if hinted:
+            self._active = time.monotonic()
+            self._idle = False
+            self._wake()
+
+    def died(self, instance: _Instance) -> None:
+        """Replace an instance that a name killed; what it missed must be looked for."""
+        with self._opening:
+            if not self._closed and instance.last_cookie is None:
+                self._open(instance.directories)
+            self.ended(instance)
+        self._lose()
+
+    def ended(self, instance: _Instance) -> None:
+        """Forget an instance that is no more."""
+        with self._inbox.changed:
+            self._instances.remove(instance)
+            self._inbox.changed.notify_all()
+
+    def _sort(self, batch: set[str]) -> tuple[set[RepoPath], bool, int]:
+        """Return covered paths, whether Git's directory was touched, the newest cookie."""
+        paths: set[RepoPath] = set()
+        git_dir, cookie, top = False, 0, self._root.rstrip("/") + "/"
+        for text in batch:
+            head, _, name = text.rpartition("/")
+            if head == self._cookie_dir:
+                cookie = max(cookie, int(name) if name.isdecimal() else 0)
+            elif head == self._git_dir:
+                git_dir |= name in _GIT_NAMES
+            elif text.startswith(top) and text != self._git_dir:
+                paths.add(RepoPath(os.fsencode(text[len(top) :])))
+        return paths, git_dir, cookie
+
+    def _report(self, paths: set[RepoPath]) -> None:
+        with self._inbox.changed:
+            self._inbox.paths |= paths
+        self._active = time.monotonic()
+        self._wake()
+
+    def _lose(self) -> None:
+        with self._inbox.changed:
+            self._inbox.lost = True
+            self._inbox.changed.notify_all()
+        self._wake()
+
+    # -- instances -------------------------------------------------------------------------
+
+    def _open(self, directories: frozenset[RepoPath]) -> bool:
+        """Open one more instance; where that cannot be, walks stand in for it."""
+        with self._opening:
+            try:
+                notify = self._open_notify(directories)
+            except UnicodeEncodeError:
+                self._degraded = "the repository's path is not UTF-8: move it"
+                return False
+            except (OSError, WatchfilesRustInternalError):
+                self._degraded = _LIMIT_HINT
+                return False
+            instance = _Instance(self, notify, directories)
+            with self._inbox.changed:
+                self._instances.append(instance)
+            instance.start()
+            return True
+
+    def _open_notify(self, directories: Iterable[RepoPath]) -> RustNotify:
+        wanted = [self._git_dir, self._cookie_dir]
+        wanted += [self._absolute(path) for path in sorted(directories)]
+        for _ in range(_OPEN_TRIES):
+            # Several vanish at once while a tree is removed, and one is enough to fail.
+            wanted = [path for path in wanted if _is_real_directory(path)]
+            with contextlib.suppress(FileNotFoundError):
+                return RustNotify(wanted, False, False, 0, False, False)
+        raise OSError("directories vanish faster than they can be watched")
+
+    def _merge(self, *, whole: bool) -> None:
+        """Put directories into one instance again, the largest only when it costs little.
+
+        Opening takes 45 µs a directory, in which nothing else in this process runs.
+        """
+        with self._opening:
+            old = sorted(self._living(), key=lambda one: len(one.directories))
+            if not whole and old and len(old[-1].directories) > _COSTLY:
+                old.pop()
+            if len(old) > 1 and self._open(_union(old)):
+                self._retire(old)
+
+    def _retire(self, old: Iterable[_Instance]) -> None:
+        """End instances after what they saw before now has been taken."""
+        number = self._take_number()
+        for instance in old:
+            instance.last_cookie = number
+        self._write_cookie(number)
+
+    def _living(self) -> list[_Instance]:
+        with self._inbox.changed:
+            return [one for one in self._instances if one.last_cookie is None]
+
+    def _all_saw(self, number: int) -> bool:
+        return all(one.cookie >= number for one in self._instances)
+
+    def _pace_walks(self) -> None:
+        """Give at most a tenth of the time to walks that stand in for a watch."""
+        if self._walk_asked is not None:
+            now = time.monotonic()
+            self._walk_at = now + max(
+                _DEGRADED_WALK_S, _DEGRADED_SHARE * (now - self._walk_asked)
+            )
+            self._walk_asked = None
+
+    # -- cookies ---------------------------------------------------------------------------
+
+    def _drop_cookie(self) -> int:
+        number = self._take_number()
+        self._write_cookie(number)
+        return number
+
+    def _take_number(self) -> int:
+        with self._cookie_lock:
+            self._next_cookie += 1
+            return self._next_cookie
+
+    def _write_cookie(self, number: int) -> None:
+        """Make a file and remove it: the events stay in the queue, in order."""
+        path = os.path.join(self._cookie_dir, str(number))
+        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW
+        # On a full disk no cookie comes, and the barrier says so.
+        with contextlib.suppress(OSError):
+            os.close(os.open(path, flags, 0o600))
+            os.unlink(path)
+
+    def _absolute(self, path: RepoPath) -> str:
+        return os.path.join(self._root, os.fsdecode(path)) if path else self._root
+
+
+def _split(
+    directories: Iterable[RepoPath], polled: Iterable[RepoPath]
+) -> tuple[frozenset[RepoPath], frozenset[RepoPath]]:
+    """Return what can be watched and what must be polled: watchfiles takes UTF-8 alone."""
+    listed = set(polled)
+    wanted = frozenset(directories) - listed
+    listed |= {path for path in wanted if not _is_utf8(path)}
+    return wanted - listed, frozenset(listed)
+
+
+def _union(instances: Iterable[_Instance]) -> frozenset[RepoPath]:
+    return frozenset[RepoPath]().union(*(one.directories for one in instances))
+
+
+def _is_utf8(path: bytes) -> bool:
+    try:
+        path.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _is_real_directory(path: str) -> bool:
+    """Tell what can be watched: inotify needs to read, and would follow a link."""
+    if os.path.islink(path) or not os.path.isdir(path):
+        return False
+    return os.access(path, os.R_OK | os.X_OK)
