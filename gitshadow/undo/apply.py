@@ -1,0 +1,383 @@
+"""Applying a plan: new files beside the old ones, then one rename each, everything read again.
+
+What is about to be changed was written down by the caller before. Right before each change the
+path is read once more: what moved meanwhile is left alone. An item whose steps cannot all be made
+is put back as it was; the others go on.
+Invariant: nothing is removed or replaced that does not hold exactly what the plan expects.
+"""
+
+import errno
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from gitshadow.errors import RefusedError, StoreError
+from gitshadow.model import FileState, FileVersion, Oid, RepoPath
+from gitshadow.store.clock import Clock
+from gitshadow.store.files import Reading, UnsafePathError, WorkFiles, digest
+from gitshadow.undo.cases import parents
+from gitshadow.undo.plan import Plan, Planned, Step
+from gitshadow.undo.report import Action, Item, Reason, State
+from gitshadow.undo.reverse import blob_oid
+from gitshadow.undo.survey import version_at
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+_SPARE_BYTES = 1 << 20
+_MEANWHILE = "changed while undo ran"
+
+StepHook = Callable[[str], None]
+"""Called with the name of every step, before and between them; tests interrupt there."""
+
+ReadBlob = Callable[[Oid], bytes]
+"""Give a blob's bytes, or raise StoreError."""
+
+
+def no_hook(_: str) -> None:
+    """Do nothing at a step."""
+
+
+class FullError(RefusedError):
+    """Report that the disk is full; everything is as it was before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applied:
+    """Hold one change that was made, as it is to be recorded.
+
+    With `old_path` the file moved from there and `before` is what stood there. `after` is None
+    where the path is absent now.
+    """
+
+    path: RepoPath
+    old_path: RepoPath | None = None
+    before: FileVersion | None
+    after: FileState | None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Say why a step was not made."""
+
+    reason: Reason
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Hold what came of a plan: its items as they are now, and the changes made."""
+
+    items: tuple[Item, ...]
+    applied: tuple[Applied, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """Hold what applying works with."""
+
+    files: WorkFiles
+    read: ReadBlob
+    clock: Clock
+    hook: StepHook = no_hook
+
+
+def apply(plan: Plan, tools: Tools) -> Result:
+    """Carry out a plan.
+
+    Raises:
+        FullError: there is no room; nothing stays changed.
+        StoreError: a blob that is needed cannot be read; nothing was changed.
+        OSError: never for a single path, only where the worktree itself is gone.
+    """
+    run = _Run(plan, tools)
+    run.check_room()
+    run.carry_out()
+    return run.result()
+
+
+def directories_to_make(plan: Plan, files: WorkFiles) -> list[RepoPath]:
+    """Return the directories that writing will create, outermost first."""
+    missing: set[RepoPath] = set()
+    for path, step in plan.steps.items():
+        if step.after is None:
+            continue
+        for parent in parents(path):
+            look = files.look(parent)
+            if look is None or not look.is_dir:
+                missing.add(parent)
+    return sorted(missing)
+
+
+@dataclass(slots=True)
+class _Run:
+    plan: Plan
+    tools: Tools
+    states: dict[RepoPath, FileState | None] = field(default_factory=dict)
+    failed: dict[RepoPath, Failure] = field(default_factory=dict)
+    temps: dict[RepoPath, RepoPath] = field(default_factory=dict)
+    made: list[RepoPath] = field(default_factory=list)
+    ready: set[bytes] = field(default_factory=set)
+    owners: dict[RepoPath, list[Planned]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for planned in self.plan.items:
+            for path in planned.paths:
+                self.owners.setdefault(path, []).append(planned)
+
+    def check_room(self) -> None:
+        """Refuse before anything happens where the new files cannot fit."""
+        needed = _SPARE_BYTES + sum(
+            len(self._data(step.after))
+            for step in self.plan.steps.values()
+            if step.after is not None and not _is_chmod(step)
+        )
+        if self.tools.files.free_bytes() < needed:
+            raise _full()
+
+    def carry_out(self) -> None:
+        """Make every step: stage, make room, write, remove, sweep."""
+        writes = [step for step in self.plan.steps.values() if step.after is not None]
+        removals = [step for step in self.plan.steps.values() if step.after is None]
+        early = [step for step in removals if step.early]
+        try:
+            for step in writes:
+                if not _is_chmod(step) and not self._is_barred(step.path):
+                    self._try(self._stage, step)
+            for step in early:
+                self._try(self._remove, step)
+            for directory in self.plan.clear:
+                self.tools.hook(f"clear {directory!r}")
+                rmdir_quietly(self.tools.files, directory)
+            for step in writes:
+                self._try(self._write, step)
+            for step in removals:
+                if not step.early:
+                    self._try(self._remove, step)
+        finally:
+            self._drop_temps()
+        self._sweep()
+
+    def result(self) -> Result:
+        """Return the items as they came out and the changes that stand."""
+        items = tuple(self._item(planned) for planned in self.plan.items)
+        return Result(items, tuple(self._changes()))
+
+    # -- steps -----------------------------------------------------------------------------
+
+    def _try(self, make: Callable[[Step], None], step: Step) -> None:
+        """Make one step unless its item failed already; a failure takes its item along."""
+        if step.path in self.failed:
+            return
+        self.tools.hook(f"{make.__name__.strip('_')} {step.path!r}")
+        try:
+            make(step)
+        except _MovedError:
+            self._fail(step.path, Failure(Reason.CONFLICT, _MEANWHILE))
+        except UnsafePathError as error:
+            self._fail(step.path, Failure(Reason.TYPE_CLASH, error.message))
+        except OSError as error:
+            if error.errno in _FULL:
+                raise _full() from error
+            self._fail(step.path, Failure(Reason.IO_ERROR, _words(error)))
+
+    def _stage(self, step: Step) -> None:
+        assert step.after is not None
+        files = self.tools.files
+        directory = step.path.rpartition(b"/")[0]
+        if directory not in self.ready:
+            self.made += files.make_parents(step.path)
+            self.ready.add(directory)
+        data = self._data(step.after)
+        self.temps[step.path] = files.stage(step.path, data, step.after.mode)
+
+    def _write(self, step: Step) -> None:
+        assert step.after is not None
+        if not _is_chmod(step) and step.path not in self.temps:
+            self._stage(step)
+            self.tools.hook(f"staged {step.path!r}")
+        self._expect(step)
+        if _is_chmod(step):
+            self.tools.files.chmod(step.path, step.after.mode)
+        else:
+            self.tools.files.publish(self.temps[step.path], step.path)
+            del self.temps[step.path]
+        self._verify(step)
+
+    def _remove(self, step: Step) -> None:
+        self._expect(step)
+        self.tools.files.unlink(step.path)
+        self.states[step.path] = None
+
+    def _expect(self, step: Step) -> None:
+        """Make sure that a path still holds what the plan found there."""
+        if version_at(self.tools.files, step.path) != step.before:
+            raise _MovedError
+        if step.before is None and self.tools.files.look(step.path) is not None:
+            raise _MovedError
+
+    def _verify(self, step: Step) -> None:
+        """Read back what was written."""
+        assert step.after is not None
+        reading = self.tools.files.read(step.path)
+        if reading is None:
+            raise _MovedError
+        state = _state_of(reading, self.tools.clock.now_ns())
+        if state.version.oid != step.after.oid:
+            raise _MovedError
+        self.states[step.path] = state
+        if state.version != step.after:
+            raise OSError(errno.EPERM, "the mode could not be set")
+
+    # -- failing ---------------------------------------------------------------------------
+
+    def _fail(self, path: RepoPath, failure: Failure) -> None:
+        """Give up every item that needs this path and put back what it had changed."""
+        todo = [path]
+        while todo:
+            at = todo.pop()
+            if at in self.failed:
+                continue
+            self.failed[at] = failure
+            self._revert(at)
+            for planned in self.owners.get(at, ()):
+                todo += [other for other in planned.paths if other not in self.failed]
+
+    def _revert(self, path: RepoPath) -> None:
+        step = self.plan.steps[path]
+        if path not in self.states:
+            return
+        state = self.states[path]
+        try:
+            put_back(path, step.before, state.version if state else None, self.tools)
+            del self.states[path]
+        except (OSError, StoreError) as error:
+            detail = f"changed, and could not be put back: {error}"
+            self.failed[path] = Failure(Reason.IO_ERROR, detail)
+
+    def _drop_temps(self) -> None:
+        for temp in self.temps.values():
+            unlink_quietly(self.tools.files, temp)
+        self.temps.clear()
+        for directory in reversed(self.made):
+            rmdir_quietly(self.tools.files, directory)
+
+    def _sweep(self) -> None:
+        for directory in self.plan.sweep:
+            self.tools.hook(f"sweep {directory!r}")
+            rmdir_quietly(self.tools.files, directory)
+
+    # -- outcome ---------------------------------------------------------------------------
+
+    def _item(self, planned: Planned) -> Item:
+        failures = [self.failed[path] for path in planned.paths if path in self.failed]
+        if not failures:
+            return planned.item
+        item = planned.item
+        return Item(
+            path=item.path,
+            old_path=item.old_path,
+            session=item.session,
+            action=Action.NONE,
+            state=State.NOT_REVERSED,
+            reason=failures[0].reason,
+            detail=failures[0].detail,
+        )
+
+    def _changes(self) -> Iterator[Applied]:
+        """Yield what was changed; a move where the old path is simply empty now."""
+        moved: dict[RepoPath, RepoPath] = {}
+        for planned in self.plan.items:
+            if len(planned.paths) == 2 and all(p in self.states for p in planned.paths):
+                new, old = planned.paths
+                if self.plan.steps[new].before is None and self.states[old] is None:
+                    moved[new] = old
+        gone = set(moved.values())
+        for path, state in self.states.items():
+            if path in gone:
+                continue
+            old_path = moved.get(path)
+            source = self.plan.steps[old_path or path]
+            yield Applied(
+                path=path, old_path=old_path, before=source.before, after=state
+            )
+
+    def _is_barred(self, path: RepoPath) -> bool:
+        """Tell whether something that is no directory stands above a path."""
+        return any(up in self.plan.steps for up in parents(path)) or any(
+            path.startswith(cleared + b"/") for cleared in self.plan.clear
+        )
+
+    def _data(self, version: FileVersion) -> bytes:
+        made = self.plan.made.get(version.oid)
+        return made if made is not None else self.tools.read(version.oid)
+
+
+class _MovedError(Exception):
+    """Tell that a path changed between plan and step."""
+
+
+def put_back(
+    path: RepoPath, before: FileVersion | None, after: FileVersion | None, tools: Tools
+) -> bool:
+    """Give a path its earlier state again if it still holds what was written.
+
+    Returns:
+        Whether the path holds the earlier state now.
+
+    Raises:
+        OSError: the system refused.
+        StoreError: the earlier content cannot be read.
+    """
+    files = tools.files
+    now = version_at(files, path)
+    if now == before:
+        return True
+    if now != after or (now is None and files.look(path) is not None):
+        return False
+    if before is None:
+        files.unlink(path)
+    else:
+        files.make_parents(path)
+        files.publish(files.stage(path, tools.read(before.oid), before.mode), path)
+    return version_at(files, path) == before
+
+
+def _state_of(reading: Reading, seen_ns: int) -> FileState:
+    version = FileVersion(blob_oid(reading.data), reading.mode)
+    return FileState(version, digest(reading.data), reading.stat, seen_ns, reading.racy)
+
+
+def _is_chmod(step: Step) -> bool:
+    """Tell a step that changes permission bits alone."""
+    return (
+        step.before is not None
+        and step.after is not None
+        and step.before.oid == step.after.oid
+        and not step.before.is_link
+        and not step.after.is_link
+    )
+
+
+def unlink_quietly(files: WorkFiles, path: RepoPath) -> None:
+    """Remove a temporary file of ours, if it is there."""
+    try:
+        files.unlink(path)
+    except (OSError, UnsafePathError):
+        return  # it is gone, and its directory may be too
+
+
+def rmdir_quietly(files: WorkFiles, directory: RepoPath) -> None:
+    """Remove a directory if it is one and empty."""
+    try:
+        files.rmdir_if_empty(directory)
+    except (OSError, UnsafePathError):
+        return  # gone already, or something else by now: it is not ours
+
+
+def _words(error: OSError) -> str:
+    return error.strerror or str(error)
+
+
+def _full() -> FullError:
+    return FullError(
+        "could not apply the plan: there is not enough space left; nothing was changed",
+        hint="free some space and try again",
+    )

@@ -1,0 +1,121 @@
+"""What lies around a unit: what undo does not cover, how HEAD moved, what was written since.
+
+Invariant: only reads the journal; nothing here changes what a plan does.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from gitshadow.model import Actor, Event, EventKind, Touch
+from gitshadow.store.journal import events, state
+from gitshadow.store.journal.db import Db
+from gitshadow.store.journal.events import EventFilter
+from gitshadow.store.refs import display_path
+from gitshadow.undo.choose import Selection, Window
+from gitshadow.undo.report import Uncovered
+from gitshadow.undo.units import is_undoable
+
+_FOREVER_NS = 2**62
+_MOVES_SHOWN = 20
+_COMMITS = "undo moves no branch: it stays"
+
+
+def not_covered(
+    db: Db, worktree: str, windows: Sequence[Window]
+) -> tuple[Uncovered, ...]:
+    """Return what was done in these windows that no undo of files takes back.
+
+    Writes to uncovered paths, gaps in the capture, and commits that the sessions made. What
+    nobody claims may have been noticed late, so it counts from the window's begin on.
+    """
+    found: dict[tuple[str, str], Uncovered] = {}
+    for window in windows:
+        for entry in (
+            *_touches(db, worktree, window),
+            *_gaps(db, worktree, window),
+            *_commits(db, worktree, window),
+        ):
+            found.setdefault((entry.what, entry.why), entry)
+    return tuple(found.values())
+
+
+def head_moves(db: Db, worktree: str, since_seq: int) -> tuple[str, ...]:
+    """Return how HEAD moved since an event, oldest first, the newest moves only."""
+    wanted = EventFilter(worktree=worktree, kinds=(EventKind.HEAD,), limit=_MOVES_SHOWN)
+    rows = [row for row in events.rows(db, wanted) if row.seq > since_seq]
+    return tuple(row.note or "HEAD moved" for row in reversed(rows))
+
+
+def notes_of(db: Db, worktree: str, selection: Selection) -> tuple[str, ...]:
+    """Return what a person should know before saying yes."""
+    if not selection.taken:
+        return selection.notes
+    last = selection.taken[-1]
+    taken = {event.seq for event in selection.taken}
+    wanted = EventFilter(worktree=worktree, since_ns=last.ts_ns)
+    later = [
+        row
+        for row in events.rows(db, wanted)
+        if row.seq > last.seq
+        and row.seq not in taken
+        and is_undoable(row)
+        and row.op is None
+        and _actor(row) is not Actor.AGENT
+    ]
+    notes = list(selection.notes)
+    if later:
+        count = len({row.path for row in later})
+        files = "1 file" if count == 1 else f"{count} files"
+        notes.append(f"later writes to {files} that are no agent's stay as they are")
+    moves = head_moves(db, worktree, selection.taken[0].seq)
+    if moves:
+        notes.append(f"HEAD has moved since and stays where it is: {moves[-1]}")
+    return tuple(notes)
+
+
+def _touches(db: Db, worktree: str, window: Window) -> Iterable[Uncovered]:
+    for touch in state.touches_between(db, worktree, window.begin_ns, _FOREVER_NS):
+        if _is_of(touch, window):
+            shown = display_path(touch.path)
+            yield Uncovered(shown, touch.why, shown)
+
+
+def _is_of(touch: Touch, window: Window) -> bool:
+    if touch.session is None:
+        return True
+    if window.call is not None and touch.call != window.call:
+        return False
+    if window.end_ns is not None and touch.ts_ns > window.end_ns:
+        return False
+    return window.sessions is None or touch.session in window.sessions
+
+
+def _gaps(db: Db, worktree: str, window: Window) -> Iterable[Uncovered]:
+    wanted = EventFilter(
+        worktree=worktree, kinds=(EventKind.GAP,), since_ns=window.begin_ns
+    )
+    for row in reversed(events.rows(db, wanted)):
+        shown = display_path(row.path) if row.path is not None else None
+        yield Uncovered(shown or "a gap in the capture", row.note or "gap", shown)
+
+
+def _commits(db: Db, worktree: str, window: Window) -> Iterable[Uncovered]:
+    if not window.sessions:
+        return
+    wanted = EventFilter(
+        worktree=worktree,
+        kinds=(EventKind.HEAD,),
+        sessions=window.sessions,
+        since_ns=window.begin_ns,
+        until_ns=window.end_ns,
+    )
+    for row in reversed(events.rows(db, wanted)):
+        if window.call is None or _call(row) == window.call:
+            yield Uncovered(f"commit: {row.note or 'HEAD moved'}", _COMMITS)
+
+
+def _actor(row: Event) -> Actor | None:
+    return row.attribution.actor if row.attribution else None
+
+
+def _call(row: Event) -> str | None:
+    return row.attribution.call if row.attribution else None

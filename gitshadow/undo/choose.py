@@ -1,0 +1,380 @@
+"""Choosing: from `oops`, `undo TARGET` and `redo` to the unit that is taken back.
+
+Invariant: human work is never part of an agent's burst; what is only thought to be the agent's is
+listed, and taken when asked for.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from gitshadow.errors import UsageError
+from gitshadow.model import (
+    Actor,
+    Burst,
+    Call,
+    Confidence,
+    Event,
+    OpKind,
+    RepoPath,
+    Session,
+    Turn,
+)
+from gitshadow.store.journal import bursts, events, sessions, turns
+from gitshadow.store.journal.db import Db
+from gitshadow.store.journal.events import EventFilter
+from gitshadow.store.refs import display_path
+from gitshadow.undo.effective import Undone, newest_backward, undoings_of
+from gitshadow.undo.lineage import trace, undone_by
+from gitshadow.undo.targets import (
+    Named,
+    Target,
+    check_undoable,
+    events_of,
+    family,
+    resolve,
+    root_of,
+    undoes_of,
+    unit_of,
+)
+from gitshadow.undo.units import Unit, is_undoable
+
+_SURE = frozenset({Confidence.CERTAIN, Confidence.HIGH, Confidence.MEDIUM})
+NOBODY = "nobody claimed these writes"
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Hold when a unit was at work and whose sessions it is of.
+
+    `sessions` None: anybody's; `end_ns` None: until now.
+    """
+
+    sessions: frozenset[str] | None
+    begin_ns: int
+    end_ns: int | None
+    call: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Hold the unit that is to be taken back.
+
+    `taken` are its events, oldest first. `undoes` is how the op will remember it. `maybe` may be
+    the unit's too and is listed only; `ambiguous` is named as left alone. `windows` say where to
+    look for what undo does not cover. `headline` says something that must be read first.
+    """
+
+    kind: OpKind
+    target: str
+    label: str
+    taken: tuple[Event, ...] = ()
+    undoes: tuple[str, ...] = ()
+    maybe: tuple[Event, ...] = ()
+    ambiguous: tuple[Event, ...] = ()
+    windows: tuple[Window, ...] = ()
+    headline: str = ""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Chooser:
+    """Choose units in one worktree."""
+
+    db: Db
+    worktree: str
+    include_low: bool = False
+    _undone: Undone = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._undone = Undone(self.db, self.worktree)
+
+    # -- oops ------------------------------------------------------------------------------
+
+    def oops(self) -> Selection:
+        """Return the newest agent burst in effect; without any agent, the newest burst."""
+        found = bursts.list_bursts(self.db, self.worktree)
+        actors = {one: self._actor(one) for one in {burst.session for burst in found}}
+        agents = [burst for burst in found if actors[burst.session] is Actor.AGENT]
+        for burst in agents:
+            if self._in_effect(burst, self._is_sure):
+                return self._family_burst(burst)
+        if agents or self._agents_known():
+            return self._nothing(agents)
+        for burst in found:
+            if actors[burst.session] is Actor.UNKNOWN and self._in_effect(burst):
+                chosen = self._of(OpKind.OOPS, burst.id, [burst])
+                return replace(chosen, headline=NOBODY)
+        return self._nothing(found)
+
+    def _in_effect(
+        self, burst: Burst, counts: Callable[[Event], bool] = lambda _: True
+    ) -> bool:
+        rows = [
+            one
+            for one in events_of(self.db, self.worktree, unit_of(self.db, burst))
+            if counts(one)
+        ]
+        return bool(rows) and self._undone.all(rows) is None
+
+    def _is_sure(self, event: Event) -> bool:
+        who = event.attribution
+        if who is None or who.actor is not Actor.AGENT:
+            return False
+        return who.confidence in _SURE or (
+            self.include_low and who.confidence is Confidence.LOW
+        )
+
+    def _family_burst(self, burst: Burst) -> Selection:
+        """Return a burst with those of the parent and child sessions in the same turn."""
+        root = root_of(self.db, burst.session)
+        members = [burst]
+        if burst.turn is not None and len(family(self.db, root)) > 1:
+            turn = burst.turn.split("/", 1)[0] if burst.session != root else burst.turn
+            members = self._of_turn(family(self.db, root), turn)
+        return self._of(OpKind.OOPS, members[0].id, members)
+
+    def _of_turn(self, sessions_of: Sequence[str], turn: str) -> list[Burst]:
+        """Return each session's newest burst in a turn, since a checkout last ended one."""
+        newest: dict[str, Burst] = {}
+        floor = 0
+        for session in sessions_of:
+            for burst in bursts.list_bursts(self.db, self.worktree, session):
+                if burst.turn != turn and not (burst.turn or "").startswith(turn + "/"):
+                    continue
+                if session in newest and newest[session].turn == burst.turn:
+                    floor = max(floor, burst.last_seq)
+                newest.setdefault(session, burst)
+        chosen = [burst for burst in newest.values() if burst.last_seq > floor]
+        return sorted(chosen, key=lambda one: one.last_seq, reverse=True)
+
+    def _nothing(self, found: Sequence[Burst]) -> Selection:
+        """Return an empty selection that says why it is empty."""
+        last = found[0] if found else None
+        headline = "nothing to do: no agent has written here"
+        windows: tuple[Window, ...] = ()
+        maybe: list[Event] = []
+        if last is not None:
+            rows = events_of(self.db, self.worktree, unit_of(self.db, last))
+            maybe = [
+                one for one in rows if self._is_low(one) and not self._undone.by(one)
+            ]
+            windows = (self._window(last),)
+            op = self._undone.all([one for one in rows if not self._is_low(one)])
+            headline = "nothing to do: every burst is taken back already"
+            if op is None and maybe:
+                headline = "nothing to do: no write is certain to be an agent's"
+        else:
+            windows = tuple(self._agent_windows())
+        return Selection(
+            kind=OpKind.OOPS,
+            target="oops",
+            label="oops",
+            maybe=tuple(maybe),
+            windows=windows,
+            headline=headline,
+        )
+
+    def _agents_known(self) -> bool:
+        """Tell whether any agent was ever seen here, whatever it wrote."""
+        known = sessions.all_sessions(self.db)
+        return any(session.actor is Actor.AGENT for session in known)
+
+    def _agent_windows(self) -> Iterable[Window]:
+        for session in sessions.all_sessions(self.db):
+            if session.actor is Actor.AGENT:
+                yield self._window(session)
+
+    # -- undo ------------------------------------------------------------------------------
+
+    def undo(self, typed: Sequence[Target]) -> Selection:
+        """Return what several targets name together.
+
+        Raises:
+            UsageError: a target names nothing, or several things.
+        """
+        if not typed:
+            raise UsageError(
+                "could not undo: no target", hint="git agent-undo undo TARGET, or oops"
+            )
+        words = " ".join(target.text for target in typed)
+        parts = [self._target(target, words) for target in typed]
+        whole = parts[0]
+        for part in parts[1:]:
+            whole = _joined(whole, part)
+        return whole
+
+    def redo(self) -> Selection:
+        """Return the newest undo in effect, as a unit to take back."""
+        op = newest_backward(self.db, self.worktree)
+        if op is None:
+            return Selection(
+                kind=OpKind.REDO,
+                target="redo",
+                label="redo",
+                headline="nothing to do: no undo is in effect",
+            )
+        return self._of(OpKind.REDO, op.id, [op])
+
+    def _target(self, target: Target, words: str) -> Selection:
+        found = resolve(self.db, self.worktree, target)
+        if isinstance(found, bytes):
+            return self._file(found, words)
+        check_undoable(found)
+        return self._of(OpKind.UNDO, words, [found])
+
+    def _file(self, path: RepoPath, words: str) -> Selection:
+        """Return what the newest burst in effect did to a file, or below a directory."""
+        history = events.history(self.db, self.worktree, self._recorded(path), 0)
+        undoings = undoings_of(self.db, history)
+        live: list[Event] = []
+        for lineage in trace(history):
+            if not any(_within(one, path) for one in lineage.paths):
+                continue
+            undone = undone_by(lineage.events, undoings)
+            live += [
+                one
+                for one in lineage.events
+                if is_undoable(one) and one.op is None and one.seq not in undone
+            ]
+        live.sort(key=lambda one: one.seq)
+        sure = [one for one in live if self._is_sure(one)]
+        nobody = not sure and not self._agents_known()
+        chosen = sure or (live if nobody else [])
+        shown = display_path(path)
+        if not chosen:
+            said = f"nothing to do: no write of an agent to {shown} is in effect"
+            return Selection(kind=OpKind.UNDO, target=words, label=shown, headline=said)
+        newest = chosen[-1].burst
+        taken = tuple(one for one in chosen if one.burst == newest)
+        burst = bursts.get(self.db, newest) if newest else None
+        return Selection(
+            kind=OpKind.UNDO,
+            target=words,
+            label=shown,
+            taken=taken,
+            undoes=tuple(str(one.seq) for one in taken),
+            windows=(self._window(burst),) if burst else (),
+            headline=NOBODY if nobody else "",
+        )
+
+    def _recorded(self, path: RepoPath) -> set[RepoPath]:
+        rows = events.rows(self.db, EventFilter(worktree=self.worktree, paths=(path,)))
+        ends = {end for row in rows for end in (row.path, row.old_path)}
+        return {end for end in ends if end is not None and _within(end, path)}
+
+    # -- units -----------------------------------------------------------------------------
+
+    def _of(self, kind: OpKind, words: str, things: Sequence[Named]) -> Selection:
+        """Return the selection of some things of the journal."""
+        unit = Unit()
+        for thing in things:
+            unit |= unit_of(self.db, thing)
+        rows = events_of(self.db, self.worktree, unit)
+        picky = any(isinstance(one, Session | Turn | Burst) for one in things)
+        low = [one for one in rows if picky and self._is_low(one)]
+        mixed = [
+            one for one in rows if picky and _confidence(one) is Confidence.AMBIGUOUS
+        ]
+        out = {one.seq for one in [*low, *mixed]}
+        windows = tuple(self._window(one) for one in things)
+        taken = tuple(one for one in rows if one.seq not in out)
+        mixed += [] if kind is OpKind.REDO else self._ambiguous(windows)
+        if kind is OpKind.OOPS:
+            low, mixed = [*low, *mixed], []
+        return Selection(
+            kind=kind,
+            target=words,
+            label=", ".join(undoes_of(one) for one in things),
+            taken=taken,
+            undoes=tuple(undoes_of(one) for one in things),
+            maybe=tuple(low),
+            ambiguous=tuple(mixed),
+            windows=windows,
+            headline="" if taken else self._why_empty(words, rows),
+        )
+
+    def _why_empty(self, words: str, rows: Sequence[Event]) -> str:
+        if rows:
+            return f"nothing to do: no write of {words} is certain to be its own"
+        return f"nothing to do: {words} wrote nothing here"
+
+    def _is_low(self, event: Event) -> bool:
+        return not self.include_low and _confidence(event) is Confidence.LOW
+
+    def _ambiguous(self, windows: Sequence[Window]) -> list[Event]:
+        """Return the events that may be of these windows' sessions."""
+        found: dict[int, Event] = {}
+        for window in windows:
+            wanted = EventFilter(
+                worktree=self.worktree,
+                since_ns=window.begin_ns,
+                until_ns=window.end_ns,
+            )
+            whose = window.sessions or frozenset()
+            for row in events.rows(self.db, wanted) if whose else ():
+                who = row.attribution
+                if is_undoable(row) and who and whose & set(who.candidates):
+                    found[row.seq] = row
+        return [found[seq] for seq in sorted(found)]
+
+    def _window(self, thing: Named) -> Window:
+        if isinstance(thing, Session):
+            whose = frozenset(family(self.db, thing.id))
+            return Window(whose, thing.started_ns, thing.ended_ns)
+        if isinstance(thing, Turn):
+            return self._turn_window(thing)
+        if isinstance(thing, Call):
+            whose = frozenset({thing.session})
+            return Window(whose, thing.opened_ns, thing.closed_ns, thing.id)
+        if isinstance(thing, Burst):
+            return self._burst_window(thing)
+        if isinstance(thing, Event):
+            return Window(frozenset(), thing.ts_ns, thing.ts_ns)
+        return Window(frozenset(), thing.ts_ns, thing.ts_ns)
+
+    def _turn_window(self, turn: Turn) -> Window:
+        whose = frozenset(family(self.db, turn.session))
+        return Window(whose, turn.started_ns, turn.ended_ns)
+
+    def _burst_window(self, burst: Burst) -> Window:
+        """Return a burst's time: its turn's, else from the burst before to the one after."""
+        turn = (
+            turns.get_turn(self.db, burst.session, burst.turn) if burst.turn else None
+        )
+        if turn is not None:
+            return self._turn_window(turn)
+        session = sessions.get(self.db, burst.session)
+        begin = session.started_ns if session else burst.started_ns
+        end: int | None = None
+        for other in bursts.list_bursts(self.db, self.worktree, burst.session):
+            if other.ordinal > burst.ordinal:
+                end = other.started_ns
+            elif other.ordinal < burst.ordinal:
+                begin = max(begin, other.ended_ns)
+        return Window(frozenset(family(self.db, burst.session)), begin, end)
+
+    def _actor(self, session: str) -> Actor:
+        known = sessions.get(self.db, session)
+        return known.actor if known is not None else Actor.UNKNOWN
+
+
+def _joined(one: Selection, two: Selection) -> Selection:
+    taken = {event.seq: event for event in (*one.taken, *two.taken)}
+    return replace(
+        one,
+        label=f"{one.label}, {two.label}",
+        taken=tuple(taken[seq] for seq in sorted(taken)),
+        undoes=tuple(dict.fromkeys((*one.undoes, *two.undoes))),
+        maybe=(*one.maybe, *two.maybe),
+        ambiguous=(*one.ambiguous, *two.ambiguous),
+        windows=(*one.windows, *two.windows),
+        headline="" if taken else one.headline,
+    )
+
+
+def _confidence(event: Event) -> Confidence | None:
+    return event.attribution.confidence if event.attribution else None
+
+
+def _within(path: RepoPath, top: RepoPath) -> bool:
+    return not top or path == top or path.startswith(top + b"/")

@@ -1,0 +1,100 @@
+"""Which ops and which bursts are in effect at present.
+
+Invariant: an op counts unless an op that counts took it back; only finished ops are looked at.
+"""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from gitshadow.model import Confidence, Event, Op, OpKind, OpStatus, RepoPath
+from gitshadow.store.journal import events, ops
+from gitshadow.store.journal.db import Db
+from gitshadow.store.journal.events import EventFilter
+from gitshadow.undo.targets import unit_of_ids
+from gitshadow.undo.units import Undoings, Unit
+
+_BACKWARD = (OpKind.OOPS, OpKind.UNDO, OpKind.RESTORE)
+
+
+def effective_ops(db: Db, worktree: str) -> list[Op]:
+    """Return the ops of a worktree that are in effect, newest first."""
+    dead: set[str] = set()
+    found: list[Op] = []
+    for op in ops.list_ops(db, worktree):
+        if op.status is not OpStatus.DONE or op.id in dead:
+            continue
+        dead.update(op.undoes)
+        found.append(op)
+    return found
+
+
+def newest_backward(db: Db, worktree: str) -> Op | None:
+    """Return the newest op in effect that `redo` takes back, None where there is none."""
+    for op in effective_ops(db, worktree):
+        if op.kind in _BACKWARD:
+            return op
+    return None
+
+
+def undoings_of(db: Db, history: Iterable[Event]) -> Undoings:
+    """Return what each op that left rows in a history took back."""
+    found: dict[str, Unit] = {}
+    for op_id in {event.op for event in history if event.op is not None}:
+        op = ops.get(db, op_id)
+        if op is not None and op.undoes:
+            found[op_id] = unit_of_ids(db, op.undoes)
+    return found
+
+
+@dataclass(slots=True)
+class _Back:
+    op: Op
+    unit: Unit
+    paths: frozenset[RepoPath] | None = None
+
+
+class Undone:
+    """Know which events of a worktree are taken back at present."""
+
+    def __init__(self, db: Db, worktree: str) -> None:
+        self._db = db
+        found = effective_ops(db, worktree)
+        self._backs = [
+            _Back(op, unit_of_ids(db, op.undoes)) for op in found if op.undoes
+        ]
+
+    def by(self, event: Event) -> Op | None:
+        """Return the op that took an event back, None where it is in effect.
+
+        What an op left alone for a conflict counts as taken back, so that the next `oops` goes
+        on; a `low` event only where the op did change its path.
+        """
+        for back in self._backs:
+            if event.ts_ns > back.op.ts_ns or not back.unit.holds(event):
+                continue
+            if not _is_low(event) or event.path in self._paths(back):
+                return back.op
+        return None
+
+    def all(self, found: Collection[Event]) -> Op | None:
+        """Return the newest op that took events back if all of them are, else None."""
+        newest: Op | None = None
+        for event in found:
+            op = self.by(event)
+            if op is None:
+                return None
+            if newest is None or op.ts_ns > newest.ts_ns:
+                newest = op
+        return newest
+
+    def _paths(self, back: _Back) -> frozenset[RepoPath]:
+        if back.paths is None:
+            rows = events.rows(self._db, EventFilter(op=back.op.id))
+            ends = {end for row in rows for end in (row.path, row.old_path)}
+            back.paths = frozenset(end for end in ends if end is not None)
+        return back.paths
+
+
+def _is_low(event: Event) -> bool:
+    who = event.attribution
+    return who is not None and who.confidence is Confidence.LOW

@@ -1,0 +1,295 @@
+"""Three-way merge of files as lists of bytes lines; the only importer of merge3.
+
+merge3 finds the regions. Where it sees a conflict, edits that only touch (one ends where the other
+begins) are still told apart, because "the next line is somebody else's" is what undo is about.
+Invariant: bytes in, bytes out; a line that only the present has is in every result.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from itertools import pairwise
+
+from merge3 import Merge3
+
+_SLOW_CELLS = 4_000_000
+_STAT_BYTES = 1 << 20
+
+Block = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """Name the two sides of a conflict in markers."""
+
+    before: str
+    present: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Hunk:
+    """Hold one edit: base lines `[start, end)` become `lines`."""
+
+    start: int
+    end: int
+    lines: tuple[bytes, ...]
+
+
+def is_binary(data: bytes) -> bool:
+    """Tell data that has no lines: it holds a NUL byte."""
+    return b"\0" in data
+
+
+def split_lines(data: bytes) -> list[bytes]:
+    r"""Split after each `\n` and nowhere else; the last line may have none."""
+    lines = [line + b"\n" for line in data.split(b"\n")]
+    lines[-1] = lines[-1][:-1]
+    return lines if lines[-1] else lines[:-1]
+
+
+def merge(base: bytes, before: bytes, present: bytes) -> bytes | None:
+    """Take the step from `base` back to `before` out of `present`.
+
+    Args:
+        base: What the undone unit left.
+        before: What stood there before it.
+        present: What stands there now.
+
+    Returns:
+        The merged bytes, or None where both changed the same lines.
+    """
+    merged: list[bytes] = []
+    for agreed, _ in _regions(base, before, present):
+        if agreed is None:
+            return None
+        merged += agreed
+    return b"".join(merged) if _joinable(merged) else None
+
+
+def mark(
+    base: bytes, before: bytes, present: bytes, labels: Labels
+) -> tuple[bytes, int]:
+    """Merge with conflict markers where both changed the same lines.
+
+    Returns:
+        The merged bytes and the number of conflicts in them, 1 or more.
+    """
+    newline = b"\r\n" if present.split(b"\n", 1)[0].endswith(b"\r") else b"\n"
+    merged: list[bytes] = []
+    conflicts = 0
+    for agreed, sides in _regions(base, before, present):
+        if agreed is not None:
+            merged += agreed
+            continue
+        conflicts += 1
+        merged += _marked(sides, labels, newline)
+    if conflicts and _joinable(merged):
+        return b"".join(merged), conflicts
+    whole = _marked((split_lines(before), split_lines(present)), labels, newline)
+    return b"".join(whole), 1
+
+
+def count_changes(old: bytes, new: bytes) -> tuple[int, int] | None:
+    """Return the lines added and removed from one state to another, None for binary data."""
+    if is_binary(old) or is_binary(new) or len(old) + len(new) > _STAT_BYTES:
+        return None
+    was, now = split_lines(old), split_lines(new)
+    kept = sum(block[2] for block in matching_blocks(was, now))
+    return len(now) - kept, len(was) - kept
+
+
+def _regions(
+    base: bytes, before: bytes, present: bytes
+) -> Iterator[tuple[Sequence[bytes] | None, tuple[Sequence[bytes], Sequence[bytes]]]]:
+    """Yield agreed lines, or None with the two sides of a conflict."""
+    merger = Merge3(
+        split_lines(base),
+        split_lines(before),
+        split_lines(present),
+        sequence_matcher=_Matcher,
+    )
+    for group in merger.merge_groups():
+        if group[0] == "conflict":
+            sides = group[2], group[3]
+            yield _untangle(group[1], *sides), sides
+        else:
+            yield group[1], ((), ())
+
+
+def _untangle(
+    base: Sequence[bytes], before: Sequence[bytes], present: Sequence[bytes]
+) -> list[bytes] | None:
+    """Apply the edits of both sides where none of them overlap; None where some do.
+
+    Two insertions at one place have no order that anybody meant: they overlap.
+    """
+    hunks = sorted(
+        {*_hunks(base, before), *_hunks(base, present)},
+        key=lambda hunk: (hunk.start, hunk.end),
+    )
+    for one, two in pairwise(hunks):
+        if two.start < one.end or (one.start, one.end) == (two.start, two.end):
+            return None
+    merged: list[bytes] = []
+    at = 0
+    for hunk in hunks:
+        merged += [*base[at : hunk.start], *hunk.lines]
+        at = hunk.end
+    return [*merged, *base[at:]]
+
+
+def _hunks(base: Sequence[bytes], side: Sequence[bytes]) -> Iterator[_Hunk]:
+    at_base = at_side = 0
+    for base_start, side_start, length in matching_blocks(base, side):
+        if base_start > at_base or side_start > at_side:
+            yield _Hunk(at_base, base_start, tuple(side[at_side:side_start]))
+        at_base, at_side = base_start + length, side_start + length
+
+
+def _marked(
+    sides: tuple[Sequence[bytes], Sequence[bytes]], labels: Labels, newline: bytes
+) -> list[bytes]:
+    return [
+        b"<<<<<<< " + labels.before.encode() + newline,
+        *_ended(sides[0], newline),
+        b"=======" + newline,
+        *_ended(sides[1], newline),
+        b">>>>>>> " + labels.present.encode() + newline,
+    ]
+
+
+def _ended(lines: Sequence[bytes], newline: bytes) -> list[bytes]:
+    """Give the last line an end, so that a marker stands on a line of its own."""
+    if lines and not lines[-1].endswith(b"\n"):
+        return [*lines[:-1], lines[-1] + newline]
+    return list(lines)
+
+
+def _joinable(lines: Sequence[bytes]) -> bool:
+    """Tell whether only the last line lacks its end: else two lines would become one."""
+    return all(line.endswith(b"\n") for line in lines[:-1])
+
+
+# -- matching lines ------------------------------------------------------------------------
+
+
+class _Matcher:
+    """Give merge3 our blocks in the shape of `difflib.SequenceMatcher`."""
+
+    def __init__(
+        self,
+        isjunk: object = None,
+        a: Sequence[bytes] = (),
+        b: Sequence[bytes] = (),
+        autojunk: bool = True,
+    ) -> None:
+        del isjunk, autojunk
+        self._a, self._b = a, b
+
+    def get_matching_blocks(self) -> list[Block]:
+        """Return the blocks, with the empty one at the end that merge3 expects."""
+        return matching_blocks(self._a, self._b)
+
+
+def matching_blocks(a: Sequence[bytes], b: Sequence[bytes]) -> list[Block]:
+    """Return (start in a, start in b, length) of equal lines, ascending, ends included.
+
+    Equal heads and tails first, then lines that are unique on both sides (patience), then
+    difflib for what is left; the last block is empty and stands at both ends.
+    """
+    pairs = _pairs(a, b, (0, len(a)), (0, len(b)))
+    blocks: list[Block] = []
+    for at_a, at_b in pairs:
+        if blocks and (at_a, at_b) == (
+            blocks[-1][0] + blocks[-1][2],
+            blocks[-1][1] + blocks[-1][2],
+        ):
+            blocks[-1] = (blocks[-1][0], blocks[-1][1], blocks[-1][2] + 1)
+        else:
+            blocks.append((at_a, at_b, 1))
+    return [*blocks, (len(a), len(b), 0)]
+
+
+def _pairs(
+    a: Sequence[bytes], b: Sequence[bytes], in_a: tuple[int, int], in_b: tuple[int, int]
+) -> Iterator[tuple[int, int]]:
+    """Yield the matched lines of two ranges, ascending."""
+    (start_a, end_a), (start_b, end_b) = in_a, in_b
+    while start_a < end_a and start_b < end_b and a[start_a] == b[start_b]:
+        yield start_a, start_b
+        start_a, start_b = start_a + 1, start_b + 1
+    tail = 0
+    while (
+        start_a < end_a - tail
+        and start_b < end_b - tail
+        and a[end_a - tail - 1] == b[end_b - tail - 1]
+    ):
+        tail += 1
+    inner_a, inner_b = (start_a, end_a - tail), (start_b, end_b - tail)
+    if inner_a[0] < inner_a[1] and inner_b[0] < inner_b[1]:
+        yield from _inner_pairs(a, b, inner_a, inner_b)
+    for step in range(tail, 0, -1):
+        yield end_a - step, end_b - step
+
+
+def _inner_pairs(
+    a: Sequence[bytes], b: Sequence[bytes], in_a: tuple[int, int], in_b: tuple[int, int]
+) -> Iterator[tuple[int, int]]:
+    anchors = _anchors(a, b, in_a, in_b)
+    if not anchors:
+        yield from _plain_pairs(a, b, in_a, in_b)
+        return
+    at_a, at_b = in_a[0], in_b[0]
+    for anchor_a, anchor_b in anchors:
+        if anchor_a < at_a or anchor_b < at_b:
+            continue
+        yield from _pairs(a, b, (at_a, anchor_a), (at_b, anchor_b))
+        yield anchor_a, anchor_b
+        at_a, at_b = anchor_a + 1, anchor_b + 1
+    yield from _pairs(a, b, (at_a, in_a[1]), (at_b, in_b[1]))
+
+
+def _anchors(
+    a: Sequence[bytes], b: Sequence[bytes], in_a: tuple[int, int], in_b: tuple[int, int]
+) -> list[tuple[int, int]]:
+    """Return the longest rising sequence of lines that are unique in both ranges."""
+    once_a, once_b = _unique(a, in_a), _unique(b, in_b)
+    pairs = sorted((at, once_b[line]) for line, at in once_a.items() if line in once_b)
+    tails: list[int] = []
+    chosen: list[int] = []
+    back: list[int] = []
+    for index, (_, at_b) in enumerate(pairs):
+        place = bisect_left(tails, at_b)
+        back.append(chosen[place - 1] if place else -1)
+        if place == len(tails):
+            tails.append(at_b)
+            chosen.append(index)
+        else:
+            tails[place], chosen[place] = at_b, index
+    found: list[tuple[int, int]] = []
+    at = chosen[-1] if chosen else -1
+    while at >= 0:
+        found.append(pairs[at])
+        at = back[at]
+    return found[::-1]
+
+
+def _unique(lines: Sequence[bytes], inside: tuple[int, int]) -> dict[bytes, int]:
+    found: dict[bytes, int] = {}
+    for at in range(*inside):
+        found[lines[at]] = -1 if lines[at] in found else at
+    return {line: at for line, at in found.items() if at >= 0}
+
+
+def _plain_pairs(
+    a: Sequence[bytes], b: Sequence[bytes], in_a: tuple[int, int], in_b: tuple[int, int]
+) -> Iterator[tuple[int, int]]:
+    """Match by difflib; its shortcut for frequent lines only where it would take long."""
+    cells = (in_a[1] - in_a[0]) * (in_b[1] - in_b[0])
+    matcher = SequenceMatcher(
+        None, a[slice(*in_a)], b[slice(*in_b)], autojunk=cells > _SLOW_CELLS
+    )
+    for at_a, at_b, length in matcher.get_matching_blocks():
+        for step in range(length):
+            yield in_a[0] + at_a + step, in_b[0] + at_b + step

@@ -1,0 +1,235 @@
+"""Moments: which state each path is to have again for `restore`.
+
+Invariant: a path that came later is only to go where agents alone wrote it since it came, and it
+still is what they left.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from gitshadow.errors import UsageError
+from gitshadow.model import (
+    GITLINK_MODE,
+    Actor,
+    Confidence,
+    Event,
+    EventKind,
+    FileState,
+    FileVersion,
+    Oid,
+    RepoPath,
+)
+from gitshadow.store.journal import events
+from gitshadow.store.journal.db import Db
+from gitshadow.store.journal.events import EventFilter
+from gitshadow.store.refs import display_path, exact_mode
+from gitshadow.store.repo import Repo
+from gitshadow.undo.lineage import Lineage, before_of, trace
+from gitshadow.undo.plan import PathFilter, Wanted
+from gitshadow.undo.report import Reason
+
+_SURE = frozenset({Confidence.CERTAIN, Confidence.HIGH, Confidence.MEDIUM})
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Hold a pin: its tree, the exact modes that the tree does not show, and its time.
+
+    `plain` are the permissions that 100644 and 100755 stand for.
+    """
+
+    tree: Oid
+    ts_ns: int
+    modes: Mapping[RepoPath, int]
+    plain: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Hold what paths are to be again, and the newest event that this rests on."""
+
+    wanted: Mapping[RepoPath, Wanted]
+    newest_seq: int
+
+
+def at_time(db: Db, worktree: str, moment_ns: int, paths: PathFilter) -> Moment:
+    """Return the state at a moment of every path that was written since."""
+    rows = events.rows(db, EventFilter(worktree=worktree, since_ns=moment_ns + 1))
+    since = [row for row in reversed(rows) if row.path is not None and _moves(row)]
+    wanted: dict[RepoPath, Wanted] = {}
+    for path, history in _by_path(since).items():
+        if not paths.takes((path,)):
+            continue
+        first = history[0]
+        if first.kind is EventKind.COVERAGE:
+            if len(history) > 1:
+                wanted[path] = Wanted(None, reason=Reason.NO_BASELINE)
+            continue
+        wanted[path] = Wanted(
+            _before(first, path), _is_agents(history, path), _whose(history)
+        )
+    newest = max((row.seq for row in since), default=0)
+    return Moment(wanted, newest)
+
+
+def before_agent(
+    db: Db, worktree: str, paths: Sequence[RepoPath], typed: Mapping[RepoPath, str]
+) -> Moment:
+    """Return the state of files before the newest write of an agent to each.
+
+    Raises:
+        UsageError: no agent wrote one of them.
+    """
+    wanted: dict[RepoPath, Wanted] = {}
+    newest = 0
+    for path in paths:
+        found = False
+        for lineage in trace(
+            events.history(db, worktree, _recorded(db, worktree, path), 0)
+        ):
+            event = _newest_of_agent(lineage)
+            if event is None or not PathFilter((path,)).takes((lineage.path,)):
+                continue
+            found = True
+            newest = max(newest, lineage.events[-1].seq)
+            _want_before(event, lineage, wanted)
+        if not found:
+            raise UsageError(
+                f"could not restore {typed.get(path) or display_path(path)}:"
+                " no agent has written it",
+                hint="say when: git agent-undo restore PATH --at '10 minutes ago'",
+            )
+    return Moment(wanted, newest)
+
+
+def at_snapshot(
+    db: Db,
+    worktree: str,
+    repo: Repo,
+    pin: Snapshot,
+    now: tuple[Oid, Mapping[RepoPath, FileState]],
+) -> Moment:
+    """Return the state in a pin of every path that differs from it.
+
+    Args:
+        db: The journal.
+        worktree: Its worktree.
+        repo: Its object store.
+        pin: The snapshot.
+        now: The tree of the working tree as recorded, and the state of every covered path.
+    """
+    tree, states = now
+    goals: dict[RepoPath, FileVersion | None] = {}
+    for change in repo.diff(tree, pin.tree):
+        if GITLINK_MODE in (change.old and change.old[0], change.new and change.new[0]):
+            continue
+        goals[change.path] = change.new and _exact(pin, change.path, change.new)
+    for path, state in states.items():
+        if path in goals:
+            continue
+        entry = repo.entry(pin.tree, path) if _differs(pin, path, state) else None
+        if entry is not None:
+            goals[path] = _exact(pin, path, entry)
+    came = [path for path, goal in goals.items() if goal is None]
+    history = _by_path(events.history(db, worktree, came, 0)) if came else {}
+    wanted = {
+        path: Wanted(goal, goal is None and _is_agents(history.get(path, []), path))
+        for path, goal in goals.items()
+    }
+    newest = max((row.seq for rows in history.values() for row in rows), default=0)
+    return Moment(wanted, newest)
+
+
+def _exact(pin: Snapshot, path: RepoPath, entry: tuple[int, Oid]) -> FileVersion:
+    mode = pin.modes.get(path)
+    return FileVersion(
+        entry[1], exact_mode(entry[0], pin.plain) if mode is None else mode
+    )
+
+
+def _differs(pin: Snapshot, path: RepoPath, state: FileState) -> bool:
+    """Tell whether a path has another exact mode than in a pin whose tree has the same."""
+    mode = state.version.mode
+    then = pin.modes.get(path)
+    if then is not None:
+        return then != mode
+    return not state.version.is_link and mode & 0o7777 not in pin.plain
+
+
+def _moves(row: Event) -> bool:
+    return row.kind not in (EventKind.GAP, EventKind.HEAD, EventKind.BASELINE)
+
+
+def _by_path(rows: Iterable[Event]) -> dict[RepoPath, list[Event]]:
+    """Return the events of each path, at either end of a rename, in their order."""
+    found: dict[RepoPath, list[Event]] = {}
+    for row in rows:
+        for path in (row.old_path, row.path):
+            if path is not None:
+                found.setdefault(path, []).append(row)
+    return found
+
+
+def _before(row: Event, path: RepoPath) -> FileVersion | None:
+    """Return what stood at a path before an event that has it at one of its ends."""
+    if row.old_path is not None and row.path == path:
+        return None
+    return row.before
+
+
+def is_provable(row: Event) -> bool:
+    """Tell a write that an agent surely made, or an op of ours."""
+    return _is_sure(row) or row.op is not None
+
+
+def _is_agents(history: Sequence[Event], path: RepoPath) -> bool:
+    """Tell whether a path came by an agent and only agents, or ops of ours, wrote it since."""
+    came = 0
+    for number, row in enumerate(history):
+        gone = row.old_path == path or row.after is None
+        absent = _before(row, path) is None and not gone
+        came = number if absent else came
+    mine = history[came:]
+    return bool(mine) and all(is_provable(row) for row in mine)
+
+
+def _is_sure(row: Event) -> bool:
+    who = row.attribution
+    return (
+        who is not None
+        and who.actor is Actor.AGENT
+        and who.confidence in _SURE
+        and not row.switched
+        and row.kind is not EventKind.COVERAGE
+    )
+
+
+def _whose(history: Sequence[Event]) -> str | None:
+    who = history[-1].attribution
+    return who.session if who is not None else None
+
+
+def _newest_of_agent(lineage: Lineage) -> Event | None:
+    mine = [row for row in lineage.events if row.op is None and _is_sure(row)]
+    return mine[-1] if mine else None
+
+
+def _want_before(
+    event: Event, lineage: Lineage, wanted: dict[RepoPath, Wanted]
+) -> None:
+    """Want what stood before an event; where the file was moved since, it goes back too."""
+    was = before_of(event)
+    whose = event.attribution.session if event.attribution else None
+    later = [row for row in lineage.events if row.seq >= event.seq]
+    mine = all(is_provable(row) for row in later)
+    if was.path != lineage.path:
+        wanted[lineage.path] = Wanted(None, mine, whose)
+    wanted[was.path] = Wanted(was.version, mine, whose)
+
+
+def _recorded(db: Db, worktree: str, path: RepoPath) -> set[RepoPath]:
+    rows = events.rows(db, EventFilter(worktree=worktree, paths=(path,)))
+    ends = {end for row in rows for end in (row.path, row.old_path)}
+    return {
+        end for end in ends if end is not None and PathFilter((path,)).takes((end,))
+    }

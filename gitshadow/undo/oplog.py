@@ -1,0 +1,195 @@
+"""The op journal: what an undo is about to do, written down before, and taken back after a crash.
+
+A crash leaves an op `applying`. If its commit was recorded it is finished, else every path that
+still holds what the op wrote goes back to what was there before; the rest is somebody else's.
+Invariant: rolling back twice is rolling back once.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from gitshadow.errors import StoreError
+from gitshadow.model import TREE_MODE, FileVersion, Oid, Op, OpStatus, RepoPath
+from gitshadow.store.files import TEMP_PREFIX, UnsafePathError, WorkFiles
+from gitshadow.store.journal import events, meta, ops
+from gitshadow.store.journal.db import Db
+from gitshadow.store.journal.events import EventFilter
+from gitshadow.store.journal.ops import Step as Written
+from gitshadow.store.refs import display_path
+from gitshadow.undo.apply import (
+    Tools,
+    directories_to_make,
+    put_back,
+    rmdir_quietly,
+    unlink_quietly,
+)
+from gitshadow.undo.plan import Plan
+
+_DIRECTORY = FileVersion(Oid(""), TREE_MODE)
+_NOTED = "recovered:"
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """Say what became of an op that a crash interrupted.
+
+    `left` are paths that somebody changed since, `stuck` those that the system would not let us
+    put back: the op stays `applying` and the next command tries again.
+    """
+
+    op: str
+    finished: bool
+    left: tuple[RepoPath, ...] = ()
+    stuck: tuple[RepoPath, ...] = ()
+
+    def sentence(self) -> str:
+        """Return it for people."""
+        if self.finished:
+            return f"op {self.op} was interrupted after its last step; it is finished"
+        said = f"op {self.op} was interrupted and is rolled back"
+        if self.stuck:
+            return f"{said}, but {_listed(self.stuck)} could not be put back yet"
+        return f"{said}, but {_listed(self.left)} changed since" if self.left else said
+
+
+def begin(db: Db, op: Op, plan: Plan, files: WorkFiles) -> None:
+    """Write down an op and all its steps, before the first of them.
+
+    Args:
+        db: The journal.
+        op: Its status is `applying`.
+        plan: What is about to be done.
+        files: Tells which directories will be made.
+    """
+    with db.write():
+        ops.put(db, op)
+        ops.plan_steps(db, op.id, _written(plan, files))
+
+
+def finish(db: Db, op: str, commit: Oid | None, report: str) -> None:
+    """End an op whose commit is recorded."""
+    with db.write():
+        ops.finish(db, op, OpStatus.DONE, commit=commit, report=report)
+
+
+def recover(db: Db, worktree: str, tools: Tools) -> list[Recovery]:
+    """Finish or roll back what a crash interrupted in a worktree, newest first.
+
+    To be called under the writer lock, after the journal has caught up with the refs.
+    """
+    found: list[Recovery] = []
+    for op in reversed(ops.applying(db, worktree)):
+        rows = events.rows(db, EventFilter(op=op.id, limit=1))
+        if rows:
+            drop_temps(ops.steps(db, op.id), tools.files)
+            with db.write():
+                status = OpStatus.DONE
+                ops.finish(db, op.id, status, commit=rows[0].commit, report=op.report)
+            found.append(Recovery(op.id, finished=True))
+        else:
+            found.append(roll_back(db, op.id, tools))
+    return found
+
+
+def note(db: Db, worktree: str, found: Sequence[Recovery]) -> None:
+    """Keep what became of interrupted ops until somebody is told."""
+    if found:
+        said = [*_noted(db, worktree), *(one.sentence() for one in found)]
+        with db.write():
+            meta.put(db, _NOTED + worktree, json.dumps(said))
+
+
+def take_notes(db: Db, worktree: str) -> list[str]:
+    """Return what became of ops that a crash interrupted; nobody is told twice."""
+    said = _noted(db, worktree)
+    if said:
+        with db.write():
+            meta.put(db, _NOTED + worktree, "[]")
+    return said
+
+
+def _noted(db: Db, worktree: str) -> list[str]:
+    said: list[str] = json.loads(meta.get(db, _NOTED + worktree) or "[]")
+    return said
+
+
+def roll_back(db: Db, op: str, tools: Tools) -> Recovery:
+    """Give every path that still holds what an op wrote its earlier state again."""
+    steps = ops.steps(db, op)
+    drop_temps(steps, tools.files)
+    paths = [step for step in steps if _DIRECTORY not in (step.before, step.after)]
+    made = [step.path for step in steps if step.after == _DIRECTORY]
+    swept = [step.path for step in steps if step.before == _DIRECTORY]
+    put = _Back(tools)
+    put.all([step for step in paths if step.before is None])
+    for directory in reversed(made):
+        tools.hook(f"unmake {directory!r}")
+        rmdir_quietly(tools.files, directory)
+    put.all([step for step in paths if step.before is not None])
+    for directory in reversed(swept):
+        tools.hook(f"remake {directory!r}")
+        _remake(directory, tools.files)
+    if not put.stuck:
+        with db.write():
+            ops.finish(db, op, OpStatus.ROLLED_BACK, commit=None, report=None)
+    return Recovery(op, False, tuple(put.left), tuple(put.stuck))
+
+
+def drop_temps(steps: Iterable[Written], files: WorkFiles) -> None:
+    """Remove the temporary files that an interrupted op left beside its paths."""
+    for directory in {step.path.rpartition(b"/")[0] for step in steps}:
+        try:
+            entries = files.list(RepoPath(directory))
+        except OSError:
+            continue  # there is no such directory, so nothing was left in it
+        for name, look in entries:
+            if name.startswith(TEMP_PREFIX) and not look.is_dir:
+                above = directory + b"/" if directory else b""
+                unlink_quietly(files, RepoPath(above + name))
+
+
+def _written(plan: Plan, files: WorkFiles) -> Iterator[Written]:
+    index = 0
+    for path, step in plan.steps.items():
+        yield Written(index=index, path=path, before=step.before, after=step.after)
+        index += 1
+    for directory in directories_to_make(plan, files):
+        yield Written(index=index, path=directory, before=None, after=_DIRECTORY)
+        index += 1
+    for directory in (*plan.clear, *plan.sweep):
+        yield Written(index=index, path=directory, before=_DIRECTORY, after=None)
+        index += 1
+
+
+@dataclass(slots=True)
+class _Back:
+    tools: Tools
+    left: list[RepoPath] = field(default_factory=list)
+    stuck: list[RepoPath] = field(default_factory=list)
+
+    def all(self, steps: Iterable[Written]) -> None:
+        """Put paths back as they were, where they still are what the op made of them."""
+        for step in steps:
+            self.tools.hook(f"back {step.path!r}")
+            try:
+                if not put_back(step.path, step.before, step.after, self.tools):
+                    self.left.append(step.path)
+            except UnsafePathError:
+                self.left.append(step.path)
+            except (OSError, StoreError):
+                self.stuck.append(step.path)
+
+
+def _listed(paths: Sequence[RepoPath]) -> str:
+    shown = ", ".join(display_path(path) for path in paths[:_SHOWN])
+    more = len(paths) - _SHOWN
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def _remake(directory: RepoPath, files: WorkFiles) -> None:
+    try:
+        files.make_parents(RepoPath(directory + b"/x"))
+    except (OSError, UnsafePathError):
+        return  # something else stands there now, and it stays

@@ -1,0 +1,69 @@
+"""Which directories are a unit's own, so that they go when it is taken back and they are empty.
+
+Invariant: a directory that held anything recorded before the unit, or that anybody else ever
+wrote in, is never the unit's.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gitshadow.errors import StoreError
+from gitshadow.model import Event, Oid, RepoPath
+from gitshadow.store.journal import events
+from gitshadow.store.journal.db import Db
+from gitshadow.store.journal.events import EventFilter
+from gitshadow.store.repo import Repo
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Tell for directories whether they came with a unit.
+
+    `tree` is the working tree before it, None where that is not known: then none is. `since`
+    is its first event, `mine` tells its events from those of others.
+    """
+
+    repo: Repo
+    db: Db
+    worktree: str
+    tree: Oid | None
+    since: int
+    mine: Callable[[Event], bool]
+
+    def owns(self, directory: RepoPath) -> bool:
+        """Tell whether a directory came with the unit and only the unit wrote in it."""
+        if self.tree is None:
+            return False
+        try:
+            if self.repo.entry(self.tree, directory) is not None:
+                return False
+        except StoreError:
+            return False
+        inside = EventFilter(worktree=self.worktree, paths=(directory,))
+        return not any(
+            row.seq >= self.since and row.op is None and not self.mine(row)
+            for row in events.rows(self.db, inside)
+        )
+
+
+def tree_before(repo: Repo, event: Event) -> Oid | None:
+    """Return the working tree's tree just before an event, None where it cannot be read."""
+    if event.commit is None:
+        return None
+    try:
+        above = repo.commit(event.commit).parents
+        return repo.commit(above[0]).tree if above else None
+    except StoreError:
+        return None
+
+
+def tree_at(repo: Repo, db: Db, worktree: str, moment_ns: int) -> Oid | None:
+    """Return the working tree's tree at a moment, None where it was not recorded."""
+    wanted = EventFilter(worktree=worktree, until_ns=moment_ns, limit=1)
+    for row in events.rows(db, wanted):
+        if row.commit is not None:
+            try:
+                return repo.commit(row.commit).tree
+            except StoreError:
+                return None
+    return None

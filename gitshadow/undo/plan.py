@@ -1,0 +1,376 @@
+"""The plan: what an undo is going to do to each path, and what it leaves alone and why.
+
+Invariant: pure; the same world gives the same plan and the same token.
+"""
+
+import hashlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gitshadow.model import Event, FileVersion, Oid, RepoPath
+from gitshadow.store.refs import display_path
+from gitshadow.undo import merge
+from gitshadow.undo.cases import Case, World, check_alone, parents, settle
+from gitshadow.undo.lineage import Lineage, Record, runs_of, trace, undone_by
+from gitshadow.undo.report import Action, Item, Reason, State
+from gitshadow.undo.reverse import Blobs, Manner, Read, Turned, take_back
+from gitshadow.undo.units import Undoings
+
+_HASH_DIGITS = 9
+_SEQ_DIGITS = 7
+
+
+@dataclass(frozen=True, slots=True)
+class PathFilter:
+    """Choose paths: only these (empty: all), but not those; a directory means what is in it."""
+
+    only: tuple[RepoPath, ...] = ()
+    leave: tuple[RepoPath, ...] = ()
+
+    def takes(self, paths: Collection[RepoPath]) -> bool:
+        """Tell whether a file that had these paths is chosen."""
+        if _any_within(paths, self.leave):
+            return False
+        return not self.only or _any_within(paths, self.only)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """Hold what is to be taken back and how.
+
+    `seqs` are the unit's events. `ambiguous` are events that may be the unit's and are named.
+    `removable` tells whether a directory is the unit's, so that it goes when it is empty.
+    """
+
+    seqs: frozenset[int] = frozenset()
+    manner: Manner = field(default_factory=Manner)
+    paths: PathFilter = field(default_factory=PathFilter)
+    undoings: Undoings = field(default_factory=dict)
+    ambiguous: tuple[Event, ...] = ()
+    removable: Callable[[RepoPath], bool] = lambda _: False
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Hold one change of one path: what stands there and what is to stand there.
+
+    `early` marks a removal that makes room for a write.
+    """
+
+    path: RepoPath
+    before: FileVersion | None
+    after: FileVersion | None
+    early: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """Hold one item with the paths whose steps it needs; without paths nothing is done."""
+
+    item: Item
+    paths: tuple[RepoPath, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Hold the items of a plan and the steps that carry it out, by path.
+
+    `made` is content that merging made, by oid; everything else is in the object store.
+    `clear` are directories that make room for a file, `sweep` the unit's that go when they are
+    empty; both deepest first. `seqs` are the events that it takes back.
+    """
+
+    items: tuple[Planned, ...]
+    steps: Mapping[RepoPath, Step]
+    token: str
+    made: Mapping[Oid, bytes] = field(default_factory=dict)
+    clear: tuple[RepoPath, ...] = ()
+    sweep: tuple[RepoPath, ...] = ()
+    seqs: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Hold a state that a path is to have again; None: absent.
+
+    `deletable` tells that what stands there came from an agent and is as it left it. `reason`
+    is set where the path is to be left alone.
+    """
+
+    version: FileVersion | None
+    deletable: bool = False
+    session: str | None = None
+    reason: Reason | None = None
+
+
+def plan_unit(events: Sequence[Event], wish: Wish, world: World, read: Read) -> Plan:
+    """Plan to take a unit of events back.
+
+    Args:
+        events: Ascending; from the unit's first event on, every event of every path that the
+            unit's files ever had.
+        wish: What to take back and how.
+        world: The disk now.
+        read: Gives recorded content.
+    """
+    blobs = Blobs(read)
+    found = (_case(lineage, wish, world, blobs) for lineage in trace(events))
+    cases = [case for case in found if case is not None]
+    last = max((event.seq for event in events), default=0)
+    return _finish(cases, wish, world, blobs, last)
+
+
+def plan_states(
+    wanted: Mapping[RepoPath, Wanted], wish: Wish, world: World, read: Read, seq: int
+) -> Plan:
+    """Plan to give paths a state that they had; `seq` is the newest event of any of them."""
+    blobs = Blobs(read)
+    cases = [
+        _wanted_case(path, want, world, blobs)
+        for path, want in wanted.items()
+        if wish.paths.takes((path,))
+    ]
+    return _finish(cases, wish, world, blobs, seq)
+
+
+def newest_seq(token: str) -> int | None:
+    """Return the newest event that a plan knew of, None where this is no token."""
+    digits = token.lower()
+    if len(digits) != _HASH_DIGITS + _SEQ_DIGITS or set(digits) - set(
+        "0123456789abcdef"
+    ):
+        return None
+    return int(digits[_HASH_DIGITS:], 16)
+
+
+# -- cases ---------------------------------------------------------------------------------
+
+
+def _case(lineage: Lineage, wish: Wish, world: World, blobs: Blobs) -> Case | None:
+    """Return what becomes of a lineage; None where nothing on it is the unit's."""
+    mine = [event for event in lineage.events if event.seq in wish.seqs]
+    if not mine or not wish.paths.takes(lineage.paths):
+        return None
+    undone = undone_by(lineage.events, wish.undoings)
+    runs = runs_of(
+        lineage, lambda event: event.seq in wish.seqs and event.seq not in undone
+    )
+    there = None if lineage.displaced else world.present.get(lineage.path)
+    start = Record(lineage.path, there)
+    case = Case(
+        start=start,
+        turned=Turned(target=start),
+        session=mine[-1].attribution.session if mine[-1].attribution else None,
+        paths=lineage.paths,
+        displaced=lineage.displaced,
+        seqs=frozenset(event.seq for event in mine),
+    )
+    check_alone(case, world)
+    if case.turned.reason is not None:
+        return case
+    case.turned = take_back(runs, start, blobs, wish.manner)
+    if not runs:
+        case.turned.detail = f"taken back already by op {undone[mine[-1].seq]}"
+    check_alone(case, world)
+    return case
+
+
+def _wanted_case(path: RepoPath, want: Wanted, world: World, blobs: Blobs) -> Case:
+    start = Record(path, world.present.get(path))
+    case = Case(
+        start=start,
+        turned=Turned(target=Record(path, want.version)),
+        session=want.session,
+        paths=frozenset({path}),
+    )
+    if want.reason is not None:
+        case.leave(want.reason, "what it held then was never recorded")
+    elif want.version is None and start.version is not None and not want.deletable:
+        case.leave(
+            Reason.NOT_CREATED_BY_UNIT, "it came later, and not by an agent alone"
+        )
+    elif (
+        case.moves and want.version is not None and blobs.get(want.version.oid) is None
+    ):
+        case.leave(Reason.PURGED, "its earlier content is gone from the repository")
+    check_alone(case, world)
+    return case
+
+
+# -- assembling ----------------------------------------------------------------------------
+
+
+def _finish(
+    cases: list[Case], wish: Wish, world: World, blobs: Blobs, seq: int
+) -> Plan:
+    settle(cases, world)
+    cases.sort(key=lambda case: (case.turned.target.path, case.start.path))
+    items = [_planned(case, blobs) for case in cases]
+    items += _ambiguous_items(cases, wish)
+    steps = _steps(cases, world)
+    seqs = frozenset(seq for case in cases for seq in case.seqs)
+    plan = Plan(
+        items=tuple(items),
+        steps=steps,
+        token=_token(cases, seqs, wish, seq),
+        made={
+            step.after.oid: blobs.made[step.after.oid]
+            for step in steps.values()
+            if step.after is not None and step.after.oid in blobs.made
+        },
+        clear=_clear(steps, world),
+        sweep=_sweep(steps, wish),
+        seqs=seqs,
+    )
+    return plan
+
+
+def _planned(case: Case, blobs: Blobs) -> Planned:
+    turned, start = case.turned, case.start
+    state = State.REVERSED if case.moves else State.NO_EFFECT
+    if turned.reason is not None:
+        state = State.NOT_REVERSED
+    moved = case.moves and start.version is not None and case.destination is not None
+    moved = moved and turned.target.path != start.path
+    paths = [turned.target.path, start.path] if moved else [turned.target.path]
+    added, removed = _lines(start, turned.target, blobs) if case.moves else (None, None)
+    item = Item(
+        path=display_path(turned.target.path),
+        old_path=display_path(start.path) if moved else None,
+        session=case.session,
+        action=_action(case),
+        state=state,
+        reason=turned.reason,
+        detail=turned.detail,
+        overwrites=turned.overwrites,
+        added=added,
+        removed=removed,
+    )
+    return Planned(item, tuple(paths) if case.moves else ())
+
+
+def _action(case: Case) -> Action:
+    start, target = case.start, case.turned.target
+    if not case.moves:
+        return Action.NONE
+    if target.version is None:
+        return Action.DELETE
+    if start.version is None:
+        return Action.LINK if target.version.is_link else Action.CREATE
+    if target.path != start.path:
+        return Action.RENAME
+    if target.version.is_link:
+        return Action.LINK
+    if target.version.oid == start.version.oid and not start.version.is_link:
+        return Action.CHMOD
+    return Action.MERGE if case.turned.merged or case.turned.marked else Action.WRITE
+
+
+def _lines(
+    start: Record, target: Record, blobs: Blobs
+) -> tuple[int | None, int | None]:
+    """Count the lines that come and go; nothing for links and binary content."""
+    versions = [one for one in (start.version, target.version) if one is not None]
+    if any(version.is_link for version in versions):
+        return None, None
+    old, new = (
+        blobs.get(version.oid) if version is not None else b""
+        for version in (start.version, target.version)
+    )
+    if old is None or new is None:
+        return None, None
+    return merge.count_changes(old, new) or (None, None)
+
+
+def _ambiguous_items(cases: Sequence[Case], wish: Wish) -> Iterator[Planned]:
+    planned = {path for case in cases for path in case.paths}
+    named: dict[RepoPath, Event] = {}
+    for event in wish.ambiguous:
+        path = event.path
+        if path is not None and path not in planned and wish.paths.takes((path,)):
+            named[path] = event
+    for path, event in sorted(named.items()):
+        candidates = event.attribution.candidates if event.attribution else ()
+        item = Item(
+            path=display_path(path),
+            session=None,
+            action=Action.NONE,
+            state=State.NOT_REVERSED,
+            reason=Reason.AMBIGUOUS,
+            detail="by one of " + ", ".join(candidates),
+        )
+        yield Planned(item)
+
+
+def _steps(cases: Sequence[Case], world: World) -> dict[RepoPath, Step]:
+    written = {case.destination for case in cases if case.moves} - {None}
+    above = {parent for path in written if path for parent in parents(path)}
+    steps: dict[RepoPath, Step] = {}
+    for case in cases:
+        path = case.vacates
+        if path is not None and path not in written:
+            early = path in above or not written.isdisjoint(parents(path))
+            steps[path] = Step(path, case.start.version, None, early)
+    for case in cases:
+        target = case.turned.target
+        if case.moves and target.version is not None:
+            before = world.present.get(target.path)
+            steps[target.path] = Step(target.path, before, target.version)
+    return dict(sorted(steps.items()))
+
+
+def _clear(steps: Mapping[RepoPath, Step], world: World) -> tuple[RepoPath, ...]:
+    """Return the directories that stand where a file is to be written."""
+    found: set[RepoPath] = set()
+    for path, step in steps.items():
+        below = world.directories.get(path)
+        if step.after is not None and below is not None:
+            found |= {path, *below.directories}
+    return _deepest_first(found)
+
+
+def _sweep(steps: Mapping[RepoPath, Step], wish: Wish) -> tuple[RepoPath, ...]:
+    """Return the unit's directories from which files go."""
+    kept = {up for path, step in steps.items() if step.after for up in parents(path)}
+    asked: dict[RepoPath, bool] = dict.fromkeys(kept, False)
+    for path, step in steps.items():
+        if step.after is not None:
+            continue
+        for directory in parents(path):
+            if directory not in asked:
+                asked[directory] = wish.removable(directory)
+    return _deepest_first(path for path, goes in asked.items() if goes)
+
+
+def _deepest_first(paths: Iterable[RepoPath]) -> tuple[RepoPath, ...]:
+    return tuple(sorted(paths, key=lambda path: (-path.count(b"/"), path)))
+
+
+def _token(
+    cases: Sequence[Case], seqs: frozenset[int], wish: Wish, newest_seq: int
+) -> str:
+    """Hash what is taken back, from which state of the disk, to which, and by which choice.
+
+    The last digits are the newest event of the concerned paths, so that a plan which is out of
+    date can say what has moved since.
+    """
+    hashed = hashlib.sha256()
+    for part in (
+        sorted(seqs),
+        wish.manner.on_conflict.value,
+        sorted(wish.paths.only),
+        sorted(wish.paths.leave),
+        [(case.start, case.turned.target, case.turned.reason) for case in cases],
+        sorted(event.seq for event in wish.ambiguous),
+    ):
+        hashed.update(repr(part).encode() + b"\0")
+    seq = f"{newest_seq:0{_SEQ_DIGITS}x}"[-_SEQ_DIGITS:]
+    return hashed.hexdigest()[:_HASH_DIGITS] + seq
+
+
+def _any_within(paths: Collection[RepoPath], tops: Collection[RepoPath]) -> bool:
+    return any(
+        not top or path == top or path.startswith(top + b"/")
+        for path in paths
+        for top in tops
+    )

@@ -1,0 +1,112 @@
+"""What undo asks of the engine, and what the command line asks of undo.
+
+Invariant: undo works on one worktree through this port alone, under the writer lock of whoever
+hands it in.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from gitshadow.model import FileState, Oid, Op, OpKind, RepoPath
+from gitshadow.store.clock import Clock
+from gitshadow.store.files import WorkFiles
+from gitshadow.store.journal.db import Db
+from gitshadow.store.repo import Repo
+from gitshadow.undo.apply import Applied
+from gitshadow.undo.moments import Snapshot
+from gitshadow.undo.report import Reason
+from gitshadow.undo.reverse import OnConflict
+from gitshadow.undo.targets import Target
+
+
+class Engine(Protocol):
+    """Record one worktree, and tell what is known of it."""
+
+    @property
+    def worktree(self) -> str:
+        """Return the worktree's id in the journal."""
+        ...
+
+    @property
+    def files(self) -> WorkFiles:
+        """Return the door to the working tree."""
+        ...
+
+    @property
+    def repo(self) -> Repo:
+        """Return the object store."""
+        ...
+
+    @property
+    def db(self) -> Db:
+        """Return the journal."""
+        ...
+
+    @property
+    def clock(self) -> Clock:
+        """Return the clock of the file system."""
+        ...
+
+    def flush(self) -> None:
+        """Have everything that was written before recorded."""
+        ...
+
+    def record_present(self, paths: Collection[RepoPath]) -> None:
+        """Have what these paths hold at this moment recorded."""
+        ...
+
+    def record_restore(self, op: Op, applied: Sequence[Applied]) -> Oid | None:
+        """Publish the changes of an op as one commit with a row for each; return it.
+
+        The rows hold what `applied` says, not what the disk holds by now: a write that came
+        after ours is a later event of its own.
+
+        Raises:
+            StoreError: nothing was published.
+        """
+        ...
+
+    def actor_session(self) -> str:
+        """Return the session of whoever runs the command, opened where it is new."""
+        ...
+
+    def tree(self) -> Oid:
+        """Return the tree that is the working tree as last recorded."""
+        ...
+
+    def state(self, path: RepoPath) -> FileState | None:
+        """Return what was recorded of a path last, None where it is absent."""
+        ...
+
+    def states(self) -> Mapping[RepoPath, FileState]:
+        """Return what was recorded last of all covered paths."""
+        ...
+
+    def uncovered(self, path: RepoPath) -> Reason | None:
+        """Return why a path is not recorded (`excluded`, `other_repository`), None if it is."""
+        ...
+
+    def snapshot(self, pin: str) -> Snapshot:
+        """Return a pin; raise UsageError where there is none of that name."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """Hold one call of `oops`, `undo`, `redo` or `restore`.
+
+    `targets` are what `undo` takes back and the paths of `restore`. Nothing is changed where
+    `apply` is false. With a `token` only the plan that it stands for is applied.
+    """
+
+    kind: OpKind
+    targets: tuple[Target, ...] = ()
+    only: tuple[RepoPath, ...] = ()
+    leave: tuple[RepoPath, ...] = ()
+    on_conflict: OnConflict = OnConflict.SKIP
+    include_low: bool = False
+    at_ns: int | None = None
+    pin: str | None = None
+    apply: bool = False
+    token: str | None = None

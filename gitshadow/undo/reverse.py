@@ -1,0 +1,255 @@
+"""Taking one lineage's runs back, newest first, each against the result so far.
+
+Path, content and mode are each three-way: what the run left → what was before it, and what stands
+there now. Where the present equals what the run left, the earlier state comes back whole.
+Invariant: pure; a lineage comes back whole or is left alone with one reason; nothing is ever
+deleted unless the unit created it and it still is exactly what the unit left.
+"""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from gitshadow.model import LINK_MODE, FileVersion, Oid
+from gitshadow.undo import merge
+from gitshadow.undo.lineage import Record, Run
+from gitshadow.undo.report import Reason
+
+
+class OnConflict(StrEnum):
+    """Say what to do where later changes are in the way."""
+
+    SKIP = "skip"
+    OVERWRITE = "overwrite"
+    MARKERS = "markers"
+
+
+Read = Callable[[Oid], bytes | None]
+"""Give a blob's bytes; None where it is gone from the object store."""
+
+
+def blob_oid(data: bytes) -> Oid:
+    """Return the oid that Git gives to a blob (gitformat-loose)."""
+    header = b"blob %d\0" % len(data)
+    return Oid(hashlib.sha1(header + data, usedforsecurity=False).hexdigest())
+
+
+@dataclass(slots=True)
+class Blobs:
+    """Read blobs from the store, and from what merging has made."""
+
+    read: Read
+    made: dict[Oid, bytes] = field(default_factory=dict)
+
+    def get(self, oid: Oid) -> bytes | None:
+        """Return a blob's bytes, None where it is gone."""
+        made = self.made.get(oid)
+        return made if made is not None else self.read(oid)
+
+    def make(self, data: bytes) -> Oid:
+        """Keep new content; return its oid."""
+        oid = blob_oid(data)
+        self.made[oid] = data
+        return oid
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manner:
+    """Hold how conflicts are dealt with; `label` names the unit in markers."""
+
+    on_conflict: OnConflict = OnConflict.SKIP
+    label: str = "the undone unit"
+
+
+class _LeftError(Exception):
+    """Carry out of the fold why a lineage is left alone."""
+
+    def __init__(self, reason: Reason, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
+        self.detail = detail
+
+
+@dataclass(slots=True, kw_only=True)
+class Turned:
+    """Hold the result of taking runs back.
+
+    `target` is what is to stand there; `reason` is set where the lineage is left alone, or
+    where conflict markers are written.
+    """
+
+    target: Record
+    reason: Reason | None = None
+    detail: str | None = None
+    merged: bool = False
+    overwrites: bool = False
+    marked: int = 0
+
+
+def take_back(
+    runs: Sequence[Run], present: Record, blobs: Blobs, manner: Manner
+) -> Turned:
+    """Take runs back, newest first, starting from the present."""
+    fold = _Fold(present, blobs, manner)
+    try:
+        for run in reversed(runs):
+            fold.take(run)
+        fold.check_readable(present)
+    except _LeftError as left:
+        return Turned(target=present, reason=left.reason, detail=left.detail)
+    return fold.finish(present)
+
+
+@dataclass(slots=True)
+class _Fold:
+    at: Record
+    blobs: Blobs
+    manner: Manner
+    merged: bool = False
+    overwrites: bool = False
+    marked: int = 0
+    elsewhere: bool = False
+
+    def take(self, run: Run) -> None:
+        """Take one run back."""
+        if run.baseless and self.at.version != run.before.version:
+            raise _LeftError(
+                Reason.NO_BASELINE, "what stood there before was never recorded"
+            )
+        if run.before == run.after or self.at == run.before:
+            return
+        if self.at == run.after:
+            self.at = run.before
+        elif run.switched_to not in (None, run.after):
+            self.elsewhere = True
+        else:
+            self.at = self._three_way(run)
+
+    def check_readable(self, present: Record) -> None:
+        """Make sure that what is to be written still exists."""
+        version = self.at.version
+        if version is None or version.oid == (present.version and present.version.oid):
+            return
+        if self.blobs.get(version.oid) is None:
+            raise _LeftError(
+                Reason.PURGED, "its earlier content is gone from the repository"
+            )
+
+    def finish(self, present: Record) -> Turned:
+        """Return the verdict."""
+        detail: str | None = None
+        reason: Reason | None = None
+        if self.elsewhere:
+            detail = "what was written on another branch stays there"
+            if self.at == present:
+                reason, detail = Reason.HEAD_MOVED, "Git has switched it since"
+        if self.marked:
+            reason = Reason.CONFLICT
+            detail = (
+                f"{self.marked} conflict{'s' if self.marked > 1 else ''} marked in it"
+            )
+        return Turned(
+            target=self.at,
+            reason=reason,
+            detail=detail,
+            merged=self.merged,
+            overwrites=self.overwrites,
+            marked=self.marked,
+        )
+
+    def _three_way(self, run: Run) -> Record:
+        before, after, now = run.before.version, run.after.version, self.at.version
+        if before is None:
+            if now is None:
+                return self.at
+            raise _LeftError(Reason.CONFLICT, "it was created, and changed since")
+        path = run.before.path if self.at.path == run.after.path else self.at.path
+        if before == now:
+            return Record(path, now)
+        if after is None:
+            return Record(path, self._recreated(before, now))
+        if now is None:
+            return Record(
+                path, self._clash(before, Reason.CONFLICT, "it was deleted since")
+            )
+        return Record(path, self._versions(before, after, now))
+
+    def _recreated(self, before: FileVersion, now: FileVersion | None) -> FileVersion:
+        """Bring back what the run deleted where something else stands by now."""
+        assert now is not None  # the run left nothing and the present is not that
+        if self.manner.on_conflict is OnConflict.MARKERS:
+            return self._mark(None, before, now)
+        return self._clash(before, Reason.CONFLICT, "it was created anew since")
+
+    def _versions(
+        self, before: FileVersion, after: FileVersion, now: FileVersion
+    ) -> FileVersion:
+        if _content(now) == _content(after):
+            oid, link = _content(before)
+        elif _content(before) in (_content(after), _content(now)):
+            oid, link = _content(now)
+        elif before.is_link and after.is_link and now.is_link:
+            return self._clash(before, Reason.CONFLICT, "the link was changed since")
+        elif before.is_link or after.is_link or now.is_link:
+            return self._clash(before, Reason.TYPE_CLASH, "a file and a link")
+        else:
+            return self._merge(before, after, now)
+        return FileVersion(oid, LINK_MODE if link else _mode(before, after, now))
+
+    def _merge(
+        self, before: FileVersion, after: FileVersion, now: FileVersion
+    ) -> FileVersion:
+        base, old, new = (self._bytes(one) for one in (after, before, now))
+        if any(merge.is_binary(data) for data in (base, old, new)):
+            return self._clash(before, Reason.BINARY, "binary content changed since")
+        data = merge.merge(base, old, new)
+        if data is not None:
+            self.merged = True
+            return FileVersion(self.blobs.make(data), _mode(before, after, now))
+        if self.manner.on_conflict is OnConflict.MARKERS:
+            return self._mark(after, before, now)
+        return self._clash(before, Reason.CONFLICT, "the same lines were changed since")
+
+    def _mark(
+        self, after: FileVersion | None, before: FileVersion, now: FileVersion
+    ) -> FileVersion:
+        if before.is_link or now.is_link:
+            raise _LeftError(Reason.TYPE_CLASH, "a link has no lines to mark")
+        old, new = self._bytes(before), self._bytes(now)
+        base = self._bytes(after) if after is not None else b""
+        if any(merge.is_binary(data) for data in (base, old, new)):
+            raise _LeftError(Reason.BINARY, "binary content has no lines to mark")
+        labels = merge.Labels(f"before {self.manner.label}", "yours")
+        data, conflicts = merge.mark(base, old, new, labels)
+        self.marked += conflicts
+        mode = _mode(before, after, now) if after is not None else now.mode
+        return FileVersion(self.blobs.make(data), mode)
+
+    def _clash(self, before: FileVersion, reason: Reason, detail: str) -> FileVersion:
+        """Take the earlier state whole if that was asked for, else leave the lineage."""
+        if self.manner.on_conflict is not OnConflict.OVERWRITE:
+            raise _LeftError(reason, detail)
+        self.overwrites = True
+        return before
+
+    def _bytes(self, version: FileVersion) -> bytes:
+        data = self.blobs.get(version.oid)
+        if data is None:
+            raise _LeftError(
+                Reason.PURGED, "an earlier content is gone from the repository"
+            )
+        return data
+
+
+def _content(version: FileVersion) -> tuple[Oid, bool]:
+    return version.oid, version.is_link
+
+
+def _mode(before: FileVersion, after: FileVersion, now: FileVersion) -> int:
+    """Return the mode of a regular file: the earlier one where nobody changed it since."""
+    if now.is_link:
+        return before.mode
+    if after.is_link:
+        return now.mode
+    return before.mode if now.mode == after.mode else now.mode

@@ -1,0 +1,399 @@
+"""One undo from request to report: choose, look, plan, and apply where that was asked for.
+
+Invariant: nothing in the working tree changes before the op and its steps are in the journal;
+an op ends recorded as one commit, or as if it had never begun.
+"""
+
+import json
+import secrets
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field, replace
+
+from gitshadow.errors import RefusedError, StoreError, UsageError
+from gitshadow.model import Event, Oid, Op, OpKind, OpStatus, RepoPath
+from gitshadow.store.journal import events, ops
+from gitshadow.store.journal.events import EventFilter
+from gitshadow.store.refs import display_path
+from gitshadow.undo import around, moments, oplog
+from gitshadow.undo.apply import StepHook, Tools, apply, no_hook
+from gitshadow.undo.cases import World
+from gitshadow.undo.choose import NOBODY, Chooser, Selection, Window
+from gitshadow.undo.effective import undoings_of
+from gitshadow.undo.owned import Owner, tree_at, tree_before
+from gitshadow.undo.plan import (
+    PathFilter,
+    Plan,
+    Wish,
+    newest_seq,
+    plan_states,
+    plan_unit,
+)
+from gitshadow.undo.port import Engine, Request
+from gitshadow.undo.report import Report, State, Status
+from gitshadow.undo.reverse import Manner
+from gitshadow.undo.survey import Known, survey
+from gitshadow.undo.units import is_undoable
+
+_TRIES = 3
+_SHOWN = 5
+
+
+def run(engine: Engine, request: Request, hook: StepHook = no_hook) -> Report:
+    """Plan one undo, and apply it where the request says so.
+
+    Args:
+        engine: The worktree; whoever calls holds its writer lock.
+        request: What is to be taken back, and how.
+        hook: Called at every step of applying; tests interrupt there.
+
+    Raises:
+        UsageError: a target names nothing or several things.
+        RefusedError: the token stands for another plan, or there is no room; nothing changed.
+        StoreError: it could not be recorded; what was written is rolled back.
+    """
+    return _Undo(engine, request, hook).run()
+
+
+def recover(engine: Engine, hook: StepHook = no_hook) -> list[oplog.Recovery]:
+    """Finish or roll back what a crash interrupted; say what became of it.
+
+    It is remembered too, until `take_notices` or the next undo tells it.
+    """
+    found = oplog.recover(engine.db, engine.worktree, _tools(engine, hook))
+    oplog.note(engine.db, engine.worktree, found)
+    return found
+
+
+def take_notices(engine: Engine) -> list[str]:
+    """Return in sentences what became of interrupted ops; nobody is told twice."""
+    return oplog.take_notes(engine.db, engine.worktree)
+
+
+def _tools(engine: Engine, hook: StepHook) -> Tools:
+    return Tools(engine.files, engine.repo.read_blob, engine.clock, hook)
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """Hold a plan with what it was made from; `paths` are all that it depends on."""
+
+    selection: Selection
+    plan: Plan
+    paths: frozenset[RepoPath]
+
+
+@dataclass(slots=True)
+class _Undo:
+    engine: Engine
+    request: Request
+    hook: StepHook
+    notes: list[str] = field(default_factory=list)
+
+    def run(self) -> Report:
+        """Return the report of the plan or of what was done."""
+        recover(self.engine, self.hook)
+        self.notes += take_notices(self.engine)
+        draft = self._settled_draft()
+        self._check_token(draft)
+        planned = self._report(draft)
+        if not self.request.apply or planned.status is Status.NOTHING_TO_DO:
+            return planned
+        if not draft.plan.steps:
+            return replace(planned, planned=False)
+        return self._apply(draft, replace(planned, planned=False))
+
+    # -- planning --------------------------------------------------------------------------
+
+    def _settled_draft(self) -> _Draft:
+        """Plan on a world that is recorded whole; plan again where it changed meanwhile."""
+        for _ in range(_TRIES):
+            self.engine.flush()
+            draft, world = self._draft()
+            if self._is_recorded(draft.plan, world):
+                return draft
+        raise RefusedError(
+            "could not plan: the files keep changing", hint="try again in a moment"
+        )
+
+    def _is_recorded(self, plan: Plan, world: World) -> bool:
+        """Tell whether everything that may be replaced is in the object store."""
+        return all(
+            self.engine.repo.has(version.oid)
+            for path, version in world.present.items()
+            if version is not None and path not in world.excluded
+        ) and all(
+            step.before is None or self.engine.repo.has(step.before.oid)
+            for step in plan.steps.values()
+        )
+
+    def _draft(self) -> tuple[_Draft, World]:
+        if self.request.kind is OpKind.RESTORE:
+            return self._draft_moment()
+        chooser = Chooser(
+            self.engine.db, self.engine.worktree, self.request.include_low
+        )
+        if self.request.kind is OpKind.OOPS:
+            selection = chooser.oops()
+        elif self.request.kind is OpKind.REDO:
+            selection = chooser.redo()
+        else:
+            selection = chooser.undo(self.request.targets)
+        return self._draft_unit(selection)
+
+    def _draft_unit(self, selection: Selection) -> tuple[_Draft, World]:
+        engine, taken = self.engine, selection.taken
+        history = self._history(taken)
+        world = self._survey(_paths_of(history))
+        wish = Wish(
+            seqs=frozenset(event.seq for event in taken),
+            manner=Manner(on_conflict=self.request.on_conflict, label=selection.label),
+            paths=PathFilter(self.request.only, self.request.leave),
+            undoings=undoings_of(engine.db, history),
+            ambiguous=selection.ambiguous,
+            removable=self._owner(taken).owns,
+        )
+        plan = plan_unit(history, wish, world, self._read)
+        if taken and not plan.items and (self.request.only or self.request.leave):
+            raise UsageError(
+                f"could not undo {selection.target}: none of its paths is chosen",
+                hint="look at --only and --except",
+            )
+        return _Draft(selection, plan, _paths_of(history)), world
+
+    def _draft_moment(self) -> tuple[_Draft, World]:
+        request = self.request
+        moment, selection, owner = self._moment()
+        world = self._survey(moment.wanted)
+        wish = Wish(
+            manner=Manner(on_conflict=request.on_conflict, label=selection.label),
+            paths=PathFilter((*request.only, *self._typed_paths()), request.leave),
+            removable=owner.owns,
+        )
+        plan = plan_states(moment.wanted, wish, world, self._read, moment.newest_seq)
+        return _Draft(selection, plan, frozenset(moment.wanted)), world
+
+    def _moment(self) -> tuple[moments.Moment, Selection, Owner]:
+        """Return the state to restore, what to call it, and whose directories may go."""
+        engine, request = self.engine, self.request
+        db, worktree = engine.db, engine.worktree
+        words = " ".join(target.text for target in request.targets)
+        chosen = PathFilter((*request.only, *self._typed_paths()), request.leave)
+        tree: Oid | None = None
+        if request.pin is not None:
+            pin = engine.snapshot(request.pin)
+            now = (engine.tree(), engine.states())
+            found = moments.at_snapshot(db, worktree, engine.repo, pin, now)
+            label, tree, since_ns = f"--pin {request.pin}", pin.tree, pin.ts_ns
+        elif request.at_ns is not None:
+            found = moments.at_time(db, worktree, request.at_ns, chosen)
+            tree = tree_at(engine.repo, db, worktree, request.at_ns)
+            label, since_ns = "--at", request.at_ns
+        elif request.targets:
+            typed = {
+                one.path: one.text for one in request.targets if one.path is not None
+            }
+            found = moments.before_agent(db, worktree, self._typed_paths(), typed)
+            label, since_ns = "restore", 0
+        else:
+            raise UsageError(
+                "could not restore: no file, time or pin",
+                hint="git agent-undo restore FILE | --at WHEN | --pin NAME",
+            )
+        selection = Selection(
+            kind=OpKind.RESTORE,
+            target=f"{label} {words}".strip() if label != "restore" else words,
+            label=label,
+            windows=(Window(None, since_ns, None),) if since_ns else (),
+        )
+        owner = Owner(engine.repo, db, worktree, tree, 0, moments.is_provable)
+        return found, selection, owner
+
+    def _typed_paths(self) -> tuple[RepoPath, ...]:
+        found: list[RepoPath] = []
+        for target in self.request.targets:
+            if target.path is None:
+                raise UsageError(
+                    f"could not restore {target.text}: it is outside the worktree"
+                )
+            found.append(target.path)
+        return tuple(found)
+
+    def _history(self, taken: Collection[Event]) -> list[Event]:
+        if not taken:
+            return []
+        since = min(event.seq for event in taken)
+        return events.history(
+            self.engine.db, self.engine.worktree, _paths_of(taken), since
+        )
+
+    def _owner(self, taken: tuple[Event, ...]) -> Owner:
+        engine = self.engine
+        mine = {event.seq for event in taken}
+        tree = tree_before(engine.repo, taken[0]) if taken else None
+        return Owner(
+            engine.repo,
+            engine.db,
+            engine.worktree,
+            tree,
+            taken[0].seq if taken else 0,
+            lambda row: row.seq in mine,
+        )
+
+    def _survey(self, paths: Iterable[RepoPath]) -> World:
+        known = Known(self.engine.state, self.engine.uncovered)
+        return survey(paths, self.engine.files, known)
+
+    def _read(self, oid: Oid) -> bytes | None:
+        try:
+            return self.engine.repo.read_blob(oid)
+        except StoreError:
+            return None
+
+    # -- token -----------------------------------------------------------------------------
+
+    def _check_token(self, draft: _Draft) -> None:
+        token = self.request.token
+        if token is None or token == draft.plan.token:
+            return
+        raise RefusedError(
+            f"could not apply plan {token}: {self._moved(token, draft)}",
+            hint="nothing was changed; look at the new plan with --dry-run",
+        )
+
+    def _moved(self, token: str, draft: _Draft) -> str:
+        """Say what has changed since a plan was made."""
+        since = newest_seq(token)
+        if since is None:
+            return "there is no plan with this token"
+        wanted = EventFilter(worktree=self.engine.worktree, limit=1000)
+        rows = [row for row in events.rows(self.engine.db, wanted) if row.seq > since]
+        moved = [row for row in rows if is_undoable(row) or row.switched]
+        near = [row for row in moved if {row.path, row.old_path} & draft.paths] or moved
+        names = dict.fromkeys(
+            display_path(row.path) for row in near if row.path is not None
+        )
+        if not names:
+            return "it is another plan than the one now"
+        shown = ", ".join(list(names)[:_SHOWN])
+        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        return f"the world changed: {shown}{more} changed since"
+
+    # -- applying --------------------------------------------------------------------------
+
+    def _apply(self, draft: _Draft, planned: Report) -> Report:
+        engine, plan = self.engine, draft.plan
+        engine.record_present(plan.steps.keys())
+        for data in plan.made.values():
+            engine.repo.write_blob(data)
+        op = Op(
+            id=self._fresh_id(),
+            kind=self.request.kind,
+            ts_ns=engine.clock.now_ns() // 1000 * 1000,
+            worktree=engine.worktree,
+            session=engine.actor_session(),
+            target=draft.selection.target,
+            undoes=self._undoes(draft),
+            status=OpStatus.APPLYING,
+            token=plan.token,
+        )
+        tools = _tools(engine, self.hook)
+        oplog.begin(engine.db, op, plan, engine.files)
+        self.hook("begun")
+        try:
+            result = apply(plan, tools)
+            self.hook("applied")
+            commit = (
+                engine.record_restore(op, result.applied) if result.applied else None
+            )
+        except BaseException:
+            oplog.roll_back(engine.db, op.id, tools)
+            raise
+        self.hook("recorded")
+        if not result.applied:
+            oplog.roll_back(engine.db, op.id, tools)
+            return self._ended(draft, replace(planned, items=result.items))
+        report = replace(planned, items=result.items, op_id=op.id, commit=commit)
+        report = self._ended(draft, report)
+        oplog.finish(engine.db, op.id, commit, json.dumps(report.to_json()))
+        return report
+
+    def _ended(self, draft: _Draft, report: Report) -> Report:
+        return replace(report, headline=self._headline(draft.selection, report))
+
+    def _undoes(self, draft: _Draft) -> tuple[str, ...]:
+        """Return what the op takes back: single events where paths were chosen."""
+        if self.request.kind is OpKind.RESTORE:
+            return ()
+        if self.request.only or self.request.leave:
+            return tuple(str(seq) for seq in sorted(draft.plan.seqs))
+        return draft.selection.undoes
+
+    def _fresh_id(self) -> str:
+        while True:
+            op = f"op-{secrets.token_hex(4)}"
+            if ops.get(self.engine.db, op) is None:
+                return op
+
+    # -- reporting -------------------------------------------------------------------------
+
+    def _report(self, draft: _Draft) -> Report:
+        engine, selection = self.engine, draft.selection
+        first = min(draft.plan.seqs, default=None)
+        notes = around.notes_of(engine.db, engine.worktree, selection)
+        report = Report(
+            kind=self.request.kind,
+            target=selection.target,
+            items=tuple(planned.item for planned in draft.plan.items),
+            token=draft.plan.token,
+            planned=True,
+            not_covered=around.not_covered(
+                engine.db, engine.worktree, selection.windows
+            ),
+            notes=(*self.notes, *notes),
+            maybe=self._maybe(selection),
+            head_moved=(
+                around.head_moves(engine.db, engine.worktree, first) if first else ()
+            ),
+        )
+        return replace(report, headline=self._headline(selection, report))
+
+    def _maybe(self, selection: Selection) -> tuple[str, ...]:
+        paths = {
+            event.path
+            for event in selection.maybe
+            if event.path is not None
+            and PathFilter(self.request.only, self.request.leave).takes((event.path,))
+        }
+        return tuple(display_path(path) for path in sorted(paths))
+
+    def _headline(self, selection: Selection, report: Report) -> str:
+        """Return what has to be read first; empty where the counts say it all."""
+        if report.status is not Status.NOTHING_TO_DO:
+            if selection.headline != NOBODY:
+                return ""
+            return f"{NOBODY}: {_counted(report)}"
+        if selection.headline and selection.headline != NOBODY:
+            return selection.headline
+        back = [item.detail for item in report.items if item.detail]
+        if back and len(back) == len(report.items):
+            return f"nothing to do: {selection.target} is {back[-1]}"
+        if selection.taken:
+            return f"nothing to do: nothing of {selection.target} is there any more"
+        return "nothing to do: everything is so already"
+
+
+def _counted(report: Report) -> str:
+    words = {
+        State.REVERSED: "taken back",
+        State.NOT_REVERSED: "left as they are",
+        State.NO_EFFECT: "already so",
+    }
+    if report.planned:
+        words[State.REVERSED] = "to take back"
+    found = [(report.counts[state.value], said) for state, said in words.items()]
+    return ", ".join(f"{count} {said}" for count, said in found if count)
+
+
+def _paths_of(found: Iterable[Event]) -> frozenset[RepoPath]:
+    ends = {end for event in found for end in (event.path, event.old_path)}
+    return frozenset(end for end in ends if end is not None)

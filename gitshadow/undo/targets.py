@@ -1,0 +1,219 @@
+"""Targets: what people type, and what the journal holds for it.
+
+Invariant: an id that names nothing, or several things, is a UsageError with the way out; what is
+typed behind `--` is a path and nothing else.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from gitshadow.errors import UsageError
+from gitshadow.model import Burst, Call, Event, Op, RepoPath, Session, Turn
+from gitshadow.store.journal import bursts, events, ops, sessions, turns
+from gitshadow.store.journal.db import Db
+from gitshadow.store.journal.events import EventFilter
+from gitshadow.undo.units import Unit, is_undoable
+
+_SHOWN = 8
+
+Named = Session | Turn | Call | Burst | Op | Event
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Hold one word as typed; `path` is what it means as a path, None outside the worktree."""
+
+    text: str
+    path: RepoPath | None = None
+    path_only: bool = False
+
+
+def resolve(db: Db, worktree: str, target: Target) -> Named | RepoPath:
+    """Return what a target names: a thing of the journal, or a recorded path.
+
+    A whole id comes first, then a path that was recorded, then the beginning of an id.
+
+    Raises:
+        UsageError: nothing fits, or several things do.
+    """
+    if target.path_only:
+        return _path(db, worktree, target)
+    found = list(_exact(db, target.text))
+    if (
+        not found
+        and target.path is not None
+        and _is_recorded(db, worktree, target.path)
+    ):
+        return target.path
+    found = found or list(_beginning(db, target.text))
+    if len(found) == 1:
+        return found[0]
+    if found:
+        shown = ", ".join(_described(one) for one in found[:_SHOWN])
+        more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+        raise UsageError(
+            f"could not tell what {target.text} is: {len(found)} things begin so",
+            hint=f"type more of it: {shown}{more}",
+        )
+    raise UsageError(
+        f"could not find {target.text}",
+        hint="ids are listed by: git agent-undo log, sessions, turns, ops",
+    )
+
+
+def undoes_of(thing: Named) -> str:
+    """Return the id under which an op remembers that it took a thing back."""
+    if isinstance(thing, Turn | Call):
+        return f"{thing.session}:{thing.id}"
+    return str(thing.seq) if isinstance(thing, Event) else thing.id
+
+
+def unit_of(db: Db, thing: Named) -> Unit:
+    """Return the events that a thing stands for, those of its child sessions included."""
+    if isinstance(thing, Session):
+        return Unit(sessions=frozenset(family(db, thing.id)))
+    if isinstance(thing, Turn):
+        return _turn_unit(db, thing)
+    if isinstance(thing, Call):
+        return Unit(calls=frozenset({(thing.session, thing.id)}))
+    if isinstance(thing, Burst):
+        return Unit(bursts=frozenset({thing.id}))
+    if isinstance(thing, Op):
+        return Unit(ops=frozenset({thing.id}))
+    return Unit(seqs=frozenset({thing.seq}))
+
+
+def unit_of_ids(db: Db, undoes: Sequence[str]) -> Unit:
+    """Return what an op took back, from the ids that it remembers; unknown ones count not."""
+    unit = Unit(seqs=frozenset(int(one) for one in undoes if one.isdigit()))
+    for one in undoes:
+        if not one.isdigit():
+            for thing in _exact(db, one):
+                unit |= unit_of(db, thing)
+    return unit
+
+
+def events_of(db: Db, worktree: str, unit: Unit) -> list[Event]:
+    """Return the undoable events of a unit in one worktree, oldest first."""
+    wanted = [EventFilter(worktree=worktree, burst=one) for one in unit.bursts]
+    wanted += [EventFilter(worktree=worktree, op=one) for one in unit.ops]
+    if unit.sessions:
+        wanted.append(EventFilter(worktree=worktree, sessions=unit.sessions))
+    for session, turn in unit.turns:
+        wanted.append(EventFilter(worktree=worktree, sessions=(session,), turn=turn))
+    for session, call in unit.calls:
+        wanted.append(EventFilter(worktree=worktree, sessions=(session,), call=call))
+    found = {row.seq: row for each in wanted for row in events.rows(db, each)}
+    for seq in unit.seqs:
+        row = events.get(db, seq)
+        if row is not None and row.worktree == worktree:
+            found[seq] = row
+    return [found[seq] for seq in sorted(found) if unit.holds(found[seq])]
+
+
+def family(db: Db, session: str) -> list[str]:
+    """Return a session and all sessions below it."""
+    found = [session]
+    for one in found:
+        found += [
+            child.id for child in sessions.children(db, one) if child.id not in found
+        ]
+    return found
+
+
+def root_of(db: Db, session: str) -> str:
+    """Return the topmost session above one, itself where it has no parent."""
+    seen = [session]
+    while True:
+        known = sessions.get(db, seen[-1])
+        if known is None or known.parent is None or known.parent in seen:
+            return seen[-1]
+        seen.append(known.parent)
+
+
+def check_undoable(thing: Named) -> None:
+    """Raise UsageError for an event that no undo takes back."""
+    if isinstance(thing, Event) and not is_undoable(thing):
+        raise UsageError(
+            f"could not undo event {thing.seq}: a {thing.kind.value} row is nobody's write",
+            hint="git agent-undo log lists what can be undone",
+        )
+
+
+def _turn_unit(db: Db, turn: Turn) -> Unit:
+    """Return a turn with its parts: child sessions call theirs `<turn>/<child>`.
+
+    A child without turns of its own belongs to the turn in which it began.
+    """
+    pairs = {(turn.session, turn.id)}
+    whole: set[str] = set()
+    for child in family(db, turn.session)[1:]:
+        own = turns.list_turns(db, child)
+        pairs |= {(child, one.id) for one in own if one.id.startswith(turn.id + "/")}
+        known = sessions.get(db, child)
+        if not own and known is not None and _began_in(turn, known):
+            whole.add(child)
+    return Unit(turns=frozenset(pairs), sessions=frozenset(whole))
+
+
+def _began_in(turn: Turn, session: Session) -> bool:
+    if session.started_ns < turn.started_ns:
+        return False
+    return turn.ended_ns is None or session.started_ns <= turn.ended_ns
+
+
+def _exact(db: Db, text: str) -> Iterator[Named]:
+    """Yield what has exactly this id; a number is an event first."""
+    if text.isascii() and text.isdigit() and len(text) < 18:
+        event = events.get(db, int(text))
+        if event is not None:
+            yield event
+            return
+    session, _, rest = text.partition(":")
+    pair = (
+        (turns.get_call(db, session, rest) or turns.get_turn(db, session, rest))
+        if rest
+        else None
+    )
+    if pair is not None:
+        yield pair
+        return
+    for thing in _beginning(db, text):
+        if thing.id == text or (isinstance(thing, Session) and thing.native_id == text):
+            yield thing
+
+
+def _beginning(db: Db, text: str) -> Iterator[Session | Turn | Call | Burst | Op]:
+    if not text:
+        return
+    yield from sessions.by_prefix(db, text)
+    yield from turns.turns_by_prefix(db, text)
+    yield from turns.calls_by_prefix(db, text)
+    yield from bursts.by_prefix(db, text)
+    yield from ops.by_prefix(db, text)
+
+
+def _path(db: Db, worktree: str, target: Target) -> RepoPath:
+    if target.path is None:
+        raise UsageError(
+            f"could not use path {target.text}: it is outside the worktree"
+        )
+    if not _is_recorded(db, worktree, target.path):
+        raise UsageError(
+            f"could not find a recorded write to {target.text}",
+            hint="git agent-undo log -- PATH",
+        )
+    return target.path
+
+
+def _is_recorded(db: Db, worktree: str, path: RepoPath) -> bool:
+    return bool(events.rows(db, EventFilter(worktree=worktree, paths=(path,), limit=1)))
+
+
+def _described(thing: Named) -> str:
+    if isinstance(thing, Event):
+        return f"event {thing.seq}"
+    kind = type(thing).__name__.lower()
+    if isinstance(thing, Turn | Call):
+        return f"{kind} {thing.session}:{thing.id}"
+    return f"{kind} {thing.id}"

@@ -1,0 +1,161 @@
+"""What undo leaves alone, refuses or rolls back."""
+
+import errno
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gitshadow.errors import RefusedError, StoreError
+from gitshadow.model import (
+    EventKind,
+    Oid,
+    Op,
+    OpStatus,
+    RepoPath,
+)
+from gitshadow.store import refs
+from gitshadow.store.files import WorkFiles
+from gitshadow.store.journal import events, ops
+from gitshadow.store.layout import discover
+from gitshadow.store.repo import Repo as StoreRepo
+from gitshadow.undo.apply import Applied
+from gitshadow.undo.report import Reason
+from tests.undo.words import reasons
+from tests.undo.yard import Yard
+
+
+def test_oops_leaves_what_changes_while_it_runs(yard: Yard) -> None:
+    """UNDO-29: a write in the middle is left and named, and recorded as its own."""
+    yard.by("s1", "t1").write("a", "agent\n")
+    yard.write("b", "agent\n")
+
+    def meddle(step: str) -> None:
+        if step == "write b'b'":
+            Path(yard.root, "b").write_text("human\n")
+
+    report = yard.oops(hook=meddle)
+    assert reasons(report) == [("a", None), ("b", "conflict")]
+    assert yard.read("b") == b"human\n"
+    yard.flush()
+    newest = yard.log()[0]
+    assert (newest.path, newest.op) == (b"b", None)
+    assert yard.litter() == []
+
+
+def test_oops_goes_on_when_one_file_cannot_be_replaced(yard: Yard) -> None:
+    """UNDO-30: two come back, one has the system's reason."""
+    yard.by("s1", "t1")
+    for name in ("a", "b", "c"):
+        yard.write(name, "agent\n")
+
+    class Refusing(WorkFiles):
+        def publish(self, temp: RepoPath, path: RepoPath) -> None:
+            if path == b"b":
+                raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+            super().publish(temp, path)
+
+    yard.files = Refusing(str(yard.root))
+    report = yard.oops()
+    assert report.status == "partial"
+    assert reasons(report) == [("a", None), ("b", "io_error"), ("c", None)]
+    assert report.items[1].detail == "Operation not permitted"
+    assert report.counts["reversed"] == 2
+    assert yard.read("b") == b"agent\n"
+    assert yard.litter() == []
+
+
+@pytest.mark.parametrize("path", [b"../x", b"/etc/x", b".git/config", b".GIT/hooks/p"])
+def test_undo_refuses_unsafe_paths(yard: Yard, path: bytes) -> None:
+    """ROB-10: refused and named, nothing outside is written."""
+    yard.by("s1").write("a", "1\n")
+    row = yard.log()[0]
+    seq = events.reserve(yard.db, 1)
+    bad = replace(row, seq=seq, path=RepoPath(path), after=None, kind=EventKind.DELETE)
+    with yard.db.write():
+        events.insert(yard.db, [bad])
+    report = yard.undo("s1")
+    assert (refs.display_path(RepoPath(path)), "unsafe_path") in reasons(report)
+    assert not os.path.lexists(yard.path(b"../x"))
+
+
+def test_undo_says_purged_when_the_content_is_gone(yard: Yard) -> None:
+    """KEEP-09: left and named."""
+    yard.by("human").write("k", "secret\n")
+    oid = yard.log()[0].after
+    assert oid is not None
+    yard.by("s1").write("k", "agent\n")
+    os.unlink(Path(yard.root, ".git/objects", oid.oid[:2], oid.oid[2:]))
+    yard.repo.close()
+    layout = discover(str(yard.root))
+    assert layout is not None
+    yard.repo = StoreRepo.open(layout)
+    assert reasons(yard.undo("s1")) == [("k", "purged")]
+
+
+def test_undo_leaves_what_is_not_covered_any_more(yard: Yard) -> None:
+    """GIT-08: another repository's file stays."""
+    yard.by("s1").write("vendor/x", "1\n")
+    yard.ignored[RepoPath(b"vendor/x")] = Reason.OTHER_REPOSITORY
+    assert ("vendor/x", "other_repository") in reasons(yard.undo("s1"))
+    assert yard.read("vendor/x") == b"1\n"
+
+
+def test_undo_names_what_had_no_baseline(yard: Yard) -> None:
+    """CAP-09: what was never recorded cannot come back, and nothing is deleted."""
+    yard.by("s1").write("x", "1\n")
+    row = yard.log()[0]
+    seq = events.reserve(yard.db, 1)
+    bad = replace(row, seq=seq, path=RepoPath(b"y"), kind=EventKind.MODIFY)
+    Path(yard.root, "y").write_text("1\n")
+    with yard.db.write():
+        events.insert(yard.db, [bad])
+    assert ("y", "no_baseline") in reasons(yard.undo(str(seq)))
+    assert yard.exists("y")
+
+
+def test_a_full_disk_rolls_everything_back(yard: Yard) -> None:
+    """ROB-08: refused, and as before."""
+    yard.by("s1", "t1").write("a", "1\n")
+    yard.write("b", "2\n")
+    yard.remove("c")
+    before = yard.tree_now()
+
+    class Full(WorkFiles):
+        def stage(self, path: RepoPath, data: bytes, mode: int) -> RepoPath:
+            if path == b"c":
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return super().stage(path, data, mode)
+
+    yard.files = Full(str(yard.root))
+    with pytest.raises(RefusedError, match="not enough space"):
+        yard.oops()
+    yard.files = WorkFiles(str(yard.root))
+    assert yard.tree_now() == before
+    assert yard.litter() == []
+    assert ops.list_ops(yard.db)[0].status is OpStatus.ROLLED_BACK
+    assert yard.oops().status == "reversed"
+
+
+def test_an_op_that_cannot_be_recorded_is_rolled_back(yard: Yard) -> None:
+    yard.by("s1", "t1").write("a", "1\n")
+    before = yard.tree_now()
+
+    class Failing(Yard):
+        def record_restore(self, op: Op, applied: Sequence[Applied]) -> Oid | None:
+            raise StoreError("could not write to the object store")
+
+    broken = Failing(
+        yard.root,
+        yard.repo,
+        yard.db,
+        yard.clock,
+        yard.files,
+        yard.states_table,
+        yard.recorder,
+    )
+    with pytest.raises(StoreError):
+        broken.oops()
+    assert yard.tree_now() == before

@@ -1,0 +1,190 @@
+"""A crash at any step: the next command finishes or rolls back as a whole."""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gitshadow.model import OpStatus
+from gitshadow.store.files import TEMP_PREFIX
+from gitshadow.store.journal import ops
+from gitshadow.undo.run import recover
+from tests.support.repo import Repo
+from tests.undo.yard import Yard
+
+_KILLED = 9
+
+
+def agent_at_work(yard: Yard) -> None:
+    """Do in one turn everything that apply has a step for."""
+    yard.by("human").write("d/one", "1\n", 0o600)
+    yard.write("mode", "x\n", 0o640)
+    yard.by("s1", "t1")
+    yard.write("a", "agent\n")
+    os.unlink(yard.path("b"))
+    yard.record()
+    yard.write("b/now/a/directory", "x\n")
+    yard.move("c", "moved/c")
+    shutil.rmtree(yard.path("d"))
+    os.symlink("a", yard.path("d"))
+    os.chmod(yard.path("mode"), 0o644)
+    yard.record()
+    yard.write("n/e/w", "new\n")
+
+
+def die_at(step: int) -> Callable[[str], None]:
+    """Return a hook that ends the process at the n-th step."""
+    seen = 0
+
+    def hook(_: str) -> None:
+        nonlocal seen
+        seen += 1
+        if seen == step:
+            os._exit(_KILLED)
+
+    return hook
+
+
+Verb = Callable[[Yard, Callable[[str], None]], object]
+
+
+def undo(yard: Yard, hook: Callable[[str], None]) -> object:
+    return yard.oops(hook=hook)
+
+
+def in_child(root: Path, verb: Verb, hook: Callable[[str], None]) -> int:
+    """Run something in a process of its own; return its exit code."""
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            verb(Yard.open(root), hook)
+            code = 0
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def copy_of(root: Path, name: str) -> Path:
+    copy = root.parent / name
+    shutil.copytree(root, copy, symlinks=True)
+    return copy
+
+
+def count_steps(root: Path, verb: Verb) -> int:
+    names: list[str] = []
+    yard = Yard.open(root)
+    verb(yard, names.append)
+    yard.close()
+    return len(names)
+
+
+@pytest.fixture
+def worked(repo: Repo) -> tuple[Path, dict[str, tuple[int, bytes]], set[str]]:
+    """Return a worktree after an agent's turn, and what it held before it."""
+    yard = Yard.open(repo.root)
+    yard.by("human").write("d/one", "1\n", 0o600)
+    yard.write("mode", "x\n", 0o640)
+    before = yard.tree_now()
+    agent_at_work(yard)
+    yard.close()
+    return repo.root, before, {"d"}
+
+
+def test_kill_at_every_step_when_the_next_command_recovers(
+    worked: tuple[Path, dict[str, tuple[int, bytes]], set[str]],
+) -> None:
+    """ROB-01: before or after, whole, without litter; redo and oops go on from there."""
+    root, before, directories = worked
+    total = count_steps(copy_of(root, "count"), undo)
+    assert total > 20
+    outcomes: set[bool] = set()
+    whole = Yard.open(root)
+    after = whole.tree_now()
+    whole.close()
+    for step in range(1, total + 1):
+        here = copy_of(root, f"step-{step}")
+        code = in_child(here, undo, die_at(step))
+        assert code == _KILLED
+        yard = Yard.open(here)
+        found = recover(yard)
+        assert len(found) == 1
+        outcomes.add(found[0].finished)
+        assert found[0].left == ()
+        assert yard.tree_now() == (before if found[0].finished else after), step
+        assert yard.litter() == []
+        if found[0].finished:
+            yard.redo()
+            assert yard.tree_now() == after
+        assert yard.oops().status == "reversed"
+        assert yard.tree_now() == before, step
+        assert yard.directories() == directories
+        yard.close()
+        shutil.rmtree(here)
+    assert outcomes == {True, False}
+
+
+def test_kill_inside_a_rollback_when_the_next_command_recovers(
+    worked: tuple[Path, dict[str, tuple[int, bytes]], set[str]],
+) -> None:
+    root, _, _ = worked
+    whole = Yard.open(root)
+    after, made = whole.tree_now(), whole.directories()
+    whole.close()
+    base = copy_of(root, "base")
+    total = count_steps(copy_of(root, "count"), undo)
+    assert in_child(base, undo, die_at(total - 1)) == _KILLED
+    steps = count_steps(copy_of(base, "count-back"), recover)
+    assert steps > 5
+    for step in range(1, steps + 1):
+        here = copy_of(base, f"back-{step}")
+        code = in_child(here, recover, die_at(step))
+        assert code == _KILLED
+        yard = Yard.open(here)
+        recover(yard)
+        assert yard.tree_now() == after
+        assert yard.directories() == made
+        assert yard.litter() == []
+        yard.close()
+        shutil.rmtree(here)
+
+
+def test_recover_leaves_what_somebody_changed_after_the_crash(repo: Repo) -> None:
+    yard = Yard.open(repo.root)
+    yard.by("s1", "t1").write("a", "agent\n")
+    yard.write("b", "agent\n")
+    yard.close()
+
+    def die(step: str) -> None:
+        if step == "applied":
+            os._exit(_KILLED)
+
+    assert in_child(repo.root, undo, die) == _KILLED
+    yard = Yard.open(repo.root)
+    Path(repo.root, "a").write_text("human\n")
+    (Path(repo.root) / os.fsdecode(TEMP_PREFIX + b"old")).write_text("litter")
+    report = yard.redo()
+    assert any("rolled back, but a changed since" in note for note in report.notes)
+    assert (yard.read("a"), yard.read("b")) == (b"human\n", b"agent\n")
+    assert yard.litter() == []
+    assert ops.list_ops(yard.db)[0].status is OpStatus.ROLLED_BACK
+    yard.close()
+
+
+def test_interrupt_rolls_back(repo: Repo) -> None:
+    """UX-09: Ctrl-C while apply runs changes nothing."""
+    yard = Yard.open(repo.root)
+    agent_at_work(yard)
+    after = yard.tree_now()
+
+    def interrupt(step: str) -> None:
+        if step == "remove b'n/e/w'":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        yard.oops(hook=interrupt)
+    assert yard.tree_now() == after
+    assert yard.litter() == []
+    yard.close()

@@ -1,0 +1,27 @@
+"""Words that several tests of undo share."""
+
+from gitshadow.model import Call, ToolClass
+from gitshadow.undo.report import Report
+
+
+def lines(name: str, **changed: str) -> str:
+    """Return R's ten lines of a file with some of them replaced (`line_3="x"`)."""
+    rows = [f"{name} line {number}" for number in range(1, 11)]
+    for key, text in changed.items():
+        rows[int(key.removeprefix("line_")) - 1] = text
+    return "".join(f"{row}\n" for row in rows)
+
+
+def reasons(report: Report) -> list[tuple[str, str | None]]:
+    return [(one.path, one.reason and one.reason.value) for one in report.items]
+
+
+def call(identifier: str, session: str = "s1", turn: str = "t1") -> Call:
+    return Call(
+        id=identifier,
+        session=session,
+        turn=turn,
+        tool="Edit",
+        tool_class=ToolClass.WRITE,
+        opened_ns=1,
+    )

@@ -1,0 +1,423 @@
+"""A worktree with a recorder but without the engine: undo's port over the real parts.
+
+`yard.by("s1")` tells who writes from now on; `yard.record()` looks at the whole tree.
+"""
+
+import os
+import stat
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypedDict, Unpack
+
+from gitshadow.capture.drafts import Draft, Moment, Seen, draft_changes
+from gitshadow.capture.recorder import Recorder
+from gitshadow.capture.states import StateTable
+from gitshadow.capture.steps import Claimed
+from gitshadow.errors import UsageError
+from gitshadow.model import (
+    Actor,
+    Attribution,
+    Confidence,
+    Event,
+    EventKind,
+    FileState,
+    FileVersion,
+    Oid,
+    Op,
+    OpKind,
+    RepoPath,
+    Session,
+    Turn,
+)
+from gitshadow.store.clock import StampClock
+from gitshadow.store.files import TEMP_PREFIX, WorkFiles, digest
+from gitshadow.store.journal import events, sessions, state, turns
+from gitshadow.store.journal.db import Db
+from gitshadow.store.journal.events import EventFilter
+from gitshadow.store.journal.state import WorktreeRow
+from gitshadow.store.layout import discover
+from gitshadow.store.repo import Repo
+from gitshadow.undo.apply import Applied, StepHook, no_hook
+from gitshadow.undo.moments import Snapshot
+from gitshadow.undo.port import Request
+from gitshadow.undo.report import Reason, Report
+from gitshadow.undo.reverse import OnConflict
+from gitshadow.undo.run import run
+from gitshadow.undo.targets import Target
+
+_ACTORS = {"human": Actor.HUMAN, "unknown": Actor.UNKNOWN}
+
+
+class Options(TypedDict, total=False):
+    """Name the options of the four verbs."""
+
+    apply: bool
+    on_conflict: str
+    only: Sequence[str]
+    leave: Sequence[str]
+    include_low: bool
+    at_ns: int | None
+    pin: str | None
+    token: str | None
+    hook: StepHook
+
+
+@dataclass(slots=True)
+class Yard:
+    """Hold one worktree and play its engine."""
+
+    root: Path
+    repo: Repo
+    db: Db
+    clock: StampClock
+    files: WorkFiles
+    states_table: StateTable
+    recorder: Recorder
+    worktree: str = "main"
+    ignored: dict[RepoPath, Reason] = field(default_factory=dict)
+    pins: dict[str, Snapshot] = field(default_factory=dict)
+    who: str = "unknown"
+    turn: str | None = None
+    call: str | None = None
+    confidence: Confidence | None = None
+    candidates: tuple[str, ...] = ()
+
+    @classmethod
+    def open(cls, root: Path) -> "Yard":
+        """Open a repository; what is in it is recorded as known."""
+        layout = discover(str(root))
+        assert layout is not None
+        os.makedirs(layout.wt_dir, exist_ok=True)
+        repo = Repo.open(layout)
+        db = Db.open(layout.journal, create=not os.path.exists(layout.journal))
+        states = StateTable(db, layout.worktree)
+        known = state.get_worktree(db, layout.worktree)
+        row = known or WorktreeRow(id=layout.worktree, path=os.fsencode(layout.root))
+        files = WorkFiles(layout.root)
+        recorder = Recorder(repo, files, db, row, states)
+        made = cls(
+            root,
+            repo,
+            db,
+            StampClock(layout.stamp),
+            files,
+            states,
+            recorder,
+        )
+        if known is None:
+            made._init()
+        return made
+
+    def _init(self) -> None:
+        """Take what is there as the ground that nobody wrote."""
+        head = self.repo.head()
+        seen = self._seen()
+        with self.db.write():
+            self.states_table.update(
+                {one.path: one.after for one in seen if one.after is not None}, ()
+            )
+        changes = {
+            one.path: (_git(one.after.version), one.after.version.oid)
+            for one in seen
+            if one.after is not None
+        }
+        tree = self.repo.trees.splice(None, changes)
+        self.recorder.set_tree(tree, head[1], head[0])
+
+    def close(self) -> None:
+        """Give everything back."""
+        self.db.close()
+        self.repo.close()
+        self.clock.close()
+
+    # -- sentences -------------------------------------------------------------------------
+
+    def by(
+        self,
+        who: str,
+        turn: str | None = None,
+        call: str | None = None,
+        confidence: Confidence | None = None,
+        candidates: tuple[str, ...] = (),
+    ) -> "Yard":
+        """Say who writes from now on: a session, `human` or `unknown`."""
+        self.who, self.turn, self.call = who, turn, call
+        self.confidence, self.candidates = confidence, candidates
+        if sessions.get(self.db, who) is None:
+            self.start(who)
+        if turn is not None and turns.get_turn(self.db, who, turn) is None:
+            ordinal = len(turns.list_turns(self.db, who)) + 1
+            now = self.clock.now_ns()
+            with self.db.write():
+                opened = turns.open_turn_of(self.db, who)
+                if opened is not None:
+                    turns.close_turn(self.db, who, opened.id, now)
+                turns.put_turn(
+                    self.db,
+                    Turn(session=who, id=turn, ordinal=ordinal, started_ns=now),
+                )
+        return self
+
+    def start(self, who: str, parent: str | None = None) -> None:
+        """Open a session."""
+        actor = _ACTORS.get(who, Actor.AGENT)
+        session = Session(
+            id=who,
+            native_id=f"native-{who}",
+            actor=actor,
+            agent="claude-code" if actor is Actor.AGENT else None,
+            started_ns=self.clock.now_ns(),
+            parent=parent,
+        )
+        with self.db.write():
+            sessions.put(self.db, session)
+
+    def write(
+        self, path: str | bytes, data: str | bytes, mode: int | None = None
+    ) -> list[Event]:
+        """Write a file in place, or create it, and record that."""
+        full = self.path(path)
+        os.makedirs(os.path.dirname(full), exist_ok=True)
+        fd = os.open(full, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        with os.fdopen(fd, "wb") as handle:
+            handle.write(data.encode() if isinstance(data, str) else data)
+        if mode is not None:
+            os.chmod(full, mode)
+        return self.record()
+
+    def remove(self, path: str | bytes) -> list[Event]:
+        """Remove a file or link and record that."""
+        os.unlink(self.path(path))
+        return self.record()
+
+    def move(self, old: str, new: str) -> list[Event]:
+        """Rename and record that."""
+        os.makedirs(os.path.dirname(self.path(new)), exist_ok=True)
+        os.rename(self.path(old), self.path(new))
+        return self.record()
+
+    def path(self, path: str | bytes) -> bytes:
+        """Return a full path."""
+        return os.path.join(os.fsencode(self.root), os.fsencode(path))
+
+    def read(self, path: str | bytes) -> bytes:
+        """Return a file's bytes."""
+        with open(self.path(path), "rb") as handle:
+            return handle.read()
+
+    def mode(self, path: str | bytes) -> int:
+        """Return a file's permission bits."""
+        return stat.S_IMODE(os.lstat(self.path(path)).st_mode)
+
+    def exists(self, path: str | bytes) -> bool:
+        """Tell whether anything stands at a path."""
+        return os.path.lexists(self.path(path))
+
+    def tree_now(self) -> dict[str, tuple[int, bytes]]:
+        """Return mode and bytes of every file and link."""
+        found: dict[str, tuple[int, bytes]] = {}
+        for path in self._walk():
+            reading = self.files.read(path)
+            assert reading is not None
+            found[os.fsdecode(path)] = (reading.mode, reading.data)
+        return found
+
+    def directories(self) -> set[str]:
+        """Return every directory but Git's."""
+        found: set[str] = set()
+        for top, names, _ in os.walk(self.root):
+            if ".git" in names:
+                names.remove(".git")
+            found |= {os.path.relpath(os.path.join(top, n), self.root) for n in names}
+        return found
+
+    def litter(self) -> list[RepoPath]:
+        """Return temporary files of ours."""
+        return [path for path in self._walk(temps=True) if _is_temp(path)]
+
+    def log(self) -> list[Event]:
+        """Return all events, newest first."""
+        return events.rows(self.db, EventFilter())
+
+    # -- undo ------------------------------------------------------------------------------
+
+    def oops(self, **options: Unpack[Options]) -> Report:
+        """Run `oops --yes`."""
+        return self.ask(OpKind.OOPS, **options)
+
+    def undo(self, *typed: str, **options: Unpack[Options]) -> Report:
+        """Run `undo --yes`."""
+        return self.ask(OpKind.UNDO, *typed, **options)
+
+    def redo(self, **options: Unpack[Options]) -> Report:
+        """Run `redo --yes`."""
+        return self.ask(OpKind.REDO, **options)
+
+    def restore(self, *typed: str, **options: Unpack[Options]) -> Report:
+        """Run `restore --yes`."""
+        return self.ask(OpKind.RESTORE, *typed, **options)
+
+    def ask(self, kind: OpKind, *typed: str, **options: Unpack[Options]) -> Report:
+        """Run one of the four verbs as the person at the keyboard."""
+        self.by("human")
+        request = Request(
+            kind=kind,
+            targets=tuple(Target(one, _path(one)) for one in typed),
+            only=tuple(_path(one) for one in options.get("only", ())),
+            leave=tuple(_path(one) for one in options.get("leave", ())),
+            on_conflict=OnConflict(options.get("on_conflict", "skip")),
+            include_low=options.get("include_low", False),
+            at_ns=options.get("at_ns"),
+            pin=options.get("pin"),
+            apply=options.get("apply", True),
+            token=options.get("token"),
+        )
+        return run(self, request, options.get("hook", no_hook))
+
+    # -- recording -------------------------------------------------------------------------
+
+    def record(self) -> list[Event]:
+        """Record whatever differs from what is known, as written by `who`."""
+        now = self.clock.now_ns()
+        drafts = draft_changes(self._seen(), Moment(0, now, lambda _: None))
+        claims = [Claimed(draft, self.claim()) for draft in drafts]
+        return self.recorder.record(claims)
+
+    def switch(self, note: str = "HEAD moved from main to other") -> list[Event]:
+        """Record whatever differs as switched by Git."""
+        now = self.clock.now_ns()
+        drafts = draft_changes(self._seen(), Moment(0, now, lambda _: None))
+        self.by("unknown")
+        return self.recorder.record_head(note, self.claim(), drafts, now)
+
+    def claim(self) -> Attribution:
+        """Return the attribution of what is written now."""
+        actor = _ACTORS.get(self.who, Actor.AGENT)
+        sure = Confidence.CERTAIN if actor is not Actor.UNKNOWN else Confidence.UNKNOWN
+        return Attribution(
+            actor=actor,
+            session=self.who,
+            agent="claude-code" if actor is Actor.AGENT else None,
+            turn=self.turn,
+            call=self.call,
+            confidence=self.confidence or sure,
+            reason="the test says so",
+            candidates=self.candidates,
+        )
+
+    def _seen(self) -> list[Seen]:
+        seen: list[Seen] = []
+        known = dict(self.states_table.all())
+        for path in self._walk():
+            reading = self.files.read(path)
+            before = known.pop(path, None)
+            if reading is None:
+                continue
+            oid = self.repo.write_blob(reading.data)
+            after = FileState(
+                FileVersion(oid, reading.mode),
+                digest(reading.data),
+                reading.stat,
+                self.clock.now_ns(),
+                reading.racy,
+            )
+            if before is None or before.version != after.version:
+                seen.append(Seen(path, before, after))
+        return seen + [Seen(path, state, None) for path, state in known.items()]
+
+    def _walk(self, *, temps: bool = False) -> list[RepoPath]:
+        found: list[RepoPath] = []
+        root = os.fsencode(self.root)
+        for top, names, files in os.walk(root):
+            if b".git" in names:
+                names.remove(b".git")
+            links = [name for name in names if os.path.islink(os.path.join(top, name))]
+            for name in (*files, *links):
+                path = RepoPath(os.path.relpath(os.path.join(top, name), root))
+                if path in self.ignored or (_is_temp(path) and not temps):
+                    continue
+                found.append(path)
+        return sorted(found)
+
+    # -- the port --------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Record what nobody told us of."""
+        who = (self.who, self.turn, self.call, self.confidence, self.candidates)
+        self.by("unknown")
+        self.record()
+        self.by(*who)
+
+    def record_present(self, paths: Collection[RepoPath]) -> None:
+        """Record everything."""
+        del paths
+        self.flush()
+
+    def record_restore(self, op: Op, applied: Sequence[Applied]) -> Oid | None:
+        """Publish an op's changes as they were made."""
+        now = self.clock.now_ns()
+        drafts = [
+            Draft(
+                kind=EventKind.RESTORE,
+                path=one.path,
+                old_path=one.old_path,
+                before=self.states_table.get(one.old_path or one.path),
+                after=one.after,
+                begin_ns=now,
+                end_ns=now,
+            )
+            for one in applied
+        ]
+        return self.recorder.record_restore(op, self.claim(), drafts)[-1].commit
+
+    def actor_session(self) -> str:
+        """Return the person's session."""
+        return self.who
+
+    def tree(self) -> Oid:
+        """Return the recorded tree."""
+        return self.recorder.tree
+
+    def state(self, path: RepoPath) -> FileState | None:
+        """Return the recorded state of a path."""
+        return self.states_table.get(path)
+
+    def states(self) -> Mapping[RepoPath, FileState]:
+        """Return all recorded states."""
+        return self.states_table.all()
+
+    def uncovered(self, path: RepoPath) -> Reason | None:
+        """Return why a path is not recorded."""
+        return self.ignored.get(path)
+
+    def snapshot(self, pin: str) -> Snapshot:
+        """Return a pin."""
+        if pin not in self.pins:
+            raise UsageError(f"could not find pin {pin}")
+        return self.pins[pin]
+
+    def pin(self, name: str) -> None:
+        """Pin the present."""
+        odd = {
+            path: state.version.mode
+            for path, state in self.states().items()
+            if state.version.mode not in (0o100644, 0o100755, 0o120000)
+        }
+        self.pins[name] = Snapshot(
+            self.tree(), self.clock.now_ns(), odd, (0o644, 0o755)
+        )
+
+
+def _path(text: str) -> RepoPath:
+    return RepoPath(os.fsencode(text))
+
+
+def _is_temp(path: RepoPath) -> bool:
+    return path.rpartition(b"/")[2].startswith(TEMP_PREFIX)
+
+
+def _git(version: FileVersion) -> int:
+    if version.is_link:
+        return version.mode
+    return 0o100755 if version.mode & 0o100 else 0o100644
