@@ -1,0 +1,1 @@
+"""One opened worktree and the verbs it answers, in the daemon and without it."""

@@ -1,0 +1,229 @@
+"""From a draft to its attribution: sets the scene for the ladder and names our sessions.
+
+The ladder says who; where it names nobody the write goes into the rotating session of its class
+of actor, so that human and unknown writes have chains like everybody's.
+Invariant: no session is opened here but personal ones.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from gitshadow.adapters import registry
+from gitshadow.attribution.background import outliving
+from gitshadow.attribution.ladder import Claim, attribute
+from gitshadow.attribution.personal import is_current, personal_session
+from gitshadow.attribution.process import ProcessScan
+from gitshadow.attribution.windows import Evidence, OpenTurn, ProcessHint, Scene
+from gitshadow.capture.drafts import Draft
+from gitshadow.capture.saves import is_editor_trace
+from gitshadow.model import (
+    Actor,
+    Attribution,
+    Call,
+    Confidence,
+    EventKind,
+    RepoPath,
+    Session,
+    Touch,
+)
+from gitshadow.store.clock import Clock
+from gitshadow.store.files import WorkFiles
+from gitshadow.store.journal import sessions, turns
+from gitshadow.store.journal.db import Db
+from gitshadow.store.layout import Layout
+
+_GIT_DIR = RepoPath(b".git")
+_TOUCH_NS = 60_000_000_000
+
+
+class Claimant:
+    """Ask the ladder about the drafts of one worktree."""
+
+    def __init__(self, db: Db, files: WorkFiles, clock: Clock, layout: Layout) -> None:
+        self._db = db
+        self._files = files
+        self._clock = clock
+        self._worktree = layout.worktree
+        self._head_log = os.path.join(layout.git_dir, "logs", "HEAD")
+        self._scan = ProcessScan()
+        self._personal: dict[Actor, Session] = {}
+
+    def forget(self) -> None:
+        """Forget the personal sessions in use: they may have been dropped."""
+        self._personal.clear()
+
+    def claim(
+        self, drafts: Sequence[Draft], *, offline: bool = False
+    ) -> list[Attribution]:
+        """Return who wrote each draft, in the same order."""
+        if not drafts:
+            return []
+        begin = min(draft.begin_ns for draft in drafts)
+        end = max(draft.end_ns for draft in drafts)
+        windows = self._windows(begin, end)
+        live = sessions.live(self._db)
+        claims: list[Attribution] = []
+        for draft in drafts:
+            evidence = self._evidence(draft, offline)
+            scene = self._scene(windows, live, draft.end_ns)
+            claims.append(self._attribution(attribute(evidence, scene)))
+        return claims
+
+    def head(self, now_ns: int) -> Attribution:
+        """Return who moved HEAD."""
+        begin = min(now_ns, self._head_ns(now_ns))
+        evidence = Evidence(path=_GIT_DIR, begin_ns=begin, end_ns=begin)
+        windows = self._windows(begin, begin)
+        scene = self._scene(windows, sessions.live(self._db), begin)
+        return self._attribution(attribute(evidence, scene))
+
+    def nobody(self, reason: str) -> Attribution:
+        """Return an attribution to nobody, for rows that no write caused."""
+        claim = Claim(actor=Actor.UNKNOWN, confidence=Confidence.UNKNOWN, reason=reason)
+        return self._attribution(claim)
+
+    def person(self, reason: str) -> Attribution:
+        """Return an attribution to the person at the keyboard, who ran a verb of ours."""
+        claim = Claim(actor=Actor.HUMAN, confidence=Confidence.CERTAIN, reason=reason)
+        return self._attribution(claim)
+
+    def touches(
+        self, paths: Sequence[tuple[RepoPath, str]], now_ns: int
+    ) -> list[Touch]:
+        """Return the touches of uncovered paths, with the session whose window is open."""
+        windows = self._windows(now_ns, now_ns)
+        owners = {call.session for call in windows}
+        call = windows[-1] if len(owners) == 1 else None
+        return [
+            Touch(
+                worktree=self._worktree,
+                path=path,
+                why=why,
+                ts_ns=now_ns,
+                session=call.session if call else None,
+                turn=call.turn if call else None,
+                call=call.id if call else None,
+            )
+            for path, why in paths
+        ]
+
+    def personal(self, actor: Actor) -> Session:
+        """Return the rotating session of human or unknown writes, opened where it is new."""
+        now_ns = self._clock.now_ns()
+        known = self._personal.get(actor)
+        if known is not None and is_current(known, now_ns):
+            fresh = now_ns - (known.last_seen_ns or 0) < _TOUCH_NS
+            if fresh:
+                return known
+        last = sessions.newest_of(self._db, actor)
+        session = personal_session(
+            actor, last, now_ns, lambda one: sessions.get(self._db, one) is not None
+        )
+        session = replace(session, last_seen_ns=now_ns)
+        with self._db.write():
+            if last is not None and last.ended_ns is None and session.id != last.id:
+                sessions.close(self._db, last.id, now_ns, "rotated")
+            sessions.put(self._db, session)
+        self._personal[actor] = session
+        return session
+
+    def _windows(self, begin_ns: int, end_ns: int) -> list[Call]:
+        """Return the windows of this worktree that meet an interval."""
+        found = turns.windows_between(self._db, begin_ns, end_ns)
+        return [call for call in found if call.worktree == self._worktree]
+
+    def _evidence(self, draft: Draft, offline: bool) -> Evidence:
+        return Evidence(
+            path=draft.path,
+            old_path=draft.old_path,
+            begin_ns=draft.begin_ns,
+            end_ns=draft.end_ns,
+            exact=draft.kind is not EventKind.DELETE,
+            offline=offline,
+            editor=self._editor_at(draft.path),
+        )
+
+    def _editor_at(self, path: RepoPath) -> bool:
+        """Tell whether a person's editor has its swap or lock file beside a path."""
+        head, slash, name = path.rpartition(b"/")
+        traces = (b".%b.swp" % name, b".#%b" % name)
+        return is_editor_trace(path) or any(
+            self._files.look(RepoPath(head + slash + trace)) is not None
+            for trace in traces
+        )
+
+    def _scene(
+        self, windows: Sequence[Call], live: Sequence[Session], end_ns: int
+    ) -> Scene:
+        named = {call.session for call in windows}
+        known = {session.id: session for session in live}
+        for session_id in named - known.keys():
+            session = sessions.get(self._db, session_id)
+            if session is not None:
+                known[session_id] = session
+        agents = [one for one in known.values() if one.actor is Actor.AGENT]
+        return Scene(
+            windows=tuple(windows),
+            turns=tuple(self._open_turns(known, end_ns)) if agents else (),
+            sessions=tuple(known.values()),
+            human=self._declared_person(live),
+            background=()
+            if windows or not agents
+            else self._background(agents, end_ns),
+            tolerance_ns=self._clock.tolerance_ns,
+        )
+
+    def _open_turns(self, known: Mapping[str, Session], end_ns: int) -> list[OpenTurn]:
+        found: list[OpenTurn] = []
+        for turn in turns.open_at(self._db, end_ns):
+            session = known.get(turn.session)
+            if session is None or session.actor is not Actor.AGENT:
+                continue
+            traits = registry.traits(session.agent or "")
+            found.append(
+                OpenTurn(
+                    turn.session,
+                    turn.id,
+                    session.agent,
+                    traits.covers_all_tools,
+                    turn.started_ns,
+                )
+            )
+        return found
+
+    def _declared_person(self, live: Sequence[Session]) -> str | None:
+        declared = [
+            one.id
+            for one in live
+            if one.actor is Actor.HUMAN and not one.native_id.startswith("human-")
+        ]
+        return declared[-1] if declared else None
+
+    def _background(
+        self, agents: Sequence[Session], end_ns: int
+    ) -> tuple[ProcessHint, ...]:
+        return outliving(self._db, self._scan.living(agents), end_ns)
+
+    def _head_ns(self, now_ns: int) -> int:
+        """Return when HEAD moved, as its log tells it; now where there is none."""
+        try:
+            return os.stat(self._head_log).st_ctime_ns
+        except OSError:
+            return now_ns
+
+    def _attribution(self, claim: Claim) -> Attribution:
+        session = claim.session
+        if session is None:
+            session = self.personal(claim.actor).id
+        return Attribution(
+            actor=claim.actor,
+            session=session,
+            agent=claim.agent,
+            turn=claim.turn,
+            call=claim.call,
+            tool=claim.tool,
+            confidence=claim.confidence,
+            reason=claim.reason,
+            candidates=claim.candidates,
+        )

@@ -1,0 +1,43 @@
+"""The desk: one workspace with everything that works on it, wired in one direction.
+
+claimant → pipeline → walker → observer. Verbs and hooks get the desk and use what they need.
+Invariant: one thread, one desk.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gitshadow.engine.claims import Claimant
+from gitshadow.engine.observer import Observer
+from gitshadow.engine.pipeline import Pipeline
+from gitshadow.engine.walks import Walker
+from gitshadow.engine.workspace import Workspace, open_workspace
+from gitshadow.store.layout import Layout
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """Hold a workspace and its workers."""
+
+    workspace: Workspace
+    claimant: Claimant
+    pipeline: Pipeline
+    walker: Walker
+    observer: Observer
+
+    def close(self) -> None:
+        """Give the workspace back."""
+        self.workspace.close()
+
+
+def open_desk(
+    layout: Layout, environ: Mapping[str, str], *, lock_timeout_s: float
+) -> Desk:
+    """Open a worktree and wire its workers; errors as `open_workspace`."""
+    workspace = open_workspace(layout, environ, lock_timeout_s=lock_timeout_s)
+    claimant = Claimant(workspace.db, workspace.files, workspace.clock, layout)
+    pipeline = Pipeline(workspace, claimant)
+    walker = Walker(workspace, pipeline)
+    return Desk(
+        workspace, claimant, pipeline, walker, Observer(workspace, pipeline, walker)
+    )

@@ -1,0 +1,105 @@
+"""Moves of HEAD: what Git switched is Git's, what it overwrote is somebody's.
+
+Invariant: a draft counts as switched only when its path equalled the old HEAD before and equals
+the new HEAD after; everything else stays an ordinary write.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from gitshadow.capture.drafts import Draft
+from gitshadow.model import FileVersion, Oid, RepoPath, git_mode
+from gitshadow.store.repo import Repo
+from gitshadow.store.trees import Entry
+
+_SHORT = 10
+
+
+@dataclass(frozen=True, slots=True)
+class HeadMove:
+    """Hold where HEAD was and is: branch (None: detached) and commit (None: unborn)."""
+
+    old_ref: str | None
+    old: Oid | None
+    new_ref: str | None
+    new: Oid | None
+
+    @property
+    def is_checkout(self) -> bool:
+        """Tell whether HEAD names another branch now."""
+        return self.old_ref != self.new_ref
+
+    def describe(self) -> str:
+        """Say in a sentence what moved; short ids only, since old commits may go away."""
+        return (
+            f"HEAD moved from {_place(self.old_ref, self.old)}"
+            f" to {_place(self.new_ref, self.new)}"
+        )
+
+
+def _place(ref: str | None, oid: Oid | None) -> str:
+    name = (ref or "detached").removeprefix("refs/heads/")
+    return f"{name} ({oid[:_SHORT] if oid else 'unborn'})"
+
+
+def read_move(repo: Repo, known_ref: str | None, known: Oid | None) -> HeadMove | None:
+    """Return how HEAD differs from what was known, None where it does not."""
+    ref, oid = repo.head()
+    if (ref, oid) == (known_ref, known):
+        return None
+    return HeadMove(known_ref, known, ref, oid)
+
+
+def split_switched(
+    repo: Repo,
+    move: HeadMove,
+    drafts: Sequence[Draft],
+    data_of: Callable[[Oid], bytes],
+) -> tuple[list[Draft], list[Draft]]:
+    """Split drafts into those that Git switched and the others."""
+    old = repo.commit(move.old).tree if move.old is not None else None
+    new = repo.commit(move.new).tree if move.new is not None else None
+    switched: list[Draft] = []
+    others: list[Draft] = []
+    for draft in drafts:
+        known = _Pair(repo, old, new, data_of)
+        (switched if known.switched(draft) else others).append(draft)
+    return switched, others
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """Compare drafts with the trees of the old and the new HEAD."""
+
+    repo: Repo
+    old: Oid | None
+    new: Oid | None
+    data_of: Callable[[Oid], bytes]
+
+    def switched(self, draft: Draft) -> bool:
+        before, after = draft.versions
+        if draft.old_path is not None:
+            return self._was(draft.old_path, before, None) and self._was(
+                draft.path, None, after
+            )
+        return self._was(draft.path, before, after)
+
+    def _was(
+        self, path: RepoPath, before: FileVersion | None, after: FileVersion | None
+    ) -> bool:
+        old = self.repo.entry(self.old, path) if self.old else None
+        new = self.repo.entry(self.new, path) if self.new else None
+        return old != new and self._is(old, before) and self._is(new, after)
+
+    def _is(self, entry: Entry | None, version: FileVersion | None) -> bool:
+        if entry is None or version is None:
+            return entry is None and version is None
+        if entry[0] != git_mode(version.mode):
+            return False
+        return entry[1] == version.oid or self._same_text(entry[1], version.oid)
+
+    def _same_text(self, committed: Oid, disk: Oid) -> bool:
+        """Compare but for line endings: checkout may convert them (gitattributes(5), eol)."""
+        if not self.repo.has(committed):
+            return False
+        return self.data_of(disk).replace(b"\r\n", b"\n") == self.data_of(committed)

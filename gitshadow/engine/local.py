@@ -1,0 +1,99 @@
+"""Verbs without a daemon: open the worktree, catch up, answer, close.
+
+Invariant: the same verbs and documents as in the daemon, under the same lock.
+"""
+
+import os
+
+from gitshadow.engine import hooks, reindex, setup
+from gitshadow.engine.desk import Desk, open_desk
+from gitshadow.engine.mending import mend
+from gitshadow.engine.verbs import Document, Params
+from gitshadow.engine.verbs import run as run_verb
+from gitshadow.engine.verbs.init import describe
+from gitshadow.errors import LockedError
+from gitshadow.store.layout import Layout
+
+LOCK_S = 20.0
+HOOK_LOCK_S = 1.0
+
+
+def run(layout: Layout, verb: str, params: Params) -> Document:
+    """Run one verb in this process.
+
+    Raises:
+        ShadowError: what the verb raises, or the worktree could not be opened.
+    """
+    if verb == "init":
+        return _init(layout, params)
+    if verb == "reindex":
+        return _reindex(layout)
+    desk = _open(layout, LOCK_S)
+    try:
+        return run_verb(desk, verb, params)
+    finally:
+        desk.close()
+
+
+def drain(layout: Layout) -> None:
+    """Take what waits in the spool; where another process is at work, it will.
+
+    Raises:
+        ShadowError: the worktree could not be opened.
+    """
+    try:
+        desk = _open(layout, HOOK_LOCK_S)
+    except LockedError:
+        return
+    desk.close()
+
+
+def deliver(layout: Layout, body: bytes) -> bytes:
+    """Take one hook delivery in this process.
+
+    Raises:
+        LockedError: another process is at work; the caller spools.
+        ShadowError: the worktree could not be opened.
+    """
+    desk = _open(layout, HOOK_LOCK_S)
+    try:
+        return hooks.take_body(desk, body)
+    finally:
+        desk.close()
+
+
+def _open(layout: Layout, timeout_s: float) -> Desk:
+    desk = open_desk(layout, os.environ, lock_timeout_s=timeout_s)
+    try:
+        mend(desk)
+        hooks.drain_spool(desk)
+    except BaseException:
+        desk.close()
+        raise
+    return desk
+
+
+def _reindex(layout: Layout) -> Document:
+    """Build the journal anew, then look at everything, so that it agrees with the disk."""
+    done = reindex.reindex(layout)
+    desk = _open(layout, LOCK_S)
+    try:
+        setup.forget_carried(desk.workspace)
+        for ref, why in done.unreadable:
+            desk.pipeline.gap(f"could not read {ref}: {why}")
+        desk.observer.settle()
+    finally:
+        desk.close()
+    return {
+        "events": done.events,
+        "sessions": done.sessions,
+        "salvaged": done.salvaged,
+        "damaged": list(done.damaged),
+        "unreadable": [ref for ref, _ in done.unreadable],
+        "set_aside": done.set_aside,
+    }
+
+
+def _init(layout: Layout, params: Params) -> Document:
+    force = params.get("force") is True
+    return describe(layout, setup.initialise(layout, os.environ, force=force))

@@ -1,0 +1,188 @@
+"""Start-up: refs, objects and rows brought into agreement before anything else happens.
+
+A crash between ref and row leaves commits without rows: they are replayed. A ref that is lost or
+broken goes back to its last whole commit, with a gap row.
+Invariant: after it every row has its commit and every tip is whole.
+"""
+
+from collections.abc import Sequence
+
+from gitshadow.engine import vigil
+from gitshadow.engine.desk import Desk
+from gitshadow.engine.setup import root_worktree
+from gitshadow.engine.workspace import Workspace
+from gitshadow.errors import StoreError
+from gitshadow.model import (
+    GITLINK_MODE,
+    Chain,
+    Event,
+    EventKind,
+    FileState,
+    Oid,
+    RepoPath,
+    StatKey,
+)
+from gitshadow.store.files import digest
+from gitshadow.store.journal import events, meta, ops, sessions, state
+from gitshadow.store.journal.events import EventFilter
+from gitshadow.store.replay import catch_up
+
+_GAPS = 200
+_BOOT = "boot_id"
+_BOOT_FILE = "/proc/sys/kernel/random/boot_id"
+
+
+def mend(desk: Desk) -> None:
+    """Bring journal and refs into agreement; root a worktree that has no tree yet."""
+    ws = desk.workspace
+    if _rebooted(ws):
+        _check_tips(desk)
+    _catch_up(desk)
+    if ws.recorder.row.tree is None:
+        root_worktree(ws)
+    vigil.note_death(desk)
+    if ops.applying(ws.db, ws.layout.worktree):
+        _finish_undo(desk)
+
+
+def _finish_undo(desk: Desk) -> None:
+    """Finish or roll back an undo that a crash interrupted; undo is imported only then."""
+    from gitshadow.engine.undoing import UndoEngine
+    from gitshadow.undo.run import recover
+
+    recover(UndoEngine(desk, None))
+
+
+def _catch_up(desk: Desk) -> None:
+    """Replay commits whose rows are missing; have the chains' rows follow their refs."""
+    ws = desk.workspace
+    known = {chain.ref: chain for chain in sessions.chains(ws.db)}
+    for ref in ws.repo.broken_refs(ws.repo.refs()):
+        _mend_ref(desk, ref, known.get(ref))
+    done = catch_up(ws.db, ws.repo, ws.layout.worktree)
+    for lost in done.lost:
+        how = "is gone" if lost.tip is None else "was set to something else"
+        ref = lost.chain.ref
+        desk.pipeline.gap(f"ref {ref} {how}; what it held cannot be undone any more")
+    if done.broken:
+        _say_once(desk, [f"could not read {what}: {why}" for what, why in done.broken])
+    if done.rows:
+        _adopt(ws, done.rows, done.trees[ws.layout.worktree])
+
+
+def _say_once(desk: Desk, notes: Sequence[str]) -> None:
+    """Journal gaps that stay as they are until somebody mends the refs by hand."""
+    gaps = EventFilter(kinds=[EventKind.GAP], limit=_GAPS)
+    said = {row.note for row in events.rows(desk.workspace.db, gaps)}
+    for note in notes:
+        if note not in said:
+            desk.pipeline.gap(note)
+
+
+def _mend_ref(desk: Desk, ref: str, chain: Chain | None) -> None:
+    """Set a ref whose file cannot be read to the last whole commit that the journal has."""
+    repo = desk.workspace.repo
+    whole = _last_whole(desk, chain.tip) if chain is not None else None
+    if whole is None:
+        repo.delete_ref(ref)
+    else:
+        repo.force_ref(ref, whole)
+    desk.pipeline.gap(f"ref {ref} could not be read; it is as the journal has it")
+    if chain is not None and whole != chain.tip:
+        _forget_tree(desk.workspace)
+
+
+def _adopt(ws: Workspace, rows: Sequence[Event], tree: Oid) -> None:
+    """Take over what a crash kept from the journal: the tree and the states of these rows."""
+    put: dict[RepoPath, FileState] = {}
+    gone: set[RepoPath] = set()
+    for row in rows:
+        for path in (row.old_path, row.path if row.after is None else None):
+            if path is not None:
+                put.pop(path, None)
+                gone.add(path)
+        if row.path is not None and row.after is not None:
+            data = ws.repo.read_blob(row.after.oid)
+            stat = StatKey(len(data), 0, 0, 0)
+            put[row.path] = FileState(row.after, digest(data), stat, row.ts_ns, True)
+            gone.discard(row.path)
+    with ws.states.consistent(), ws.db.write():
+        ws.states.update(put, gone)
+    known = ws.recorder.row
+    ws.recorder.set_tree(tree, known.head, known.head_ref)
+
+
+# -- after power loss --------------------------------------------------------------------------
+
+
+def _rebooted(ws: Workspace) -> bool:
+    """Tell whether the machine started anew since the journal was last opened."""
+    try:
+        with open(_BOOT_FILE, encoding="ascii") as handle:
+            boot = handle.read().strip()
+    except OSError:
+        return False
+    known = meta.get(ws.db, _BOOT)
+    if known != boot:
+        with ws.db.write():
+            meta.put(ws.db, _BOOT, boot)
+    return known is not None and known != boot
+
+
+def _check_tips(desk: Desk) -> None:
+    """Move each ref whose newest objects were lost back to its last whole commit."""
+    repo = desk.workspace.repo
+    for ref, tip in repo.refs().items():
+        whole = _last_whole(desk, tip)
+        if whole == tip:
+            continue
+        if whole is None:
+            repo.delete_ref(ref)
+        else:
+            repo.force_ref(ref, whole)
+        desk.pipeline.gap(f"objects of {ref} were lost with the power; it went back")
+        _forget_tree(desk.workspace)
+
+
+def _last_whole(desk: Desk, tip: Oid) -> Oid | None:
+    """Return the newest commit of a chain whose objects can all be read."""
+    repo = desk.workspace.repo
+    at: Oid | None = tip
+    while at is not None:
+        try:
+            info = repo.commit(at)
+        except StoreError:
+            at = _parent_of_broken(desk, at)
+            continue
+        parent = info.parents[0] if info.parents else None
+        if _is_whole(desk, info.tree, parent):
+            return at
+        at = parent
+    return None
+
+
+def _parent_of_broken(desk: Desk, oid: Oid) -> Oid | None:
+    """Return the commit before one that cannot be read, as the journal tells it."""
+    return events.commit_before(desk.workspace.db, oid)
+
+
+def _is_whole(desk: Desk, tree: Oid, parent: Oid | None) -> bool:
+    """Tell whether everything that a commit adds to its parent can be read."""
+    repo = desk.workspace.repo
+    try:
+        base = repo.commit(parent).tree if parent is not None else None
+        for change in repo.diff(base, tree):
+            if change.new is not None and change.new[0] != GITLINK_MODE:
+                repo.read_blob(change.new[1])
+    except StoreError:
+        return False
+    return True
+
+
+def _forget_tree(ws: Workspace) -> None:
+    """Have the worktree rooted anew: what was recorded of it may be lost."""
+    with ws.states.consistent(), ws.db.write():
+        state.clear(ws.db, ws.layout.worktree)
+    ws.repo.trees.forget()
+    ws.states.forget()
+    ws.recorder.reset()

@@ -1,0 +1,286 @@
+"""The observer: hints become recorded writes, barriers become certainty.
+
+Three clocks with separate jobs: the watcher's step closes a batch, the grace here lets an atomic
+save or a rename finish, the hold lets a git command finish that rewrites the tree.
+Invariant: every barrier ends with the disk and the journal in agreement.
+"""
+
+import os
+import time
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from gitshadow.capture.hints import Hints, WatchPort
+from gitshadow.capture.saves import (
+    GRACE_S,
+    TEMPORARY_GRACE_S,
+    WRITING_GRACE_S,
+    is_being_written,
+    is_temporary,
+)
+from gitshadow.engine import githold
+from gitshadow.engine.pipeline import Pipeline
+from gitshadow.engine.walks import Walker, Watched
+from gitshadow.engine.workspace import Workspace
+from gitshadow.model import RepoPath
+
+BARRIER_S = 1.0
+_HOLD_LIMIT_S = 30.0
+_HOLD_POLL_S = 0.01
+_HOLDER_CHECK_S = 0.25
+_HEAD_GRACE_S = 0.05
+_BACKGROUND_WALK_S = 300.0
+
+
+@dataclass(slots=True)
+class _Hold:
+    """Hold since when paths wait for a git command, and what was last known of its lock."""
+
+    since: float
+    checked: float
+    released: float | None = None
+
+
+class Observer:
+    """Observe one workspace, with a watcher or without."""
+
+    def __init__(
+        self, workspace: Workspace, pipeline: Pipeline, walker: Walker
+    ) -> None:
+        self._ws = workspace
+        self._pipeline = pipeline
+        self._walker = walker
+        self._port: WatchPort | None = None
+        self._fresh: set[RepoPath] = set()
+        self._deferred: dict[RepoPath, float] = {}
+        self._held: set[RepoPath] = set()
+        self._hold: _Hold | None = None
+        self._settle_soon = False
+        self._next_walk = time.monotonic() + _BACKGROUND_WALK_S
+
+    def start(self, port: WatchPort) -> None:
+        """Begin to watch: watch first, list then; what changed meanwhile is offline."""
+        self._port = port
+        found = self._walker.full(offline=True)
+        self._watch(found)
+        self._watch(self._walker.full())
+
+    @property
+    def watching(self) -> bool:
+        """Tell whether a watcher hints: this is the daemon."""
+        return self._port is not None
+
+    @property
+    def pid(self) -> int | None:
+        """Return the daemon's pid, None without one."""
+        return os.getpid() if self._port is not None else None
+
+    @property
+    def degraded(self) -> str | None:
+        """Say what the watcher cannot do, None where it can do all."""
+        return self._port.degraded() if self._port is not None else None
+
+    # -- hints -----------------------------------------------------------------------------
+
+    def hints(self, hints: Hints) -> None:
+        """Record what was hinted, but for names that an unfinished save may explain."""
+        if hints.lost:
+            self._rewalk()
+            return
+        paths = set(hints.paths)
+        if hints.git_dir or self._hold is not None:
+            self._look_at_git()
+            if self._hold is not None:
+                self._held |= paths
+                return
+        now = time.monotonic()
+        ready = {path for path in paths if not self._defer(path, now)}
+        self._capture(ready)
+
+    def due(self) -> float | None:
+        """Return the monotonic time of the next deferred work, None where there is none."""
+        times = list(self._deferred.values())
+        if self._hold is not None:
+            times.append(time.monotonic() + _HOLD_POLL_S)
+        return min(times) if times else None
+
+    def tick(self) -> None:
+        """Do deferred work that is due, and now and then a walk in the background."""
+        if self._settle_soon:
+            self._settle_soon = False
+            self.settle()
+        now = time.monotonic()
+        if self._hold is not None:
+            self._look_at_git()
+            if self._hold is not None:
+                return
+        ready = {path for path, due in self._deferred.items() if due <= now}
+        for path in ready:
+            del self._deferred[path]
+        self._capture(ready)
+        if now >= self._next_walk:
+            self._rewalk()
+
+    def _defer(self, path: RepoPath, now: float) -> bool:
+        """Put a path off for a moment where an unfinished save may explain it."""
+        if path in self._deferred:
+            return True
+        states, look = self._ws.states, self._ws.files.glance(path)
+        known = states.get(path) is not None
+        if look is None and (known or states.below(path)):
+            self._deferred[path] = now + GRACE_S
+        elif not known and is_temporary(path):
+            self._deferred[path] = now + TEMPORARY_GRACE_S
+        elif look is not None and look.is_file and is_being_written(look, time.time_ns()):
+            self._deferred[path] = now + WRITING_GRACE_S
+        return path in self._deferred
+
+    def _look_at_git(self) -> None:
+        """Hold while a living git command has the index locked; let go a moment after."""
+        now = time.monotonic()
+        git_dir = self._ws.layout.git_dir
+        if githold.lock_exists(git_dir):
+            hold = self._hold or _Hold(now, 0.0)
+            hold.released = None
+            if now - hold.checked > _HOLDER_CHECK_S:
+                hold.checked = now
+                if not githold.lock_is_held(git_dir):
+                    self._let_go()
+                    return
+            self._hold = hold
+            if now - hold.since > _HOLD_LIMIT_S:
+                self._let_go()
+        elif self._hold is not None:
+            self._hold.released = self._hold.released or now
+            if now - self._hold.released > _HEAD_GRACE_S:
+                self._let_go()
+        else:  # a quick one has let go already, and moves HEAD only now
+            self._hold = _Hold(now, now, released=now)
+
+    def _let_go(self) -> None:
+        held, self._held, self._hold = self._held, set(), None
+        self._capture(held)
+
+    # -- barriers --------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        """Make everything written before this call visible in the journal."""
+        if not self._ws.config.enabled:
+            return
+        self._await_git()
+        began = self._ws.clock.now_ns()
+        if self._port is None:
+            self._walker.full()
+            return
+        hints = self._port.barrier(BARRIER_S)
+        if hints is None:
+            self._pipeline.gap(
+                "the watcher lost events; everything was looked at again"
+            )
+            self._rewalk()
+            return
+        if hints.lost or self._ws.coverage.stale():
+            self._rewalk()
+            return
+        waiting = set(hints.paths) | self._deferred.keys() | self._held
+        self._deferred.clear()
+        self._held.clear()
+        fresh, self._fresh = self._fresh, set()
+        self._capture(waiting | self._relist(fresh))
+        self._pipeline.settled_ns = began
+
+    def settle_soon(self) -> None:
+        """Settle at the next tick: what is written later must not look as old as this."""
+        self._settle_soon = True
+
+    def _relist(self, fresh: Iterable[RepoPath]) -> set[RepoPath]:
+        """List again what was first seen since the last barrier: its watch may be younger."""
+        return {path for root in fresh for path in self._walker.below(root).files}
+
+    def store(self, paths: Collection[RepoPath]) -> None:
+        """Record these paths now, without waiting for the watcher."""
+        if not self._ws.config.enabled:
+            return
+        if self._ws.coverage.stale():
+            self._rewalk()
+        for path in paths:
+            self._deferred.pop(path, None)
+        self._capture(set(paths))
+
+    def _await_git(self) -> None:
+        """Wait for a git command that is rewriting the tree, as long as it lives."""
+        git_dir = self._ws.layout.git_dir
+        deadline = time.monotonic() + _HOLD_LIMIT_S
+        checked = 0.0
+        while githold.lock_exists(git_dir) and time.monotonic() < deadline:
+            if time.monotonic() - checked > _HOLDER_CHECK_S:
+                checked = time.monotonic()
+                if not githold.lock_is_held(git_dir):
+                    break
+            time.sleep(_HOLD_POLL_S)
+        self._hold = None
+
+    def _rewalk(self) -> None:
+        self._deferred.clear()
+        self._held.clear()
+        self._fresh.clear()
+        self._hold = None
+        self._next_walk = time.monotonic() + _BACKGROUND_WALK_S
+        self._watch(self._walker.full())
+
+    def _watch(self, found: Watched) -> None:
+        if self._port is not None:
+            self._port.replace(found.directories, found.polled)
+
+    # -- capturing -------------------------------------------------------------------------
+
+    def _capture(self, paths: Collection[RepoPath]) -> None:
+        """Record paths; a hinted directory may be a new one by an old name."""
+        looks = {path: self._ws.files.glance(path) for path in paths}
+        roots = [
+            path for path, look in looks.items() if look is not None and look.is_dir
+        ]
+        known = {root for root in roots if self._ws.states.get(root) is not None}
+        wanted = set(paths) - set(roots) | known
+        if roots:
+            wanted |= self._enter(roots)
+        wanted |= self._other_ends(wanted)
+        done = self._pipeline.capture(wanted)
+        if done.rules_changed or any(self._ws.coverage.is_rule_file(p) for p in roots):
+            self._watch(self._walker.recover())
+
+    def _other_ends(self, paths: Collection[RepoPath]) -> set[RepoPath]:
+        """Return deferred paths that turn out to be the old names of new ones."""
+        if not self._deferred:
+            return set()
+        states, files = self._ws.states, self._ws.files
+        new = (files.glance(path) for path in paths if states.get(path) is None)
+        inodes = {look.stat.inode for look in new if look is not None}
+        found: set[RepoPath] = set()
+        for path in self._deferred if inodes else ():
+            olds = [path] if states.get(path) is not None else states.below(path)
+            known = (states.get(old) for old in olds)
+            if any(one is not None and one.stat.inode in inodes for one in known):
+                found.add(path)
+        for path in found:
+            del self._deferred[path]
+        return found
+
+    def _enter(self, directories: Iterable[RepoPath]) -> set[RepoPath]:
+        """Watch directories first and list them then, until no new one turns up."""
+        roots = list(directories)
+        files: set[RepoPath] = set()
+        known: set[RepoPath] = set()
+        frontier, polled = set(roots), set[RepoPath]()
+        while frontier:
+            if self._port is not None:
+                self._port.add(sorted(frontier - polled), sorted(polled))
+            known |= frontier
+            listed = [self._walker.below(root) for root in roots]
+            for path, why in (one for found in listed for one in found.unreadable):
+                self._pipeline.gap(f"could not read it: {why}", path)
+            files.update(*(found.files for found in listed))
+            polled = {path for found in listed for path in found.polled} - known
+            frontier = {path for found in listed for path in found.directories} - known
+        self._fresh |= known
+        return files

@@ -1,0 +1,101 @@
+"""Patches in Git's own format from recorded blobs; no filter, attribute or driver is asked.
+
+Invariant: pure over object reads; names and content of any bytes are shown without raw controls.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gitshadow.errors import StoreError
+from gitshadow.model import Event, FileVersion, RepoPath, format_mode, git_mode
+from gitshadow.store.refs import quote
+from gitshadow.store.repo import Repo
+
+_ABBREV = 10
+_ZERO = "0" * _ABBREV
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """Hold one path between two states; `old_path` where it was renamed."""
+
+    path: RepoPath
+    old_path: RepoPath
+    before: FileVersion | None
+    after: FileVersion | None
+
+
+def net_deltas(rows: Sequence[Event]) -> list[Delta]:
+    """Fold events, oldest first, into one delta per path."""
+    found: dict[RepoPath, Delta] = {}
+    for row in rows:
+        if row.path is None:
+            continue
+        source = row.old_path or row.path
+        first = found.pop(source, None)
+        old_path = first.old_path if first else source
+        before = first.before if first else row.before
+        if row.old_path is None and first is None:
+            before = row.before
+        found[row.path] = Delta(row.path, old_path, before, row.after)
+    return [delta for _, delta in sorted(found.items()) if _differs(delta)]
+
+
+def _differs(delta: Delta) -> bool:
+    return delta.before != delta.after or delta.path != delta.old_path
+
+
+def patch_of(repo: Repo, rows: Sequence[Event]) -> str:
+    """Return the net patch of some events, oldest first."""
+    return "".join(format_delta(repo, delta) for delta in net_deltas(rows))
+
+
+def format_delta(repo: Repo, delta: Delta) -> str:
+    """Return one file's patch, `git diff` style."""
+    old_name, new_name = _name(b"a/", delta.old_path), _name(b"b/", delta.path)
+    lines = [f"diff --git {old_name} {new_name}\n", *_header(delta)]
+    before, after = _data(repo, delta.before), _data(repo, delta.after)
+    if before is None or after is None:
+        return "".join(lines) + "content is not in the object store any more\n"
+    if before == after:
+        return "".join(lines)
+    hunks = repo.unified_diff(before, after)
+    if hunks is None:
+        return "".join(lines) + f"Binary files {old_name} and {new_name} differ\n"
+    shown_old = os.devnull if delta.before is None else old_name
+    shown_new = os.devnull if delta.after is None else new_name
+    return "".join(lines) + f"--- {shown_old}\n+++ {shown_new}\n{hunks}"
+
+
+def _header(delta: Delta) -> list[str]:
+    before, after = delta.before, delta.after
+    lines: list[str] = []
+    if before is None and after is not None:
+        lines.append(f"new file mode {format_mode(git_mode(after.mode))}\n")
+    elif after is None and before is not None:
+        lines.append(f"deleted file mode {format_mode(git_mode(before.mode))}\n")
+    elif before is not None and after is not None and before.mode != after.mode:
+        lines.append(f"old mode {format_mode(before.mode)}\n")
+        lines.append(f"new mode {format_mode(after.mode)}\n")
+    if delta.path != delta.old_path:
+        lines.append(f"rename from {_name(b'', delta.old_path)}\n")
+        lines.append(f"rename to {_name(b'', delta.path)}\n")
+    old = before.oid[:_ABBREV] if before else _ZERO
+    new = after.oid[:_ABBREV] if after else _ZERO
+    if old != new:
+        lines.append(f"index {old}..{new}\n")
+    return lines
+
+
+def _name(prefix: bytes, path: RepoPath) -> str:
+    return quote(prefix + path)
+
+
+def _data(repo: Repo, version: FileVersion | None) -> bytes | None:
+    if version is None:
+        return b""
+    try:
+        return repo.read_blob(version.oid)
+    except StoreError:
+        return None

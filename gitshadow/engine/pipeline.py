@@ -1,0 +1,241 @@
+"""The way of a write: path → look and reading → draft → claim → commit and row.
+
+Data flows one way through `capture`; nothing here waits for anything.
+Invariant: one bad path never stops the rest; what could not be captured becomes a gap row.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from gitshadow.capture.drafts import Draft, Moment, Seen, draft_changes
+from gitshadow.capture.reconcile import Change, observe
+from gitshadow.capture.steps import Claimed
+from gitshadow.engine.claims import Claimant
+from gitshadow.engine.head import HeadMove, read_move, split_switched
+from gitshadow.engine.uncovered import Uncovered
+from gitshadow.engine.workspace import Workspace
+from gitshadow.errors import StoreError
+from gitshadow.model import (
+    GITLINK_MODE,
+    Confidence,
+    Event,
+    EventKind,
+    Excluded,
+    FileState,
+    FileVersion,
+    Oid,
+    RepoPath,
+)
+from gitshadow.store.files import Look
+from gitshadow.store.journal import bursts, events, state
+from gitshadow.store.journal.events import EventFilter
+from gitshadow.store.trees import Entry
+
+TOO_LARGE = "too large"
+
+
+@dataclass(slots=True)
+class Captured:
+    """Collect what one capture recorded and what it came across."""
+
+    events: list[Event] = field(default_factory=list)
+    directories: list[RepoPath] = field(default_factory=list)
+    excluded: list[tuple[RepoPath, Excluded]] = field(default_factory=list)
+    rules_changed: bool = False
+    failed: bool = False
+
+
+class Pipeline:
+    """Capture paths of one workspace."""
+
+    def __init__(self, workspace: Workspace, claimant: Claimant) -> None:
+        self._ws = workspace
+        self._claimant = claimant
+        self._gaps: dict[tuple[RepoPath | None, str], Look | None] = {}
+        self.uncovered = Uncovered(workspace.db, workspace.layout.worktree)
+        self.settled_ns = workspace.recorder.row.walked_ns
+
+    def capture(
+        self, paths: Collection[RepoPath], *, offline: bool = False
+    ) -> Captured:
+        """Record what differs at these paths; vanished directories take theirs along.
+
+        Args:
+            paths: Hinted paths, covered or not, files or directories.
+            offline: Nothing watched when they were written.
+        """
+        ws = self._ws
+        noticed = ws.clock.now_ns()
+        wanted = set(paths)
+        for path in paths:
+            wanted.update(self._lost_below(path))
+        observed = observe(ws.files, ws.coverage, ws.states, sorted(wanted), noticed)
+        done = Captured(directories=observed.directories, excluded=observed.excluded)
+        done.rules_changed = any(ws.coverage.is_rule_file(path) for path in wanted)
+        for path, why in observed.unreadable:
+            self.gap(f"could not read it: {why}", path)
+        self._touch(observed.excluded, noticed)
+        ws.recorder.restat(dict(observed.restat))
+        seen = self._store_blobs(observed.changes, noticed, done)
+        old, new = self._split_entering(seen)
+        done.events += self.record(new, noticed, offline=offline)
+        done.events += self.record_coverage("coverage grew", old)
+        return done
+
+    def record(
+        self, seen: Sequence[Seen], noticed_ns: int, *, offline: bool = False
+    ) -> list[Event]:
+        """Draft, claim and publish what was seen; a move of HEAD is recorded first."""
+        moment = Moment(self.settled_ns, noticed_ns, self._ctime_of)
+        drafts = draft_changes(seen, moment)
+        try:
+            recorded, drafts = self._record_head(drafts, noticed_ns)
+            claims = self._claimant.claim(drafts, offline=offline)
+            claimed = [
+                Claimed(draft, claim, offline)
+                for draft, claim in zip(drafts, claims, strict=True)
+            ]
+            return recorded + self._ws.recorder.record(claimed)
+        except StoreError as error:
+            self.gap(f"could not record {len(drafts)} changes: {error}")
+            return []
+
+    def record_coverage(self, note: str, seen: Sequence[Seen]) -> list[Event]:
+        """Record paths that enter or leave because coverage itself changed."""
+        if not seen:
+            return []
+        noticed = self._ws.clock.now_ns()
+        moment = Moment(noticed, noticed, self._ctime_of)
+        drafts = [draft for one in seen for draft in draft_changes([one], moment)]
+        claim = self._claimant.nobody("coverage changed")
+        return self._ws.recorder.record_coverage(note, claim, drafts)
+
+    def _split_entering(self, seen: Sequence[Seen]) -> tuple[list[Seen], list[Seen]]:
+        """Split off what stood there uncovered before: nobody created it now."""
+        entering: list[Seen] = []
+        others: list[Seen] = []
+        for one in seen:
+            old = one.before is None and self.uncovered.holds(one.path)
+            (entering if old else others).append(one)
+        return entering, others
+
+    def gap(self, why: str, path: RepoPath | None = None) -> None:
+        """Journal a gap once for as long as its path looks the same."""
+        if path is not None:
+            look, key = self._ws.files.glance(path), (path, why)
+            known = key in self._gaps and self._gaps[key] == look
+            known = known or self._is_journalled(why, path, look)
+            self._gaps[key] = look
+            if known:
+                return
+        self._ws.recorder.gap(why, self._ws.clock.now_ns(), path)
+
+    def _is_journalled(self, why: str, path: RepoPath, look: Look | None) -> bool:
+        """Tell whether an earlier process said so of what still stands there."""
+        wanted = EventFilter(
+            limit=1,
+            worktree=self._ws.layout.worktree,
+            kinds=(EventKind.GAP,),
+            paths=(path,),
+            since_ns=look.stat.ctime_ns if look is not None else None,
+        )
+        rows = events.rows(self._ws.db, wanted) if look is not None else []
+        return any(row.path == path and row.note == why for row in rows)
+
+    def touched(
+        self, paths: Sequence[tuple[RepoPath, str]], now_ns: int | None = None
+    ) -> None:
+        """Note writes to paths that are not covered, each with why it is not."""
+        if not paths:
+            return
+        at_ns = self._ws.clock.now_ns() if now_ns is None else now_ns
+        touches = self._claimant.touches(paths, at_ns)
+        with self._ws.db.write():
+            state.put_touches(self._ws.db, touches)
+
+    def _lost_below(self, path: RepoPath) -> list[RepoPath]:
+        """Return the known paths below a path that is no directory any more."""
+        look = self._ws.files.glance(path)
+        if look is not None and look.is_dir:
+            return []
+        return self._ws.states.below(path)
+
+    def _store_blobs(
+        self, changes: Iterable[Change], noticed_ns: int, done: Captured
+    ) -> list[Seen]:
+        seen: list[Seen] = []
+        for change in changes:
+            try:
+                after = self._after(change, noticed_ns)
+            except StoreError as error:
+                self.gap(str(error), change.path)
+                done.failed = True
+                continue
+            seen.append(Seen(change.path, change.before, after))
+        return seen
+
+    def _after(self, change: Change, noticed_ns: int) -> FileState | None:
+        reading = change.after
+        if reading is None or change.digest is None:
+            return None
+        before = change.before
+        if before is not None and before.digest == change.digest:
+            oid = before.version.oid
+        else:
+            oid = self._ws.repo.write_blob(reading.data)
+        return FileState(
+            FileVersion(oid, reading.mode),
+            change.digest,
+            reading.stat,
+            noticed_ns,
+            reading.racy,
+        )
+
+    def _record_head(
+        self, drafts: list[Draft], noticed_ns: int
+    ) -> tuple[list[Event], list[Draft]]:
+        ws, row = self._ws, self._ws.recorder.row
+        move = read_move(ws.repo, row.head_ref, row.head)
+        if move is None:
+            return [], drafts
+        switched, others = split_switched(ws.repo, move, drafts, ws.repo.read_blob)
+        claim = self._claimant.head(noticed_ns)
+        ws.recorder.set_tree(self._carry(move), move.new, move.new_ref)
+        recorded = ws.recorder.record_head(move.describe(), claim, switched, noticed_ns)
+        if move.is_checkout or switched:
+            # An open turn alone does not say that its session moved HEAD.
+            mover = None if claim.confidence is Confidence.LOW else claim.session
+            with ws.db.write():
+                bursts.close_for_checkout(ws.db, row.id, mover)
+        return recorded, others
+
+    def _carry(self, move: HeadMove) -> Oid:
+        """Bring submodules of the new HEAD into the tree; they are carried, never recorded."""
+        ws = self._ws
+        old = ws.repo.commit(move.old).tree if move.old is not None else None
+        new = ws.repo.commit(move.new).tree if move.new is not None else None
+        links = {
+            change.path: change.new
+            for change in ws.repo.diff(old, new)
+            if _is_gitlink(change.old if change.new is None else change.new)
+        }
+        return (
+            ws.repo.trees.splice(ws.recorder.tree, links) if links else ws.recorder.tree
+        )
+
+    def _touch(
+        self, excluded: Sequence[tuple[RepoPath, Excluded]], now_ns: int
+    ) -> None:
+        """Note writes to what is not covered, and a gap for what is too large."""
+        self.touched([(path, found.reason) for path, found in excluded], now_ns)
+        for path, found in excluded:
+            if found.reason == TOO_LARGE:
+                self.gap(TOO_LARGE, path)
+
+    def _ctime_of(self, directory: RepoPath) -> int | None:
+        look = self._ws.files.glance(directory)
+        return look.stat.ctime_ns if look is not None else None
+
+
+def _is_gitlink(entry: Entry | None) -> bool:
+    return entry is not None and entry[0] == GITLINK_MODE

@@ -1,0 +1,135 @@
+"""`reindex`: the journal built anew from the refs alone, the old one set aside.
+
+Invariant: the new journal replaces the old one in one rename, after it was built whole; the old
+one is never changed.
+"""
+
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gitshadow.engine.workspace import make_state_dirs, save_modes
+from gitshadow.model import GITLINK_MODE, FileState, FileVersion, Oid, RepoPath, StatKey
+from gitshadow.store.commit_rows import KnownModes
+from gitshadow.store.files import digest
+from gitshadow.store.journal import events, sessions, state
+from gitshadow.store.journal.db import Db, is_damaged
+from gitshadow.store.journal.salvage import Salvaged, salvage
+from gitshadow.store.journal.state import WorktreeRow
+from gitshadow.store.layout import Layout
+from gitshadow.store.lock import WriterLock
+from gitshadow.store.replay import rebuild
+from gitshadow.store.repo import Repo
+
+LOCK_S = 20.0
+_SIDE_FILES = ("", "-wal", "-shm")
+
+
+@dataclass(frozen=True, slots=True)
+class Reindexed:
+    """Say what came back; `unreadable` are refs with the reason."""
+
+    events: int
+    sessions: int
+    salvaged: int
+    damaged: tuple[str, ...]
+    unreadable: tuple[tuple[str, str], ...]
+    set_aside: str | None
+
+
+def reindex(layout: Layout) -> Reindexed:
+    """Build the journal of a repository from its refs.
+
+    Raises:
+        LockedError: another process is recording.
+        StoreError, JournalError: it could not be built; the old journal stands.
+    """
+    make_state_dirs(layout)
+    with WriterLock(layout.lock) as lock:
+        lock.acquire(LOCK_S)
+        repo = Repo.open(layout)
+        try:
+            return _reindex(layout, repo)
+        finally:
+            repo.close()
+
+
+def _reindex(layout: Layout, repo: Repo) -> Reindexed:
+    fresh = layout.journal + ".new"
+    _remove(fresh)
+    db = Db.open(fresh, create=True)
+    try:
+        with db.write():
+            rebuilt = rebuild(db, repo)
+            for worktree, (tree, modes) in rebuilt.worktrees.items():
+                save_modes(db, worktree, modes.plain)
+                if worktree == layout.worktree:
+                    _take_over(layout, repo, db, tree, modes)
+            saved = Salvaged()
+            if os.path.exists(layout.journal):
+                saved = salvage(db, layout.journal)
+            events.raise_next(db, saved.next_seq)
+        count, known = events.count(db), len(sessions.all_sessions(db))
+        db.fold()
+    finally:
+        db.close()
+    aside = _set_aside(layout)
+    os.replace(fresh, layout.journal)
+    return Reindexed(
+        count, known, saved.rows, tuple(saved.damaged), rebuilt.broken, aside
+    )
+
+
+def _take_over(
+    layout: Layout, repo: Repo, db: Db, tree: Oid, known: KnownModes
+) -> None:
+    """Store the newest tree and the states it stands for; the next walk reads every file."""
+    head_ref, head = repo.head()
+    row = WorktreeRow(
+        id=layout.worktree,
+        path=os.fsencode(layout.root),
+        tree=tree,
+        head=head,
+        head_ref=head_ref,
+    )
+    state.put_worktree(db, row)
+    state.put_many(db, layout.worktree, _states(repo, tree, known))
+
+
+def _states(repo: Repo, tree: Oid, known: KnownModes) -> Mapping[RepoPath, FileState]:
+    found: dict[RepoPath, FileState] = {}
+    for path, entry in repo.flat(tree).items():
+        if entry[0] == GITLINK_MODE:
+            continue
+        data = repo.read_blob(entry[1])
+        version = FileVersion(entry[1], known.of(path, entry))
+        stat = StatKey(len(data), 0, 0, 0)
+        found[path] = FileState(version, digest(data), stat, 0, True)
+    return found
+
+
+def _set_aside(layout: Layout) -> str | None:
+    """Keep the old journal under a name that says why; its own name stays taken all the time."""
+    if not os.path.exists(layout.journal):
+        return None
+    why = "damaged" if is_damaged(layout.journal) else "before-reindex"
+    number = 1
+    while os.path.exists(f"{layout.journal}.{why}-{number}"):
+        number += 1
+    aside = f"{layout.journal}.{why}-{number}"
+    try:
+        os.link(layout.journal, aside)
+    except OSError:  # a file system without hard links
+        shutil.copyfile(layout.journal, aside)
+        os.chmod(aside, 0o600)
+    for suffix in ("-wal", "-shm"):
+        if os.path.exists(layout.journal + suffix):
+            os.rename(layout.journal + suffix, aside + suffix)
+    return aside
+
+
+def _remove(path: str) -> None:
+    for suffix in _SIDE_FILES:
+        if os.path.exists(path + suffix):
+            os.unlink(path + suffix)

@@ -1,0 +1,157 @@
+"""Journal values as JSON rows: the field names of the command line's contract.
+
+Invariant: a field is added, never renamed; paths are lossless display text, times RFC 3339 UTC with
+microseconds, modes six octal digits.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from gitshadow.model import (
+    Burst,
+    Call,
+    Chain,
+    Event,
+    FileVersion,
+    Op,
+    Session,
+    Turn,
+    format_mode,
+)
+from gitshadow.store.refs import display_path
+
+Row = dict[str, object]
+
+
+def rfc3339(time_ns: int | None) -> str | None:
+    """Format nanoseconds since the epoch, to the microsecond."""
+    if time_ns is None:
+        return None
+    seconds, rest = divmod(time_ns, 1_000_000_000)
+    moment = datetime.fromtimestamp(seconds, UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{rest // 1000:06d}Z"
+
+
+def version_row(version: FileVersion | None) -> Row | None:
+    """Format what a path held."""
+    if version is None:
+        return None
+    return {"oid": version.oid, "mode": format_mode(version.mode)}
+
+
+def event_row(event: Event) -> Row:
+    """Format one journal row."""
+    who = event.attribution
+    row: Row = {
+        "seq": event.seq,
+        "ts": rfc3339(event.ts_ns),
+        "path": None if event.path is None else display_path(event.path),
+        "kind": event.kind.value,
+        "actor": who.actor.value if who else None,
+        "agent": who.agent if who else None,
+        "session": who.session if who else None,
+        "turn": who.turn if who else None,
+        "call": who.call if who else None,
+        "tool": who.tool if who else None,
+        "confidence": who.confidence.value if who else None,
+        "reason": who.reason if who else event.note,
+        "burst": event.burst,
+        "commit": event.commit,
+        "before": version_row(event.before),
+        "after": version_row(event.after),
+        "op": event.op,
+        "worktree": event.worktree,
+    }
+    if event.old_path is not None:
+        row["old_path"] = display_path(event.old_path)
+    if who is not None and who.candidates:
+        row["candidates"] = list(who.candidates)
+    if event.note is not None:
+        row["note"] = event.note
+    row |= {name: True for name in ("offline", "switched") if getattr(event, name)}
+    return row
+
+
+def session_row(
+    session: Session, chain: Chain | None, counts: Mapping[str, int], worktree: str
+) -> Row:
+    """Format one session in one worktree; `counts` has `events`, `files`, `turns`."""
+    return {
+        "id": session.id,
+        "native_id": session.native_id,
+        "actor": session.actor.value,
+        "agent": session.agent,
+        "parent": session.parent,
+        "worktree": chain.worktree if chain else worktree,
+        "ref": chain.ref if chain else None,
+        "tip": chain.tip if chain else None,
+        "started": rfc3339(session.started_ns),
+        "ended": rfc3339(session.ended_ns),
+        "end_reason": session.end_reason,
+        "events": counts.get("events", 0),
+        "files": counts.get("files", 0),
+        "turns": counts.get("turns", 0),
+    }
+
+
+def turn_row(turn: Turn, events: int, files: int) -> Row:
+    """Format one turn."""
+    return {
+        "id": turn.id,
+        "turn": turn.id,
+        "session": turn.session,
+        "ordinal": turn.ordinal,
+        "started": rfc3339(turn.started_ns),
+        "ended": rfc3339(turn.ended_ns),
+        "prompt": turn.prompt,
+        "events": events,
+        "files": files,
+    }
+
+
+def call_row(call: Call) -> Row:
+    """Format one tool call."""
+    return {
+        "id": call.id,
+        "call": call.id,
+        "session": call.session,
+        "turn": call.turn,
+        "tool": call.tool,
+        "class": call.tool_class.value,
+        "opened": rfc3339(call.opened_ns),
+        "closed": rfc3339(call.closed_ns),
+        "outcome": call.outcome,
+        "paths": [display_path(path) for path in call.paths],
+    }
+
+
+def burst_row(burst: Burst) -> Row:
+    """Format one burst."""
+    return {
+        "id": burst.id,
+        "burst": burst.id,
+        "session": burst.session,
+        "worktree": burst.worktree,
+        "turn": burst.turn,
+        "started": rfc3339(burst.started_ns),
+        "ended": rfc3339(burst.ended_ns),
+        "first_seq": burst.first_seq,
+        "last_seq": burst.last_seq,
+        "open": burst.open,
+    }
+
+
+def op_row(op: Op) -> Row:
+    """Format one recorded restore."""
+    return {
+        "id": op.id,
+        "op_id": op.id,
+        "kind": op.kind.value,
+        "ts": rfc3339(op.ts_ns),
+        "worktree": op.worktree,
+        "session": op.session,
+        "target": op.target,
+        "undoes": list(op.undoes),
+        "status": op.status.value,
+        "commit": op.commit,
+    }

@@ -1,0 +1,120 @@
+"""What Git tracks: in HEAD's tree or in the index, asked again when the index file changes.
+
+The index is never read through libgit2: a sparse or split index makes it raise.
+Invariant: the answer is that of `git ls-files` at the last change of the index file's stat.
+"""
+
+import os
+from bisect import bisect_left
+from collections.abc import Sequence
+
+from gitshadow.model import GITLINK_MODE, Oid, RepoPath
+from gitshadow.store.git import Git
+from gitshadow.store.layout import Layout
+from gitshadow.store.repo import Repo
+from gitshadow.store.trees import Entry
+
+_IndexStat = tuple[int, int, int] | None
+
+
+class IndexView:
+    """Answer what is tracked, ignored and in HEAD, for the coverage classifier."""
+
+    def __init__(self, layout: Layout, git: Git, repo: Repo) -> None:
+        self._path = os.path.join(layout.git_dir, "index")
+        self._sparse_file = os.path.join(layout.git_dir, "info", "sparse-checkout")
+        self._git = git
+        self._repo = repo
+        self._stat: _IndexStat = (-1, -1, -1)
+        self._paths: frozenset[RepoPath] = frozenset()
+        self._sorted: list[RepoPath] = []
+        self._sparse: bool = False
+        self._head: tuple[Oid | None, Oid | None] = (None, None)
+        self._gitlinks: frozenset[RepoPath] = frozenset()
+        self._rule_files = _rule_files(layout, repo)
+
+    def ignored(self, path: bytes) -> bool:
+        """Tell what Git's ignore rules say of exactly this path; a directory's ends in `/`.
+
+        libgit2 takes UTF-8 only (pygit2 1.21), so other names are asked of Git itself.
+        """
+        try:
+            return self._repo.path_is_ignored(path.decode())
+        except UnicodeDecodeError:
+            return bool(self._git.ignore_rules([RepoPath(path)]))
+
+    def rule_files(self) -> Sequence[str]:
+        """Return the exclude files of the clone and of the user, by absolute path."""
+        return self._rule_files
+
+    def contains(self, path: RepoPath) -> bool:
+        """Tell whether a path is in the index or in HEAD's tree."""
+        self._refresh()
+        return path in self._paths or self.head_entry(path) is not None
+
+    def paths(self) -> frozenset[RepoPath]:
+        """Return every path in the index."""
+        self._refresh()
+        return self._paths
+
+    def under(self, directory: RepoPath) -> Sequence[RepoPath]:
+        """Return the index's paths below a directory (`b""`: all), sorted."""
+        self._refresh()
+        if not directory:
+            return self._sorted
+        start = bisect_left(self._sorted, directory + b"/")
+        stop = bisect_left(self._sorted, directory + b"0", start)
+        return self._sorted[start:stop]
+
+    def head_entry(self, path: RepoPath) -> Entry | None:
+        """Return what HEAD's tree holds at a path."""
+        tree = self.head_tree()
+        return self._repo.entry(tree, path) if tree is not None else None
+
+    def head_tree(self) -> Oid | None:
+        """Return HEAD's tree, None where HEAD is unborn."""
+        _, head = self._repo.head()
+        if head != self._head[0] or head is None:
+            tree = self._repo.commit(head).tree if head is not None else None
+            self._head = (head, tree)
+        return self._head[1]
+
+    def gitlinks(self) -> frozenset[RepoPath]:
+        """Return the submodules of HEAD's tree."""
+        self._refresh()
+        return self._gitlinks
+
+    def sparse(self) -> bool:
+        """Tell whether this worktree is a sparse checkout."""
+        return os.path.exists(self._sparse_file)
+
+    def skipped(self) -> set[RepoPath]:
+        """Return the paths that a sparse checkout leaves out."""
+        return self._git.skip_worktree() if self.sparse() else set()
+
+    def _refresh(self) -> None:
+        stat = self._stat_index()
+        if stat == self._stat:
+            return
+        rows = self._git.staged() if stat is not None else []
+        self._stat = stat
+        self._paths = frozenset(path for _, path in rows)
+        self._sorted = sorted(self._paths)
+        self._gitlinks = frozenset(path for mode, path in rows if mode == GITLINK_MODE)
+
+    def _stat_index(self) -> _IndexStat:
+        try:
+            found = os.stat(self._path)
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _rule_files(layout: Layout, repo: Repo) -> tuple[str, ...]:
+    """Return where gitignore(5) has rules outside the tree."""
+    configured = repo.config_get("core.excludesfile")
+    if configured is None:
+        base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+        configured = os.path.join(base, "git", "ignore")
+    info = os.path.join(layout.common_dir, "info", "exclude")
+    return info, os.path.join(layout.root, os.path.expanduser(configured))

@@ -1,0 +1,83 @@
+"""log, sessions, turns, ops: rows of the journal, newest first, after a barrier."""
+
+from gitshadow.engine import params as read
+from gitshadow.engine.desk import Desk
+from gitshadow.engine.resolve import session_of
+from gitshadow.engine.rows import Row, event_row, op_row, session_row, turn_row
+from gitshadow.engine.verbs import Document, Params
+from gitshadow.errors import UsageError
+from gitshadow.model import Chain, EventKind
+from gitshadow.store.journal import events
+from gitshadow.store.journal import ops as ops_journal
+from gitshadow.store.journal import sessions as session_journal
+from gitshadow.store.journal import turns as turn_journal
+from gitshadow.store.journal.events import EventFilter
+
+_QUIET = (EventKind.BASELINE,)
+
+
+def log(desk: Desk, params: Params) -> Document:
+    """Return journal rows, newest first; the roots of chains only with `all`."""
+    desk.observer.settle()
+    ws = desk.workspace
+    wanted = read.text(params, "session")
+    chosen = EventFilter(
+        limit=read.number(params, "limit"),
+        sessions=(session_of(ws.db, wanted).id,) if wanted else None,
+        agent=read.text(params, "agent"),
+        since_ns=read.number(params, "since"),
+        until_ns=read.number(params, "until"),
+        paths=tuple(read.repo_paths(ws.layout, params, "paths")) or None,
+        kinds=_kinds(params),
+        worktree=None if read.flag(params, "all") else ws.layout.worktree,
+    )
+    return {"rows": [event_row(event) for event in events.rows(ws.db, chosen)]}
+
+
+def _kinds(params: Params) -> tuple[EventKind, ...] | None:
+    names = read.strings(params, "kinds")
+    known = {kind.value: kind for kind in EventKind}
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise UsageError(
+            f"could not list kind {unknown[0]}", hint="kinds: " + ", ".join(known)
+        )
+    if names:
+        return tuple(known[name] for name in names)
+    if read.flag(params, "all"):
+        return None
+    return tuple(kind for kind in EventKind if kind not in _QUIET)
+
+
+def sessions(desk: Desk, params: Params) -> Document:
+    """Return one row for each session and worktree, newest first."""
+    desk.observer.settle()
+    db, worktree = desk.workspace.db, desk.workspace.layout.worktree
+    rows: list[Row] = []
+    for session in session_journal.all_sessions(db):
+        owned: list[Chain | None] = [*session_journal.chains_of(db, session.id)]
+        owned = owned or [None]
+        counts = events.counts_of_session(db, session.id)
+        counts["turns"] = len(turn_journal.list_turns(db, session.id))
+        rows += [session_row(session, chain, counts, worktree) for chain in owned]
+    return {"rows": rows}
+
+
+def turns(desk: Desk, params: Params) -> Document:
+    """Return the turns of one session, or of all, newest first."""
+    desk.observer.settle()
+    db = desk.workspace.db
+    wanted = read.text(params, "session")
+    session = session_of(db, wanted).id if wanted else None
+    rows = [
+        turn_row(turn, *events.counts_of_turn(db, turn.session, turn.id))
+        for turn in turn_journal.list_turns(db, session)
+    ]
+    return {"rows": rows}
+
+
+def ops(desk: Desk, params: Params) -> Document:
+    """Return the recorded restores, newest first."""
+    found = ops_journal.list_ops(desk.workspace.db)
+    limit = read.number(params, "limit")
+    return {"rows": [op_row(op) for op in found[:limit]]}

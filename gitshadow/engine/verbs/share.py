@@ -1,0 +1,89 @@
+"""expose, unexpose, push: showing sessions to other programs and sending them away.
+
+Invariant: nothing here runs by itself; what expose writes, unexpose takes back exactly.
+"""
+
+from itertools import pairwise
+
+from gitshadow.engine import params as read
+from gitshadow.engine.desk import Desk
+from gitshadow.engine.resolve import session_of
+from gitshadow.engine.secrets import secret_names
+from gitshadow.engine.verbs import Document, Params
+from gitshadow.errors import RefusedError, UsageError
+from gitshadow.model import Chain, RepoPath
+from gitshadow.store.journal import sessions
+from gitshadow.store.refs import display_path
+from gitshadow.store.repo import REF_PREFIX
+
+EXPOSED_PREFIX = "refs/remotes/agent-undo/"
+_SHOWN = 5
+
+
+def expose(desk: Desk, params: Params) -> Document:
+    """Show a session's chains as remote branches, which every GUI lists and no push sends."""
+    ws = desk.workspace
+    desk.observer.settle()
+    chains = _chains(desk, read.needed(params, "session"))
+    refs = {_exposed(chain.ref): chain.tip for chain in chains}
+    for ref, tip in refs.items():
+        ws.repo.force_ref(ref, tip)
+    return {"exposed": sorted(refs)}
+
+
+def unexpose(desk: Desk, params: Params) -> Document:
+    """Take back what `expose` wrote."""
+    ws = desk.workspace
+    gone = []
+    for chain in _chains(desk, read.needed(params, "session")):
+        ref = _exposed(chain.ref)
+        if ws.repo.ref(ref) is not None:
+            ws.repo.delete_ref(ref)
+            gone.append(ref)
+    return {"unexposed": sorted(gone)}
+
+
+def push(desk: Desk, params: Params) -> Document:
+    """Send sessions to a remote, unless they hold files that look secret."""
+    ws = desk.workspace
+    desk.observer.settle()
+    remote = read.needed(params, "remote")
+    wanted = read.strings(params, "sessions")
+    chains = [chain for name in wanted for chain in _chains(desk, name)]
+    if not wanted:
+        chains = sessions.chains(ws.db)
+    if not chains:
+        raise UsageError("could not push: there is no session to send")
+    found = _secrets(desk, chains)
+    if found and not read.flag(params, "force_secrets"):
+        shown = ", ".join(display_path(path) for path in found[:_SHOWN])
+        raise RefusedError(
+            f"could not push: the history holds {len(found)} files that look secret"
+            f" ({shown})",
+            hint="look at them first; --force-secrets sends them all the same",
+        )
+    ws.git.push(remote, [f"{chain.ref}:{chain.ref}" for chain in chains])
+    return {"remote": remote, "pushed": [chain.ref for chain in chains]}
+
+
+def _chains(desk: Desk, typed: str) -> list[Chain]:
+    session = session_of(desk.workspace.db, typed)
+    return sessions.chains_of(desk.workspace.db, session.id)
+
+
+def _exposed(ref: str) -> str:
+    return EXPOSED_PREFIX + ref.removeprefix(REF_PREFIX)
+
+
+def _secrets(desk: Desk, chains: list[Chain]) -> list[RepoPath]:
+    """Return the secret-looking paths that any commit of some chains holds."""
+    repo = desk.workspace.repo
+    paths: set[RepoPath] = set()
+    for chain in chains:
+        commits = repo.chain(chain.tip)
+        if not commits:
+            continue
+        paths |= repo.flat(commits[0].tree).keys()
+        for before, after in pairwise(commits):
+            paths |= {change.path for change in repo.diff(before.tree, after.tree)}
+    return secret_names(paths)

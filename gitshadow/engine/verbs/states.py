@@ -1,0 +1,84 @@
+"""diff and cat: what files held at a moment."""
+
+import base64
+
+from gitshadow.engine import params as read
+from gitshadow.engine.desk import Desk
+from gitshadow.engine.moments import Moment, moment_of, version_at
+from gitshadow.engine.patches import Delta, format_delta, net_deltas
+from gitshadow.engine.resolve import session_of
+from gitshadow.engine.rows import Row
+from gitshadow.engine.verbs import Document, Params
+from gitshadow.errors import UsageError
+from gitshadow.model import FileVersion, RepoPath, format_mode
+from gitshadow.store.journal import events
+from gitshadow.store.journal.events import EventFilter
+from gitshadow.store.refs import display_path
+
+
+def cat(desk: Desk, params: Params) -> Document:
+    """Return a file's bytes at a moment, base64."""
+    desk.observer.settle()
+    ws = desk.workspace
+    path = read.repo_path(ws.layout, params, read.needed(params, "path"))
+    moment = moment_of(desk, params.get("at"))
+    found = version_at(desk, path, moment)
+    if found is None:
+        raise UsageError(
+            f"could not find {display_path(path)} at that moment",
+            hint=f"git agent-undo log -- {display_path(path)}",
+        )
+    data = ws.repo.read_blob(found.oid)
+    return {
+        "path": display_path(path),
+        "oid": found.oid,
+        "mode": format_mode(found.mode),
+        "data_base64": base64.b64encode(data).decode("ascii"),
+    }
+
+
+def diff(desk: Desk, params: Params) -> Document:
+    """Return the patch between two moments, or a session's net change."""
+    desk.observer.settle()
+    ws = desk.workspace
+    paths = read.repo_paths(ws.layout, params, "paths")
+    wanted = read.text(params, "session")
+    if wanted is not None:
+        session = session_of(ws.db, wanted)
+        rows = events.rows(ws.db, EventFilter(sessions=(session.id,)))
+        deltas = net_deltas(rows[::-1])
+    else:
+        old = moment_of(desk, params.get("a"))
+        new = moment_of(desk, params.get("b"))
+        deltas = _between(desk, old, new)
+    chosen = [delta for delta in deltas if _within(delta.path, paths)]
+    rows_of = [_stat_row(delta) for delta in chosen]
+    patch = "".join(format_delta(ws.repo, delta) for delta in chosen)
+    return {"patch": patch, "stat": rows_of}
+
+
+def _between(desk: Desk, old: Moment, new: Moment) -> list[Delta]:
+    repo = desk.workspace.repo
+    deltas = []
+    for change in repo.diff(old.tree, new.tree):
+        before = FileVersion(change.old[1], change.old[0]) if change.old else None
+        after = FileVersion(change.new[1], change.new[0]) if change.new else None
+        deltas.append(Delta(change.path, change.path, before, after))
+    return deltas
+
+
+def _within(path: RepoPath, chosen: list[RepoPath]) -> bool:
+    return not chosen or any(
+        not one or path == one or path.startswith(one + b"/") for one in chosen
+    )
+
+
+def _stat_row(delta: Delta) -> Row:
+    kind = "modify"
+    if delta.before is None:
+        kind = "create"
+    elif delta.after is None:
+        kind = "delete"
+    elif delta.path != delta.old_path:
+        kind = "rename"
+    return {"path": display_path(delta.path), "kind": kind}

@@ -1,0 +1,93 @@
+"""status: is this worktree recorded right now, by what, and what is not covered."""
+
+import os
+
+from gitshadow.engine import params as read
+from gitshadow.engine.desk import Desk
+from gitshadow.engine.rows import Row, rfc3339
+from gitshadow.engine.verbs import Document, Params
+from gitshadow.model import Actor, Excluded, RepoPath
+from gitshadow.store.journal import events, sessions
+from gitshadow.store.refs import display_path
+
+
+def status(desk: Desk, params: Params) -> Document:
+    """Return what `status` promises, after a walk of the whole worktree.
+
+    With `brief` nothing is walked or recorded first, and no excluded path is named.
+    """
+    brief = read.flag(params, "brief")
+    ws = desk.workspace
+    if ws.config.enabled and not brief:
+        desk.observer.settle()
+    known = sessions.all_sessions(ws.db)
+    live = [one for one in known if one.ended_ns is None and one.actor is Actor.AGENT]
+    return {
+        "root": display_path(RepoPath(os.fsencode(ws.layout.root))),
+        "worktree": ws.layout.worktree,
+        "enabled": ws.config.enabled,
+        "daemon": {"running": desk.observer.watching, "pid": desk.observer.pid},
+        "degraded": desk.observer.degraded,
+        "events": events.count(ws.db),
+        "sessions": len(known),
+        "open_sessions": len(live),
+        "current": [
+            {"id": one.id, "agent": one.agent, "started": rfc3339(one.started_ns)}
+            for one in live
+        ],
+        "gaps": events.count_gaps(ws.db),
+        "coverage": {
+            "tracked": len(ws.states.all()),
+            "excluded": [] if brief else _excluded_rows(desk),
+        },
+        "disk": disk(ws.layout.state_dir, ws.layout.common_dir),
+        "hints": _hints(desk),
+    }
+
+
+def _excluded_rows(desk: Desk) -> list[Row]:
+    found: tuple[Excluded, ...] = desk.walker.excluded_now()
+    ignored = [one.path for one in found if one.reason == "ignored" and not one.rule]
+    rules = desk.workspace.git.ignore_rules(ignored)
+    return [
+        {
+            "path": display_path(one.path),
+            "reason": one.reason,
+            "rule": one.rule or rules.get(one.path),
+            "count": one.count,
+        }
+        for one in found
+    ]
+
+
+def _hints(desk: Desk) -> list[str]:
+    ws = desk.workspace
+    hints = []
+    if not ws.config.enabled:
+        hints.append("recording is off: git config agent-undo.enabled true")
+    remotes = ws.repo.mirror_remotes()
+    if remotes:
+        hints.append(
+            f"a push to {', '.join(remotes)} would send the recorded history: it mirrors"
+            " all refs"
+        )
+    return hints
+
+
+def disk(state_dir: str, common_dir: str) -> Row:
+    """Return the loose objects and packs of the repository, and the bytes of our own files."""
+    objects = os.path.join(common_dir, "objects")
+    loose = packs = 0
+    with os.scandir(objects) as scan:
+        fans = [entry.path for entry in scan if len(entry.name) == 2]
+    for fan in fans:
+        loose += len(os.listdir(fan))
+    pack_dir = os.path.join(objects, "pack")
+    if os.path.isdir(pack_dir):
+        packs = sum(name.endswith(".pack") for name in os.listdir(pack_dir))
+    own = sum(
+        os.lstat(os.path.join(top, name)).st_size
+        for top, _, names in os.walk(state_dir)
+        for name in names
+    )
+    return {"loose": loose, "packed": packs, "bytes": own}

@@ -1,0 +1,44 @@
+"""The vigil: a daemon that watches leaves a mark, and the mark of one that was killed is a gap.
+
+Invariant: asked under the writer lock, so a mark that is found belongs to nobody who lives.
+"""
+
+import contextlib
+
+from gitshadow.engine.desk import Desk
+from gitshadow.errors import ShadowError
+from gitshadow.store.journal import meta
+
+_KEY = "watched:"
+_ON, _OFF = "yes", "no"
+_NOTE = (
+    "the daemon was killed: of what was written since the row before,"
+    " only the last state was recorded"
+)
+
+
+def begin(desk: Desk) -> None:
+    """Note that this process watches from now on."""
+    _mark(desk, _ON)
+
+
+def end(desk: Desk) -> None:
+    """Note that this process stops of its own accord; a lost worktree is no error."""
+    with contextlib.suppress(ShadowError):
+        _mark(desk, _OFF)
+
+
+def note_death(desk: Desk) -> None:
+    """Journal a gap where a daemon ended without a word."""
+    if meta.get(desk.workspace.db, _key(desk)) == _ON:
+        desk.pipeline.gap(_NOTE)
+        _mark(desk, _OFF)
+
+
+def _mark(desk: Desk, value: str) -> None:
+    with desk.workspace.db.write():
+        meta.put(desk.workspace.db, _key(desk), value)
+
+
+def _key(desk: Desk) -> str:
+    return _KEY + desk.workspace.layout.worktree

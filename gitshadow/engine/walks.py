@@ -1,0 +1,93 @@
+"""Walks: the whole worktree against the recorded state, and what the watcher must watch.
+
+The watcher is a hint, the disk is the truth: a walk is what every doubt ends in.
+Invariant: after a walk the recorded state of every covered path equals the disk as looked at.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gitshadow.capture.coverage import IGNORED
+from gitshadow.capture.drafts import Seen
+from gitshadow.capture.reconcile import suspects
+from gitshadow.capture.walk import Walk, subwalk, walk
+from gitshadow.engine.pipeline import Pipeline
+from gitshadow.engine.workspace import Workspace
+from gitshadow.model import Excluded, RepoPath
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """Hold the directories that a watcher has to watch, and those it can only poll."""
+
+    directories: tuple[RepoPath, ...]
+    polled: tuple[RepoPath, ...]
+
+
+class Walker:
+    """Walk one workspace."""
+
+    def __init__(self, workspace: Workspace, pipeline: Pipeline) -> None:
+        self._ws = workspace
+        self._pipeline = pipeline
+
+    def full(self, *, offline: bool = False) -> Watched:
+        """Compare everything with the disk and record what differs."""
+        if self._ws.coverage.stale():
+            self._ws.coverage.reload()
+        began = self._ws.clock.now_ns()
+        found = walk(self._ws.files, self._ws.coverage)
+        if self._record(found, offline=offline):
+            self._ws.coverage.reload()
+            found = walk(self._ws.files, self._ws.coverage)
+            self._record(found, offline=offline)
+        self._pipeline.settled_ns = began
+        self._ws.recorder.settled(began)
+        return Watched(tuple(found.directories), tuple(found.polled))
+
+    def recover(self) -> Watched:
+        """Read the coverage rules again; paths enter and leave by a coverage commit."""
+        self._ws.coverage.reload()
+        return self.full()
+
+    def excluded_now(self) -> tuple[Excluded, ...]:
+        """Return the topmost paths that are not covered, as of a walk made for it."""
+        found = walk(self._ws.files, self._ws.coverage)
+        return tuple(item for item, _ in found.excluded)
+
+    def below(self, directory: RepoPath) -> Walk:
+        """List one directory and what is below it, without recording."""
+        return subwalk(self._ws.files, self._ws.coverage, directory)
+
+    def _record(self, found: Walk, *, offline: bool = False) -> bool:
+        """Record what differs; tell whether coverage rules were among it."""
+        ws = self._ws
+        states = ws.states.all()
+        doubt = suspects(found, states, ws.files, ws.index.skipped())
+        done = self._pipeline.capture([*doubt.read, *doubt.gone], offline=offline)
+        self._leave(doubt.left_coverage)
+        for path, why in found.unreadable:
+            self._pipeline.gap(f"could not read it: {why}", path)
+        self._note_excluded(found)
+        return done.rules_changed
+
+    def _leave(self, paths: Sequence[RepoPath]) -> None:
+        """Record paths that are not covered any more; nothing on the disk changed."""
+        states = self._ws.states
+        seen = [Seen(path, states.get(path), None) for path in paths]
+        self._pipeline.record_coverage("coverage shrank", seen)
+
+    def _note_excluded(self, found: Walk) -> None:
+        """Note which uncovered paths changed since the last walk, so that undo can say so."""
+        known = self._pipeline.uncovered.known()
+        now = {item.path: (item, key) for item, key in found.excluded}
+        moved = [
+            (path, item.reason)
+            for path, (item, key) in now.items()
+            if key is not None and known.get(path) != key
+        ]
+        moved += [(path, IGNORED) for path in known if path not in now]
+        if known:
+            self._pipeline.touched(moved)
+        looks = {path: key for path, (_, key) in now.items() if key is not None}
+        self._pipeline.uncovered.replace(looks)

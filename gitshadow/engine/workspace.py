@@ -1,0 +1,172 @@
+"""One opened worktree: everything a verb needs, and who closes it.
+
+Invariant: whoever has a `Workspace` holds the worktree's writer lock, so the recorder's memory
+and the disk cannot be changed behind its back.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gitshadow import config as configuration
+from gitshadow.capture.chains import DEFAULT_MODES
+from gitshadow.capture.coverage import Coverage, Rules
+from gitshadow.capture.recorder import Recorder
+from gitshadow.capture.states import StateTable
+from gitshadow.config import Config
+from gitshadow.engine.tracked import IndexView
+from gitshadow.errors import JournalError, NotInitialisedError
+from gitshadow.model import Oid
+from gitshadow.store.clock import StampClock
+from gitshadow.store.files import WorkFiles
+from gitshadow.store.git import Git
+from gitshadow.store.journal import meta, state
+from gitshadow.store.journal.db import Db
+from gitshadow.store.journal.state import WorktreeRow
+from gitshadow.store.layout import Layout
+from gitshadow.store.lock import WriterLock
+from gitshadow.store.repo import Repo
+
+_DIR_MODE = 0o700
+
+
+@dataclass(slots=True)
+class Workspace:
+    """Hold one worktree opened for recording; `close` gives everything back."""
+
+    layout: Layout
+    config: Config
+    repo: Repo
+    git: Git
+    files: WorkFiles
+    db: Db
+    clock: StampClock
+    index: IndexView
+    coverage: Coverage
+    states: StateTable
+    recorder: Recorder
+    lock: WriterLock
+    environ: Mapping[str, str]
+
+    def close(self) -> None:
+        """Close journal, repository and clock, then release the lock."""
+        self.db.close()
+        self.repo.close()
+        self.clock.close()
+        self.lock.release()
+
+
+def read_config(repo: Repo, environ: Mapping[str, str]) -> Config:
+    """Read the settings of a repository once."""
+    return configuration.load(repo.config_values("agent-undo"), environ)
+
+
+def make_state_dirs(layout: Layout) -> None:
+    """Create our directories, private whatever the umask."""
+    for path in (
+        layout.state_dir,
+        layout.spool_dir,
+        os.path.join(layout.state_dir, "wt"),
+        layout.wt_dir,
+        layout.cookie_dir,
+        layout.reports_dir,
+    ):
+        os.makedirs(path, mode=_DIR_MODE, exist_ok=True)
+        os.chmod(path, _DIR_MODE)
+
+
+def open_workspace(
+    layout: Layout, environ: Mapping[str, str], *, lock_timeout_s: float
+) -> Workspace:
+    """Open a worktree for recording.
+
+    Raises:
+        NotInitialisedError: `init` has not been run in this repository.
+        LockedError: another process records this worktree.
+        UnsupportedError: libgit2 cannot read the repository.
+        JournalError: the journal is damaged, newer or busy.
+    """
+    if not layout.initialised and os.path.isdir(layout.wt_dir):
+        raise JournalError(
+            "could not find the journal: it was deleted",
+            hint="git agent-undo reindex builds it anew from the refs",
+        )
+    if not layout.initialised:
+        Repo.open(layout).close()  # where no `init` would help, that is what is said
+        raise NotInitialisedError(
+            f"could not find a journal in {layout.root}", hint="git agent-undo init"
+        )
+    make_state_dirs(layout)
+    lock = WriterLock(layout.lock)
+    lock.acquire(lock_timeout_s)
+    try:
+        return _open_locked(layout, environ, lock)
+    except BaseException:
+        lock.release()
+        raise
+
+
+def _open_locked(
+    layout: Layout, environ: Mapping[str, str], lock: WriterLock
+) -> Workspace:
+    repo = Repo.open(layout)
+    settings = read_config(repo, environ)
+    db = Db.open(layout.journal, create=False)
+    git = Git(layout, dict(environ))
+    files = WorkFiles(layout.root)
+    index = IndexView(layout, git, repo)
+    rules = Rules(max_file_size=settings.max_file_size_bytes, include=settings.include)
+    states = StateTable(db, layout.worktree)
+    row = _worktree_row(db, layout)
+    recorder = Recorder(repo, files, db, row, states)
+    recorder.idle_gap_ns = settings.idle_gap_ns
+    recorder.use_modes(load_modes(db, layout.worktree))
+    return Workspace(
+        layout=layout,
+        config=settings,
+        repo=repo,
+        git=git,
+        files=files,
+        db=db,
+        clock=StampClock(layout.stamp),
+        index=index,
+        coverage=Coverage(files, index, rules),
+        states=states,
+        recorder=recorder,
+        lock=lock,
+        environ=environ,
+    )
+
+
+def _worktree_row(db: Db, layout: Layout) -> WorktreeRow:
+    """Return the worktree's row; one of another directory by that name counts as none."""
+    row = state.get_worktree(db, layout.worktree)
+    path = os.fsencode(layout.root)
+    if row is not None and row.path == path:
+        return row
+    fresh = WorktreeRow(id=layout.worktree, path=path)
+    with db.write():
+        if row is not None:
+            state.clear(db, layout.worktree)
+        state.put_worktree(db, fresh)
+    return fresh
+
+
+def load_modes(db: Db, worktree: str) -> tuple[int, int]:
+    """Return the permissions that 100644 and 100755 stand for in a worktree's chains."""
+    text = meta.get(db, f"modes:{worktree}")
+    if text is None:
+        return DEFAULT_MODES
+    plain, executable = text.split()
+    return int(plain, 8), int(executable, 8)
+
+
+def save_modes(db: Db, worktree: str, modes: tuple[int, int]) -> None:
+    """Remember the permissions of ordinary files, found at `init`."""
+    with db.write():
+        meta.put(db, f"modes:{worktree}", f"{modes[0]:04o} {modes[1]:04o}")
+
+
+def head_tree(repo: Repo, head: Oid | None) -> Oid | None:
+    """Return the tree of a HEAD commit, None where HEAD is unborn."""
+    return repo.commit(head).tree if head is not None else None
