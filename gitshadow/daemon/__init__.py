@@ -1,0 +1,1 @@
+"""The daemon of one worktree: watcher, socket and engine on one loop."""

@@ -1,0 +1,61 @@
+"""`python -m gitshadow.daemon ROOT`: go into the background and serve one worktree.
+
+Invariant: nothing heavy is imported before it is known that no other daemon is there.
+"""
+
+import os
+import sys
+import time
+
+from gitshadow.errors import LockedError
+from gitshadow.ipc import wire
+from gitshadow.store.layout import Layout, discover
+from gitshadow.store.lock import WriterLock
+
+_TURN_S = 20.0
+_PAUSE_S = 0.05
+
+
+def main() -> int:
+    """Fork, so that whoever started us need not wait, and serve."""
+    layout = discover(sys.argv[1])
+    if layout is None or not layout.initialised:
+        return 1
+    if os.fork() > 0:
+        os._exit(0)
+    if not _is_wanted(layout):
+        return 0
+    from gitshadow.daemon import server
+
+    return server.run(layout, foreground=False)
+
+
+def _is_wanted(layout: Layout) -> bool:
+    """Wait while a command records; False where a daemon has the lock already."""
+    deadline = time.monotonic() + _TURN_S
+    while not _is_free(layout):
+        try:
+            wire.connect(layout.wt_dir, _PAUSE_S).close()
+        except OSError:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_PAUSE_S)
+        else:
+            return False
+    return True
+
+
+def _is_free(layout: Layout) -> bool:
+    if not os.path.isdir(layout.wt_dir):
+        return True
+    lock = WriterLock(layout.lock)
+    try:
+        lock.acquire(0)
+    except LockedError:
+        return False
+    lock.release()
+    return True
+
+
+if __name__ == "__main__":
+    sys.exit(main())

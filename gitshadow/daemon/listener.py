@@ -1,0 +1,188 @@
+"""The socket: accepts connections, reads one request each, and waits for its answer.
+
+Invariant: a peer that is not us or never says anything costs a thread for ten seconds, no more.
+"""
+
+import contextlib
+import json
+import os
+import queue
+import socket
+import struct
+import threading
+import time
+from dataclasses import dataclass, field
+
+from gitshadow.ipc import wire
+from gitshadow.store.layout import Layout
+
+READ_S = 10.0
+MAX_CONNECTIONS = 64
+_BACKLOG = 64
+_LAST_WORDS_S = 2.0
+_WAIT_S = 0.25
+_CREDENTIALS = struct.Struct("3i")
+
+
+@dataclass(slots=True)
+class Request:
+    """Hold one request until the loop has answered it."""
+
+    version: bytes
+    verb: bytes
+    body: bytes
+    _done: threading.Event = field(default_factory=threading.Event)
+    _answer: tuple[bytes, bytes] = (wire.ENDING, b"{}")
+
+    def finish(self, status: bytes, body: bytes) -> None:
+        """Give the answer to the thread that waits for it."""
+        self._answer = (status, body)
+        self._done.set()
+
+    def wait(self, timeout_s: float) -> tuple[bytes, bytes] | None:
+        """Return the answer, None where it is not there in time."""
+        return self._answer if self._done.wait(timeout_s) else None
+
+
+Jobs = queue.SimpleQueue[Request | None]
+
+
+class Listener:
+    """Listen on the socket of one worktree.
+
+    A `ping` is answered here, so that a daemon that is busy is not taken for a dead one.
+    """
+
+    def __init__(self, layout: Layout, jobs: Jobs) -> None:
+        self.ready = False
+        self._layout = layout
+        self._jobs = jobs
+        self._slots = threading.BoundedSemaphore(MAX_CONNECTIONS)
+        self._threads: set[threading.Thread] = set()
+        self._reading: dict[socket.socket, float] = {}
+        self._closed = threading.Event()
+        self._socket = _bind(layout)
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def tend(self) -> None:
+        """Hang up on peers that are too slow; to be called now and then."""
+        limit = time.monotonic() - READ_S
+        for peer, since in list(self._reading.items()):
+            if since < limit:
+                with contextlib.suppress(OSError):
+                    peer.shutdown(socket.SHUT_RDWR)
+
+    def reachable(self) -> bool:
+        """Tell whether the socket's name still leads to this socket."""
+        return os.path.exists(self._layout.socket)
+
+    def close(self) -> None:
+        """Let the last answers out; the socket is ours to remove while we hold the lock."""
+        self._closed.set()
+        with contextlib.suppress(OSError):
+            os.unlink(self._layout.socket)
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        for peer in list(self._reading):
+            with contextlib.suppress(OSError):
+                peer.shutdown(socket.SHUT_RDWR)
+        deadline = time.monotonic() + _LAST_WORDS_S
+        for thread in list(self._threads):
+            thread.join(max(0.0, deadline - time.monotonic()))
+
+    def _accept(self) -> None:
+        while not self._closed.is_set():
+            try:
+                peer, _ = self._socket.accept()
+            except OSError:
+                if self._closed.is_set():
+                    return
+                time.sleep(_WAIT_S)  # out of descriptors: others will give some back
+                continue
+            self._slots.acquire()
+            thread = threading.Thread(target=self._serve, args=(peer,), daemon=True)
+            self._threads.add(thread)
+            thread.start()
+
+    def _serve(self, peer: socket.socket) -> None:
+        try:
+            with peer:
+                self._talk(peer)
+        except (OSError, wire.WireError):
+            return  # the peer went away or spoke nonsense
+        finally:
+            self._threads.discard(threading.current_thread())
+            self._slots.release()
+
+    def _talk(self, peer: socket.socket) -> None:
+        if not _is_us(peer):
+            return
+        peer.settimeout(READ_S)
+        self._reading[peer] = time.monotonic()
+        try:
+            fields, rest = wire.read_line(peer)
+            if len(fields) != 4:
+                return
+            body = wire.read_body(peer, fields[3], rest, wire.MAX_REQUEST)
+        except wire.TooLargeError as error:
+            wire.reply(peer, wire.ERROR, _refusal(error))
+            _read_out(peer)
+            return
+        finally:
+            del self._reading[peer]
+        _, version, verb, _ = fields
+        if verb == b"ping" and version == wire.VERSION:
+            wire.reply(peer, wire.OK, self._pong())
+        else:
+            wire.reply(peer, *self._ask(Request(version, verb, body)))
+
+    def _ask(self, job: Request) -> tuple[bytes, bytes]:
+        self._jobs.put(job)
+        while (answer := job.wait(_WAIT_S)) is None:
+            if self._closed.is_set():
+                return job.wait(0) or (wire.ENDING, b"{}")
+        return answer
+
+    def _pong(self) -> bytes:
+        return json.dumps({"pid": os.getpid(), "ready": self.ready}).encode()
+
+
+def _bind(layout: Layout) -> socket.socket:
+    """Bind the socket through /proc, since its path may be too long for `sun_path`."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(layout.socket)
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    fd = os.open(layout.wt_dir, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    old = os.umask(0o177)
+    try:
+        listening.bind(f"/proc/self/fd/{fd}/{wire.SOCKET_NAME}")
+    finally:
+        os.umask(old)
+        os.close(fd)
+    listening.listen(_BACKLOG)
+    return listening
+
+
+def _is_us(peer: socket.socket) -> bool:
+    """Tell whether the peer is of our user; socket(7), SO_PEERCRED."""
+    raw = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    uid = _CREDENTIALS.unpack(raw)[1]
+    return uid in (os.geteuid(), 0)
+
+
+def _refusal(error: wire.TooLargeError) -> bytes:
+    document = {
+        "error": f"could not take the request: {error}",
+        "hint": None,
+        "exit": 1,
+    }
+    return json.dumps(document).encode()
+
+
+def _read_out(peer: socket.socket) -> None:
+    """Read what a peer still sends, so that it gets as far as reading the answer."""
+    peer.shutdown(socket.SHUT_WR)
+    deadline = time.monotonic() + READ_S
+    while peer.recv(1 << 20) and time.monotonic() < deadline:
+        continue

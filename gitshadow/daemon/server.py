@@ -1,0 +1,261 @@
+"""The daemon's loop: one thread owns the engine, watchers and connections only enqueue.
+
+Invariant: jobs are done one after the other in order of arrival, and hints that came before a job
+are recorded before it.
+"""
+
+import json
+import os
+import queue
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from gitshadow.capture.hints import Hints, WatchPort
+from gitshadow.capture.watcher import Watcher
+from gitshadow.daemon.listener import Jobs, Listener, Request
+from gitshadow.daemon.troubles import Troubles
+from gitshadow.engine.service import Service
+from gitshadow.errors import LockedError, ShadowError
+from gitshadow.ipc import client, wire
+from gitshadow.store.layout import Layout
+
+LOCK_S = 20.0
+IDLE_END_S = 24 * 3600.0
+_LOCK_TURN_S = 0.2
+_TICK_S = 0.5
+_ALIVE_S = 5.0
+_RELOOK_S = 1.0
+_RELOOK_LIMIT_S = 60.0
+
+
+class Engine(Protocol):
+    """Do the work of one worktree; every method is called by one thread."""
+
+    def start(self, port: WatchPort) -> None:
+        """Walk for the first time and give the watcher its directories."""
+        ...
+
+    def hints(self, hints: Hints) -> None:
+        """Record what was hinted."""
+        ...
+
+    def due(self) -> float | None:
+        """Return the monotonic time of the next deferred work, None where there is none."""
+        ...
+
+    def tick(self) -> None:
+        """Do deferred work that is due."""
+        ...
+
+    def run(self, verb: str, params: Mapping[str, object]) -> Mapping[str, object]:
+        """Run one verb; errors as the verb's."""
+        ...
+
+    def hook(self, body: bytes) -> bytes:
+        """Take one hook delivery; return what the agent is to read."""
+        ...
+
+    def alive(self) -> bool:
+        """Tell whether the worktree still is there and still is this repository."""
+        ...
+
+
+def run(layout: Layout, foreground: bool) -> int:
+    """Serve one worktree until it is told to stop; return the exit code.
+
+    Raises:
+        ShadowError: the worktree cannot be opened (in the foreground).
+    """
+    service = _open(layout, foreground)
+    if service is None:
+        return 0
+    try:
+        if not service.enabled and not foreground:
+            service.drain()
+            return 0
+        return Server(layout, service).serve()
+    finally:
+        service.close()
+
+
+def _open(layout: Layout, foreground: bool) -> Service | None:
+    """Open the worktree once nobody else records it; None where another daemon does.
+
+    Raises:
+        ShadowError: the worktree cannot be opened, or somebody else keeps it too long.
+    """
+    deadline = time.monotonic() + LOCK_S
+    while True:
+        try:
+            return Service.open(layout, os.environ, lock_timeout_s=_LOCK_TURN_S)
+        except LockedError:
+            served = client.ping(layout) is not None
+            if served and not foreground:
+                return None
+            if served or time.monotonic() > deadline:
+                raise
+
+
+@dataclass(slots=True)
+class _Wake:
+    """Remember whether the loop was told to look at the watcher."""
+
+    jobs: Jobs
+    pending: threading.Event = field(default_factory=threading.Event)
+
+    def __call__(self) -> None:
+        if not self.pending.is_set():
+            self.pending.set()
+            self.jobs.put(None)
+
+
+class Server:
+    """Serve one worktree, whose writer lock the engine holds."""
+
+    def __init__(self, layout: Layout, engine: Engine) -> None:
+        self._layout = layout
+        self._engine = engine
+        self._jobs: Jobs = queue.SimpleQueue()
+        self._wake = _Wake(self._jobs)
+        self._watcher = Watcher(
+            layout.root, layout.git_dir, layout.cookie_dir, self._wake
+        )
+        self._troubles = Troubles(layout)
+        self._stopping = threading.Event()
+        self._busy_at = time.monotonic()
+        self._alive_at = time.monotonic()
+        self._relook_at: float | None = None
+        self._relook_s = _RELOOK_S
+
+    def serve(self) -> int:
+        """Serve until something ends it; clients wait until the first walk is done."""
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+                signal.signal(number, lambda *_: self.stop())
+        listener = Listener(self._layout, self._jobs)
+        try:
+            self._engine.start(self._watcher)
+            listener.ready = True
+            while not self._stopping.is_set():
+                self._turn(listener)
+        finally:
+            listener.close()
+            self._watcher.close()
+        return 0
+
+    def stop(self) -> None:
+        """End after the present job; may be called by a signal handler."""
+        self._stopping.set()
+        self._jobs.put(None)
+
+    def _turn(self, listener: Listener) -> None:
+        """Wait for the next job or deadline, and do what is due."""
+        try:
+            job = self._jobs.get(timeout=self._patience())
+        except queue.Empty:
+            job = None
+        self._guarded(self._take_hints)
+        if job is not None:
+            self._busy_at = time.monotonic()
+            self._watcher.nudge()
+            self._answer(job)
+        self._guarded(self._tick)
+        listener.tend()
+        self._end_when_done(listener)
+
+    def _patience(self) -> float:
+        due = self._engine.due()
+        if due is None:
+            return _TICK_S
+        return min(_TICK_S, max(0.0, due - time.monotonic()))
+
+    def _take_hints(self) -> None:
+        if not self._wake.pending.is_set():
+            return
+        self._wake.pending.clear()
+        hints = self._watcher.take()
+        if hints != Hints():
+            self._busy_at = time.monotonic()
+            self._engine.hints(hints)
+
+    def _tick(self) -> None:
+        if self._relook_at is not None and time.monotonic() >= self._relook_at:
+            self._engine.hints(Hints(lost=True))
+            self._relook_at, self._relook_s = None, _RELOOK_S
+        self._engine.tick()
+        self._watcher.tidy()
+
+    def _end_when_done(self, listener: Listener) -> None:
+        """End when the worktree is gone, nobody needs us, or nobody can reach us."""
+        now = time.monotonic()
+        if now - self._busy_at > IDLE_END_S:
+            self._stopping.set()
+        if now - self._alive_at > _ALIVE_S:
+            self._alive_at = now
+            if not self._engine.alive() or not listener.reachable():
+                self._stopping.set()
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        """Do a part of the loop; what it failed to record is looked for again later."""
+        try:
+            work()
+        except Exception as error:  # noqa: BLE001 - the loop goes on
+            self._relook_at = time.monotonic() + self._relook_s
+            self._relook_s = min(self._relook_s * 2, _RELOOK_LIMIT_S)
+            self._note(error)
+
+    def _note(self, error: Exception) -> None:
+        """Log what went wrong, and leave a gap row; never silent, never twice a minute."""
+        if not self._troubles.note(error):
+            return
+        why = {"why": f"the daemon failed: {error}"}
+        try:
+            self._engine.run("journal_gap", why)
+        except Exception as second:  # noqa: BLE001 - a full disk takes no gap row either
+            self._troubles.note(second)
+
+    # -- requests --------------------------------------------------------------------------
+
+    def _answer(self, job: Request) -> None:
+        try:
+            status, body = self._result(job)
+        except ShadowError as error:
+            status, body = wire.OK, _error_body(error)
+        except Exception as error:  # noqa: BLE001 - the loop goes on
+            self._note(error)
+            status, body = wire.ERROR, _error_body(ShadowError(f"internal: {error}"))
+        job.finish(status, body)
+
+    def _result(self, job: Request) -> tuple[bytes, bytes]:
+        if job.version != wire.VERSION:
+            self.stop()
+            return wire.OTHER_VERSION, b"{}"
+        if job.verb == b"hook":
+            return wire.OK, self._engine.hook(job.body)
+        verb = job.verb.decode("ascii", "replace")
+        if verb == "stop":
+            self.stop()
+            return wire.OK, json.dumps({"pid": os.getpid()}).encode()
+        try:
+            params = json.loads(job.body)
+        except ValueError as error:
+            raise ShadowError("could not read the request") from error
+        if not isinstance(params, dict):
+            raise ShadowError("could not read the request")
+        return wire.OK, json.dumps(dict(self._engine.run(verb, params))).encode()
+
+
+def _error_body(error: ShadowError) -> bytes:
+    cause = error.__cause__
+    document: dict[str, object] = {
+        "error": error.message,
+        "hint": error.hint,
+        "exit": int(error.exit_code),
+    }
+    if isinstance(cause, ShadowError):
+        document["caused_by"] = cause.message
+    return json.dumps(document).encode()

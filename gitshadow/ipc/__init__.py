@@ -1,0 +1,1 @@
+"""Talking to the daemon; nothing here imports anything heavy."""

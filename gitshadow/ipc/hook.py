@@ -1,0 +1,255 @@
+"""The hook program: hands an agent's payload to the daemon and gets out of the way.
+
+Invariant: it exits 0 whatever is wrong and prints nothing that the daemon did not say. Only
+`_socket`, `os` and `time` are imported before the answer; the rest is for the day without a
+daemon.
+"""
+
+import os
+import time
+
+from gitshadow.ipc import wire
+from gitshadow.store.layout import Layout, discover
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # `typing` alone would cost every hook 5 ms
+    from _socket import socket
+    from collections.abc import Callable, Iterator
+
+    Capture = Callable[[Layout, bytes], bytes]
+
+MAX_PAYLOAD = 16 * 1024 * 1024
+ANSWER_S = 2.0
+START_S = 1.0
+_MAX_ANCESTORS = 24
+_MAX_VALUE = 8192
+_MARKERS = (
+    "GITSHADOW_SESSION",
+    "CLAUDE_CODE_SESSION_ID",
+    "CLAUDE_PROJECT_DIR",
+    "CLAUDE_PID",
+    "DEVIN_PROJECT_DIR",
+)
+_PLACES = (
+    b'"cwd"',
+    b'"working_dir"',
+    b'"workspaceRoot"',
+    b'"workspace_roots"',
+    b'"workspaceRoots"',
+    b'"workspacePaths"',
+)
+_PLACE_VARIABLES = ("CLAUDE_PROJECT_DIR", "DEVIN_PROJECT_DIR", "FACTORY_PROJECT_DIR")
+_PATHS = (b'"file_path"', b'"notebook_path"', b'"filePath"', b'"path"')
+_TOO_LARGE = b'{"too_large": true}'
+
+
+def main(arguments: list[str], in_process: "Capture") -> int:
+    """Take one hook call: the payload on standard input, the agent's name as argument.
+
+    Args:
+        arguments: The agent's name; anything after it is ignored.
+        in_process: Takes a delivery in this process, where no daemon may run.
+    """
+    if os.environ.get("GITSHADOW_INTERNAL"):
+        return 0
+    agent = arguments[0] if arguments else "generic"
+    layout: Layout | None = None
+    try:
+        payload, whole = _read_all()
+        layout = _find(payload)
+        if layout is not None:
+            body = _body(agent, payload if whole else _TOO_LARGE)
+            _deliver(layout, body, in_process)
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - never stop an agent
+        _complain(layout, error)
+    return 0
+
+
+def _deliver(layout: Layout, body: bytes, in_process: "Capture") -> None:
+    try:
+        sock = wire.connect(layout.wt_dir, ANSWER_S)
+    except OSError:
+        answer = _without_daemon(layout, body, in_process)
+    else:
+        answer = _ask(layout, sock, body)
+    if answer:
+        os.write(1, answer)
+
+
+def _ask(layout: Layout, sock: "socket", body: bytes) -> bytes:
+    """Return the daemon's answer; spool where it is busy or about to end."""
+    try:
+        sock.settimeout(ANSWER_S)
+        status, answer = wire.call(sock, b"hook", body)
+    except (OSError, wire.WireError):
+        status, answer = wire.ENDING, b""
+    finally:
+        sock.close()
+    if status in (wire.ENDING, wire.OTHER_VERSION):
+        _spool(layout, body)
+    return answer if status == wire.OK else b""
+
+
+def _without_daemon(layout: Layout, body: bytes, in_process: "Capture") -> bytes:
+    """Spool and start the daemon, or capture in this process where none may run."""
+    if _daemon_allowed(layout):
+        path = _spool(layout, body)
+        from gitshadow.ipc import launch
+
+        launch.spawn(layout)
+        deadline = time.monotonic() + START_S
+        while os.path.exists(path) and time.monotonic() < deadline:
+            time.sleep(0.005)
+        return b""
+    try:
+        return in_process(layout, body)
+    except BaseException:
+        _spool(layout, body)
+        raise
+
+
+def _daemon_allowed(layout: Layout) -> bool:
+    wanted = os.environ.get("GITSHADOW_DAEMON", "").lower()
+    if wanted:
+        return wanted != "off"
+    return not os.path.exists(os.path.join(layout.state_dir, "daemon-off"))
+
+
+def _read_all() -> tuple[bytes, bool]:
+    """Read all of standard input, because a broken pipe upsets some agents.
+
+    Returns:
+        What there is, or its beginning, and whether that is all.
+    """
+    parts, size = [], 0
+    while part := os.read(0, 1 << 16):
+        size += len(part)
+        if size <= MAX_PAYLOAD:
+            parts.append(part)
+    return b"".join(parts), size <= MAX_PAYLOAD
+
+
+def _find(payload: bytes) -> Layout | None:
+    """Return the initialised worktree that the payload names, or its surroundings do.
+
+    A directory comes before a path that a tool writes: the daemon passes on what concerns
+    other repositories.
+    """
+    for place in _places(payload):
+        found = discover(place) if place else None
+        if found is not None and found.initialised:
+            return found
+    return None
+
+
+def _places(payload: bytes) -> "Iterator[str | None]":
+    yield from (_named(payload, key) for key in _PLACES)
+    yield from (os.environ.get(name) for name in _PLACE_VARIABLES)
+    yield _here()
+    yield from (_named(payload, key) for key in _PATHS)
+
+
+def _here() -> str:
+    try:
+        return os.getcwd()
+    except OSError:
+        return "/"
+
+
+def _named(payload: bytes, key: bytes) -> str | None:
+    """Return the text after a key, found without a JSON parser where it has no escapes."""
+    at = payload.find(key)
+    if at < 0:
+        return None
+    rest = payload[at + len(key) : at + len(key) + _MAX_VALUE].lstrip()
+    value = rest[1:].lstrip(b" \t\r\n[")
+    end = value.find(b'"', 1)
+    if rest[:1] != b":" or value[:1] != b'"' or end < 0:
+        return None
+    text = value[1:end]
+    if b"\\" not in text:
+        return os.fsdecode(text)
+    return _parsed(payload, key.strip(b'"').decode())
+
+
+def _parsed(payload: bytes, key: str) -> str | None:
+    import json
+
+    try:
+        value = json.loads(payload, strict=False).get(key)
+    except (ValueError, AttributeError, RecursionError):
+        return None
+    if isinstance(value, list) and value:
+        value = value[0]
+    return value if isinstance(value, str) else None
+
+
+def _body(agent: str, payload: bytes) -> bytes:
+    fields = [("agent", agent), ("cwd", _here()), ("pid", str(os.getpid()))]
+    fields.append(("ppids", " ".join(_ancestors())))
+    for name in _MARKERS:
+        value = os.environ.get(name)
+        if value is not None:
+            fields.append(("env", f"{name}={value}"))
+    # A value of two lines would forge a field, or end the header.
+    lines = [f"{name}: {value}" for name, value in fields if "\n" not in value]
+    return os.fsencode("\n".join(lines)) + b"\n\n" + payload
+
+
+def _ancestors() -> list[str]:
+    """Return `pid/start` of each ancestor, nearest first; proc(5)."""
+    found: list[str] = []
+    pid = os.getppid()
+    while pid > 1 and len(found) < _MAX_ANCESTORS:
+        try:
+            with open(f"/proc/{pid}/stat", "rb", buffering=0) as handle:
+                fields = handle.read(4096).rpartition(b")")[2].split()
+        except OSError:
+            break
+        if len(fields) < 20:
+            break
+        found.append(f"{pid}/{fields[19].decode()}")
+        pid = int(fields[1])
+    return found
+
+
+def _spool(layout: Layout, body: bytes) -> str:
+    """Leave the delivery for the next barrier; the rename stamps it with this moment."""
+    import json
+
+    head, _, payload = body.partition(b"\n\n")
+    fields = [line.partition(b": ") for line in head.split(b"\n")]
+    named = {name: value for name, _, value in fields}
+    document = {
+        "agent": os.fsdecode(named.get(b"agent", b"generic")),
+        "cwd": os.fsdecode(named.get(b"cwd", b"/")),
+        # Bytes that are not UTF-8 become escapes in the file and come back as they were.
+        "payload": payload.decode("utf-8", "surrogateescape"),
+        "pids": os.fsdecode(named[b"ppids"]).split(),
+        "env": [os.fsdecode(value) for name, _, value in fields if name == b"env"],
+    }
+    path = os.path.join(layout.spool_dir, f"{time.time_ns()}-{os.getpid()}.json")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    fd = os.open(path + ".part", flags, 0o600)
+    try:
+        view = memoryview(json.dumps(document).encode())
+        while view:
+            view = view[os.write(fd, view) :]
+        os.fstat(fd)
+    finally:
+        os.close(fd)
+    os.rename(path + ".part", path)
+    return path
+
+
+def _complain(layout: Layout | None, error: BaseException) -> None:
+    if layout is None:
+        return
+    try:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        fd = os.open(layout.log, flags, 0o600)
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        os.write(fd, f"{stamp} hook: {f'{type(error).__name__}: {error}'!a}\n".encode())
+        os.close(fd)
+    except OSError:
+        return

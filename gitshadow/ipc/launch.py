@@ -1,0 +1,120 @@
+"""Starting and stopping the daemon of a worktree.
+
+Invariant: the flock decides who is the daemon; no signal is ever sent to a pid read from a file.
+"""
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+
+from gitshadow.errors import LockedError, ShadowError, UnreachableError
+from gitshadow.ipc import client
+from gitshadow.store.layout import Layout
+from gitshadow.store.lock import WriterLock
+
+START_S = 10.0
+FIRST_WALK_S = 120.0
+STOP_S = 30.0
+_POLL_S = 0.01
+_STALE_S = 1.0
+
+
+def start(layout: Layout, timeout_s: float = START_S) -> int:
+    """Start the daemon of a worktree, where none runs, and wait for its first walk.
+
+    Args:
+        layout: The worktree.
+        timeout_s: How long it may take until it answers; a first walk may take longer.
+
+    Returns:
+        Its pid.
+
+    Raises:
+        ShadowError: it did not answer in time; its log says why.
+    """
+    running = client.ping(layout)
+    if running is None:
+        spawn(layout)
+    deadline = time.monotonic() + timeout_s
+    while (pid := client.ready(layout)) is None:
+        if running is None:
+            running = client.ping(layout)
+        if time.monotonic() > deadline + (0 if running is None else FIRST_WALK_S):
+            raise ShadowError(
+                "could not start the daemon in time", hint=f"see {layout.log}"
+            )
+        time.sleep(_POLL_S)
+    return pid
+
+
+def spawn(layout: Layout) -> None:
+    """Start a daemon process and do not wait for it; a second one ends by itself."""
+    environ = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
+    environ.pop("GITSHADOW_SESSION", None)
+    log = _open_log(layout)
+    try:
+        child = subprocess.Popen(
+            [sys.executable, "-P", "-m", "gitshadow.daemon", layout.root],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=log,
+            cwd="/",
+            env=environ,
+            start_new_session=True,
+            close_fds=True,
+        )
+    finally:
+        os.close(log)
+    child.wait()
+
+
+def _open_log(layout: Layout) -> int:
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        return os.open(layout.log, flags, 0o600)
+    except OSError:  # a full or read-only file system
+        return os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+
+
+def stop(layout: Layout, timeout_s: float = STOP_S) -> bool:
+    """Stop the daemon of a worktree; tell whether one ran.
+
+    A daemon that was killed leaves its socket behind, which is removed here.
+
+    Raises:
+        ShadowError: it did not end in time.
+    """
+    try:
+        document = client.request(layout, "stop", {}, timeout_s)
+    except UnreachableError:
+        _remove_stale(layout)
+        return False
+    pid = document.get("pid")
+    deadline = time.monotonic() + timeout_s
+    while isinstance(pid, int) and _lives(pid):
+        if time.monotonic() > deadline:
+            raise ShadowError(f"could not stop the daemon: process {pid} goes on")
+        time.sleep(_POLL_S)
+    return True
+
+
+def _remove_stale(layout: Layout) -> None:
+    """Remove the socket of a daemon that is no more: only who has the lock may."""
+    if not os.path.lexists(layout.socket):
+        return
+    lock = WriterLock(layout.lock)
+    # Whoever holds the lock now is no daemon that answers, and will see to its socket.
+    with contextlib.suppress(LockedError, FileNotFoundError):
+        lock.acquire(_STALE_S)
+        os.unlink(layout.socket)
+    lock.release()
+
+
+def _lives(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as handle:
+            return handle.read().rpartition(b")")[2].split()[0] != b"Z"
+    except OSError:
+        return False

@@ -1,0 +1,117 @@
+"""The frames on the socket: one line that says what follows, then that many bytes.
+
+A request is `GS1 <version> <verb> <length>` and a body, a reply `GS1 <status> <length>` and a body.
+The path of the socket may be longer than `sun_path` allows (unix(7)), so both ends reach it
+through `/proc/self/fd`.
+Invariant: only `_socket` and `os` are imported, because every hook pays for it.
+"""
+
+import _socket
+import os
+
+from gitshadow import __version__
+
+PROTOCOL = 1
+VERSION = f"{__version__}-{PROTOCOL}".encode()
+MAX_REQUEST = 64 * 1024 * 1024
+MAX_REPLY = 1024 * 1024 * 1024
+OK = b"ok"
+ERROR = b"error"
+OTHER_VERSION = b"version"
+ENDING = b"ending"
+SOCKET_NAME = "sock"
+_MAX_LINE = 256
+_MAX_DIGITS = 12
+_CHUNK = 1 << 16
+
+
+class WireError(Exception):
+    """Report a frame that is not one, or a peer that went away."""
+
+
+class TooLargeError(WireError):
+    """Report a body that is larger than we take."""
+
+
+def connect(directory: str, timeout_s: float) -> _socket.socket:
+    """Connect to the socket in a directory.
+
+    Raises:
+        OSError: nobody listens there.
+    """
+    fd = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+        try:
+            sock.settimeout(timeout_s)
+            sock.connect(f"/proc/self/fd/{fd}/{SOCKET_NAME}")
+        except OSError:
+            sock.close()
+            raise
+        return sock
+    finally:
+        os.close(fd)
+
+
+def call(sock: _socket.socket, verb: bytes, body: bytes) -> tuple[bytes, bytes]:
+    """Send one request and return the status and body of its reply.
+
+    Raises:
+        OSError: the peer did not answer in time.
+        TooLargeError: the request is larger than the peer would take.
+        WireError: it answered nonsense, or hung up.
+    """
+    if len(body) > MAX_REQUEST:
+        raise TooLargeError(f"{len(body)} bytes are too many")
+    sock.sendall(b"GS1 %b %b %d\n" % (VERSION, verb, len(body)) + body)
+    fields, rest = read_line(sock)
+    if len(fields) != 3:
+        raise WireError("not a reply")
+    return fields[1], read_body(sock, fields[2], rest, MAX_REPLY)
+
+
+def read_line(sock: _socket.socket) -> tuple[list[bytes], bytes]:
+    """Read the first line of a frame; return its fields and what was read beyond it."""
+    data = b""
+    while b"\n" not in data:
+        part = sock.recv(_CHUNK)
+        if not part:
+            raise WireError("the peer hung up")
+        data += part
+        if len(data) >= _MAX_LINE and b"\n" not in data[:_MAX_LINE]:
+            raise WireError("not a frame")
+    line, _, rest = data.partition(b"\n")
+    fields = line.split(b" ")
+    if fields[0] != b"GS1":
+        raise WireError("not a frame")
+    return fields, rest
+
+
+def read_body(
+    sock: _socket.socket, length: bytes, rest: bytes, limit_bytes: int
+) -> bytes:
+    """Read the body of a frame, of which `rest` was read already.
+
+    Raises:
+        TooLargeError: it is larger than the limit; nothing of it was read.
+        WireError: the length is no number, more came than it says, or the peer hung up.
+    """
+    if not length.isdigit() or len(length) > _MAX_DIGITS:
+        raise WireError("not a frame")
+    if int(length) > limit_bytes:
+        raise TooLargeError(f"{int(length)} bytes are too many")
+    parts, missing = [rest], int(length) - len(rest)
+    if missing < 0:
+        raise WireError("more came than the frame says")
+    while missing > 0:
+        part = sock.recv(min(missing, 1 << 20))
+        if not part:
+            raise WireError("the peer hung up")
+        parts.append(part)
+        missing -= len(part)
+    return b"".join(parts)
+
+
+def reply(sock: _socket.socket, status: bytes, body: bytes) -> None:
+    """Send one reply."""
+    sock.sendall(b"GS1 %b %d\n" % (status, len(body)) + body)
