@@ -1,0 +1,163 @@
+"""The command line: a group that loads each verb when it is called, and its last word.
+
+Invariant: `-h` and a wrong verb import no verb; every way out of `main` is an exit code.
+"""
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from gitshadow import __version__
+from gitshadow.commands import GROUPS, boundary, find, names
+from gitshadow.errors import ExitCode, ShadowError, UsageError
+from gitshadow.render.style import printable
+
+PROGRAM = "git agent-undo"
+_SIGPIPE_EXIT = 128 + 13
+_WITHOUT_JSON = frozenset({"exec", "hook", "git-hook", "watch"})
+
+
+class LazyGroup(click.Group):
+    """Find verbs in the static table and import the one that is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return every verb's name."""
+        return names()
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import one verb; None for a name that the table does not have."""
+        verb = find(cmd_name)
+        if verb is None:
+            return None
+        module = importlib.import_module(f"gitshadow.commands.{verb.module}")
+        command = module.command
+        if not isinstance(command, click.Command):
+            raise TypeError(f"{verb.module}.command is not a command")
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Resolve a verb; suggest near names for one that does not exist.
+
+        Raises:
+            UsageError: there is no such verb.
+        """
+        if args and not args[0].startswith("-") and find(args[0]) is None:
+            raise _unknown_verb(args[0])
+        return super().resolve_command(ctx, args)
+
+    def format_commands(
+        self, ctx: click.Context, formatter: click.HelpFormatter
+    ) -> None:
+        """Write the table, group by group, without importing a verb."""
+        for title, verbs in GROUPS.items():
+            with formatter.section(title.capitalize()):
+                formatter.write_dl([(name, verb.help) for name, verb in verbs.items()])
+
+
+def _unknown_verb(name: str) -> UsageError:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, names(), n=3)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"see: {PROGRAM} -h"
+    return UsageError(f"could not find verb {printable(name)!r}", hint=hint)
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    invoke_without_command=True,
+)
+@click.version_option(__version__, prog_name="git-agent-undo")
+@click.pass_context
+def group(ctx: click.Context) -> None:
+    """Record every write of a repository, say who made it, and take it back.
+
+    Start with `git agent-undo init`. When an agent went wrong: `git agent-undo oops`.
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+        ctx.exit(int(ExitCode.USAGE))
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run one command line to its end and return its exit code; never raise.
+
+    Args:
+        args: The words after the program's name; those of this process by default.
+    """
+    words = list(sys.argv[1:] if args is None else args)
+    _never_fail_on_encoding()
+    try:
+        code = boundary.contain(lambda: _run(words))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _silence_stdout()
+        return _SIGPIPE_EXIT
+    except (KeyboardInterrupt, click.Abort):
+        print(file=sys.stderr)
+        return int(ExitCode.INTERRUPTED)
+    except click.ClickException as error:
+        return _fail(_in_our_words(error), words)
+    except ShadowError as error:
+        return _fail(error, words)
+    return code
+
+
+def _run(words: list[str]) -> int:
+    """Do what click's own `main` does, but leave every exception to us."""
+    try:
+        with group.make_context(PROGRAM, words) as context:
+            code = group.invoke(context)
+    except click.exceptions.Exit as error:
+        return error.exit_code
+    return code if isinstance(code, int) else int(ExitCode.DONE)
+
+
+def _in_our_words(error: click.ClickException) -> ShadowError:
+    """Say what click says about wrong arguments the way all our errors are said."""
+    message = error.format_message().rstrip(".")
+    message = message[:1].lower() + message[1:]
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    path = context.command_path if context is not None else PROGRAM
+    if isinstance(error, click.UsageError):
+        return UsageError(message, hint=f"see: {path} -h")
+    return ShadowError(message)
+
+
+def _fail(error: ShadowError, words: list[str]) -> int:
+    boundary.complain(error)
+    if _wants_json(words):
+        from gitshadow.render import json
+
+        try:
+            json.show(boundary.error_document(error))
+        except BrokenPipeError:
+            _silence_stdout()
+    return int(error.exit_code)
+
+
+def _wants_json(words: list[str]) -> bool:
+    if words and words[0] in _WITHOUT_JSON:
+        return False
+    options = words[: words.index("--")] if "--" in words else words
+    return "--json" in options
+
+
+def _never_fail_on_encoding() -> None:
+    """Print what the locale cannot say as an escape instead of failing on it."""
+    reconfigure = getattr(sys.stdout, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors="backslashreplace")
+
+
+def _silence_stdout() -> None:
+    """Give Python's last flush somewhere to go after the reader went away."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError):
+        return

@@ -1,0 +1,74 @@
+"""The verbs: one module with one click command each, and the table that finds them.
+
+Invariant: importing this package imports no verb; `-h` prints the table alone.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class Verb(NamedTuple):
+    """Say where a verb lives and what it does, in one line."""
+
+    module: str
+    help: str
+
+
+GROUPS: Mapping[str, Mapping[str, Verb]] = {
+    "set up": {
+        "init": Verb("init", "Record this repository from now on."),
+        "start": Verb("start", "Start the daemon of this worktree."),
+        "stop": Verb("stop", "Stop the daemon of this worktree."),
+        "watch": Verb("watch", "Record in the foreground until interrupted."),
+        "status": Verb("status", "Say what is recorded and what is not."),
+        "doctor": Verb("doctor", "Check the installation and name a remedy."),
+    },
+    "undo": {
+        "oops": Verb("oops", "Take the newest agent burst back."),
+        "undo": Verb("undo", "Take a call, turn, session, event, op or file back."),
+        "redo": Verb("redo", "Take the newest undo back."),
+        "restore": Verb("restore", "Write an earlier state of the files."),
+        "pin": Verb("pin", "Name the present state, to restore it later."),
+        "pins": Verb("pins", "List the pins."),
+        "unpin": Verb("unpin", "Delete a pin; no file changes."),
+        "ops": Verb("ops", "List what was undone, redone and restored."),
+    },
+    "look": {
+        "log": Verb("log", "List what was written, newest first."),
+        "sessions": Verb("sessions", "List the sessions."),
+        "turns": Verb("turns", "List the turns and their prompts."),
+        "show": Verb("show", "Show one event, call, turn, burst, session or op."),
+        "diff": Verb("diff", "Compare two recorded states, or one with the disk."),
+        "cat": Verb("cat", "Print a file as it was."),
+        "expose": Verb("expose", "Show a session to Git programs as a remote branch."),
+        "unexpose": Verb("unexpose", "Take back what expose did."),
+    },
+    "record": {
+        "hook": Verb("hook", "Take an agent's hook call (JSON on standard input)."),
+        "git-hook": Verb("git_hook", "Take a Git hook's call."),
+        "exec": Verb("exec", "Run a command and record what it writes."),
+        "record": Verb("record", "Record paths now."),
+        "session": Verb("session", "Open or close a session by hand."),
+        "flush": Verb("flush", "Wait until every earlier write is recorded."),
+    },
+    "keep": {
+        "prune": Verb("prune", "Drop old sessions."),
+        "reindex": Verb("reindex", "Rebuild the journal from the refs."),
+        "push": Verb("push", "Send sessions to a remote."),
+        "du": Verb("du", "Say how much disk the history takes."),
+    },
+}
+"""The verbs in the order of the help text."""
+
+
+def find(name: str) -> Verb | None:
+    """Return a verb by its name."""
+    for verbs in GROUPS.values():
+        if name in verbs:
+            return verbs[name]
+    return None
+
+
+def names() -> list[str]:
+    """Return the names of all verbs, sorted."""
+    return sorted(name for verbs in GROUPS.values() for name in verbs)

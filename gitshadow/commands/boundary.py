@@ -1,0 +1,101 @@
+"""Where every error of a command ends: plain words on standard error and an exit code.
+
+An unexpected error is one line for the person and a report file for whoever mends it.
+Invariant: the only `except Exception` of the command line stands here, in `contain`.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+import click
+
+from gitshadow.errors import ShadowError
+from gitshadow.render.style import printable
+
+_T = TypeVar("_T")
+_CLICKS_OWN = (click.ClickException, click.Abort, click.exceptions.Exit)
+
+
+def contain(action: Callable[[], _T]) -> _T:
+    """Run something; make an unexpected exception a ShadowError with a report file.
+
+    Click's own exceptions and a broken pipe pass, as those that end the program do.
+
+    Raises:
+        ShadowError: the action's own, or `internal: …` for anything unexpected.
+    """
+    try:
+        return action()
+    except (ShadowError, BrokenPipeError, *_CLICKS_OWN):
+        raise
+    except Exception as error:  # noqa: BLE001 - the boundary
+        where = _write_report(error)
+        hint = f"please report this, with {where}" if where else None
+        name = type(error).__name__
+        raise ShadowError(f"internal: {name}: {error}", hint=hint) from None
+
+
+def complain(error: ShadowError) -> None:
+    """Print an error, what caused it and its hint to standard error, a line each."""
+    print(f"error: {printable(error.message)}", file=sys.stderr)
+    for cause in _causes(error):
+        print(f"caused by: {printable(cause)}", file=sys.stderr)
+    if error.hint:
+        print(f"hint: {printable(error.hint)}", file=sys.stderr)
+
+
+def error_document(error: ShadowError) -> dict[str, object]:
+    """Return the document that stands on standard output where `--json` was asked for."""
+    return {
+        "error": error.message,
+        "hint": error.hint,
+        "exit": int(error.exit_code),
+    }
+
+
+def _causes(error: BaseException) -> Iterator[str]:
+    """Yield what lies behind an error, but nothing that has been said already."""
+    shown, cause = str(error), error.__cause__
+    while cause is not None:
+        said = str(cause) or type(cause).__name__
+        if said not in shown:
+            yield said
+        shown, cause = shown + said, cause.__cause__
+
+
+def _write_report(error: Exception) -> str | None:
+    """Write the traceback where it can be found; return its path, None if nowhere."""
+    import time
+    import traceback
+
+    name = f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{os.getpid()}.txt"
+    text = "".join(traceback.format_exception(error))
+    for directory in _report_directories():
+        path = os.path.join(directory, name)
+        try:
+            os.makedirs(directory, mode=0o700, exist_ok=True)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+            with open(os.open(path, flags, 0o600), "w", encoding="utf-8") as out:
+                out.write(text)
+        except (OSError, ValueError):
+            continue
+        return path
+    return None
+
+
+def _report_directories() -> Iterator[str]:
+    """Yield the repository's report directory, if it has one, then the user's."""
+    from gitshadow.store.layout import discover
+
+    try:
+        layout = discover(os.getcwd())
+    except OSError:
+        layout = None
+    if layout is not None and layout.initialised:
+        yield layout.reports_dir
+    state = os.environ.get("XDG_STATE_HOME", "")
+    if not os.path.isabs(state):
+        state = os.path.expanduser("~/.local/state")
+    yield os.path.join(state, "gitshadow", "reports")

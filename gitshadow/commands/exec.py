@@ -1,0 +1,134 @@
+"""`git agent-undo exec`: run a command and record what it writes.
+
+The child shares our process group: the terminal sends its signals (Ctrl-C, Ctrl-Z) to both,
+job control works as without us, and nothing has to be handed over. A signal that a process
+sends to us alone is passed on; the kernel says in `si_code` which of the two it is
+(sigaction(2)), so that the child never sees one Ctrl-C as two.
+Invariant: whatever is wrong with us, the command is run and its exit code is ours.
+"""
+
+import errno
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+
+import click
+
+from gitshadow.commands.asking import ask
+from gitshadow.commands.boundary import contain
+from gitshadow.errors import ShadowError
+from gitshadow.render.document import Document, text
+from gitshadow.render.style import printable
+
+SESSION_VARIABLE = "GITSHADOW_SESSION"
+AGENT_VARIABLE = "GITSHADOW_AGENT"
+
+_NOT_EXECUTABLE = 126
+_NOT_FOUND = 127
+_PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+_IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
+
+
+@click.command(
+    "exec",
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+@click.option("--agent", default="generic", show_default=True, help="Who writes.")
+@click.argument("argv", nargs=-1, required=True, type=click.UNPROCESSED)
+def command(agent: str, argv: tuple[str, ...]) -> int:
+    """Run a command and record what it writes as AGENT's, in a session of its own.
+
+    The command's input, output, environment and exit code stay its own; 128 and the
+    signal's number where a signal ended it.
+    """
+    opened = _begin(agent, argv)
+    added = {}
+    if opened is not None:
+        added = {SESSION_VARIABLE: text(opened, "session"), AGENT_VARIABLE: agent}
+    code = run_child(argv, {**os.environ, **added})
+    if opened is not None:
+        _end(opened, code)
+    return code
+
+
+def _begin(agent: str, argv: Sequence[str]) -> Document | None:
+    """Open a session; None where recording is off or, with one line that says so, fails."""
+    params = {
+        "agent": agent,
+        "argv": [word.encode("utf-8", "replace").decode() for word in argv],
+        "pid": os.getpid(),
+        "session": os.environ.get(SESSION_VARIABLE),
+    }
+    try:
+        opened = contain(lambda: ask("exec_begin", params))
+    except ShadowError as error:
+        _complain("not recorded", error)
+        return None
+    return opened if text(opened, "session") else None
+
+
+def _end(opened: Document, code: int) -> None:
+    params = {
+        "session": opened.get("session"),
+        "call": opened.get("call"),
+        "exit": code,
+    }
+    try:
+        contain(lambda: ask("exec_end", params))
+    except ShadowError as error:
+        _complain("the end was not recorded", error)
+
+
+def _complain(what: str, error: ShadowError) -> None:
+    print(f"git-agent-undo: {what}: {printable(error.message)}", file=sys.stderr)
+
+
+def run_child(argv: Sequence[str], environ: Mapping[str, str]) -> int:
+    """Run a command in the foreground to its end and return its code as a shell has it.
+
+    Args:
+        argv: The command's words; the first is looked up in PATH.
+        environ: The command's whole environment.
+
+    Returns:
+        The exit code; 128 and the signal's number; 127 or 126 where it cannot be started.
+    """
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    waited = {*_PASSED_ON, signal.SIGCHLD}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, waited)
+    try:
+        try:
+            pid = _start(argv, environ, before)
+        except OSError as error:
+            return _not_started(argv[0], error)
+        return _wait(pid, waited)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _start(
+    argv: Sequence[str], environ: Mapping[str, str], mask: set[signal.Signals | int]
+) -> int:
+    return os.posix_spawnp(
+        argv[0], list(argv), environ, setsigmask=mask, setsigdef=_IGNORED_BY_PYTHON
+    )
+
+
+def _not_started(name: str, error: OSError) -> int:
+    missing = error.errno in (errno.ENOENT, errno.ENOTDIR)
+    reason = "command not found" if missing else error.strerror
+    print(f"git-agent-undo: {printable(name)}: {reason}", file=sys.stderr)
+    return _NOT_FOUND if missing else _NOT_EXECUTABLE
+
+
+def _wait(pid: int, waited: set[signal.Signals]) -> int:
+    """Wait for the child; pass on what a process, not the terminal, has sent us."""
+    while True:
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done == pid:
+            code = os.waitstatus_to_exitcode(status)
+            return code if code >= 0 else 128 - code
+        got = signal.sigwaitinfo(waited)
+        if got.si_signo != signal.SIGCHLD and got.si_code <= 0:
+            os.kill(pid, got.si_signo)

@@ -1,0 +1,16 @@
+"""`git agent-undo flush`: wait until every earlier write is recorded."""
+
+import click
+
+from gitshadow.commands.asking import ask
+from gitshadow.commands.options import json_option
+from gitshadow.render import json
+
+
+@click.command("flush")
+@json_option
+def command(as_json: bool) -> None:
+    """Wait until everything written before is recorded. Prints nothing."""
+    document = ask("flush", {})
+    if as_json:
+        json.show(document)

@@ -1,0 +1,14 @@
+"""`git agent-undo hook`: the door for agents' hooks, for who comes through click."""
+
+import click
+
+
+@click.command("hook")
+@click.argument("agent")
+@click.argument("rest", nargs=-1, type=click.UNPROCESSED)
+def command(agent: str, rest: tuple[str, ...]) -> int:
+    """Take one hook call of AGENT: JSON on standard input. Always exits 0."""
+    from gitshadow.engine import local
+    from gitshadow.ipc import hook
+
+    return hook.main([agent, *rest], local.deliver)

@@ -1,0 +1,74 @@
+"""The options that several verbs share, and what is typed in the spelling of documents.
+
+Invariant: nothing here asks the engine.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import click
+
+from gitshadow.commands.asking import spelled
+
+_F = TypeVar("_F", bound=Callable[..., object])
+
+SEPARATED = "gitshadow.separated"
+"""The key in a context's `meta` of the words that stood behind `--`."""
+
+
+def json_option(function: _F) -> _F:
+    """Add `--json`."""
+    return click.option(
+        "--json", "as_json", is_flag=True, help="Print JSON instead of text."
+    )(function)
+
+
+def yes_option(function: _F) -> _F:
+    """Add `--yes`."""
+    return click.option("-y", "--yes", is_flag=True, help="Do not ask.")(function)
+
+
+def spelled_paths(arguments: Sequence[str]) -> list[str]:
+    """Return typed paths as documents spell them, in their order."""
+    return [spelled(argument) for argument in arguments]
+
+
+class SeparatingCommand(click.Command):
+    """Keep apart what stands behind `--`: there every word is a path."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take off the words behind `--` before click reads the rest."""
+        if "--" in args:
+            at = args.index("--")
+            ctx.meta[SEPARATED] = tuple(args[at + 1 :])
+            args = args[:at]
+        return super().parse_args(ctx, args)
+
+
+def separated(ctx: click.Context) -> list[str]:
+    """Return the paths that stood behind `--`, as documents spell them."""
+    words = ctx.meta.get(SEPARATED, ())
+    return spelled_paths([str(word) for word in words])
+
+
+def is_interactive() -> bool:
+    """Tell whether a person can be asked: standard input and output are a terminal."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def ask_yes(question: str, *, default: bool) -> bool:
+    """Ask on the terminal; Enter means the default, the end of the input means no."""
+    choice = "[Y/n]" if default else "[y/N]"
+    while True:
+        sys.stdout.write(f"{question} {choice} ")
+        sys.stdout.flush()
+        line = sys.stdin.readline()
+        if not line:
+            sys.stdout.write("\n")
+            return False
+        answer = line.strip().lower()
+        if not answer:
+            return default
+        if answer in ("y", "yes", "n", "no"):
+            return answer.startswith("y")

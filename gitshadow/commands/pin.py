@@ -1,0 +1,17 @@
+"""`git agent-undo pin`: name the present state."""
+
+import click
+
+from gitshadow.commands.asking import ask
+from gitshadow.commands.options import json_option
+from gitshadow.commands.printing import print_document
+from gitshadow.render.status import field_lines
+
+
+@click.command("pin")
+@json_option
+@click.argument("name")
+def command(name: str, as_json: bool) -> None:
+    """Name the present state; `restore --pin NAME` brings it back."""
+    document = ask("pin", {"name": name})
+    print_document(document, lambda doc, _: field_lines(doc), as_json=as_json)

@@ -1,0 +1,15 @@
+"""`git agent-undo pins`: list the pins."""
+
+import click
+
+from gitshadow.commands.asking import ask
+from gitshadow.commands.options import json_option
+from gitshadow.commands.printing import print_rows
+from gitshadow.render.text import pin_lines
+
+
+@click.command("pins")
+@json_option
+def command(as_json: bool) -> None:
+    """List the pins."""
+    print_rows(ask("pins", {}), pin_lines, as_json=as_json)

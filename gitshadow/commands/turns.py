@@ -1,0 +1,16 @@
+"""`git agent-undo turns`: list the turns and their prompts."""
+
+import click
+
+from gitshadow.commands.asking import ask
+from gitshadow.commands.options import json_option
+from gitshadow.commands.printing import print_rows
+from gitshadow.render.text import turn_lines
+
+
+@click.command("turns")
+@json_option
+@click.argument("session", required=False)
+def command(session: str | None, as_json: bool) -> None:
+    """List the turns and their prompts; of one SESSION, where one is named."""
+    print_rows(ask("turns", {"session": session}), turn_lines, as_json=as_json)

@@ -1,0 +1,53 @@
+"""`git agent-undo undo`: take named units back."""
+
+import click
+
+from gitshadow.commands.asking import spelled
+from gitshadow.commands.options import SeparatingCommand, separated, spelled_paths
+from gitshadow.commands.undoing import (
+    Manner,
+    Request,
+    carry_out,
+    manner_options,
+    target,
+)
+from gitshadow.errors import UsageError
+
+
+@click.command("undo", cls=SeparatingCommand)
+@click.option("--only", multiple=True, metavar="PATH", help="Take back only this path.")
+@click.option(
+    "--except", "leave", multiple=True, metavar="PATH", help="Leave this path as it is."
+)
+@click.option("--include-low", is_flag=True, help="Take what is only maybe theirs too.")
+@manner_options
+@click.argument("targets", nargs=-1, metavar="TARGET...")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    only: tuple[str, ...],
+    leave: tuple[str, ...],
+    include_low: bool,
+    targets: tuple[str, ...],
+    manner: Manner,
+) -> int:
+    """Take a call, turn, session, burst, event, op or file back.
+
+    TARGET is any id that another verb prints, or its beginning, or a path; behind `--` it
+    is always a path. What others wrote since stays.
+    """
+    wanted = [target(spelled(words)) for words in targets]
+    wanted += [target(path, path_only=True) for path in separated(ctx)]
+    if not wanted:
+        raise UsageError(
+            "could not tell what to undo: no target given",
+            hint="for the newest agent burst: git agent-undo oops",
+        )
+    request = Request(
+        verb="undo",
+        targets=wanted,
+        only=spelled_paths(only),
+        leave=spelled_paths(leave),
+        include_low=include_low,
+    )
+    return carry_out(request, manner)

@@ -1,0 +1,161 @@
+"""What `oops`, `undo`, `redo` and `restore` have in common: plan, question, apply, report.
+
+Invariant: without `--yes` or a token nothing is changed before a plan was shown, unless
+`agent-undo.confirm` is false; what a person agreed to is applied by its token, as shown.
+"""
+
+import functools
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import click
+
+from gitshadow.commands.asking import ask
+from gitshadow.commands.options import ask_yes, is_interactive, json_option, yes_option
+from gitshadow.commands.viewing import Screen, screen
+from gitshadow.errors import ExitCode
+from gitshadow.render import json, output
+from gitshadow.render.document import Document, text
+from gitshadow.render.report import report_lines, would_overwrite
+
+_EXITS: Mapping[str, ExitCode] = {
+    "reversed": ExitCode.DONE,
+    "nothing_to_do": ExitCode.DONE,
+    "planned": ExitCode.DONE,
+    "compensated": ExitCode.RESIDUE,
+    "partial": ExitCode.PARTIAL,
+    "refused": ExitCode.REFUSED,
+}
+
+
+class Manner(NamedTuple):
+    """Hold the options that all four verbs take."""
+
+    yes: bool
+    as_json: bool
+    dry_run: bool
+    token: str | None
+    on_conflict: str
+
+
+class Request(NamedTuple):
+    """Hold what one of the four verbs is asked to do; paths as documents spell them."""
+
+    verb: str
+    targets: Sequence[Mapping[str, object]] = ()
+    only: Sequence[str] = ()
+    leave: Sequence[str] = ()
+    include_low: bool = False
+    at: int | str | None = None
+    pin: str | None = None
+
+
+def manner_options(function: Callable[..., int]) -> Callable[..., int]:
+    """Add the options that make up a `Manner`; hand it over as `manner`."""
+
+    @functools.wraps(function)
+    def gathered(
+        *args: object,
+        yes: bool,
+        as_json: bool,
+        dry_run: bool,
+        token: str | None,
+        on_conflict: str,
+        **others: object,
+    ) -> int:
+        manner = Manner(yes, as_json, dry_run, token, on_conflict)
+        return function(*args, manner=manner, **others)
+
+    for option in (
+        click.option(
+            "--on-conflict",
+            type=click.Choice(["skip", "overwrite", "markers"]),
+            default="skip",
+            show_default=True,
+            help="What to do where later lines are in the way.",
+        ),
+        click.option(
+            "--token", help="Apply just the plan with this token, or nothing."
+        ),
+        click.option("--dry-run", is_flag=True, help="Print the plan, change nothing."),
+    ):
+        gathered = option(gathered)
+    return yes_option(json_option(gathered))
+
+
+def target(words: str, *, path_only: bool = False) -> Mapping[str, object]:
+    """Return one target as the engine takes it."""
+    return {"text": words, "path_only": path_only}
+
+
+def carry_out(request: Request, manner: Manner) -> int:
+    """Plan, ask where a person has to be asked, apply, print, and return the exit code.
+
+    A token counts as a yes: who has one has seen the plan.
+    """
+    shown = screen()  # before anything is applied: it may remove the current directory
+    if manner.dry_run or manner.yes or manner.token:
+        report = _ask(request, manner, apply=not manner.dry_run, token=manner.token)
+        return _finish(report, manner, shown)
+    plan = _ask(request, manner, apply=False, token=None)
+    if text(plan, "status") != "planned":
+        return _finish(plan, manner, shown)
+    token = None  # nobody saw the plan, so the newest one is as good
+    if plan.get("confirm") is not False:
+        if not _agreed(plan, manner, shown):
+            return int(ExitCode.REFUSED)
+        token = text(plan, "token") or None
+    report = _ask(request, manner, apply=True, token=token)
+    return _finish(report, manner, shown)
+
+
+def _ask(
+    request: Request, manner: Manner, *, apply: bool, token: str | None
+) -> Document:
+    params: Document = {
+        "verb": request.verb,
+        "targets": [dict(item) for item in request.targets],
+        "dry_run": not apply,
+        "yes": apply,
+        "token": token,
+        "on_conflict": manner.on_conflict,
+        "only": list(request.only),
+        "except": list(request.leave),
+        "include_low": request.include_low,
+        "at": request.at,
+        "pin": request.pin,
+        "runner": _runner(),
+        "confirm": os.environ.get("GITSHADOW_CONFIRM"),
+    }
+    return ask("undo", params)
+
+
+def _runner() -> str | None:
+    """Return the agent's session that this command runs in, None for a person."""
+    names = ("GITSHADOW_SESSION", "CLAUDE_CODE_SESSION_ID")
+    return next((os.environ[name] for name in names if os.environ.get(name)), None)
+
+
+def _agreed(plan: Document, manner: Manner, shown: Screen) -> bool:
+    """Show the plan and ask; where nobody can be asked, say how to go on."""
+    if manner.as_json or not is_interactive():
+        if manner.as_json:
+            json.show({**plan, "status": "refused", "hint": "--yes"})
+        else:
+            output.show(report_lines(plan, shown.view))
+            click.echo("hint: nothing was changed; to apply this plan: --yes", err=True)
+        return False
+    output.show(report_lines(plan, shown.view))
+    if ask_yes("apply this?", default=not would_overwrite(plan)):
+        return True
+    click.echo("nothing was changed")
+    return False
+
+
+def _finish(report: Document, manner: Manner, shown: Screen) -> int:
+    if manner.as_json:
+        json.show(report)
+    else:
+        output.show(report_lines(report, shown.view))
+    return int(_EXITS.get(text(report, "status"), ExitCode.ERROR))

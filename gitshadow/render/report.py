@@ -1,0 +1,244 @@
+"""The report of an undo, and its plan, as text: what came back, what stayed and why.
+
+Invariant: the first line gives the counts; it never says of a part that the whole is back.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from gitshadow.render.document import flag, inner, number, rows, text, texts
+from gitshadow.render.style import View, printable
+
+_SHOWN_ON_TERMINAL = 40
+
+_REASONS: Mapping[str, str] = {
+    "conflict": "changed again since, on the same lines",
+    "binary": "changed again since, and binary: nothing can be merged",
+    "type_clash": "something of another type stands there now",
+    "no_baseline": "what stood there before was never recorded",
+    "not_created_by_unit": "what is taken back did not create it",
+    "ambiguous": "several sessions may have written it",
+    "head_moved": "Git itself has switched it since",
+    "excluded": "no longer covered",
+    "other_repository": "lies in another repository",
+    "purged": "its earlier content was purged",
+    "unsafe_path": "not a path that is safe to write",
+    "io_error": "could not be read or written",
+    "drifted": "no longer what was left there",
+}
+_ACTIONS: Mapping[str, str] = {
+    "write": "content",
+    "create": "file",
+    "delete": "removed",
+    "chmod": "mode",
+    "link": "link",
+    "rename": "name",
+    "merge": "merged, later lines kept",
+    "compensate": "compensated",
+}
+_CONFLICTS = frozenset({"conflict", "binary", "type_clash"})
+_NAMED = frozenset({"oops", "undo"})
+_STATES = ("reversed", "compensated", "not_reversed", "no_effect")
+
+
+def report_lines(report: Mapping[str, object], view: View) -> Iterator[str]:
+    """Yield a report or a plan line by line.
+
+    The order is fixed: headline, what stays, what comes back, notes, what may be theirs too,
+    how to go on, and last what is not covered.
+    """
+    items = rows(report, "items")
+    yield view.paint(headline(report), _headline_style(report))
+    yield from _notes(report)
+    yield from _stayed(items, view)
+    yield from _moved(report, items, view)
+    yield from _maybe(report, view)
+    yield from _onward(report, items)
+    yield from _not_covered(report, view)
+
+
+def headline(report: Mapping[str, object]) -> str:
+    """Return the first line: the engine's own where it sends one, else the counts."""
+    given = text(report, "headline")
+    if given:
+        return printable(given)
+    status = text(report, "status")
+    if status == "nothing_to_do":
+        return "nothing to do"
+    counted = ", ".join(_counted(report)) or "no file concerned"
+    if status == "planned":
+        return f"plan: {counted}"
+    if status == "refused":
+        return f"nothing was changed ({counted})"
+    return counted
+
+
+def counts(report: Mapping[str, object]) -> Mapping[str, int]:
+    """Return how many items are in each state, from the items where there are any."""
+    items = rows(report, "items")
+    if not items:
+        given = inner(report, "counts")
+        return {state: number(given, state) for state in _STATES}
+    found = [text(item, "state") for item in items]
+    return {state: found.count(state) for state in _STATES}
+
+
+def _counted(report: Mapping[str, object]) -> Iterator[str]:
+    count = counts(report)
+    forward = text(report, "kind") == "redo"
+    if count["reversed"]:
+        back = "brought forward" if forward else "back"
+        yield f"{_things(report, 'reversed', count['reversed'])} {back}"
+    if count["compensated"]:
+        yield f"{count['compensated']} compensated"
+    if count["not_reversed"]:
+        stay = "it is" if count["not_reversed"] == 1 else "they are"
+        noun = "" if count["reversed"] else _noun(count["not_reversed"])
+        yield f"{count['not_reversed']}{noun} left as {stay}"
+    if count["no_effect"]:
+        yield f"{count['no_effect']} already so"
+
+
+def _things(report: Mapping[str, object], state: str, count: int) -> str:
+    found = [item for item in rows(report, "items") if text(item, "state") == state]
+    if any(text(item, "domain") not in ("", "files") for item in found):
+        return str(count)
+    return f"{count}{_noun(count)}"
+
+
+def _noun(count: int) -> str:
+    return " file" if count == 1 else " files"
+
+
+def _headline_style(report: Mapping[str, object]) -> str:
+    status = text(report, "status")
+    if status in ("partial", "compensated", "refused"):
+        return "warn"
+    return "good" if status == "reversed" else "bold"
+
+
+def _notes(report: Mapping[str, object]) -> Iterator[str]:
+    for note in [*texts(report, "notes"), *texts(report, "head_moved")]:
+        yield f"note: {printable(note)}"
+
+
+def _stayed(items: Sequence[Mapping[str, object]], view: View) -> Iterator[str]:
+    for item in items:
+        if text(item, "state") == "not_reversed":
+            mark = view.paint("left", "warn")
+            yield f"  {mark}  {_name(item, view)}: {reason_text(item)}"
+
+
+def reason_text(item: Mapping[str, object]) -> str:
+    """Return in plain words why an item stays, with the system's own words if any."""
+    reason = text(item, "reason")
+    plain = _REASONS.get(reason) or printable(reason.replace("_", " "))
+    detail = printable(text(item, "detail"))
+    return f"{plain} ({detail})" if detail else plain or "no reason given"
+
+
+def _moved(
+    report: Mapping[str, object], items: Sequence[Mapping[str, object]], view: View
+) -> Iterator[str]:
+    moved = [
+        item for item in items if text(item, "state") in ("reversed", "compensated")
+    ]
+    shown = moved[:_SHOWN_ON_TERMINAL] if view.terminal else moved
+    mark = view.paint("back", "good")
+    if text(report, "kind") == "redo":
+        mark = view.paint("redo", "good")
+    for item in shown:
+        yield f"  {mark}  {_name(item, view)}{_how(item, view)}"
+    rest = len(moved) - len(shown)
+    if rest:
+        yield f"  {mark}  … and {rest} more"
+
+
+def _name(item: Mapping[str, object], view: View) -> str:
+    path = text(item, "path")
+    if not path:
+        return printable(text(item, "call_id"))
+    old_path = text(item, "old_path")
+    shown = view.path(path)
+    return f"{view.path(old_path)} → {shown}" if old_path else shown
+
+
+def _how(item: Mapping[str, object], view: View) -> str:
+    action = text(item, "action")
+    words = [_ACTIONS.get(action, printable(action))]
+    stat = _stat(item, view)
+    if stat:
+        words.append(stat)
+    residue = printable(text(item, "residue"))
+    if residue:
+        words.append(f"remains: {residue}")
+    said = ", ".join(word for word in words if word)
+    return f"  ({said})" if said else ""
+
+
+def _stat(item: Mapping[str, object], view: View) -> str:
+    if "added" not in item and "removed" not in item:
+        return ""
+    added = view.paint(f"+{number(item, 'added')}", "good")
+    removed = view.paint(f"-{number(item, 'removed')}", "bad")
+    return f"{added} {removed}"
+
+
+def _maybe(report: Mapping[str, object], view: View) -> Iterator[str]:
+    """List what is only thought to be theirs: plain paths, or rows that have one."""
+    paths = texts(report, "maybe")
+    paths += [text(row, "path") for row in rows(report, "maybe")]
+    if paths:
+        yield "maybe theirs, left alone (--include-low takes these too):"
+        yield from (f"  {view.path(path)}" for path in dict.fromkeys(paths) if path)
+
+
+def _onward(
+    report: Mapping[str, object], items: Sequence[Mapping[str, object]]
+) -> Iterator[str]:
+    reasons = {text(item, "reason") for item in items}
+    if "conflict" in reasons and text(report, "status") in ("planned", "partial"):
+        yield f"for what is left: {_again(report)}"
+    op_id = printable(text(report, "op_id"))
+    if not op_id or text(report, "status") not in (
+        "reversed",
+        "compensated",
+        "partial",
+    ):
+        return
+    if text(report, "kind") == "redo":
+        yield f"to take this back: git agent-undo undo {op_id}"
+    else:
+        yield "to take this back: git agent-undo redo"
+
+
+def _again(report: Mapping[str, object]) -> str:
+    """Say how to take what is left; a plan was only looked at, so its verb may come again."""
+    target = printable(text(report, "target"))
+    named = text(report, "status") == "partial" and text(report, "kind") in _NAMED
+    verb = f"git agent-undo undo {target} " if named else ""
+    return (
+        f"{verb}--on-conflict=overwrite takes the old lines, "
+        "--on-conflict=markers writes both"
+    )
+
+
+def _not_covered(report: Mapping[str, object], view: View) -> Iterator[str]:
+    entries = rows(report, "not_covered")
+    if not entries:
+        return
+    yield "not covered:"
+    shown = entries[:_SHOWN_ON_TERMINAL] if view.terminal else entries
+    for entry in shown:
+        path = text(entry, "path")
+        what = view.path(path) if path else printable(text(entry, "what"))
+        yield f"  {what}: {printable(text(entry, 'why'))}"
+    if len(shown) < len(entries):
+        yield f"  … and {len(entries) - len(shown)} more"
+
+
+def would_overwrite(report: Mapping[str, object]) -> bool:
+    """Tell whether a plan overwrites later work or leaves a conflict behind."""
+    return any(
+        flag(item, "overwrites") or text(item, "reason") in _CONFLICTS
+        for item in rows(report, "items")
+    )

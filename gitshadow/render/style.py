@@ -1,0 +1,88 @@
+"""How names, paths and colours reach a terminal or a pipe.
+
+Names in a repository are hostile input: an escape code, a newline or a character that turns
+the direction of writing in a file's name must not act on the terminal of who reads about it.
+Invariant: what `printable` and `View.path` return holds no control or format character.
+"""
+
+import os
+from collections.abc import Mapping
+from typing import NamedTuple
+
+_HARMLESS = frozenset("\u00a0\u200d\u202f\u3000")
+"""Not printable for Python, but without effect: odd spaces, the joiner inside emoji."""
+
+_STYLES: Mapping[str, str] = {
+    "good": "\033[32m",
+    "bad": "\033[31m",
+    "warn": "\033[33m",
+    "faint": "\033[2m",
+    "bold": "\033[1m",
+    "hunk": "\033[36m",
+    "plain": "",
+}
+_RESET = "\033[m"
+
+
+def is_plain(text: str) -> bool:
+    """Tell whether a text can be printed as it is."""
+    return text.isprintable() or all(_is_safe(char) for char in text)
+
+
+def printable(text: str) -> str:
+    r"""Return a text on one line in which every unsafe character is an escape (`\x1b`)."""
+    if is_plain(text):
+        return text
+    return "".join(
+        char if _is_safe(char) else char.encode("unicode_escape").decode("ascii")
+        for char in text
+    )
+
+
+def printable_line(text: str) -> str:
+    """Return a line of a file's content for a terminal: like `printable`, but tabs stay."""
+    return "\t".join(printable(part) for part in text.split("\t"))
+
+
+def _is_safe(char: str) -> bool:
+    return char.isprintable() or char in _HARMLESS
+
+
+class View(NamedTuple):
+    """Hold how to show things to whoever runs the command.
+
+    `prefix` is the current directory relative to the worktree's top, without a trailing
+    slash, as real bytes; empty at the top. Paths are shown relative to it. `terminal`
+    says that a person reads along, so that long lists are cut (and say so).
+    """
+
+    colour: bool = False
+    terminal: bool = False
+    prefix: bytes = b""
+
+    def paint(self, text: str, style: str) -> str:
+        """Return a text in one of our few styles, or as it is where there is no colour."""
+        code = _STYLES[style]
+        return f"{code}{text}{_RESET}" if self.colour and code and text else text
+
+    def path(self, path: str) -> str:
+        """Return a path of a document, relative to the current directory.
+
+        Args:
+            path: A path as documents spell it: plain, or C-quoted with its quotes.
+
+        Returns:
+            The plain path, or Git's C-quoted form where the plain one is not safe to print.
+        """
+        if not self.prefix and is_plain(path):
+            return path
+        from gitshadow.store import refs
+
+        real = bytes(refs.parse_path(path))
+        if self.prefix:
+            real = os.path.relpath(b"/" + real, b"/" + self.prefix)
+        try:
+            plain = real.decode()
+        except UnicodeDecodeError:
+            return refs.quote(real)
+        return plain if is_plain(plain) and plain[:1] != '"' else refs.quote(real)

@@ -1,0 +1,191 @@
+"""History as text: log, sessions, turns, bursts' rows, ops, one thing in full, and diffs.
+
+Invariant: every name that comes out of a repository passes `printable` or `View.path`.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+
+from gitshadow.render.document import flag, inner, number, rows, text, texts
+from gitshadow.render.report import report_lines
+from gitshadow.render.style import View, printable, printable_line
+
+_ID_WIDTH = 12
+_KIND_STYLES: Mapping[str, str] = {
+    "create": "good",
+    "delete": "bad",
+    "gap": "warn",
+    "restore": "bold",
+}
+_NOT_A_FIELD = frozenset({"type", "diff", "report", "prompt", "ui"})
+
+
+def local_time(stamp: str) -> str:
+    """Return an RFC 3339 time in the local zone, to the second."""
+    try:
+        return datetime.fromisoformat(stamp).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    except (ValueError, OverflowError):
+        return printable(stamp) or "-"
+
+
+def short(identifier: str) -> str:
+    """Return an id, cut where it is long; what is left is still a prefix of it."""
+    return printable(identifier[:_ID_WIDTH])
+
+
+def who(row: Mapping[str, object]) -> str:
+    """Return who wrote: the agent's name, `you`, or how far that is unknown."""
+    if text(row, "confidence") == "ambiguous":
+        return "ambiguous"
+    actor = text(row, "actor")
+    if actor == "agent":
+        return printable(text(row, "agent")) or "agent"
+    if actor == "human":
+        return "you"
+    if text(row, "kind") in ("gap", "head", "baseline", "coverage"):
+        return "-"
+    return "unknown" if flag(row, "offline") else "you or unknown"
+
+
+def log_lines(events: Iterable[Mapping[str, object]], view: View) -> Iterator[str]:
+    """Yield one line per event."""
+    for row in events:
+        kind = text(row, "kind")
+        cells = (
+            f"{printable(text(row, 'seq')):>6}",
+            local_time(text(row, "ts")),
+            f"{who(row):<14}",
+            view.paint(f"{printable(kind):<8}", _KIND_STYLES.get(kind, "faint")),
+            f"{printable(text(row, 'confidence')) or '-':<9}",
+            f"{short(text(row, 'burst')) or '-':<{_ID_WIDTH}}",
+            _subject(row, view),
+        )
+        yield "  ".join(cells).rstrip()
+
+
+def _subject(row: Mapping[str, object], view: View) -> str:
+    path = text(row, "path")
+    said = view.path(path) if path else printable(text(row, "note"))
+    old_path = text(row, "old_path")
+    if old_path:
+        said = f"{view.path(old_path)} → {said}"
+    if path and text(row, "note"):
+        said += f"  ({printable(text(row, 'note'))})"
+    if flag(row, "offline"):
+        said += "  (offline)"
+    return f"{said}  (by git)" if flag(row, "switched") else said
+
+
+def session_lines(found: Sequence[Mapping[str, object]], view: View) -> Iterator[str]:
+    """Yield one line per session."""
+    for row in found:
+        state = "ended" if text(row, "ended") else view.paint("open", "good")
+        worktree = text(row, "worktree")
+        place = "" if worktree in ("", "main") else f"  [{printable(worktree)}]"
+        parent = text(row, "parent")
+        below = f"  (of {printable(parent)})" if parent else ""
+        yield (
+            f"{printable(text(row, 'id')):<34}  {local_time(text(row, 'started'))}  "
+            f"{state}  {number(row, 'turns')} turns, {number(row, 'events')} events, "
+            f"{number(row, 'files')} files{place}{below}"
+        )
+
+
+def turn_lines(found: Sequence[Mapping[str, object]], view: View) -> Iterator[str]:
+    """Yield one line per turn: id, start, session, prompt."""
+    for row in found:
+        prompt = text(row, "prompt")
+        first, _, rest = prompt.partition("\n")
+        said = printable(first[:100]) + ("…" if rest or len(first) > 100 else "")
+        started = text(row, "started") or text(row, "ts")
+        yield (
+            f"{printable(text(row, 'id'))}  {local_time(started)}  "
+            f"{printable(text(row, 'session'))}  {number(row, 'events')} events  "
+            f"{view.paint(said, 'bold')}"
+        ).rstrip()
+
+
+def op_lines(found: Sequence[Mapping[str, object]], view: View) -> Iterator[str]:
+    """Yield one line per op: id, time, verb, status, target."""
+    for row in found:
+        started = text(row, "ts")
+        yield (
+            f"{printable(text(row, 'id') or text(row, 'op_id'))}  {local_time(started)}  "
+            f"{printable(text(row, 'kind')):<8}  {printable(text(row, 'status')):<12}  "
+            f"{printable(text(row, 'target'))}"
+        ).rstrip()
+
+
+def pin_lines(found: Sequence[Mapping[str, object]], view: View) -> Iterator[str]:
+    """Yield one line per pin: name, time, commit."""
+    for row in found:
+        name = view.paint(f"{printable(text(row, 'name')):<20}", "bold")
+        yield f"{name}  {local_time(text(row, 'ts'))}  {short(text(row, 'commit'))}"
+
+
+def show_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
+    """Yield one thing in full: its fields, what belongs to it, and its diff."""
+    title = f"{text(document, 'type')} {text(document, 'id') or text(document, 'seq')}"
+    yield view.paint(printable(title.strip()), "bold")
+    for key, value in document.items():
+        if key not in _NOT_A_FIELD and not _is_table(value):
+            yield from _field(key, document, view)
+    for line in text(document, "prompt").splitlines():
+        yield f"    {printable_line(line)}"
+    for key, value in document.items():
+        if _is_table(value):
+            yield f"{printable(key)}:"
+            yield from log_lines(rows(document, key), view)
+    if inner(document, "report"):
+        yield ""
+        yield from report_lines(inner(document, "report"), view)
+    diff = text(document, "diff")
+    if diff:
+        yield ""
+        yield from patch_lines(diff, view)
+
+
+def _is_table(value: object) -> bool:
+    return isinstance(value, list) and any(isinstance(item, dict) for item in value)
+
+
+def _field(key: str, document: Mapping[str, object], view: View) -> Iterator[str]:
+    value = text(document, key)
+    if key in ("path", "old_path") and value:
+        value = view.path(value)
+    elif flag(document, key):
+        value = "yes"
+    elif inner(document, key):
+        version = inner(document, key)
+        value = " ".join(text(version, part) for part in version)
+    elif texts(document, key):
+        value = ", ".join(texts(document, key))
+    if value:
+        yield f"  {printable(key):<12}{printable(value)}"
+
+
+def patch_lines(patch: str, view: View) -> Iterator[str]:
+    """Yield a patch for a terminal: coloured as Git does, no control characters."""
+    for line in patch.removesuffix("\n").split("\n"):
+        yield view.paint(printable_line(line), _line_style(line)) if line else ""
+
+
+def _line_style(line: str) -> str:
+    if line.startswith(("diff ", "index ", "--- ", "+++ ", "new ", "deleted ", "old ")):
+        return "bold"
+    if line.startswith("@@"):
+        return "hunk"
+    return {"+": "good", "-": "bad"}.get(line[:1], "plain")
+
+
+def stat_lines(stat: Sequence[Mapping[str, object]], view: View) -> Iterator[str]:
+    """Yield a diffstat: lines added and removed per path, what happened where unknown."""
+    for row in stat:
+        yield f"  {view.path(text(row, 'path'))}  {_change(row, view)}".rstrip()
+
+
+def _change(row: Mapping[str, object], view: View) -> str:
+    added, removed = printable(text(row, "added")), printable(text(row, "removed"))
+    if not added and not removed:
+        return printable(text(row, "kind"))
+    return f"{view.paint(f'+{added}', 'good')} {view.paint(f'-{removed}', 'bad')}"

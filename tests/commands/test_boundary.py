@@ -1,0 +1,248 @@
+"""The error boundary: every way out of the command line is words and an exit code."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gitshadow.cli import main
+from gitshadow.commands import GROUPS, boundary, find, names
+from gitshadow.commands.asking import raise_if_error
+from gitshadow.errors import RefusedError, ShadowError, UsageError
+
+START = "import sys; from gitshadow.cli import main; sys.exit(main(sys.argv[1:]))"
+
+
+@pytest.fixture
+def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Stand in a directory that is in no repository."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_help_lists_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["-h"]) == 0
+    out = capsys.readouterr().out
+    assert [name for name in names() if f"  {name} " not in out] == []
+
+
+def test_help_imports_no_verb() -> None:
+    code = (
+        "import sys; from gitshadow.cli import main; main(['-h'])\n"
+        "print([n for n in sys.modules if n.startswith('gitshadow.commands.')])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "['gitshadow.commands.boundary']"
+
+
+def test_no_words_print_the_help_and_are_a_usage_error(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main([]) == 2
+    assert capsys.readouterr().out.startswith("Usage: git agent-undo")
+
+
+def test_every_verb_of_the_table_has_its_command(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert [main([name, "-h"]) for name in names()] == [0] * len(names())
+    helps = capsys.readouterr().out
+    assert [
+        name for name in names() if f"Usage: git agent-undo {name}" not in helps
+    ] == []
+
+
+def test_table_helps_are_sentences() -> None:
+    helps = [verb.help for verbs in GROUPS.values() for verb in verbs.values()]
+    assert [text for text in helps if not text.endswith(".")] == []
+    assert find("nothing") is None
+
+
+def test_unknown_verb_suggests_near_names(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ops?"]) == 2
+    err = capsys.readouterr().err
+    assert err.splitlines()[0] == "error: could not find verb 'ops?'"
+    assert err.splitlines()[1].startswith("hint: did you mean ops")
+
+
+def test_unknown_verb_without_a_near_name_points_to_the_help(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["zzzz\x1b"]) == 2
+    assert capsys.readouterr().err == (
+        "error: could not find verb 'zzzz\\\\x1b'\nhint: see: git agent-undo -h\n"
+    )
+
+
+def test_unknown_option_is_said_in_our_words(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """UX-05: a bad flag is exit 2."""
+    assert main(["log", "--colour"]) == 2
+    err = capsys.readouterr().err.splitlines()
+    assert err[0].startswith("error: no such option")
+    assert err[-1] == "hint: see: git agent-undo log -h"
+
+
+@pytest.mark.parametrize("verb", ["log", "status", "oops", "init", "start", "flush"])
+def test_outside_a_repository_is_one_line_and_a_hint(
+    outside: Path, capsys: pytest.CaptureFixture[str], verb: str
+) -> None:
+    """GIT-11: one line and a hint, exit 1, nothing created."""
+    assert main([verb]) == 1
+    err = capsys.readouterr().err.splitlines()
+    assert err[0] == "error: not in a Git working tree"
+    assert err[1].startswith("hint: ")
+    assert list(outside.iterdir()) == []
+
+
+def test_json_was_asked_for_so_the_error_is_json_too(
+    outside: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """UX-05: the outcome is the same in text and JSON."""
+    assert main(["log", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out) == {
+        "error": "not in a Git working tree",
+        "hint": "change to a repository, or make one with: git init",
+        "exit": 1,
+    }
+
+
+def test_bad_time_is_a_usage_error_before_anything_is_asked(
+    outside: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """UX-10: `--since soon`."""
+    assert main(["log", "--since", "soon"]) == 2
+    assert capsys.readouterr().err.startswith("error: could not read time 'soon'\n")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["undo"],
+        ["restore"],
+        ["restore", "--at", "5m", "--pin", "good"],
+        ["restore", "--at", "some time ago"],
+        ["prune"],
+        ["prune", "--all", "--older-than", "5m"],
+        ["prune", "--older-than", "soon"],
+        ["log", "-n", "many"],
+        ["log", "--kind", "nonsense"],
+        ["oops", "--on-conflict=guess"],
+    ],
+)
+def test_arguments_that_mean_nothing_are_a_usage_error(
+    outside: Path, words: list[str]
+) -> None:
+    assert main(words) == 2
+
+
+def test_prune_without_a_yes_is_refused_where_nobody_can_be_asked(
+    outside: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["prune", "--all", "--json"]) == 5
+    assert json.loads(capsys.readouterr().out)["hint"] == "--yes"
+
+
+def test_git_hook_exits_0_whatever_is_wrong(
+    outside: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Git must go on: a hook of ours never fails."""
+    assert main(["git-hook", "post-checkout", "a", "b", "1"]) == 0
+    assert capsys.readouterr().err == "git-agent-undo: not in a Git working tree\n"
+
+
+def test_complain_prints_causes_and_hint(capsys: pytest.CaptureFixture[str]) -> None:
+    error = ShadowError("could not read ref x\x1b", hint="look at it")
+    error.__cause__ = OSError(28, "No space left on device")
+    boundary.complain(error)
+    assert capsys.readouterr().err == (
+        "error: could not read ref x\\x1b\n"
+        "caused by: [Errno 28] No space left on device\n"
+        "hint: look at it\n"
+    )
+
+
+def test_unexpected_exception_is_one_line_and_a_report_file(
+    outside: Path, sealed: Path
+) -> None:
+    def broken() -> int:
+        raise KeyError("lost")
+
+    with pytest.raises(ShadowError) as caught:
+        boundary.contain(broken)
+    assert caught.value.message == "internal: KeyError: 'lost'"
+    (report,) = (sealed / "state" / "gitshadow" / "reports").iterdir()
+    assert "raise KeyError" in report.read_text()
+    assert caught.value.hint == f"please report this, with {report}"
+    assert report.stat().st_mode & 0o777 == 0o600
+
+
+def test_report_directory_that_cannot_be_made_leaves_the_line(
+    outside: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ROB-15: HOME read-only or unset."""
+    monkeypatch.setenv("XDG_STATE_HOME", "/proc/none")
+
+    def broken() -> int:
+        raise KeyError("lost")
+
+    with pytest.raises(ShadowError) as caught:
+        boundary.contain(broken)
+    assert caught.value.hint is None
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"), [(1, ShadowError), (2, UsageError), (5, RefusedError)]
+)
+def test_error_document_is_raised_again_with_its_exit_code(
+    code: int, kind: type[ShadowError]
+) -> None:
+    with pytest.raises(kind) as caught:
+        raise_if_error({"error": "no", "hint": "h", "exit": code})
+    assert (caught.value.exit_code, caught.value.hint) == (code, "h")
+
+
+def test_document_without_an_error_raises_nothing() -> None:
+    raise_if_error({"rows": []})
+    assert boundary.error_document(UsageError("no")) == {
+        "error": "no",
+        "hint": None,
+        "exit": 2,
+    }
+
+
+def test_reader_that_goes_away_is_no_traceback(outside: Path) -> None:
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    done = subprocess.run(
+        [sys.executable, "-c", START, "-h"],
+        stdout=write_end,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    os.close(write_end)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_interrupt_is_130() -> None:
+    """UX-09: Ctrl-C is 130, without a traceback."""
+    code = (
+        "import signal, sys, types\n"
+        "import click\n"
+        "from gitshadow.cli import main\n"
+        "module = types.ModuleType('gitshadow.commands.flush')\n"
+        "raising = lambda: signal.raise_signal(signal.SIGINT)\n"
+        "module.command = click.Command('flush', callback=raising)\n"
+        "sys.modules[module.__name__] = module\n"
+        "sys.exit(main(['flush']))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (130, b"\n")

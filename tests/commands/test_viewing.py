@@ -1,0 +1,83 @@
+"""Colour and pager, chosen as Git chooses them."""
+
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.repo import Repo
+
+SHOW = (
+    "from gitshadow.commands.viewing import screen; found = screen();"
+    "print(found.view.colour, found.view.terminal, found.view.prefix, found.pager)"
+)
+
+
+def on_a_terminal(cwd: Path, **env: str) -> str:
+    """Return what `screen` finds in a process whose standard output is a terminal."""
+    ours, theirs = pty.openpty()
+    done = subprocess.run(
+        [sys.executable, "-c", SHOW],
+        cwd=cwd,
+        env={**os.environ, "TERM": "xterm", **env},
+        stdout=theirs,
+        timeout=30,
+        check=False,
+    )
+    os.close(theirs)
+    out = os.read(ours, 4096).decode()
+    os.close(ours)
+    assert done.returncode == 0
+    return out.strip()
+
+
+def in_a_pipe(cwd: Path, **env: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-c", SHOW],
+        cwd=cwd,
+        env={**os.environ, "TERM": "xterm", **env},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+
+
+def test_terminal_has_colour_and_the_named_pager(repo: Repo) -> None:
+    assert on_a_terminal(repo.root, PAGER="more") == "True True b'' more"
+
+
+def test_core_pager_wins_over_pager_and_git_pager_over_both(repo: Repo) -> None:
+    repo.git("config", "core.pager", "cored -x")
+    assert on_a_terminal(repo.root, PAGER="more").endswith(" cored -x")
+    found = on_a_terminal(repo.root, PAGER="more", GIT_PAGER="cat")
+    assert found.endswith(" None")
+
+
+@pytest.mark.parametrize(
+    "env", [{"NO_COLOR": "1"}, {"TERM": "dumb"}], ids=["no-color", "dumb"]
+)
+def test_terminal_that_wants_no_colour_gets_none(
+    repo: Repo, env: dict[str, str]
+) -> None:
+    assert on_a_terminal(repo.root, **env).startswith("False True ")
+
+
+def test_color_ui_off_is_obeyed(repo: Repo) -> None:
+    repo.git("config", "color.ui", "false")
+    assert on_a_terminal(repo.root).startswith("False True ")
+
+
+def test_pipe_has_neither_colour_nor_pager(repo: Repo) -> None:
+    """UX-06: no colour into a pipe."""
+    assert in_a_pipe(repo.root) == "False False b'' None"
+    assert in_a_pipe(repo.root, GIT_PAGER_IN_USE="true").startswith("True False ")
+
+
+def test_prefix_is_where_the_command_is_typed(repo: Repo) -> None:
+    """UX-01: paths are shown from the current directory."""
+    (repo.root / "sub" / "deep").mkdir(parents=True)
+    found = in_a_pipe(repo.root / "sub" / "deep")
+    assert found == "False False b'sub/deep' None"

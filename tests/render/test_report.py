@@ -1,0 +1,193 @@
+"""The text of undo reports, from literal documents."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from gitshadow.render.report import counts, headline, report_lines, would_overwrite
+from gitshadow.render.style import View
+
+
+def item(path: str, state: str, **fields: object) -> dict[str, object]:
+    action = "none" if state in ("not_reversed", "no_effect") else "write"
+    base = {"domain": "files", "path": path, "action": action, "state": state}
+    return {**base, "reason": None, "residue": None, **fields}
+
+
+def report(*items: Mapping[str, object], **fields: object) -> dict[str, object]:
+    base: dict[str, object] = {
+        "op_id": "op-1",
+        "kind": "oops",
+        "target": "b-1",
+        "status": "reversed",
+        "token": "t",
+        "items": list(items),
+        "not_covered": [],
+    }
+    return {**base, **fields}
+
+
+PARTIAL = report(
+    item("a", "reversed"),
+    item("b", "reversed", action="delete"),
+    item("d", "reversed", action="create"),
+    item("c", "not_reversed", reason="conflict"),
+    item("e", "no_effect"),
+    status="partial",
+)
+
+
+def test_headline_gives_the_counts_of_a_partial_undo() -> None:
+    """UX-07: never "undone" where something stays."""
+    assert headline(PARTIAL) == "3 files back, 1 left as it is, 1 already so"
+
+
+@pytest.mark.parametrize(
+    ("document", "line"),
+    [
+        (report(item("a", "reversed")), "1 file back"),
+        (report(item("a", "reversed"), kind="redo"), "1 file brought forward"),
+        (report(status="nothing_to_do"), "nothing to do"),
+        (report(item("a", "reversed"), status="planned"), "plan: 1 file back"),
+        (
+            report(item("a", "reversed"), status="refused"),
+            "nothing was changed (1 file back)",
+        ),
+        (
+            report(item("a", "not_reversed"), status="partial"),
+            "1 file left as it is",
+        ),
+        (
+            report(
+                item("a", "reversed"),
+                {"domain": "effects", "call_id": "c", "state": "reversed"},
+                {"domain": "effects", "call_id": "d", "state": "compensated"},
+                status="compensated",
+            ),
+            "2 back, 1 compensated",
+        ),
+    ],
+)
+def test_headline_of_each_outcome(document: Mapping[str, object], line: str) -> None:
+    assert headline(document) == line
+
+
+def test_headline_is_the_engines_where_it_sends_one() -> None:
+    """UNDO-22: the first line says that nobody claimed the writes."""
+    document = report(item("a", "reversed"), headline="nobody claimed these writes")
+    assert next(report_lines(document, View())) == "nobody claimed these writes"
+
+
+def test_report_lines_say_what_stays_why_and_how_to_go_back() -> None:
+    """UX-07: what stayed and why, how to take it back, last what is not covered."""
+    document = {
+        **PARTIAL,
+        "notes": ["HEAD moved since"],
+        "maybe": ["x"],
+        "not_covered": [{"what": "big.iso", "path": "big.iso", "why": "too large"}],
+    }
+    assert list(report_lines(document, View())) == [
+        "3 files back, 1 left as it is, 1 already so",
+        "note: HEAD moved since",
+        "  left  c: changed again since, on the same lines",
+        "  back  a  (content)",
+        "  back  b  (removed)",
+        "  back  d  (file)",
+        "maybe theirs, left alone (--include-low takes these too):",
+        "  x",
+        "for what is left: git agent-undo undo b-1 "
+        "--on-conflict=overwrite takes the old lines, "
+        "--on-conflict=markers writes both",
+        "to take this back: git agent-undo redo",
+        "not covered:",
+        "  big.iso: too large",
+    ]
+
+
+def test_report_lines_name_the_undo_of_a_redo() -> None:
+    lines = list(report_lines(report(item("a", "reversed"), kind="redo"), View()))
+    assert lines[-1] == "to take this back: git agent-undo undo op-1"
+
+
+def test_report_lines_offer_no_way_back_where_nothing_was_done() -> None:
+    document = report(item("a", "reversed"), status="planned", op_id=None)
+    assert list(report_lines(document, View())) == [
+        "plan: 1 file back",
+        "  back  a  (content)",
+    ]
+
+
+def test_report_lines_show_the_systems_own_words() -> None:
+    """UNDO-30: an item that could not be written has the system's reason."""
+    failed = item("a", "not_reversed", reason="io_error", detail="Permission denied")
+    lines = list(report_lines(report(failed, status="partial"), View()))
+    assert "  left  a: could not be read or written (Permission denied)" in lines
+
+
+def test_report_lines_show_a_diffstat() -> None:
+    """UX-04: the plan has a diffstat."""
+    changed = item("a", "reversed", added=2, removed=10)
+    lines = list(report_lines(report(changed, status="planned"), View()))
+    assert lines[1] == "  back  a  (content, +2 -10)"
+
+
+def test_report_lines_show_both_names_of_a_rename() -> None:
+    moved = item("a", "reversed", action="rename", old_path="d")
+    assert "  back  d → a  (name)" in report_lines(report(moved), View())
+
+
+def test_report_lines_show_paths_from_the_current_directory() -> None:
+    """UX-01: relative to the cwd."""
+    lines = list(report_lines(report(item("a", "reversed")), View(prefix=b"sub")))
+    assert lines[1] == "  back  ../a  (content)"
+
+
+def test_report_lines_cut_a_long_list_for_a_person_and_say_so() -> None:
+    document = report(*(item(f"f{n}", "reversed") for n in range(100)))
+    short = list(report_lines(document, View(terminal=True)))
+    assert short[0] == "100 files back"
+    assert short[-2] == "  back  … and 60 more"
+    assert len(list(report_lines(document, View()))) == 102
+
+
+def test_report_lines_print_no_control_character() -> None:
+    """ROB-12: neither names nor reasons reach the terminal raw."""
+    document = report(
+        item("a\x1b[2J", "not_reversed", reason="io_error", detail="x\n\x07"),
+        status="partial",
+        notes=["\x1b]0;title\x07"],
+        not_covered=[{"what": "y\r", "why": "\x9bz"}],
+    )
+    assert all(line.isprintable() for line in report_lines(document, View()))
+
+
+def test_counts_sum_to_the_items() -> None:
+    """UX-06: counts are those of the items."""
+    assert counts(PARTIAL) == {
+        "reversed": 3,
+        "compensated": 0,
+        "not_reversed": 1,
+        "no_effect": 1,
+    }
+
+
+def test_report_of_unexpected_shape_still_prints() -> None:
+    odd: dict[str, object] = {"items": "none", "status": 3, "not_covered": [1]}
+    assert list(report_lines(odd, View())) == ["no file concerned"]
+
+
+@pytest.mark.parametrize(
+    ("one", "expected"),
+    [
+        (item("a", "reversed"), False),
+        (item("a", "not_reversed", reason="excluded"), False),
+        (item("a", "not_reversed", reason="conflict"), True),
+        (item("a", "not_reversed", reason="binary"), True),
+        (item("a", "reversed", overwrites=True), True),
+    ],
+)
+def test_would_overwrite_decides_what_enter_means(
+    one: Mapping[str, object], expected: bool
+) -> None:
+    """UX-04: Enter means no where anything is overwritten or left in conflict."""
+    assert would_overwrite(report(one)) is expected

@@ -1,0 +1,178 @@
+"""History as text, from literal rows."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from gitshadow.render.style import View
+from gitshadow.render.text import (
+    local_time,
+    log_lines,
+    op_lines,
+    patch_lines,
+    pin_lines,
+    session_lines,
+    show_lines,
+    stat_lines,
+    turn_lines,
+    who,
+)
+
+ROW: Mapping[str, object] = {
+    "seq": 17,
+    "ts": "2026-11-21T08:00:01.500000Z",
+    "path": "src/a.py",
+    "kind": "modify",
+    "actor": "agent",
+    "agent": "claude-code",
+    "confidence": "certain",
+    "reason": "its hook names the path",
+    "burst": "b-123456789abc",
+}
+
+
+def test_log_line_has_time_actor_kind_certainty_burst_and_path() -> None:
+    assert list(log_lines([ROW], View())) == [
+        "    17  2026-11-21 08:00:01  claude-code     modify    certain    "
+        "b-123456789a  src/a.py"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"actor": "unknown", "kind": "modify"}, "you or unknown"),
+        ({"actor": "unknown", "kind": "modify", "offline": True}, "unknown"),
+        ({"actor": "human", "kind": "modify"}, "you"),
+        ({"actor": "agent", "agent": "codex"}, "codex"),
+        ({"actor": "unknown", "confidence": "ambiguous"}, "ambiguous"),
+        ({"kind": "gap"}, "-"),
+    ],
+)
+def test_who_never_claims_more_than_is_known(
+    fields: Mapping[str, object], expected: str
+) -> None:
+    """ATT-16: an unattributed live write is shown as "you or unknown"."""
+    assert who(fields) == expected
+
+
+def test_log_line_of_a_rename_has_both_names() -> None:
+    row = {**ROW, "kind": "rename", "old_path": "b"}
+    assert next(log_lines([row], View())).endswith("b → src/a.py")
+
+
+def test_log_line_of_a_gap_has_its_note() -> None:
+    row = {"seq": 3, "ts": ROW["ts"], "kind": "gap", "note": "overflow", "path": None}
+    assert next(log_lines([row], View())).endswith("overflow")
+
+
+def test_log_line_marks_what_git_switched_and_what_came_offline() -> None:
+    row = {**ROW, "switched": True, "offline": True}
+    assert next(log_lines([row], View())).endswith("(offline)  (by git)")
+
+
+def test_local_time_of_something_else_is_shown_as_it_is() -> None:
+    assert local_time("soon\x1b") == r"soon\x1b"
+    assert local_time("") == "-"
+
+
+def test_session_line_says_whether_it_is_open() -> None:
+    row = {
+        "id": "claude-code-20261121-7f3a9c",
+        "started": ROW["ts"],
+        "ended": None,
+        "events": 12,
+        "files": 3,
+        "turns": 2,
+        "worktree": "w2",
+        "parent": "p",
+    }
+    assert list(session_lines([row], View())) == [
+        "claude-code-20261121-7f3a9c         2026-11-21 08:00:01  open  "
+        "2 turns, 12 events, 3 files  [w2]  (of p)"
+    ]
+
+
+def test_turn_line_shows_the_first_line_of_the_prompt() -> None:
+    row = {"id": "t1", "session": "s1", "started": ROW["ts"], "prompt": "fix it\nnow"}
+    assert list(turn_lines([row], View())) == [
+        "t1  2026-11-21 08:00:01  s1  0 events  fix it…"
+    ]
+
+
+def test_op_and_pin_lines() -> None:
+    op = {"id": "o1", "ts": ROW["ts"], "kind": "oops", "status": "done", "target": "b1"}
+    pin = {"name": "good", "ts": ROW["ts"], "commit": "0123456789abcdef"}
+    assert list(op_lines([op], View())) == [
+        "o1  2026-11-21 08:00:01  oops      done          b1"
+    ]
+    assert list(pin_lines([pin], View())) == [
+        "good                  2026-11-21 08:00:01  0123456789ab"
+    ]
+
+
+def test_show_lines_print_fields_rows_and_diff() -> None:
+    document = {
+        "type": "turn",
+        "id": "t1",
+        "session": "s1",
+        "turn": None,
+        "before": {"oid": "ab", "mode": "100644"},
+        "candidates": ["s1", "s2"],
+        "offline": True,
+        "prompt": "fix\nit",
+        "events": [ROW],
+        "diff": "@@ -1 +1 @@\n-old\n+new\n",
+    }
+    lines = list(show_lines(document, View()))
+    assert lines[:7] == [
+        "turn t1",
+        "  id          t1",
+        "  session     s1",
+        "  before      ab 100644",
+        "  candidates  s1, s2",
+        "  offline     yes",
+        "    fix",
+    ]
+    assert lines[-4:] == ["", "@@ -1 +1 @@", "-old", "+new"]
+    assert "events:" in lines
+
+
+def test_show_lines_of_an_op_end_with_its_report() -> None:
+    report = {"kind": "oops", "status": "nothing_to_do", "items": []}
+    document = {"type": "op", "id": "o1", "report": report}
+    assert list(show_lines(document, View()))[-1] == "nothing to do"
+
+
+def test_patch_lines_are_coloured_and_keep_tabs() -> None:
+    patch = "diff --git a/a b/a\n@@ -1 +1 @@\n-\tx\r\n+y\x1b\n z\n"
+    assert list(patch_lines(patch, View(colour=True))) == [
+        "\033[1mdiff --git a/a b/a\033[m",
+        "\033[36m@@ -1 +1 @@\033[m",
+        "\033[31m-\tx\\r\033[m",
+        "\033[32m+y\\x1b\033[m",
+        " z",
+    ]
+
+
+def test_stat_lines_count_lines_per_path() -> None:
+    stat: list[Mapping[str, object]] = [
+        {"path": "a", "added": 1, "removed": 2},
+        {"path": "b", "kind": "delete"},
+    ]
+    assert list(stat_lines(stat, View())) == ["  a  +1 -2", "  b  delete"]
+
+
+def test_no_line_holds_a_control_character() -> None:
+    """ROB-12: every field of a row may come from hostile names."""
+    evil = "x\x1b[2J\n\x07"
+    row = dict.fromkeys((*ROW, "id", "session", "note", "prompt", "target"), evil)
+    lines = [
+        *log_lines([row], View()),
+        *session_lines([row], View()),
+        *turn_lines([row], View()),
+        *op_lines([row], View()),
+        *pin_lines([row], View()),
+        *show_lines({**row, "diff": evil}, View()),
+    ]
+    assert all(line.isprintable() for line in lines)
