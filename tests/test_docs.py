@@ -1,0 +1,64 @@
+"""The documentation is true: its commands run, its texts are those of the program."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gitshadow.config import KEYS
+from tests.support import config_page, console
+from tests.support.repo import Repo
+from tests.support.shadow import Shadow
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+RUNNABLE = [
+    page for page in PAGES if console.count_fences(page.read_text(encoding="utf-8"))
+]
+
+
+@pytest.mark.parametrize("page", RUNNABLE, ids=lambda page: page.name)
+@pytest.mark.timeout(180)
+def test_console_blocks_do_what_the_page_says(
+    page: Path, repo: Repo, make_shadow: Callable[..., Shadow]
+) -> None:
+    text = page.read_text(encoding="utf-8")
+    blocks = console.parse(text)
+    assert len(blocks) == console.count_fences(text)
+    assert all(blocks), "a runnable block without a command"
+    shadow = make_shadow(repo)
+    steps = [step for block in blocks for step in block]
+    # There is no terminal, so nobody could answer the question of an undo.
+    env = {**shadow.environment(), "GITSHADOW_CONFIRM": "false"}
+    differences = console.run(steps, repo.root, env)
+    assert not differences, "\n\n".join(differences)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", page.read_text("utf-8"))
+    missing = [target for target in targets if not (page.parent / target).exists()]
+    assert missing == []
+
+
+def test_code_map_names_only_what_is_there() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    rooms = re.findall(r"^\| `([a-z]+/)` \|(.*)$", text, re.MULTILINE)
+    directories = {
+        path.name for path in ROOT.glob("gitshadow/*/") if path.name[0] != "_"
+    }
+    assert {room.strip("/") for room, _ in rooms} == directories
+    named = [
+        ROOT / "gitshadow" / room / name
+        for room, line in rooms
+        for name in re.findall(r"`(\w+(?:\.py|/))`", line)
+    ]
+    assert len(named) > 60
+    assert [path for path in named if not path.exists()] == []
+
+
+def test_config_page_is_made_from_the_table() -> None:
+    stored = (ROOT / "docs" / "config.md").read_text(encoding="utf-8")
+    assert stored == config_page.page(), "run `make docs`"
+    assert stored.count("| `agent-undo.") == len(KEYS)
