@@ -1,0 +1,169 @@
+"""Turn real terminal output into a picture: run commands on a terminal, draw what they print.
+
+    record.py docs/img/oops.svg
+
+The commands below are run one after the other in a new repository, each on a pseudo-terminal of
+its own; Enter is typed where one asks. Colours are those that the commands print (SGR codes).
+"""
+
+import html
+import os
+import pty
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+SETUP = r"""
+git init -q -b main tea && cd tea
+printf 'green\nblack\nwhite\n' >teas.txt
+printf '# Tea\n\nBrew it for three minutes.\n' >README.md
+git add . && git commit -qm Start
+git agent-undo init
+git agent-undo exec --agent helper -- sh -c '
+    sed -i "s/three/thirty/" README.md; echo pot >pot.txt; rm teas.txt'
+echo 'Enjoy.' >>README.md
+"""
+SHOWN = ("git agent-undo log", "git agent-undo oops", "git status --short")
+QUESTION_END = b"] "
+COLUMNS = 92
+FONT_PX = 14
+CHAR_PX = 8.43
+LINE_PX = 20
+MARGIN_PX = 18
+PAPER, INK, FAINT = "#16181d", "#d8dee9", "#7b8494"
+COLOURS = {31: "#e06c75", 32: "#98c379", 33: "#e5c07b", 36: "#56b6c2"}
+_SGR = re.compile(r"\033\[([0-9;]*)m")
+_OTHER = re.compile(r"\033\[[0-9;?]*[A-Za-ln-z]|\r")
+
+
+class Style(NamedTuple):
+    """Hold how a piece of a line looks."""
+
+    colour: str = INK
+    bold: bool = False
+
+
+def on_terminal(command: str, cwd: str, environ: dict[str, str]) -> str:
+    """Run a command on a terminal of its own and return all that was printed."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(cwd)
+        os.execvpe("sh", ["sh", "-c", command], environ)
+    printed = b""
+    while True:
+        try:
+            part = os.read(terminal, 65536)
+        except OSError:  # Linux says EIO when the last process has closed its end
+            break
+        if not part:
+            break
+        printed += part
+        if printed.endswith(QUESTION_END):
+            os.write(terminal, b"\n")
+    os.waitpid(pid, 0)
+    os.close(terminal)
+    return _OTHER.sub("", printed.decode()).rstrip("\n")
+
+
+def pieces(line: str, style: Style) -> Iterator[tuple[str, Style]]:
+    """Split a line at its SGR codes."""
+    at = 0
+    for code in _SGR.finditer(line):
+        yield line[at : code.start()], style
+        at = code.end()
+        style = _changed(style, code[1])
+    yield line[at:], style
+
+
+def _changed(style: Style, codes: str) -> Style:
+    for code in (int(one or 0) for one in codes.split(";")):
+        if code == 0:
+            style = Style()
+        elif code == 1:
+            style = style._replace(bold=True)
+        elif code == 2:
+            style = style._replace(colour=FAINT)
+        elif code in COLOURS:
+            style = style._replace(colour=COLOURS[code])
+    return style
+
+
+def draw(lines: list[tuple[str, Style]]) -> str:
+    """Return lines of terminal output as an SVG document."""
+    width = round(COLUMNS * CHAR_PX + 2 * MARGIN_PX)
+    height = len(lines) * LINE_PX + 2 * MARGIN_PX
+    rows = [
+        f'<text x="{MARGIN_PX}" y="{MARGIN_PX + (number + 1) * LINE_PX - 6}">{spans}</text>'
+        for number, (line, style) in enumerate(lines)
+        if (spans := "".join(map(_span, pieces(line, style))))
+    ]
+    return "\n".join(
+        (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}"'
+            f' width="{width}" height="{height}" role="img">',
+            "<title>git agent-undo in a terminal</title>",
+            f'<rect width="100%" height="100%" rx="8" fill="{PAPER}"/>',
+            f'<g font-family="ui-monospace, Menlo, Consolas, monospace" font-size="{FONT_PX}"'
+            ' xml:space="preserve">',
+            *rows,
+            "</g>",
+            "</svg>",
+            "",
+        )
+    )
+
+
+def _span(piece: tuple[str, Style]) -> str:
+    text, style = piece
+    if not text:
+        return ""
+    bold = ' font-weight="bold"' if style.bold else ""
+    said = html.escape(text).replace(" ", "\u00a0")
+    return f'<tspan fill="{style.colour}"{bold}>{said}</tspan>'
+
+
+def record(directory: str) -> list[tuple[str, Style]]:
+    """Run the set-up and the shown commands; return the lines that a person would see."""
+    dropped = ("GIT", "NO_COLOR")
+    environ = {
+        **{k: v for k, v in os.environ.items() if not k.startswith(dropped)},
+        **{f"GIT_{role}_NAME": "You" for role in ("AUTHOR", "COMMITTER")},
+        **{f"GIT_{role}_EMAIL": "you@example.com" for role in ("AUTHOR", "COMMITTER")},
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_PAGER": "cat",
+        "TERM": "xterm-256color",
+        "COLUMNS": str(COLUMNS),
+        "PATH": f"{os.path.dirname(sys.executable)}{os.pathsep}{os.environ['PATH']}",
+        "TZ": "UTC",
+    }
+    subprocess.run(
+        ["sh", "-ec", SETUP],
+        cwd=directory,
+        env=environ,
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+    project = os.path.join(directory, "tea")
+    lines: list[tuple[str, Style]] = []
+    try:
+        for command in SHOWN:
+            lines.append((f"\033[2m$\033[m \033[1m{command}\033[m", Style()))
+            text = on_terminal(command, project, environ)
+            lines += [(line, Style()) for line in text.split("\n")]
+            lines.append(("", Style()))
+    finally:
+        stop = ["git", "agent-undo", "stop"]
+        subprocess.run(
+            stop, cwd=project, env=environ, check=True, stdout=subprocess.DEVNULL
+        )
+    return lines[:-1]
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as temporary:
+        picture = draw(record(temporary))
+    Path(sys.argv[1]).write_text(picture, encoding="utf-8")
