@@ -1,0 +1,1 @@
+"""The benchmarks of the budgets, one command: `python -m bench`."""

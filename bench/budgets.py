@@ -1,0 +1,272 @@
+"""The budgets, one function each; every function makes its own repository and returns rows."""
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pygit2
+
+from bench.measure import Journal, Row, cpu_s, memory_mib
+from bench.places import Place, fill, program, repository
+
+_QUIET_S = 0.12
+
+
+def latency(scale: float) -> Iterator[Row]:
+    """Write to journal row, and CPU per write beside the bare objects, in 20,000 files."""
+    writes = max(20, int(200 * scale))
+    with repository(int(20_000 * scale)) as place:
+        pid = _start(place)
+        journal = Journal(place.journal)
+        path = "d000/e00000/f000000.txt"
+        target = place.root / path
+        values = []
+        for number in range(1, writes + 1):
+            time.sleep(_QUIET_S)
+            began = _rewrite(target, number)
+            values.append((journal.await_row(path, number) - began) * 1000)
+        yield Row("write → journal row", "≤ 10 ms median, ≤ 50 ms p99", values, "ms")
+        yield from _cpu(place, pid, journal, scale)
+        yield from _idle(pid, scale)
+
+
+def _cpu(place: Place, pid: int, journal: Journal, scale: float) -> Iterator[Row]:
+    """CPU per recorded write against the bare blob, trees and commit, turn by turn."""
+    ours, bare = [], []
+    target = place.root / "d000" / "e00001" / "f000020.txt"
+    path = str(target.relative_to(place.root))
+    writes = max(20, int(100 * scale))
+    number = 0
+    for _ in range(5):
+        before = cpu_s(pid)
+        for _ in range(writes):
+            number += 1
+            _rewrite(target, number)
+            journal.await_row(path, number)
+        ours.append((cpu_s(pid) - before) / writes * 1000)
+        bare.append(_bare_ms(place.root, target, writes))
+    ratios = [a / b for a, b in zip(ours, bare, strict=True)]
+    yield Row("CPU per recorded write", "–", ours, "ms")
+    yield Row("bare blob, trees, commit by pygit2", "yardstick", bare, "ms")
+    yield Row("ratio of the two", "≤ 2", ratios, "×")
+
+
+def _bare_ms(root: Path, target: Path, writes: int) -> float:
+    """Return the CPU of writing the same objects with pygit2 alone, per write."""
+    repo = pygit2.Repository(str(root))
+    parts = target.relative_to(root).parts
+    author = pygit2.Signature("bench", "bench@example.invalid")
+    tip = repo.head.target
+    tree: object = repo[tip].peel(pygit2.Tree)
+    began = time.process_time()
+    for number in range(writes):
+        blob = repo.create_blob(f"bare {number} {time.time_ns()}\n".encode() * 40)
+        oid = _splice(repo, tree, parts, blob)
+        tree = repo[oid]
+        tip = repo.create_commit(
+            "refs/bench/bare" if number else None,
+            author,
+            author,
+            "bare",
+            tree.id,
+            [tip],
+        )
+        if number == 0:
+            repo.references.create("refs/bench/bare", tip, force=True)
+    used = time.process_time() - began
+    repo.references.delete("refs/bench/bare")
+    return used / writes * 1000
+
+
+def _splice(
+    repo: pygit2.Repository, tree: object, parts: tuple[str, ...], blob: pygit2.Oid
+) -> pygit2.Oid:
+    builder = repo.TreeBuilder(tree)  # type: ignore[arg-type]
+    if len(parts) == 1:
+        builder.insert(parts[0], blob, pygit2.enums.FileMode.BLOB)
+    else:
+        inner = tree / parts[0]  # type: ignore[operator]
+        below = _splice(repo, inner, parts[1:], blob)
+        builder.insert(parts[0], below, pygit2.enums.FileMode.TREE)
+    return builder.write()
+
+
+def _idle(pid: int, scale: float) -> Iterator[Row]:
+    """CPU and memory of a daemon that has nothing to do."""
+    span = 20.0 * max(scale, 0.2)
+    time.sleep(35.0 * max(scale, 0.1))
+    shares = []
+    for _ in range(3):
+        before = cpu_s(pid)
+        time.sleep(span)
+        shares.append((cpu_s(pid) - before) / span * 100)
+    yield Row("idle CPU of the daemon", "≤ 0.5 %", shares, "%")
+    yield Row("memory of the daemon", "≤ 80 MiB", [memory_mib(pid)], "MiB")
+
+
+def burst(scale: float) -> Iterator[Row]:
+    """1,000 new files, all rows in."""
+    values = []
+    files = int(1_000 * scale) or 10
+    with repository(int(20_000 * scale)) as place:
+        _start(place)
+        journal = Journal(place.journal)
+        for turn in range(5):
+            before = journal.count()
+            began = time.perf_counter()
+            fill(place.root / f"new{turn}", files, str(turn))
+            values.append(journal.await_count(before + files) - began)
+    yield Row(f"burst of {files:,} new files, all rows in", "≤ 1.5 s", values, "s")
+
+
+def switch(scale: float) -> Iterator[Row]:
+    """A branch switch touching 10,000 files, all rows in."""
+    files = int(10_000 * scale) or 100
+    values, plain = [], []
+    with repository(int(20_000 * scale)) as place:
+        place.git("checkout", "-q", "-b", "other")
+        fill(place.root, files, "other ")
+        place.git("commit", "-q", "-am", "other")
+        place.git("checkout", "-q", "main")
+        _start(place)
+        journal = Journal(place.journal)
+        for turn in range(3):
+            before = journal.count()
+            began = time.perf_counter()
+            place.git("checkout", "-q", "main" if turn % 2 else "other")
+            plain.append(time.perf_counter() - began)
+            values.append(journal.await_count(before + files + 1) - began)
+    yield Row(
+        f"branch switch touching {files:,} files, all rows in", "≤ 6 s", values, "s"
+    )
+    yield Row("… of which git itself", "–", plain, "s")
+
+
+def init(scale: float) -> Iterator[Row]:
+    """`init` of 1,000 and of 100,000 tracked files, beside `git add -A` into a fresh index."""
+    for files, budget in ((1_000, "≤ 0.5 s"), (int(100_000 * scale), "≤ 6 s")):
+        with repository(files) as place:
+            ours, adds = [], []
+            for _ in range(3):
+                ours.append(_timed(lambda: place.shadow("init")))
+                _forget(place)
+                adds.append(_timed(lambda: _fresh_add(place)))
+        yield Row(f"`init`, {files:,} tracked files", budget, ours, "s")
+        yield Row("… `git add -A` into a fresh index", "yardstick", adds, "s")
+
+
+def hooks(scale: float) -> Iterator[Row]:
+    """The hook program as a whole process, and `oops`."""
+    times = max(10, int(50 * scale))
+    with repository(int(2_000 * scale) or 100) as place:
+        _start(place)
+        named = [_timed(lambda: place.hook(_pre(place, "Write"))) for _ in range(times)]
+        shell = [_timed(lambda: place.hook(_pre(place, "Bash"))) for _ in range(times)]
+        bare = [_timed(_bare_python) for _ in range(times)]
+        yield Row(
+            "hook that names its paths, whole process", "≤ 20 ms", _ms(named), "ms"
+        )
+        yield Row("hook that waits for a cookie", "≤ 35 ms", _ms(shell), "ms")
+        yield Row("bare Python with `_socket`", "yardstick", _ms(bare), "ms")
+        yield from _oops(place, max(5, int(15 * scale)))
+
+
+def _oops(place: Place, times: int) -> Iterator[Row]:
+    up = [_undo_two(place, number, {}) for number in range(times)]
+    place.shadow("stop")
+    off = {"GITSHADOW_DAEMON": "off"}
+    down = [_undo_two(place, number, off) for number in range(times)]
+    yield Row("`oops --yes`, 2 files, daemon up", "≤ 80 ms", _ms(up), "ms")
+    yield Row("`oops --yes`, 2 files, no daemon", "≤ 200 ms", _ms(down), "ms")
+
+
+def _undo_two(place: Place, number: int, extra: dict[str, str]) -> float:
+    there = Place(place.root, place.env | extra)
+    there.hook(_event(there, "UserPromptSubmit", number, prompt="go"))
+    for name in ("f000000.txt", "f000001.txt"):
+        path = place.root / "d000" / "e00000" / name
+        call = {"tool_name": "Write", "tool_input": {"file_path": str(path)}}
+        there.hook(_event(there, "PreToolUse", number, name, **call))
+        path.write_text(f"agent {number} {name}\n", encoding="ascii")
+        there.hook(_event(there, "PostToolUse", number, name, **call))
+    there.hook(_event(there, "Stop", number))
+    return _timed(lambda: there.shadow("oops", "--yes"))
+
+
+def _event(place: Place, name: str, turn: int, call: str = "", **extra: object) -> str:
+    return json.dumps(
+        {
+            "session_id": "bench",
+            "prompt_id": f"turn-{turn}-{place.env.get('GITSHADOW_DAEMON', 'on')}",
+            "transcript_path": "/nowhere/.claude/projects/bench.jsonl",
+            "cwd": str(place.root),
+            "hook_event_name": name,
+            "tool_use_id": f"call-{turn}-{call}",
+            **extra,
+        }
+    )
+
+
+def _pre(place: Place, tool: str) -> str:
+    path = str(place.root / "d000" / "e00000" / "f000003.txt")
+    given = {"command": "true"} if tool == "Bash" else {"file_path": path}
+    call = f"{tool}-{time.time_ns()}"
+    return _event(place, "PreToolUse", 0, call, tool_name=tool, tool_input=given)
+
+
+def _start(place: Place) -> int:
+    place.shadow("init")
+    place.shadow("start")
+    found = json.loads(place.shadow("status", "--json"))
+    return int(found["daemon"]["pid"])
+
+
+def _rewrite(target: Path, number: int) -> float:
+    """Rewrite a file in place; return the moment before the write."""
+    data = (f"write {number} {time.time_ns()}\n" * 40).encode()
+    fd = os.open(target, os.O_WRONLY | os.O_TRUNC)
+    began = time.perf_counter()
+    os.write(fd, data)
+    os.close(fd)
+    return began
+
+
+def _forget(place: Place) -> None:
+    for ref in place.git(
+        "for-each-ref", "--format=%(refname)", "refs/agent-undo"
+    ).split():
+        place.git("update-ref", "-d", ref)
+    subprocess.run(["rm", "-rf", str(place.root / ".git" / "agent-undo")], check=True)
+
+
+def _fresh_add(place: Place) -> None:
+    index = place.root / ".git" / "index"
+    index.unlink()
+    place.git("add", "-A")
+
+
+def _timed(work: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def _ms(seconds: list[float]) -> list[float]:
+    return [value * 1000 for value in seconds]
+
+
+def _bare_python() -> None:
+    python = str(Path(program()).parent / "python")
+    subprocess.run([python, "-c", "import _socket"], check=True)
+
+
+BUDGETS = {
+    "latency": latency,
+    "burst": burst,
+    "switch": switch,
+    "init": init,
+    "hooks": hooks,
+}

@@ -1,0 +1,108 @@
+"""Taking and summing up measurements: medians with spread.
+
+Invariant: a number without its spread is never printed.
+"""
+
+import os
+import sqlite3
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Hold one line of the table; `values` in `unit`."""
+
+    what: str
+    budget: str
+    values: Sequence[float]
+    unit: str
+    note: str = ""
+
+    def cells(self) -> tuple[str, str, str, str, str]:
+        """Return what, budget, median, spread, note."""
+        ordered = sorted(self.values)
+        median = statistics.median(ordered)
+        p99 = ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))]
+        spread = f"{_number(ordered[0])}–{_number(ordered[-1])}, p99 {_number(p99)}"
+        if len(ordered) < 20:
+            spread = f"{_number(ordered[0])}–{_number(ordered[-1])} of {len(ordered)}"
+        return (
+            self.what,
+            self.budget,
+            f"{_number(median)} {self.unit}",
+            spread,
+            self.note,
+        )
+
+
+def _number(value: float) -> str:
+    if value >= 100:
+        return f"{value:.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Return a Markdown table."""
+    head = (
+        "| what | budget | median | spread | note |\n| --- | --- | --- | --- | --- |\n"
+    )
+    return head + "".join("| " + " | ".join(row.cells()) + " |\n" for row in rows)
+
+
+class Journal:
+    """Watch a journal from outside, as any reader would."""
+
+    def __init__(self, path: Path) -> None:
+        self._connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+
+    def rows_of(self, path: str) -> int:
+        """Return how many rows a path has."""
+        query = "SELECT COUNT(*) FROM events WHERE path = ?"
+        found: int = self._connection.execute(query, (path.encode(),)).fetchone()[0]
+        return found
+
+    def count(self) -> int:
+        """Return how many rows there are."""
+        found: int = self._connection.execute("SELECT COUNT(*) FROM events").fetchone()[
+            0
+        ]
+        return found
+
+    def await_row(self, path: str, number: int, timeout_s: float = 30.0) -> float:
+        """Return the moment at which a path has so many rows."""
+        deadline = time.perf_counter() + timeout_s
+        while self.rows_of(path) < number:
+            if time.perf_counter() > deadline:
+                raise TimeoutError(f"row {number} of {path} did not come")
+        return time.perf_counter()
+
+    def await_count(self, number: int, timeout_s: float = 120.0) -> float:
+        """Return the moment at which there are so many rows."""
+        deadline = time.perf_counter() + timeout_s
+        while self.count() < number:
+            if time.perf_counter() > deadline:
+                raise TimeoutError(f"{self.count()} of {number} rows came")
+            time.sleep(0.002)
+        return time.perf_counter()
+
+
+def cpu_s(pid: int) -> float:
+    """Return the CPU seconds that a process used so far; proc(5)."""
+    fields = (
+        Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    )
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def memory_mib(pid: int) -> float:
+    """Return the resident memory of a process, MiB."""
+    for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    return 0.0
