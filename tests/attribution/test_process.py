@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -213,6 +214,19 @@ def asked(start_shell: str, **env: str) -> int:
 )
 def test_wrapper_is_not_the_agent_when_it_runs_the_hook_alone(text: str) -> None:
     assert asked(text) == os.getpid()
+
+
+@pytest.mark.parametrize("command", ["git-agent-undo", "git agent-undo"])
+def test_shim_is_not_the_agent_when_it_runs_the_hook(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    shim = tmp_path / "git-agent-undo"
+    shim.write_text(f'#!/bin/sh\n{sys.executable} -c "{REPORT}" "$@"\nexit 0\n')
+    shim.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    words = [*command.split(), "hook", "claude-code"]
+    done = subprocess.run(words, capture_output=True, check=True)
+    assert int(done.stdout) == os.getpid()
 
 
 @pytest.mark.parametrize("text", ["$HOOK; sleep 0", "echo $$; $HOOK; sleep 0"])

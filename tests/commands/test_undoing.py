@@ -1,12 +1,9 @@
 """Plan, question, apply: the four undo verbs on a terminal and in a pipe."""
 
-import os
-import pty
-from collections.abc import Mapping
-
 import pytest
 
-from tests.support.shadow import COMMAND, Shadow
+from tests.support.shadow import Shadow
+from tests.support.terminal import on_a_terminal
 
 
 @pytest.fixture
@@ -14,34 +11,6 @@ def wronged(shadow_n: Shadow) -> Shadow:
     """Return the command in R after an agent's one burst: `a` is changed, `new` made."""
     shadow_n.ok("exec", "--agent", "x", "--", "sh", "-c", "echo wrong > a; echo > new")
     return shadow_n
-
-
-def on_a_terminal(
-    shadow: Shadow, *args: str, typed: bytes, env: Mapping[str, str] | None = None
-) -> tuple[int, str]:
-    """Run one command on a terminal, answer its question, return exit code and text."""
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.chdir(shadow.repo.root)
-        extra = {"TERM": "xterm", "GIT_PAGER": "cat", **(env or {})}
-        os.execve(COMMAND, [COMMAND, *args], shadow.environment(extra))
-    seen, answered = b"", False
-    while chunk := _read(terminal):
-        seen += chunk
-        if not answered and seen.endswith(b"] "):
-            os.write(terminal, typed)
-            answered = True
-    _, status = os.waitpid(pid, 0)
-    os.close(terminal)
-    return os.waitstatus_to_exitcode(status), seen.decode()
-
-
-def _read(terminal: int) -> bytes:
-    """Return what comes next; nothing when the other end is closed."""
-    try:
-        return os.read(terminal, 4096)
-    except OSError:
-        return b""
 
 
 def present(shadow: Shadow) -> tuple[bool, bool]:
@@ -56,34 +25,34 @@ UNTOUCHED = (True, True)
 
 def test_enter_means_yes_where_nothing_is_lost(wronged: Shadow) -> None:
     """UX-04: the user asked for it, and `redo` takes it back."""
-    code, seen = on_a_terminal(wronged, "oops", typed=b"\n")
-    assert (code, present(wronged)) == (0, BACK)
-    assert "apply this? [Y/n]" in seen
-    assert "+10 -1" in seen.replace("\x1b[32m", "").replace("\x1b[31m", "").replace(
-        "\x1b[m", ""
-    )
+    shown = on_a_terminal(wronged, "oops", typed=b"\n")
+    assert (shown.code, present(wronged)) == (0, BACK)
+    assert "apply this? [Y/n]" in shown.text
+    assert "+10 -1" in shown.text.replace("\x1b[32m", "").replace(
+        "\x1b[31m", ""
+    ).replace("\x1b[m", "")
 
 
 def test_no_at_the_question_changes_nothing(wronged: Shadow) -> None:
     """UX-04: a no is refused, exit 5."""
-    code, seen = on_a_terminal(wronged, "oops", typed=b"n\n")
-    assert (code, present(wronged)) == (5, UNTOUCHED)
-    assert "nothing was changed" in seen
+    shown = on_a_terminal(wronged, "oops", typed=b"n\n")
+    assert (shown.code, present(wronged)) == (5, UNTOUCHED)
+    assert "nothing was changed" in shown.text
 
 
 def test_enter_means_no_where_a_conflict_is_left(wronged: Shadow) -> None:
     """UX-04: a destructive choice is never preselected."""
     wronged.repo.write("a", "mine\n")
-    code, seen = on_a_terminal(wronged, "oops", typed=b"\n")
-    assert (code, (wronged.repo.root / "a").read_text()) == (5, "mine\n")
-    assert "apply this? [y/N]" in seen
+    shown = on_a_terminal(wronged, "oops", typed=b"\n")
+    assert (shown.code, (wronged.repo.root / "a").read_text()) == (5, "mine\n")
+    assert "apply this? [y/N]" in shown.text
 
 
 def test_interrupt_at_the_question_changes_nothing(wronged: Shadow) -> None:
     """UX-09: Ctrl-C with the prompt open is 130."""
-    code, seen = on_a_terminal(wronged, "oops", typed=b"\x03")
-    assert (code, present(wronged)) == (130, UNTOUCHED)
-    assert "Traceback" not in seen
+    shown = on_a_terminal(wronged, "oops", typed=b"\x03")
+    assert (shown.code, present(wronged)) == (130, UNTOUCHED)
+    assert "Traceback" not in shown.text
 
 
 def test_pipe_gets_the_plan_and_a_hint(wronged: Shadow) -> None:

@@ -20,7 +20,8 @@ from tests.support.shadow import Shadow
 def quiet(repo: Repo, make_shadow: Callable[..., Shadow]) -> Shadow:
     """Return the command in R, where a daemon may run and none does yet."""
     made = make_shadow(repo, daemon=True)
-    made.ok("init", env={"GITSHADOW_DAEMON": "off"})
+    made.ok("init")
+    made.ok("stop")
     return made
 
 

@@ -1,0 +1,447 @@
+"""ATT: who wrote what, from the hooks that an agent really sends."""
+
+import fcntl
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support.claude import Claude
+from tests.support.repo import Repo, ten_lines
+from tests.support.reports import items, reasons
+from tests.support.shadow import Document, Shadow
+
+pytestmark = pytest.mark.usefixtures("untouched")
+
+WHO = ("session", "turn", "call")
+
+
+def rows_of(shadow: Shadow, *args: str) -> list[Document]:
+    """Return rows of `log`, oldest first; each says how sure it is and why (ATT-19)."""
+    rows = shadow.log(*args)
+    for row in rows:
+        assert row["confidence"], row
+        assert row["reason"], row
+    return rows[::-1]
+
+
+def session_row(shadow: Shadow, native: str) -> Document:
+    rows = shadow.ok("sessions", "--json").rows()
+    (found,) = [row for row in rows if row["native_id"] == native]
+    return found
+
+
+def session_id(shadow: Shadow, native: str) -> str:
+    return str(session_row(shadow, native)["id"])
+
+
+def who(row: Document) -> tuple[object, ...]:
+    return tuple(row[key] for key in WHO)
+
+
+def slow_write(agent: Claude, path: str, data: str, delay_s: float) -> str:
+    """Do W with a pause between the write and the post-hook."""
+    call = agent.pre("Write", {"file_path": str(agent.shadow.repo.root / path)})
+    agent.shadow.repo.write(path, data)
+    time.sleep(delay_s)
+    agent.post(call)
+    return call
+
+
+def test_every_write_is_certain_whatever_the_delay(agent: Claude) -> None:
+    """ATT-01: session, turn and call, at once and up to 200 ms later."""
+    shadow = agent.shadow
+    agent.prompt("go")
+    calls = {}
+    for number in range(10 if shadow.daemon else 2):
+        calls[f"w{number}"] = agent.write(f"w{number}", f"{number}\n")
+    for delay_ms in (0, 10, 50, 100, 200):
+        path = f"d{delay_ms}"
+        calls[path] = slow_write(agent, path, "late\n", delay_ms / 1000)
+    rows = rows_of(shadow)
+    session = session_id(shadow, "s1")
+    assert {str(row["path"]): who(row) for row in rows} == {
+        path: (session, agent.prompt_id, call) for path, call in calls.items()
+    }
+    assert {row["confidence"] for row in rows} == {"certain"}
+    assert {row["tool"] for row in rows} == {"Write"}
+
+
+def test_everything_that_a_shell_does_is_its_call(agent: Claude) -> None:
+    """ATT-02: delete, modify, create, mode: all with session, turn and call; `high`."""
+    shadow = agent.shadow
+    agent.prompt("go")
+    call = agent.shell("rm b; sed -i 1d a; echo n > n; chmod +x c")
+    rows = rows_of(shadow)
+    assert {row["path"]: row["kind"] for row in rows} == {
+        "a": "modify",
+        "b": "delete",
+        "c": "mode",
+        "n": "create",
+    }
+    session = session_id(shadow, "s1")
+    assert {who(row) for row in rows} == {(session, agent.prompt_id, call)}
+    assert {row["confidence"] for row in rows} == {"high"}
+    assert {row["agent"] for row in rows} == {"claude-code"}
+
+
+def test_interleaved_sessions_are_told_apart(shadow: Shadow) -> None:
+    """ATT-03: every write in its own session."""
+    agents = [Claude(shadow, "one"), Claude(shadow, "two")]
+    for agent in agents:
+        agent.prompt("go")
+    calls = {}
+    for number in range(10 if shadow.daemon else 3):
+        for agent in agents:
+            path = f"{agent.session}-{number}"
+            calls[path] = agent.write(path, f"{number}\n")
+    rows = rows_of(shadow)
+    ids = {agent.session: session_id(shadow, agent.session) for agent in agents}
+    turns = {agent.session: agent.prompt_id for agent in agents}
+    assert {str(row["path"]): who(row) for row in rows} == {
+        path: (ids[path[:3]], turns[path[:3]], call) for path, call in calls.items()
+    }
+
+
+def test_write_in_two_open_shells_is_ambiguous(shadow: Shadow) -> None:
+    """ATT-04: both candidates listed; `undo S1` leaves `x` and names it."""
+    one, two = Claude(shadow, "one"), Claude(shadow, "two")
+    first = one.pre("Bash", {"command": "sleep 9"})
+    second = two.pre("Bash", {"command": "sleep 9"})
+    shadow.repo.write("x", "whose?\n")
+    one.post(first)
+    two.post(second)
+    (row,) = rows_of(shadow)
+    ids = {session_id(shadow, "one"), session_id(shadow, "two")}
+    assert (row["confidence"], row["session"] in ids) == ("ambiguous", False)
+    candidates = row["candidates"]
+    assert isinstance(candidates, list)
+    assert set(candidates) == ids
+    shown = shadow.ok("show", str(row["seq"])).out
+    assert all(one_id in shown for one_id in ids)
+    result = shadow("undo", "--yes", "--json", session_id(shadow, "one"))
+    assert (result.code, result.json()["status"]) == (4, "partial")
+    assert reasons(result.json()) == {"x": "ambiguous"}
+    assert shadow.repo.read("x") == b"whose?\n"
+
+
+@pytest.mark.parametrize(
+    ("payload", "gaps"),
+    [
+        (b'{"session_id": "s", "hook_event_name": "PreToolUse"}', 1),
+        (b'{"session_id": "s", "hook_event_name": "Brandnew"}', 0),
+        (b'{"session_id": "s", "hook_event_name": "Stop", "x": [{}], "y": 1e99}', 0),
+        (b'{"session_id": "s", "hook_even', 1),
+        (b"", 1),
+    ],
+    ids=["no-tool", "unknown-event", "extra", "half", "empty"],
+)
+def test_bad_payload_leaves_a_gap_and_nothing_else(
+    shadow: Shadow, payload: bytes, gaps: int
+) -> None:
+    """ATT-10: exit 0, empty output, also for what comes after."""
+    result = shadow("hook", "claude-code", stdin=payload)
+    assert (result.code, result.raw, result.err) == (0, b"", "")
+    rows = shadow.log()
+    assert [row["kind"] for row in rows] == ["gap"] * gaps
+    assert all(row["reason"] for row in rows)
+    Claude(shadow).write("a", "agent\n")
+    assert rows_of(shadow, "a")[0]["confidence"] == "certain"
+
+
+def test_payload_says_which_repository_is_meant(
+    shadow: Shadow,
+    make_repo: Callable[..., Repo],
+    make_shadow: Callable[..., Shadow],
+    tmp_path: Path,
+) -> None:
+    """ATT-11: from `/`; a path elsewhere is no row and no error."""
+    other = make_shadow(make_repo("other"), daemon=shadow.daemon)
+    other.init()
+    outside = tmp_path / "outside.txt"
+
+    def call(cwd: Path, path: Path, number: int) -> None:
+        for event in ("PreToolUse", "PostToolUse"):
+            payload = {
+                "session_id": "s1",
+                "hook_event_name": event,
+                "cwd": str(cwd),
+                "tool_name": "Write",
+                "tool_input": {"file_path": str(path), "content": "x"},
+                "tool_use_id": f"call-{number}",
+            }
+            if event == "PostToolUse":
+                path.write_text(f"agent {number}\n")
+            result = shadow(
+                "hook", "claude-code", stdin=json.dumps(payload).encode(), cwd="/"
+            )
+            assert (result.code, result.raw, result.err) == (0, b"", "")
+
+    call(shadow.repo.root, shadow.repo.root / "a", 1)
+    call(other.repo.root, other.repo.root / "a", 2)
+    call(shadow.repo.root, outside, 3)
+    for one, number in ((shadow, 1), (other, 2)):
+        (row,) = rows_of(one)
+        assert (row["path"], row["confidence"]) == ("a", "certain")
+        assert row["call"] == f"call-{number}"
+        assert one.status()["gaps"] == 0
+
+
+def test_path_in_another_repository_is_recorded_there(
+    shadow: Shadow,
+    make_repo: Callable[..., Repo],
+    make_shadow: Callable[..., Shadow],
+) -> None:
+    """ATT-11: the path decides where the payload's directory says something else."""
+    other = make_shadow(make_repo("other"), daemon=shadow.daemon)
+    other.init()
+    agent = Claude(shadow)
+    path = other.repo.root / "a"
+    call = agent.pre("Write", {"file_path": str(path), "content": "x"})
+    path.write_text("agent\n")
+    agent.post(call)
+    (row,) = rows_of(other)
+    assert (row["path"], row["call"], row["confidence"]) == ("a", call, "certain")
+    assert rows_of(shadow) == []
+
+
+def test_unfinished_call_and_turn_end_at_the_next_prompt(agent: Claude) -> None:
+    """ATT-12: they claim nothing later; `b` is in the new turn and call; two turns."""
+    shadow = agent.shadow
+    agent.prompt("first")
+    first = agent.prompt_id
+    cancelled = agent.pre("Bash", {"command": "sleep 99"})
+    agent.prompt("second")
+    second = agent.prompt_id
+    shadow.repo.write("a", "human\n")
+    call = agent.write("b", "agent\n")
+    rows = {str(row["path"]): row for row in rows_of(shadow)}
+    assert who(rows["b"]) == (session_id(shadow, "s1"), second, call)
+    assert rows["b"]["confidence"] == "certain"
+    assert rows["a"]["call"] is None
+    assert rows["a"]["turn"] != first
+    assert rows["a"]["confidence"] in ("low", "unknown")
+    turns = shadow.ok("turns", "--json", session_id(shadow, "s1")).rows()
+    assert [(turn["id"], turn["prompt"]) for turn in turns] == [
+        (second, "second"),
+        (first, "first"),
+    ]
+    assert turns[1]["ended"] is not None
+    (ended,) = shadow.ok("show", "--json", cancelled).rows()
+    assert ended["closed"] is not None
+
+
+def test_call_that_two_hosts_deliver_is_one(agent: Claude) -> None:
+    """ATT-13: one call, one event; the sender is named by the payload's shape."""
+    shadow = agent.shadow
+    agent.prompt("go")
+    tool_input = {"file_path": str(shadow.repo.root / "a"), "content": "agent\n"}
+    fields = {"tool_name": "Write", "tool_input": tool_input, "tool_use_id": "call-1"}
+
+    def send(event: str, **more: object) -> None:
+        payload = json.dumps(agent.payload(event, **fields, **more)).encode()
+        for host in ("claude-code", "cursor", "copilot"):
+            result = shadow("hook", host, stdin=payload)
+            assert (result.code, result.raw) == (0, b"")
+
+    send("PreToolUse")
+    shadow.repo.write("a", "agent\n")
+    send("PostToolUse", tool_response={"success": True})
+    (row,) = rows_of(shadow)
+    assert (row["agent"], row["call"]) == ("claude-code", "call-1")
+    assert who(row) == (session_id(shadow, "s1"), agent.prompt_id, "call-1")
+    agents = [row["agent"] for row in shadow.ok("sessions", "--json").rows()]
+    assert agents.count("claude-code") == 1
+    assert set(agents) <= {"claude-code", None}
+
+
+@contextmanager
+def nobody_home(shadow: Shadow) -> Iterator[None]:
+    """Hold the writer lock, so that every hook has to leave its payload behind."""
+    path = shadow.repo.state_dir / "wt" / "main" / "lock"
+    with path.open("r+b") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def test_late_payloads_change_nothing(repo: Repo, shadow_n: Shadow) -> None:
+    """ATT-14: post 1 after pre 2, all spooled and taken later; `c` has no call (N)."""
+    agent = Claude(shadow_n)
+    with nobody_home(shadow_n):
+        first = agent.pre("Write", {"file_path": str(repo.root / "a")})
+        repo.write("a", "one\n")
+        second = agent.pre("Write", {"file_path": str(repo.root / "b")})
+        agent.post(first)
+        repo.write("b", "two\n")
+        agent.post(second)
+        repo.write("c", "human\n")
+        spool = list((repo.state_dir / "spool").iterdir())
+        assert len(spool) == 4
+    rows = {str(row["path"]): row for row in rows_of(shadow_n)}
+    assert {path: row["call"] for path, row in rows.items()} == {
+        "a": first,
+        "b": second,
+        "c": None,
+    }
+    assert rows["c"]["session"] != session_id(shadow_n, "s1")
+    assert list((repo.state_dir / "spool").iterdir()) == []
+
+
+def test_crossed_hooks_are_told_apart(agent: Claude) -> None:
+    """ATT-14: post 1 arrives after pre 2."""
+    shadow, repo = agent.shadow, agent.shadow.repo
+    first = agent.pre("Write", {"file_path": str(repo.root / "a")})
+    repo.write("a", "one\n")
+    second = agent.pre("Write", {"file_path": str(repo.root / "b")})
+    agent.post(first)
+    repo.write("b", "two\n")
+    agent.post(second)
+    repo.write("c", "human\n")
+    rows = {str(row["path"]): row for row in rows_of(shadow)}
+    assert {path: row["call"] for path, row in rows.items()} == {
+        "a": first,
+        "b": second,
+        "c": None,
+    }
+
+
+def test_subagent_belongs_to_its_parents_turn(agent: Claude) -> None:
+    """ATT-15: a child session with `parent`; undoing the parent's turn includes it."""
+    shadow = agent.shadow
+    agent.prompt("go")
+    child = Claude(
+        shadow,
+        extra={"agent_id": "sub-1", "agent_type": "helper"},
+        prompt_id=agent.prompt_id,
+    )
+    child.write("a", "subagent\n")
+    agent.write("b", "agent\n")
+    rows = {str(row["path"]): row for row in rows_of(shadow)}
+    parent = session_id(shadow, "s1")
+    assert rows["b"]["session"] == parent
+    assert rows["a"]["session"] != parent
+    assert {row["confidence"] for row in rows.values()} == {"certain"}
+    (known,) = [
+        row
+        for row in shadow.ok("sessions", "--json").rows()
+        if row["id"] == rows["a"]["session"]
+    ]
+    assert known["parent"] == parent
+    report = shadow("undo", "--yes", "--json", str(agent.prompt_id)).json()
+    assert (report["status"], set(items(report))) == ("reversed", {"a", "b"})
+    assert shadow.repo.read("a") == ten_lines("a").encode()
+
+
+def generic(shadow: Shadow, **fields: object) -> None:
+    """Send one payload of our own protocol: an agent whose hooks do not cover all."""
+    payload = {"session": "g1", "agent": "mine", "cwd": str(shadow.repo.root), **fields}
+    result = shadow("hook", "generic", stdin=json.dumps(payload).encode())
+    assert (result.code, result.raw) == (0, b"")
+
+
+def the_write(shadow: Shadow) -> Document:
+    """Do H(a) and return its row."""
+    shadow.repo.append("a", "somebody\n")
+    (row,) = rows_of(shadow, "a")
+    return row
+
+
+def test_live_write_without_a_turn_is_unknown(agent: Claude) -> None:
+    """ATT-16: shown as "you or unknown"."""
+    agent.start()
+    row = the_write(agent.shadow)
+    assert (row["actor"], row["confidence"]) == ("unknown", "unknown")
+    assert row["session"] != session_id(agent.shadow, "s1")
+    assert "you or unknown" in agent.shadow.ok("log").out
+
+
+def test_write_in_a_turn_is_low_where_hooks_cover_all_tools(agent: Claude) -> None:
+    """ATT-16: a person or a background process is likelier."""
+    agent.prompt("go")
+    row = the_write(agent.shadow)
+    assert (row["confidence"], row["call"]) == ("low", None)
+    assert (row["session"], row["turn"]) == (
+        session_id(agent.shadow, "s1"),
+        agent.prompt_id,
+    )
+
+
+def test_write_in_a_turn_is_medium_where_they_do_not(shadow: Shadow) -> None:
+    """ATT-16: reason "open turn"."""
+    generic(shadow, event="prompt", turn="t1", prompt="go")
+    row = the_write(shadow)
+    assert (row["confidence"], row["agent"], row["turn"]) == ("medium", "mine", "t1")
+    assert "open turn" in str(row["reason"])
+
+
+def test_write_of_a_declared_person_is_human(shadow: Shadow) -> None:
+    """ATT-16: `session start --human`."""
+    declared = shadow.ok("session", "start", "--human", "--json").json()
+    row = the_write(shadow)
+    assert (row["actor"], row["session"]) == ("human", declared["id"])
+    shadow.ok("session", "end")
+
+
+def test_what_outlives_its_call_is_never_a_persons(agent: Claude) -> None:
+    """ATT-17: named by its living process tree with that reason, else `unknown`."""
+    shadow, repo = agent.shadow, agent.shadow.repo
+    agent.prompt("go")
+    agent.shell(
+        "(until [ -e ../go ]; do sleep 0.02; done; echo late > z) > /dev/null 2>&1 &"
+    )
+    agent.stop()
+    (repo.root.parent / "go").touch()
+    deadline = time.monotonic() + 10
+    while not repo.exists("z") and time.monotonic() < deadline:
+        time.sleep(0.02)
+    (row,) = rows_of(shadow, "z")
+    assert row["actor"] != "human"
+    if row["actor"] == "agent":
+        assert "process" in str(row["reason"])
+    else:
+        assert row["confidence"] == "unknown"
+
+
+def test_formatter_belongs_to_the_call_that_ran_it(agent: Claude) -> None:
+    """ATT-18: both writes; undoing the call takes both back."""
+    shadow, repo = agent.shadow, agent.shadow.repo
+    agent.prompt("go")
+    call = agent.pre("Write", {"file_path": str(repo.root / "a")})
+    repo.write("a", "agent  wrote\n")
+    shadow.ok("flush")
+    repo.write("a", "agent wrote\n")
+    agent.post(call)
+    rows = rows_of(shadow, "a")
+    assert [row["call"] for row in rows] == [call, call]
+    report = shadow("undo", "--yes", "--json", call).json()
+    assert (report["status"], list(items(report))) == ("reversed", ["a"])
+    assert repo.read("a") == ten_lines("a").encode()
+
+
+def test_every_event_shows_how_sure_it_is_and_why(agent: Claude) -> None:
+    """ATT-19: `show EVENT --json` of all of them."""
+    shadow, repo = agent.shadow, agent.shadow.repo
+    agent.prompt("go")
+    agent.write("a", "agent\n")
+    agent.shell("rm b; mv c d")
+    repo.write("n", "somebody\n")
+    agent.stop()
+    repo.write("m", "nobody\n")
+    shadow.oops()
+    seqs = [str(row["seq"]) for row in shadow.log()]
+    assert len(seqs) >= 6
+    for seq in seqs:
+        (shown,) = shadow.ok("show", "--json", seq).rows()
+        assert shown["type"] == "event"
+        assert shown["confidence"] in (
+            "certain",
+            "high",
+            "medium",
+            "low",
+            "ambiguous",
+            "unknown",
+        )
+        assert shown["reason"]

@@ -1,0 +1,399 @@
+"""Bad input: one clear line with a hint, the right exit code, nothing lost, a gap row."""
+
+import json
+import os
+import shutil
+import socket
+import sqlite3
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.support import shadow as shadow_module
+from tests.support.claude import Claude
+from tests.support.kept import kept
+from tests.support.repo import Repo, ten_lines
+from tests.support.reports import uncovered
+from tests.support.shadow import Result, Shadow
+
+VERBS = (
+    ("init",),
+    ("status",),
+    ("log",),
+    ("oops", "--yes"),
+    ("start",),
+    ("flush",),
+    ("record", "a"),
+    ("restore", "--yes", "a"),
+)
+_AS_OWNER = "--bounding-set=-dac_override,-dac_read_search"
+
+
+def complains(result: Result, *words: str) -> None:
+    """Check for exit 1, one line of error that has these words, and one of a hint."""
+    lines = result.err.splitlines()
+    assert result.code == 1, result
+    assert [line.split(":")[0] for line in lines] == ["error", "hint"], result
+    for word in words:
+        assert word in lines[0], result
+    assert len(lines[1]) > len("hint: ")
+
+
+def hook_is_silent(shadow: Shadow, cwd: Path, **fields: object) -> None:
+    """Deliver hooks whose directory is `cwd`; each exits 0 and says nothing."""
+    for event in ("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse"):
+        payload = {
+            "session_id": "s1",
+            "cwd": str(cwd),
+            "hook_event_name": event,
+            "prompt": "go",
+            "tool_name": "Write",
+            "tool_input": {"file_path": str(cwd / "a"), "content": "x"},
+            "tool_use_id": "t1",
+            **fields,
+        }
+        result = shadow(
+            "hook", "claude-code", stdin=json.dumps(payload).encode(), cwd=cwd
+        )
+        assert (result.code, result.raw, result.err) == (0, b"", ""), result
+
+
+def files_of(top: Path) -> dict[str, bytes]:
+    """Return every file below a directory."""
+    return {
+        str(path): path.read_bytes()
+        for path in sorted(top.rglob("*"))
+        if path.is_file() and not path.is_symlink()
+    }
+
+
+# -- places that are not recorded --------------------------------------------------------------
+
+
+def plain_folder(top: Path) -> Path:
+    (top / "plain").mkdir()
+    return top / "plain"
+
+
+def bare(top: Path) -> Path:
+    Repo(top).git("init", "-q", "--bare", "bare.git")
+    return top / "bare.git"
+
+
+def sha256(top: Path) -> Path:
+    Repo(top).git("init", "-q", "--object-format=sha256", "sha256")
+    return top / "sha256"
+
+
+def unknown_extension(top: Path) -> Path:
+    repo = Repo.create(top / "extended")
+    repo.git("config", "core.repositoryFormatVersion", "1")
+    repo.git("config", "extensions.refStorage", "reftable")
+    return repo.root
+
+
+def anothers(top: Path) -> Path:
+    if os.geteuid() != 0:
+        pytest.skip("only root can give files away")
+    repo = Repo.create(top / "anothers")
+    for directory, names, files in os.walk(repo.root):
+        for name in (".", *names, *files):
+            os.chown(os.path.join(directory, name), 65534, 65534)
+    return repo.root
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        (plain_folder, ["not in a Git working tree"]),
+        (bare, ["bare repository"]),
+        (sha256, ["sha256"]),
+        (unknown_extension, ["refstorage"]),
+        (anothers, ["not owned by current user"]),
+    ],
+)
+def test_place_that_cannot_be_recorded(
+    repo: Repo,
+    make_shadow: Callable[..., Shadow],
+    tmp_path: Path,
+    place: Callable[[Path], Path],
+    words: list[str],
+) -> None:
+    """GIT-11: any verb says it in one line with a hint, exit 1; hooks exit 0; nothing is made."""
+    where = place(tmp_path)
+    shadow = make_shadow(repo)
+    before = files_of(where)
+    for verb in VERBS:
+        complains(shadow(*verb, cwd=where), *words)
+    hook_is_silent(shadow, where)
+    assert files_of(where) == before
+    result = shadow("exec", "--", "/bin/echo", "runs", cwd=where)
+    assert (result.code, result.raw) == (0, b"runs\n")
+    assert result.err.startswith("git-agent-undo: not recorded: ")
+    document = shadow("status", "--json", cwd=where).json()
+    assert words[0] in str(document["error"])
+    assert (document["exit"], bool(document["hint"])) == (1, True)
+
+
+def test_repository_without_init_says_what_to_type(
+    repo: Repo, make_shadow: Callable[..., Shadow]
+) -> None:
+    """GIT-11: where `init` would do, that is the hint, and nothing is made."""
+    shadow = make_shadow(repo)
+    with kept(repo):
+        for verb in VERBS[1:]:
+            result = shadow(*verb)
+            complains(result)
+            assert result.err.splitlines()[1] == "hint: git agent-undo init"
+        hook_is_silent(shadow, repo.root)
+    assert not repo.exists(".git/agent-undo")
+
+
+# -- files and stores that may not be read or written ------------------------------------------
+
+
+@pytest.fixture
+def as_owner(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Run our commands as a process to which permissions apply, also where we are root."""
+    if os.geteuid() != 0:
+        return
+    if shutil.which("setpriv") is None:
+        pytest.skip("root without setpriv(1) may read and write everything")
+    wrapper = tmp_path / "as-owner"
+    command = shadow_module.COMMAND
+    wrapper.write_text(f'#!/bin/sh\nexec setpriv {_AS_OWNER} {command} "$@"\n')
+    wrapper.chmod(0o755)
+    monkeypatch.setattr(shadow_module, "COMMAND", str(wrapper))
+
+
+def gaps(shadow: Shadow) -> list[tuple[object, str]]:
+    """Return path and note of every gap row."""
+    rows = shadow.ok("log", "--json").rows()
+    return [(row["path"], str(row.get("note"))) for row in rows if row["kind"] == "gap"]
+
+
+@pytest.mark.usefixtures("as_owner")
+def test_unreadable_files_are_named_and_stop_nobody(shadow_new: Shadow) -> None:
+    """Bad input, CAP-20: unreadable at `init`, at a write: warned, a gap, the rest goes on."""
+    shadow, repo = shadow_new, shadow_new.repo
+    repo.write("secret", "mine\n", mode=0)
+    repo.write("closed/x", "x\n")
+    repo.chmod("closed", 0)
+    done = shadow.ok("init", "--json").json()
+    warnings = [str(one) for one in _list(done["warnings"])]
+    assert any("secret" in one and "Permission denied" in one for one in warnings)
+    if shadow.daemon:
+        shadow.ok("start")
+    agent = Claude(shadow)
+    agent.prompt("go")
+    agent.write("a", "agent\n")
+    agent.write("b", "agent\n", mode=0)
+    agent.write("c", "agent\n")
+    agent.stop()
+    rows = shadow.log()
+    assert {row["path"] for row in rows if row["kind"] == "modify"} == {"a", "c"}
+    assert "b" in {path for path, _ in gaps(shadow)}
+    report = shadow.oops()
+    assert "Permission denied" in uncovered(report)["b"]
+    assert repo.mode("b") == 0
+    repo.chmod("b", 0o644)
+    repo.chmod("secret", 0o644)
+    repo.chmod("closed", 0o755)
+    assert {row["path"] for row in shadow.log() if row["kind"] != "gap"} >= {"b"}
+    assert shadow.ok("cat", "secret").raw == b"mine\n"
+    assert shadow.ok("cat", "closed/x").raw == b"x\n"
+    shadow.verify()
+
+
+@pytest.mark.usefixtures("as_owner")
+def test_read_only_object_store_is_a_gap_and_nothing_is_lost(
+    shadow_new: Shadow,
+) -> None:
+    """Bad input, ROB-08: the agent goes on, a gap says why, and it is caught up afterwards."""
+    shadow, repo = shadow_new, shadow_new.repo
+    shadow.init()
+    objects = Path(os.fsdecode(repo.path(".git/objects")))
+    directories = [objects, *(one for one in objects.iterdir() if one.is_dir())]
+    for one in directories:
+        one.chmod(0o555)
+    try:
+        Claude(shadow).write("a", "agent\n")
+        result = shadow("flush")
+        found = gaps(shadow)
+        status = shadow.status()
+    finally:
+        for one in directories:
+            one.chmod(0o755)
+    assert repo.read("a") == b"agent\n"
+    complains(result, "could not")
+    assert [path for path, note in found if "object store" in note] == ["a"]
+    assert status["gaps"] != 0
+    assert status["events"] == 0
+    rows = shadow.log()
+    assert [row["path"] for row in rows if row["kind"] == "modify"] == ["a"]
+    assert [row["agent"] for row in rows if row["kind"] == "modify"] == ["claude-code"]
+    shadow.verify()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """Mount a file system of a few megabytes."""
+    place = tmp_path / "small"
+    place.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=3m", "none", str(place)]
+    if os.geteuid() != 0 or subprocess.run(command, check=False).returncode != 0:
+        pytest.skip("only root can mount a small file system")
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def fill(place: Path) -> Path:
+    """Take the last byte of a file system."""
+    ballast = place / "ballast"
+    with ballast.open("wb", buffering=0) as stream:
+        for size in (65536, 4096, 512, 1):
+            try:
+                while True:
+                    stream.write(b"x" * size)
+            except OSError:
+                continue
+    return ballast
+
+
+@pytest.mark.parametrize("daemon", [True, False], ids=["daemon", "nodaemon"])
+def test_full_disk_disturbs_no_agent_and_is_caught_up(
+    small_disk: Path, make_shadow: Callable[..., Shadow], repo: Repo, daemon: bool
+) -> None:
+    """Bad input, ROB-08: `.git` on a full disk: hook exit 0, one line, a gap, all caught up."""
+    git = small_disk / "git"
+    shutil.copytree(repo.root / ".git", git, ignore=shutil.ignore_patterns("*.sample"))
+    repo.delete(".git")
+    repo.write(".git", f"gitdir: {git}\n")
+    shadow = make_shadow(repo, daemon=daemon)
+    shadow.init()
+    agent = Claude(shadow)
+    agent.write("b", "before\n")
+    shadow.ok("flush")
+    ballast = fill(small_disk)
+    agent.write("a", os.urandom(30_000))
+    agent.write("n", "new\n")
+    broken = shadow("flush")
+    said = shadow("status")
+    ballast.unlink()
+    assert (broken.code, said.code) in {(1, 1), (1, 0)}
+    complains(broken, "could not")
+    rows = shadow.log()
+    assert {row["path"] for row in rows if row["kind"] != "gap"} == {"a", "b", "n"}
+    assert [row for row in rows if row["kind"] == "gap"]
+    assert shadow.ok("cat", "a").raw == repo.read("a")
+    shadow.verify()
+
+
+# -- journals ----------------------------------------------------------------------------------
+
+
+def journal_files(repo: Repo) -> dict[str, bytes]:
+    """Return the journal and its write-ahead log; `-shm` is SQLite's memory of the latter."""
+    state = Path(os.fsdecode(repo.path(".git/agent-undo")))
+    return {
+        path.name: path.read_bytes()
+        for path in sorted(state.glob("journal.db*"))
+        if not path.name.endswith("-shm")
+    }
+
+
+@pytest.mark.parametrize("pending", [False, True], ids=["folded", "wal"])
+def test_journal_from_a_newer_version_is_never_written(
+    agent: Claude, pending: bool
+) -> None:
+    """Bad input, ROB-09: a newer journal: exit 1 with a hint, not a byte changed; hook exit 0."""
+    shadow, repo = agent.shadow, agent.shadow.repo
+    agent.write("a", "agent\n")
+    shadow.ok("flush")
+    shadow.ok("stop")
+    path = os.fsdecode(repo.path(".git/agent-undo/journal.db"))
+    held = sqlite3.connect(path)
+    held.execute("PRAGMA user_version = 99")
+    if pending:
+        copy = {name: data for name, data in journal_files(repo).items() if data}
+        held.close()
+        for name, data in copy.items():
+            Path(path).with_name(name).write_bytes(data)
+        assert "journal.db-wal" in copy
+    else:
+        held.close()
+    before = journal_files(repo)
+    refs = repo.shadow_refs()
+    with kept(repo, "b"):
+        for verb in VERBS[::2]:
+            result = shadow(*verb)
+            complains(result, "journal", "newer")
+            assert result.err.splitlines()[1] == "hint: upgrade gitshadow"
+        agent.write("b", "meanwhile\n")
+    assert journal_files(repo) == before
+    assert repo.shadow_refs() == refs
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA user_version = 1")
+    rows = shadow.log()
+    assert {row["path"] for row in rows if row["kind"] == "modify"} >= {"b"}
+
+
+@pytest.mark.parametrize("size", [0, 50, 20_000])
+def test_truncated_journal_is_said_and_rebuilt(agent: Claude, size: int) -> None:
+    """Bad input, ROB-09: a cut journal: exit 1, hint reindex, hook exit 0; then all is there."""
+    shadow, repo = agent.shadow, agent.shadow.repo
+    agent.write("a", "agent\n")
+    before = shadow.log()
+    shadow.ok("stop")
+    for name in journal_files(repo):
+        if name != "journal.db":
+            repo.delete(f".git/agent-undo/{name}")
+    os.truncate(repo.path(".git/agent-undo/journal.db"), size)
+    with kept(repo, "b"):
+        for verb in VERBS[1:4]:
+            result = shadow(*verb)
+            complains(result, "journal")
+            assert "git agent-undo reindex" in result.err.splitlines()[1]
+        agent.write("b", "meanwhile\n")
+    shadow.ok("reindex")
+    rows = shadow.log()
+    kinds = {row["path"]: row["kind"] for row in rows if row["kind"] != "gap"}
+    assert kinds == {"a": "modify", "b": "modify"}
+    (again,) = [row for row in rows if row["path"] == "a"]
+    assert again == before[0]
+    assert shadow.oops()["status"] == "reversed"
+
+
+# -- sockets -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["socket", "file", "link"])
+def test_stale_socket_stands_in_nobodys_way(agent: Claude, kind: str) -> None:
+    """Bad input, ROB-04: what a dead daemon left is passed over and replaced."""
+    shadow, repo = agent.shadow, agent.shadow.repo
+    shadow.ok("stop")
+    place = repo.root / ".git" / "agent-undo" / "wt" / "main" / "sock"
+    if kind == "socket":
+        with closing(socket.socket(socket.AF_UNIX)) as stale:
+            os.chdir(place.parent)
+            stale.bind("sock")
+    elif kind == "file":
+        place.write_text("nonsense")
+    else:
+        place.symlink_to("/nowhere")
+    with kept(repo, "a"):
+        agent.write("a", "agent\n")
+        assert [row["kind"] for row in shadow.log()] == ["modify"]
+        if shadow.daemon:
+            shadow.ok("start")
+            assert shadow.status()["daemon"]
+        assert shadow.oops()["status"] == "reversed"
+    assert repo.read("a") == ten_lines("a").encode()
+
+
+def _list(value: object) -> list[object]:
+    assert isinstance(value, list)
+    return value
