@@ -18,6 +18,7 @@ _SHELLS = frozenset({b"sh", b"bash", b"dash", b"ash", b"zsh", b"ksh", b"fish"})
 _WRAPPERS = frozenset(
     {
         b"env",
+        b"git",  # `git agent-undo hook` waits for the command that it finds
         b"timeout",
         b"nice",
         b"nohup",
@@ -28,6 +29,7 @@ _WRAPPERS = frozenset(
         b"uvx",
     }
 )
+_COMMAND = b"git-agent-undo"
 _ENDS_WITH_HOOK = re.compile(
     rb"""\bhook\s+[\w-]+["']?          # the command, with the agent's name
     (\s*[0-9]*[<>]+&?\s*[^\s;|&<>]+)*  # redirections
@@ -78,8 +80,9 @@ def _is_wrapper(process: ProcessId, above: ProcessId | None) -> bool:
 
 
 def _runs_hook_alone(arguments: Sequence[bytes]) -> bool:
-    """Tell whether a shell's `-c` text does nothing after the hook."""
+    """Tell whether a shell runs the hook's own shim, or a `-c` text that ends with the hook."""
     for option, text in pairwise(arguments):
         if re.fullmatch(rb"-[a-z]*c[a-z]*", option):
             return _ENDS_WITH_HOOK.search(text) is not None
-    return False
+    script, *words = arguments or (b"",)
+    return script.rsplit(b"/", 1)[-1] == _COMMAND and words[:1] == [b"hook"]

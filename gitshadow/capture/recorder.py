@@ -7,6 +7,7 @@ Invariant: objects, then ref, then one journal transaction with rows, states and
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
@@ -202,6 +203,9 @@ class Recorder:
     def settled(self, walked_ns: int) -> None:
         """Remember that everything written before a moment has been recorded."""
         self._row = replace(self._row, walked_ns=walked_ns)
+        # The next process only knows less where this cannot be stored (a full disk).
+        with suppress(JournalError), self._db.write():
+            state.put_worktree(self._db, self._row)
 
     # -- publishing ------------------------------------------------------------------------
 
@@ -215,13 +219,15 @@ class Recorder:
             if sessions.get_chain(self._db, name, self._row.id) is None:
                 self._append(self._session(name), [], batch)
         seq = events.reserve(self._db, sum(group.rows for group in groups))
-        for session_id, run in groupby(groups, lambda group: group.attribution.session):
-            steps: list[Step] = []
-            for group in run:
-                steps.append(self._step(group, seq, batch, head_ns))
-                seq += group.rows
-            self._append(self._session(session_id), steps, batch)
-        self._store(batch)
+        try:
+            for name, run in groupby(groups, lambda group: group.attribution.session):
+                steps: list[Step] = []
+                for group in run:
+                    steps.append(self._step(group, seq, batch, head_ns))
+                    seq += group.rows
+                self._append(self._session(name), steps, batch)
+        finally:  # where one session's part fails, the others' commits still get their rows
+            self._store(batch)
         return batch.rows
 
     def _append(self, session: Session, steps: Sequence[Step], batch: _Batch) -> Chain:

@@ -4,10 +4,12 @@ Invariant: the engine (and pygit2, sqlite3 with it) is imported only when no dae
 """
 
 import os
+import time
 from collections.abc import Mapping
 
 from gitshadow.errors import (
     ExitCode,
+    LockedError,
     RefusedError,
     ShadowError,
     UnreachableError,
@@ -16,6 +18,9 @@ from gitshadow.errors import (
 )
 from gitshadow.render.document import Document
 from gitshadow.store.layout import Layout, discover, is_bare
+
+_LOCK_S = 20.0
+_LOCK_TURN_S = 0.25
 
 
 def ask(
@@ -39,16 +44,26 @@ def ask(
     here = current_directory()
     layout = find_layout(root_hint or here)
     full = {**params, "cwd": spelled(here)}
-    from gitshadow.ipc import client
-
-    try:
-        document = client.request(layout, verb, full)
-    except UnreachableError:
-        from gitshadow.engine import local
-
-        document = local.run(layout, verb, full)
+    document = _answer(layout, verb, full)
     raise_if_error(document)
     return document
+
+
+def _answer(layout: Layout, verb: str, params: Mapping[str, object]) -> Document:
+    """Ask the daemon, else do it here; who has the lock may be a daemon about to answer."""
+    from gitshadow.ipc import client
+
+    deadline = time.monotonic() + _LOCK_S
+    while True:
+        try:
+            return client.request(layout, verb, params)
+        except UnreachableError:
+            from gitshadow.engine import local
+        try:
+            return local.run(layout, verb, params, lock_timeout_s=_LOCK_TURN_S)
+        except LockedError:
+            if time.monotonic() > deadline:
+                raise
 
 
 def raise_if_error(document: Mapping[str, object]) -> None:

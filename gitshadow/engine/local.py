@@ -18,17 +18,20 @@ LOCK_S = 20.0
 HOOK_LOCK_S = 1.0
 
 
-def run(layout: Layout, verb: str, params: Params) -> Document:
+def run(
+    layout: Layout, verb: str, params: Params, *, lock_timeout_s: float = LOCK_S
+) -> Document:
     """Run one verb in this process.
 
     Raises:
+        LockedError: another process is at work; nothing was done.
         ShadowError: what the verb raises, or the worktree could not be opened.
     """
     if verb == "init":
         return _init(layout, params)
     if verb == "reindex":
         return _reindex(layout)
-    desk = _open(layout, LOCK_S)
+    desk = _open(layout, lock_timeout_s)
     try:
         return run_verb(desk, verb, params)
     finally:

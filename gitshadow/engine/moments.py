@@ -42,9 +42,9 @@ def moment_of(desk: Desk, at: object) -> Moment:
         return _of_events(desk, wanted, "that time")
     text = str(at)
     if text.isdigit():
-        limit = EventFilter(
-            limit=1, before_seq=int(text) + 1, worktree=ws.layout.worktree
-        )
+        event = events.get(ws.db, int(text))
+        worktree = event.worktree if event is not None else ws.layout.worktree
+        limit = EventFilter(limit=1, before_seq=int(text) + 1, worktree=worktree)
         return _of_events(desk, limit, f"event {text}")
     pin = pins.get(ws.db, text)
     if pin is not None:

@@ -93,9 +93,7 @@ class Observer:
             if self._hold is not None:
                 self._held |= paths
                 return
-        now = time.monotonic()
-        ready = {path for path in paths if not self._defer(path, now)}
-        self._capture(ready)
+        self._capture(self._ripe(paths), patient=True)
 
     def due(self) -> float | None:
         """Return the monotonic time of the next deferred work, None where there is none."""
@@ -121,8 +119,12 @@ class Observer:
         if now >= self._next_walk:
             self._rewalk()
 
+    def _ripe(self, paths: Iterable[RepoPath]) -> set[RepoPath]:
+        """Put off for a moment what an unfinished save may explain; return the rest."""
+        now = time.monotonic()
+        return {path for path in paths if not self._defer(path, now)}
+
     def _defer(self, path: RepoPath, now: float) -> bool:
-        """Put a path off for a moment where an unfinished save may explain it."""
         if path in self._deferred:
             return True
         states, look = self._ws.states, self._ws.files.glance(path)
@@ -131,7 +133,9 @@ class Observer:
             self._deferred[path] = now + GRACE_S
         elif not known and is_temporary(path):
             self._deferred[path] = now + TEMPORARY_GRACE_S
-        elif look is not None and look.is_file and is_being_written(look, time.time_ns()):
+        elif (
+            look is not None and look.is_file and is_being_written(look, time.time_ns())
+        ):
             self._deferred[path] = now + WRITING_GRACE_S
         return path in self._deferred
 
@@ -183,11 +187,12 @@ class Observer:
             self._rewalk()
             return
         waiting = set(hints.paths) | self._deferred.keys() | self._held
+        waiting |= self._pipeline.missed.keys()
         self._deferred.clear()
         self._held.clear()
         fresh, self._fresh = self._fresh, set()
         self._capture(waiting | self._relist(fresh))
-        self._pipeline.settled_ns = began
+        self._pipeline.settled(began)
 
     def settle_soon(self) -> None:
         """Settle at the next tick: what is written later must not look as old as this."""
@@ -234,8 +239,11 @@ class Observer:
 
     # -- capturing -------------------------------------------------------------------------
 
-    def _capture(self, paths: Collection[RepoPath]) -> None:
-        """Record paths; a hinted directory may be a new one by an old name."""
+    def _capture(self, paths: Collection[RepoPath], *, patient: bool = False) -> None:
+        """Record paths; a hinted directory may be a new one by an old name.
+
+        Who is patient lets a file be finished that turns up in a new directory.
+        """
         looks = {path: self._ws.files.glance(path) for path in paths}
         roots = [
             path for path, look in looks.items() if look is not None and look.is_dir
@@ -243,7 +251,8 @@ class Observer:
         known = {root for root in roots if self._ws.states.get(root) is not None}
         wanted = set(paths) - set(roots) | known
         if roots:
-            wanted |= self._enter(roots)
+            found = self._enter(roots)
+            wanted |= self._ripe(found) if patient else found
         wanted |= self._other_ends(wanted)
         done = self._pipeline.capture(wanted)
         if done.rules_changed or any(self._ws.coverage.is_rule_file(p) for p in roots):

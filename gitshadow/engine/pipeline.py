@@ -7,9 +7,10 @@ Invariant: one bad path never stops the rest; what could not be captured becomes
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from gitshadow.attribution import liveness
 from gitshadow.capture.drafts import Draft, Moment, Seen, draft_changes
 from gitshadow.capture.reconcile import Change, observe
-from gitshadow.capture.steps import Claimed
+from gitshadow.capture.steps import STORM_PATHS, Claimed
 from gitshadow.engine.claims import Claimant
 from gitshadow.engine.head import HeadMove, read_move, split_switched
 from gitshadow.engine.uncovered import Uncovered
@@ -42,11 +43,13 @@ class Captured:
     directories: list[RepoPath] = field(default_factory=list)
     excluded: list[tuple[RepoPath, Excluded]] = field(default_factory=list)
     rules_changed: bool = False
-    failed: bool = False
 
 
 class Pipeline:
-    """Capture paths of one workspace."""
+    """Capture paths of one workspace.
+
+    `missed` are the paths whose changes could not be stored: every barrier looks at them again.
+    """
 
     def __init__(self, workspace: Workspace, claimant: Claimant) -> None:
         self._ws = workspace
@@ -54,6 +57,7 @@ class Pipeline:
         self._gaps: dict[tuple[RepoPath | None, str], Look | None] = {}
         self.uncovered = Uncovered(workspace.db, workspace.layout.worktree)
         self.settled_ns = workspace.recorder.row.walked_ns
+        self.missed: dict[RepoPath, StoreError] = {}
 
     def capture(
         self, paths: Collection[RepoPath], *, offline: bool = False
@@ -69,6 +73,8 @@ class Pipeline:
         wanted = set(paths)
         for path in paths:
             wanted.update(self._lost_below(path))
+        for path in wanted:
+            self.missed.pop(path, None)
         observed = observe(ws.files, ws.coverage, ws.states, sorted(wanted), noticed)
         done = Captured(directories=observed.directories, excluded=observed.excluded)
         done.rules_changed = any(ws.coverage.is_rule_file(path) for path in wanted)
@@ -76,16 +82,34 @@ class Pipeline:
             self.gap(f"could not read it: {why}", path)
         self._touch(observed.excluded, noticed)
         ws.recorder.restat(dict(observed.restat))
-        seen = self._store_blobs(observed.changes, noticed, done)
+        seen = self._store_blobs(observed.changes, noticed)
         old, new = self._split_entering(seen)
         done.events += self.record(new, noticed, offline=offline)
         done.events += self.record_coverage("coverage grew", old)
+        self._tell_missed(wanted)
         return done
+
+    def settled(self, began_ns: int) -> bool:
+        """Remember that all that was written before a moment is recorded; tell whether it is."""
+        if not self.missed:
+            self.settled_ns = began_ns
+        return not self.missed
+
+    def _tell_missed(self, wanted: Collection[RepoPath]) -> None:
+        """Journal a gap for every path that could not be stored; one for very many."""
+        missed = [path for path in wanted if path in self.missed]
+        for path in missed[:STORM_PATHS]:
+            self.gap(str(self.missed[path]), path)
+        if len(missed) > STORM_PATHS:
+            self.gap(
+                f"and {len(missed) - STORM_PATHS} other paths could not be recorded"
+            )
 
     def record(
         self, seen: Sequence[Seen], noticed_ns: int, *, offline: bool = False
     ) -> list[Event]:
         """Draft, claim and publish what was seen; a move of HEAD is recorded first."""
+        liveness.close_gone(self._ws.db, noticed_ns)
         moment = Moment(self.settled_ns, noticed_ns, self._ctime_of)
         drafts = draft_changes(seen, moment)
         try:
@@ -97,7 +121,7 @@ class Pipeline:
             ]
             return recorded + self._ws.recorder.record(claimed)
         except StoreError as error:
-            self.gap(f"could not record {len(drafts)} changes: {error}")
+            self.missed |= dict.fromkeys((one.path for one in seen), error)
             return []
 
     def record_coverage(self, note: str, seen: Sequence[Seen]) -> list[Event]:
@@ -160,16 +184,13 @@ class Pipeline:
             return []
         return self._ws.states.below(path)
 
-    def _store_blobs(
-        self, changes: Iterable[Change], noticed_ns: int, done: Captured
-    ) -> list[Seen]:
+    def _store_blobs(self, changes: Iterable[Change], noticed_ns: int) -> list[Seen]:
         seen: list[Seen] = []
         for change in changes:
             try:
                 after = self._after(change, noticed_ns)
             except StoreError as error:
-                self.gap(str(error), change.path)
-                done.failed = True
+                self.missed[change.path] = error
                 continue
             seen.append(Seen(change.path, change.before, after))
         return seen

@@ -50,7 +50,8 @@ class Service:
         hooks.drain_spool(self._desk)
 
     def hints(self, hints: Hints) -> None:
-        """Record what was hinted."""
+        """Record what was hinted, with the payloads that came before it."""
+        hooks.drain_spool(self._desk)
         self._desk.observer.hints(hints)
 
     def due(self) -> float | None:

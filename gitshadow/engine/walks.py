@@ -41,8 +41,8 @@ class Walker:
             self._ws.coverage.reload()
             found = walk(self._ws.files, self._ws.coverage)
             self._record(found, offline=offline)
-        self._pipeline.settled_ns = began
-        self._ws.recorder.settled(began)
+        if self._pipeline.settled(began):
+            self._ws.recorder.settled(began)
         return Watched(tuple(found.directories), tuple(found.polled))
 
     def recover(self) -> Watched:

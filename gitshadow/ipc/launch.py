@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 
 from gitshadow.errors import LockedError, ShadowError, UnreachableError
 from gitshadow.ipc import client
@@ -18,7 +19,7 @@ START_S = 10.0
 FIRST_WALK_S = 120.0
 STOP_S = 30.0
 _POLL_S = 0.01
-_STALE_S = 1.0
+_LOCK_TURN_S = 0.2
 
 
 def start(layout: Layout, timeout_s: float = START_S) -> int:
@@ -86,13 +87,16 @@ def stop(layout: Layout, timeout_s: float = STOP_S) -> bool:
     Raises:
         ShadowError: it did not end in time.
     """
-    try:
-        document = client.request(layout, "stop", {}, timeout_s)
-    except UnreachableError:
-        _remove_stale(layout)
-        return False
-    pid = document.get("pid")
     deadline = time.monotonic() + timeout_s
+    while (document := _ask_to_stop(layout, timeout_s)) is None:
+        if _remove_stale(layout):
+            return False
+        if time.monotonic() > deadline:
+            raise ShadowError(
+                "could not stop: a process that does not answer has the writer lock",
+                hint=f"its pid stands in {layout.lock}",
+            )
+    pid = document.get("pid")
     while isinstance(pid, int) and _lives(pid):
         if time.monotonic() > deadline:
             raise ShadowError(f"could not stop the daemon: process {pid} goes on")
@@ -100,16 +104,29 @@ def stop(layout: Layout, timeout_s: float = STOP_S) -> bool:
     return True
 
 
-def _remove_stale(layout: Layout) -> None:
-    """Remove the socket of a daemon that is no more: only who has the lock may."""
-    if not os.path.lexists(layout.socket):
-        return
+def _ask_to_stop(layout: Layout, timeout_s: float) -> Mapping[str, object] | None:
+    try:
+        return client.request(layout, "stop", {}, timeout_s)
+    except UnreachableError:
+        return None
+
+
+def _remove_stale(layout: Layout) -> bool:
+    """Remove the socket of a daemon that is no more; False while somebody has the lock.
+
+    That is a command, or a daemon that does not answer yet.
+    """
+    if not os.path.isdir(layout.wt_dir):
+        return True
     lock = WriterLock(layout.lock)
-    # Whoever holds the lock now is no daemon that answers, and will see to its socket.
-    with contextlib.suppress(LockedError, FileNotFoundError):
-        lock.acquire(_STALE_S)
+    try:
+        lock.acquire(_LOCK_TURN_S)
+    except LockedError:
+        return False
+    with contextlib.suppress(FileNotFoundError):
         os.unlink(layout.socket)
     lock.release()
+    return True
 
 
 def _lives(pid: int) -> bool:

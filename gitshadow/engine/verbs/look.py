@@ -29,7 +29,7 @@ def log(desk: Desk, params: Params) -> Document:
         until_ns=read.number(params, "until"),
         paths=tuple(read.repo_paths(ws.layout, params, "paths")) or None,
         kinds=_kinds(params),
-        worktree=None if read.flag(params, "all") else ws.layout.worktree,
+        worktree=None if wanted or read.flag(params, "all") else ws.layout.worktree,
     )
     return {"rows": [event_row(event) for event in events.rows(ws.db, chosen)]}
 
@@ -71,7 +71,7 @@ def turns(desk: Desk, params: Params) -> Document:
     session = session_of(db, wanted).id if wanted else None
     rows = [
         turn_row(turn, *events.counts_of_turn(db, turn.session, turn.id))
-        for turn in turn_journal.list_turns(db, session)
+        for turn in reversed(turn_journal.list_turns(db, session))
     ]
     return {"rows": rows}
 

@@ -10,18 +10,25 @@ from gitshadow.engine import params as read
 from gitshadow.engine.desk import Desk
 from gitshadow.engine.resolve import session_of
 from gitshadow.engine.verbs import Document, Params
-from gitshadow.errors import UsageError
+from gitshadow.errors import StoreError, UsageError
 from gitshadow.model import Actor, Call, RepoPath, Session, ToolClass
 from gitshadow.store.journal import events, sessions, turns
-from gitshadow.store.refs import session_id
+from gitshadow.store.refs import display_path, session_id
 
 _EXEC_TOOL = "exec"
 
 
 def flush(desk: Desk, params: Params) -> Document:
-    """Return when everything written before the call is in the journal."""
+    """Return when everything written before the call is in the journal.
+
+    Raises:
+        StoreError: some of it could not be stored; the next barrier tries again.
+    """
     del params
     desk.observer.settle()
+    for path, error in desk.pipeline.missed.items():
+        shown = display_path(path)
+        raise StoreError(f"could not record {shown}: {error}", hint=error.hint)
     return {"seq": events.last_seq(desk.workspace.db)}
 
 
