@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "gitshadow"
 HOOK_MODULES = frozenset({"_socket", "os", "sys", "time"})
-HEAVY = frozenset({"pygit2", "sqlite3", "watchfiles", "blake3", "merge3", "pathspec"})
+HEAVY = frozenset({"pygit2", "sqlite3", "watchfiles", "blake3", "merge3"})
 
 
 def imported_by(statement: str) -> set[str]:

@@ -4,7 +4,7 @@ Invariant: pure but for the stat of a parent directory; every change becomes at 
 the two ends of a rename become one.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gitshadow.capture.renames import End, pair_renames
@@ -58,7 +58,11 @@ class Moment:
 
 
 def draft_changes(seen: Sequence[Seen], moment: Moment) -> list[Draft]:
-    """Turn what was seen into drafts, renames paired, in order of time and path."""
+    """Turn what was seen into drafts, renames paired, in order of time and path.
+
+    What makes room for another path comes first: a tree cannot hold a file and, below its name,
+    another one.
+    """
     by_path = {one.path: one for one in seen}
     drafts = [
         _rename(by_path.pop(old), by_path.pop(new), moment)
@@ -68,7 +72,43 @@ def draft_changes(seen: Sequence[Seen], moment: Moment) -> list[Draft]:
         kind = _kind(one.before, one.after)
         if kind is not None:
             drafts.append(_plain(kind, one, moment))
-    return sorted(drafts, key=lambda draft: (draft.end_ns, draft.path))
+    room = _room_ns(drafts)
+    return sorted(drafts, key=lambda draft: _turn(draft, room))
+
+
+def _room_ns(drafts: Sequence[Draft]) -> dict[RepoPath, int]:
+    """Return by when paths must be gone at the latest, where another one takes their place."""
+    gone = {path for draft in drafts for path in _leaves(draft)}
+    came = {draft.path: draft.end_ns for draft in drafts if draft.after is not None}
+    room: dict[RepoPath, int] = {}
+    for path in gone:
+        for above in _parents(path):
+            if above in came:
+                room[path] = min(came[above], room.get(path, came[above]))
+    for path, end_ns in came.items():
+        for above in _parents(path):
+            if above in gone:
+                room[above] = min(end_ns, room.get(above, end_ns))
+    return room
+
+
+def _turn(draft: Draft, room: Mapping[RepoPath, int]) -> tuple[int, bool, RepoPath]:
+    needed = [room[path] for path in _leaves(draft) if path in room]
+    return min([draft.end_ns, *needed]), not needed, draft.path
+
+
+def _leaves(draft: Draft) -> list[RepoPath]:
+    """Return the path at which nothing is left, if there is one."""
+    if draft.after is None:
+        return [draft.path]
+    return [draft.old_path] if draft.old_path is not None else []
+
+
+def _parents(path: RepoPath) -> Iterator[RepoPath]:
+    while path:
+        path = RepoPath(path.rpartition(b"/")[0])
+        if path:
+            yield path
 
 
 def _renames(seen: Mapping[RepoPath, Seen]) -> list[tuple[RepoPath, RepoPath]]:

@@ -6,8 +6,8 @@ Invariant: objects, then ref, then one journal transaction with rows, states and
 """
 
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
@@ -59,9 +59,13 @@ DEFAULT_IDLE_GAP_NS = 300_000_000_000
 
 @dataclass(slots=True)
 class _Batch:
-    """Collect what one call of the recorder puts into the journal in one transaction."""
+    """Collect what one call of the recorder puts into the journal in one transaction.
+
+    `row` is what the worktree's row becomes, but for its tree.
+    """
 
     tree: Oid
+    row: WorktreeRow
     rows: list[Event] = field(default_factory=list)
     chains: dict[str, Chain] = field(default_factory=dict)
     bursts: dict[tuple[str, str | None], Burst] = field(default_factory=dict)
@@ -70,7 +74,10 @@ class _Batch:
 
 
 class Recorder:
-    """Write the snapshots of one worktree."""
+    """Write the snapshots of one worktree.
+
+    `behind` tells that commits may stand whose rows are missing: catch up before the next.
+    """
 
     def __init__(
         self,
@@ -89,6 +96,7 @@ class Recorder:
         self._chains = ChainWriter(repo, row.id)
         self._modes = DEFAULT_MODES
         self._odd: dict[RepoPath, int] | None = None
+        self.behind = False
 
     @property
     def row(self) -> WorktreeRow:
@@ -111,7 +119,8 @@ class Recorder:
         """Publish ordinary writes; return their rows in order of seq.
 
         Raises:
-            StoreError: nothing of the failing part was published; the caller journals a gap.
+            StoreError: nothing of a failing session's part was published, what the others wrote
+                was; the caller journals a gap.
             JournalError: commits may stand whose rows are missing; catch-up adds them.
         """
         return self._publish(
@@ -124,11 +133,20 @@ class Recorder:
         attribution: Attribution,
         switched: Sequence[Draft],
         now_ns: int,
+        row: WorktreeRow | None = None,
     ) -> list[Event]:
-        """Publish one move of HEAD with the paths that Git itself switched."""
+        """Publish one move of HEAD with the paths that Git itself switched.
+
+        Args:
+            note: What moved, in a sentence.
+            attribution: Who moved it.
+            switched: What Git switched.
+            now_ns: When.
+            row: The worktree's row with the new HEAD, stored together with the move.
+        """
         ordered = tuple(sorted(switched, key=lambda draft: draft.path))
         group = Group("head", attribution, False, ordered, note)
-        return self._publish([group], now_ns)
+        return self._publish([group], now_ns, row)
 
     def record_coverage(
         self, note: str, attribution: Attribution, drafts: Sequence[Draft]
@@ -149,9 +167,10 @@ class Recorder:
         chain = sessions.get_chain(self._db, session.id, self._row.id)
         if chain is not None:
             return chain
-        batch = _Batch(self.tree)
-        chain = self._append(session, [], batch)
-        self._store(batch)
+        batch = _Batch(self.tree, self._row)
+        with self._noticing():
+            chain = self._append(session, [], batch)
+            self._store(batch)
         return chain
 
     def publish_pin(self, name: str, ref: str, now_ns: int) -> Oid:
@@ -186,9 +205,10 @@ class Recorder:
 
     def set_tree(self, tree: Oid, head: Oid | None, head_ref: str | None) -> None:
         """Remember the working tree's tree and HEAD without a commit of ours."""
-        self._row = replace(self._row, tree=tree, head=head, head_ref=head_ref)
+        row = replace(self._row, tree=tree, head=head, head_ref=head_ref)
         with self._db.write():
-            state.put_worktree(self._db, self._row)
+            state.put_worktree(self._db, row)
+        self._row = row
 
     def use_modes(self, modes: tuple[int, int]) -> None:
         """Say what 100644 and 100755 stand for in the chains of this worktree."""
@@ -210,25 +230,66 @@ class Recorder:
     # -- publishing ------------------------------------------------------------------------
 
     def _publish(
-        self, groups: Sequence[Group], head_ns: int | None = None
+        self,
+        groups: Sequence[Group],
+        head_ns: int | None = None,
+        row: WorktreeRow | None = None,
     ) -> list[Event]:
         if not groups:
             return []
-        batch = _Batch(self.tree)
+        row = row or self._row
+        batch = _Batch(row.tree or self.tree, row)
+        with self._noticing():
+            failure = self._append_all(groups, head_ns, batch)
+            if failure is not None:  # what was published all the same gets its rows
+                batch.row = self._row
+            self._store(batch)
+        if failure is not None:
+            raise failure
+        return batch.rows
+
+    def _append_all(
+        self, groups: Sequence[Group], head_ns: int | None, batch: _Batch
+    ) -> StoreError | None:
+        """Publish groups; where one session's part fails, those of the others go on."""
+        failed: dict[str, StoreError] = {}
         for name in dict.fromkeys(group.attribution.session for group in groups):
             if sessions.get_chain(self._db, name, self._row.id) is None:
-                self._append(self._session(name), [], batch)
+                self._try_append(name, [], batch, failed)
         seq = events.reserve(self._db, sum(group.rows for group in groups))
+        for name, run in groupby(groups, lambda group: group.attribution.session):
+            known = batch.bursts.copy()
+            steps: list[Step] = []
+            for group in run:
+                steps.append(self._step(group, seq, batch, head_ns))
+                seq += group.rows
+            self._try_append(name, steps, batch, failed)
+            if name in failed:
+                batch.bursts = known
+        return next(iter(failed.values()), None)
+
+    def _try_append(
+        self,
+        name: str,
+        steps: Sequence[Step],
+        batch: _Batch,
+        failed: dict[str, StoreError],
+    ) -> None:
+        if name in failed:
+            return
         try:
-            for name, run in groupby(groups, lambda group: group.attribution.session):
-                steps: list[Step] = []
-                for group in run:
-                    steps.append(self._step(group, seq, batch, head_ns))
-                    seq += group.rows
-                self._append(self._session(name), steps, batch)
-        finally:  # where one session's part fails, the others' commits still get their rows
-            self._store(batch)
-        return batch.rows
+            self._append(self._session(name), steps, batch)
+        except StoreError as error:
+            failed[name] = error
+
+    @contextmanager
+    def _noticing(self) -> Iterator[None]:
+        """Remember where the block fails: a ref may have moved that the journal knows not of."""
+        try:
+            yield
+        except BaseException:
+            self.behind, self._odd = True, None
+            raise
 
     def _append(self, session: Session, steps: Sequence[Step], batch: _Batch) -> Chain:
         """Publish steps on one chain and collect their rows, states and the new tree."""
@@ -262,7 +323,7 @@ class Recorder:
     ) -> Published:
         writers = self._others(session, known, batch)
         ground = Ground(
-            batch.tree, self._row.head, self._modes, self._odd_modes(), writers
+            batch.tree, batch.row.head, self._modes, self._odd_modes(), writers
         )
         reserve = partial(events.reserve, self._db, 1)
         return self._chains.publish(session, known, ground, links, reserve=reserve)
@@ -312,8 +373,8 @@ class Recorder:
         self._repo.refresh()
         chains = sessions.chains(self._db, self._row.id)
         live = next((chain.tree for chain in chains if self._stands(chain)), None)
-        if live is None and self._row.head is not None:
-            live = self._repo.commit(self._row.head).tree
+        if live is None and batch.row.head is not None:
+            live = self._repo.commit(batch.row.head).tree
         proven = prove(self._repo, self._files, batch.tree, live, self._states.all())
         batch.tree = proven.tree
         batch.drop.update(proven.lost)
@@ -336,7 +397,7 @@ class Recorder:
                 odd.pop(draft.path, None)
 
     def _store(self, batch: _Batch) -> None:
-        row = replace(self._row, tree=batch.tree)
+        row = replace(batch.row, tree=batch.tree)
         with self._states.consistent(), self._db.write():
             events.insert(self._db, batch.rows)
             for chain in batch.chains.values():

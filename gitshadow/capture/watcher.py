@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 
 from watchfiles._rust_notify import RustNotify, WatchfilesRustInternalError
 
+from gitshadow.capture.cookies import Cookies
 from gitshadow.capture.hints import Hints
 from gitshadow.capture.polling import Poller
 from gitshadow.capture.pulse import Pulse
@@ -34,8 +35,9 @@ _DEGRADED_WALK_S = 2.0
 _DEGRADED_SHARE = 10
 _OPEN_TRIES = 50
 # inotify(7) queues 16,384 events; a new file is three of them, and one batch lasts 20 ms.
-_STALLED_BATCH = 1024
+_DOUBTFUL = 1024
 _HUGE_BATCH = 4096
+_RESUMING_S = 1.0
 _GIT_NAMES = frozenset(
     {"HEAD", "HEAD.lock", "ORIG_HEAD", "index", "index.lock", "COMMIT_EDITMSG"}
 )
@@ -119,10 +121,11 @@ class Watcher:
         self._inbox = _Inbox()
         self._instances: list[_Instance] = []
         self._opening = threading.RLock()
-        self._cookie_lock = threading.Lock()
-        self._next_cookie = time.time_ns() // 1_000_000
+        self._cookies = Cookies(cookie_dir)
         self._active = time.monotonic()
         self._idle = False
+        self._resumed = -_RESUMING_S
+        self._backlog = 0
         self._tidy_at: float | None = None
         self._degraded: str | None = None
         self._walk_at = 0.0
@@ -161,7 +164,7 @@ class Watcher:
     def barrier(self, timeout_s: float = 1.0) -> Hints | None:
         """Return every hint for what was written before the call; None: it cannot promise."""
         self.nudge()
-        number = self._drop_cookie()
+        number = self._cookies.drop()
         self._poller.poll()
         box = self._inbox
         with box.changed:
@@ -191,7 +194,15 @@ class Watcher:
         self._active = time.monotonic()
         if self._idle:
             self._idle = False
-            self._drop_cookie()
+            self._cookies.drop()
+
+    def resumed(self) -> None:
+        """Say that the process had been stopped; may be called by a signal handler.
+
+        Meanwhile the kernel's queue may have overflowed and been emptied again.
+        """
+        self._resumed, self._backlog = time.monotonic(), 0
+        self._lose()
 
     def tidy(self) -> None:
         """Do what is due: one instance for everything, rest when idle, walks when degraded."""
@@ -202,7 +213,7 @@ class Watcher:
         if not self._idle and now - self._active > ACTIVE_S:
             self._idle = True
             self._merge(whole=True)
-            self._drop_cookie()
+            self._cookies.drop()
         if self._degraded is not None and now >= self._walk_at:
             self._walk_asked = now
             self._walk_at = now + _DEGRADED_WALK_S
@@ -236,13 +247,17 @@ class Watcher:
     def saw(self, instance: _Instance, batch: set[str]) -> None:
         """Take a batch of one instance."""
         paths, git_dir, cookie = self._sort(batch)
-        stalled, instance.pulse.stalled = instance.pulse.stalled, False
+        if instance.pulse.stalled:
+            instance.pulse.stalled = False
+            self.resumed()
         box = self._inbox
         with box.changed:
             box.paths |= paths
             box.git_dir |= git_dir
-            box.lost |= stalled or len(batch) >= _HUGE_BATCH
-            box.doubt |= stalled and len(batch) >= _STALLED_BATCH
+            box.lost |= len(batch) >= _HUGE_BATCH
+            if time.monotonic() - self._resumed < _RESUMING_S:
+                self._backlog += len(batch)
+                box.doubt |= self._backlog >= _DOUBTFUL
             hinted = bool(paths) or git_dir or box.lost
             instance.cookie = max(instance.cookie, cookie)
             box.changed.notify_all()
@@ -334,10 +349,10 @@ class Watcher:
 
     def _retire(self, old: Iterable[_Instance]) -> None:
         """End instances after what they saw before now has been taken."""
-        number = self._take_number()
+        number = self._cookies.number()
         for instance in old:
             instance.last_cookie = number
-        self._write_cookie(number)
+        self._cookies.drop(number)
 
     def _living(self) -> list[_Instance]:
         with self._inbox.changed:
@@ -354,27 +369,6 @@ class Watcher:
                 _DEGRADED_WALK_S, _DEGRADED_SHARE * (now - self._walk_asked)
             )
             self._walk_asked = None
-
-    # -- cookies ---------------------------------------------------------------------------
-
-    def _drop_cookie(self) -> int:
-        number = self._take_number()
-        self._write_cookie(number)
-        return number
-
-    def _take_number(self) -> int:
-        with self._cookie_lock:
-            self._next_cookie += 1
-            return self._next_cookie
-
-    def _write_cookie(self, number: int) -> None:
-        """Make a file and remove it: the events stay in the queue, in order."""
-        path = os.path.join(self._cookie_dir, str(number))
-        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW
-        # On a full disk no cookie comes, and the barrier says so.
-        with contextlib.suppress(OSError):
-            os.close(os.open(path, flags, 0o600))
-            os.unlink(path)
 
     def _absolute(self, path: RepoPath) -> str:
         return os.path.join(self._root, os.fsdecode(path)) if path else self._root

@@ -130,12 +130,14 @@ class Server:
         self._alive_at = time.monotonic()
         self._relook_at: float | None = None
         self._relook_s = _RELOOK_S
+        self._owed: Mapping[str, object] | None = None
 
     def serve(self) -> int:
         """Serve until something ends it; clients wait until the first walk is done."""
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
                 signal.signal(number, lambda *_: self.stop())
+            signal.signal(signal.SIGCONT, lambda *_: self._watcher.resumed())
         listener = Listener(self._layout, self._jobs)
         try:
             self._engine.start(self._watcher)
@@ -188,6 +190,9 @@ class Server:
             self._relook_at, self._relook_s = None, _RELOOK_S
         self._engine.tick()
         self._watcher.tidy()
+        if self._owed is not None:
+            self._engine.run("journal_gap", self._owed)
+            self._owed = None
 
     def _end_when_done(self, listener: Listener) -> None:
         """End when the worktree is gone, nobody needs us, or nobody can reach us."""
@@ -216,6 +221,7 @@ class Server:
         try:
             self._engine.run("journal_gap", why)
         except Exception as second:  # noqa: BLE001 - a full disk takes no gap row either
+            self._owed = why
             self._troubles.note(second)
 
     # -- requests --------------------------------------------------------------------------
@@ -225,6 +231,9 @@ class Server:
             status, body = self._result(job)
         except ShadowError as error:
             status, body = wire.OK, _error_body(error)
+            if job.verb == b"hook":  # the agent is not told, and nothing is lost
+                self._note(error)
+                status, body = wire.LATER, b""
         except Exception as error:  # noqa: BLE001 - the loop goes on
             self._note(error)
             status, body = wire.ERROR, _error_body(ShadowError(f"internal: {error}"))

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gitshadow.capture.drafts import Draft
-from gitshadow.model import FileVersion, Oid, RepoPath, git_mode
+from gitshadow.errors import StoreError
+from gitshadow.model import GITLINK_MODE, FileVersion, Oid, RepoPath, git_mode
 from gitshadow.store.repo import Repo
 from gitshadow.store.trees import Entry
 
@@ -57,14 +58,57 @@ def split_switched(
     data_of: Callable[[Oid], bytes],
 ) -> tuple[list[Draft], list[Draft]]:
     """Split drafts into those that Git switched and the others."""
-    old = repo.commit(move.old).tree if move.old is not None else None
-    new = repo.commit(move.new).tree if move.new is not None else None
+    ends = trees_of(repo, move)
+    if ends is None:
+        return [], list(drafts)
+    known = _Pair(repo, *ends, data_of)
     switched: list[Draft] = []
     others: list[Draft] = []
     for draft in drafts:
-        known = _Pair(repo, old, new, data_of)
         (switched if known.switched(draft) else others).append(draft)
     return switched, others
+
+
+def trees_of(repo: Repo, move: HeadMove) -> tuple[Oid | None, Oid | None] | None:
+    """Return the trees of both ends of a move (None: unborn).
+
+    Returns:
+        None where Git has dropped the old commit (amended, expired, collected): nobody can tell
+        any more what was switched.
+
+    Raises:
+        StoreError: the new commit cannot be read.
+    """
+    new = repo.commit(move.new).tree if move.new is not None else None
+    if move.old is None:
+        return None, new
+    try:
+        return repo.commit(move.old).tree, new
+    except StoreError:
+        return None
+
+
+def candidates(
+    repo: Repo, move: HeadMove, known: Callable[[RepoPath], FileVersion | None]
+) -> set[RepoPath]:
+    """Return the paths that a move may have switched: what it changed and is not recorded yet.
+
+    Args:
+        repo: The object store.
+        move: How HEAD moved.
+        known: What was recorded last of a path.
+    """
+    ends = trees_of(repo, move)
+    if ends is None:
+        return set()
+    found: set[RepoPath] = set()
+    for change in repo.diff(*ends):
+        version = known(change.path)
+        entry = None if version is None else (git_mode(version.mode), version.oid)
+        leaf = change.old or change.new
+        if entry != change.new and leaf is not None and leaf[0] != GITLINK_MODE:
+            found.add(change.path)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ Invariant: nothing here makes a hook fail; what is wrong becomes a gap row.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from gitshadow.adapters import registry
 from gitshadow.adapters.base import BadPayload, HookEvent, Phase
@@ -33,6 +33,19 @@ def take_body(desk: Desk, body: bytes) -> bytes:
 
 def drain_spool(desk: Desk) -> int:
     """Take every payload that waits in the spool, oldest first; return how many."""
+    taken = 0
+    for path in take_spool(desk):
+        os.unlink(path)
+        taken += 1
+    return taken
+
+
+def take_spool(desk: Desk) -> Iterator[str]:
+    """Take every payload that waits in the spool, oldest first, and yield its file.
+
+    The caller unlinks it: that is what a hook waits for.
+    """
+    _tell_missed(desk)
     directory = desk.workspace.layout.spool_dir
     waiting: list[tuple[int, str, HookDelivery | None]] = []
     for name in sorted(os.listdir(directory)):
@@ -42,7 +55,6 @@ def drain_spool(desk: Desk) -> int:
         delivery = parse_spool(path)
         at_ns = delivery.at_ns if delivery is not None and delivery.at_ns else 0
         waiting.append((at_ns, path, delivery))
-    taken = 0
     for _, path, delivery in sorted(waiting, key=lambda one: (one[0], one[1])):
         if delivery is None:
             desk.pipeline.gap("could not read a spooled hook payload")
@@ -50,9 +62,15 @@ def drain_spool(desk: Desk) -> int:
             continue
         else:
             take(desk, delivery)
-        os.unlink(path)
-        taken += 1
-    return taken
+        yield path
+
+
+def _tell_missed(desk: Desk) -> None:
+    """Journal a gap where a hook could neither be taken nor spooled."""
+    marker = desk.workspace.layout.missed
+    if os.path.exists(marker) and os.stat(marker).st_mtime_ns:
+        desk.pipeline.gap("an agent's hook could not be recorded; see the log")
+        os.utime(marker, (0, 0))
 
 
 def take(desk: Desk, delivery: HookDelivery) -> Intake | None:

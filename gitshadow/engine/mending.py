@@ -15,17 +15,12 @@ from gitshadow.errors import StoreError
 from gitshadow.model import (
     GITLINK_MODE,
     Chain,
-    Event,
     EventKind,
-    FileState,
     Oid,
-    RepoPath,
-    StatKey,
 )
-from gitshadow.store.files import digest
 from gitshadow.store.journal import events, meta, ops, sessions, state
 from gitshadow.store.journal.events import EventFilter
-from gitshadow.store.replay import catch_up
+from gitshadow.store.repo import FORMAT_MARK
 
 _GAPS = 200
 _BOOT = "boot_id"
@@ -45,6 +40,14 @@ def mend(desk: Desk) -> None:
         _finish_undo(desk)
 
 
+def repair(desk: Desk) -> None:
+    """Check every tip whatever the journal thinks, and bring journal and refs into agreement."""
+    _check_tips(desk)
+    _catch_up(desk)
+    if desk.workspace.recorder.row.tree is None:
+        root_worktree(desk.workspace)
+
+
 def _finish_undo(desk: Desk) -> None:
     """Finish or roll back an undo that a crash interrupted; undo is imported only then."""
     from gitshadow.engine.undoing import UndoEngine
@@ -59,15 +62,9 @@ def _catch_up(desk: Desk) -> None:
     known = {chain.ref: chain for chain in sessions.chains(ws.db)}
     for ref in ws.repo.broken_refs(ws.repo.refs()):
         _mend_ref(desk, ref, known.get(ref))
-    done = catch_up(ws.db, ws.repo, ws.layout.worktree)
-    for lost in done.lost:
-        how = "is gone" if lost.tip is None else "was set to something else"
-        ref = lost.chain.ref
-        desk.pipeline.gap(f"ref {ref} {how}; what it held cannot be undone any more")
+    done = desk.pipeline.catch_up()
     if done.broken:
         _say_once(desk, [f"could not read {what}: {why}" for what, why in done.broken])
-    if done.rows:
-        _adopt(ws, done.rows, done.trees[ws.layout.worktree])
 
 
 def _say_once(desk: Desk, notes: Sequence[str]) -> None:
@@ -90,26 +87,6 @@ def _mend_ref(desk: Desk, ref: str, chain: Chain | None) -> None:
     desk.pipeline.gap(f"ref {ref} could not be read; it is as the journal has it")
     if chain is not None and whole != chain.tip:
         _forget_tree(desk.workspace)
-
-
-def _adopt(ws: Workspace, rows: Sequence[Event], tree: Oid) -> None:
-    """Take over what a crash kept from the journal: the tree and the states of these rows."""
-    put: dict[RepoPath, FileState] = {}
-    gone: set[RepoPath] = set()
-    for row in rows:
-        for path in (row.old_path, row.path if row.after is None else None):
-            if path is not None:
-                put.pop(path, None)
-                gone.add(path)
-        if row.path is not None and row.after is not None:
-            data = ws.repo.read_blob(row.after.oid)
-            stat = StatKey(len(data), 0, 0, 0)
-            put[row.path] = FileState(row.after, digest(data), stat, row.ts_ns, True)
-            gone.discard(row.path)
-    with ws.states.consistent(), ws.db.write():
-        ws.states.update(put, gone)
-    known = ws.recorder.row
-    ws.recorder.set_tree(tree, known.head, known.head_ref)
 
 
 # -- after power loss --------------------------------------------------------------------------
@@ -145,20 +122,30 @@ def _check_tips(desk: Desk) -> None:
 
 
 def _last_whole(desk: Desk, tip: Oid) -> Oid | None:
-    """Return the newest commit of a chain whose objects can all be read."""
+    """Return the newest commit of a chain all of whose objects can be read, down to its root.
+
+    What Git has packed was synced then, so nothing below a packed commit is looked at.
+    """
     repo = desk.workspace.repo
+    whole: Oid | None = None
     at: Oid | None = tip
     while at is not None:
         try:
             info = repo.commit(at)
         except StoreError:
-            at = _parent_of_broken(desk, at)
+            at, whole = _parent_of_broken(desk, at), None
             continue
+        if FORMAT_MARK not in info.message:  # the user's own: the chain ended above
+            break
         parent = info.parents[0] if info.parents else None
-        if _is_whole(desk, info.tree, parent):
-            return at
+        if not _is_whole(desk, info.tree, parent):
+            whole = None
+        elif whole is None:
+            whole = at
+        if not repo.is_loose(at):
+            break
         at = parent
-    return None
+    return whole
 
 
 def _parent_of_broken(desk: Desk, oid: Oid) -> Oid | None:

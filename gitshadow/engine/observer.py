@@ -34,11 +34,15 @@ _BACKGROUND_WALK_S = 300.0
 
 @dataclass(slots=True)
 class _Hold:
-    """Hold since when paths wait for a git command, and what was last known of its lock."""
+    """Hold since when paths wait for a git command, and what was last known of its lock.
+
+    `lost`: events were lost meanwhile, so that everything is looked at when it ends.
+    """
 
     since: float
     checked: float
     released: float | None = None
+    lost: bool = False
 
 
 class Observer:
@@ -56,6 +60,7 @@ class Observer:
         self._held: set[RepoPath] = set()
         self._hold: _Hold | None = None
         self._settle_soon = False
+        self._in_doubt = False
         self._next_walk = time.monotonic() + _BACKGROUND_WALK_S
 
     def start(self, port: WatchPort) -> None:
@@ -183,7 +188,7 @@ class Observer:
             )
             self._rewalk()
             return
-        if hints.lost or self._ws.coverage.stale():
+        if hints.lost or self._in_doubt or self._ws.coverage.stale():
             self._rewalk()
             return
         waiting = set(hints.paths) | self._deferred.keys() | self._held
@@ -231,7 +236,10 @@ class Observer:
         self._fresh.clear()
         self._hold = None
         self._next_walk = time.monotonic() + _BACKGROUND_WALK_S
-        self._watch(self._walker.full())
+        self._in_doubt = True  # whatever stops it, the next barrier walks again
+        found = self._walker.full()
+        self._in_doubt = False
+        self._watch(found)
 
     def _watch(self, found: Watched) -> None:
         if self._port is not None:
@@ -244,6 +252,7 @@ class Observer:
 
         Who is patient lets a file be finished that turns up in a new directory.
         """
+        doubt, self._in_doubt = self._in_doubt, True
         looks = {path: self._ws.files.glance(path) for path in paths}
         roots = [
             path for path, look in looks.items() if look is not None and look.is_dir
@@ -257,6 +266,7 @@ class Observer:
         done = self._pipeline.capture(wanted)
         if done.rules_changed or any(self._ws.coverage.is_rule_file(p) for p in roots):
             self._watch(self._walker.recover())
+        self._in_doubt = doubt
 
     def _other_ends(self, paths: Collection[RepoPath]) -> set[RepoPath]:
         """Return deferred paths that turn out to be the old names of new ones."""

@@ -5,14 +5,21 @@ Invariant: one bad path never stops the rest; what could not be captured becomes
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gitshadow.attribution import liveness
 from gitshadow.capture.drafts import Draft, Moment, Seen, draft_changes
-from gitshadow.capture.reconcile import Change, observe
+from gitshadow.capture.reconcile import Change, Observed, observe
 from gitshadow.capture.steps import STORM_PATHS, Claimed
+from gitshadow.engine.adopting import adopt
 from gitshadow.engine.claims import Claimant
-from gitshadow.engine.head import HeadMove, read_move, split_switched
+from gitshadow.engine.head import (
+    HeadMove,
+    candidates,
+    read_move,
+    split_switched,
+    trees_of,
+)
 from gitshadow.engine.uncovered import Uncovered
 from gitshadow.engine.workspace import Workspace
 from gitshadow.errors import StoreError
@@ -30,6 +37,7 @@ from gitshadow.model import (
 from gitshadow.store.files import Look
 from gitshadow.store.journal import bursts, events, state
 from gitshadow.store.journal.events import EventFilter
+from gitshadow.store.replay import CatchUp
 from gitshadow.store.trees import Entry
 
 TOO_LARGE = "too large"
@@ -37,11 +45,9 @@ TOO_LARGE = "too large"
 
 @dataclass(slots=True)
 class Captured:
-    """Collect what one capture recorded and what it came across."""
+    """Collect what one capture recorded, and whether coverage rules were among it."""
 
     events: list[Event] = field(default_factory=list)
-    directories: list[RepoPath] = field(default_factory=list)
-    excluded: list[tuple[RepoPath, Excluded]] = field(default_factory=list)
     rules_changed: bool = False
 
 
@@ -69,14 +75,16 @@ class Pipeline:
             offline: Nothing watched when they were written.
         """
         ws = self._ws
+        if ws.recorder.behind:
+            self.catch_up()
         noticed = ws.clock.now_ns()
         wanted = set(paths)
         for path in paths:
             wanted.update(self._lost_below(path))
         for path in wanted:
             self.missed.pop(path, None)
-        observed = observe(ws.files, ws.coverage, ws.states, sorted(wanted), noticed)
-        done = Captured(directories=observed.directories, excluded=observed.excluded)
+        observed, move = self._observe(wanted, noticed)
+        done = Captured()
         done.rules_changed = any(ws.coverage.is_rule_file(path) for path in wanted)
         for path, why in observed.unreadable:
             self.gap(f"could not read it: {why}", path)
@@ -84,7 +92,7 @@ class Pipeline:
         ws.recorder.restat(dict(observed.restat))
         seen = self._store_blobs(observed.changes, noticed)
         old, new = self._split_entering(seen)
-        done.events += self.record(new, noticed, offline=offline)
+        done.events += self._record(new, noticed, move, offline=offline)
         done.events += self.record_coverage("coverage grew", old)
         self._tell_missed(wanted)
         return done
@@ -94,6 +102,15 @@ class Pipeline:
         if not self.missed:
             self.settled_ns = began_ns
         return not self.missed
+
+    def catch_up(self) -> CatchUp:
+        """Give commits that stand without rows their rows; a chain that is lost is a gap."""
+        done = adopt(self._ws)
+        for lost in done.lost:
+            how = "is gone" if lost.tip is None else "was set to something else"
+            ref = lost.chain.ref
+            self.gap(f"ref {ref} {how}; what it held cannot be undone any more")
+        return done
 
     def _tell_missed(self, wanted: Collection[RepoPath]) -> None:
         """Journal a gap for every path that could not be stored; one for very many."""
@@ -105,15 +122,47 @@ class Pipeline:
                 f"and {len(missed) - STORM_PATHS} other paths could not be recorded"
             )
 
-    def record(
-        self, seen: Sequence[Seen], noticed_ns: int, *, offline: bool = False
+    def _observe(
+        self, wanted: Collection[RepoPath], noticed_ns: int
+    ) -> tuple[Observed, HeadMove | None]:
+        """Look at paths; where HEAD turns out to have moved, at all that Git switched as well.
+
+        A path that came later than the move's row would be somebody's ordinary write.
+        """
+        ws, row = self._ws, self._ws.recorder.row
+        found = observe(ws.files, ws.coverage, ws.states, sorted(wanted), noticed_ns)
+        move = read_move(ws.repo, row.head_ref, row.head)
+        if move is None:
+            return found, None
+        try:
+            more = candidates(ws.repo, move, self._version_of) - set(wanted)
+        except StoreError:  # the move itself cannot be recorded, which says why
+            return found, move
+        everything = sorted(more.union(wanted))
+        found = observe(ws.files, ws.coverage, ws.states, everything, noticed_ns)
+        found.excluded = [one for one in found.excluded if one[0] not in more]
+        return found, move
+
+    def _version_of(self, path: RepoPath) -> FileVersion | None:
+        known = self._ws.states.get(path)
+        return known.version if known is not None else None
+
+    def _record(
+        self,
+        seen: Sequence[Seen],
+        noticed_ns: int,
+        move: HeadMove | None,
+        *,
+        offline: bool,
     ) -> list[Event]:
         """Draft, claim and publish what was seen; a move of HEAD is recorded first."""
         liveness.close_gone(self._ws.db, noticed_ns)
         moment = Moment(self.settled_ns, noticed_ns, self._ctime_of)
         drafts = draft_changes(seen, moment)
         try:
-            recorded, drafts = self._record_head(drafts, noticed_ns)
+            recorded: list[Event] = []
+            if move is not None:
+                recorded, drafts = self._record_head(move, drafts, noticed_ns)
             claims = self._claimant.claim(drafts, offline=offline)
             claimed = [
                 Claimed(draft, claim, offline)
@@ -213,16 +262,17 @@ class Pipeline:
         )
 
     def _record_head(
-        self, drafts: list[Draft], noticed_ns: int
+        self, move: HeadMove, drafts: list[Draft], noticed_ns: int
     ) -> tuple[list[Event], list[Draft]]:
         ws, row = self._ws, self._ws.recorder.row
-        move = read_move(ws.repo, row.head_ref, row.head)
-        if move is None:
-            return [], drafts
         switched, others = split_switched(ws.repo, move, drafts, ws.repo.read_blob)
         claim = self._claimant.head(noticed_ns)
-        ws.recorder.set_tree(self._carry(move), move.new, move.new_ref)
-        recorded = ws.recorder.record_head(move.describe(), claim, switched, noticed_ns)
+        moved = replace(
+            row, tree=self._carry(move), head=move.new, head_ref=move.new_ref
+        )
+        recorded = ws.recorder.record_head(
+            move.describe(), claim, switched, noticed_ns, moved
+        )
         if move.is_checkout or switched:
             # An open turn alone does not say that its session moved HEAD.
             mover = None if claim.confidence is Confidence.LOW else claim.session
@@ -233,11 +283,10 @@ class Pipeline:
     def _carry(self, move: HeadMove) -> Oid:
         """Bring submodules of the new HEAD into the tree; they are carried, never recorded."""
         ws = self._ws
-        old = ws.repo.commit(move.old).tree if move.old is not None else None
-        new = ws.repo.commit(move.new).tree if move.new is not None else None
+        ends = trees_of(ws.repo, move)
         links = {
             change.path: change.new
-            for change in ws.repo.diff(old, new)
+            for change in (ws.repo.diff(*ends) if ends is not None else ())
             if _is_gitlink(change.old if change.new is None else change.new)
         }
         return (

@@ -46,7 +46,11 @@ class Service:
     def start(self, port: WatchPort) -> None:
         """Begin to watch; what changed while nobody watched is recorded as offline."""
         vigil.begin(self._desk)
+        # What the walk finds is judged by the windows; the hooks wait until it was seen.
+        taken = list(hooks.take_spool(self._desk))
         self._desk.observer.start(port)
+        for path in taken:
+            os.unlink(path)
         hooks.drain_spool(self._desk)
 
     def hints(self, hints: Hints) -> None:

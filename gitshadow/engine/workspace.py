@@ -73,6 +73,10 @@ def make_state_dirs(layout: Layout) -> None:
     ):
         os.makedirs(path, mode=_DIR_MODE, exist_ok=True)
         os.chmod(path, _DIR_MODE)
+    if not os.path.exists(layout.missed):
+        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        os.close(os.open(layout.missed, flags, 0o600))
+        os.utime(layout.missed, (0, 0))
 
 
 def open_workspace(

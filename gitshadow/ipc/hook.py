@@ -85,7 +85,7 @@ def _ask(layout: Layout, sock: "socket", body: bytes) -> bytes:
         status, answer = wire.ENDING, b""
     finally:
         sock.close()
-    if status in (wire.ENDING, wire.OTHER_VERSION):
+    if status in (wire.ENDING, wire.OTHER_VERSION, wire.LATER):
         _spool(layout, body)
     return answer if status == wire.OK else b""
 
@@ -236,6 +236,9 @@ def _spool(layout: Layout, body: bytes) -> str:
         while view:
             view = view[os.write(fd, view) :]
         os.fstat(fd)
+    except OSError:
+        os.unlink(path + ".part")
+        raise
     finally:
         os.close(fd)
     os.rename(path + ".part", path)
@@ -246,6 +249,7 @@ def _complain(layout: Layout | None, error: BaseException) -> None:
     if layout is None:
         return
     try:
+        os.utime(layout.missed)  # a full disk takes this still; the next barrier tells
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         fd = os.open(layout.log, flags, 0o600)
         stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

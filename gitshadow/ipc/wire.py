@@ -19,6 +19,7 @@ OK = b"ok"
 ERROR = b"error"
 OTHER_VERSION = b"version"
 ENDING = b"ending"
+LATER = b"later"
 SOCKET_NAME = "sock"
 _MAX_LINE = 256
 _MAX_DIGITS = 12

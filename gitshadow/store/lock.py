@@ -6,6 +6,7 @@ Invariant: the kernel releases the lock with its holder, so no stale lock exists
 import fcntl
 import os
 import time
+from contextlib import suppress
 from types import TracebackType
 
 from gitshadow.errors import LockedError
@@ -42,8 +43,9 @@ class WriterLock:
                         hint="wait for it to end, or run: git agent-undo stop",
                     ) from None
                 time.sleep(_POLL_S)
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, b"%d\n" % os.getpid(), 0)
+        with suppress(OSError):  # on a full disk the lock holds without a name
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, b"%d\n" % os.getpid(), 0)
         self._fd = fd
 
     def release(self) -> None:

@@ -106,6 +106,11 @@ class Repo:
         """Tell whether an object is in the store."""
         return bool(self._repository.odb.exists(oid))
 
+    def is_loose(self, oid: Oid) -> bool:
+        """Tell whether an object is a file of its own, not in a pack."""
+        path = os.path.join(self._common_dir, "objects", oid[:2], oid[2:])
+        return os.path.exists(path)
+
     def read_blob(self, oid: Oid) -> bytes:
         """Return a blob's bytes; raise StoreError where it is missing."""
         return self._read(oid, ObjectType.BLOB)
@@ -188,8 +193,9 @@ class Repo:
         try:
             return Oid(str(self._repository.odb.write(kind, data)))
         except (pygit2.GitError, OSError, ValueError) as error:
+            detail = str(error).rpartition(": ")[2]
             raise StoreError(
-                f"could not write to the object store: {error}",
+                f"could not write to the object store: {detail}",
                 hint="check free space and permissions of the git directory",
             ) from error
 

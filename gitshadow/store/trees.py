@@ -120,8 +120,9 @@ class Trees:
 
         Args:
             root: The tree to start from; None for an empty one.
-            changes: What each path holds from now on; None removes it. A path may turn from a
-                file to a directory and back in one call.
+            changes: What each path holds from now on; None removes the file there, never a
+                directory that has taken its place. A path may turn from a file to a directory
+                and back in one call.
 
         Raises:
             StoreError: a tree on the way is missing, or an object could not be written.
@@ -152,7 +153,7 @@ class Trees:
             return node.entry
         below = old[1] if old is not None and old[0] == TREE_MODE else None
         if node.set and not node.inner:
-            return None
+            return None if below is None else old
         if below is None and not any(_adds(inner) for inner in node.inner.values()):
             return None if node.set else old
         subtree = self._apply(below, node.inner)

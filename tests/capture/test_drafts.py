@@ -142,6 +142,19 @@ def test_drafts_are_in_order_of_time_then_path() -> None:
     assert [draft.path for draft in found] == [b"b", b"a", b"c"]
 
 
+def test_what_makes_room_comes_first() -> None:
+    """A file in the place of a directory, and a directory in the place of a file."""
+    found = drafts(
+        seen("a", state("1"), None),
+        seen("a/b", None, state("2", ctime=1_200)),
+        seen("c", None, state("3", ctime=1_100)),
+        seen("c/d", state("4"), None),
+        seen("e", None, state("5", ctime=1_000 + 150)),
+        ctimes={b"": 1_900},
+    )
+    assert [draft.path for draft in found] == [b"c/d", b"c", b"e", b"a", b"a/b"]
+
+
 _STATES = st.none() | st.builds(
     state,
     st.sampled_from("xyz"),

@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gitshadow.engine import params as read
 from gitshadow.engine.desk import Desk
+from gitshadow.engine.mending import repair
 from gitshadow.engine.secrets import secret_names
 from gitshadow.engine.verbs import Document, Params
 from gitshadow.errors import StoreError
@@ -26,7 +28,8 @@ class Check:
 
 def doctor(desk: Desk, params: Params) -> Document:
     """Check refs, journal, watcher, remotes and names."""
-    del params
+    if read.flag(params, "fix"):
+        repair(desk)
     desk.observer.settle()
     checks = [
         *_recording(desk),

@@ -37,16 +37,24 @@ def record(desk: Desk, params: Params) -> Document:
     ws = desk.workspace
     paths = read.repo_paths(ws.layout, params, "paths")
     before = events.last_seq(ws.db)
-    wanted = read.text(params, "session")
-    if wanted is None:
+    wanted, agent = read.text(params, "session"), read.text(params, "agent")
+    if wanted is None and agent is None:
         desk.observer.store(paths)
     else:
-        session = session_of(ws.db, wanted)
+        session = session_of(ws.db, wanted) if wanted else _by_hand(desk, agent or "")
         tool = _Tool(name="record", kind=ToolClass.WRITE, paths=tuple(paths))
         call = _open_call(desk, session, tool, desk.pipeline.settled_ns)
         desk.observer.store(paths)
         _close_call(desk, session.id, call.id, "ok")
     return {"recorded": events.last_seq(ws.db) - before}
+
+
+def _by_hand(desk: Desk, agent: str) -> Session:
+    """Return the session of what is recorded by hand for an agent."""
+    ws = desk.workspace
+    who = Who(agent=agent, native_id="recorded-by-hand")
+    with ws.db.write():
+        return lifecycle.see_session(ws.db, who, ws.clock.now_ns(), may_open=True)
 
 
 def session_start(desk: Desk, params: Params) -> Document:

@@ -17,7 +17,7 @@ from gitshadow.engine.rows import (
 )
 from gitshadow.engine.verbs import Document, Params
 from gitshadow.model import Burst, Call, Event, Op, Session, Turn
-from gitshadow.store.journal import events, sessions
+from gitshadow.store.journal import events, sessions, turns
 from gitshadow.store.journal.events import EventFilter
 
 _EVENTS_SHOWN = 1000
@@ -63,6 +63,7 @@ def _describe_session(
     db, worktree = desk.workspace.db, desk.workspace.layout.worktree
     chain = sessions.get_chain(db, session.id, worktree)
     counts = events.counts_of_session(db, session.id)
+    counts["turns"] = len(turns.list_turns(db, session.id))
     row = session_row(session, chain, counts, worktree)
     return "session", row, EventFilter(limit=_EVENTS_SHOWN, sessions=(session.id,))
 

@@ -17,6 +17,12 @@ Value = str | bytes | int | None
 Row = tuple[Any, ...]
 
 _BUSY_MS = 5000
+_STORAGE_TROUBLE = (
+    "SQLITE_FULL",
+    "SQLITE_IOERR",
+    "SQLITE_READONLY",
+    "SQLITE_CANTOPEN",
+)
 _REINDEX = "git agent-undo reindex"
 # Text with lone surrogates and integers of more than 64 bits are refused by the binding itself.
 _FAILURES = (sqlite3.Error, UnicodeEncodeError, OverflowError)
@@ -268,6 +274,6 @@ def _wrap(error: Exception) -> JournalError:
     hint = None
     if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
         hint = _REINDEX
-    elif name.startswith(("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY")):
+    elif name.startswith(_STORAGE_TROUBLE):
         hint = "check free space and permissions of the git directory"
     return JournalError(f"could not use the journal: {error}", hint=hint)

@@ -1,0 +1,55 @@
+"""Adopting: commits that stand without their rows get them, and the states that follow.
+
+A crash between ref and row leaves such commits, and so does a journal that could not be written.
+Invariant: afterwards every commit of this worktree's chains has its rows, tree and states agree.
+"""
+
+from collections.abc import Sequence
+
+from gitshadow.engine.head import read_move
+from gitshadow.engine.workspace import Workspace
+from gitshadow.model import Event, EventKind, FileState, Oid, RepoPath, StatKey
+from gitshadow.store.files import digest
+from gitshadow.store.replay import CatchUp, catch_up
+
+
+def adopt(ws: Workspace) -> CatchUp:
+    """Bring the journal up to the refs; the caller journals what is lost or broken.
+
+    Raises:
+        StoreError, JournalError: it could not be done; nothing of it stands.
+    """
+    done = catch_up(ws.db, ws.repo, ws.layout.worktree)
+    if done.rows:
+        _take_over(ws, done.rows, done.trees[ws.layout.worktree])
+    ws.recorder.behind = False
+    return done
+
+
+def _take_over(ws: Workspace, rows: Sequence[Event], tree: Oid) -> None:
+    """Take over what was kept from the journal: tree, states and HEAD of these rows."""
+    put: dict[RepoPath, FileState] = {}
+    gone: set[RepoPath] = set()
+    for row in rows:
+        for path in (row.old_path, row.path if row.after is None else None):
+            if path is not None:
+                put.pop(path, None)
+                gone.add(path)
+        if row.path is not None and row.after is not None:
+            data = ws.repo.read_blob(row.after.oid)
+            stat = StatKey(len(data), 0, 0, 0)
+            put[row.path] = FileState(row.after, digest(data), stat, row.ts_ns, True)
+            gone.discard(row.path)
+    with ws.states.consistent(), ws.db.write():
+        ws.states.update(put, gone)
+    ws.recorder.set_tree(tree, *_head_after(ws, rows))
+
+
+def _head_after(ws: Workspace, rows: Sequence[Event]) -> tuple[Oid | None, str | None]:
+    """Return HEAD as these rows leave it: a move that has its row is not to get another."""
+    known = ws.recorder.row
+    move = read_move(ws.repo, known.head_ref, known.head)
+    heads = [row for row in rows if row.kind is EventKind.HEAD]
+    if move is not None and heads and heads[-1].note == move.describe():
+        return move.new, move.new_ref
+    return known.head, known.head_ref
