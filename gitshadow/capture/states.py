@@ -91,8 +91,11 @@ class StateTable:
             path = parent
 
     def _unhang(self, path: RepoPath) -> None:
-        """Take a path out, and its directories as far as nothing else is in them."""
-        while path and path not in self._children:
+        """Take a path out, and its directories as far as nothing else is in them.
+
+        Where a file took a directory's place in the same update, its name stays.
+        """
+        while path and path not in self._children and path not in (self._all or ()):
             parent = RepoPath(path.rpartition(b"/")[0])
             siblings = self._children.get(parent, set())
             siblings.discard(path)

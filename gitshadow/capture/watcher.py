@@ -4,8 +4,8 @@ What was measured of watchfiles 1.3 and is met here: a recursive watch follows l
 what is written right after `mkdir`, so directories are listed and watched one by one; a name that
 is not UTF-8 kills an instance for good, so it is opened anew and everything is looked at again;
 overflow is silent, so a numbered cookie file proves that nothing is outstanding, and a process
-that stood still doubts what it sees next; `ignore_permission_denied` hides every error, a missing
-directory and an exhausted limit too; a call that times out throws away what came meanwhile.
+that had been stopped doubts what it sees next; `ignore_permission_denied` hides every error, a
+missing directory and an exhausted limit too; a call that times out throws away what came meanwhile.
 Invariant: a barrier returns every hint for what was written before it, or says that it cannot.
 """
 
@@ -13,6 +13,7 @@ import contextlib
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -21,7 +22,6 @@ from watchfiles._rust_notify import RustNotify, WatchfilesRustInternalError
 from gitshadow.capture.cookies import Cookies
 from gitshadow.capture.hints import Hints
 from gitshadow.capture.polling import Poller
-from gitshadow.capture.pulse import Pulse
 from gitshadow.model import RepoPath
 
 STEP_MS = 4
@@ -77,7 +77,7 @@ class _Instance:
         self.directories = directories
         self.cookie = 0
         self.last_cookie: int | None = None
-        self.pulse = Pulse()
+        self.stopping = threading.Event()
         self._watcher = watcher
         self._notify = notify
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -95,7 +95,7 @@ class _Instance:
         while not self.done:
             step_ms = self._watcher.step_ms()
             try:
-                batch = self._notify.watch(DEADLINE_MS, step_ms, 0, self.pulse)
+                batch = self._notify.watch(DEADLINE_MS, step_ms, 0, self.stopping)
             except WatchfilesRustInternalError:
                 self._watcher.died(self)
                 return
@@ -125,7 +125,7 @@ class Watcher:
         self._active = time.monotonic()
         self._idle = False
         self._resumed = -_RESUMING_S
-        self._backlog = 0
+        self._backlog: deque[tuple[float, int]] = deque(maxlen=64)
         self._tidy_at: float | None = None
         self._degraded: str | None = None
         self._walk_at = 0.0
@@ -201,7 +201,9 @@ class Watcher:
 
         Meanwhile the kernel's queue may have overflowed and been emptied again.
         """
-        self._resumed, self._backlog = time.monotonic(), 0
+        self._resumed = time.monotonic()
+        with self._inbox.changed:
+            self._inbox.doubt |= self._is_doubtful()
         self._lose()
 
     def tidy(self) -> None:
@@ -225,7 +227,7 @@ class Watcher:
         self._poller.close()
         with self._inbox.changed:
             for instance in self._instances:
-                instance.pulse.stopping = True
+                instance.stopping.set()
 
     @property
     def watches(self) -> int:
@@ -247,17 +249,13 @@ class Watcher:
     def saw(self, instance: _Instance, batch: set[str]) -> None:
         """Take a batch of one instance."""
         paths, git_dir, cookie = self._sort(batch)
-        if instance.pulse.stalled:
-            instance.pulse.stalled = False
-            self.resumed()
         box = self._inbox
         with box.changed:
             box.paths |= paths
             box.git_dir |= git_dir
             box.lost |= len(batch) >= _HUGE_BATCH
-            if time.monotonic() - self._resumed < _RESUMING_S:
-                self._backlog += len(batch)
-                box.doubt |= self._backlog >= _DOUBTFUL
+            self._backlog.append((time.monotonic(), len(batch)))
+            box.doubt |= self._is_doubtful()
             hinted = bool(paths) or git_dir or box.lost
             instance.cookie = max(instance.cookie, cookie)
             box.changed.notify_all()
@@ -271,8 +269,8 @@ class Watcher:
         with self._opening:
             if not self._closed and instance.last_cookie is None:
                 self._open(instance.directories)
+            self._lose()  # before a barrier can find that all that is left has its cookie
             self.ended(instance)
-        self._lose()
 
     def ended(self, instance: _Instance) -> None:
         """Forget an instance that is no more."""
@@ -299,6 +297,18 @@ class Watcher:
             self._inbox.paths |= paths
         self._active = time.monotonic()
         self._wake()
+
+    def _is_doubtful(self) -> bool:
+        """Tell whether so much came at the end of a standstill that more may have been there.
+
+        The first of it can be taken before the signal that ended the standstill.
+        """
+        if time.monotonic() - self._resumed > _RESUMING_S:
+            return False
+        around = (
+            size for at, size in self._backlog if at > self._resumed - _RESUMING_S
+        )
+        return sum(around) >= _DOUBTFUL
 
     def _lose(self) -> None:
         with self._inbox.changed:

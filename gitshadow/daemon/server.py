@@ -164,6 +164,8 @@ class Server:
         if job is not None:
             self._busy_at = time.monotonic()
             self._watcher.nudge()
+            if self._relook_at is not None:
+                self._guarded(self._relook)
             self._answer(job)
         self._guarded(self._tick)
         listener.tend()
@@ -186,13 +188,17 @@ class Server:
 
     def _tick(self) -> None:
         if self._relook_at is not None and time.monotonic() >= self._relook_at:
-            self._engine.hints(Hints(lost=True))
-            self._relook_at, self._relook_s = None, _RELOOK_S
+            self._relook()
         self._engine.tick()
         self._watcher.tidy()
         if self._owed is not None:
             self._engine.run("journal_gap", self._owed)
             self._owed = None
+
+    def _relook(self) -> None:
+        """Look for what an earlier failure lost, before anybody is told that all is well."""
+        self._engine.hints(Hints(lost=True))
+        self._relook_at, self._relook_s = None, _RELOOK_S
 
     def _end_when_done(self, listener: Listener) -> None:
         """End when the worktree is gone, nobody needs us, or nobody can reach us."""

@@ -5,6 +5,7 @@ Invariant: only a repository that was initialised gets anything; the payload goe
 
 import json
 import os
+import time
 from collections.abc import Iterable
 
 from gitshadow.attribution.delivery import HookDelivery
@@ -22,7 +23,7 @@ def forward(here: Layout, delivery: HookDelivery, paths: Iterable[bytes]) -> Non
 
 def _spool(layout: Layout, delivery: HookDelivery) -> None:
     """Write a spool file; the rename gives it a ctime of this moment."""
-    stamp = f"{os.times().elapsed:.6f}-{os.getpid()}"
+    stamp = f"{time.time_ns()}-{os.getpid()}"
     path = os.path.join(layout.spool_dir, f"{stamp}.json")
     document = {
         "agent": delivery.agent,

@@ -7,6 +7,7 @@ Invariant: nothing here makes a hook fail; what is wrong becomes a gap row.
 
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 
 from gitshadow.adapters import registry
 from gitshadow.adapters.base import BadPayload, HookEvent, Phase
@@ -35,9 +36,15 @@ def drain_spool(desk: Desk) -> int:
     """Take every payload that waits in the spool, oldest first; return how many."""
     taken = 0
     for path in take_spool(desk):
-        os.unlink(path)
+        discard(path)
         taken += 1
     return taken
+
+
+def discard(path: str) -> None:
+    """Remove a payload that was taken; another worktree's process may have been quicker."""
+    with suppress(FileNotFoundError):
+        os.unlink(path)
 
 
 def take_spool(desk: Desk) -> Iterator[str]:
@@ -56,6 +63,8 @@ def take_spool(desk: Desk) -> Iterator[str]:
         at_ns = delivery.at_ns if delivery is not None and delivery.at_ns else 0
         waiting.append((at_ns, path, delivery))
     for _, path, delivery in sorted(waiting, key=lambda one: (one[0], one[1])):
+        if not os.path.exists(path):  # another worktree's process took it
+            continue
         if delivery is None:
             desk.pipeline.gap("could not read a spooled hook payload")
         elif not _is_ours(desk, delivery):
@@ -90,7 +99,10 @@ def take(desk: Desk, delivery: HookDelivery) -> Intake | None:
         return None
     around = reach.reach(event, ws.layout.root)
     if around.other_paths and delivery.at_ns is None:
-        forward(ws.layout, delivery, around.other_paths)
+        try:
+            forward(ws.layout, delivery, around.other_paths)
+        except OSError as error:
+            desk.pipeline.gap(f"could not tell another repository of a hook: {error}")
     if not _concerns(desk, event, around.paths):
         return None
     if event.phase is Phase.BEFORE and delivery.at_ns is None:

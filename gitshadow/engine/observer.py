@@ -34,15 +34,11 @@ _BACKGROUND_WALK_S = 300.0
 
 @dataclass(slots=True)
 class _Hold:
-    """Hold since when paths wait for a git command, and what was last known of its lock.
-
-    `lost`: events were lost meanwhile, so that everything is looked at when it ends.
-    """
+    """Hold since when paths wait for a git command, and what was last known of its lock."""
 
     since: float
     checked: float
     released: float | None = None
-    lost: bool = False
 
 
 class Observer:
@@ -66,9 +62,7 @@ class Observer:
     def start(self, port: WatchPort) -> None:
         """Begin to watch: watch first, list then; what changed meanwhile is offline."""
         self._port = port
-        found = self._walker.full(offline=True)
-        self._watch(found)
-        self._watch(self._walker.full())
+        self._watch_anew(self._walker.full(offline=True))
 
     @property
     def watching(self) -> bool:
@@ -89,16 +83,27 @@ class Observer:
 
     def hints(self, hints: Hints) -> None:
         """Record what was hinted, but for names that an unfinished save may explain."""
-        if hints.lost:
-            self._rewalk()
+        if self._holds(hints):
             return
-        paths = set(hints.paths)
-        if hints.git_dir or self._hold is not None:
-            self._look_at_git()
-            if self._hold is not None:
-                self._held |= paths
-                return
-        self._capture(self._ripe(paths), patient=True)
+        if hints.lost:
+            self._rewalk(patient=True)
+        else:
+            self._capture(self._ripe(hints.paths), patient=True)
+
+    def _holds(self, hints: Hints) -> bool:
+        """Keep hints back while a git command rewrites the tree.
+
+        A checkout of thousands of files is itself what makes a watcher lose events.
+        """
+        locked = hints.lost and githold.lock_exists(self._ws.layout.git_dir)
+        if not (hints.git_dir or locked or self._hold is not None):
+            return False
+        self._look_at_git()
+        if self._hold is None:
+            return False
+        self._held |= hints.paths
+        self._in_doubt |= hints.lost
+        return True
 
     def due(self) -> float | None:
         """Return the monotonic time of the next deferred work, None where there is none."""
@@ -117,12 +122,16 @@ class Observer:
             self._look_at_git()
             if self._hold is not None:
                 return
-        ready = {path for path, due in self._deferred.items() if due <= now}
+        ready = {
+            path
+            for path, due in self._deferred.items()
+            if due <= now and not self._still_empty(path, now)
+        }
         for path in ready:
             del self._deferred[path]
         self._capture(ready)
         if now >= self._next_walk:
-            self._rewalk()
+            self._rewalk(patient=True)
 
     def _ripe(self, paths: Iterable[RepoPath]) -> set[RepoPath]:
         """Put off for a moment what an unfinished save may explain; return the rest."""
@@ -143,6 +152,16 @@ class Observer:
         ):
             self._deferred[path] = now + WRITING_GRACE_S
         return path in self._deferred
+
+    def _still_empty(self, path: RepoPath, now: float) -> bool:
+        """Put a file off again that was opened for writing and has no bytes yet."""
+        look = self._ws.files.glance(path)
+        if look is None or not look.is_file or look.stat.size:
+            return False
+        if not is_being_written(look, time.time_ns()):
+            return False
+        self._deferred[path] = now + WRITING_GRACE_S
+        return True
 
     def _look_at_git(self) -> None:
         """Hold while a living git command has the index locked; let go a moment after."""
@@ -168,7 +187,10 @@ class Observer:
 
     def _let_go(self) -> None:
         held, self._held, self._hold = self._held, set(), None
-        self._capture(held)
+        if self._in_doubt:
+            self._rewalk()
+        else:
+            self._capture(held)
 
     # -- barriers --------------------------------------------------------------------------
 
@@ -228,18 +250,26 @@ class Observer:
                 if not githold.lock_is_held(git_dir):
                     break
             time.sleep(_HOLD_POLL_S)
+        else:
+            if checked:  # it moves HEAD only now
+                time.sleep(_HEAD_GRACE_S)
         self._hold = None
 
-    def _rewalk(self) -> None:
+    def _rewalk(self, *, patient: bool = False) -> None:
         self._deferred.clear()
         self._held.clear()
         self._fresh.clear()
         self._hold = None
         self._next_walk = time.monotonic() + _BACKGROUND_WALK_S
         self._in_doubt = True  # whatever stops it, the next barrier walks again
-        found = self._walker.full()
+        self._watch_anew(self._walker.full(ripe=self._ripe if patient else None))
         self._in_doubt = False
-        self._watch(found)
+
+    def _watch_anew(self, found: Watched) -> None:
+        """Watch what a walk found, and walk again: new directories had no watch till now."""
+        if self._port is not None:
+            self._watch(found)
+            self._walker.full()
 
     def _watch(self, found: Watched) -> None:
         if self._port is not None:
@@ -261,11 +291,13 @@ class Observer:
         wanted = set(paths) - set(roots) | known
         if roots:
             found = self._enter(roots)
+            for root in roots:  # another directory may stand where one was known
+                found.update(self._ws.states.below(root))
             wanted |= self._ripe(found) if patient else found
         wanted |= self._other_ends(wanted)
         done = self._pipeline.capture(wanted)
         if done.rules_changed or any(self._ws.coverage.is_rule_file(p) for p in roots):
-            self._watch(self._walker.recover())
+            self._watch_anew(self._walker.recover())
         self._in_doubt = doubt
 
     def _other_ends(self, paths: Collection[RepoPath]) -> set[RepoPath]:

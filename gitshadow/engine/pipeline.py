@@ -25,6 +25,7 @@ from gitshadow.engine.workspace import Workspace
 from gitshadow.errors import StoreError
 from gitshadow.model import (
     GITLINK_MODE,
+    TREE_MODE,
     Confidence,
     Event,
     EventKind,
@@ -33,10 +34,12 @@ from gitshadow.model import (
     FileVersion,
     Oid,
     RepoPath,
+    StatKey,
 )
 from gitshadow.store.files import Look
 from gitshadow.store.journal import bursts, events, state
 from gitshadow.store.journal.events import EventFilter
+from gitshadow.store.refs import exact_mode
 from gitshadow.store.replay import CatchUp
 from gitshadow.store.trees import Entry
 
@@ -45,10 +48,14 @@ TOO_LARGE = "too large"
 
 @dataclass(slots=True)
 class Captured:
-    """Collect what one capture recorded, and whether coverage rules were among it."""
+    """Collect what one capture recorded, and whether coverage rules were among it.
+
+    `unreadable` are files that stand there and were never read, with their stat.
+    """
 
     events: list[Event] = field(default_factory=list)
     rules_changed: bool = False
+    unreadable: dict[RepoPath, StatKey] = field(default_factory=dict)
 
 
 class Pipeline:
@@ -88,6 +95,7 @@ class Pipeline:
         done.rules_changed = any(ws.coverage.is_rule_file(path) for path in wanted)
         for path, why in observed.unreadable:
             self.gap(f"could not read it: {why}", path)
+            self._note_unreadable(path, done)
         self._touch(observed.excluded, noticed)
         ws.recorder.restat(dict(observed.restat))
         seen = self._store_blobs(observed.changes, noticed)
@@ -102,6 +110,13 @@ class Pipeline:
         if not self.missed:
             self.settled_ns = began_ns
         return not self.missed
+
+    def _note_unreadable(self, path: RepoPath, done: Captured) -> None:
+        """Remember a file that nobody has read yet: who makes it readable has not created it."""
+        look = self._ws.files.glance(path)
+        if look is not None and self._ws.states.get(path) is None:
+            done.unreadable[path] = look.stat
+            self.uncovered.add(path)
 
     def catch_up(self) -> CatchUp:
         """Give commits that stand without rows their rows; a chain that is lost is a gap."""
@@ -184,13 +199,42 @@ class Pipeline:
         return self._ws.recorder.record_coverage(note, claim, drafts)
 
     def _split_entering(self, seen: Sequence[Seen]) -> tuple[list[Seen], list[Seen]]:
-        """Split off what stood there uncovered before: nobody created it now."""
+        """Split off what stood there uncovered before: nobody created it now.
+
+        What the tree carries for such a path is what stood there; where that still does, only
+        its state is new.
+        """
         entering: list[Seen] = []
         others: list[Seen] = []
+        same: dict[RepoPath, FileState] = {}
         for one in seen:
-            old = one.before is None and self.uncovered.holds(one.path)
-            (entering if old else others).append(one)
+            carried = self._carried(one) if one.before is None else None
+            if (
+                carried is not None
+                and one.after
+                and carried.version == one.after.version
+            ):
+                same[one.path] = one.after
+            elif carried is not None:
+                entering.append(Seen(one.path, carried, one.after))
+            elif one.before is None and self.uncovered.holds(one.path):
+                entering.append(one)
+            else:
+                others.append(one)
+        self._ws.recorder.restat(same)
         return entering, others
+
+    def _carried(self, one: Seen) -> FileState | None:
+        """Return what the tree holds at a path that is not recorded; submodules count not."""
+        recorder = self._ws.recorder
+        try:
+            entry = self._ws.repo.entry(recorder.tree, one.path)
+        except StoreError:  # the tree is gone; the recorder builds it anew
+            return None
+        if entry is None or entry[0] in (TREE_MODE, GITLINK_MODE) or one.after is None:
+            return None
+        version = FileVersion(entry[1], exact_mode(entry[0], recorder.modes))
+        return replace(one.after, version=version)
 
     def gap(self, why: str, path: RepoPath | None = None) -> None:
         """Journal a gap once for as long as its path looks the same."""

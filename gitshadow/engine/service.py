@@ -50,7 +50,7 @@ class Service:
         taken = list(hooks.take_spool(self._desk))
         self._desk.observer.start(port)
         for path in taken:
-            os.unlink(path)
+            hooks.discard(path)
         hooks.drain_spool(self._desk)
 
     def hints(self, hints: Hints) -> None:

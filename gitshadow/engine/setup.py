@@ -18,6 +18,7 @@ from gitshadow.engine.workspace import (
     Workspace,
     make_state_dirs,
     open_workspace,
+    read_config,
     save_modes,
 )
 from gitshadow.errors import UnsupportedError
@@ -90,7 +91,8 @@ def initialise(
         allowed = (
             workspace.config.enabled and workspace.config.daemon is DaemonMode.AUTO
         )
-        _mark_daemon(layout, allowed=workspace.config.daemon is DaemonMode.AUTO)
+        lasting = read_config(workspace.repo, {})
+        _mark_daemon(layout, allowed=lasting.daemon is DaemonMode.AUTO)
         return replace(done, daemon_allowed=allowed)
     finally:
         workspace.close()
@@ -183,6 +185,8 @@ def _store(
     with ws.db.write():
         ws.states.begin(states)
         looks = {item.path: key for item, key in found.excluded if key is not None}
+        unread = found.files.keys() - states.keys()
+        looks |= {path: found.files[path].stat for path in unread}
         excluded.replace(ws.db, ws.layout.worktree, looks)
     ws.recorder.use_modes(modes)
     ws.recorder.settled(began_ns)

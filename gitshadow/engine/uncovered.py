@@ -18,6 +18,7 @@ class Uncovered:
         self._db = db
         self._worktree = worktree
         self._known: dict[RepoPath, StatKey] | None = None
+        self._added: set[RepoPath] = set()
 
     def known(self) -> Mapping[RepoPath, StatKey]:
         """Return the paths as of the last walk."""
@@ -29,13 +30,18 @@ class Uncovered:
         """Tell whether a path stood in, or was, something uncovered."""
         known = self.known()
         while path:
-            if path in known:
+            if path in known or path in self._added:
                 return True
             path = RepoPath(path.rpartition(b"/")[0])
         return False
 
+    def add(self, path: RepoPath) -> None:
+        """Remember one more path until the next walk."""
+        self._added.add(path)
+
     def replace(self, now: Mapping[RepoPath, StatKey]) -> None:
         """Remember what a walk found."""
+        self._added.clear()
         if now == self.known():
             return
         with self._db.write():

@@ -4,7 +4,7 @@ The watcher is a hint, the disk is the truth: a walk is what every doubt ends in
 Invariant: after a walk the recorded state of every covered path equals the disk as looked at.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from gitshadow.capture.coverage import IGNORED
@@ -13,7 +13,7 @@ from gitshadow.capture.reconcile import suspects
 from gitshadow.capture.walk import Walk, subwalk, walk
 from gitshadow.engine.pipeline import Pipeline
 from gitshadow.engine.workspace import Workspace
-from gitshadow.model import Excluded, RepoPath
+from gitshadow.model import Excluded, RepoPath, StatKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,9 @@ class Watched:
     polled: tuple[RepoPath, ...]
 
 
+Ripe = Callable[[Collection[RepoPath]], Collection[RepoPath]]
+
+
 class Walker:
     """Walk one workspace."""
 
@@ -31,13 +34,19 @@ class Walker:
         self._ws = workspace
         self._pipeline = pipeline
 
-    def full(self, *, offline: bool = False) -> Watched:
-        """Compare everything with the disk and record what differs."""
+    def full(self, *, offline: bool = False, ripe: Ripe | None = None) -> Watched:
+        """Compare everything with the disk and record what differs.
+
+        Args:
+            offline: Nothing watched when it was written.
+            ripe: Leaves out paths that a writer is at work on; whoever gives it looks at them
+                again. None: everything is recorded as it is.
+        """
         if self._ws.coverage.stale():
             self._ws.coverage.reload()
         began = self._ws.clock.now_ns()
         found = walk(self._ws.files, self._ws.coverage)
-        if self._record(found, offline=offline):
+        if self._record(found, offline=offline, ripe=ripe):
             self._ws.coverage.reload()
             found = walk(self._ws.files, self._ws.coverage)
             self._record(found, offline=offline)
@@ -59,16 +68,21 @@ class Walker:
         """List one directory and what is below it, without recording."""
         return subwalk(self._ws.files, self._ws.coverage, directory)
 
-    def _record(self, found: Walk, *, offline: bool = False) -> bool:
+    def _record(
+        self, found: Walk, *, offline: bool = False, ripe: Ripe | None = None
+    ) -> bool:
         """Record what differs; tell whether coverage rules were among it."""
         ws = self._ws
         states = ws.states.all()
         doubt = suspects(found, states, ws.files, ws.index.skipped())
-        done = self._pipeline.capture([*doubt.read, *doubt.gone], offline=offline)
+        wanted: Collection[RepoPath] = [*doubt.read, *doubt.gone]
+        if ripe is not None:
+            wanted = ripe(wanted)
+        done = self._pipeline.capture(wanted, offline=offline)
         self._leave(doubt.left_coverage)
         for path, why in found.unreadable:
             self._pipeline.gap(f"could not read it: {why}", path)
-        self._note_excluded(found)
+        self._note_excluded(found, done.unreadable)
         return done.rules_changed
 
     def _leave(self, paths: Sequence[RepoPath]) -> None:
@@ -77,7 +91,9 @@ class Walker:
         seen = [Seen(path, states.get(path), None) for path in paths]
         self._pipeline.record_coverage("coverage shrank", seen)
 
-    def _note_excluded(self, found: Walk) -> None:
+    def _note_excluded(
+        self, found: Walk, unreadable: Mapping[RepoPath, StatKey]
+    ) -> None:
         """Note which uncovered paths changed since the last walk, so that undo can say so."""
         known = self._pipeline.uncovered.known()
         now = {item.path: (item, key) for item, key in found.excluded}
@@ -86,8 +102,9 @@ class Walker:
             for path, (item, key) in now.items()
             if key is not None and known.get(path) != key
         ]
-        moved += [(path, IGNORED) for path in known if path not in now]
+        gone = known.keys() - now.keys() - found.files.keys()
+        moved += [(path, IGNORED) for path in gone]
         if known:
             self._pipeline.touched(moved)
         looks = {path: key for path, (_, key) in now.items() if key is not None}
-        self._pipeline.uncovered.replace(looks)
+        self._pipeline.uncovered.replace({**looks, **unreadable})

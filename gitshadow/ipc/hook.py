@@ -101,8 +101,13 @@ def _without_daemon(layout: Layout, body: bytes, in_process: "Capture") -> bytes
         while os.path.exists(path) and time.monotonic() < deadline:
             time.sleep(0.005)
         return b""
+    from gitshadow.errors import LockedError
+
     try:
         return in_process(layout, body)
+    except LockedError:  # whoever holds the lock takes it from the spool
+        _spool(layout, body)
+        return b""
     except BaseException:
         _spool(layout, body)
         raise

@@ -370,10 +370,11 @@ def _name(path: RepoPath) -> bytes:
 def _read_at(parent: int, name: bytes) -> Reading | None:
     reading: Reading | None = None
     for _ in range(_READ_TRIES):
+        began_ns = time.time_ns()
         stat = os.stat(name, dir_fd=parent, follow_symlinks=False)
         if st.S_ISLNK(stat.st_mode):
             target = os.readlink(name, dir_fd=parent)
-            return Reading(target, LINK_MODE, _key(stat), _is_racy(stat))
+            return Reading(target, LINK_MODE, _key(stat), _is_racy(stat, began_ns))
         if not st.S_ISREG(stat.st_mode):
             return None
         fd = os.open(name, _FILE_FLAGS, dir_fd=parent)
@@ -387,15 +388,16 @@ def _read_at(parent: int, name: bytes) -> Reading | None:
             os.close(fd)
         settled = _key(before) == _key(after) and len(data) == after.st_size
         mode = 0o100000 | (after.st_mode & 0o7777)
-        reading = Reading(data, mode, _key(after), _is_racy(after) or not settled)
+        racy = _is_racy(after, began_ns) or not settled
+        reading = Reading(data, mode, _key(after), racy)
         if settled:
             break
     return reading
 
 
-def _is_racy(stat: os.stat_result) -> bool:
-    """Tell whether a later write could still get the same stamp."""
-    return time.time_ns() - stat.st_ctime_ns < RACY_NS
+def _is_racy(stat: os.stat_result, began_ns: int) -> bool:
+    """Tell whether a write after a reading that began then could still get the same stamp."""
+    return began_ns - stat.st_ctime_ns < RACY_NS
 
 
 def _read_all(fd: int, size: int) -> bytes:

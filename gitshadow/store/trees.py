@@ -87,7 +87,9 @@ def _parse(data: bytes) -> _Directory:
         nul = data.index(b"\0", at)
         row = data[at : nul + 21]
         mode, _, name = data[at:nul].partition(b" ")
-        directory.keys.append(name + b"/" if mode == b"40000" else name)
+        # Old tools wrote `040000` (fsck calls it zeroPaddedFilemode).
+        is_tree = mode in (b"40000", b"040000")
+        directory.keys.append(name + b"/" if is_tree else name)
         directory.rows.append(row)
         at = nul + 21
     return directory

@@ -170,7 +170,8 @@ def test_links_are_not_followed(plant: Callable[..., Tree], tmp_path: Path) -> N
     links = [RepoPath(name) for name in (b"l", b"m", b"n")]
     tree.watcher.replace([TOP, RepoPath(b"src"), *links], [])
     tree.barrier()
-    assert _kernel_watches() == 4  # the top, src, the Git directory, the cookies
+    # The top, src, the Git directory and the cookies; earlier tests' may still be closing.
+    tree.until(lambda: _kernel_watches() == 4)
     (outside / "secret").write_text("x")
     inside = tree.write("src/a")
     assert tree.barrier().paths == {inside}
@@ -336,10 +337,11 @@ def test_barrier_promises_nothing_without_its_cookie(tree: Tree) -> None:
 
 
 _STOPPED = """
-import sys, time
+import signal, sys, time
 from gitshadow.capture.watcher import Watcher
 root, wake = sys.argv[1], lambda: None
 watcher = Watcher(root, root + "/.git", root + "/.git/agent-undo/cookies", wake)
+signal.signal(signal.SIGCONT, lambda *_: watcher.resumed())
 watcher.replace([b""], [])
 assert watcher.barrier(5.0) is not None
 print("ready", flush=True)

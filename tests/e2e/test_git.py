@@ -163,6 +163,7 @@ def test_nothing_of_the_users_is_run(
         shadow.ok("show", ref_of(shadow).removeprefix("refs/agent-undo/"))
         taken_back(shadow.oops())
         taken_back(shadow("redo", "--yes", "--json").json())
+        shadow.ok("prune", "--all", "--yes")
     assert repo.read("a") == b"new\n"
     assert not marker.exists(), marker.read_text()
 
@@ -487,6 +488,31 @@ def haves(repo: Repo) -> int:
         check=True,
     )
     return done.stderr.count(b"fetch> have ")
+
+
+def test_exposed_session_is_listed_and_never_pushed(agent: Claude) -> None:
+    """GIT-20: `expose` lists it under remotes, no push sends it, `unexpose` takes it back."""
+    shadow, repo = agent.shadow, agent.shadow.repo
+    Repo(repo.root.parent).git("init", "-q", "--bare", "remote.git")
+    repo.git("remote", "add", "origin", "../remote.git")
+    repo.git("push", "-q", "-u", "origin", "main")
+    agent.write("a", "agent\n")
+    shadow.ok("flush")
+    ref = ref_of(shadow)
+    session = ref.removeprefix("refs/agent-undo/")
+    push = ("push", "--dry-run", "--porcelain", "--all")
+    sent = repo.git(*push)
+    with kept(repo):
+        shadow.ok("expose", session)
+        branches = repo.git("branch", "-r").split()
+        tips = repo.git("rev-parse", f"agent-undo/{session}", ref).splitlines()
+        during = repo.git(*push)
+        shadow.ok("unexpose", session)
+    assert branches == [f"agent-undo/{session}", "origin/main"]
+    assert tips[0] == tips[1]
+    assert during == sent
+    assert repo.git("branch", "-r").split() == ["origin/main"]
+    assert ref in repo.shadow_refs()
 
 
 # -- switched off ------------------------------------------------------------------------------

@@ -1,8 +1,10 @@
 """What a desk does when something goes wrong in the middle: disk, refs, Git, payloads."""
 
+import ctypes
 import json
 import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -420,3 +422,54 @@ def test_a_payload_that_another_process_took_is_no_gap(
     (spool / "2-1.json").write_text(json.dumps(document))
     assert hooks.drain_spool(desk) == 1
     assert os.listdir(spool) == []
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_what_was_carried_over_from_head_enters_without_a_contradiction(
+    repo: Repo, open_it: Callable[[Repo], Desk], changed: bool
+) -> None:
+    """CAP: a tracked file was too large at `init`, and the limit is raised later."""
+    repo.git("config", "agent-undo.maxFileSize", "50")
+    repo.write("small", "x\n")
+    desk = open_it(repo)
+    assert desk.workspace.states.get(RepoPath(b"a")) is None
+    repo.git("config", "--unset", "agent-undo.maxFileSize")
+    if changed:
+        repo.append("a", "one more\n")
+    desk = open_it(repo)
+    desk.observer.settle()
+    assert desk.workspace.states.get(RepoPath(b"a")) is not None
+    assert {row.kind for row in changes(desk, "a")} <= {EventKind.COVERAGE}
+    known = gists(desk)
+    desk.close()
+    assert rebuilt(repo) == known
+
+
+@contextmanager
+def _like_everybody() -> Iterator[None]:
+    """Have root meet permissions as others do: without CAP_DAC_OVERRIDE and its reading half."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    header = (ctypes.c_uint32 * 2)(0x20080522, 0)
+    held = (ctypes.c_uint32 * 6)()
+    assert libc.capget(header, held) == 0
+    fewer = (ctypes.c_uint32 * 6)(*held)
+    fewer[0] &= ~0b110
+    assert libc.capset(header, fewer) == 0
+    try:
+        yield
+    finally:
+        assert libc.capset(header, held) == 0
+
+
+def test_what_could_not_be_read_at_init_was_not_created_by_who_touches_it_later(
+    repo: Repo, open_it: Callable[[Repo], Desk]
+) -> None:
+    """Law 3: a file that stood there all along is never deleted by an undo."""
+    repo.write("locked", "older than we are\n", 0)
+    with _like_everybody():
+        desk = open_it(repo)
+        assert desk.workspace.states.get(RepoPath(b"locked")) is None
+        desk.observer.settle()
+    os.chmod(repo.path("locked"), 0o644)
+    desk.observer.settle()
+    assert [row.kind for row in changes(desk, "locked")] == [EventKind.COVERAGE]

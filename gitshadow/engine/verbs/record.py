@@ -44,8 +44,10 @@ def record(desk: Desk, params: Params) -> Document:
         session = session_of(ws.db, wanted) if wanted else _by_hand(desk, agent or "")
         tool = _Tool(name="record", kind=ToolClass.WRITE, paths=tuple(paths))
         call = _open_call(desk, session, tool, desk.pipeline.settled_ns)
-        desk.observer.store(paths)
-        _close_call(desk, session.id, call.id, "ok")
+        try:
+            desk.observer.store(paths)
+        finally:  # an open window would claim what others write there later
+            _close_call(desk, session.id, call.id, "ok")
     return {"recorded": events.last_seq(ws.db) - before}
 
 
