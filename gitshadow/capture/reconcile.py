@@ -48,6 +48,14 @@ class Observed:
     unreadable: list[tuple[RepoPath, str]] = field(default_factory=list)
     directories: list[RepoPath] = field(default_factory=list)
 
+    def extend(self, other: "Observed") -> None:
+        """Take in what a look at other paths found."""
+        self.changes += other.changes
+        self.restat += other.restat
+        self.excluded += other.excluded
+        self.unreadable += other.unreadable
+        self.directories += other.directories
+
 
 @dataclass(frozen=True, slots=True)
 class Suspects:

@@ -20,6 +20,7 @@ class StateTable:
         self._worktree = worktree
         self._all: dict[RepoPath, FileState] | None = None
         self._children: dict[RepoPath, set[RepoPath]] = {}
+        self._linked: dict[int, set[RepoPath]] = {}
 
     def get(self, path: RepoPath) -> FileState | None:
         """Return what a path held, or None where it was absent."""
@@ -50,6 +51,23 @@ class StateTable:
                     stack.append(child)
         return sorted(found)
 
+    def twins(self, path: RepoPath, inode: int, links: int) -> set[RepoPath]:
+        """Return the other known names of a file: a write through one changes them all.
+
+        Nobody is told of a write by the other names. They are found while states are in memory;
+        elsewhere a walk follows.
+        """
+        if self._all is None:
+            return set()
+        if links > 1 and inode not in self._linked:
+            everywhere = self._all.items()
+            self._linked[inode] = {p for p, s in everywhere if s.stat.inode == inode}
+        if inode not in self._linked:
+            return set()
+        self._linked[inode].add(path)
+        named = {one: self._all.get(one) for one in self._linked[inode] - {path}}
+        return {one for one, held in named.items() if held and held.stat.inode == inode}
+
     def begin(self, states: Mapping[RepoPath, FileState]) -> None:
         """Take over the first states of a worktree that has none; inside `db.write()`."""
         rows.put_many(self._db, self._worktree, states)
@@ -78,6 +96,7 @@ class StateTable:
         """Drop the copy in memory, so that the journal is asked again."""
         self._all = None
         self._children = {}
+        self._linked = {}
 
     def _hang(self, path: RepoPath) -> None:
         """Enter a path, and its directories as far as they are new, below their parents."""

@@ -267,9 +267,12 @@ class Observer:
 
     def _watch_anew(self, found: Watched) -> None:
         """Watch what a walk found, and walk again: new directories had no watch till now."""
-        if self._port is not None:
-            self._watch(found)
-            self._walker.full()
+        if self._port is None:
+            return
+        self._watch(found)
+        young = set(self._walker.full().directories).difference(found.directories)
+        if young:
+            self._capture(young)
 
     def _watch(self, found: Watched) -> None:
         if self._port is not None:

@@ -145,7 +145,7 @@ class Pipeline:
         A path that came later than the move's row would be somebody's ordinary write.
         """
         ws, row = self._ws, self._ws.recorder.row
-        found = observe(ws.files, ws.coverage, ws.states, sorted(wanted), noticed_ns)
+        found = self._look(wanted, noticed_ns)
         move = read_move(ws.repo, row.head_ref, row.head)
         if move is None:
             return found, None
@@ -153,10 +153,24 @@ class Pipeline:
             more = candidates(ws.repo, move, self._version_of) - set(wanted)
         except StoreError:  # the move itself cannot be recorded, which says why
             return found, move
-        everything = sorted(more.union(wanted))
-        found = observe(ws.files, ws.coverage, ws.states, everything, noticed_ns)
+        found = self._look(more.union(wanted), noticed_ns)
         found.excluded = [one for one in found.excluded if one[0] not in more]
         return found, move
+
+    def _look(self, paths: Collection[RepoPath], noticed_ns: int) -> Observed:
+        """Look at paths, and at the other names of the hard-linked files among them."""
+        ws = self._ws
+        found = observe(ws.files, ws.coverage, ws.states, sorted(paths), noticed_ns)
+        twins: set[RepoPath] = set()
+        for change in found.changes:
+            held = change.after or change.before
+            if held is not None:
+                links = change.after.links if change.after is not None else 1
+                twins |= ws.states.twins(change.path, held.stat.inode, links)
+        others = sorted(twins.difference(paths))
+        if others:
+            found.extend(observe(ws.files, ws.coverage, ws.states, others, noticed_ns))
+        return found
 
     def _version_of(self, path: RepoPath) -> FileVersion | None:
         known = self._ws.states.get(path)

@@ -66,12 +66,16 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Hold a file's bytes (a link's target) with the mode and stat they were read under."""
+    """Hold a file's bytes (a link's target) with the mode and stat they were read under.
+
+    `links` is how many names it has, in the worktree or elsewhere.
+    """
 
     data: bytes
     mode: int
     stat: StatKey
     racy: bool
+    links: int = 1
 
 
 def digest(data: bytes) -> Digest:
@@ -389,7 +393,7 @@ def _read_at(parent: int, name: bytes) -> Reading | None:
         settled = _key(before) == _key(after) and len(data) == after.st_size
         mode = 0o100000 | (after.st_mode & 0o7777)
         racy = _is_racy(after, began_ns) or not settled
-        reading = Reading(data, mode, _key(after), racy)
+        reading = Reading(data, mode, _key(after), racy, after.st_nlink)
         if settled:
             break
     return reading

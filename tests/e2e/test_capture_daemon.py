@@ -314,6 +314,26 @@ def test_links_and_ignored_trees_are_not_watched(
     assert await_watches(pid, len(covered) + 2) == [len(covered) + 2]
 
 
+def test_write_through_one_name_changes_every_hard_link(
+    repo: Repo, make_shadow: Callable[..., Shadow]
+) -> None:
+    """CAP-01: the kernel tells of one name of a file, all of them are recorded."""
+    repo.mkdir("sub")
+    os.link(repo.path("a"), repo.path("sub/twin"))
+    shadow = make_shadow(repo)
+    shadow.init()
+    with kept(repo, "a", "sub"):
+        repo.write("sub/twin", "both\n")
+        rows = shadow.log()
+        assert {(row["path"], row["kind"]) for row in rows} == {
+            ("a", "modify"),
+            ("sub/twin", "modify"),
+        }
+        os.link(repo.path("a"), repo.path("sub/third"))
+        repo.chmod("sub/third", 0o755)
+        shadow.verify()
+
+
 def test_rows_come_without_a_flush(repo: Repo, shadow_d: Shadow) -> None:
     """CAP-01: the daemon records by itself, soon after the write."""
     repo.write("b", "soon\n")
