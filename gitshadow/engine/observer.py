@@ -262,17 +262,19 @@ class Observer:
         self._hold = None
         self._next_walk = time.monotonic() + _BACKGROUND_WALK_S
         self._in_doubt = True  # whatever stops it, the next barrier walks again
-        self._watch_anew(self._walker.full(ripe=self._ripe if patient else None))
+        found = self._walker.full(ripe=self._ripe if patient else None)
+        self._watch_anew(found, patient=patient)
         self._in_doubt = False
 
-    def _watch_anew(self, found: Watched) -> None:
+    def _watch_anew(self, found: Watched, *, patient: bool = False) -> None:
         """Watch what a walk found, and walk again: new directories had no watch till now."""
         if self._port is None:
             return
         self._watch(found)
-        young = set(self._walker.full().directories).difference(found.directories)
+        again = self._walker.full(ripe=self._ripe if patient else None)
+        young = set(again.directories).difference(found.directories)
         if young:
-            self._capture(young)
+            self._capture(young, patient=patient)
 
     def _watch(self, found: Watched) -> None:
         if self._port is not None:
