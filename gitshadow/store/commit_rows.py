@@ -5,6 +5,7 @@ Invariant: equal commits give equal rows; every row is paid for by the diff or b
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from gitshadow.errors import StoreError
 from gitshadow.model import (
@@ -81,8 +82,7 @@ class ChainModes:
             self.known.note(path, mode)
 
 
-@dataclass(frozen=True, slots=True)
-class Scene:
+class Scene(NamedTuple):
     """Hold what a commit's message leaves to others.
 
     `changes` is its diff to the parent; `entry_of` what its tree holds at a path; `modes` are
@@ -96,8 +96,7 @@ class Scene:
     actor: Actor
 
 
-@dataclass(frozen=True, slots=True)
-class _Change:
+class _Change(NamedTuple):
     path: RepoPath
     old_path: RepoPath | None
     before: FileVersion | None

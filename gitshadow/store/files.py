@@ -12,13 +12,13 @@ import time
 from builtins import list as _list
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from hashlib import sha1
+from typing import NamedTuple
 
 from blake3 import blake3
 
-from gitshadow.errors import StoreError
 from gitshadow.model import LINK_MODE, TREE_MODE, Digest, Oid, RepoPath, StatKey
+from gitshadow.store.safe_paths import UnsafePathError, check_path
 
 TEMP_PREFIX = b".agent-undo-tmp-"
 RACY_NS = 20_000_000
@@ -26,23 +26,9 @@ _READ_TRIES = 5
 _DIR_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
-_IGNORABLE = tuple(
-    chr(code).encode()
-    for code in (
-        *range(0x200C, 0x2010),
-        *range(0x202A, 0x202F),
-        *range(0x206A, 0x2070),
-        0xFEFF,
-    )
-)
 
 
-class UnsafePathError(StoreError):
-    """Report a path that leaves the worktree, meets a link, or names Git's own directory."""
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(NamedTuple):
     """Hold what lstat says: mode as in `FileVersion` for files and links, else raw."""
 
     mode: int
@@ -64,8 +50,7 @@ class Look:
         return self.mode == TREE_MODE
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """Hold a file's bytes (a link's target) with the mode and stat they were read under.
 
     `links` is how many names it has, in the worktree or elsewhere.
@@ -88,31 +73,6 @@ def blob_oid(data: bytes) -> Oid:
     return Oid(sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest())
 
 
-def safe_path(path: RepoPath) -> bool:
-    """Tell whether a path may be written: relative, inside, and no spelling of `.git`.
-
-    The spellings are those of git's `verify_path` and `is_ntfs_dotgit`/`is_hfs_dotgit`
-    (CVE-2014-9390, CVE-2019-1352): any case, trailing dots and spaces, `git~1`, a stream suffix,
-    ignorable code points.
-    """
-    if not path or path.startswith(b"/") or path.find(b"\0") >= 0:
-        return False
-    return all(_safe_component(part) for part in path.split(b"/"))
-
-
-def _safe_component(part: bytes) -> bool:
-    if part in (b"", b".", b".."):
-        return False
-    if part.isascii() and b"git" not in part.lower():
-        return True
-    if b"git" not in part.lower() and not any(part.find(c) >= 0 for c in _IGNORABLE):
-        return True
-    for ignorable in _IGNORABLE:
-        part = part.replace(ignorable, b"")
-    name = part.lower().split(b":", 1)[0].split(b"\\", 1)[0].rstrip(b". ")
-    return name not in (b".git", b"git~1")
-
-
 def look_of(stat: os.stat_result) -> Look:
     """Turn an lstat result into a `Look`."""
     kind = st.S_IFMT(stat.st_mode)
@@ -130,11 +90,42 @@ def _key(stat: os.stat_result) -> StatKey:
     return StatKey(stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino)
 
 
+class _Kept:
+    """Hold the directory that was opened last."""
+
+    def __init__(self) -> None:
+        self.directory = b""
+        self.fd: int | None = None
+
+    def hold(self, directory: bytes, fd: int) -> None:
+        self.close()
+        self.directory, self.fd = directory, fd
+
+    def close(self) -> None:
+        if self.fd is not None:
+            os.close(self.fd)
+            self.fd = None
+
+
 class WorkFiles:
     """Read and change the files below one worktree root."""
 
     def __init__(self, root: str) -> None:
         self._root = os.fsencode(root)
+        self._kept: _Kept | None = None
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Open the directory of neighbouring paths once, for many looks and reads in order.
+
+        What replaces a directory while its files are read is seen at the next look.
+        """
+        self._kept = kept = _Kept()
+        try:
+            yield
+        finally:
+            self._kept = None
+            kept.close()
 
     def look(self, path: RepoPath) -> Look | None:
         """Return what stands at a path (`b""`: the top), or None where nothing does.
@@ -257,7 +248,7 @@ class WorkFiles:
 
     def make_parents(self, path: RepoPath) -> _list[RepoPath]:
         """Create the missing directories above a path; return them, outermost first."""
-        _check(path)
+        check_path(path)
         made: list[RepoPath] = []
         parts = path.split(b"/")[:-1]
         fd = os.open(self._root, _DIR_FLAGS)
@@ -317,12 +308,20 @@ class WorkFiles:
     def _maybe_parent(self, path: RepoPath) -> Iterator[tuple[int | None, bytes]]:
         """Open the directory that holds a path; None where there is no such directory."""
         head, _, name = path.rpartition(b"/")
+        kept = self._kept
+        if kept is not None and kept.fd is not None and kept.directory == head:
+            yield kept.fd, name
+            return
         try:
             fd = self._open_dir(RepoPath(head))
         except OSError as error:
             if error.errno not in (*_ABSENT, errno.ENAMETOOLONG):
                 raise
             yield None, name
+            return
+        if kept is not None:
+            kept.hold(head, fd)
+            yield fd, name
             return
         try:
             yield fd, name
@@ -332,7 +331,7 @@ class WorkFiles:
     @contextmanager
     def _parent(self, path: RepoPath) -> Iterator[tuple[int, bytes]]:
         """Open the directory that holds a path for a change."""
-        _check(path)
+        check_path(path)
         head, _, name = path.rpartition(b"/")
         fd = os.open(self._root, _DIR_FLAGS)
         try:
@@ -341,11 +340,6 @@ class WorkFiles:
             yield fd, name
         finally:
             os.close(fd)
-
-
-def _check(path: RepoPath) -> None:
-    if not safe_path(path):
-        raise UnsafePathError(f"could not use path {path!r}: it is not a safe name")
 
 
 def _descend(fd: int, part: bytes, path: RepoPath) -> int:

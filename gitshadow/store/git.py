@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Sequence
 
 from gitshadow.errors import StoreError
-from gitshadow.model import RepoPath
+from gitshadow.model import Oid, RepoPath
 from gitshadow.store.layout import Layout
 
 _SAFE = (
@@ -38,6 +38,12 @@ def scrubbed_environment(environ: dict[str, str]) -> dict[str, str]:
         "LC_ALL": "C",
     }
     return kept
+
+
+def parse_staged(listing: bytes) -> list[tuple[int, RepoPath]]:
+    """Return mode and path of every index entry that `Git.staged` listed."""
+    rows = (row.partition(b"\t") for row in listing.split(b"\0") if row)
+    return [(int(head[:6], 8), RepoPath(path)) for head, _, path in rows]
 
 
 class Git:
@@ -73,15 +79,13 @@ class Git:
             raise StoreError(f"could not run git {_verb(args)}: {error}") from error
         if done.returncode not in ok:
             said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-            detail = said[-1] if said else f"exit {done.returncode}"
+            detail = "; ".join(said) or f"exit {done.returncode}"
             raise StoreError(f"could not run git {_verb(args)}: {detail}")
         return done.stdout
 
-    def staged(self) -> list[tuple[int, RepoPath]]:
-        """Return mode and path of every index entry, conflicted ones once per stage."""
-        out = self.run("ls-files", "-z", "--stage", "--full-name", ":/")
-        rows = (row.partition(b"\t") for row in out.split(b"\0") if row)
-        return [(int(head[:6], 8), RepoPath(path)) for head, _, path in rows]
+    def staged(self) -> bytes:
+        """Return the index's entries, conflicted ones once per stage, for `parse_staged`."""
+        return self.run("ls-files", "-z", "--stage", "--full-name", ":/")
 
     def skip_worktree(self) -> set[RepoPath]:
         """Return the paths that a sparse checkout leaves out of the working tree."""
@@ -117,9 +121,22 @@ class Git:
         plain = ("--no-ext-diff", "--no-textconv", "--no-color")
         return self.run("diff", *plain, *args, ok=(0, 1))
 
+    def blame(
+        self, commit: Oid, path: RepoPath, *, options: Sequence[str] = ()
+    ) -> bytes:
+        """Return `git blame --porcelain` of a path in a commit, whatever is configured."""
+        plain = ("--no-textconv", "--no-progress", "--ignore-revs-file=")
+        how = ("-c", "core.quotePath=true", "blame", "--porcelain", *plain, *options)
+        return self.run(*how, commit, "--", path)
+
+    def unreachable(self, commits: Sequence[Oid], base: Oid) -> set[Oid]:
+        """Return those of some commits that another one does not stand on."""
+        out = self.run("rev-list", "--no-walk", *commits, "--not", base)
+        return {Oid(line) for line in out.decode("ascii").split()}
+
     def push(self, remote: str, refspecs: Sequence[str]) -> bytes:
         """Write refs to a remote; hooks of this repository are not run."""
-        return self.run("push", "--porcelain", "--", remote, *refspecs)
+        return self.run("push", "--no-verify", "--porcelain", "--", remote, *refspecs)
 
 
 def _verb(args: Sequence[str | bytes]) -> str:

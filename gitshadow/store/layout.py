@@ -105,6 +105,35 @@ def discover(start: str) -> Layout | None:
         here = parent
 
 
+def recorded(layout: Layout) -> list[Layout]:
+    """Return all worktrees of a repository that were ever recorded and still stand, by name."""
+    try:
+        names = sorted(os.listdir(os.path.join(layout.state_dir, "wt")))
+    except OSError:
+        return [layout]
+    found = (_by_name(layout, name) for name in names)
+    return [one for one in found if one is not None]
+
+
+def _by_name(layout: Layout, worktree: str) -> Layout | None:
+    """Return a worktree by its name below `worktrees/`; None where it is gone."""
+    if worktree == layout.worktree:
+        return layout
+    common_dir = layout.common_dir
+    if worktree == MAIN_WORKTREE:
+        root = os.path.dirname(common_dir)
+        is_main = _git_dir_of(root) == common_dir
+        return Layout(root, common_dir, common_dir, worktree) if is_main else None
+    git_dir = os.path.join(common_dir, "worktrees", worktree)
+    try:
+        with open(os.path.join(git_dir, "gitdir"), "rb") as handle:
+            dot_git = os.fsdecode(handle.read(8192).rstrip(b"\r\n"))
+    except OSError:
+        return None
+    root = os.path.dirname(os.path.join(git_dir, dot_git))
+    return discover(root) if os.path.isdir(root) else None
+
+
 def is_bare(start: str) -> bool:
     """Tell whether a directory is itself, or lies in, a Git directory without a worktree."""
     here = os.path.realpath(start)

@@ -27,13 +27,23 @@ class WriterLock:
         Raises:
             LockedError: another living process holds it; the message names its pid.
         """
+        deadline = time.monotonic() + timeout_s
+        fd = self._locked(deadline)
+        while not self._is_at_its_path(fd):
+            os.close(fd)
+            fd = self._locked(deadline)
+        with suppress(OSError):  # on a full disk the lock holds without a name
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, b"%d\n" % os.getpid(), 0)
+        self._fd = fd
+
+    def _locked(self, deadline: float) -> int:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         fd = os.open(self._path, flags, 0o600)
-        deadline = time.monotonic() + timeout_s
         while True:
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
+                return fd
             except BlockingIOError:
                 if time.monotonic() >= deadline:
                     holder = os.pread(fd, 32, 0).strip().decode("ascii", "replace")
@@ -43,10 +53,13 @@ class WriterLock:
                         hint="wait for it to end, or run: git agent-undo stop",
                     ) from None
                 time.sleep(_POLL_S)
-        with suppress(OSError):  # on a full disk the lock holds without a name
-            os.ftruncate(fd, 0)
-            os.pwrite(fd, b"%d\n" % os.getpid(), 0)
-        self._fd = fd
+
+    def _is_at_its_path(self, fd: int) -> bool:
+        """Tell whether the locked file is still the one that others will open."""
+        try:
+            return os.path.samestat(os.fstat(fd), os.lstat(self._path))
+        except FileNotFoundError:
+            return False
 
     def release(self) -> None:
         """Give the lock back; doing it twice is harmless."""

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from gitshadow.errors import StoreError
 from gitshadow.model import (
@@ -46,8 +47,7 @@ _PERMISSIONS = re.compile(r"[0-7]{4}")
 _MODE = re.compile(r"10[0-7]{4}|120000")
 
 
-@dataclass(frozen=True, slots=True)
-class PathNote:
+class PathNote(NamedTuple):
     """Hold the exact mode of a path, and where it was before a rename."""
 
     mode: int

@@ -9,11 +9,12 @@ Invariant: replaying a commit whose rows stand already changes nothing.
 import heapq
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from gitshadow.errors import StoreError
 from gitshadow.model import Chain, Event, Oid, RepoPath
 from gitshadow.store import refs
+from gitshadow.store.agreement import CatchUp, Lost
 from gitshadow.store.commit_rows import (
     PLAIN_MODES,
     ChainModes,
@@ -21,11 +22,11 @@ from gitshadow.store.commit_rows import (
     Scene,
     rows_of,
 )
+from gitshadow.store.commits import CommitInfo
 from gitshadow.store.journal import events, pins, sessions, state
 from gitshadow.store.journal.db import Db
 from gitshadow.store.people import People
 from gitshadow.store.refs import ShadowCommit
-from gitshadow.store.repo import CommitInfo
 from gitshadow.store.trees import Entry, TreeChange
 
 _LAST = 1 << 62
@@ -82,30 +83,7 @@ class Replayed:
     broken: list[tuple[str, str]] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Lost:
-    """Hold a chain as the journal knew it, whose ref is gone (`tip` None) or went elsewhere."""
-
-    chain: Chain
-    tip: Oid | None
-
-
-@dataclass(frozen=True, slots=True)
-class CatchUp:
-    """Say what start-up brought into agreement.
-
-    `rows` are those that a crash had kept from the journal, newer than all that stood, in order of
-    seq; `trees` has the tree of a worktree after them, which file states must be derived from.
-    """
-
-    rows: tuple[Event, ...]
-    lost: tuple[Lost, ...]
-    broken: tuple[tuple[str, str], ...]
-    trees: dict[str, Oid]
-
-
-@dataclass(frozen=True, slots=True)
-class Rebuilt:
+class Rebuilt(NamedTuple):
     """Say what a journal was rebuilt to.
 
     `worktrees` has the tree after the newest commit of each worktree and the exact modes in it;

@@ -8,48 +8,43 @@ import contextlib
 import os
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from itertools import islice
 
 import pygit2
-from pygit2.enums import ObjectType, Option, RepositoryOpenFlag
+from pygit2.enums import DiffOption, ObjectType, Option, RepositoryOpenFlag
 
 from gitshadow.errors import StaleTipError, StoreError, UnsupportedError
 from gitshadow.model import Oid, RepoPath
+from gitshadow.store import commits
+from gitshadow.store.commits import CommitInfo, NewCommit
 from gitshadow.store.layout import Layout
+from gitshadow.store.line_diff import Hunk, only_hunk
 from gitshadow.store.trees import Entry, TreeChange, Trees
 
 REF_PREFIX = "refs/agent-undo/"
 FORMAT_MARK = b"\nAgent-Undo-Format: "
-OUR_NAME = b"gitshadow"
-OUR_EMAIL = b"gitshadow@agent-undo.invalid"
+_MAX_LINE = 10_000
+_FAN = re.compile(r"[0-9a-f]{2}")
 _REF_NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
-_IDENT_STRIP = b"<>\n\r\0\t .,:;\"'\\"
+_AS_BLAME = DiffOption.FORCE_TEXT | DiffOption.INDENT_HEURISTIC
 
 
-@dataclass(frozen=True, slots=True)
-class CommitInfo:
-    """Hold one commit: its author as `name <email>`, times in seconds since the epoch."""
+def line_hunks(old: bytes, new: bytes, *, ignore_space: bool = False) -> list[Hunk]:
+    r"""Return where the lines of two contents differ, in order, as `git blame` sees it.
 
-    oid: Oid
-    tree: Oid
-    parents: tuple[Oid, ...]
-    author: bytes
-    author_time: int
-    committer_time: int
-    message: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class NewCommit:
-    """Hold what a new shadow commit is made of; the committer's name is always ours."""
-
-    tree: Oid
-    parents: tuple[Oid, ...]
-    author_name: bytes
-    author_email: bytes
-    author_time: int
-    committer_time: int
-    message: bytes
+    Bytes are compared as they are, also where they look binary; only `\n` ends a line. A last
+    line without one is another line than one with it.
+    """
+    if not ignore_space:
+        both_end = old.endswith(b"\n") and new.endswith(b"\n")
+        only = only_hunk(old, new) if both_end else None
+        if only is not None:
+            return only
+    flag = _AS_BLAME | (DiffOption.IGNORE_WHITESPACE if ignore_space else 0)
+    patch = pygit2.Patch.create_from(
+        old, new, flag=flag, context_lines=0, interhunk_lines=0
+    )
+    return [(h.old_start, h.old_lines, h.new_start, h.new_lines) for h in patch.hunks]
 
 
 class RefLockedError(StoreError):
@@ -111,6 +106,24 @@ class Repo:
         path = os.path.join(self._common_dir, "objects", oid[:2], oid[2:])
         return os.path.exists(path)
 
+    def remove_empty_objects(self) -> int:
+        """Remove loose object files without a byte, which a power loss leaves; return how many.
+
+        Nobody can read such a file, git's gc fails on it, and while it stands the object is never
+        written again.
+        """
+        removed = 0
+        top = os.path.join(self._common_dir, "objects")
+        for fan in filter(_FAN.fullmatch, os.listdir(top)):
+            for name in os.listdir(os.path.join(top, fan)):
+                path = os.path.join(top, fan, name)
+                with contextlib.suppress(FileNotFoundError):
+                    if os.lstat(path).st_size == 0:
+                        os.unlink(path)
+                        removed += 1
+        self.refresh()
+        return removed
+
     def read_blob(self, oid: Oid) -> bytes:
         """Return a blob's bytes; raise StoreError where it is missing."""
         return self._read(oid, ObjectType.BLOB)
@@ -129,16 +142,32 @@ class Repo:
 
     def write_commit(self, new: NewCommit) -> Oid:
         """Store a commit with our committer identity; no ref is touched."""
-        head = [b"tree " + new.tree.encode()]
-        head += [b"parent " + parent.encode() for parent in new.parents]
-        author = _ident(new.author_name, new.author_email, new.author_time)
-        head += [b"author " + author]
-        head += [b"committer " + _ident(OUR_NAME, OUR_EMAIL, new.committer_time)]
-        return self._write(ObjectType.COMMIT, b"\n".join(head) + b"\n\n" + new.message)
+        return self._write(ObjectType.COMMIT, commits.format_commit(new))
 
     def commit(self, oid: Oid) -> CommitInfo:
         """Read a commit; raise StoreError where it is missing or broken."""
-        return _parse_commit(oid, self._read(oid, ObjectType.COMMIT))
+        return commits.parse_commit(oid, self._read(oid, ObjectType.COMMIT))
+
+    def oldest_unshared(self, tip: Oid) -> int:
+        """Return the oldest committer time among a commit and what its unpushed line stands on.
+
+        Unpushed is what no remote-tracking ref reaches. Where nothing was pushed, or a very long
+        line was not, the time of the commit itself.
+        """
+        own = self.commit(tip)
+        try:
+            walker = self._repository.walk(tip)
+            pushed = self.refs("refs/remotes/")
+            for name in pushed:
+                walker.hide(self._repository.lookup_reference(name).resolve().target)
+            line = list(islice(walker, _MAX_LINE)) if pushed else []
+        except (KeyError, ValueError, pygit2.GitError):
+            return own.committer_time
+        unpushed = {commit.id for commit in line}
+        times = [own.committer_time]
+        for commit in line if len(line) < _MAX_LINE else ():
+            times += [c.commit_time for c in commit.parents if c.id not in unpushed]
+        return min(times)
 
     def chain(self, tip: Oid, since: Oid | None = None) -> list[CommitInfo]:
         """Return the shadow commits of a chain by first parent, oldest first.
@@ -202,16 +231,45 @@ class Repo:
     # -- refs ------------------------------------------------------------------------------
 
     def head(self) -> tuple[str | None, Oid | None]:
-        """Return the branch that HEAD names (None: detached) and its commit (None: unborn)."""
-        name: str | None = None
+        """Return the branch that HEAD names (None: detached) and its commit (None: unborn).
+
+        Raises:
+            StoreError: HEAD or its branch cannot be read; that is never "unborn".
+        """
         try:
-            reference = self._repository.references.get("HEAD")
-            if reference is not None and isinstance(reference.target, str):
-                name = reference.target
-            resolved = reference.resolve() if reference is not None else None
-        except (KeyError, pygit2.GitError, ValueError):
-            return name, None
-        return name, Oid(str(resolved.target)) if resolved is not None else None
+            reference = self._repository.lookup_reference("HEAD")
+            name = reference.target if isinstance(reference.target, str) else None
+            try:
+                return name, Oid(str(reference.resolve().target))
+            except KeyError:
+                return name, None
+        except (KeyError, pygit2.GitError, ValueError) as error:
+            raise StoreError(f"could not read HEAD: {error}") from error
+
+    def heads(self, limit: int) -> list[tuple[Oid, str]]:
+        """Return the commits that HEAD is and was at, newest first, and what led there.
+
+        As far as the reflog of this worktree tells, of which `limit` entries are read; the
+        words are Git's (`commit (amend): …`), empty where it has none. The commits may be gone.
+        """
+        found: list[tuple[Oid, str]] = []
+        try:
+            reference = self._repository.lookup_reference("HEAD")
+            found.append((Oid(str(reference.resolve().target)), ""))
+            for entry in islice(reference.log(), limit):
+                found.append((Oid(str(entry.oid_new)), entry.message))
+                found.append((Oid(str(entry.oid_old)), ""))
+        except (KeyError, ValueError, pygit2.GitError):
+            pass  # unborn, or without a reflog
+        return [(oid, words) for oid, words in found if oid.strip("0")]
+
+    def resolve(self, name: str) -> Oid | None:
+        """Return the commit that a revision names (gitrevisions(7)), None for none."""
+        try:
+            commit = self._repository.revparse_single(name).peel(pygit2.Commit)
+        except (KeyError, ValueError, pygit2.GitError):
+            return None
+        return Oid(str(commit.id))
 
     def ref(self, name: str) -> Oid | None:
         """Return the commit that a ref points at, or None where there is no such ref.
@@ -363,38 +421,6 @@ class Repo:
             if mirror or wide:
                 leaking.append(remote)
         return sorted(set(leaking))
-
-
-def _ident(name: bytes, email: bytes, seconds: int) -> bytes:
-    """Format an identity line part; bytes that would break the commit are left out."""
-    clean_name = _plain(name).strip(_IDENT_STRIP) or b"unknown"
-    clean_email = _plain(email).strip(_IDENT_STRIP) or b"unknown@agent-undo.invalid"
-    return b"%b <%b> %d +0000" % (clean_name, clean_email, max(seconds, 1))
-
-
-def _plain(text: bytes) -> bytes:
-    return bytes(c for c in text if c >= 0x20 and c not in b"<>")
-
-
-def _parse_commit(oid: Oid, data: bytes) -> CommitInfo:
-    head, _, message = data.partition(b"\n\n")
-    tree, parents, author, times = "", [], b"", [0, 0]
-    for line in head.split(b"\n"):
-        key, _, value = line.partition(b" ")
-        if key == b"tree":
-            tree = value.decode("ascii")
-        elif key == b"parent":
-            parents.append(Oid(value.decode("ascii")))
-        elif key in (b"author", b"committer"):
-            who, _, when = value.rpartition(b"> ")
-            seconds = when.split(b" ")[0]
-            times[key == b"committer"] = int(seconds) if seconds.isdigit() else 0
-            author = who + b">" if key == b"author" else author
-    if not tree:
-        raise StoreError(f"could not read commit {oid}: it has no tree")
-    return CommitInfo(
-        oid, Oid(tree), tuple(parents), author, times[0], times[1], message
-    )
 
 
 def _ref_error(name: str, error: Exception) -> StoreError:

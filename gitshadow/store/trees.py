@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from gitshadow.model import TREE_MODE, Oid, RepoPath
 
@@ -32,8 +32,7 @@ class Objects(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class TreeChange:
+class TreeChange(NamedTuple):
     """Hold one path that differs between two trees, with Git modes."""
 
     path: RepoPath

@@ -14,12 +14,11 @@ from hypothesis import strategies as st
 from gitshadow.model import LINK_MODE, TREE_MODE, RepoPath
 from gitshadow.store.files import (
     TEMP_PREFIX,
-    UnsafePathError,
     WorkFiles,
     blob_oid,
     digest,
-    safe_path,
 )
+from gitshadow.store.safe_paths import UnsafePathError, safe_path
 from tests.support.repo import Repo
 
 SECRET = b"not yours\n"
@@ -522,3 +521,14 @@ def test_digest_is_blake3() -> None:
 def test_free_bytes_is_what_the_file_system_says(yard: Yard) -> None:
     info = os.statvfs(yard.root)
     assert abs(yard.files.free_bytes() - info.f_bavail * info.f_frsize) < 1 << 30
+
+
+def test_neighbours_are_read_through_one_open_directory(yard: Yard) -> None:
+    paths = [yard.put(path, path) for path in (b"d/a", b"d/b", b"e/a")]
+    with yard.files.together():
+        found = [yard.files.read(path) for path in (*paths, RepoPath(b"d/none"))]
+        os.rename(yard.root / "d", yard.root / "moved")
+        assert yard.files.look(paths[2]) is not None
+        assert yard.files.look(paths[0]) is None
+    data = [None if one is None else one.data for one in found]
+    assert data == [b"d/a", b"d/b", b"e/a", None]

@@ -1,8 +1,10 @@
 """Events in the journal: stored, filtered, followed through renames."""
 
+import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -155,6 +157,10 @@ def test_counts_tell_changes_from_gaps_and_moves(db: Db) -> None:
         ({"since_ns": 2000, "until_ns": 3000}, [3, 2]),
         ({"paths": [RepoPath(b"d")]}, [7, 6, 2]),
         ({"paths": [RepoPath(b"d/x")]}, [7, 6]),
+        ({"paths": [RepoPath(b"d")], "limit": 2}, [7, 6]),
+        ({"paths": [RepoPath(b"d/x")], "limit": 9}, [7, 6]),
+        ({"paths": [RepoPath(b"a")], "agent": "cursor", "limit": 1}, [3]),
+        ({"paths": [RepoPath(b"")], "limit": 1}, [8]),
         ({"paths": [RepoPath(b"a"), RepoPath(b"d-e")]}, [5, 3, 1]),
         ({"paths": [RepoPath(b"")]}, [8, 7, 6, 5, 4, 3, 2, 1]),
         ({"paths": []}, []),
@@ -183,6 +189,21 @@ def test_rows_gives_what_fits_newest_first(
         event(8, b"f", kind=EventKind.GAP, attribution=None),
     )
     assert seqs(db, **fields) == expected
+
+
+def test_newest_rows_of_a_path_do_not_cost_its_whole_history(db: Db) -> None:
+    """DESIGN §11, `log -n 50`: what SQLite does does not grow with what lies before."""
+    costs: list[int] = []
+    for first in (1, 1001):
+        store(db, *(event(first + number, b"a") for number in range(1000)))
+        steps: list[None] = []
+        with closing(sqlite3.connect(db.path)) as connection:
+            connection.set_progress_handler(partial(steps.append, None), 10)
+            newest = EventFilter(paths=[RepoPath(b"a")], limit=5)
+            found = events.rows(Db(connection, db.path), newest)
+        assert [row.seq - first for row in found] == [999, 998, 997, 996, 995]
+        costs.append(len(steps))
+    assert 0 < costs[1] < costs[0] * 1.2
 
 
 def test_history_follows_renames_both_ways(db: Db) -> None:

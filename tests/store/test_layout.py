@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from gitshadow.store.layout import discover, is_bare
+from gitshadow.store.layout import discover, is_bare, recorded
 from tests.support.repo import Repo
 
 _HEAVY = {"pygit2", "sqlite3", "click", "dataclasses", "subprocess", "json", "blake3"}
@@ -112,6 +112,20 @@ def test_everything_of_ours_lies_in_the_state_directory(repo: Repo) -> None:
     assert len(set(ours)) == len(ours)
     assert not os.path.exists(found.state_dir)
     assert not found.initialised
+
+
+def test_recorded_are_the_worktrees_that_have_a_directory_and_still_stand(
+    repo: Repo, tmp_path: Path
+) -> None:
+    for name in ("one", "two", "three"):
+        repo.git("worktree", "add", "-q", "--detach", str(tmp_path / "w" / name))
+    for name in ("main", "one", "three", "gone"):
+        repo.write(f".git/agent-undo/wt/{name}/lock", "")
+    repo.git("worktree", "remove", str(tmp_path / "w" / "three"))
+    found = discover(str(tmp_path / "w" / "two"))
+    assert found is not None
+    known = {one.worktree: one.root for one in recorded(found)}
+    assert known == {"main": str(repo.root), "one": str(tmp_path / "w" / "one")}
 
 
 def test_initialised_when_there_is_a_journal(repo: Repo) -> None:

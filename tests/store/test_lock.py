@@ -5,6 +5,8 @@ import signal
 import stat
 import subprocess
 import sys
+import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -132,3 +134,29 @@ def test_child_process_does_not_inherit_the_lock(path: str) -> None:
         other.acquire(5)
         other.release()
         child.communicate(b"\n")
+
+
+def test_acquire_takes_the_new_file_when_the_old_was_removed_while_waiting(
+    path: str,
+) -> None:
+    lock = WriterLock(path)
+    with hold(path) as child:
+        waiting = threading.Thread(target=lock.acquire, args=(20,))
+        waiting.start()
+        while path not in open_files():
+            waiting.join(0.005)
+        os.unlink(path)
+        child.communicate()
+    waiting.join()
+    with pytest.raises(LockedError):
+        WriterLock(path).acquire(0)
+    lock.release()
+
+
+def open_files() -> set[str]:
+    """Return where this process's open files are."""
+    found = set()
+    for fd in os.listdir("/proc/self/fd"):
+        with suppress(FileNotFoundError):  # the descriptor of the listing itself
+            found.add(os.readlink(f"/proc/self/fd/{fd}"))
+    return found

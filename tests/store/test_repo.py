@@ -10,8 +10,9 @@ import pytest
 
 from gitshadow.errors import StaleTipError, StoreError, UnsupportedError
 from gitshadow.model import Oid
+from gitshadow.store.commits import NewCommit
 from gitshadow.store.layout import Layout, discover
-from gitshadow.store.repo import NewCommit, RefLockedError
+from gitshadow.store.repo import RefLockedError
 from gitshadow.store.repo import Repo as Store
 from tests.support.repo import Repo
 
@@ -370,6 +371,14 @@ def test_head_is_named_on_a_branch_detached_and_unborn(
     assert store.head() == (None, tip)
     repo.git("checkout", "-q", "--orphan", "new")
     assert store.head() == ("refs/heads/new", None)
+
+
+def test_head_is_an_error_and_never_unborn_when_its_branch_is_broken(
+    repo: Repo, store: Store
+) -> None:
+    repo.write(".git/refs/heads/main", "")
+    with pytest.raises(StoreError, match="could not read HEAD"):
+        store.head()
 
 
 def test_head_of_a_linked_worktree_is_its_own(repo: Repo, tmp_path: Path) -> None:

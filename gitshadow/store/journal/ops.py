@@ -74,6 +74,12 @@ def list_ops(db: Db, worktree: str | None = None) -> list[Op]:
     return [_op(row) for row in db.rows(sql, (worktree,))]
 
 
+def newest_ns(db: Db) -> int | None:
+    """Return the time of the newest op, None where there is none."""
+    row = db.row("SELECT max(ts_ns) FROM ops")
+    return None if row is None or row[0] is None else int(row[0])
+
+
 def applying(db: Db, worktree: str) -> list[Op]:
     """Return the ops that a crash interrupted, oldest first."""
     rows = db.rows(
