@@ -14,7 +14,10 @@ from gitshadow.model import ToolClass
 
 
 class Phase(StrEnum):
-    """Say what moment of a session a payload reports."""
+    """Say what moment of a session a payload reports.
+
+    A notice begins and ends nothing: what stands on its paths is to be recorded as it is.
+    """
 
     SESSION_START = "session_start"
     PROMPT = "prompt"
@@ -22,6 +25,7 @@ class Phase(StrEnum):
     AFTER = "after"
     FAILED = "failed"
     DENIED = "denied"
+    NOTICE = "notice"
     TURN_END = "turn_end"
     SUBAGENT_START = "subagent_start"
     SUBAGENT_END = "subagent_end"
@@ -33,10 +37,12 @@ class HookEvent:
     """Hold one hook payload in the words of gitshadow.
 
     `agent` is who works, `host` the program whose hook system sent the payload. `call_id` is
-    always there for a tool event; `call_derived` marks one that was hashed from the input because
-    the agent sends none, so that the same call twice has the same id. `paths` are raw bytes,
-    absolute or relative to `cwd`, only of tools that write what they name. `duration_ns` is how
-    long the tool itself ran. `background_tasks` counts what goes on after the end of a turn.
+    always there for a tool event; `call_derived` marks one that may come again for another call:
+    hashed from the input because the agent sends none, or counted anew by the agent in each turn.
+    `paths` are raw bytes, absolute or relative to `cwd`, only of tools that write what they name.
+    An end that names no tool closes a call that is known and stands for none that is not.
+    `duration_ns` is how long the tool itself ran. `child_session` is the native id of a session
+    that the call has started. `background_tasks` counts what goes on after the end of a turn.
     """
 
     agent: str
@@ -59,6 +65,7 @@ class HookEvent:
     transcript_path: str | None = None
     reason: str | None = None
     duration_ns: int | None = None
+    child_session: str | None = None
     background_tasks: int = 0
 
 
@@ -69,17 +76,32 @@ class BadPayload:
     reason: str
 
 
+class Context(StrEnum):
+    """Say how a hook of an agent's prompt event can add to what the model reads.
+
+    `TEXT`: what it prints; `JSON`: `hookSpecificOutput.additionalContext`. Agents whose vendor
+    does not document it, or documents a decision alone, have `NONE`: nothing is printed there.
+    """
+
+    NONE = "none"
+    TEXT = "text"
+    JSON = "json"
+
+
 @dataclass(frozen=True, slots=True)
 class Traits:
     """Say what an agent's hooks promise.
 
     `covers_all_tools`: every tool of the agent that can write opens a window, so a write outside
     one is hardly the agent's. `sequential`: it runs one tool at a time, so the next window ends
-    the one before.
+    the one before. `never_ends`: no event comes after a tool. `context` is its form for words
+    to the model at a prompt.
     """
 
     covers_all_tools: bool = False
     sequential: bool = False
+    never_ends: bool = False
+    context: Context = Context.NONE
 
 
 Parsed = HookEvent | BadPayload | None

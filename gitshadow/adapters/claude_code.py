@@ -5,8 +5,8 @@ Invariant: only the fields named here are read. Everything else may change weekl
 
 from collections.abc import Mapping
 
-from gitshadow.adapters import fields
-from gitshadow.adapters.base import BadPayload, HookEvent, Parsed, Phase, Traits
+from gitshadow.adapters.base import Context, Parsed, Phase, Traits
+from gitshadow.adapters.shape import Shape, Tools
 from gitshadow.model import ToolClass
 
 NAME = "claude-code"
@@ -24,9 +24,8 @@ _PHASES: Mapping[str, Phase] = {
     "SubagentStop": Phase.SUBAGENT_END,
     "SessionEnd": Phase.SESSION_END,
 }
-_TOOL_PHASES = (Phase.BEFORE, Phase.AFTER, Phase.FAILED, Phase.DENIED)
 
-_CLASSES: Mapping[ToolClass, frozenset[str]] = {
+_TOOLS: Tools = {
     ToolClass.WRITE: frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"}),
     ToolClass.SHELL: frozenset({"Bash", "PowerShell", "Monitor"}),
     ToolClass.AGENT: frozenset({"Agent", "Task", "Skill"}),
@@ -65,79 +64,47 @@ _CLASSES: Mapping[ToolClass, frozenset[str]] = {
         }
     ),
 }
-_PATH_KEYS = ("file_path", "notebook_path", "path", "filePath")
+SHAPE = Shape(
+    agent=NAME,
+    event=("hook_event_name",),
+    phases=_PHASES,
+    session=("session_id",),
+    turn=("prompt_id",),
+    call=("tool_use_id",),
+    subagent=("agent_id",),
+    subagent_type=("agent_type",),
+    duration_ms=("duration_ms",),
+    background_tasks=("background_tasks",),
+    path_keys=("file_path", "notebook_path", "path", "filePath"),
+    tools=_TOOLS,
+)
+"""What Claude Code sends; hosts that imitate it `dataclasses.replace` what differs."""
 
 
 def tool_class(tool: str) -> ToolClass:
     """Return what a Claude Code tool can do to files; a tool we do not know may do anything."""
-    for kind, names in _CLASSES.items():
-        if tool in names:
-            return kind
-    return ToolClass.OTHER
+    return SHAPE.tool_class(tool)
 
 
 class ClaudeCode:
-    """Read payloads of Claude Code, and of hosts that send the same shape."""
+    """Read payloads of Claude Code.
+
+    `PreToolUse` and `PostToolUse` come for every tool, MCP servers' and subagents' included, and
+    several tools may run at once.
+
+    `UserPromptSubmit` takes `additionalContext` ("Hooks reference", "UserPromptSubmit decision
+    control").
+    """
 
     name = NAME
-    traits = Traits(covers_all_tools=True, sequential=False)
+    traits = Traits(covers_all_tools=True, context=Context.JSON)
 
     def parse(self, payload: Mapping[str, object], env: Mapping[str, str]) -> Parsed:
-        """Read one payload; see `base.Adapter.parse`."""
-        raw_event = fields.text(payload, "hook_event_name")
-        if raw_event is None:
-            return BadPayload("the payload names no hook event")
-        phase = _PHASES.get(raw_event)
-        if phase is None:
-            return None
-        session = fields.native_id(payload, "session_id")
-        if session is None:
-            return BadPayload(f"the {raw_event} payload names no session")
-        subagent = fields.identifier(payload, "agent_id")
-        if subagent is None and phase in (Phase.SUBAGENT_START, Phase.SUBAGENT_END):
-            return BadPayload(f"the {raw_event} payload names no subagent")
-        tool = fields.text(payload, "tool_name")
-        if tool is None and phase in _TOOL_PHASES:
-            return BadPayload(f"the {raw_event} payload names no tool")
-        return _event(payload, phase, raw_event, session, subagent)
+        """Read one payload; see `base.Adapter.parse`.
 
-
-def _event(
-    payload: Mapping[str, object],
-    phase: Phase,
-    raw_event: str,
-    session: str,
-    subagent: str | None,
-) -> HookEvent:
-    tool = fields.identifier(payload, "tool_name") if phase in _TOOL_PHASES else None
-    kind = ToolClass.OTHER if tool is None else tool_class(tool)
-    tool_input = fields.mapping(payload, "tool_input")
-    native = session if subagent is None else f"{session}/{subagent}"
-    call_id = fields.identifier(payload, "tool_use_id") if tool else None
-    derived = tool is not None and call_id is None
-    if tool is not None and call_id is None:
-        call_id = fields.derived_call_id(native, tool, tool_input)
-    names_paths = kind is ToolClass.WRITE
-    return HookEvent(
-        agent=NAME,
-        host=NAME,
-        native_session=native,
-        parent_session=None if subagent is None else session,
-        subagent_id=subagent,
-        subagent_type=fields.text(payload, "agent_type"),
-        turn_id=fields.identifier(payload, "prompt_id"),
-        call_id=call_id,
-        call_derived=derived,
-        tool=tool,
-        tool_class=kind,
-        phase=phase,
-        paths=fields.paths_at(tool_input, _PATH_KEYS) if names_paths else (),
-        cwd=fields.raw_path(payload.get("cwd")),
-        prompt=fields.prompt_text(payload, "prompt") if phase is Phase.PROMPT else None,
-        model=fields.text(payload, "model"),
-        transcript_path=fields.text(payload, "transcript_path"),
-        raw_event=raw_event,
-        reason=fields.text(payload, "reason") or fields.text(payload, "error"),
-        duration_ns=fields.milliseconds(payload, "duration_ms"),
-        background_tasks=fields.count(payload, "background_tasks"),
-    )
+        A call that the user cancels has no end and its turn no stop, but an agent that has
+        waited a minute for a prompt says so, and runs no call then.
+        """
+        event, kind = payload.get("hook_event_name"), payload.get("notification_type")
+        is_idle = (event, kind) == ("Notification", "idle_prompt")
+        return SHAPE.read(payload, Phase.TURN_END if is_idle else None)

@@ -1,11 +1,12 @@
 """The JSON of our own that any agent or script can send to `hook generic`; see docs/hooks.md.
 
+Two forms of other recorders are read beside it (`neutral`).
 Invariant: what docs/hooks.md promises stays readable; fields are added, never renamed.
 """
 
 from collections.abc import Mapping
 
-from gitshadow.adapters import fields
+from gitshadow.adapters import fields, neutral
 from gitshadow.adapters.base import BadPayload, HookEvent, Parsed, Phase, Traits
 from gitshadow.model import ToolClass
 
@@ -36,6 +37,8 @@ class Generic:
 
     def parse(self, payload: Mapping[str, object], env: Mapping[str, str]) -> Parsed:
         """Read one payload; see `base.Adapter.parse`."""
+        if neutral.is_neutral(payload):
+            return neutral.read(payload)
         raw_event = fields.text(payload, "event")
         if raw_event is None:
             return BadPayload("the payload names no event")

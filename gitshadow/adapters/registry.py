@@ -4,13 +4,14 @@ Invariant: `parse` never raises for what it is given. Adapters are imported when
 """
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
+from importlib import import_module
 
-from gitshadow.adapters.base import Adapter, BadPayload, HookEvent, Parsed, Traits
+from gitshadow.adapters.base import Adapter, BadPayload, Parsed, Traits
 from gitshadow.adapters.sender import identify
 
 MAX_PAYLOAD_BYTES = 32 * 1024 * 1024
+_TOO_DEEP = "the payload is nested too deeply"
 
 KNOWN_AGENTS: tuple[str, ...] = (
     "claude-code",
@@ -39,30 +40,44 @@ KNOWN_AGENTS: tuple[str, ...] = (
 )
 
 
-def _claude_code() -> Adapter:
-    from gitshadow.adapters.claude_code import ClaudeCode
-
-    return ClaudeCode()
-
-
-def _generic() -> Adapter:
-    from gitshadow.adapters.generic import Generic
-
-    return Generic()
-
-
-_ADAPTERS: Mapping[str, Callable[[], Adapter]] = {
-    "claude-code": _claude_code,
-    "generic": _generic,
+_ADAPTERS: Mapping[str, tuple[str, str]] = {
+    "acp": ("acp", "Acp"),
+    "aider": ("aider", "Aider"),
+    "amp": ("amp", "Amp"),
+    "antigravity": ("antigravity", "Antigravity"),
+    "claude-code": ("claude_code", "ClaudeCode"),
+    "cline": ("cline", "Cline"),
+    "codex": ("codex", "Codex"),
+    "copilot": ("copilot", "Copilot"),
+    "crush": ("crush", "Crush"),
+    "cursor": ("cursor", "Cursor"),
+    "devin": ("devin", "Devin"),
+    "droid": ("droid", "Droid"),
+    "gemini": ("gemini", "Gemini"),
+    "generic": ("generic", "Generic"),
+    "goose": ("goose", "Goose"),
+    "grok": ("grok", "Grok"),
+    "kiro": ("kiro", "Kiro"),
+    "opencode": ("opencode", "OpenCode"),
+    "openhands": ("openhands", "OpenHands"),
+    "pi": ("pi", "Pi"),
+    "qwen": ("qwen", "Qwen"),
+    "vscode-copilot": ("vscode_copilot", "VsCodeCopilot"),
+    "windsurf": ("windsurf", "Windsurf"),
 }
-_CLAUDE_SHAPED = frozenset({"copilot", "devin", "droid", "kiro", "qwen"})
-"""Hosts that send Claude Code's fields where they run its hooks, read so for want of a module."""
+"""Module and class of each agent; a module is imported when it is first needed."""
+
+_OWN_FORM = frozenset({"acp", "aider", "generic"})
+"""Names under which no host installs hooks: the shape of a payload says nothing of its sender."""
 
 
 def adapter(agent: str) -> Adapter | None:
     """Return the adapter of an agent; None for one that has none."""
-    make = _ADAPTERS.get(agent)
-    return None if make is None else make()
+    if agent not in _ADAPTERS:
+        return None
+    module, name = _ADAPTERS[agent]
+    made: Adapter = getattr(import_module(f"gitshadow.adapters.{module}"), name)()
+    return made
 
 
 def traits(agent: str | None) -> Traits:
@@ -88,21 +103,12 @@ def parse(agent: str, raw: bytes, env: Mapping[str, str]) -> Parsed:
     payload = _decode(raw)
     if isinstance(payload, BadPayload):
         return payload
-    if agent == "generic":
-        return _generic().parse(payload, env)
-    sender = identify(payload, env, agent)
+    sender = agent if agent in _OWN_FORM else identify(payload, env, agent)
     own = adapter(sender)
-    if own is not None:
-        return own.parse(payload, env)
-    if sender not in _CLAUDE_SHAPED:
-        return None
-    return _renamed(_claude_code().parse(payload, env), sender)
-
-
-def _renamed(parsed: Parsed, sender: str) -> Parsed:
-    if isinstance(parsed, HookEvent):
-        return replace(parsed, agent=sender, host=sender)
-    return None
+    try:
+        return None if own is None else own.parse(payload, env)
+    except RecursionError:  # what could just be read may be too deep to be hashed
+        return BadPayload(_TOO_DEEP)
 
 
 def _decode(raw: bytes) -> dict[str, object] | BadPayload:
@@ -113,7 +119,7 @@ def _decode(raw: bytes) -> dict[str, object] | BadPayload:
     try:
         decoded = json.loads(_text(raw), strict=False)
     except RecursionError:
-        return BadPayload("the payload is nested too deeply")
+        return BadPayload(_TOO_DEEP)
     except ValueError:
         return BadPayload("the payload is not JSON")
     if not isinstance(decoded, dict):

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from gitshadow.adapters.fields import text
 
 _DROID_MODES = ("auto-low", "auto-medium", "auto-high", "spec", "off")
+_NOT_COPILOTS = frozenset({"permission_mode", "tool_use_id", "transcript_path"})
 _GEMINI_EVENTS = ("BeforeTool", "AfterTool", "BeforeAgent", "AfterAgent", "BeforeModel")
 _FOLDERS: tuple[tuple[str, str], ...] = (
     ("/.cursor/", "cursor"),
@@ -36,16 +37,17 @@ def identify(
     Returns:
         An agent's name as `hook AGENT` spells it.
     """
-    by_shape = _by_own_shape(payload)
+    by_shape = _by_own_shape(payload, registered)
     if by_shape is not None:
         return by_shape
     if text(payload, "hook_event_name") is None:
         return registered
-    return _by_family(payload, env) or _by_folder(payload) or registered
+    by_family = _by_family(payload, env, registered)
+    return by_family or _by_folder(payload) or registered
 
 
-def _by_own_shape(payload: Mapping[str, object]) -> str | None:
-    """Apply rules 1 to 9: hosts whose field names are their own."""
+def _by_own_shape(payload: Mapping[str, object], registered: str) -> str | None:
+    """Apply rules 1 to 9, and those for plugins: hosts whose field names are their own."""
     keys = payload.keys()
     if "cursor_version" in keys or {"conversation_id", "generation_id"} <= keys:
         return "cursor"
@@ -57,11 +59,16 @@ def _by_own_shape(payload: Mapping[str, object]) -> str | None:
         return "antigravity"
     if {"hookName", "clineVersion"} <= keys:
         return "cline"
+    if "hook" in keys:
+        return _by_plugin(payload)
     if text(payload, "event") is not None and "hook_event_name" not in keys:
-        return "crush" if {"cwd", "tool_name"} <= keys else "goose"
+        own = registered == "crush" and "working_dir" not in keys
+        return "crush" if own or {"cwd", "tool_name"} <= keys else "goose"
     if {"event_type", "working_dir"} <= keys:
         return "openhands"
-    return None
+    if {"type", "thread-id", "turn-id"} <= keys:
+        return "codex"
+    return "acp" if "jsonrpc" in keys else None
 
 
 def _by_session_id(payload: Mapping[str, object]) -> str | None:
@@ -70,12 +77,24 @@ def _by_session_id(payload: Mapping[str, object]) -> str | None:
         return "grok"
     if event is not None and event[0].isupper():
         return "vscode-copilot"
-    if isinstance(payload.get("timestamp"), int):
+    stamp = payload.get("timestamp")
+    if isinstance(stamp, int | float) and not isinstance(stamp, bool):
         return "copilot"
     return None
 
 
-def _by_family(payload: Mapping[str, object], env: Mapping[str, str]) -> str | None:
+def _by_plugin(payload: Mapping[str, object]) -> str | None:
+    """Tell the plugins that we ship apart: they wrap what their host gives them."""
+    if "input" in payload:
+        return "opencode"
+    if "event" not in payload:
+        return None
+    return "amp" if "." in (text(payload, "hook") or "") else "pi"
+
+
+def _by_family(
+    payload: Mapping[str, object], env: Mapping[str, str], registered: str
+) -> str | None:
     """Apply rule 10: hosts that share the field `hook_event_name`."""
     event = text(payload, "hook_event_name") or ""
     transcript = (text(payload, "transcript_path") or "").replace("\\", "/")
@@ -91,12 +110,21 @@ def _by_family(payload: Mapping[str, object], env: Mapping[str, str]) -> str | N
     if "/.factory/" in transcript or payload.get("permission_mode") in _DROID_MODES:
         return "droid"
     if event[:1].islower():
-        return "kiro"
+        return "cursor" if "conversation_id" in keys else "kiro"
     if _is_devin(payload, env):
         return "devin"
-    if "T" in (text(payload, "timestamp") or "") and not transcript:
+    if _sends_times(registered, payload):
+        return None
+    if "T" in (text(payload, "timestamp") or "") and not keys & _NOT_COPILOTS:
         return "copilot"
     return None
+
+
+def _sends_times(registered: str, payload: Mapping[str, object]) -> bool:
+    """Tell whether an ISO time is the registered agent's own: Qwen adds an id to each call."""
+    if registered == "qwen":
+        return "tool_name" not in payload or "tool_use_id" in payload
+    return registered == "gemini"
 
 
 def _is_devin(payload: Mapping[str, object], env: Mapping[str, str]) -> bool:

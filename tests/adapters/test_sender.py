@@ -72,17 +72,106 @@ def test_devin_is_claude_when_its_own_variable_is_missing() -> None:
     assert identify(payload, env, "claude-code") == "claude-code"
 
 
-def test_claude_shaped_host_is_read_when_it_has_no_adapter() -> None:
-    raw = (FIXTURES / "copilot_cli__PreToolUse__claude_compat.json").read_bytes()
-    parsed = registry.parse("claude-code", raw, {})
-    assert isinstance(parsed, HookEvent)
-    assert (parsed.agent, parsed.host) == ("copilot", "copilot")
-    assert parsed.paths == (b"/home/dev/app/src/money.py",)
+MATRIX = {
+    **AGENTS,
+    "acp": "acp",
+    "amp": "amp",
+    "entire_protocol": "generic",
+    "gitai_agent_v1": "generic",
+    "kiro_v1": "kiro",
+    "opencode": "opencode",
+    "pi": "pi",
+}
+# Kiro's newer payloads are told by elimination alone, so in a hook of Kiro alone (spec 3.2).
+NAMELESS = ("kiro_v1",)
+# Forms that anybody may send, whoever's name the hook has; aider has no hooks of its own.
+NEUTRAL = ("entire_protocol", "gitai_agent_v1")
 
 
-def test_payload_is_ignored_when_its_host_has_a_shape_of_its_own() -> None:
-    raw = (FIXTURES / "cursor__preToolUse__Write.json").read_bytes()
-    assert registry.parse("claude-code", raw, {}) is None
+@pytest.mark.parametrize("registered", registry.KNOWN_AGENTS)
+def test_no_payload_becomes_another_agents_whoever_delivers_it(registered: str) -> None:
+    """ATT-13: its real sender, or nobody."""
+    wrong = {}
+    for path in sorted(FIXTURES.glob("*__*.json")):
+        family = path.stem.split("__")[0]
+        if family in NAMELESS and registered != MATRIX[family]:
+            continue
+        env = {"DEVIN_PROJECT_DIR": "/home/dev/app"} if family == "devin_cli" else {}
+        found = registry.parse(registered, path.read_bytes(), env)
+        hosts = (MATRIX[family],)
+        if registered == "aider" and family in NEUTRAL:
+            hosts = (registered,)
+        if isinstance(found, HookEvent) and found.host not in hosts:
+            wrong[path.stem] = found.host
+    assert wrong == {}
+
+
+VARIANTS = [
+    ("cursor", {"conversation_id": "c", "hook_event_name": "stop"}),
+    ("cursor", {"cursor_version": "3.0", "hook_event_name": "PreToolUse"}),
+    ("codex", {"hook_event_name": "Stop", "turn_id": "t", "model": "m"}),
+    (
+        "codex",
+        {
+            "hook_event_name": "SessionStart",
+            "session_id": "s",
+            "transcript_path": "C:\\Users\\me\\.codex\\sessions\\r.jsonl",
+        },
+    ),
+    ("gemini", {"hook_event_name": "BeforeTool", "timestamp": "2026-09-20T10:15:30Z"}),
+    ("copilot", {"sessionId": "s", "timestamp": 1.5e12, "prompt": "p"}),
+    ("copilot", {"hook_event_name": "Stop", "timestamp": "2026-09-20T10:15:30Z"}),
+    ("droid", {"hook_event_name": "Stop", "permission_mode": "spec"}),
+    ("kiro", {"hook_event_name": "agentSpawn", "session_id": "s"}),
+    ("qwen", {"hook_event_name": "PreToolUse", "tool_call_id": "c"}),
+    ("windsurf", {"agent_action_name": "x", "trajectory_id": "t"}),
+    ("acp", {"jsonrpc": "2.0", "method": "session/prompt"}),
+    ("amp", {"hook": "tool.call", "event": {}}),
+    ("pi", {"hook": "tool_call", "event": {}}),
+    ("opencode", {"hook": "chat.message", "input": {}}),
+    ("goose", {"event": "SessionStart", "session_id": "s"}),
+    ("crush", {"event": "PreToolUse", "cwd": "/", "tool_name": "bash"}),
+    ("claude-code", {"hook_event_name": "PreToolUse", "session_id": "s"}),
+    ("claude-code", {"sessionId": "s", "timestamp": True}),
+]
+
+
+@pytest.mark.parametrize(("agent", "payload"), VARIANTS)
+def test_sender_is_named_when_a_payload_has_little_but_its_own_fields(
+    agent: str, payload: dict[str, object]
+) -> None:
+    assert identify(payload, {}, "claude-code") == agent
+    assert identify(payload, {}, agent) == agent
+
+
+def test_crush_is_crush_when_its_own_hook_leaves_the_directory_out() -> None:
+    payload = {"event": "PreToolUse", "session_id": "s", "tool_name": "bash"}
+    assert identify(payload, {}, "crush") == "crush"
+    assert identify(payload, {}, "claude-code") == "goose"
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [{"session_id": "s", "prompt": "p"}, {"sessionId": "s", "hookEventName": 1}],
+)
+def test_copilot_takes_no_payload_without_a_name_when_it_is_anothers(
+    payload: dict[str, object],
+) -> None:
+    found = registry.parse("copilot", json.dumps(payload).encode(), {})
+    assert not isinstance(found, HookEvent)
+
+
+@pytest.mark.parametrize("agent", ["gemini", "qwen"])
+def test_sender_is_the_registered_one_when_it_sends_times_too(agent: str) -> None:
+    payload = {"hook_event_name": "SessionStart", "timestamp": "2026-09-20T10:15:30Z"}
+    assert identify(payload, {}, agent) == agent
+
+
+@pytest.mark.parametrize("agent", registry.KNOWN_AGENTS)
+def test_every_known_agent_has_an_adapter_of_its_name(agent: str) -> None:
+    found = registry.adapter(agent)
+    assert found is not None
+    assert found.name == agent
 
 
 def test_hook_does_nothing_when_the_agent_is_unknown() -> None:

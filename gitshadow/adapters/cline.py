@@ -1,0 +1,138 @@
+"""Cline: `apps/vscode/proto/cline/hooks.proto` and `sdk/packages/core/src/hooks`, 2026-08-22.
+
+The extension's payloads hold `preToolUse{toolName, parameters}` and no call id, those of the SDK
+runtime `tool_call{id, name, input}`, and often both.
+Invariant: the SDK's fields come first; a task is a session.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from gitshadow.adapters import fields
+from gitshadow.adapters.base import HookEvent, Parsed, Phase, Traits
+from gitshadow.adapters.filetools import by_file
+from gitshadow.adapters.shape import Shape
+from gitshadow.model import ToolClass
+
+NAME = "cline"
+
+_SHAPE = Shape(
+    agent=NAME,
+    event=("hookName",),
+    phases={
+        "TaskStart": Phase.SESSION_START,
+        "TaskResume": Phase.SESSION_START,
+        "UserPromptSubmit": Phase.PROMPT,
+        "PreToolUse": Phase.BEFORE,
+        "PostToolUse": Phase.AFTER,
+        # A task that was completed or cancelled goes on with the user's next message.
+        "TaskComplete": Phase.TURN_END,
+        "TaskCancel": Phase.TURN_END,
+        "agent_start": Phase.SESSION_START,
+        "agent_resume": Phase.SESSION_START,
+        "prompt_submit": Phase.PROMPT,
+        "tool_call": Phase.BEFORE,
+        "tool_result": Phase.AFTER,
+        "agent_end": Phase.TURN_END,
+        "agent_error": Phase.TURN_END,
+        "agent_abort": Phase.TURN_END,
+        "session_shutdown": Phase.SESSION_END,
+    },
+    session=("sessionContext.rootSessionId", "taskId"),
+    call=("tool_call.id", "tool_result.id"),
+    tool=(
+        "tool_call.name",
+        "tool_result.name",
+        "preToolUse.toolName",
+        "postToolUse.toolName",
+    ),
+    tool_input=(
+        "tool_call.input",
+        "tool_result.input",
+        "preToolUse.parameters",
+        "postToolUse.parameters",
+    ),
+    cwd=("workspaceRoots", "workspaceInfo.rootPath"),
+    prompt=("userPromptSubmit.prompt",),
+    model=("model.slug",),
+    duration_ms=("tool_result.durationMs", "postToolUse.executionTimeMs"),
+    path_keys=("path", "absolutePath", "file_path"),
+    patch_keys=("input", "patch"),
+    tools={
+        ToolClass.WRITE: frozenset(
+            {"apply_patch", "edit", "editor", "replace_in_file", "write_to_file"}
+        ),
+        ToolClass.SHELL: frozenset({"bash", "execute_command", "run_commands"}),
+        ToolClass.AGENT: frozenset({"new_task", "spawn_agent", "use_subagents"}),
+        ToolClass.READ: frozenset(
+            {
+                "access_mcp_resource",
+                "act_mode_respond",
+                "ask_followup_question",
+                "ask_question",
+                "attempt_completion",
+                "condense",
+                "fetch_web_content",
+                "focus_chain",
+                "list_code_definition_names",
+                "list_files",
+                "load_mcp_documentation",
+                "plan_mode_respond",
+                "read_file",
+                "read_files",
+                "search_codebase",
+                "search_files",
+                "summarize_task",
+                "web_fetch",
+                "web_search",
+            }
+        ),
+    },
+)
+_BELOW: Mapping[Phase, Phase] = {
+    Phase.SESSION_START: Phase.SUBAGENT_START,
+    Phase.PROMPT: Phase.SUBAGENT_START,
+    Phase.TURN_END: Phase.SUBAGENT_END,
+    Phase.SESSION_END: Phase.SUBAGENT_END,
+}
+"""What the events of a subagent are in its parent's session."""
+
+
+class Cline:
+    """Read payloads of Cline's extension and of its SDK runtime.
+
+    The hook files run for every tool; the SDK may run several at once.
+    """
+
+    name = NAME
+    traits = Traits(covers_all_tools=True, sequential=False)
+
+    def parse(self, payload: Mapping[str, object], env: Mapping[str, str]) -> Parsed:
+        """Read one payload; see `base.Adapter.parse`."""
+        found = _SHAPE.read(payload)
+        if not isinstance(found, HookEvent):
+            return found
+        if found.phase is Phase.AFTER and _failed(payload):
+            found = replace(found, phase=Phase.FAILED)
+        return by_file(_below(found, payload))
+
+
+def _failed(payload: Mapping[str, object]) -> bool:
+    if fields.mapping(payload, "tool_result").get("error"):
+        return True
+    return fields.mapping(payload, "postToolUse").get("success") is False
+
+
+def _below(found: HookEvent, payload: Mapping[str, object]) -> HookEvent:
+    """Put what an agent with a parent does into a session below the task's."""
+    subagent = fields.identifier(payload, "agent_id")
+    if subagent is None or fields.identifier(payload, "parent_agent_id") is None:
+        return found
+    session = found.native_session
+    return replace(
+        found,
+        native_session=f"{session}/{subagent}",
+        parent_session=session,
+        subagent_id=subagent,
+        phase=_BELOW.get(found.phase, found.phase),
+    )

@@ -1,0 +1,101 @@
+"""Codex CLI: "Hooks" of its documentation and `codex-rs/hooks`, 0.153 (2026-09).
+
+A patch has no path field: the paths stand in the text. It comes under the name `apply_patch`,
+and under that of a shell where the patch is the whole command.
+Invariant: only the fields named here are read.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from gitshadow.adapters import envelope
+from gitshadow.adapters.base import Context, HookEvent, Parsed, Phase, Traits
+from gitshadow.adapters.shape import Shape
+from gitshadow.model import ToolClass
+
+NAME = "codex"
+
+_SHAPE = Shape(
+    agent=NAME,
+    event=("hook_event_name", "type"),
+    phases={
+        "SessionStart": Phase.SESSION_START,
+        "UserPromptSubmit": Phase.PROMPT,
+        "PreToolUse": Phase.BEFORE,
+        "PostToolUse": Phase.AFTER,
+        "Stop": Phase.TURN_END,
+        "Interrupt": Phase.TURN_END,
+        # The older `notify` program, which gets its JSON as an argument.
+        "agent-turn-complete": Phase.TURN_END,
+        "SubagentStart": Phase.SUBAGENT_START,
+        "SubagentStop": Phase.SUBAGENT_END,
+        "SessionEnd": Phase.SESSION_END,
+    },
+    session=("session_id", "thread-id"),
+    turn=("turn_id", "turn-id"),
+    call=("tool_use_id",),
+    subagent=("agent_id",),
+    subagent_type=("agent_type",),
+    path_keys=("file_path", "path"),
+    patch_keys=("command", "input", "patch"),
+    tools={
+        ToolClass.WRITE: frozenset({"apply_patch", "Edit", "Write"}),
+        ToolClass.SHELL: frozenset(
+            {
+                "Bash",
+                "container.exec",
+                "exec_command",
+                "local_shell",
+                "shell",
+                "shell_command",
+                "unified_exec",
+                "write_stdin",
+            }
+        ),
+        ToolClass.AGENT: frozenset(
+            {"close_agent", "resume_agent", "send_input", "spawn_agent", "wait_agent"}
+        ),
+        ToolClass.READ: frozenset(
+            {
+                "list_mcp_resource_templates",
+                "list_mcp_resources",
+                "read_mcp_resource",
+                "request_user_input",
+                "update_plan",
+                "view_image",
+                "web_search",
+            }
+        ),
+    },
+)
+
+
+class Codex:
+    """Read payloads of Codex CLI.
+
+    `PreToolUse` comes for shells, patches, MCP and other function tools; what is never hooked,
+    the hosted web search, writes nothing. Calls run side by side, and the end of a long command
+    may come with a later poll.
+
+    `UserPromptSubmit` takes `additionalContext` ("Hooks", its output schema).
+    """
+
+    name = NAME
+    traits = Traits(covers_all_tools=True, context=Context.JSON)
+
+    def parse(self, payload: Mapping[str, object], env: Mapping[str, str]) -> Parsed:
+        """Read one payload; see `base.Adapter.parse`."""
+        found = _SHAPE.read(payload)
+        if isinstance(found, HookEvent) and found.tool_class is ToolClass.SHELL:
+            return _patching(found, _SHAPE.input_of(payload).get("command"))
+        return found
+
+
+def _patching(found: HookEvent, command: object) -> HookEvent:
+    """Make a shell's call that is nothing but a patch a writing one; a script stays a shell's."""
+    if isinstance(command, list) and command[:1] == ["apply_patch"]:
+        command = command[-1]
+    paths = envelope.patched_paths(command) if envelope.is_patch(command) else ()
+    if not paths:
+        return found
+    return replace(found, tool_class=ToolClass.WRITE, paths=paths)

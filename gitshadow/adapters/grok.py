@@ -1,0 +1,94 @@
+"""Grok Build: payloads that another recorder captured from 1.0.5, 2026-09.
+
+Field names are camelCase, event names snake_case. A session sends two `stop` events: the end of
+a turn, and, with the reason `shutdown` and no prompt id, its own end.
+Invariant: only the fields named here are read.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+from gitshadow.adapters import fields
+from gitshadow.adapters.base import HookEvent, Parsed, Phase, Traits
+from gitshadow.adapters.shape import Shape
+from gitshadow.model import ToolClass
+
+NAME = "grok"
+
+_SHAPE = Shape(
+    agent=NAME,
+    event=("hookEventName",),
+    phases={
+        "session_start": Phase.SESSION_START,
+        "user_prompt_submit": Phase.PROMPT,
+        "pre_tool_use": Phase.BEFORE,
+        "post_tool_use": Phase.AFTER,
+        "post_tool_use_failure": Phase.FAILED,
+        "permission_denied": Phase.DENIED,
+        "stop": Phase.TURN_END,
+        "stop_cancelled": Phase.TURN_END,
+        "stop_failure": Phase.TURN_END,
+        "subagent_start": Phase.SUBAGENT_START,
+        "subagent_stop": Phase.SUBAGENT_END,
+        "session_end": Phase.SESSION_END,
+    },
+    session=("sessionId",),
+    turn=("promptId",),
+    call=("toolUseId",),
+    tool=("toolName",),
+    tool_input=("toolInput",),
+    cwd=("cwd", "workspaceRoot"),
+    transcript=("transcriptPath",),
+    background_tasks=("backgroundTasks",),
+    subagent=("subagentId", "agentId"),
+    subagent_type=("subagentType", "agentType"),
+    path_keys=("file_path", "path", "filePath", "target_file"),
+    tools={
+        ToolClass.WRITE: frozenset({"write", "edit", "search_replace", "delete_file"}),
+        ToolClass.SHELL: frozenset({"run_terminal_command", "bash"}),
+        ToolClass.AGENT: frozenset({"task", "spawn_subagent"}),
+        ToolClass.READ: frozenset(
+            {
+                "codebase_search",
+                "glob",
+                "grep",
+                "list_dir",
+                "read",
+                "read_file",
+                "todo_write",
+                "web_fetch",
+                "web_search",
+            }
+        ),
+    },
+)
+_QUERY = re.compile(r"\A\s*<user_query>\n?(.*?)\n?</user_query>\s*\Z", re.DOTALL)
+
+
+class Grok:
+    """Read payloads of Grok Build; `pre_tool_use` comes for every tool, several may run at once."""
+
+    name = NAME
+    traits = Traits(covers_all_tools=True, sequential=False)
+
+    def parse(self, payload: Mapping[str, object], env: Mapping[str, str]) -> Parsed:
+        """Read one payload; see `base.Adapter.parse`."""
+        found = _SHAPE.read(payload)
+        if not isinstance(found, HookEvent):
+            return None if _is_of_a_subagent(payload) else found
+        teardown = found.turn_id is None and found.reason == "shutdown"
+        if found.raw_event == "stop" and teardown:
+            return replace(found, phase=Phase.SESSION_END)
+        return replace(found, prompt=_asked(found.prompt))
+
+
+def _is_of_a_subagent(payload: Mapping[str, object]) -> bool:
+    """Tell the events whose fields nobody has published: one that is unreadable is no gap."""
+    return (fields.text(payload, "hookEventName") or "").startswith("subagent_")
+
+
+def _asked(prompt: str | None) -> str | None:
+    """Return what the user wrote, without the element in which Grok wraps it."""
+    wrapped = _QUERY.match(prompt or "")
+    return wrapped.group(1) if wrapped is not None else prompt
