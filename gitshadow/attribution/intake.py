@@ -12,6 +12,7 @@ from gitshadow.adapters import registry
 from gitshadow.adapters.base import HookEvent, Phase
 from gitshadow.attribution import lifecycle
 from gitshadow.attribution.lifecycle import Who, microseconds
+from gitshadow.attribution.markers import SESSION_VARIABLE
 from gitshadow.attribution.origin import agent_process
 from gitshadow.attribution.process import ProcessId, is_alive
 from gitshadow.attribution.reach import reach
@@ -31,6 +32,9 @@ _OPENING = (
     Phase.BEFORE,
     Phase.SUBAGENT_START,
 )
+_SAME_END_NS = 2_000_000_000
+"""Two ends of one derived call id that come closer than this are one end, delivered twice."""
+
 _REVIVABLE = (lifecycle.PROCESS_GONE, lifecycle.TIMED_OUT)
 
 
@@ -141,10 +145,19 @@ class _Desk:
         who = Who(
             agent=event.agent,
             native_id=event.native_session,
-            parent=None if parent is None else parent.id,
+            parent=self._session_around() if parent is None else parent.id,
             process=self._process(event.native_session),
         )
         return self._seen(who)
+
+    def _session_around(self) -> str | None:
+        """Return the session in which an agent was started that is new: a command's, say."""
+        event, around = self._event, self._place.env.get(SESSION_VARIABLE)
+        if around is None:
+            return None
+        if sessions.find_native(self._db, event.agent, event.native_session):
+            return None
+        return around if sessions.get(self._db, around) is not None else None
 
     def _seen(self, who: Who) -> Session:
         may_open = self._event.phase in _OPENING
@@ -162,6 +175,17 @@ class _Desk:
             if process in self._place.pids and is_alive(process):
                 return process
         return agent_process(self._event.agent, self._place.pids, self._place.env)
+
+    def _bind_child(self, session: Session) -> None:
+        """Put a session that the call has started below this one, where nothing did so far."""
+        native = self._event.child_session
+        if native is None:
+            return
+        child = sessions.find_native(self._db, self._event.agent, native)
+        if child is None or child.parent is not None:
+            return
+        if child.id not in (session.id, session.parent):
+            sessions.put(self._db, replace(child, parent=session.id))
 
     def _end_session(self, session: Session, done: Intake) -> Intake:
         if session.ended_ns is not None or (session.last_seen_ns or 0) > self._at_ns:
@@ -230,6 +254,7 @@ class _Desk:
     def _close(self, session: Session, done: Intake) -> Intake:
         if self._event.tool_class is ToolClass.READ:
             return replace(done, turn=self._turn(session))
+        self._bind_child(session)
         call = self._call_of(session)
         outcome = OUTCOMES[self._event.phase]
         if call is None:
@@ -244,10 +269,28 @@ class _Desk:
     def _close_unseen(self, session: Session, done: Intake, outcome: str) -> Intake:
         """Store a call whose before event never came: it was open as long as the tool ran."""
         turn = self._turn(session)
-        call_id = self._event.call_id or ""
+        if self._event.tool is None:
+            return replace(done, turn=turn)
+        known = self._reported_again(session)
+        if known is not None:
+            return replace(done, turn=known.turn, call=known.id)
+        call_id = self._free_call(session) or self._event.call_id or ""
         opened_ns = self._at_ns - (self._event.duration_ns or 0)
         self._store(session, turn, call_id, opened_ns, self._at_ns, outcome)
         return replace(done, turn=turn, call=call_id, closed=True)
+
+    def _reported_again(self, session: Session) -> Call | None:
+        """Return the call whose write an end without a call id reports once more.
+
+        Cursor tells of an edited file beside the end of the call that edited it.
+        """
+        ran_ns = self._event.duration_ns
+        if not self._event.call_derived or ran_ns is None or not self._reach.paths:
+            return None
+        around = turns.windows_between(self._db, self._at_ns - ran_ns, self._at_ns)
+        named = set(self._reach.paths)
+        mine = [one for one in around if one.session == session.id]
+        return next((one for one in mine[::-1] if named <= set(one.paths)), None)
 
     def _store(
         self,
@@ -314,7 +357,10 @@ class _Desk:
             found, number = f"{wanted}~{number}", number + 1
 
     def _call_of(self, session: Session) -> Call | None:
-        """Return the call that an event closes; of repeated ones the newest before it."""
+        """Return the call that an event closes; of repeated ones the newest before it.
+
+        One that was over before the tool can have begun is an earlier one.
+        """
         wanted = self._event.call_id or ""
         found, number = turns.get_call(self._db, session.id, wanted), 2
         if not self._event.call_derived:
@@ -324,7 +370,11 @@ class _Desk:
             newest = found
             again = f"{wanted}~{number}"
             found, number = turns.get_call(self._db, session.id, again), number + 1
-        return newest
+        ran_ns = self._event.duration_ns
+        if newest is None or newest.closed_ns is None or ran_ns is None:
+            return newest
+        over_ns = self._at_ns - max(ran_ns, _SAME_END_NS)
+        return newest if newest.closed_ns > over_ns else None
 
 
 def _may_close(call: Call, at_ns: int) -> bool:

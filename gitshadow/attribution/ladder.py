@@ -6,6 +6,7 @@ session or a living process speaks for it. A gap is acceptable, a wrong author i
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from gitshadow.attribution.windows import (
     Evidence,
@@ -23,7 +24,12 @@ from gitshadow.model import Actor, Call, Confidence
 BY_TIME_ONLY = "by time only"
 """Stands in the reason of every claim that rests on the time of the write and nothing else."""
 
+HEURISTICS = "process heuristics"
+"""Begins the reason of every claim for an agent of which no hook has told."""
+
 OFFLINE_REASON = "found at start, written while nothing watched"
+_SEVERAL_WINDOWS = "windows of several sessions were open"
+_SEVERAL_NAMES = "calls of several sessions name the path"
 UNKNOWN_REASON = "no window, turn or process speaks for anybody"
 
 
@@ -48,8 +54,7 @@ class Claim:
     by_time_only: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
+class _Found(NamedTuple):
     """Hold the windows open at the write, and how surely they were.
 
     `sure` is False when only the tolerance of the clock puts the write into them. `others` are
@@ -90,6 +95,14 @@ def attribute(evidence: Evidence, scene: Scene) -> Claim:
     return claim
 
 
+def rests_on_time(claim: Claim) -> bool:
+    """Tell whether a claim names a window, or several, for no better reason than its time.
+
+    Whoever holds the path open decides then.
+    """
+    return claim.by_time_only or claim.reason in (_SEVERAL_WINDOWS, _SEVERAL_NAMES)
+
+
 def by_time_only(reason: str) -> bool:
     """Tell from a stored reason whether the claim rests on the time of the write alone."""
     return BY_TIME_ONLY in reason
@@ -106,7 +119,14 @@ def _windows_at(evidence: Evidence, scene: Scene) -> _Found:
     inner = tuple(call for call in at if not is_around(call, at, scene))
     mine = _sessions(inner)
     others = (c for c in met if c.session not in mine and not is_around(c, at, scene))
+    if evidence.exact:  # what was nested in a window of now is over
+        others = (c for c in others if not _is_nested(c, inner, scene))
     return _Found(inner, () if evidence.exact and not inner else tuple(others), sure)
+
+
+def _is_nested(call: Call, calls: Iterable[Call], scene: Scene) -> bool:
+    """Tell whether one of some windows is open around another window."""
+    return any(is_around(one, (call,), scene) for one in calls)
 
 
 def _by_name(
@@ -117,7 +137,7 @@ def _by_name(
     if len(sessions) > 1:
         held = _held_by(named, evidence)
         if held is None:
-            return _ambiguous(sessions, "calls of several sessions name the path")
+            return _ambiguous(sessions, _SEVERAL_NAMES)
         return _claim(held, scene, Confidence.HIGH, _holder_reason(evidence))
     newest = _newest(named)
     if not sure:
@@ -142,7 +162,7 @@ def _by_time(found: _Found, evidence: Evidence, scene: Scene) -> Claim:
     if against is not None:
         return _ambiguous(_with_holder(found.sessions, evidence), against)
     if len(found.sessions) > 1:
-        return _ambiguous(found.sessions, "windows of several sessions were open")
+        return _ambiguous(found.sessions, _SEVERAL_WINDOWS)
     newest = _newest(found.calls)
     confidence = Confidence.HIGH if found.sure else Confidence.MEDIUM
     return _claim(newest, scene, confidence, _time_reason(found), by_time=True)
@@ -154,7 +174,7 @@ def _by_interval(found: _Found, scene: Scene) -> Claim:
     The path may as well have been deleted after the window: no better than `low`.
     """
     if len(found.sessions) > 1:
-        return _ambiguous(found.sessions, "windows of several sessions were open")
+        return _ambiguous(found.sessions, _SEVERAL_WINDOWS)
     reason = f"deleted some time after its call was opened ({BY_TIME_ONLY})"
     newest = _newest(found.others)
     return _claim(newest, scene, Confidence.LOW, reason, by_time=True)
@@ -257,7 +277,16 @@ def _weak(scene: Scene) -> Claim:
     for turn in turns.values():
         reason = "open turn, but every writing tool of this agent opens a window"
         return _turn_claim(turn, scene, Confidence.LOW, reason)
+    if scene.alone is not None and not scene.windows:
+        return _by_process(scene.alone, _alone_reason(scene.alone), scene)
     return _nobody(UNKNOWN_REASON)
+
+
+def _alone_reason(hint: ProcessHint) -> str:
+    return (
+        f"{HEURISTICS}: {hint.name} (process {hint.pid}) is the only agent's process here"
+        " and nothing else speaks"
+    )
 
 
 def _by_process(hint: ProcessHint, reason: str, scene: Scene) -> Claim:

@@ -20,6 +20,7 @@ ENDED_BY_PROMPT = "expired: next prompt"
 ENDED_BY_TURN = "expired: turn end"
 ENDED_BY_SESSION = "expired: session end"
 ENDED_BY_CALL = "expired: next call"
+ENDED_BY_WRITE = "expired: its write"
 PROCESS_GONE = "process gone"
 TIMED_OUT = "timed out"
 EXPIRIES = (
@@ -27,6 +28,7 @@ EXPIRIES = (
     ENDED_BY_TURN,
     ENDED_BY_SESSION,
     ENDED_BY_CALL,
+    ENDED_BY_WRITE,
     PROCESS_GONE,
     TIMED_OUT,
 )

@@ -1,10 +1,13 @@
 """Sessions of agents that died: ended when last seen, never left to claim what a person writes.
 
 Invariant: a session ends here only when its process is provably gone; a call without a known
-process ends after ten minutes in which nothing was heard of its session.
+process, or of an agent that reports no ends, ends after ten minutes in which nothing was heard of
+its session.
 """
 
+from gitshadow.adapters import registry
 from gitshadow.attribution import lifecycle
+from gitshadow.attribution.background import is_guessed
 from gitshadow.attribution.process import ProcessId, is_alive
 from gitshadow.attribution.process import process_start as process_start
 from gitshadow.model import Actor, Session
@@ -26,13 +29,16 @@ def close_gone(db: Db, now_ns: int) -> tuple[str, ...]:
     live = [one for one in sessions.live(db) if one.actor is Actor.AGENT]
     gone = [one for one in live if _is_gone(one)]
     silent = [one for one in live if _is_silent(one, now_ns)]
-    if not gone and not silent:
+    spoken_for = [s for s in live if is_guessed(s) and _is_spoken_for(s, live)]
+    if not gone and not silent and not spoken_for:
         return ()
     ended: list[str] = []
     with db.write():
         for session in gone:
             end_ns = min(now_ns, session.last_seen_ns or now_ns)
             ended += lifecycle.end_session(db, session, end_ns, lifecycle.PROCESS_GONE)
+        for session in spoken_for:
+            lifecycle.end_session(db, session, now_ns, "its hooks speak now")
         for session in silent:
             end_ns = session.last_seen_ns or now_ns
             lifecycle.expire_calls(db, session.id, end_ns, lifecycle.TIMED_OUT)
@@ -45,6 +51,15 @@ def _is_gone(session: Session) -> bool:
     return not is_alive(ProcessId(session.pid, session.pid_started))
 
 
+def _is_spoken_for(guessed: Session, live: list[Session]) -> bool:
+    """Tell whether a hook has told of the session of a process that was only guessed at."""
+    process = (guessed.pid, guessed.pid_started)
+    return any(
+        (one.pid, one.pid_started) == process for one in live if not is_guessed(one)
+    )
+
+
 def _is_silent(session: Session, now_ns: int) -> bool:
     heard_ns = session.last_seen_ns or session.started_ns
-    return session.pid is None and now_ns - heard_ns > SILENCE_NS
+    unsure = session.pid is None or registry.traits(session.agent).never_ends
+    return unsure and now_ns - heard_ns > SILENCE_NS

@@ -9,10 +9,13 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from gitshadow.attribution.process import ProcessId, command_line, is_alive
-
-PID_MARKERS: Mapping[str, str] = {"claude-code": "CLAUDE_PID"}
-"""Variables in which an agent gives its hooks its own pid."""
+from gitshadow.attribution.markers import PID_MARKERS
+from gitshadow.attribution.process import (
+    ProcessId,
+    command_line,
+    is_alive,
+    program_at,
+)
 
 _SHELLS = frozenset({b"sh", b"bash", b"dash", b"ash", b"zsh", b"ksh", b"fish"})
 _WRAPPERS = frozenset(
@@ -50,18 +53,34 @@ def agent_process(
         env: The markers that the hook program found in its environment.
 
     Returns:
-        The process that the agent names itself, where it is an ancestor; else the nearest living
-        one that is no mere wrapper around the hook; None when none of them lives.
+        The process that the agent names itself, where it is an ancestor and no nearer one runs
+        the same agent: then the variable is an outer agent's, let through. Else the nearest
+        living one that is no mere wrapper around the hook; None when none of them lives.
     """
+    nearest = _nearest(pids)
     named = env.get(PID_MARKERS.get(agent, ""), "")
-    for process in pids:
+    for number, process in enumerate(pids):
         if named == str(process.pid) and is_alive(process):
-            return process
+            inner = pids.index(nearest) if nearest is not None else number
+            return nearest if _is_nested(pids[inner:number], agent) else process
+    return nearest
+
+
+def _nearest(pids: Sequence[ProcessId]) -> ProcessId | None:
     for number, process in enumerate(pids):
         above = pids[number + 1] if number + 1 < len(pids) else None
         if is_alive(process) and not _is_wrapper(process, above):
             return process
     return None
+
+
+def _is_nested(between: Sequence[ProcessId], agent: str) -> bool:
+    """Tell whether the first of some processes is an agent that a tool of another one started.
+
+    An agent's own workers run its program too, but stand right below it.
+    """
+    agents = [program_at(process.pid).agent for process in between]
+    return agents[:1] == [agent] and any(one != agent for one in agents)
 
 
 def _is_wrapper(process: ProcessId, above: ProcessId | None) -> bool:

@@ -4,20 +4,26 @@ Invariant: links are looked at and nothing is changed or opened.
 """
 
 import os
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gitshadow.adapters import paths as payload_paths
 from gitshadow.adapters.base import HookEvent, Phase
 from gitshadow.errors import ShadowError
 from gitshadow.model import RepoPath, ToolClass
 from gitshadow.store import refs
+from gitshadow.store.layout import discover
 
-_TOOL_PHASES = (Phase.BEFORE, Phase.AFTER, Phase.FAILED, Phase.DENIED)
+_TOOL_PHASES = (
+    Phase.BEFORE,
+    Phase.AFTER,
+    Phase.FAILED,
+    Phase.DENIED,
+    Phase.NOTICE,
+)
 _BARRIERS = (Phase.TURN_END, Phase.SUBAGENT_END, Phase.SESSION_END)
 
 
-@dataclass(frozen=True, slots=True)
-class Reach:
+class Reach(NamedTuple):
     """Say what an event is about in one worktree.
 
     `paths` lie in it, covered or not, links in their parents followed; `other_paths` are the
@@ -41,7 +47,7 @@ def reach(event: HookEvent, root: str) -> Reach:
     top = os.fsencode(root)
     for path in event.paths:
         spellings = _spellings(path, event.cwd, top)
-        found = [payload_paths.inside(one, top) for one in spellings]
+        found = [_inside(one, top) for one in spellings]
         for one in found:
             if one is not None:
                 inside[one] = None
@@ -63,6 +69,20 @@ def places_of(event: HookEvent) -> tuple[bytes, ...]:
         for path in event.paths
     )
     return tuple(dict.fromkeys((*cwd, *named)))
+
+
+def _inside(path: bytes, top: bytes) -> RepoPath | None:
+    """Return a path in this worktree; None outside, and in another worktree below it."""
+    found = payload_paths.inside(path, top)
+    at = -1 if found is None else found.find(b"/")
+    while found is not None and at > 0:
+        directory = os.path.join(top, found[:at])
+        if os.path.lexists(os.path.join(directory, b".git")):
+            home = discover(os.fsdecode(directory))
+            if home is not None and os.fsencode(home.root) != top:
+                return None
+        at = found.find(b"/", at + 1)
+    return found
 
 
 def _spellings(path: bytes, cwd: bytes | None, root: bytes) -> tuple[bytes, ...]:

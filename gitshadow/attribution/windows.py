@@ -5,6 +5,7 @@ Invariant: values and pure predicates only. All times are of the worktree's file
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from gitshadow.adapters.paths import covers
 from gitshadow.model import Call, RepoPath, Session, ToolClass
@@ -14,8 +15,7 @@ PATHLESS_WRITERS = (ToolClass.SHELL, ToolClass.OTHER)
 """Classes of tools that can write without naming what (DESIGN section 6, rung 2)."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessHint:
+class ProcessHint(NamedTuple):
     """Name one living process that speaks for a writer.
 
     `session` is None for a foreign one. `turn` is that in which a background process was started.
@@ -56,8 +56,7 @@ class Evidence:
     holder: ProcessHint | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class OpenTurn:
+class OpenTurn(NamedTuple):
     """Name a turn that was open at the time of the write.
 
     `covers_all` tells that every writing tool of the agent opens a window of its own.
@@ -80,6 +79,7 @@ class Scene:
         sessions: The sessions that the windows, turns and processes name, and their parents.
         human: The session that a person declared and that was open at the end.
         background: Living processes that a session started and that outlived their call.
+        alone: The only agent's process in the worktree, where no hook has told of any session.
         tolerance_ns: By how much two stamps of one moment may differ.
     """
 
@@ -88,6 +88,7 @@ class Scene:
     sessions: tuple[Session, ...] = ()
     human: str | None = None
     background: tuple[ProcessHint, ...] = ()
+    alone: ProcessHint | None = None
     tolerance_ns: int = 0
     _by_id: dict[str, Session] = field(init=False, repr=False, compare=False)
 

@@ -345,6 +345,25 @@ def test_window_is_as_long_as_its_tool_ran_when_the_start_was_not_seen(
     assert desk.span("c1") == (60, 100, "ok")
 
 
+def test_edit_reported_beside_its_call_is_no_call_of_its_own(desk: Desk) -> None:
+    """ATT-13: Cursor's `afterFileEdit`, before and after the end of the call."""
+    names = {"conversation_id": "s", "generation_id": "t"}
+    tool = {"tool_name": "Write", "tool_use_id": "c1", "tool_input": {"path": "a"}}
+    edit = {"hook_event_name": "afterFileEdit", "file_path": f"{desk.root}/a"}
+    desk.deliver(10, "cursor", hook_event_name="preToolUse", **names, **tool)
+    during = desk.deliver(20, "cursor", **edit, **names)
+    desk.deliver(30, "cursor", hook_event_name="postToolUse", **names, **tool)
+    late = desk.deliver(40, "cursor", **edit, **names)
+    assert (during.call, late.call) == ("c1", "c1")
+    other = desk.deliver(5_000, "cursor", **edit, **names)
+    assert other.call not in (None, "c1")
+    calls = turns.list_calls(desk.db, other.session)
+    assert [(one.id, one.closed_ns) for one in calls] == [
+        ("c1", at(30)),
+        (other.call, at(5_000)),
+    ]
+
+
 def test_same_call_twice_is_two_when_the_agent_sends_no_ids(desk: Desk) -> None:
     fields = {"tool": "make", "class": "shell"}
     first = desk.generic(10, "before", **fields)

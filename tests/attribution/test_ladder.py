@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitshadow.attribution.ladder import (
+    HEURISTICS,
     OFFLINE_REASON,
     Claim,
     attribute,
@@ -317,6 +318,17 @@ def test_inner_session_claims_when_a_shell_started_it() -> None:
     assert who(attribute(wrote("a", 500), both)) == ("s1", "b", Confidence.HIGH)
 
 
+def test_outer_session_claims_again_when_the_inner_ones_call_is_over() -> None:
+    """ATT-09: nobody looked between the inner call's end and the write."""
+    outer, inner = session("outer"), session("inner", "outer", started_ns=110)
+    calls = (window("exec", "outer", 100, None), window("in", "inner", 120, 140))
+    around = Scene(windows=calls, sessions=(outer, inner))
+    claim = attribute(wrote("a", 150, begin_ns=115), around)
+    assert who(claim) == ("outer", "exec", Confidence.HIGH)
+    gone = replace(wrote("a", 150, begin_ns=115), exact=False)
+    assert attribute(gone, around).confidence is Confidence.AMBIGUOUS
+
+
 def test_claim_is_ambiguous_when_a_parents_later_shell_runs_beside_a_childs() -> None:
     family = (session("s1"), session("kid", "s1", 10))
     calls = (window("b", "s1", 100, 900), window("x", "kid", 110, 200))
@@ -404,6 +416,33 @@ def test_late_write_is_ambiguous_when_two_sessions_have_living_processes() -> No
     hints = (ProcessHint(1, "s1"), ProcessHint(2, "s2"))
     claim = attribute(wrote("z", 150), Scene(background=hints, sessions=SESSIONS))
     assert claim.candidates == ("s1", "s2")
+
+
+def test_claim_is_low_when_one_agent_without_hooks_is_all_there_is() -> None:
+    alone = Scene(sessions=SESSIONS, alone=ProcessHint(7, "s1", "aider"))
+    claim = attribute(wrote("a", 5), alone)
+    assert who(claim) == ("s1", None, Confidence.LOW)
+    assert claim.reason.startswith(HEURISTICS)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"human": "me"},
+        {"turns": (turn("s2", False),)},
+        {"turns": (turn("s2", True),)},
+        {"windows": (window("c", "s2", 0, 9),)},
+        {"windows": (window("c", "s2", 0, 9, "other"),)},
+        {"background": (ProcessHint(8, "s2"),)},
+    ],
+    ids=["person", "turn", "covered-turn", "shell", "another-path", "left-over"],
+)
+def test_agent_without_hooks_is_not_named_when_anything_else_speaks(
+    more: dict[str, object],
+) -> None:
+    alone = Scene(sessions=SESSIONS, alone=ProcessHint(7, "s1", "aider"))
+    found = attribute(wrote("a", 5), replace(alone, **more))  # type: ignore[arg-type]
+    assert found.session != "s1"
 
 
 def test_write_is_the_holders_when_no_window_is_open() -> None:
@@ -517,6 +556,7 @@ SCENES = st.builds(
     background=st.lists(
         st.builds(ProcessHint, st.integers(1, 9), st.sampled_from(NAMES)), max_size=2
     ).map(tuple),
+    alone=st.none() | st.builds(ProcessHint, st.just(7), st.sampled_from(NAMES)),
     tolerance_ns=st.sampled_from((0, TICK)),
 )
 
@@ -532,6 +572,7 @@ def test_claim_names_only_whom_something_speaks_for(
     spoken_for |= {hint.session or "" for hint in around.background}
     spoken_for |= {evidence.holder.session or ""} if evidence.holder else set()
     spoken_for |= {around.human or ""}
+    spoken_for |= {around.alone.session or ""} if around.alone else set()
     assert claim.reason.strip()
     assert claim.session is None or claim.session in spoken_for
     assert set(claim.candidates) <= spoken_for

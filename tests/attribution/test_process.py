@@ -3,15 +3,16 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from gitshadow.attribution.handles import OpenFiles
 from gitshadow.attribution.origin import agent_process
 from gitshadow.attribution.process import (
+    Living,
     ProcessId,
     ProcessScan,
     ancestors,
@@ -28,6 +29,14 @@ SPAWN = (
     f"child = subprocess.Popen([sys.executable, '-c', {WAIT!r}], stdin=subprocess.PIPE);"
     "sys.stdin.read(); child.kill()"
 )
+SPAWN_TELLING = SPAWN.replace(
+    "sys.stdin.read(); child",
+    "print(1, flush=True); print(child.pid, flush=True); sys.stdin.read(); child",
+).replace("stdin=", "stdout=subprocess.DEVNULL, stdin=")
+EXEC = (
+    f"os.execve(sys.executable, [sys.executable, '-c', {WAIT!r}],"
+    " {**os.environ, 'GITSHADOW_SESSION': 's1'})"
+)
 
 
 @pytest.fixture
@@ -36,13 +45,16 @@ def start() -> Iterator[Start]:
     with ExitStack() as stack:
 
         def begin(
-            *command: str, env: Mapping[str, str] | None = None
+            *command: str,
+            env: Mapping[str, str] | None = None,
+            cwd: Path | None = None,
         ) -> subprocess.Popen[bytes]:
             process = subprocess.Popen(
                 command or (sys.executable, "-c", WAIT),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 env={**os.environ, **(env or {})},
+                cwd=cwd,
             )
             stack.enter_context(process)
             stack.callback(process.kill)
@@ -71,6 +83,12 @@ def session(
         pid=None if process is None else process.pid,
         pid_started=None if process is None else process.started,
     )
+
+
+def ours(living: Iterable[Living]) -> list[Living]:
+    """Return those that this test started: another test may run beside it."""
+    mine = os.getpid()
+    return [one for one in living if mine in {a.pid for a in ancestors(one.id.pid)}]
 
 
 def test_process_is_dead_when_killed_and_not_waited_for(start: Start) -> None:
@@ -109,7 +127,7 @@ def test_process_belongs_to_the_session_that_its_environment_names(
 ) -> None:
     """ATT-17: a background child is named by its marker although its shell is gone."""
     process = start(env={"GITSHADOW_SESSION": "s1"})
-    found = ProcessScan().living([session("s1"), session("s2")])
+    found = ours(ProcessScan().living([session("s1"), session("s2")]))
     assert [(one.id.pid, one.session) for one in found] == [(process.pid, "s1")]
 
 
@@ -128,16 +146,109 @@ def test_process_belongs_to_nobody_when_its_marker_names_another_session(
     assert ProcessScan().session_of(process.pid, [mine]) is None
 
 
-@pytest.mark.parametrize(
-    ("mine_ns", "named_ns", "expected"), [(5, 9, "named"), (9, 5, "mine")]
-)
-def test_process_belongs_to_the_inner_session_when_two_claim_it(
-    start: Start, mine_ns: int, named_ns: int, expected: str
+def test_process_is_the_named_sessions_when_its_agent_gave_it_the_name(
+    start: Start,
 ) -> None:
     process = start(env={"GITSHADOW_SESSION": "named"})
-    mine = replace(session("mine", identity(os.getpid())), started_ns=mine_ns)
-    named = replace(session("named"), started_ns=named_ns)
-    assert ProcessScan().session_of(process.pid, [mine, named]) == expected
+    mine = session("mine", identity(os.getpid()))
+    assert ProcessScan().session_of(process.pid, [mine, session("named")]) == "named"
+
+
+def test_process_is_its_agents_when_the_agent_let_an_outer_name_through(
+    start: Start,
+) -> None:
+    """Gemini and opencode publish nothing: the outer agent's variable is no claim."""
+    agent = start(
+        sys.executable, "-c", SPAWN_TELLING, env={"CLAUDE_CODE_SESSION_ID": "native-o"}
+    )
+    assert agent.stdout is not None
+    child = int(agent.stdout.readline())
+    known = [session("o"), session("inner", identity(agent.pid), "gemini")]
+    assert ProcessScan().session_of(child, known) == "inner"
+
+
+def test_process_is_unclear_when_it_could_be_of_two_families(start: Start) -> None:
+    """Two names of one maker: neither is nearer."""
+    marks = {"CODEX_THREAD_ID": "native-x", "CLAUDE_CODE_SESSION_ID": "native-o"}
+    process = start(env=marks)
+    known = [session("o"), session("x", agent="codex")]
+    scan = ProcessScan()
+    assert scan.session_of(process.pid, known) is None
+    assert [(one.session, one.rivals) for one in ours(scan.living(known))] == [
+        ("o", ("x",)),
+        ("x", ("o",)),
+    ]
+
+
+def test_variables_are_read_anew_when_a_process_runs_another_program(
+    start: Start,
+) -> None:
+    """A forked child has its parent's environment until it executes its own program."""
+    code = f"import os, sys; sys.stdin.readline(); {EXEC}"
+    process = start(sys.executable, "-c", f"print(1, flush=True); {code}")
+    now_s = 100.0
+    scan = ProcessScan(clock=lambda: now_s)
+    assert scan.session_of(process.pid, [session("s1")]) is None
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(b"\n")
+    process.stdin.flush()
+    process.stdout.readline()
+    now_s = 101.0
+    assert scan.session_of(process.pid, [session("s1")]) == "s1"
+
+
+# Agents' processes
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Callable[[str], str]:
+    """Return a function that gives the interpreter another name."""
+
+    def named(name: str) -> str:
+        (tmp_path / name).symlink_to(sys.executable)
+        return str(tmp_path / name)
+
+    return named
+
+
+def agents_in(scan: ProcessScan, place: Path) -> list[tuple[int, str | None]]:
+    return [(one.id.pid, one.agent) for one in scan.agents() if one.cwd == str(place)]
+
+
+def test_agent_is_seen_by_its_programs_name_and_its_directory(
+    start: Start, programs: Callable[[str], str], tmp_path: Path
+) -> None:
+    process = start(programs("crush"), "-c", WAIT, cwd=tmp_path)
+    start(programs("crushed"), "-c", WAIT, cwd=tmp_path)
+    editor = start(programs("nano"), "-c", WAIT, cwd=tmp_path)
+    found = agents_in(ProcessScan(), tmp_path)
+    assert sorted(found, key=str) == sorted(
+        [(process.pid, "crush"), (editor.pid, None)], key=str
+    )
+
+
+def test_agent_is_one_when_its_workers_run_the_same_program(
+    start: Start, programs: Callable[[str], str], tmp_path: Path
+) -> None:
+    process = start(programs("crush"), "-c", SPAWN_TELLING, cwd=tmp_path)
+    assert agents_in(ProcessScan(), tmp_path) == [(process.pid, "crush")]
+
+
+def test_agent_that_ended_since_the_last_scan_is_still_among_them(
+    start: Start, programs: Callable[[str], str], tmp_path: Path
+) -> None:
+    now_s = 100.0
+    scan = ProcessScan(clock=lambda: now_s)
+    process = start(programs("crush"), "-c", WAIT, cwd=tmp_path)
+    seen = [(process.pid, "crush")]
+    assert agents_in(scan, tmp_path) == seen
+    process.kill()
+    process.wait()
+    now_s = 101.0
+    assert agents_in(scan, tmp_path) == seen
+    now_s = 102.0
+    assert agents_in(scan, tmp_path) == []
 
 
 def test_process_belongs_to_its_nearest_agent(start: Start) -> None:
@@ -153,27 +264,65 @@ def test_scan_is_asked_once_a_second_at_most(start: Start) -> None:
     now_s = 100.0
     scan = ProcessScan(clock=lambda: now_s)
     mine = [session("s1")]
-    assert scan.living(mine) == ()
+    assert ours(scan.living(mine)) == []
     process = start(env={"GITSHADOW_SESSION": "s1"})
-    assert scan.living(mine) == ()
+    assert ours(scan.living(mine)) == []
     now_s = 101.0
-    assert [one.id.pid for one in scan.living(mine)] == [process.pid]
+    assert [one.id.pid for one in ours(scan.living(mine))] == [process.pid]
 
 
-def test_holder_is_the_process_that_has_the_file_open(
+LATER_NS = 2**62
+
+
+def test_holder_is_the_process_of_the_session_that_writes(
     start: Start, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """ATT-05: the process tree tells."""
-    target = tmp_path_factory.mktemp("held") / "x"
-    code = f"handle = open({str(target)!r}, 'w'); {WAIT}"
+    """ATT-05: the process tree tells; who only reads is no writer."""
+    top = tmp_path_factory.mktemp("held")
+    code = f"handle = open({str(top / 'x')!r}, 'w'); {WAIT}"
     holder = start(sys.executable, "-c", code, env={"GITSHADOW_SESSION": "s1"})
-    start(env={"GITSHADOW_SESSION": "s2"})
-    scan = ProcessScan()
-    living = scan.living([session("s1"), session("s2")])
-    found = scan.holder(str(target), living)
+    reads = f"handle = open({str(top / 'x')!r}); {WAIT}"
+    start(sys.executable, "-c", reads, env={"GITSHADOW_SESSION": "s2"})
+    scan, both = ProcessScan(), [session("s1"), session("s2")]
+    files = OpenFiles(str(top))
+    pids = files.writers(bytes(top / "x"), scan.pids)
+    assert pids == (holder.pid,)
+    found = scan.holder(pids, both, LATER_NS)
     assert found is not None
-    assert (found.id.pid, found.session) == (holder.pid, "s1")
-    assert scan.holder(str(target) + "x", living) is None
+    assert (found.pid, found.session) == (holder.pid, "s1")
+    assert files.writers(bytes(top / "y"), scan.pids) == ()
+
+
+def test_holder_outside_all_sessions_tells_if_it_was_there_before(
+    start: Start, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    top = tmp_path_factory.mktemp("held")
+    code = f"handle = open({str(top / 'x')!r}, 'a'); {WAIT}"
+    holder = start(sys.executable, "-c", code)
+    scan = ProcessScan()
+    mine = [session("s1")]
+    pids = OpenFiles(str(top)).writers(bytes(top / "x"), scan.pids)
+    found = scan.holder(pids, mine, LATER_NS)
+    assert found is not None
+    assert (found.pid, found.session) == (holder.pid, None)
+    assert scan.holder(pids, mine, 0) is None
+
+
+def test_open_files_are_looked_for_a_hundredth_of_the_time_at_most() -> None:
+    moment_s = [100.0]
+    asked: list[float] = []
+
+    def pids() -> tuple[int, ...]:
+        asked.append(moment_s[0])
+        moment_s[0] += 0.1
+        return ()
+
+    files = OpenFiles("/nowhere", clock=lambda: moment_s[0])
+    files.writers(b"x", pids)
+    for later_s in (100.5, 109.9, 110.1):
+        moment_s[0] = later_s
+        files.writers(b"x", pids)
+    assert asked == [100.0, 110.1]
 
 
 # Which ancestor is the agent
@@ -253,6 +402,17 @@ def test_agent_is_the_process_that_its_variable_names(start: Start) -> None:
     assert agent_process("claude-code", chain, env) == mine
     assert agent_process("codex", chain, env) == process
     assert agent_process("claude-code", chain, {"CLAUDE_PID": "1"}) == process
+
+
+def test_agent_is_the_nearer_process_when_the_variable_is_an_outer_ones(
+    start: Start, tmp_path: Path
+) -> None:
+    (tmp_path / "claude").symlink_to(sys.executable)
+    inner = start(str(tmp_path / "claude"), "-c", WAIT)
+    chain = ancestors(inner.pid)
+    env = {"CLAUDE_PID": str(chain[2].pid)}
+    assert agent_process("claude-code", chain, env) == chain[0]
+    assert agent_process("claude-code", chain[1:], env) == chain[2]
 
 
 def test_agent_is_none_when_nobody_of_the_chain_lives() -> None:

@@ -1,0 +1,167 @@
+"""Which agent variables and program names tell of."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gitshadow.adapters.registry import KNOWN_AGENTS
+from gitshadow.attribution.markers import (
+    NATIVE_MARKERS,
+    PID_MARKERS,
+    VARIABLES,
+    Mark,
+    Program,
+    detect,
+    program_of,
+    read_variables,
+)
+
+CLAUDE = {"CLAUDECODE": "1", "CLAUDE_CODE_SESSION_ID": "c1"}
+
+
+@pytest.mark.parametrize(
+    ("env", "expected"),
+    [
+        ({}, None),
+        ({"CLAUDECODE": "1"}, Mark("claude-code")),
+        (CLAUDE, Mark("claude-code", "c1")),
+        ({"CLAUDE_CODE_CHILD_SESSION": "1"}, Mark("claude-code")),
+        ({"CODEX_THREAD_ID": "t"}, Mark("codex", "t")),
+        ({"CODEX_THREAD_ID": "t", "CODEX_SESSION_ID": "root"}, Mark("codex", "root")),
+        ({"CODEX_SANDBOX": "seatbelt"}, Mark("codex")),
+        ({"CURSOR_AGENT": "1", "CURSOR_CONVERSATION_ID": "x"}, Mark("cursor", "x")),
+        ({"COPILOT_AGENT_SESSION_ID": "x"}, Mark("copilot", "x")),
+        ({"AI_AGENT": "github_copilot_vscode_agent"}, Mark("vscode-copilot")),
+        ({"OPENCODE": "1", "OPENCODE_PID": "7"}, Mark("opencode")),
+        ({"GOOSE_TERMINAL": "1"}, Mark("goose")),
+        ({"AGENT": "goose"}, Mark("goose")),
+        ({"CRUSH": "1"}, Mark("crush")),
+        ({"GEMINI_CLI": "1"}, Mark("gemini")),
+        ({"CLINE_ACTIVE": "true"}, Mark("cline")),
+        ({"OR_APP_NAME": "Aider"}, Mark("aider")),
+        ({"PI_SESSION_ID": "p"}, Mark("pi", "p")),
+        ({"GROK_SESSION_ID": "g"}, Mark("grok", "g")),
+        ({"OPENHANDS_SESSION_ID": "o"}, Mark("openhands", "o")),
+    ],
+)
+def test_agent_is_named_by_its_variables(
+    env: dict[str, str], expected: Mark | None
+) -> None:
+    assert detect(env) == expected
+
+
+@pytest.mark.parametrize(
+    ("env", "agent"),
+    [
+        ({"GITSHADOW_AGENT": "mine", "AI_AGENT": "codex", **CLAUDE}, "mine"),
+        ({"GITSHADOW_SESSION": "s1", **CLAUDE}, "generic"),
+        ({"AI_AGENT": "codex@1.2", "AGENT": "amp"}, "codex"),
+        ({"AGENT": "amp", "CLAUDECODE": "1"}, "amp"),
+        ({"AMP_CURRENT_THREAD_ID": "T-1", "CLAUDECODE": "1"}, "amp"),
+        ({"QWEN_CODE": "1", "GEMINI_CLI": "1"}, "qwen"),
+        ({"CODEX_CI": "1", "CURSOR_AGENT": "1"}, "codex"),
+        ({"GEMINI_CLI": "1", **CLAUDE}, "gemini"),
+        ({"OPENCODE": "1", "GOOSE_TERMINAL": "1"}, "opencode"),
+        ({"CRUSH": "1", "GEMINI_CLI": "1"}, "crush"),
+        ({"AGENT": "devin", **CLAUDE}, "devin"),
+    ],
+)
+def test_order_decides_when_several_agents_are_named(
+    env: dict[str, str], agent: str
+) -> None:
+    found = detect(env)
+    assert found is not None
+    assert found.agent == agent
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        {"AI_AGENT": "my-claude-helper"},
+        {"AGENT": "smith"},
+        {"CURSOR_TRACE_ID": "x", "TERM_PROGRAM": "kiro"},
+        {"CLAUDECODE": ""},
+        {"QWEN_CODE": "0"},
+    ],
+)
+def test_nobody_is_named_when_a_variable_is_unknown_or_a_persons_too(
+    env: dict[str, str],
+) -> None:
+    assert detect(env) is None
+
+
+def test_agent_is_opencode_when_agent_is_1() -> None:
+    """It is opencode that sets `AGENT=1`; every other unknown value is nobody's."""
+    assert detect({"AGENT": "1"}) == Mark("opencode")
+
+
+def test_session_is_ours_when_it_was_declared() -> None:
+    env = {"GITSHADOW_SESSION": "s1", "GITSHADOW_AGENT": "codex"}
+    assert detect(env) == Mark("codex", session="s1")
+
+
+@pytest.mark.parametrize(("nearest", "inherited"), [("gemini", True), (None, False)])
+def test_mark_is_inherited_when_another_agent_is_nearer(
+    nearest: str | None, inherited: bool
+) -> None:
+    assert detect(CLAUDE, nearest) == Mark("claude-code", "c1", inherited=inherited)
+
+
+def test_variables_are_read_from_the_bytes_of_an_environment() -> None:
+    raw = b"PATH=/bin\0CODEX_THREAD_ID=a=\xff\0CODEX_THREAD_ID=b\0AGENT\0"
+    assert read_variables(raw) == {"CODEX_THREAD_ID": "a=\ufffd"}
+
+
+@given(st.dictionaries(st.sampled_from(sorted(VARIABLES)), st.binary(max_size=4)))
+def test_any_environment_is_read(env: dict[bytes, bytes]) -> None:
+    raw = b"\0".join(name + b"=" + value for name, value in env.items())
+    found = detect(read_variables(raw))
+    assert found is None or found.agent
+
+
+def test_markers_name_known_agents() -> None:
+    assert {*NATIVE_MARKERS.values(), *PID_MARKERS} <= set(KNOWN_AGENTS)
+
+
+@pytest.mark.parametrize(
+    ("executable", "arguments", "agent"),
+    [
+        ("/usr/bin/claude", ["claude", "-p", "x"], "claude-code"),
+        ("/home/u/.local/share/claude/versions/2.1.0", ["claude"], "claude-code"),
+        ("/usr/bin/node", ["node", "/usr/bin/codex", "resume"], "codex"),
+        ("/usr/bin/node", ["/usr/bin/node", "--no-warnings", "/x/gemini"], "gemini"),
+        ("/usr/bin/python3.11", ["python3", "/home/u/bin/aider"], "aider"),
+        ("/usr/bin/python3.11", ["python3.11", "-m", "aider", "x"], "aider"),
+        ("/opt/bun", ["bun", "/x/opencode"], "opencode"),
+        ("/x/goosed", ["goosed", "agent"], "goose"),
+    ],
+)
+def test_program_is_an_agent_by_its_whole_name(
+    executable: str, arguments: list[str], agent: str
+) -> None:
+    assert program_of(executable, arguments) == Program(agent)
+
+
+@pytest.mark.parametrize(
+    ("executable", "arguments"),
+    [
+        ("/usr/bin/grep", ["grep", "claude"]),
+        ("/usr/bin/node", ["node", "server.js", "claude"]),
+        ("/usr/bin/node", ["node", "-e", "claude"]),
+        ("/usr/bin/python3", ["python3", "pi.py"]),
+        ("/usr/bin/python3", ["python3", "-c", "aider", "aider"]),
+        ("/usr/bin/claude-sync", ["claude-sync"]),
+        ("", []),
+        ("", [""]),
+        ("/usr/bin/sleep", ["sleep", "/x/claude"]),
+    ],
+)
+def test_program_is_nobodys_when_the_name_is_a_part_or_an_argument(
+    executable: str, arguments: list[str]
+) -> None:
+    assert program_of(executable, arguments) == Program()
+
+
+@pytest.mark.parametrize("name", ["agent", "code", "Cursor", "cursor", "vim", "zed"])
+def test_program_is_unsure_when_people_type_in_it_or_share_its_name(name: str) -> None:
+    assert program_of(f"/usr/bin/{name}", [name]) == Program(unsure=True)
