@@ -6,7 +6,8 @@ are written before the ref moves, the ref moves before the journal is told.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from gitshadow.errors import StaleTipError, StoreError
 from gitshadow.model import (
@@ -17,8 +18,9 @@ from gitshadow.model import (
     Session,
 )
 from gitshadow.store import refs
+from gitshadow.store.commits import OUR_EMAIL, OUR_NAME, NewCommit
 from gitshadow.store.refs import PathNote, ShadowCommit
-from gitshadow.store.repo import OUR_EMAIL, OUR_NAME, NewCommit, Repo
+from gitshadow.store.repo import Repo
 from gitshadow.store.trees import Entry
 
 _STALE_TRIES = 20
@@ -27,16 +29,14 @@ _OLD_DATE = 1_000_000_000
 DEFAULT_MODES = (0o644, 0o755)
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(NamedTuple):
     """Hold one commit to append: its message but for what the chain knows, and its changes."""
 
     message: ShadowCommit
     changes: Mapping[RepoPath, Entry | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
+class Published(NamedTuple):
     """Hold where a chain stands after its links were published.
 
     `commits` are the oids of the links, in order; `baseline` is set where the chain is new.
@@ -47,16 +47,14 @@ class Published:
     baseline: "Baseline | None"
 
 
-@dataclass(frozen=True, slots=True)
-class Baseline:
+class Baseline(NamedTuple):
     """Hold the root commit of a new chain and its sequence number."""
 
     commit: Oid
     seq: int
 
 
-@dataclass(frozen=True, slots=True)
-class Ground:
+class Ground(NamedTuple):
     """Hold what a chain is rooted in: the working tree's tree and the modes that are not plain.
 
     `modes` are what 100644 and 100755 stand for; `odd` the exact modes that differ from them.
@@ -273,9 +271,13 @@ class ChainWriter:
         return name.encode(), f"{refs.clean_name(name)}@agent-undo.invalid".encode()
 
     def _committer_date(self, chain: Chain | None, ground: Ground) -> int:
-        """Return the chain's date: a second before the HEAD of its baseline."""
+        """Return the chain's date: a second before the HEAD of its baseline.
+
+        Where HEAD was not pushed, before what its line stands on: fetch offers commits by date,
+        and must come upon one that the other side has before it comes upon ours.
+        """
         if chain is not None:
             return self._repo.commit(chain.tip).committer_time
         if ground.head is None:
             return _OLD_DATE
-        return max(1, self._repo.commit(ground.head).committer_time - 1)
+        return max(1, self._repo.oldest_unshared(ground.head) - 1)

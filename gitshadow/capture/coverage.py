@@ -8,12 +8,13 @@ Invariant: the answer depends on rules and names, not on who asks.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from gitshadow.capture.ignores import OutsideFiles, Scope, ignores, read_scope
 from gitshadow.capture.patterns import RuleList, parse_patterns
 from gitshadow.model import Excluded, RepoPath, StatKey
-from gitshadow.store.files import TEMP_PREFIX, Look, WorkFiles, safe_path
+from gitshadow.store.files import TEMP_PREFIX, Look, WorkFiles
+from gitshadow.store.safe_paths import safe_path
 from gitshadow.store.trees import Entry
 
 IGNORE_FILE = RepoPath(b".agent-undoignore")
@@ -32,8 +33,7 @@ _KINDS = {0o140000: "socket", 0o010000: "fifo", 0o020000: "device", 0o060000: "d
 _KIND_MASK = 0o170000
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(NamedTuple):
     """Hold the settings that coverage depends on; the limit is in bytes."""
 
     max_file_size: int
@@ -177,6 +177,12 @@ class Coverage:
         Nested `.gitignore` files are not looked at: their directories are watched or walked.
         """
         return self._moved or self._stamp != self._stat_rules()
+
+    def use(self, rules: Rules) -> None:
+        """Take other settings; `stale` is true until they are read again."""
+        self._rules = rules
+        self._include = parse_patterns(rules.include)
+        self._moved = True
 
     def reload(self) -> None:
         """Read the rules again and forget every verdict."""

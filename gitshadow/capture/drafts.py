@@ -6,6 +6,7 @@ the two ends of a rename become one.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from gitshadow.capture.renames import End, pair_renames
 from gitshadow.model import EventKind, FileState, FileVersion, RepoPath
@@ -35,8 +36,7 @@ class Draft:
         return before, self.after.version if self.after else None
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(NamedTuple):
     """Hold one path whose state differs from the recorded one; blobs are stored already."""
 
     path: RepoPath
@@ -44,8 +44,7 @@ class Seen:
     after: FileState | None
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
+class Moment(NamedTuple):
     """Hold when a batch was looked at.
 
     `settled_ns`: everything written before it had been recorded when the batch began.
@@ -76,9 +75,21 @@ def draft_changes(seen: Sequence[Seen], moment: Moment) -> list[Draft]:
     return sorted(drafts, key=lambda draft: _turn(draft, room))
 
 
+def making_room(drafts: Sequence[Draft]) -> set[RepoPath]:
+    """Return the paths that must be gone before another one of these can be there."""
+    return set(_room_ns(drafts))
+
+
+def leaves(draft: Draft) -> list[RepoPath]:
+    """Return the path at which a draft leaves nothing, if there is one."""
+    if draft.after is None:
+        return [draft.path]
+    return [draft.old_path] if draft.old_path is not None else []
+
+
 def _room_ns(drafts: Sequence[Draft]) -> dict[RepoPath, int]:
     """Return by when paths must be gone at the latest, where another one takes their place."""
-    gone = {path for draft in drafts for path in _leaves(draft)}
+    gone = {path for draft in drafts for path in leaves(draft)}
     came = {draft.path: draft.end_ns for draft in drafts if draft.after is not None}
     room: dict[RepoPath, int] = {}
     for path in gone:
@@ -93,15 +104,8 @@ def _room_ns(drafts: Sequence[Draft]) -> dict[RepoPath, int]:
 
 
 def _turn(draft: Draft, room: Mapping[RepoPath, int]) -> tuple[int, bool, RepoPath]:
-    needed = [room[path] for path in _leaves(draft) if path in room]
+    needed = [room[path] for path in leaves(draft) if path in room]
     return min([draft.end_ns, *needed]), not needed, draft.path
-
-
-def _leaves(draft: Draft) -> list[RepoPath]:
-    """Return the path at which nothing is left, if there is one."""
-    if draft.after is None:
-        return [draft.path]
-    return [draft.old_path] if draft.old_path is not None else []
 
 
 def _parents(path: RepoPath) -> Iterator[RepoPath]:

@@ -4,14 +4,12 @@ Invariant: a hint may be wrong or missing; only a barrier promises anything.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from gitshadow.model import RepoPath
 
 
-@dataclass(frozen=True, slots=True)
-class Hints:
+class Hints(NamedTuple):
     """Hold what was noticed since the last time.
 
     `lost`: events may be missing, everything must be looked at again. `git_dir`: something

@@ -7,7 +7,7 @@ rest is looked for.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gitshadow.errors import StoreError
 from gitshadow.model import GITLINK_MODE, FileState, Oid, RepoPath, git_mode
@@ -16,8 +16,7 @@ from gitshadow.store.repo import Repo
 from gitshadow.store.trees import Entry
 
 
-@dataclass(frozen=True, slots=True)
-class Proven:
+class Proven(NamedTuple):
     """Hold a tree that can be published; `lost` are paths whose bytes are nowhere any more."""
 
     tree: Oid

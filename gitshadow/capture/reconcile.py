@@ -6,7 +6,7 @@ Invariant: one bad path never stops the rest.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from gitshadow.capture.coverage import FOREIGN, Coverage, lineage
 from gitshadow.capture.walk import Walk
@@ -22,8 +22,7 @@ class KnownStates(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """Hold one path whose bytes, mode or existence differ from the recorded state.
 
     `after` is None where the path is gone, with `digest`.
@@ -57,8 +56,7 @@ class Observed:
         self.directories += other.directories
 
 
-@dataclass(frozen=True, slots=True)
-class Suspects:
+class Suspects(NamedTuple):
     """Hold what a walk makes necessary to read, found gone, or no longer covered."""
 
     read: list[RepoPath]
@@ -122,11 +120,13 @@ def observe(
     wanted = list(paths)
     coverage.refresh(wanted)
     observer = _Observer(files, coverage, states, seen_ns)
-    for path in wanted:
-        try:
-            observer.look_at(path)
-        except OSError as error:
-            observer.found.unreadable.append((path, error.strerror or str(error)))
+    with files.together():
+        for path in wanted:
+            try:
+                observer.look_at(path)
+            except OSError as error:
+                why = error.strerror or str(error)
+                observer.found.unreadable.append((path, why))
     return observer.found
 
 

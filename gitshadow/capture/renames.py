@@ -6,13 +6,12 @@ several equal candidates is made only where inode or name decides.
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gitshadow.model import Digest, RepoPath
 
 
-@dataclass(frozen=True, slots=True)
-class End:
+class End(NamedTuple):
     """Hold one end of a possible rename: what vanished, or what appeared."""
 
     path: RepoPath

@@ -5,6 +5,8 @@ recorded like any other file.
 """
 
 import re
+import time
+from collections.abc import Callable, Iterable
 
 from gitshadow.model import RepoPath
 from gitshadow.store.files import Look
@@ -12,6 +14,7 @@ from gitshadow.store.files import Look
 GRACE_S = 0.04
 TEMPORARY_GRACE_S = 1.0
 WRITING_GRACE_S = 0.01
+TRACE_S = 2.0
 _AT_WORK_NS = 3_000_000
 _JUST_EMPTIED_NS = 150_000_000
 
@@ -32,6 +35,14 @@ _TEMPORARY = re.compile(
 )
 _EDITOR = re.compile(
     rb"4913|\.?.*~|\.#.*|#.*#|\..*\.sw[a-px]+|.*___jb_(?:tmp|old)___", re.DOTALL
+)
+_BESIDE = re.compile(
+    rb"""
+      \.(?P<swap>.+)\.sw[a-p]x?               # vim
+    | \.\#(?P<lock>.+) | \#(?P<auto>.+)\#     # emacs
+    | (?P<safe>.+)___jb_(?:tmp|old)___       # JetBrains
+    """,
+    re.VERBOSE | re.DOTALL,
 )
 
 
@@ -54,3 +65,40 @@ def is_being_written(look: Look, now_ns: int) -> bool:
 def is_editor_trace(path: RepoPath) -> bool:
     """Tell whether a name is left by a person's editor while it saves or edits."""
     return _EDITOR.fullmatch(path.rpartition(b"/")[2]) is not None
+
+
+def edited(path: RepoPath) -> RepoPath | None:
+    """Return the file that an editor is at work on when a path of this name comes or goes.
+
+    Backups (`name~`) tell nothing: patch, sed and the like leave them too.
+    """
+    head, slash, name = path.rpartition(b"/")
+    found = _BESIDE.fullmatch(name)
+    if found is None:
+        return None
+    return RepoPath(head + slash + next(part for part in found.groups() if part))
+
+
+class EditorTraces:
+    """Remember for a moment which files an editor was seen to save.
+
+    What stands beside a file only while it is saved is gone when the file is read.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._seen: dict[RepoPath, float] = {}
+
+    def note(self, paths: Iterable[RepoPath]) -> None:
+        """Take note of paths that were hinted at."""
+        now = self._clock()
+        found = {target for path in paths if (target := edited(path)) is not None}
+        if found:
+            kept = self._seen.items()
+            self._seen = {one: at for one, at in kept if now - at <= TRACE_S}
+            self._seen |= dict.fromkeys(found, now)
+
+    def tell_of(self, path: RepoPath) -> bool:
+        """Tell whether an editor was at work on a path just now."""
+        at = self._seen.get(path)
+        return at is not None and self._clock() - at <= TRACE_S

@@ -6,9 +6,10 @@ Invariant: pure; the rows of a step stand in the order of path bytes, as `docs/f
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from gitshadow.capture.chains import Link
-from gitshadow.capture.drafts import Draft
+from gitshadow.capture.drafts import Draft, leaves, making_room
 from gitshadow.model import (
     LINK_MODE,
     Attribution,
@@ -29,8 +30,7 @@ STORM_PATHS = 64
 _KINDS = {"restore": EventKind.RESTORE, "coverage": EventKind.COVERAGE}
 
 
-@dataclass(frozen=True, slots=True)
-class Claimed:
+class Claimed(NamedTuple):
     """Hold one draft and who wrote it."""
 
     draft: Draft
@@ -38,8 +38,7 @@ class Claimed:
     offline: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(NamedTuple):
     """Hold the drafts of one future commit; all share its attribution."""
 
     kind: str
@@ -55,8 +54,7 @@ class Group:
         return len(self.drafts) + (self.kind == "head")
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """Hold one link with the rows and states that it stands for."""
 
     link: Link
@@ -92,13 +90,16 @@ def split_writes(claimed: Sequence[Claimed]) -> list[list[Claimed]]:
     """Split a batch into the drafts of each commit, in order of time.
 
     One commit per write, but one for all that share an attribution where a session has more than
-    64 paths in the batch (a storm); it stands where its last write stood.
+    64 paths in the batch (a storm); it stands where its last write stood. What had to go before
+    another path could be there stands alone: a storm would put it after that.
     """
     counts = Counter(one.attribution.session for one in claimed)
+    first = making_room([one.draft for one in claimed])
     parts: list[list[Claimed]] = []
     storms: dict[tuple[Attribution, bool], list[Claimed]] = {}
     for one in reversed(claimed):
-        if counts[one.attribution.session] <= STORM_PATHS:
+        is_storm = counts[one.attribution.session] > STORM_PATHS
+        if not is_storm or not first.isdisjoint(leaves(one.draft)):
             parts.append([one])
             continue
         key = (one.attribution, one.offline)

@@ -1,4 +1,4 @@
-"""The watcher: inotify through watchfiles, whose only importer this is.
+"""The watcher: what inotify saw, whole or doubted.
 
 What was measured of watchfiles 1.3 and is met here: a recursive watch follows links and misses
 what is written right after `mkdir`, so directories are listed and watched one by one; a name that
@@ -9,7 +9,6 @@ missing directory and an exhausted limit too; a call that times out throws away 
 Invariant: a barrier returns every hint for what was written before it, or says that it cannot.
 """
 
-import contextlib
 import os
 import threading
 import time
@@ -17,23 +16,20 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from watchfiles._rust_notify import RustNotify, WatchfilesRustInternalError
-
 from gitshadow.capture.cookies import Cookies
 from gitshadow.capture.hints import Hints
+from gitshadow.capture.inotify import Instance, open_notify
 from gitshadow.capture.polling import Poller
 from gitshadow.model import RepoPath
 
-STEP_MS = 4
+STEP_MS = 3
 IDLE_STEP_MS = 25
 ACTIVE_S = 30.0
-DEADLINE_MS = 20
 _TIDY_AFTER_S = 1.0
 _MAX_EXTRA = 8
 _COSTLY = 500
 _DEGRADED_WALK_S = 2.0
 _DEGRADED_SHARE = 10
-_OPEN_TRIES = 50
 # inotify(7) queues 16,384 events; a new file is three of them, and one batch lasts 20 ms.
 _DOUBTFUL = 1024
 _HUGE_BATCH = 4096
@@ -68,43 +64,6 @@ class _Inbox:
         return hints
 
 
-class _Instance:
-    """Run one inotify instance in a thread of its own."""
-
-    def __init__(
-        self, watcher: "Watcher", notify: RustNotify, directories: frozenset[RepoPath]
-    ) -> None:
-        self.directories = directories
-        self.cookie = 0
-        self.last_cookie: int | None = None
-        self.stopping = threading.Event()
-        self._watcher = watcher
-        self._notify = notify
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def start(self) -> None:
-        """Begin to listen."""
-        self._thread.start()
-
-    @property
-    def done(self) -> bool:
-        """Tell whether it may end: its successor was there before the last cookie."""
-        return self.last_cookie is not None and self.cookie >= self.last_cookie
-
-    def _run(self) -> None:
-        while not self.done:
-            step_ms = self._watcher.step_ms()
-            try:
-                batch = self._notify.watch(DEADLINE_MS, step_ms, 0, self.stopping)
-            except WatchfilesRustInternalError:
-                self._watcher.died(self)
-                return
-            if not isinstance(batch, set):
-                break
-            self._watcher.saw(self, {path for _, path in batch})
-        self._watcher.ended(self)
-
-
 class Watcher:
     """Watch the covered directories of one worktree; implements `WatchPort`.
 
@@ -119,7 +78,7 @@ class Watcher:
         self._cookie_dir = cookie_dir
         self._wake = wake
         self._inbox = _Inbox()
-        self._instances: list[_Instance] = []
+        self._instances: list[Instance] = []
         self._opening = threading.RLock()
         self._cookies = Cookies(cookie_dir)
         self._active = time.monotonic()
@@ -246,7 +205,7 @@ class Watcher:
         idle = time.monotonic() - self._active > ACTIVE_S
         return IDLE_STEP_MS if idle else STEP_MS
 
-    def saw(self, instance: _Instance, batch: set[str]) -> None:
+    def saw(self, instance: Instance, batch: set[str]) -> None:
         """Take a batch of one instance."""
         paths, git_dir, cookie = self._sort(batch)
         box = self._inbox
@@ -264,7 +223,7 @@ class Watcher:
             self._idle = False
             self._wake()
 
-    def died(self, instance: _Instance) -> None:
+    def died(self, instance: Instance) -> None:
         """Replace an instance that a name killed; what it missed must be looked for."""
         with self._opening:
             if not self._closed and instance.last_cookie is None:
@@ -272,7 +231,7 @@ class Watcher:
             self._lose()  # before a barrier can find that all that is left has its cookie
             self.ended(instance)
 
-    def ended(self, instance: _Instance) -> None:
+    def ended(self, instance: Instance) -> None:
         """Forget an instance that is no more."""
         with self._inbox.changed:
             self._instances.remove(instance)
@@ -322,28 +281,22 @@ class Watcher:
         """Open one more instance; where that cannot be, walks stand in for it."""
         with self._opening:
             try:
-                notify = self._open_notify(directories)
+                notify = open_notify(self._places(directories))
             except UnicodeEncodeError:
                 self._degraded = "the repository's path is not UTF-8: move it"
                 return False
-            except (OSError, WatchfilesRustInternalError):
+            except OSError:
                 self._degraded = _LIMIT_HINT
                 return False
-            instance = _Instance(self, notify, directories)
+            instance = Instance(self, notify, directories)
             with self._inbox.changed:
                 self._instances.append(instance)
             instance.start()
             return True
 
-    def _open_notify(self, directories: Iterable[RepoPath]) -> RustNotify:
-        wanted = [self._git_dir, self._cookie_dir]
-        wanted += [self._absolute(path) for path in sorted(directories)]
-        for _ in range(_OPEN_TRIES):
-            # Several vanish at once while a tree is removed, and one is enough to fail.
-            wanted = [path for path in wanted if _is_real_directory(path)]
-            with contextlib.suppress(FileNotFoundError):
-                return RustNotify(wanted, False, False, 0, False, False)
-        raise OSError("directories vanish faster than they can be watched")
+    def _places(self, directories: Iterable[RepoPath]) -> list[str]:
+        own = [self._git_dir, self._cookie_dir]
+        return own + [self._absolute(path) for path in sorted(directories)]
 
     def _merge(self, *, whole: bool) -> None:
         """Put directories into one instance again, the largest only when it costs little.
@@ -357,14 +310,14 @@ class Watcher:
             if len(old) > 1 and self._open(_union(old)):
                 self._retire(old)
 
-    def _retire(self, old: Iterable[_Instance]) -> None:
+    def _retire(self, old: Iterable[Instance]) -> None:
         """End instances after what they saw before now has been taken."""
         number = self._cookies.number()
         for instance in old:
             instance.last_cookie = number
         self._cookies.drop(number)
 
-    def _living(self) -> list[_Instance]:
+    def _living(self) -> list[Instance]:
         with self._inbox.changed:
             return [one for one in self._instances if one.last_cookie is None]
 
@@ -394,7 +347,7 @@ def _split(
     return wanted - listed, frozenset(listed)
 
 
-def _union(instances: Iterable[_Instance]) -> frozenset[RepoPath]:
+def _union(instances: Iterable[Instance]) -> frozenset[RepoPath]:
     return frozenset[RepoPath]().union(*(one.directories for one in instances))
 
 
@@ -404,10 +357,3 @@ def _is_utf8(path: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
-
-
-def _is_real_directory(path: str) -> bool:
-    """Tell what can be watched: inotify needs to read, and would follow a link."""
-    if os.path.islink(path) or not os.path.isdir(path):
-        return False
-    return os.access(path, os.R_OK | os.X_OK)

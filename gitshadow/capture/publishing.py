@@ -1,0 +1,221 @@
+"""Publishing: steps become commits on a chain, and what the journal is to say of them.
+
+Invariant: no tree is published before every object of it is proven present; the journal is not
+touched but for chains whose ref is gone.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import NamedTuple
+
+from gitshadow.capture.chains import (
+    ChainGoneError,
+    ChainWriter,
+    Ground,
+    Link,
+    Published,
+)
+from gitshadow.capture.drafts import Draft
+from gitshadow.capture.modes import Modes
+from gitshadow.capture.presence import prove
+from gitshadow.capture.states import StateTable
+from gitshadow.capture.steps import Step, micro
+from gitshadow.errors import StoreError
+from gitshadow.model import (
+    Attribution,
+    Burst,
+    Chain,
+    Confidence,
+    Event,
+    EventKind,
+    FileState,
+    Oid,
+    RepoPath,
+    Session,
+)
+from gitshadow.store.files import WorkFiles
+from gitshadow.store.journal import events, sessions
+from gitshadow.store.journal.db import Db
+from gitshadow.store.journal.state import WorktreeRow
+from gitshadow.store.repo import Repo
+
+
+@dataclass(slots=True)
+class Batch:
+    """Collect what one call of the recorder puts into the journal in one transaction.
+
+    `row` is what the worktree's row becomes, but for its tree. `ended` are bursts that ended
+    within the batch.
+    """
+
+    tree: Oid
+    row: WorktreeRow
+    rows: list[Event] = field(default_factory=list)
+    chains: dict[str, Chain] = field(default_factory=dict)
+    bursts: dict[tuple[str, str | None], Burst] = field(default_factory=dict)
+    ended: list[Burst] = field(default_factory=list)
+    put: dict[RepoPath, FileState] = field(default_factory=dict)
+    drop: set[RepoPath] = field(default_factory=set)
+
+
+class Finding(NamedTuple):
+    """Say what Git or somebody has removed behind our back; `path` where that is one path's."""
+
+    note: str
+    path: RepoPath | None = None
+
+
+class Publisher:
+    """Append steps to the chains of one worktree.
+
+    `findings` collect what was found to be gone; whoever tells of them empties the list.
+    """
+
+    def __init__(
+        self,
+        repo: Repo,
+        files: WorkFiles,
+        db: Db,
+        states: StateTable,
+        modes: Modes,
+    ) -> None:
+        self._repo = repo
+        self._files = files
+        self._db = db
+        self._states = states
+        self._modes = modes
+        self.findings: list[Finding] = []
+
+    def append(self, session: Session, steps: Sequence[Step], batch: Batch) -> Chain:
+        """Publish steps on one chain and collect their rows, states and the new tree."""
+        known = batch.chains.get(session.id) or sessions.get_chain(
+            self._db, session.id, batch.row.id
+        )
+        links = [step.link for step in steps]
+        if not self._is_reachable(known, batch):
+            self._prove(batch)
+        try:
+            published = self._publish_links(session, known, links, batch)
+        except ChainGoneError as error:
+            self._forget_chain(session, error, batch)
+            self._prove(batch)
+            published = self._publish_links(session, None, links, batch)
+        if published.baseline is not None:
+            batch.rows.append(_baseline_row(session, published, batch))
+        batch.chains[session.id] = published.chain
+        batch.tree = published.chain.tree
+        for step, commit in zip(steps, published.commits, strict=True):
+            batch.rows += [replace(row, commit=commit) for row in step.rows]
+            self._collect_states(step.drafts, batch)
+        return published.chain
+
+    def pin(self, name: str, ref: str, batch: Batch, now_ns: int) -> Oid:
+        """Publish the present as one commit on a ref of its own."""
+        chains = ChainWriter(self._repo, batch.row.id)
+        return chains.publish_pin(name, ref, self._ground(batch), now_ns)
+
+    def _ground(self, batch: Batch, writers: tuple[Session, ...] = ()) -> Ground:
+        modes = self._modes
+        return Ground(batch.tree, batch.row.head, modes.plain, modes.odd(), writers)
+
+    def _publish_links(
+        self,
+        session: Session,
+        known: Chain | None,
+        links: Sequence[Link],
+        batch: Batch,
+    ) -> Published:
+        ground = self._ground(batch, self._others(session, known, batch))
+        reserve = partial(events.reserve, self._db, 1)
+        chains = ChainWriter(self._repo, batch.row.id)
+        return chains.publish(session, known, ground, links, reserve=reserve)
+
+    def _forget_chain(
+        self, session: Session, error: ChainGoneError, batch: Batch
+    ) -> None:
+        with self._db.write():
+            for chain in sessions.chains_of(self._db, session.id):
+                if chain.worktree == batch.row.id:
+                    sessions.drop_chain(self._db, chain.ref)
+        why = f"{error.message}; its history cannot be undone any more"
+        self.findings.append(Finding(why))
+
+    def _others(
+        self, session: Session, known: Chain | None, batch: Batch
+    ) -> tuple[Session, ...]:
+        """Return whose changes a chain has yet to bring in."""
+        if known is None or known.tree == batch.tree:
+            return ()
+        names = set(events.writers_since(self._db, batch.row.id, known.tip_seq))
+        names.update(
+            row.attribution.session for row in batch.rows if row.attribution is not None
+        )
+        names.discard(session.id)
+        found = (sessions.get(self._db, name) for name in sorted(names))
+        return tuple(one for one in found if one is not None)
+
+    def _is_reachable(self, known: Chain | None, batch: Batch) -> bool:
+        """Tell whether a live ref is known to hold the batch's tree.
+
+        Of the session's own chain that is found out by its compare-and-swap.
+        """
+        if known is not None and known.tree == batch.tree:
+            return True
+        if any(chain.tree == batch.tree for chain in batch.chains.values()):
+            return True
+        newest = sessions.newest_chain(self._db, batch.row.id)
+        return newest is not None and newest.tree == batch.tree and self._stands(newest)
+
+    def _stands(self, chain: Chain) -> bool:
+        try:
+            return self._repo.ref(chain.ref) == chain.tip
+        except StoreError:
+            return False
+
+    def _prove(self, batch: Batch) -> None:
+        """Make sure that every object of the batch's tree is there."""
+        self._repo.refresh()
+        chains = sessions.chains(self._db, batch.row.id)
+        live = next((chain.tree for chain in chains if self._stands(chain)), None)
+        if live is None and batch.row.head is not None:
+            live = self._repo.commit(batch.row.head).tree
+        proven = prove(self._repo, self._files, batch.tree, live, self._states.all())
+        batch.tree = proven.tree
+        batch.drop.update(proven.lost)
+        self.findings += [
+            Finding("its recorded state is gone from the object store", path)
+            for path in proven.lost
+        ]
+
+    def _collect_states(self, drafts: Sequence[Draft], batch: Batch) -> None:
+        for draft in drafts:
+            gone = draft.old_path if draft.after is not None else draft.path
+            if gone is not None:
+                batch.put.pop(gone, None)
+                batch.drop.add(gone)
+                self._modes.drop(gone)
+            if draft.after is None:
+                continue
+            batch.put[draft.path] = draft.after
+            batch.drop.discard(draft.path)
+            self._modes.note(draft.path, draft.after.version.mode)
+
+
+def _baseline_row(session: Session, published: Published, batch: Batch) -> Event:
+    baseline = published.baseline
+    assert baseline is not None
+    return Event(
+        seq=baseline.seq,
+        ts_ns=micro(session.started_ns),
+        worktree=batch.row.id,
+        kind=EventKind.BASELINE,
+        attribution=Attribution(
+            actor=session.actor,
+            session=session.id,
+            agent=session.agent,
+            confidence=Confidence.CERTAIN,
+            reason="first snapshot of the session",
+        ),
+        commit=baseline.commit,
+    )
