@@ -9,11 +9,13 @@ Invariant: nothing is removed or replaced that does not hold exactly what the pl
 import errno
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from gitshadow.errors import RefusedError, StoreError
 from gitshadow.model import FileState, FileVersion, Oid, RepoPath
 from gitshadow.store.clock import Clock
-from gitshadow.store.files import Reading, UnsafePathError, WorkFiles, digest
+from gitshadow.store.files import Reading, WorkFiles, digest
+from gitshadow.store.safe_paths import UnsafePathError
 from gitshadow.undo.cases import parents
 from gitshadow.undo.plan import Plan, Planned, Step
 from gitshadow.undo.report import Action, Item, Reason, State
@@ -53,24 +55,21 @@ class Applied:
     after: FileState | None
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(NamedTuple):
     """Say why a step was not made."""
 
     reason: Reason
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(NamedTuple):
     """Hold what came of a plan: its items as they are now, and the changes made."""
 
     items: tuple[Item, ...]
     applied: tuple[Applied, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Tools:
+class Tools(NamedTuple):
     """Hold what applying works with."""
 
     files: WorkFiles
@@ -111,6 +110,7 @@ class _Run:
     plan: Plan
     tools: Tools
     states: dict[RepoPath, FileState | None] = field(default_factory=dict)
+    written: set[RepoPath] = field(default_factory=set)
     failed: dict[RepoPath, Failure] = field(default_factory=dict)
     temps: dict[RepoPath, RepoPath] = field(default_factory=dict)
     made: list[RepoPath] = field(default_factory=list)
@@ -199,6 +199,7 @@ class _Run:
         else:
             self.tools.files.publish(self.temps[step.path], step.path)
             del self.temps[step.path]
+        self.written.add(step.path)
         self._verify(step)
 
     def _remove(self, step: Step) -> None:
@@ -242,12 +243,14 @@ class _Run:
 
     def _revert(self, path: RepoPath) -> None:
         step = self.plan.steps[path]
-        if path not in self.states:
+        if path not in self.states and path not in self.written:
             return
-        state = self.states[path]
+        state = self.states.get(path)
+        # What could not be read back is taken for what was written.
+        left = state.version if state else step.after
         try:
-            put_back(path, step.before, state.version if state else None, self.tools)
-            del self.states[path]
+            put_back(path, step.before, left, self.tools)
+            self.states.pop(path, None)
         except (OSError, StoreError) as error:
             detail = f"changed, and could not be put back: {error}"
             self.failed[path] = Failure(Reason.IO_ERROR, detail)

@@ -3,20 +3,23 @@
 Invariant: only reads the journal; nothing here changes what a plan does.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
-from gitshadow.model import Actor, Event, EventKind, Touch
+from gitshadow.model import Actor, Event, EventKind, RepoPath, Touch
 from gitshadow.store.journal import events, state
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.refs import display_path
 from gitshadow.undo.choose import Selection, Window
+from gitshadow.undo.plan import newest_seq
 from gitshadow.undo.report import Uncovered
 from gitshadow.undo.units import is_undoable
 
 _FOREVER_NS = 2**62
 _MOVES_SHOWN = 20
 _COMMITS = "undo moves no branch: it stays"
+_ROWS_READ = 1000
+_PATHS_SHOWN = 5
 
 
 def not_covered(
@@ -70,6 +73,33 @@ def notes_of(db: Db, worktree: str, selection: Selection) -> tuple[str, ...]:
     if moves:
         notes.append(f"HEAD has moved since and stays where it is: {moves[-1]}")
     return tuple(notes)
+
+
+def moved_since(db: Db, worktree: str, token: str, paths: Collection[RepoPath]) -> str:
+    """Say what has changed since the plan with a token was made.
+
+    Args:
+        db: The journal.
+        worktree: Its worktree.
+        token: What is to be applied.
+        paths: What the plan of now depends on: named first.
+    """
+    since = newest_seq(token)
+    if since is None:
+        return "there is no plan with this token"
+    wanted = EventFilter(worktree=worktree, limit=_ROWS_READ)
+    rows = [row for row in events.rows(db, wanted) if row.seq > since]
+    moved = [row for row in rows if is_undoable(row) or row.switched]
+    near = [row for row in moved if {row.path, row.old_path} & set(paths)] or moved
+    names = dict.fromkeys(
+        display_path(row.path) for row in near if row.path is not None
+    )
+    if not names:
+        return "it is another plan than the one now"
+    shown = ", ".join(list(names)[:_PATHS_SHOWN])
+    rest = len(names) - _PATHS_SHOWN
+    more = f" and {rest} more" if rest > 0 else ""
+    return f"the world changed: {shown}{more} changed since"
 
 
 def _touches(db: Db, worktree: str, window: Window) -> Iterable[Uncovered]:

@@ -6,9 +6,10 @@ away from others, so settling ends.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from gitshadow.model import FileVersion, RepoPath
-from gitshadow.store.files import safe_path
+from gitshadow.store.safe_paths import safe_path
 from gitshadow.undo.lineage import Record
 from gitshadow.undo.report import Reason
 from gitshadow.undo.reverse import Turned
@@ -21,8 +22,7 @@ _WHY_NOT: Mapping[Reason, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Below:
+class Below(NamedTuple):
     """Hold what lies below a directory, at any depth: everything but directories, and those."""
 
     files: frozenset[RepoPath]

@@ -6,7 +6,9 @@ listed, and taken when asked for.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
+from gitshadow.attribution.background import is_guessed
 from gitshadow.errors import UsageError
 from gitshadow.model import (
     Actor,
@@ -14,6 +16,7 @@ from gitshadow.model import (
     Call,
     Confidence,
     Event,
+    Op,
     OpKind,
     RepoPath,
     Session,
@@ -23,7 +26,7 @@ from gitshadow.store.journal import bursts, events, sessions, turns
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.refs import display_path
-from gitshadow.undo.effective import Undone, newest_backward, undoings_of
+from gitshadow.undo.effective import BACKWARD, Undone, newest_backward, undoings_of
 from gitshadow.undo.lineage import trace, undone_by
 from gitshadow.undo.targets import (
     Named,
@@ -42,8 +45,7 @@ _SURE = frozenset({Confidence.CERTAIN, Confidence.HIGH, Confidence.MEDIUM})
 NOBODY = "nobody claimed these writes"
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(NamedTuple):
     """Hold when a unit was at work and whose sessions it is of.
 
     `sessions` None: anybody's; `end_ns` None: until now.
@@ -98,11 +100,12 @@ class Chooser:
         for burst in agents:
             if self._in_effect(burst, self._is_sure):
                 return self._family_burst(burst)
-        if agents or self._agents_known():
+        if self._agents_known():
             return self._nothing(agents)
+        even_low = Chooser(self.db, self.worktree, include_low=True)
         for burst in found:
-            if actors[burst.session] is Actor.UNKNOWN and self._in_effect(burst):
-                chosen = self._of(OpKind.OOPS, burst.id, [burst])
+            if actors[burst.session] is not Actor.HUMAN and self._in_effect(burst):
+                chosen = even_low._of(OpKind.OOPS, burst.id, [burst])
                 return replace(chosen, headline=NOBODY)
         return self._nothing(found)
 
@@ -175,9 +178,10 @@ class Chooser:
         )
 
     def _agents_known(self) -> bool:
-        """Tell whether any agent was ever seen here, whatever it wrote."""
+        """Tell whether any agent ever told of itself here, whatever it wrote."""
         known = sessions.all_sessions(self.db)
-        return any(session.actor is Actor.AGENT for session in known)
+        agents = (one for one in known if one.actor is Actor.AGENT)
+        return not all(is_guessed(session) for session in agents)
 
     def _agent_windows(self) -> Iterable[Window]:
         for session in sessions.all_sessions(self.db):
@@ -203,9 +207,15 @@ class Chooser:
             whole = _joined(whole, part)
         return whole
 
-    def redo(self) -> Selection:
-        """Return the newest undo in effect, as a unit to take back."""
+    def redo(self, typed: Sequence[Target] = ()) -> Selection:
+        """Return an undo, the newest in effect by default, as a unit to take back.
+
+        Raises:
+            UsageError: a target names nothing, several things, or no undo.
+        """
         op = newest_backward(self.db, self.worktree)
+        if typed:
+            return self._of(OpKind.REDO, typed[0].text, [self._undo_named(typed[0])])
         if op is None:
             return Selection(
                 kind=OpKind.REDO,
@@ -214,6 +224,15 @@ class Chooser:
                 headline="nothing to do: no undo is in effect",
             )
         return self._of(OpKind.REDO, op.id, [op])
+
+    def _undo_named(self, target: Target) -> Op:
+        found = resolve(self.db, self.worktree, target)
+        if isinstance(found, Op) and found.kind in BACKWARD:
+            return found
+        raise UsageError(
+            f"could not redo {target.text}: it is no undo",
+            hint="undos are listed by: git agent-undo ops",
+        )
 
     def _target(self, target: Target, words: str) -> Selection:
         found = resolve(self.db, self.worktree, target)
@@ -272,9 +291,7 @@ class Chooser:
         rows = events_of(self.db, self.worktree, unit)
         picky = any(isinstance(one, Session | Turn | Burst) for one in things)
         low = [one for one in rows if picky and self._is_low(one)]
-        mixed = [
-            one for one in rows if picky and _confidence(one) is Confidence.AMBIGUOUS
-        ]
+        mixed = [one for one in rows if picky and is_ambiguous(one)]
         out = {one.seq for one in [*low, *mixed]}
         windows = tuple(self._window(one) for one in things)
         taken = tuple(one for one in rows if one.seq not in out)
@@ -370,6 +387,11 @@ def _joined(one: Selection, two: Selection) -> Selection:
         windows=(*one.windows, *two.windows),
         headline="" if taken else one.headline,
     )
+
+
+def is_ambiguous(event: Event) -> bool:
+    """Tell whether a write may be that of several, none of which is named."""
+    return _confidence(event) is Confidence.AMBIGUOUS
 
 
 def _confidence(event: Event) -> Confidence | None:

@@ -13,11 +13,12 @@ from gitshadow.store.journal.events import EventFilter
 from gitshadow.undo.targets import unit_of_ids
 from gitshadow.undo.units import Undoings, Unit
 
-_BACKWARD = (OpKind.OOPS, OpKind.UNDO, OpKind.RESTORE)
+BACKWARD = (OpKind.OOPS, OpKind.UNDO, OpKind.RESTORE)
+"""The kinds of ops that `redo` takes back."""
 
 
-def effective_ops(db: Db, worktree: str) -> list[Op]:
-    """Return the ops of a worktree that are in effect, newest first."""
+def effective_ops(db: Db, worktree: str | None = None) -> list[Op]:
+    """Return the ops (of one worktree) that are in effect, newest first."""
     dead: set[str] = set()
     found: list[Op] = []
     for op in ops.list_ops(db, worktree):
@@ -31,7 +32,7 @@ def effective_ops(db: Db, worktree: str) -> list[Op]:
 def newest_backward(db: Db, worktree: str) -> Op | None:
     """Return the newest op in effect that `redo` takes back, None where there is none."""
     for op in effective_ops(db, worktree):
-        if op.kind in _BACKWARD:
+        if op.kind in BACKWARD:
             return op
     return None
 

@@ -7,6 +7,7 @@ Invariant: pure; events come in ascending order and every event is in exactly on
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from gitshadow.model import Event, EventKind, FileVersion, RepoPath
 from gitshadow.undo.units import Undoings
@@ -22,8 +23,7 @@ _NEEDS_BEFORE = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """Hold where a file is and what it holds; `version` is None where it is absent."""
 
     path: RepoPath

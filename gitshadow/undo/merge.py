@@ -28,7 +28,7 @@ class Labels:
 
 
 @dataclass(frozen=True, slots=True)
-class _Hunk:
+class Edit:
     """Hold one edit: base lines `[start, end)` become `lines`."""
 
     start: int
@@ -124,26 +124,32 @@ def _untangle(
 
     Two insertions at one place have no order that anybody meant: they overlap.
     """
-    hunks = sorted(
-        {*_hunks(base, before), *_hunks(base, present)},
-        key=lambda hunk: (hunk.start, hunk.end),
+    both = sorted(
+        {*edits(base, before), *edits(base, present)},
+        key=lambda edit: (edit.start, edit.end),
     )
-    for one, two in pairwise(hunks):
+    for one, two in pairwise(both):
         if two.start < one.end or (one.start, one.end) == (two.start, two.end):
             return None
+    return edited(base, both)
+
+
+def edited(base: Sequence[bytes], chosen: Sequence[Edit]) -> list[bytes]:
+    """Return lines after edits that are in order and do not overlap."""
     merged: list[bytes] = []
     at = 0
-    for hunk in hunks:
-        merged += [*base[at : hunk.start], *hunk.lines]
-        at = hunk.end
+    for edit in chosen:
+        merged += [*base[at : edit.start], *edit.lines]
+        at = edit.end
     return [*merged, *base[at:]]
 
 
-def _hunks(base: Sequence[bytes], side: Sequence[bytes]) -> Iterator[_Hunk]:
+def edits(base: Sequence[bytes], side: Sequence[bytes]) -> Iterator[Edit]:
+    """Yield the edits that make one list of lines of another, in order."""
     at_base = at_side = 0
     for base_start, side_start, length in matching_blocks(base, side):
         if base_start > at_base or side_start > at_side:
-            yield _Hunk(at_base, base_start, tuple(side[at_side:side_start]))
+            yield Edit(at_base, base_start, tuple(side[at_side:side_start]))
         at_base, at_side = base_start + length, side_start + length
 
 

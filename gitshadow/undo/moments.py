@@ -5,7 +5,7 @@ still is what they left.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gitshadow.errors import UsageError
 from gitshadow.model import (
@@ -31,8 +31,7 @@ from gitshadow.undo.report import Reason
 _SURE = frozenset({Confidence.CERTAIN, Confidence.HIGH, Confidence.MEDIUM})
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(NamedTuple):
     """Hold a pin: its tree, the exact modes that the tree does not show, and its time.
 
     `plain` are the permissions that 100644 and 100755 stand for.
@@ -44,8 +43,7 @@ class Snapshot:
     plain: tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
+class Moment(NamedTuple):
     """Hold what paths are to be again, and the newest event that this rests on."""
 
     wanted: Mapping[RepoPath, Wanted]

@@ -5,18 +5,19 @@ still holds what the op wrote goes back to what was there before; the rest is so
 Invariant: rolling back twice is rolling back once.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from gitshadow.errors import StoreError
 from gitshadow.model import TREE_MODE, FileVersion, Oid, Op, OpStatus, RepoPath
-from gitshadow.store.files import TEMP_PREFIX, UnsafePathError, WorkFiles
-from gitshadow.store.journal import events, meta, ops
+from gitshadow.store.files import TEMP_PREFIX, WorkFiles
+from gitshadow.store.journal import events, ops
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.journal.ops import Step as Written
 from gitshadow.store.refs import display_path
+from gitshadow.store.safe_paths import UnsafePathError
 from gitshadow.undo.apply import (
     Tools,
     directories_to_make,
@@ -27,12 +28,10 @@ from gitshadow.undo.apply import (
 from gitshadow.undo.plan import Plan
 
 _DIRECTORY = FileVersion(Oid(""), TREE_MODE)
-_NOTED = "recovered:"
 _SHOWN = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Recovery:
+class Recovery(NamedTuple):
     """Say what became of an op that a crash interrupted.
 
     `left` are paths that somebody changed since, `stuck` those that the system would not let us
@@ -68,7 +67,7 @@ def begin(db: Db, op: Op, plan: Plan, files: WorkFiles) -> None:
         ops.plan_steps(db, op.id, _written(plan, files))
 
 
-def finish(db: Db, op: str, commit: Oid | None, report: str) -> None:
+def finish(db: Db, op: str, commit: Oid | None, report: str | None) -> None:
     """End an op whose commit is recorded."""
     with db.write():
         ops.finish(db, op, OpStatus.DONE, commit=commit, report=report)
@@ -79,40 +78,17 @@ def recover(db: Db, worktree: str, tools: Tools) -> list[Recovery]:
 
     To be called under the writer lock, after the journal has caught up with the refs.
     """
-    found: list[Recovery] = []
-    for op in reversed(ops.applying(db, worktree)):
-        rows = events.rows(db, EventFilter(op=op.id, limit=1))
-        if rows:
-            drop_temps(ops.steps(db, op.id), tools.files)
-            with db.write():
-                status = OpStatus.DONE
-                ops.finish(db, op.id, status, commit=rows[0].commit, report=op.report)
-            found.append(Recovery(op.id, finished=True))
-        else:
-            found.append(roll_back(db, op.id, tools))
-    return found
+    return [settle(db, op.id, tools) for op in reversed(ops.applying(db, worktree))]
 
 
-def note(db: Db, worktree: str, found: Sequence[Recovery]) -> None:
-    """Keep what became of interrupted ops until somebody is told."""
-    if found:
-        said = [*_noted(db, worktree), *(one.sentence() for one in found)]
-        with db.write():
-            meta.put(db, _NOTED + worktree, json.dumps(said))
-
-
-def take_notes(db: Db, worktree: str) -> list[str]:
-    """Return what became of ops that a crash interrupted; nobody is told twice."""
-    said = _noted(db, worktree)
-    if said:
-        with db.write():
-            meta.put(db, _NOTED + worktree, "[]")
-    return said
-
-
-def _noted(db: Db, worktree: str) -> list[str]:
-    said: list[str] = json.loads(meta.get(db, _NOTED + worktree) or "[]")
-    return said
+def settle(db: Db, op: str, tools: Tools) -> Recovery:
+    """Finish an op whose commit is recorded, roll any other back; the journal knows the refs."""
+    rows = events.rows(db, EventFilter(op=op, limit=1))
+    if not rows:
+        return roll_back(db, op, tools)
+    drop_temps(ops.steps(db, op), tools.files)
+    finish(db, op, rows[0].commit, None)
+    return Recovery(op, finished=True)
 
 
 def roll_back(db: Db, op: str, tools: Tools) -> Recovery:

@@ -5,7 +5,7 @@ wrote in, is never the unit's.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gitshadow.errors import StoreError
 from gitshadow.model import Event, Oid, RepoPath
@@ -15,8 +15,7 @@ from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.repo import Repo
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(NamedTuple):
     """Tell for directories whether they came with a unit.
 
     `tree` is the working tree before it, None where that is not known: then none is. `since`

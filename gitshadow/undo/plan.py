@@ -6,22 +6,23 @@ Invariant: pure; the same world gives the same plan and the same token.
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from gitshadow.model import Event, FileVersion, Oid, RepoPath
 from gitshadow.store.refs import display_path
-from gitshadow.undo import merge
+from gitshadow.undo import hunks, merge
 from gitshadow.undo.cases import Case, World, check_alone, parents, settle
 from gitshadow.undo.lineage import Lineage, Record, runs_of, trace, undone_by
 from gitshadow.undo.report import Action, Item, Reason, State
 from gitshadow.undo.reverse import Blobs, Manner, Read, Turned, take_back
+from gitshadow.undo.selecting import Choice
 from gitshadow.undo.units import Undoings
 
 _HASH_DIGITS = 9
 _SEQ_DIGITS = 7
 
 
-@dataclass(frozen=True, slots=True)
-class PathFilter:
+class PathFilter(NamedTuple):
     """Choose paths: only these (empty: all), but not those; a directory means what is in it."""
 
     only: tuple[RepoPath, ...] = ()
@@ -40,6 +41,7 @@ class Wish:
 
     `seqs` are the unit's events. `ambiguous` are events that may be the unit's and are named.
     `removable` tells whether a directory is the unit's, so that it goes when it is empty.
+    `offer` asks for the hunks of each item, `choice` takes only some of them.
     """
 
     seqs: frozenset[int] = frozenset()
@@ -48,10 +50,11 @@ class Wish:
     undoings: Undoings = field(default_factory=dict)
     ambiguous: tuple[Event, ...] = ()
     removable: Callable[[RepoPath], bool] = lambda _: False
+    offer: bool = False
+    choice: Choice | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """Hold one change of one path: what stands there and what is to stand there.
 
     `early` marks a removal that makes room for a write.
@@ -63,8 +66,7 @@ class Step:
     early: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Planned:
+class Planned(NamedTuple):
     """Hold one item with the paths whose steps it needs; without paths nothing is done."""
 
     item: Item
@@ -77,20 +79,22 @@ class Plan:
 
     `made` is content that merging made, by oid; everything else is in the object store.
     `clear` are directories that make room for a file, `sweep` the unit's that go when they are
-    empty; both deepest first. `seqs` are the events that it takes back.
+    empty; both deepest first. `seqs` are the events that it is about, `taken` those that it
+    takes back whole as far as somebody chose. `whole` is the token without the choice.
     """
 
     items: tuple[Planned, ...]
     steps: Mapping[RepoPath, Step]
     token: str
+    whole: str
     made: Mapping[Oid, bytes] = field(default_factory=dict)
     clear: tuple[RepoPath, ...] = ()
     sweep: tuple[RepoPath, ...] = ()
     seqs: frozenset[int] = frozenset()
+    taken: frozenset[int] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(NamedTuple):
     """Hold a state that a path is to have again; None: absent.
 
     `deletable` tells that what stands there came from an agent and is as it left it. `reason`
@@ -204,15 +208,22 @@ def _finish(
     cases: list[Case], wish: Wish, world: World, blobs: Blobs, seq: int
 ) -> Plan:
     settle(cases, world)
-    cases.sort(key=lambda case: (case.turned.target.path, case.start.path))
-    items = [_planned(case, blobs) for case in cases]
+    cases.sort(key=_place)
+    seqs = frozenset(seq for case in cases for seq in case.seqs)
+    whole = token = _token(cases, seqs, wish, seq)
+    if wish.choice is not None:
+        hunks.choose(cases, wish.choice, blobs)
+        settle(cases, world)
+        cases.sort(key=_place)
+        token = _token(cases, seqs, wish, seq)
+    items = [_planned(case, blobs, offer=wish.offer) for case in cases]
     items += _ambiguous_items(cases, wish)
     steps = _steps(cases, world)
-    seqs = frozenset(seq for case in cases for seq in case.seqs)
-    plan = Plan(
+    return Plan(
         items=tuple(items),
         steps=steps,
-        token=_token(cases, seqs, wish, seq),
+        token=token,
+        whole=whole,
         made={
             step.after.oid: blobs.made[step.after.oid]
             for step in steps.values()
@@ -221,21 +232,31 @@ def _finish(
         clear=_clear(steps, world),
         sweep=_sweep(steps, wish),
         seqs=seqs,
+        taken=frozenset(seq for case in cases if _is_taken(case) for seq in case.seqs),
     )
-    return plan
 
 
-def _planned(case: Case, blobs: Blobs) -> Planned:
+def _place(case: Case) -> tuple[RepoPath, RepoPath]:
+    return case.turned.target.path, case.start.path
+
+
+def _is_taken(case: Case) -> bool:
+    return case.turned.reason is not Reason.DECLINED
+
+
+def _planned(case: Case, blobs: Blobs, *, offer: bool) -> Planned:
     turned, start = case.turned, case.start
     state = State.REVERSED if case.moves else State.NO_EFFECT
     if turned.reason is not None:
         state = State.NOT_REVERSED
     moved = case.moves and start.version is not None and case.destination is not None
     moved = moved and turned.target.path != start.path
-    paths = [turned.target.path, start.path] if moved else [turned.target.path]
+    # What is created and moved and goes again goes from where it stands.
+    path = turned.target.path if case.destination is not None else start.path
+    paths = [path, start.path] if moved else [path]
     added, removed = _lines(start, turned.target, blobs) if case.moves else (None, None)
     item = Item(
-        path=display_path(turned.target.path),
+        path=display_path(path),
         old_path=display_path(start.path) if moved else None,
         session=case.session,
         action=_action(case),
@@ -245,6 +266,7 @@ def _planned(case: Case, blobs: Blobs) -> Planned:
         overwrites=turned.overwrites,
         added=added,
         removed=removed,
+        hunks=hunks.offer(case, blobs) if offer else (),
     )
     return Planned(item, tuple(paths) if case.moves else ())
 

@@ -17,6 +17,7 @@ from gitshadow.undo.apply import Applied
 from gitshadow.undo.moments import Snapshot
 from gitshadow.undo.report import Reason
 from gitshadow.undo.reverse import OnConflict
+from gitshadow.undo.selecting import Choice
 from gitshadow.undo.targets import Target
 
 
@@ -46,6 +47,14 @@ class Engine(Protocol):
     @property
     def clock(self) -> Clock:
         """Return the clock of the file system."""
+        ...
+
+    def catch_up(self) -> None:
+        """Give commits whose rows could not be stored their rows.
+
+        Raises:
+            StoreError, JournalError: it is not possible now either.
+        """
         ...
 
     def flush(self) -> None:
@@ -97,7 +106,8 @@ class Request:
     """Hold one call of `oops`, `undo`, `redo` or `restore`.
 
     `targets` are what `undo` takes back and the paths of `restore`. Nothing is changed where
-    `apply` is false. With a `token` only the plan that it stands for is applied.
+    `apply` is false. With a `token` only the plan that it stands for is applied. `offer` asks for
+    the hunks of each item, `choice` takes only some of them.
     """
 
     kind: OpKind
@@ -110,3 +120,5 @@ class Request:
     pin: str | None = None
     apply: bool = False
     token: str | None = None
+    offer: bool = False
+    choice: Choice | None = None

@@ -8,9 +8,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from gitshadow.errors import ExitCode, JournalError
 from gitshadow.model import Oid, OpKind
+from gitshadow.undo.selecting import Hunk
 
 _STATES_SHOWN = ("reversed", "compensated", "not_reversed", "no_effect")
 
@@ -53,6 +55,7 @@ class Reason(StrEnum):
     PURGED = "purged"
     UNSAFE_PATH = "unsafe_path"
     IO_ERROR = "io_error"
+    DECLINED = "declined"
 
 
 class Status(StrEnum):
@@ -83,7 +86,8 @@ class Item:
     `path` and `old_path` are display text (lossless, relative to the worktree); a rename goes
     from `old_path`, where the file stands now, to `path`. `detail` is one sentence for people.
     `overwrites` marks an item that replaces later work because it was asked to. `added` and
-    `removed` count lines; None where lines mean nothing.
+    `removed` count lines; None where lines mean nothing. `hunks` are there where a plan is to
+    be chosen from.
     """
 
     path: str
@@ -98,6 +102,7 @@ class Item:
     added: int | None = None
     removed: int | None = None
     domain: str = "files"
+    hunks: tuple[Hunk, ...] = ()
 
     def to_json(self) -> dict[str, object]:
         """Return the item as a JSON object."""
@@ -117,11 +122,12 @@ class Item:
             row["overwrites"] = True
         if self.added is not None and self.removed is not None:
             row |= {"added": self.added, "removed": self.removed}
+        if self.hunks:
+            row["hunks"] = [hunk.to_json() for hunk in self.hunks]
         return row
 
 
-@dataclass(frozen=True, slots=True)
-class Uncovered:
+class Uncovered(NamedTuple):
     """Name something that the unit did and that no undo of files takes back."""
 
     what: str
@@ -139,7 +145,8 @@ class Report:
     """Hold one undo, planned or done.
 
     `op_id` and `commit` are None where nothing was changed. `maybe` are the paths that may be
-    the agent's too and were left alone; `head_moved` says in sentences how HEAD moved since.
+    the agent's too and were left alone, `unclear` those of them that may be another session's as
+    well; `head_moved` says in sentences how HEAD moved since.
     """
 
     kind: OpKind
@@ -153,6 +160,7 @@ class Report:
     headline: str = ""
     notes: tuple[str, ...] = ()
     maybe: tuple[str, ...] = ()
+    unclear: tuple[str, ...] = ()
     head_moved: tuple[str, ...] = ()
 
     @property
@@ -195,6 +203,7 @@ class Report:
             "headline": self.headline,
             "notes": list(self.notes),
             "maybe": list(self.maybe),
+            "unclear": list(self.unclear),
             "head_moved": list(self.head_moved),
         }
 
@@ -223,6 +232,7 @@ def from_json(row: Mapping[str, object]) -> Report:
             headline=_text(row, "headline"),
             notes=_texts(row, "notes"),
             maybe=_texts(row, "maybe"),
+            unclear=_texts(row, "unclear") if "unclear" in row else (),
             head_moved=_texts(row, "head_moved"),
         )
     except (KeyError, TypeError, ValueError) as error:

@@ -119,7 +119,8 @@ class _Fold:
             )
         if run.before == run.after or self.at == run.before:
             return
-        if self.at == run.after:
+        absent = self.at.version is None and run.after.version is None
+        if self.at == run.after or absent:  # absent is the same under every name
             self.at = run.before
         elif run.switched_to not in (None, run.after):
             self.elsewhere = True

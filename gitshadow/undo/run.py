@@ -7,35 +7,27 @@ an op ends recorded as one commit, or as if it had never begun.
 import json
 import secrets
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
-from gitshadow.errors import RefusedError, StoreError, UsageError
+from gitshadow.errors import RefusedError, ShadowError, StoreError, UsageError
 from gitshadow.model import Event, Oid, Op, OpKind, OpStatus, RepoPath
 from gitshadow.store.journal import events, ops
-from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.refs import display_path
-from gitshadow.undo import around, moments, oplog
+from gitshadow.undo import around, moments, oplog, recovered
 from gitshadow.undo.apply import StepHook, Tools, apply, no_hook
 from gitshadow.undo.cases import World
-from gitshadow.undo.choose import NOBODY, Chooser, Selection, Window
+from gitshadow.undo.choose import NOBODY, Chooser, Selection, Window, is_ambiguous
 from gitshadow.undo.effective import undoings_of
 from gitshadow.undo.owned import Owner, tree_at, tree_before
-from gitshadow.undo.plan import (
-    PathFilter,
-    Plan,
-    Wish,
-    newest_seq,
-    plan_states,
-    plan_unit,
-)
+from gitshadow.undo.plan import PathFilter, Plan, Wish, plan_states, plan_unit
 from gitshadow.undo.port import Engine, Request
 from gitshadow.undo.report import Report, State, Status
 from gitshadow.undo.reverse import Manner
 from gitshadow.undo.survey import Known, survey
-from gitshadow.undo.units import is_undoable
 
 _TRIES = 3
-_SHOWN = 5
 
 
 def run(engine: Engine, request: Request, hook: StepHook = no_hook) -> Report:
@@ -57,24 +49,23 @@ def run(engine: Engine, request: Request, hook: StepHook = no_hook) -> Report:
 def recover(engine: Engine, hook: StepHook = no_hook) -> list[oplog.Recovery]:
     """Finish or roll back what a crash interrupted; say what became of it.
 
-    It is remembered too, until `take_notices` or the next undo tells it.
+    It is remembered too, until a verb tells it.
+
+    Raises:
+        StoreError, JournalError: it cannot be told yet how far the op came; it waits.
     """
+    engine.catch_up()
     found = oplog.recover(engine.db, engine.worktree, _tools(engine, hook))
-    oplog.note(engine.db, engine.worktree, found)
+    sentences = [one.sentence() for one in found]
+    recovered.note(engine.db, engine.worktree, sentences)
     return found
-
-
-def take_notices(engine: Engine) -> list[str]:
-    """Return in sentences what became of interrupted ops; nobody is told twice."""
-    return oplog.take_notes(engine.db, engine.worktree)
 
 
 def _tools(engine: Engine, hook: StepHook) -> Tools:
     return Tools(engine.files, engine.repo.read_blob, engine.clock, hook)
 
 
-@dataclass(frozen=True, slots=True)
-class _Draft:
+class _Draft(NamedTuple):
     """Hold a plan with what it was made from; `paths` are all that it depends on."""
 
     selection: Selection
@@ -92,7 +83,7 @@ class _Undo:
     def run(self) -> Report:
         """Return the report of the plan or of what was done."""
         recover(self.engine, self.hook)
-        self.notes += take_notices(self.engine)
+        self.notes += recovered.take_notes(self.engine.db, self.engine.worktree)
         draft = self._settled_draft()
         self._check_token(draft)
         planned = self._report(draft)
@@ -135,7 +126,7 @@ class _Undo:
         if self.request.kind is OpKind.OOPS:
             selection = chooser.oops()
         elif self.request.kind is OpKind.REDO:
-            selection = chooser.redo()
+            selection = chooser.redo(self.request.targets)
         else:
             selection = chooser.undo(self.request.targets)
         return self._draft_unit(selection)
@@ -151,6 +142,8 @@ class _Undo:
             undoings=undoings_of(engine.db, history),
             ambiguous=selection.ambiguous,
             removable=self._owner(taken).owns,
+            offer=self.request.offer,
+            choice=self.request.choice,
         )
         plan = plan_unit(history, wish, world, self._read)
         if taken and not plan.items and (self.request.only or self.request.leave):
@@ -168,6 +161,8 @@ class _Undo:
             manner=Manner(on_conflict=request.on_conflict, label=selection.label),
             paths=PathFilter((*request.only, *self._typed_paths()), request.leave),
             removable=owner.owns,
+            offer=request.offer,
+            choice=request.choice,
         )
         plan = plan_states(moment.wanted, wish, world, self._read, moment.newest_seq)
         return _Draft(selection, plan, frozenset(moment.wanted)), world
@@ -252,31 +247,21 @@ class _Undo:
     # -- token -----------------------------------------------------------------------------
 
     def _check_token(self, draft: _Draft) -> None:
-        token = self.request.token
-        if token is None or token == draft.plan.token:
-            return
-        raise RefusedError(
-            f"could not apply plan {token}: {self._moved(token, draft)}",
-            hint="nothing was changed; look at the new plan with --dry-run",
-        )
+        """Refuse where what somebody has looked at is not what would be done now."""
+        plan, choice = draft.plan, self.request.choice
+        seen = [(self.request.token, plan.token)]
+        seen.append((choice.of if choice is not None else None, plan.whole))
+        for token, now in seen:
+            if token is not None and token != now:
+                moved = self._moved(token, draft)
+                raise RefusedError(
+                    f"could not apply plan {token}: {moved}",
+                    hint="nothing was changed; look at the new plan with --dry-run",
+                )
 
     def _moved(self, token: str, draft: _Draft) -> str:
-        """Say what has changed since a plan was made."""
-        since = newest_seq(token)
-        if since is None:
-            return "there is no plan with this token"
-        wanted = EventFilter(worktree=self.engine.worktree, limit=1000)
-        rows = [row for row in events.rows(self.engine.db, wanted) if row.seq > since]
-        moved = [row for row in rows if is_undoable(row) or row.switched]
-        near = [row for row in moved if {row.path, row.old_path} & draft.paths] or moved
-        names = dict.fromkeys(
-            display_path(row.path) for row in near if row.path is not None
-        )
-        if not names:
-            return "it is another plan than the one now"
-        shown = ", ".join(list(names)[:_SHOWN])
-        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-        return f"the world changed: {shown}{more} changed since"
+        db, worktree = self.engine.db, self.engine.worktree
+        return around.moved_since(db, worktree, token, draft.paths)
 
     # -- applying --------------------------------------------------------------------------
 
@@ -306,7 +291,7 @@ class _Undo:
                 engine.record_restore(op, result.applied) if result.applied else None
             )
         except BaseException:
-            oplog.roll_back(engine.db, op.id, tools)
+            self._give_up(op, tools)
             raise
         self.hook("recorded")
         if not result.applied:
@@ -317,15 +302,28 @@ class _Undo:
         oplog.finish(engine.db, op.id, commit, json.dumps(report.to_json()))
         return report
 
+    def _give_up(self, op: Op, tools: Tools) -> None:
+        """Roll an op back, unless its commit stands; what cannot be done waits for `recover`."""
+        engine = self.engine
+        with suppress(ShadowError):
+            engine.catch_up()
+            found = oplog.settle(engine.db, op.id, tools)
+            if found.finished:
+                recovered.note(engine.db, engine.worktree, [found.sentence()])
+
     def _ended(self, draft: _Draft, report: Report) -> Report:
         return replace(report, headline=self._headline(draft.selection, report))
 
     def _undoes(self, draft: _Draft) -> tuple[str, ...]:
-        """Return what the op takes back: single events where paths were chosen."""
-        if self.request.kind is OpKind.RESTORE:
+        """Return what the op takes back: single events where paths or hunks were chosen.
+
+        What was left by choice is not among them, so that it can still be taken back later.
+        """
+        request = self.request
+        if request.kind is OpKind.RESTORE:
             return ()
-        if self.request.only or self.request.leave:
-            return tuple(str(seq) for seq in sorted(draft.plan.seqs))
+        if request.only or request.leave or request.choice is not None:
+            return tuple(str(seq) for seq in sorted(draft.plan.taken))
         return draft.selection.undoes
 
     def _fresh_id(self) -> str:
@@ -350,17 +348,18 @@ class _Undo:
                 engine.db, engine.worktree, selection.windows
             ),
             notes=(*self.notes, *notes),
-            maybe=self._maybe(selection),
+            maybe=self._paths(selection.maybe),
+            unclear=self._paths(one for one in selection.maybe if is_ambiguous(one)),
             head_moved=(
                 around.head_moves(engine.db, engine.worktree, first) if first else ()
             ),
         )
         return replace(report, headline=self._headline(selection, report))
 
-    def _maybe(self, selection: Selection) -> tuple[str, ...]:
+    def _paths(self, rows: Iterable[Event]) -> tuple[str, ...]:
         paths = {
             event.path
-            for event in selection.maybe
+            for event in rows
             if event.path is not None
             and PathFilter(self.request.only, self.request.leave).takes((event.path,))
         }

@@ -5,9 +5,11 @@ Invariant: only looks; no link is followed and no unsafe path is asked for.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from gitshadow.model import FileState, FileVersion, Oid, RepoPath
-from gitshadow.store.files import Look, WorkFiles, safe_path
+from gitshadow.store.files import Look, WorkFiles
+from gitshadow.store.safe_paths import safe_path
 from gitshadow.undo.cases import Below, World, parents
 from gitshadow.undo.report import Reason
 from gitshadow.undo.reverse import blob_oid
@@ -15,8 +17,7 @@ from gitshadow.undo.reverse import blob_oid
 _UNREAD = Oid("0" * 40)
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(NamedTuple):
     """Hold whom to ask about a path.
 
     `state` is what was recorded of it, `uncovered` why it is not covered (None: it is).

@@ -5,7 +5,7 @@ typed behind `--` is a path and nothing else.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gitshadow.errors import UsageError
 from gitshadow.model import Burst, Call, Event, Op, RepoPath, Session, Turn
@@ -19,8 +19,7 @@ _SHOWN = 8
 Named = Session | Turn | Call | Burst | Op | Event
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(NamedTuple):
     """Hold one word as typed; `path` is what it means as a path, None outside the worktree."""
 
     text: str

@@ -9,12 +9,13 @@ from gitshadow.errors import UsageError
 from gitshadow.model import (
     Confidence,
     EventKind,
+    OpKind,
     OpStatus,
     RepoPath,
     Touch,
 )
 from gitshadow.store.journal import ops, state, turns
-from gitshadow.undo.report import from_json
+from gitshadow.undo.report import Status, from_json
 from tests.undo.words import call, lines, reasons
 from tests.undo.yard import Yard
 
@@ -235,3 +236,16 @@ def test_undo_refuses_a_row_that_nobody_wrote(yard: Yard) -> None:
     baseline = next(row for row in yard.log() if row.kind is EventKind.BASELINE)
     with pytest.raises(UsageError, match="nobody's write"):
         yard.undo(str(baseline.seq))
+
+
+def test_redo_takes_the_undo_that_is_named(yard: Yard) -> None:
+    """UNDO-02, UNDO-03: an older one, while the newer stays."""
+    yard.by("s1", "t1").write("a", "agent\n")
+    yard.by("s1", "t2").write("b", "agent\n")
+    newest, older = yard.oops(), yard.oops()
+    assert older.op_id is not None
+    report = yard.ask(OpKind.REDO, newest.op_id or "")
+    assert (report.status, yard.read("b")) == (Status.REVERSED, b"agent\n")
+    assert yard.read("a") != b"agent\n"
+    with pytest.raises(UsageError, match="no undo"):
+        yard.ask(OpKind.REDO, report.op_id or "")

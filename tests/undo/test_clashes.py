@@ -218,3 +218,17 @@ def test_what_stands_behind_the_dashes_is_a_path(yard: Yard) -> None:
         odd = Target("never", path, path_only=True)
         with pytest.raises(UsageError):
             run(yard, Request(kind=OpKind.UNDO, targets=(odd,)))
+
+
+def test_deletion_comes_back_when_what_took_its_place_went_elsewhere(
+    yard: Yard,
+) -> None:
+    """UNDO-16: another session created the name anew, moved that away and was undone."""
+    before = yard.read("c")
+    yard.by("s1").remove("c")
+    yard.by("s2").write("c", "other\n")
+    yard.move("c", "d/c")
+    assert yard.undo("s2").status == "reversed"
+    assert yard.undo("s1").status == "reversed"
+    assert yard.read("c") == before
+    assert not yard.exists("d/c")

@@ -17,13 +17,13 @@ from gitshadow.model import (
     RepoPath,
 )
 from gitshadow.store import refs
-from gitshadow.store.files import WorkFiles
+from gitshadow.store.files import Reading, WorkFiles
 from gitshadow.store.journal import events, ops
 from gitshadow.store.layout import discover
 from gitshadow.store.repo import Repo as StoreRepo
 from gitshadow.undo.apply import Applied
 from gitshadow.undo.report import Reason
-from tests.undo.words import reasons
+from tests.undo.words import lines, reasons
 from tests.undo.yard import Yard
 
 
@@ -65,6 +65,85 @@ def test_oops_goes_on_when_one_file_cannot_be_replaced(yard: Yard) -> None:
     assert report.counts["reversed"] == 2
     assert yard.read("b") == b"agent\n"
     assert yard.litter() == []
+
+
+def test_oops_names_what_stays_when_a_created_and_moved_file_cannot_go(
+    yard: Yard,
+) -> None:
+    """UNDO-30: the item is the file that stands there, and says that it still does."""
+    yard.by("s1", "t1").write("n", "new\n")
+    yard.move("n", "m")
+
+    class Refusing(WorkFiles):
+        def unlink(self, path: RepoPath) -> None:
+            if path == b"m":
+                raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+            super().unlink(path)
+
+    yard.files = Refusing(str(yard.root))
+    assert reasons(yard.oops()) == [("m", "io_error")]
+    assert yard.read("m") == b"new\n"
+    yard.files = WorkFiles(str(yard.root))
+    assert reasons(yard.undo("s1")) == [("m", None)]
+    assert not yard.exists("m")
+
+
+def test_oops_puts_back_what_it_cannot_read_again(yard: Yard) -> None:
+    """UNDO-30: what is not verified does not stay, and is not called reversed."""
+    yard.by("s1", "t1").write("a", "agent\n")
+    yard.write("b", "agent\n")
+    failing = [False]
+
+    class Unreadable(WorkFiles):
+        def publish(self, temp: RepoPath, path: RepoPath) -> None:
+            super().publish(temp, path)
+            failing[0] = path == b"b"
+
+        def read(self, path: RepoPath) -> Reading | None:
+            if failing[0]:
+                failing[0] = False
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            return super().read(path)
+
+    yard.files = Unreadable(str(yard.root))
+    assert reasons(yard.oops()) == [("a", None), ("b", "io_error")]
+    assert yard.read("b") == b"agent\n"
+
+
+def test_oops_follows_no_link_that_comes_while_it_runs(
+    yard: Yard, tmp_path: Path
+) -> None:
+    """FID-03: a path and a directory become links between plan and apply; outside nothing."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "x").write_text("theirs\n")
+    yard.by("human").write("d/x", "old\n")
+    yard.by("s1", "t1").write("d/x", "agent\n")
+    yard.write("a", "agent\n")
+
+    def relink(step: str) -> None:
+        if step == "begun":
+            os.rename(yard.path("d"), yard.path("moved"))
+            os.symlink(outside, yard.path("d"))
+            os.unlink(yard.path("a"))
+            os.symlink(outside / "x", yard.path("a"))
+
+    report = yard.oops(hook=relink)
+    assert reasons(report) == [("a", "conflict"), ("d/x", "type_clash")]
+    assert [path.name for path in outside.iterdir()] == ["x"]
+    assert (outside / "x").read_text() == "theirs\n"
+    assert os.readlink(yard.path("a")) == os.fsencode(outside / "x")
+    assert yard.read("moved/x") == b"agent\n"
+    assert yard.litter() == []
+
+
+def test_oops_leaves_an_open_file_to_its_reader(yard: Yard) -> None:
+    """FID-12: whoever holds the agent's file open goes on reading that."""
+    yard.by("s1", "t1").write("a", "agent\n")
+    with open(yard.path("a"), "rb") as held:
+        assert yard.oops().status == "reversed"
+        assert held.read() == b"agent\n"
+    assert yard.read("a").decode() == lines("a")
 
 
 @pytest.mark.parametrize("path", [b"../x", b"/etc/x", b".git/config", b".GIT/hooks/p"])

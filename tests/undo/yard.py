@@ -6,7 +6,7 @@
 import os
 import stat
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypedDict, Unpack
 
@@ -28,6 +28,7 @@ from gitshadow.model import (
     OpKind,
     RepoPath,
     Session,
+    StatKey,
     Turn,
 )
 from gitshadow.store.clock import StampClock
@@ -37,6 +38,7 @@ from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.journal.state import WorktreeRow
 from gitshadow.store.layout import discover
+from gitshadow.store.replay import catch_up
 from gitshadow.store.repo import Repo
 from gitshadow.undo.apply import Applied, StepHook, no_hook
 from gitshadow.undo.moments import Snapshot
@@ -44,6 +46,7 @@ from gitshadow.undo.port import Request
 from gitshadow.undo.report import Reason, Report
 from gitshadow.undo.reverse import OnConflict
 from gitshadow.undo.run import run
+from gitshadow.undo.selecting import Choice
 from gitshadow.undo.targets import Target
 
 _ACTORS = {"human": Actor.HUMAN, "unknown": Actor.UNKNOWN}
@@ -60,6 +63,8 @@ class Options(TypedDict, total=False):
     at_ns: int | None
     pin: str | None
     token: str | None
+    offer: bool
+    choice: Choice | None
     hook: StepHook
 
 
@@ -93,7 +98,8 @@ class Yard:
         db = Db.open(layout.journal, create=not os.path.exists(layout.journal))
         states = StateTable(db, layout.worktree)
         known = state.get_worktree(db, layout.worktree)
-        row = known or WorktreeRow(id=layout.worktree, path=os.fsencode(layout.root))
+        row = known or WorktreeRow(id=layout.worktree, path=b"")
+        row = replace(row, path=os.fsencode(layout.root))  # it may be a copy
         files = WorkFiles(layout.root)
         recorder = Recorder(repo, files, db, row, states)
         made = cls(
@@ -272,6 +278,8 @@ class Yard:
             pin=options.get("pin"),
             apply=options.get("apply", True),
             token=options.get("token"),
+            offer=options.get("offer", False),
+            choice=options.get("choice"),
         )
         return run(self, request, options.get("hook", no_hook))
 
@@ -342,8 +350,30 @@ class Yard:
 
     # -- the port --------------------------------------------------------------------------
 
+    def catch_up(self) -> None:
+        """Give commits without rows their rows, as the engine's adoption does."""
+        if not self.recorder.behind:
+            return
+        done = catch_up(self.db, self.repo, self.worktree)
+        for row in done.rows:
+            if row.path is None:
+                continue
+            gone = {one for one in (row.old_path, row.path) if one is not None}
+            put: dict[RepoPath, FileState] = {}
+            if row.after is not None:
+                data = self.repo.read_blob(row.after.oid)
+                stat = StatKey(len(data), 0, 0, 0)
+                put[row.path] = FileState(row.after, digest(data), stat, 0, True)
+            with self.states_table.consistent(), self.db.write():
+                self.states_table.update(put, gone - put.keys())
+        if done.rows:
+            head = self.repo.head()
+            self.recorder.set_tree(done.trees[self.worktree], head[1], head[0])
+        self.recorder.behind = False
+
     def flush(self) -> None:
         """Record what nobody told us of."""
+        self.catch_up()
         who = (self.who, self.turn, self.call, self.confidence, self.candidates)
         self.by("unknown")
         self.record()
@@ -356,7 +386,6 @@ class Yard:
 
     def record_restore(self, op: Op, applied: Sequence[Applied]) -> Oid | None:
         """Publish an op's changes as they were made."""
-        now = self.clock.now_ns()
         drafts = [
             Draft(
                 kind=EventKind.RESTORE,
@@ -364,8 +393,8 @@ class Yard:
                 old_path=one.old_path,
                 before=self.states_table.get(one.old_path or one.path),
                 after=one.after,
-                begin_ns=now,
-                end_ns=now,
+                begin_ns=op.ts_ns,
+                end_ns=op.ts_ns,
             )
             for one in applied
         ]

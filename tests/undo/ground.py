@@ -1,0 +1,199 @@
+"""A world on the disk: a yard in memory-backed storage, made from a template in a few ms."""
+
+import os
+import shutil
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gitshadow.errors import UsageError
+from gitshadow.model import LINK_MODE, Event, FileVersion, OpKind
+from gitshadow.store.journal import events, ops
+from gitshadow.store.journal.db import Db
+from gitshadow.store.journal.events import EventFilter
+from gitshadow.store.replay import rebuild
+from gitshadow.undo.report import Report, Status
+from gitshadow.undo.targets import events_of, unit_of_ids
+from gitshadow.undo.units import is_undoable
+from tests.support.audit import audit, contradictions, open_journal, stale
+from tests.support.journal_dump import dump_all
+from tests.support.repo import Repo
+from tests.undo.histories import Change, Entry, Tree, base
+from tests.undo.trial import Outcome, Wanted
+from tests.undo.yard import Yard
+
+_SHM = Path("/dev/shm")
+
+
+def fast_directory(fallback: Path) -> Path:
+    """Return a directory in memory where there is one."""
+    return _SHM if os.access(_SHM, os.W_OK) else fallback
+
+
+def make_template(at: Path) -> Path:
+    """Make a repository in which every history begins; its index and HEAD are the user's."""
+    repo = Repo.create(at, ())
+    for path, (mode, data) in base().items():
+        repo.write(path, data, mode & 0o777)
+    repo.commit("first")
+    shutil.rmtree(at / ".git" / "hooks", ignore_errors=True)
+    Yard.open(at).close()
+    return at
+
+
+@contextmanager
+def ground_of(template: Path, at: Path) -> Iterator["Ground"]:
+    """Give a copy of the template, and take it away again."""
+    shutil.copytree(template, at, symlinks=True)
+    made = Ground(Yard.open(at))
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@dataclass(slots=True)
+class Ground:
+    """Play histories in a yard; `users` is what Git's own files held at the beginning."""
+
+    yard: Yard
+    users: dict[bytes, bytes] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.users = dict(self._users())
+
+    def check(self) -> None:
+        """Check laws 2 and 7, V4, and V5 but for reachability."""
+        assert dict(self._users()) == self.users
+        assert self.yard.litter() == []
+        with closing(open_journal(Repo(self.yard.root))) as db:
+            assert list(stale(db)) == []
+            assert list(contradictions(db)) == []
+        fresh = Db.open(
+            str(self.yard.root / ".git" / "agent-undo" / "new"), create=True
+        )
+        with fresh.write():
+            assert rebuild(fresh, self.yard.repo).broken == ()
+        assert dump_all(fresh) == dump_all(self.yard.db)
+        fresh.close()
+
+    def check_with_git(self) -> None:
+        """Check V2 and the whole of V5, which takes two git processes."""
+        repo = Repo(self.yard.root)
+        repo.fsck()
+        audit(repo)
+
+    def _users(self) -> Iterator[tuple[bytes, bytes]]:
+        """Yield all files of the Git directory that are neither objects nor ours."""
+        top = self.yard.path(b".git")
+        for directory, names, files in os.walk(top):
+            for name in {b"objects", b"agent-undo"}.intersection(names):
+                names.remove(name)
+            for name in files:
+                full = os.path.join(directory, name)
+                with open(full, "rb") as handle:
+                    yield full, handle.read()
+
+    def close(self) -> None:
+        """Give everything back and remove it."""
+        self.yard.close()
+        shutil.rmtree(self.yard.root)
+
+    def tree(self) -> Tree:
+        """Read the whole tree."""
+        return {
+            os.fsencode(path): entry for path, entry in self.yard.tree_now().items()
+        }
+
+    def play(
+        self, who: str, turn: str | None, changes: Sequence[Change]
+    ) -> Collection[Event]:
+        """Make changes with the calls that programs use, and record them."""
+        for verb, path, what in changes:
+            self._change(verb, path, what)
+        if who == "git":
+            return self.yard.switch()
+        return self.yard.by(who, turn).record()
+
+    def data(self, version: FileVersion) -> bytes:
+        """Return recorded bytes."""
+        return self.yard.repo.read_blob(version.oid)
+
+    def undo(self, wanted: Wanted) -> Outcome:
+        """Look at the plan, then run the verb; both must say the same."""
+        try:
+            plan = self._ask(wanted, apply=False)
+        except UsageError:
+            return Outcome()
+        before = self.tree()
+        report = self._ask(wanted, apply=True)
+        assert plan.items == report.items or report.op_id is None
+        assert plan.token == report.token
+        assert before == self.tree() or report.op_id is not None
+        assert sum(report.counts.values()) == len(report.items)
+        if report.op_id is None:
+            assert report.status in (Status.NOTHING_TO_DO, Status.PARTIAL)
+            return Outcome(items=report.items)
+        return self._outcome(report)
+
+    def _outcome(self, report: Report) -> Outcome:
+        db = self.yard.db
+        assert report.op_id is not None
+        op = ops.get(db, report.op_id)
+        assert op is not None
+        taken = events_of(db, self.yard.worktree, unit_of_ids(db, op.undoes))
+        rows = events.rows(db, EventFilter(op=op.id))
+        return Outcome(items=report.items, taken=taken, op=op.id, rows=rows)
+
+    def _ask(self, wanted: Wanted, *, apply: bool) -> Report:
+        yard, manner = self.yard, wanted.on_conflict
+        if wanted.verb in ("oops", "redo"):
+            return yard.ask(OpKind(wanted.verb), apply=apply, on_conflict=manner)
+        typed = self._target(wanted)
+        return yard.ask(OpKind.UNDO, typed, apply=apply, on_conflict=manner)
+
+    def _target(self, wanted: Wanted) -> str:
+        db, pick = self.yard.db, wanted.pick
+        if wanted.verb == "session":
+            return wanted.who
+        if wanted.verb == "turn_back":
+            return f"{wanted.who}:{wanted.turn}"
+        if wanted.verb == "op":
+            known = [op.id for op in ops.list_ops(db)]
+        elif wanted.verb == "event":
+            known = [str(one.seq) for one in self.yard.log() if is_undoable(one)]
+        else:
+            known = [path.decode() for path in sorted(self.tree()) if path.isascii()]
+        return known[pick % len(known)] if known else "none"
+
+    def _change(self, verb: str, path: bytes, what: Entry | bytes | None) -> None:
+        full = self.yard.path(path)
+        if verb == "drop":
+            os.unlink(full)
+        elif isinstance(what, bytes):
+            os.makedirs(os.path.dirname(self.yard.path(what)), exist_ok=True)
+            self._clear(self.yard.path(what))
+            os.rename(full, self.yard.path(what))
+        else:
+            assert what is not None
+            self._put(full, what)
+
+    def _put(self, full: bytes, entry: Entry) -> None:
+        mode, data = entry
+        os.makedirs(os.path.dirname(full), exist_ok=True)
+        self._clear(full)
+        if os.path.lexists(full) and (os.path.islink(full) or mode == LINK_MODE):
+            os.unlink(full)
+        if mode == LINK_MODE:
+            os.symlink(data, full)
+            return
+        fd = os.open(full, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(fd, "wb") as handle:
+            handle.write(data)
+        os.chmod(full, mode & 0o777)
+
+    def _clear(self, full: bytes) -> None:
+        """Remove empty directories that stand where a file is to be."""
+        if os.path.isdir(full) and not os.path.islink(full):
+            shutil.rmtree(full)

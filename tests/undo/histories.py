@@ -1,0 +1,255 @@
+"""Random histories as values: who does what to which files, and what is taken back.
+
+Every line, binary content and link target carries a token of its writer that is unlike any other,
+so that it can be told at any time whose bytes are where. A step is five small numbers; what it
+means depends on the files that are there, so nearly every step does something.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from hypothesis import strategies as st
+
+from gitshadow.model import LINK_MODE
+
+Entry = tuple[int, bytes]
+"""Mode as in `FileVersion`, and the bytes (a link's target)."""
+
+Tree = dict[bytes, Entry]
+
+Change = tuple[str, bytes, Entry | bytes | None]
+"""One act on a tree: `put` an entry, `drop` a path, or `move` it to another name."""
+
+PATHS = (b"a", b"b", b"d/x", b"d/e/z", b"c", b"d/y", b"a/in", b"q\xff \n", b"-r [*]")
+_DIRECTORIES = (b"d", b"d/e", b"n", b"n/e", b"a")
+_MODES = (0o100644, 0o100600, 0o100755)
+_TOKEN = re.compile(rb"<[a-z0-9]+:[0-9]+>")
+_AGENTS = ("s1", "s2")
+WRITERS = ("s1", "human", "s2", "unknown")
+
+EDITS = (
+    *("insert",) * 5,
+    *("change",) * 2,
+    *("cut",) * 2,
+    *("create",) * 2,
+    *("delete", "rename", "rename", "move", "remove", "chmod", "chmod"),
+    *("link", "binary", "empty", "crlf", "endless", "swap", "clear"),
+    *("revert", "turn", "turn", "commit", "switch"),
+)
+UNDOS = (
+    *("oops",) * 4,
+    *("session",) * 3,
+    *("turn_back",) * 2,
+    *("redo",) * 3,
+    *("event", "op", "op", "file"),
+)
+
+Step = tuple[int, str, int, int, int]
+_NUMBER = st.integers(0, 11)
+
+
+def steps(verbs: Sequence[str]) -> st.SearchStrategy[Step]:
+    """Return steps with these verbs: writer, verb, and three numbers."""
+    return st.tuples(
+        st.integers(0, 3), st.sampled_from(verbs), _NUMBER, _NUMBER, _NUMBER
+    )
+
+
+def histories(longest: int) -> st.SearchStrategy[list[Step]]:
+    """Return histories of edits, undone now and then, and undone at the end."""
+    return st.tuples(
+        st.lists(steps(EDITS), min_size=1, max_size=longest),
+        st.lists(steps((*EDITS, *UNDOS, *UNDOS)), max_size=longest),
+        st.lists(steps(UNDOS), min_size=1, max_size=3),
+    ).map(lambda parts: [step for part in parts for step in part])
+
+
+def base() -> Tree:
+    """Return what every history begins with."""
+    tree: Tree = {}
+    for at, path in enumerate((b"a", b"b", b"d/x", b"q\xff \n")):
+        rows = [b"<base:%d>\n" % (10 * at + row) for row in range(4)]
+        tree[path] = (0o100644, b"".join(rows))
+    return tree
+
+
+def tokens(tree: Tree) -> set[bytes]:
+    """Return every token that is somewhere in a tree."""
+    return {token for _, data in tree.values() for token in tokens_in(data)}
+
+
+def tokens_in(data: bytes) -> set[bytes]:
+    """Return every token in some bytes."""
+    return set(_TOKEN.findall(data))
+
+
+def changed(tree: Tree, changes: Sequence[Change]) -> Tree:
+    """Return a tree after some changes."""
+    now = dict(tree)
+    for verb, path, what in changes:
+        if verb == "put":
+            assert isinstance(what, tuple)
+            now[path] = what
+        elif verb == "drop":
+            del now[path]
+        else:
+            assert isinstance(what, bytes)
+            for old in below(now, path):
+                now[what + old[len(path) :]] = now.pop(old)
+    return now
+
+
+def below(tree: Tree, path: bytes) -> list[bytes]:
+    """Return a file, or all that is in a directory."""
+    return sorted(one for one in tree if one == path or one.startswith(path + b"/"))
+
+
+def is_free(tree: Tree, path: bytes) -> bool:
+    """Tell whether a file can be made there: nothing has the name, no file is above it."""
+    if below(tree, path):
+        return False
+    return not any(path.startswith(one + b"/") for one in tree)
+
+
+@dataclass(slots=True)
+class Script:
+    """Turn steps into changes of the tree as it is; it remembers what was there once."""
+
+    written: int = 0
+    past: dict[bytes, list[Entry]] = field(default_factory=dict)
+    turns: dict[str, int] = field(default_factory=dict)
+    branches: list[Tree] = field(default_factory=lambda: [base(), base()])
+    branch: int = 0
+
+    def turn(self, who: str) -> str | None:
+        """Return the turn that a session is in."""
+        return f"t{self.turns.get(who, 1)}" if who in _AGENTS else None
+
+    def edit(self, tree: Tree, step: Step) -> list[Change]:
+        """Return what an editing step does to a tree; nothing where it cannot be done."""
+        who, verb = WRITERS[step[0]], step[1]
+        if verb == "turn":
+            self.turns[who] = self.turns.get(who, 1) + 1
+            return []
+        if verb == "commit":
+            self.branches[self.branch] = dict(tree)
+            return []
+        changes = list(self._changes(tree, step))
+        for path, entry in tree.items():
+            if entry not in self.past.setdefault(path, []):
+                self.past[path].append(entry)
+        return changes
+
+    def switch(self, tree: Tree) -> list[Change]:
+        """Return what a checkout of the other branch does; dirty paths stay as they are."""
+        old, new = self.branches[self.branch], self.branches[1 - self.branch]
+        paths = {
+            path
+            for path in {*old, *new}
+            if old.get(path) != new.get(path) and old.get(path) == tree.get(path)
+        }
+        gone = [path for path in sorted(paths) if path not in new]
+        left = {path: entry for path, entry in tree.items() if path not in paths}
+        came: list[bytes] = []
+        for path in sorted(paths - set(gone)):
+            if not is_free(left, path):
+                return []
+            left[path] = new[path]
+            came.append(path)
+        self.branch = 1 - self.branch
+        drops: list[Change] = [("drop", path, None) for path in gone]
+        return drops + [("put", path, new[path]) for path in came]
+
+    def _token(self, who: str) -> bytes:
+        self.written += 1
+        return b"<%s:%d>" % (who.encode(), self.written)
+
+    def _changes(self, tree: Tree, step: Step) -> Iterator[Change]:
+        verb, one, two = step[1], step[2], step[3]
+        files = sorted(tree)
+        if verb == "create" or not files:
+            path = PATHS[one % len(PATHS)]
+            if is_free(tree, path):
+                yield "put", path, (_MODES[0], self._token(WRITERS[step[0]]) + b"\n")
+        elif verb in ("move", "remove"):
+            yield from self._on_directory(tree, step)
+        elif verb == "revert":
+            path = PATHS[one % len(PATHS)]
+            known = self.past.get(path, [])
+            if known and (path in tree or is_free(tree, path)):
+                yield "put", path, known[two % len(known)]
+        else:
+            yield from self._on_file(tree, files[one % len(files)], step)
+
+    def _on_directory(self, tree: Tree, step: Step) -> Iterator[Change]:
+        top = _DIRECTORIES[step[2] % len(_DIRECTORIES)]
+        other = _DIRECTORIES[step[3] % len(_DIRECTORIES)]
+        inside = [path for path in below(tree, top) if path != top]
+        if not inside:
+            return
+        if step[1] == "move":
+            if not other.startswith(top + b"/") and is_free(tree, other):
+                yield "move", top, other
+            return
+        for path in inside:
+            yield "drop", path, None
+        if step[4] % 2:
+            yield "put", top, (LINK_MODE, self._token(WRITERS[step[0]]))
+
+    def _on_file(self, tree: Tree, path: bytes, step: Step) -> Iterator[Change]:
+        verb, two, at = step[1], step[3], step[4]
+        mode, data = tree[path]
+        if verb == "delete":
+            yield "drop", path, None
+        elif verb == "rename":
+            other = PATHS[two % len(PATHS)]
+            if is_free({**tree, path: (0, b"")}, other):
+                yield "move", path, other
+        elif verb == "swap":
+            yield from self._swap(tree, path, step)
+        elif verb == "chmod":
+            if mode != LINK_MODE:
+                yield "put", path, (_MODES[at % 3], data)
+        elif verb == "link":
+            yield "put", path, (LINK_MODE, self._token(WRITERS[step[0]]))
+        elif verb == "clear":  # a directory takes the file's place
+            yield "drop", path, None
+            inner = path + b"/in"
+            if len(path) < 3:
+                yield "put", inner, (_MODES[0], self._token(WRITERS[step[0]]) + b"\n")
+        else:
+            plain = _MODES[0] if mode == LINK_MODE else mode
+            text = b"" if mode == LINK_MODE else data
+            yield "put", path, (plain, self._text(text, step))
+
+    def _swap(self, tree: Tree, path: bytes, step: Step) -> Iterator[Change]:
+        """Exchange the names of two files."""
+        files = sorted(tree)
+        other = files[step[3] % len(files)]
+        if other != path and is_free(tree, b"t"):
+            yield "move", path, b"t"
+            yield "move", other, path
+            yield "move", b"t", other
+
+    def _text(self, data: bytes, step: Step) -> bytes:
+        """Return a file's bytes after an edit of its lines."""
+        verb, at = step[1], step[4]
+        if verb == "empty":
+            return b""
+        token = self._token(WRITERS[step[0]])
+        if verb == "binary":
+            return b"\0\xff" + token
+        rows = data.splitlines(keepends=True)
+        where = min(at, len(rows))
+        if verb == "cut":
+            rows = rows[: at % (len(rows) or 1)] + rows[at % (len(rows) or 1) + 1 :]
+        elif verb == "change" and rows:
+            rows[at % len(rows)] = token + b"\n"
+        elif verb == "crlf":
+            rows.insert(where, token + b"\r\n")
+        elif verb == "endless":
+            rows.append(token)
+        else:
+            rows.insert(where, token + b"\n")
+        return b"".join(rows)

@@ -1,0 +1,289 @@
+"""A kill or a system error at every call that applying makes: into the kernel, Git's store, SQLite.
+
+The profiler tells of each call into C before it is made. There the process is killed, or the call
+fails as the system would have it fail.
+"""
+
+import errno
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import FrameType
+
+import pytest
+
+from gitshadow.errors import ShadowError
+from gitshadow.model import OpStatus, RepoPath
+from gitshadow.store.journal import ops
+from gitshadow.undo.run import recover
+from tests.conftest import FULL
+from tests.support.repo import Repo
+from tests.undo.ground import fast_directory
+from tests.undo.test_kill import agent_at_work, copy_of
+from tests.undo.yard import Yard
+
+_KILL = 0
+_ERRORS = (errno.ENOSPC, errno.EACCES, errno.EIO)
+_CALLS = frozenset(
+    {
+        *("open", "write", "read", "fsync", "rename", "unlink", "mkdir", "rmdir"),
+        *("chmod", "fchmod", "fchown", "symlink", "readlink", "scandir"),
+    }
+)
+_WRITERS = frozenset({"_write", "write", "run", "run_many", "compare_and_swap"})
+_LOOKS = frozenset({"row", "rows"})
+
+
+@dataclass(slots=True)
+class Injector:
+    """Count the calls of one undo, and have the n-th one fail."""
+
+    at: int = 0
+    fault: int = _KILL
+    seen: list[str] = field(default_factory=list)
+
+    def arm(self) -> None:
+        """Begin to count."""
+        sys.setprofile(self._call)
+
+    def _call(self, frame: FrameType, event: str, call: object) -> None:
+        name = _counted(frame, call) if event == "c_call" else None
+        if name is None:
+            return
+        self.seen.append(name)
+        if len(self.seen) != self.at:
+            return
+        if self.fault == _KILL:
+            os.kill(os.getpid(), signal.SIGKILL)
+        sys.setprofile(None)
+        if name.startswith("posix."):
+            raise OSError(self.fault, os.strerror(self.fault))
+
+
+def _counted(frame: FrameType, call: object) -> str | None:
+    """Return the name of a call that can fail or be the last one; None for all others."""
+    if "gitshadow" not in frame.f_code.co_filename:
+        return None
+    name = getattr(call, "__name__", "")
+    owner = getattr(call, "__self__", None) or getattr(call, "__objclass__", None)
+    kind = owner if isinstance(owner, type) else type(owner)
+    if getattr(owner, "__name__", "") == "posix":
+        return f"posix.{name}" if name in _CALLS else None
+    if kind.__module__ == "sqlite3":
+        return None if frame.f_code.co_name in _LOOKS else f"sqlite3.{name}"
+    if kind.__module__.startswith(("_pygit2", "pygit2")):
+        return f"pygit2.{name}"
+    return None
+
+
+class Armed(Yard):
+    """Arm an injector where the undo begins to act."""
+
+    injector: Injector
+
+    def record_present(self, paths: Collection[RepoPath]) -> None:
+        self.injector.arm()
+        super().record_present(paths)
+
+
+def undo_with(root: Path, injector: Injector) -> None:
+    """Undo the newest burst under an injector."""
+    yard = Yard.open(root)
+    armed = Armed(
+        *(yard.root, yard.repo, yard.db, yard.clock, yard.files),
+        *(yard.states_table, yard.recorder),
+    )
+    Armed.injector = injector
+    try:
+        armed.oops()
+    finally:
+        sys.setprofile(None)
+        yard.close()
+
+
+def outcome_of(root: Path, injector: Injector) -> str:
+    """Undo in a process of its own; say how that ended."""
+    pid = os.fork()
+    if pid == 0:
+        code = 3
+        try:
+            undo_with(root, injector)
+            code = 0
+        except (ShadowError, OSError):
+            code = 1
+        finally:
+            os._exit(code)
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    names = {0: "done", 1: "error", -signal.SIGKILL: "killed"}
+    return names.get(status, f"exit {status}")
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """Hold a worktree after an agent's turn, and the tree before and after it."""
+
+    root: Path
+    before: dict[str, tuple[int, bytes]]
+    after: dict[str, tuple[int, bytes]]
+
+    def copy(self, name: str) -> Path:
+        """Return a copy to spoil."""
+        return copy_of(self.root, name)
+
+    def check(self, here: Path, step: str) -> bool:
+        """Run the next command and check that all is whole; tell whether the undo stands."""
+        yard = Yard.open(here)
+        try:
+            recover(yard)
+            expected = self._expected(yard)
+            assert yard.tree_now() == expected, step
+            assert yard.litter() == [], step
+            again = yard.undo("s1")
+            assert yard.tree_now() == self.before, step
+            yard.redo()
+            assert yard.tree_now() == (expected if again.op_id else self.after), step
+            return expected != self.after
+        finally:
+            yard.close()
+
+    def _expected(self, yard: Yard) -> dict[str, tuple[int, bytes]]:
+        """Return the tree that the journal speaks of: item by item where there is a report."""
+        found = ops.list_ops(yard.db)
+        if not found or found[0].status is OpStatus.ROLLED_BACK:
+            return self.after
+        assert found[0].status is OpStatus.DONE
+        if found[0].report is None:
+            return self.before
+        expected = dict(self.after)
+        for item in json.loads(found[0].report)["items"]:
+            for path in (item["path"], item.get("old_path")):
+                if item["state"] == "reversed" and path is not None:
+                    expected.pop(path, None)
+        reversed_ = {
+            path
+            for item in json.loads(found[0].report)["items"]
+            for path in (item["path"], item.get("old_path"))
+            if item["state"] == "reversed" and path in self.before
+        }
+        return expected | {path: self.before[path] for path in reversed_}
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    with TemporaryDirectory(dir=fast_directory(tmp_path)) as top:
+        repo = Repo.create(Path(top) / "repo")
+        yard = Yard.open(repo.root)
+        yard.by("human").write("d/one", "1\n", 0o600)
+        yard.write("mode", "x\n", 0o640)
+        before = yard.tree_now()
+        agent_at_work(yard)
+        yield Scene(repo.root, before, yard.tree_now())
+        yard.close()
+
+
+def calls_of(scene: Scene) -> list[str]:
+    """Return the calls of an undo that nothing disturbs."""
+    here = scene.copy("count")
+    injector = Injector()
+    undo_with(here, injector)
+    shutil.rmtree(here)
+    return injector.seen
+
+
+def kills(calls: list[str]) -> Iterator[tuple[int, int]]:
+    """Yield every call that changes something."""
+    for at, name in enumerate(calls, 1):
+        if not name.endswith((".open", ".read", ".readlink", ".scandir")):
+            yield at, _KILL
+
+
+def errors(calls: list[str]) -> Iterator[tuple[int, int]]:
+    """Yield every call into the kernel, each with one error, or in a long run with all."""
+    for at, name in enumerate(calls, 1):
+        if name.startswith("posix."):
+            yield from ((at, one) for one in (_ERRORS if FULL else [_ERRORS[at % 3]]))
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("faults", [kills, errors])
+def test_undo_is_whole_when_any_call_fails(
+    scene: Scene, faults: Callable[[list[str]], Iterator[tuple[int, int]]]
+) -> None:
+    """ROB-01, ROB-08: done, partial as reported, or rolled back; the next command says so."""
+    calls = calls_of(scene)
+    assert {"posix.rename", "posix.unlink", "posix.mkdir", "posix.rmdir"} <= set(calls)
+    assert {"posix.chmod", "posix.fsync", "pygit2.set_target"} <= set(calls)
+    stands: set[bool] = set()
+    for at, fault in faults(calls):
+        step = f"{at} {calls[at - 1]} {fault}"
+        here = scene.copy(f"at-{at}-{fault}")
+        outcome = outcome_of(here, Injector(at, fault))
+        assert outcome in (("killed",) if fault == _KILL else ("done", "error")), step
+        stands.add(scene.check(here, step))
+        shutil.rmtree(here)
+    assert stands == {True, False}
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """Mount a file system of a few megabytes."""
+    place = tmp_path / "small"
+    place.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=4m", "none", str(place)]
+    if os.geteuid() != 0 or subprocess.run(command, check=False).returncode != 0:
+        pytest.skip("only root can mount a small file system")
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def fill(place: Path) -> Path:
+    """Take the last byte of a file system."""
+    ballast = place / "ballast"
+    with ballast.open("wb", buffering=0) as stream:
+        for size in (65536, 4096, 512, 1):
+            with suppress(OSError):
+                while True:
+                    stream.write(b"x" * size)
+    return ballast
+
+
+@pytest.mark.parametrize("filled_at", ["stage b'c'", "write b'b'", "applied"])
+def test_undo_is_rolled_back_when_the_disk_fills_up_inside_it(
+    small_disk: Path, filled_at: str
+) -> None:
+    """ROB-08: nothing of it stays, at once or with the next command after some is freed."""
+    repo = Repo.create(small_disk / "repo")
+    yard = Yard.open(repo.root)
+    yard.by("human")
+    for name in "abc":
+        yard.write(name, os.urandom(30_000))
+    before = yard.tree_now()
+    yard.by("s1", "t1")
+    for name in "abc":
+        yard.write(name, "agent\n")
+    after = yard.tree_now()
+
+    def filling(step: str) -> None:
+        if step == filled_at:
+            fill(small_disk)
+
+    with suppress(ShadowError):
+        yard.oops(hook=filling)
+    (small_disk / "ballast").unlink()
+    found = recover(yard)
+    newest = ops.list_ops(yard.db)[0]
+    assert newest.status in (OpStatus.DONE, OpStatus.ROLLED_BACK), found
+    if newest.status is OpStatus.ROLLED_BACK:
+        assert yard.tree_now() == after
+        assert yard.oops().status == "reversed"
+    assert yard.tree_now() == before
+    assert yard.litter() == []
+    yard.close()

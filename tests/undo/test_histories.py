@@ -1,0 +1,58 @@
+"""The laws of undo over random histories: thousands in memory, hundreds on the disk."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from tests.conftest import FULL
+from tests.undo.ground import fast_directory, ground_of, make_template
+from tests.undo.histories import Step, histories
+from tests.undo.memory import Memory
+from tests.undo.trial import Trial
+
+_TIMES = 10 if FULL else 1
+_LONGEST = {6: 3_000, 10: 4_000, 14: 3_000}
+_ON_DISK = 500
+_WITH_GIT = 25
+_BIG = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+
+
+@pytest.mark.timeout(600 * _TIMES)
+@pytest.mark.parametrize("longest", _LONGEST)
+def test_laws_hold_in_every_history(longest: int) -> None:
+    """Laws 1, 3, 4 and 5: nobody else's bytes go, the report is true, redo is exact."""
+
+    @given(histories(longest))
+    @settings(max_examples=_LONGEST[longest] * _TIMES)
+    def play(history: list[Step]) -> None:
+        Trial(Memory()).play(history)
+
+    play()
+
+
+@pytest.fixture
+def template(tmp_path: Path) -> Iterator[Path]:
+    with TemporaryDirectory(dir=fast_directory(tmp_path)) as top:
+        yield make_template(Path(top) / "template")
+
+
+@pytest.mark.timeout(600 * _TIMES)
+def test_laws_hold_on_the_disk(template: Path) -> None:
+    """Laws 1 to 5 and 7, V1, V2, V4, V5: real files, refs and journal."""
+    count = 0
+
+    @given(histories(10))
+    @settings(max_examples=_ON_DISK * _TIMES, suppress_health_check=_BIG)
+    def play(history: list[Step]) -> None:
+        nonlocal count
+        count += 1
+        with ground_of(template, template.with_name(f"at-{count}")) as ground:
+            Trial(ground).play(history)
+            ground.check()
+            if count % _WITH_GIT == 0:
+                ground.check_with_git()
+
+    play()
