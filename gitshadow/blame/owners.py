@@ -1,0 +1,150 @@
+"""Owners of lines: one origin for each line of a content, carried through line diffs.
+
+Invariant: pure; a vector has exactly as many origins as its content has lines, and is never changed
+once it was made.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from gitshadow.model import Event, Oid, RepoPath
+from gitshadow.store.line_diff import Hunk
+
+Diff = Callable[[bytes, bytes], Sequence[Hunk]]
+"""Where two contents differ: old start, old lines, new start, new lines, as unified diffs count."""
+
+
+class Source(StrEnum):
+    """Say what a line's origin rests on."""
+
+    EVENT = "event"
+    """A recorded write made it."""
+    GROUND = "ground"
+    """It stands in a content that Git made, or that was there first: Git is to be asked."""
+    COMMIT = "commit"
+    """Git names the commit that brought it."""
+    BEFORE = "before"
+    """It stood there, uncommitted, when recording began."""
+    UNKNOWN = "unknown"
+    """Nobody can tell; the note says why."""
+    UNRECORDED = "unrecorded"
+    """It is on disk but in no recorded state."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Owner:
+    """Hold what some lines have in common; two owners are the same only if they are one.
+
+    `path` is the file's name in the state that the lines came with. `content` is that state's
+    blob where the source is GROUND; `switched` tells a content that Git brought when HEAD
+    moved from one that was there before everything recorded.
+    """
+
+    source: Source
+    path: RepoPath
+    event: Event | None = None
+    commit: Oid | None = None
+    content: Oid | None = None
+    switched: bool = False
+    note: str | None = None
+
+
+class Origin(NamedTuple):
+    """Hold the owner of a line and its number, from 1, in the state that it came with."""
+
+    owner: Owner
+    line: int
+
+
+Vector = list[Origin]
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Hold a recorded content with the origins of its lines."""
+
+    oid: Oid
+    data: bytes
+    vector: Vector
+
+
+def whole(data: bytes) -> bytes:
+    r"""Return a content whose last line ends with `\n`, so that gaining one changes no line."""
+    return data if not data or data.endswith(b"\n") else data + b"\n"
+
+
+def count_lines(data: bytes) -> int:
+    r"""Return how many lines a content has; only `\n` ends one, as for Git."""
+    return data.count(b"\n") + (not data.endswith(b"\n") if data else 0)
+
+
+def split_lines(data: bytes) -> list[bytes]:
+    r"""Return the lines of a content without their `\n`."""
+    lines = data.split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    return lines
+
+
+def fresh(owner: Owner, count: int) -> Vector:
+    """Return the vector of a content that one owner brought whole."""
+    return [Origin(owner, line) for line in range(1, count + 1)]
+
+
+def carried(vector: Vector, hunks: Sequence[Hunk], owner: Owner) -> Vector:
+    """Return the vector after a change: kept lines keep their origin, new ones get an owner."""
+    made: Vector = []
+    at = 0
+    for old_start, old_lines, new_start, new_lines in hunks:
+        begin = old_start - 1 if old_lines else old_start
+        made += vector[at:begin]
+        made += [
+            Origin(owner, line) for line in range(new_start, new_start + new_lines)
+        ]
+        at = begin + old_lines
+    made += vector[at:]
+    return made
+
+
+def removed(vector: Vector, hunks: Sequence[Hunk]) -> Iterator[tuple[int, Origin]]:
+    """Yield the lines, by number from 1, that a change took away, with their origins."""
+    for old_start, old_lines, _, _ in hunks:
+        for line in range(old_start, old_start + old_lines):
+            yield line, vector[line - 1]
+
+
+def kept_lines(hunks: Sequence[Hunk], count: int) -> Iterator[tuple[int, int]]:
+    """Yield (old index, new index), from 0, of the lines that a change keeps.
+
+    Args:
+        hunks: The change.
+        count: The number of lines of the new content.
+    """
+    old = new = 0
+    for old_start, old_lines, new_start, new_lines in (*hunks, (0, 0, count + 1, 1)):
+        begin = new_start - 1 if new_lines else new_start
+        for _ in range(begin - new):
+            yield old, new
+            old, new = old + 1, new + 1
+        old += old_lines
+        new = begin + new_lines
+        del old_start
+
+
+def fill(
+    vector: Vector, missing: set[int], source: State, hunks: Sequence[Hunk]
+) -> None:
+    """Give missing lines of a vector under construction the origins that a state has for them.
+
+    Args:
+        vector: The vector; changed in place, so nobody else may hold it yet.
+        missing: Indexes from 0 that have no origin yet; those that were found are taken out.
+        source: The state that may have them.
+        hunks: From the source's content to the vector's.
+    """
+    for old, new in kept_lines(hunks, len(vector)):
+        if new in missing:
+            vector[new] = source.vector[old]
+            missing.discard(new)

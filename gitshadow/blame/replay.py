@@ -1,0 +1,286 @@
+"""Replay: the recorded events of a path and its other names, in global order, over owner vectors.
+
+A write owns the lines it adds. A restore owns none: what it brings back keeps its first author.
+Neither does what Git brings back, as far as it can be told (`rewrites`).
+Invariant: reads objects and asks about Git's past through its ports alone, and stores nothing.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gitshadow.blame.owners import (
+    Diff,
+    Origin,
+    Owner,
+    Source,
+    State,
+    Vector,
+    carried,
+    count_lines,
+    fill,
+    fresh,
+    removed,
+    split_lines,
+    whole,
+)
+from gitshadow.blame.rewrites import Rewrites
+from gitshadow.errors import StoreError
+from gitshadow.model import Confidence, Event, EventKind, FileVersion, Oid, RepoPath
+from gitshadow.store.line_diff import Hunk
+
+Read = Callable[[Oid], bytes]
+"""Return a blob's bytes; raise StoreError where it is missing."""
+
+MISSED = "an earlier write of this file was not recorded"
+LOST = "an earlier state of this file is not in the object store any more"
+UNCOVERED = "it changed while the file was not covered"
+CONFLICT = "it stood inside a conflict of a merge"
+BROUGHT = "an undo wrote it, and nobody is known to have written it before"
+
+_Place = tuple[str, RepoPath]
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """Hold a line that one event took away from the state before it."""
+
+    event: Event
+    origin: Origin
+    text: bytes
+
+
+@dataclass(slots=True)
+class Replay:
+    """Fold events, oldest first; `at` then says what each path holds.
+
+    `taken_back` names for each op the events that it took back. `removals` is filled only where
+    it is not None.
+    """
+
+    read: Read
+    diff: Diff
+    rewrites: Rewrites
+    taken_back: Mapping[str, Collection[int]] = field(default_factory=dict)
+    removals: list[Removal] | None = None
+    _at: dict[_Place, State] = field(default_factory=dict)
+    _left: dict[_Place, State] = field(default_factory=dict)
+    _before: dict[int, tuple[_Place, State]] = field(default_factory=dict)
+    _saved: frozenset[int] | None = None
+
+    def at(self, worktree: str, path: RepoPath) -> State | None:
+        """Return what a path holds after the events so far, None where it is absent."""
+        return self._at.get((worktree, path))
+
+    def feed(self, events: Sequence[Event]) -> None:
+        """Take events, in ascending order."""
+        for event in events:
+            if event.path is not None and event.kind is not EventKind.GAP:
+                self._take(event, event.path)
+
+    def state_of(self, version: FileVersion, owner: Owner) -> State | None:
+        """Return a content whose lines one owner brought; None where it is missing."""
+        try:
+            data = self.read(version.oid)
+        except StoreError:
+            return None
+        return State(version.oid, data, fresh(owner, count_lines(data)))
+
+    def _take(self, event: Event, path: RepoPath) -> None:
+        source = (event.worktree, event.old_path or path)
+        prior = self._found(event, source)
+        if prior is not None and event.seq in self._wanted():
+            self._before[event.seq] = (source, prior)
+        if prior is not None and (event.switched or not _is_certain(event)):
+            self.rewrites.leaves(event, prior)
+        self._at.pop(source, None)
+        if event.after is None:
+            if prior is not None and event.kind is EventKind.COVERAGE:
+                self._left[source] = prior
+            self._note(event, prior, None, None)
+            return
+        made = self._made(event, path, prior)
+        if made is not None:
+            self._at[(event.worktree, path)] = made
+            self.rewrites.seen(event, made)
+
+    def _wanted(self) -> frozenset[int]:
+        if self._saved is None:
+            self._saved = frozenset().union(*self.taken_back.values())
+        return self._saved
+
+    # -- before the event ------------------------------------------------------------------
+
+    def _found(self, event: Event, source: _Place) -> State | None:
+        """Return what the event found, with its owners."""
+        state = self._at.get(source)
+        if event.before is None:
+            return None
+        if state is not None and state.oid == event.before.oid:
+            return state
+        known = self.rewrites.known(event.before.oid)
+        if known is not None:
+            return known
+        ground = Owner(
+            source=Source.GROUND,
+            path=source[1],
+            event=event,
+            content=event.before.oid,
+        )
+        found = self.state_of(event.before, ground)
+        if found is None or state is None:
+            if found is not None:
+                self.rewrites.ground(found)
+            return found
+        missed = Owner(source=Source.UNKNOWN, path=source[1], event=event, note=MISSED)
+        hunks = self._hunks(state.data, found.data)
+        return State(found.oid, found.data, carried(state.vector, hunks, missed))
+
+    # -- after it --------------------------------------------------------------------------
+
+    def _made(self, event: Event, path: RepoPath, prior: State | None) -> State | None:
+        after = event.after
+        assert after is not None
+        if prior is not None and prior.oid == after.oid:
+            return prior
+        try:
+            data = self.read(after.oid)
+        except StoreError:
+            return None
+        if event.before is not None and prior is None:
+            lost = Owner(source=Source.UNKNOWN, path=path, event=event, note=LOST)
+            return State(after.oid, data, fresh(lost, count_lines(data)))
+        if event.kind is EventKind.COVERAGE:
+            return self._entered(event, path, data)
+        if event.kind is EventKind.RESTORE and event.op is not None:
+            return self._restored(event, path, prior, data)
+        if event.switched:
+            return self._switched(event, path, prior, data)
+        return self._written(event, path, prior, data)
+
+    def _written(
+        self, event: Event, path: RepoPath, prior: State | None, data: bytes
+    ) -> State:
+        assert event.after is not None
+        may_be_git = not _is_certain(event)
+        if may_be_git:
+            known = self.rewrites.returned(event, path, prior, data)
+            if known is not None:
+                self._note(event, prior, known.data, None)
+                return known
+        old = prior.data if prior is not None else b""
+        hunks = self._hunks(old, data)
+        owner = Owner(source=Source.EVENT, path=path, event=event)
+        vector = carried(prior.vector if prior is not None else [], hunks, owner)
+        if may_be_git and prior is not None:
+            self.rewrites.bring_back(path, prior, data, (hunks, vector))
+            _open_conflicts(event, path, data, vector)
+        self._note(event, prior, data, hunks)
+        return State(event.after.oid, data, vector)
+
+    def _switched(
+        self, event: Event, path: RepoPath, prior: State | None, data: bytes
+    ) -> State:
+        assert event.after is not None
+        known = self.rewrites.known(event.after.oid)
+        if known is not None:
+            return known
+        if prior is not None and whole(prior.data) == whole(data):
+            return State(event.after.oid, data, prior.vector)
+        owner = Owner(
+            source=Source.GROUND,
+            path=path,
+            event=event,
+            content=event.after.oid,
+            switched=True,
+        )
+        made = State(event.after.oid, data, fresh(owner, count_lines(data)))
+        self.rewrites.ground(made)
+        return made
+
+    def _entered(self, event: Event, path: RepoPath, data: bytes) -> State:
+        """Take a path that comes under recording: what is new in it came unseen."""
+        assert event.after is not None
+        left = self._left.pop((event.worktree, path), None)
+        if left is None:
+            owner = Owner(
+                source=Source.GROUND, path=path, event=event, content=event.after.oid
+            )
+            made = State(event.after.oid, data, fresh(owner, count_lines(data)))
+            self.rewrites.ground(made)
+            return made
+        owner = Owner(source=Source.UNKNOWN, path=path, event=event, note=UNCOVERED)
+        hunks = self._hunks(left.data, data)
+        return State(event.after.oid, data, carried(left.vector, hunks, owner))
+
+    # -- restores --------------------------------------------------------------------------
+
+    def _restored(
+        self, event: Event, path: RepoPath, prior: State | None, data: bytes
+    ) -> State:
+        """Give every line that an op brought back the origin that it had."""
+        assert event.after is not None
+        sources = self._sources(event, path)
+        for source in (*sources, self.rewrites.known(event.after.oid)):
+            if source is not None and source.oid == event.after.oid:
+                return source
+        nobody = Owner(source=Source.UNKNOWN, path=path, event=event, note=BROUGHT)
+        hunks = self._hunks(prior.data if prior is not None else b"", data)
+        vector = carried(prior.vector if prior is not None else [], hunks, nobody)
+        missing = {at for at, origin in enumerate(vector) if origin.owner is nobody}
+        for source in sources:
+            if not missing:
+                break
+            fill(vector, missing, source, self._hunks(source.data, data))
+        return State(event.after.oid, data, vector)
+
+    def _sources(self, event: Event, path: RepoPath) -> list[State]:
+        """Return the states before what an op took back: those of this path first."""
+        assert event.op is not None
+        seqs = sorted(self.taken_back.get(event.op, ()))
+        found = [self._before[seq] for seq in seqs if seq in self._before]
+        here = (event.worktree, path)
+        ordered = [state for place, state in found if place == here]
+        ordered += [state for place, state in found if place != here]
+        return list({state.oid: state for state in reversed(ordered)}.values())[::-1]
+
+    def _hunks(self, old: bytes, new: bytes) -> Sequence[Hunk]:
+        return self.diff(whole(old), whole(new))
+
+    def _note(
+        self,
+        event: Event,
+        prior: State | None,
+        data: bytes | None,
+        hunks: Sequence[Hunk] | None,
+    ) -> None:
+        """Remember which lines of others a write took away, where somebody asks."""
+        if self.removals is None or prior is None or event.op is not None:
+            return
+        if hunks is None:
+            hunks = self._hunks(prior.data, data or b"")
+        lines = whole(prior.data).split(b"\n")
+        for number, origin in removed(prior.vector, hunks):
+            self.removals.append(Removal(event, origin, lines[number - 1]))
+
+
+def _is_certain(event: Event) -> bool:
+    """Tell a write that a tool named beforehand: it is no work of Git."""
+    who = event.attribution
+    return who is not None and who.confidence is Confidence.CERTAIN
+
+
+def _open_conflicts(event: Event, path: RepoPath, data: bytes, vector: Vector) -> None:
+    """Leave what stands inside new conflict markers to nobody: who resolves it is not seen."""
+    if b"<<<<<<< " not in data:
+        return
+    lines = split_lines(data)
+    nobody = Owner(source=Source.UNKNOWN, path=path, event=event, note=CONFLICT)
+    start: int | None = None
+    for at, line in enumerate(lines):
+        if line.startswith(b"<<<<<<< ") and vector[at].owner.event is event:
+            start = at
+        elif line.startswith(b">>>>>>> ") and start is not None:
+            vector[start : at + 1] = [
+                Origin(nobody, number) for number in range(start + 1, at + 2)
+            ]
+            start = None

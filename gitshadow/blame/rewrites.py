@@ -1,0 +1,233 @@
+"""What Git does to recorded content: owners survive it where the content proves that it is theirs.
+
+Evidence, in order: the same blob was recorded before; the same change (removed and added lines) was
+recorded before, in other surroundings. Nothing else carries an owner over.
+Invariant: what is not proven stays with whoever wrote it last, or is asked of Git, or is unknown.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from gitshadow.blame.owners import (
+    Diff,
+    Origin,
+    Source,
+    State,
+    Vector,
+    removed,
+    split_lines,
+    whole,
+)
+from gitshadow.model import Event, Oid, RepoPath
+from gitshadow.store.files import blob_oid
+from gitshadow.store.line_diff import Hunk
+
+_PAIRED = 8
+"""With how many earlier committed states each is compared: as many commits may become one."""
+_SUBSTANCE = 20
+"""So many letters and digits make a change telling; the number is that of git-blame(1), -M."""
+_MOST_CELLS = 8_000_000
+"""So many origins are kept for states that may come back (8 bytes each)."""
+
+_Change = tuple[tuple[bytes, ...], tuple[bytes, ...]]
+
+
+class Past(Protocol):
+    """Tell what Git knows of where HEAD was."""
+
+    def committed(self, path: RepoPath) -> frozenset[Oid]:
+        """Return the blobs that a path had in the commits where HEAD was."""
+        ...
+
+
+@dataclass(slots=True)
+class Rewrites:
+    """Know the states of a replay, and which of them Git may bring back."""
+
+    past: Past
+    diff: Diff
+    _known: dict[Oid, State] = field(default_factory=dict)
+    _converted: dict[Oid, State] = field(default_factory=dict)
+    _cells: int = 0
+    _parted: dict[Oid, State] = field(default_factory=dict)
+    _lost: set[bytes] = field(default_factory=set)
+    _tips: list[State] = field(default_factory=list)
+    _pairs: list[tuple[State, State]] = field(default_factory=list)
+    _changes: dict[_Change, list[Origin] | None] = field(default_factory=dict)
+
+    # -- what the replay tells ---------------------------------------------------------------
+
+    def known(self, oid: Oid) -> State | None:
+        """Return the newest state that was recorded with a content, None for none."""
+        return self._known.get(oid)
+
+    def ground(self, state: State) -> None:
+        """Take a content whose owners Git knows."""
+        self._keep(state)
+        self._commit(state, state.vector[0].owner.path if state.vector else None)
+
+    def seen(self, event: Event, state: State) -> None:
+        """Take the state that an event left."""
+        if self._known.get(state.oid) is not state:
+            self._keep(state)
+            self._commit(state, event.path)
+
+    def leaves(self, event: Event, prior: State) -> None:
+        """Look at an event that is about to replace a state: did Git take it away?
+
+        Git takes uncommitted content away for committed content (stash, checkout of a path,
+        reset), and committed content for other committed content.
+        """
+        if event.op is not None or event.path is None:
+            return
+        after = event.after.oid if event.after is not None else None
+        if after == prior.oid:
+            return
+        to_commit = after is not None and after in self.past.committed(event.path)
+        if not (event.switched or to_commit or after is None):
+            return
+        self._parted[prior.oid] = prior
+        target = self._known.get(after) if after is not None else None
+        if target is not None:
+            self._pairs.append((target, prior))
+        if target is None:
+            self._lost.update(split_lines(whole(prior.data)))
+            return
+        lines = split_lines(whole(prior.data))
+        hunks = self.diff(whole(prior.data), whole(target.data))
+        self._lost.update(lines[at - 1] for at, _ in removed(prior.vector, hunks))
+
+    def _keep(self, state: State) -> None:
+        self._known[state.oid] = state
+        if b"\r" in state.data:
+            self._converted[blob_oid(state.data.replace(b"\r\n", b"\n"))] = state
+        self._cells += len(state.vector)
+        if self._cells > _MOST_CELLS:
+            self._forget()
+
+    def _forget(self) -> None:
+        """Let the older half of the states go, but for those that Git may bring back."""
+        old = list(self._known)[: len(self._known) // 2]
+        tips = {state.oid for state in self._tips}
+        for oid in old:
+            if oid not in tips and oid not in self._parted:
+                del self._known[oid]
+        self._cells = sum(len(state.vector) for state in self._known.values())
+
+    def _commit(self, state: State, path: RepoPath | None) -> None:
+        if path is None or state.oid not in self.past.committed(path):
+            return
+        self._pairs += [(older, state) for older in self._tips[-_PAIRED:]]
+        self._tips.append(state)
+
+    def recorded(self, oid: Oid) -> State | None:
+        """Return the state that a commit holds as this blob, but for line endings."""
+        return self._known.get(oid) or self._converted.get(oid)
+
+    # -- what it asks ------------------------------------------------------------------------
+
+    def returned(
+        self, event: Event, path: RepoPath, prior: State | None, data: bytes
+    ) -> State | None:
+        """Return the state that Git brought back by an ordinary write, None if it did not.
+
+        It did where the content is committed; or where Git had taken it away before and
+        nothing, or committed content, stood there meanwhile (stash pop).
+        """
+        after = event.after
+        known = self._known.get(after.oid) if after is not None else None
+        if known is None:
+            return None
+        committed = self.past.committed(path)
+        if known.oid in committed:
+            return known
+        if known.oid not in self._parted:
+            return None
+        if prior is None:
+            return known if is_telling(data) else None
+        return known if prior.oid in committed else None
+
+    def bring_back(
+        self,
+        path: RepoPath,
+        prior: State,
+        data: bytes,
+        change: tuple[Sequence[Hunk], Vector],
+    ) -> None:
+        """Give the lines that Git merged into committed content the owners they had.
+
+        Args:
+            path: The file.
+            prior: The content before.
+            data: The content after.
+            change: The hunks between them, and the vector of the content after, which is
+                changed in place.
+        """
+        hunks, vector = change
+        if not self._lost or prior.oid not in self.past.committed(path):
+            return
+        old, new = split_lines(whole(prior.data)), split_lines(whole(data))
+        for hunk in hunks:
+            key = change_of(old, new, hunk)
+            if not self._lost.issuperset(key[1]):
+                continue
+            owners = self.same_change(key)
+            if owners is not None:
+                start = hunk[2] - 1
+                vector[start : start + hunk[3]] = owners
+
+    def same_change(self, change: _Change) -> list[Origin] | None:
+        """Return the owners of the lines that a recorded change added, if it is telling."""
+        if not change[1] or not is_telling(b"".join(change[1])):
+            return None
+        pairs, self._pairs = self._pairs, []
+        for old, new in pairs:
+            self._index(old, new)
+            self._index(new, old)
+        return self._changes.get(change)
+
+    def texts(self) -> set[bytes]:
+        """Return every line that a recorded event is known to have written."""
+        found: set[bytes] = set()
+        for state in self._known.values():
+            lines = split_lines(state.data)
+            found.update(
+                text
+                for text, origin in zip(lines, state.vector, strict=True)
+                if origin.owner.source is Source.EVENT
+            )
+        return found
+
+    def _index(self, old: State, new: State) -> None:
+        """Enter the changes between two states; one that two owners fit stands for none."""
+        olds, news = split_lines(whole(old.data)), split_lines(whole(new.data))
+        for hunk in self.diff(whole(old.data), whole(new.data)):
+            start, count = hunk[2] - 1, hunk[3]
+            owners = new.vector[start : start + count]
+            key = change_of(olds, news, hunk)
+            if any(origin.owner.switched for origin in owners):
+                continue
+            known = self._changes.setdefault(key, owners)
+            if known is not None and _whose(known) != _whose(owners):
+                self._changes[key] = None
+
+
+def change_of(old: Sequence[bytes], new: Sequence[bytes], hunk: Hunk) -> _Change:
+    """Return the lines that a hunk takes away and those that it adds."""
+    old_start, old_lines, new_start, new_lines = hunk
+    gone = old[old_start - 1 : old_start - 1 + old_lines] if old_lines else ()
+    come = new[new_start - 1 : new_start - 1 + new_lines] if new_lines else ()
+    return tuple(gone), tuple(come)
+
+
+def is_telling(data: bytes) -> bool:
+    """Tell a content that hardly comes twice by chance."""
+    return sum(map(data[:4096].count, _ALNUM)) >= _SUBSTANCE
+
+
+def _whose(owners: Sequence[Origin]) -> list[tuple[int, int]]:
+    return [(id(origin.owner), origin.line) for origin in owners]
+
+
+_ALNUM = [bytes([c]) for c in range(128) if chr(c).isalnum()]

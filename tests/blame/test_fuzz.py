@@ -1,0 +1,87 @@
+"""Random histories of several writers, undo and Git: no line ever gets a wrong owner."""
+
+import random
+from collections import Counter
+from collections.abc import Callable
+
+from gitshadow.blame.ground import Ground
+from gitshadow.blame.owners import Origin, Source
+from gitshadow.blame.replay import Replay
+from gitshadow.blame.rewrites import Rewrites
+from gitshadow.model import Actor, Event, Oid, RepoPath
+from gitshadow.store.repo import line_hunks
+from tests.blame.world import BASE, HAND, MemoryGit, Tokens
+from tests.conftest import FULL
+
+HISTORIES = 50_000 if FULL else 5_000
+MOVES = 30
+
+
+def played(seed: int) -> Tokens:
+    world = Tokens(rng=random.Random(seed))
+    for _ in range(world.rng.randint(1, MOVES)):
+        world.play_one()
+    return world
+
+
+def closure(events: list[Event], path: RepoPath) -> list[Event]:
+    """Return the events of a path and of its other names, as the journal does."""
+    names = {path}
+    while True:
+        found = [e for e in events if e.path in names or e.old_path in names]
+        ends = {end for e in found for end in (e.path, e.old_path) if end is not None}
+        if ends <= names:
+            return found
+        names |= ends
+
+
+def blamed(world: Tokens, path: RepoPath) -> list[tuple[bytes, Origin]]:
+    events = closure(world.events, path)
+    git = MemoryGit(world)
+    read: Callable[[Oid], bytes] = world.blobs.__getitem__
+    replay = Replay(
+        read,
+        line_hunks,
+        Rewrites(git, line_hunks),
+        {
+            op: {event.seq for event in events if unit.holds(event)}
+            for op, unit in world.undoings.items()
+        },
+    )
+    replay.feed(events)
+    first = events[0] if events else None
+    ground = Ground(git, read, line_hunks, replay.rewrites, first)
+    state = replay.at("main", path)
+    if state is None:
+        assert not events
+        return []
+    assert state.oid == world.files[path].oid
+    return list(zip(world.data(path), ground.settle(state.vector), strict=True))
+
+
+def verdict(world: Tokens, text: bytes, origin: Origin) -> str:
+    """Compare blame with the model: `right`, `gap` or `wrong`."""
+    owner, truth = origin.owner, world.author[text]
+    if owner.source is Source.EVENT:
+        assert owner.event is not None
+        claim = owner.event.attribution
+        assert claim is not None
+        if claim.session == truth:
+            return "right"
+        return "gap" if claim.actor is Actor.UNKNOWN else "wrong"
+    if owner.source is Source.COMMIT:
+        return "right" if truth in (BASE, HAND) else "wrong"
+    return "gap"
+
+
+def test_no_line_gets_a_wrong_owner() -> None:
+    counts: Counter[str] = Counter()
+    for seed in range(HISTORIES):
+        world = played(seed)
+        for path in sorted(world.files):
+            for text, origin in blamed(world, path):
+                found = verdict(world, text, origin)
+                assert found != "wrong", (seed, path, text, origin.owner)
+                counts[found] += 1
+    assert counts["right"] > 5 * HISTORIES
+    assert counts["gap"] < 0.01 * counts["right"], counts

@@ -1,0 +1,449 @@
+"""A worktree, its journal, its undo and its Git in memory, in which every line is a token.
+
+No line is ever written twice by hand, so who wrote it is known without a diff: `author` is the
+model that blame is compared with, and never reads what blame reads.
+"""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from gitshadow.blame.base import Facts, GitLine
+from gitshadow.model import (
+    Actor,
+    Attribution,
+    Confidence,
+    Event,
+    EventKind,
+    FileVersion,
+    Oid,
+    RepoPath,
+)
+from gitshadow.store.files import blob_oid
+from gitshadow.undo.cases import World
+from gitshadow.undo.merge import merge
+from gitshadow.undo.plan import Wish, plan_unit
+from gitshadow.undo.units import Unit, is_undoable
+
+PATHS = tuple(RepoPath(b"%c" % name) for name in b"abcd")
+MODE = 0o100644
+BASE, HAND = "H", "hand"
+_CLAIMS = {
+    "S1": (Actor.AGENT, Confidence.CERTAIN),
+    "S2": (Actor.AGENT, Confidence.CERTAIN),
+    "shell": (Actor.AGENT, Confidence.HIGH),
+    HAND: (Actor.UNKNOWN, Confidence.UNKNOWN),
+}
+WRITERS = ("S1", "S1", "S2", "S2", "shell", HAND, HAND)
+
+_VERBS = (
+    *("edit", "edit", "edit", "edit", "create", "delete", "rename"),
+    *("undo", "redo", "commit", "commit", "amend", "branch", "switch"),
+    *("pick", "rebase", "squash", "revert", "stash", "pop", "checkout"),
+)
+
+Tree = dict[RepoPath, Oid]
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Hold a commit of a line of history."""
+
+    oid: Oid
+    parent: "Commit | None"
+    tree: Tree
+
+
+@dataclass
+class Tokens:
+    """Play random moves; `author` says who wrote each line first."""
+
+    files: dict[RepoPath, FileVersion] = field(default_factory=dict)
+    blobs: dict[Oid, bytes] = field(default_factory=dict)
+    events: list[Event] = field(default_factory=list)
+    lines: int = 0
+    rng: random.Random = field(default_factory=random.Random)
+    author: dict[bytes, str] = field(default_factory=dict)
+    undoings: dict[str, Unit] = field(default_factory=dict)
+    branches: dict[str, Commit] = field(default_factory=dict)
+    branch: str = "main"
+    heads: list[Commit] = field(default_factory=list)
+    stash: tuple[Tree, Tree] | None = None
+    plain: set[Oid] = field(default_factory=set)
+    commits: dict[Oid, Commit] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for path in PATHS[:2]:
+            lines = [self.token(BASE) for _ in range(self.rng.randint(1, 8))]
+            self.files[path] = FileVersion(self.store(b"".join(lines)), MODE)
+        self.move_head(self.commit_of(None, self.tree()))
+
+    def store(self, data: bytes) -> Oid:
+        oid = blob_oid(data)
+        self.blobs[oid] = data
+        return oid
+
+    def data(self, path: RepoPath) -> list[bytes]:
+        return self.blobs[self.files[path].oid].splitlines(keepends=True)
+
+    # -- the model ---------------------------------------------------------------------------
+
+    def token(self, who: str) -> bytes:
+        self.lines += 1
+        line = b"%s %d, %024x\n" % (who.encode(), self.lines, self.rng.getrandbits(96))
+        self.author[line] = who
+        return line
+
+    def claim(self, who: str) -> Attribution:
+        actor, confidence = _CLAIMS.get(who, (Actor.HUMAN, Confidence.CERTAIN))
+        return Attribution(
+            actor=actor, session=who, confidence=confidence, reason="the test says so"
+        )
+
+    # -- writers -----------------------------------------------------------------------------
+
+    def play_one(self) -> None:
+        """Make one random move, if it is possible."""
+        getattr(self, "do_" + self.rng.choice(_VERBS))()
+
+    def do_edit(self) -> None:
+        who = self.rng.choice(WRITERS)
+        if not self.files:
+            return
+        path = self.rng.choice(sorted(self.files))
+        lines = self.data(path)
+        for _ in range(self.rng.randint(1, 3)):
+            at = self.rng.randint(0, len(lines))
+            if self.rng.random() < 0.4:
+                del lines[at : at + self.rng.randint(1, 3)]
+            else:
+                new = [self.token(who) for _ in range(self.rng.randint(1, 3))]
+                lines[at : at + self.rng.randint(0, 1)] = new
+        self.put(who, path, EventKind.MODIFY, b"".join(lines))
+
+    def do_create(self) -> None:
+        who, path = self.rng.choice(WRITERS), self.rng.choice(PATHS)
+        if path not in self.files:
+            lines = [self.token(who) for _ in range(self.rng.randint(1, 4))]
+            self.put(who, path, EventKind.CREATE, b"".join(lines))
+
+    def do_delete(self) -> None:
+        if len(self.files) > 1:
+            path = self.rng.choice(sorted(self.files))
+            gone = self.files.pop(path)
+            self._row(self.rng.choice(WRITERS), path, EventKind.DELETE, (gone, None))
+
+    def do_rename(self) -> None:
+        free = [path for path in PATHS if path not in self.files]
+        if self.files and free:
+            old, new = self.rng.choice(sorted(self.files)), self.rng.choice(free)
+            version = self.files.pop(old)
+            self.files[new] = version
+            who = self.rng.choice(WRITERS)
+            self._row(who, new, EventKind.RENAME, (version, version), old)
+
+    def put(self, who: str, path: RepoPath, kind: EventKind, data: bytes) -> None:
+        before = self.files.get(path)
+        after = FileVersion(self.store(data), MODE)
+        if before != after:
+            self.files[path] = after
+            self._row(who, path, kind, (before, after))
+
+    def _row(
+        self,
+        who: str,
+        path: RepoPath,
+        kind: EventKind,
+        versions: tuple[FileVersion | None, FileVersion | None],
+        old_path: RepoPath | None = None,
+    ) -> None:
+        seq = len(self.events) + 1
+        self.events.append(
+            Event(
+                seq=seq,
+                ts_ns=seq,
+                worktree="main",
+                kind=kind,
+                path=path,
+                old_path=old_path,
+                before=versions[0],
+                after=versions[1],
+                attribution=self.claim(who),
+            )
+        )
+
+    # -- undo --------------------------------------------------------------------------------
+
+    def do_undo(self) -> None:
+        rows = [event for event in self.events if is_undoable(event)]
+        if rows:
+            chosen = self.rng.choice(rows)
+            assert chosen.attribution is not None
+            session = chosen.attribution.session
+            whole = self.rng.random() < 0.3 and chosen.op is None
+            self.take_back(
+                [e.seq for e in rows if whole and self.is_by(e, session)]
+                or [chosen.seq]
+            )
+
+    def is_by(self, event: Event, session: str) -> bool:
+        who = event.attribution
+        return event.op is None and who is not None and who.session == session
+
+    def do_redo(self) -> None:
+        ops = [event.op for event in self.events if event.op is not None]
+        if ops:
+            self.take_back([e.seq for e in self.events if e.op == ops[-1]])
+
+    def take_back(self, seqs: Sequence[int]) -> None:
+        """Have undo plan it, and carry the plan out."""
+        op = f"op-{len(self.undoings)}"
+        wish = Wish(seqs=frozenset(seqs), undoings=self.undoings)
+        present = {path: self.files.get(path) for path in PATHS}
+        plan = plan_unit(self.events, wish, World(present=present), self.blobs.get)
+        self.blobs.update(plan.made)
+        for path, step in plan.steps.items():
+            assert self.files.pop(path, None) == step.before
+            if step.after is not None:
+                self.files[path] = step.after
+            versions = step.before, step.after
+            self._row("person", path, EventKind.RESTORE, versions)
+            self.events[-1] = replace(self.events[-1], op=op)
+        self.undoings[op] = Unit(seqs=frozenset(seqs))
+
+    # -- Git ---------------------------------------------------------------------------------
+
+    @property
+    def head(self) -> Commit:
+        return self.heads[-1]
+
+    def tree(self) -> Tree:
+        return {path: version.oid for path, version in self.files.items()}
+
+    def is_clean(self) -> bool:
+        """Tell whether nothing is uncommitted; mostly commit first, so that Git can go on."""
+        if self.rng.random() < 0.7:
+            self.do_commit()
+        return self.tree() == self.head.tree
+
+    def commit_of(self, parent: Commit | None, tree: Tree) -> Commit:
+        oid = Oid(f"{len(self.commits) + 1:040x}")
+        self.commits[oid] = Commit(oid, parent, dict(tree))
+        return self.commits[oid]
+
+    def move_head(self, commit: Commit) -> None:
+        self.heads.append(commit)
+        self.branches[self.branch] = commit
+
+    def switch_to(self, tree: Tree, *, switched: bool) -> None:
+        """Have Git write a tree: as a move of HEAD, or as plain writes of who ran it."""
+        who = self.rng.choice((HAND, "shell"))
+        for path in sorted({*self.files, *tree}):
+            before = self.files.get(path)
+            after = FileVersion(tree[path], MODE) if path in tree else None
+            if before == after:
+                continue
+            if after is None:
+                del self.files[path]
+            else:
+                self.files[path] = after
+            kind = EventKind.MODIFY if before and after else EventKind.CREATE
+            kind = kind if after else EventKind.DELETE
+            self._row(who, path, kind, (before, after))
+            self.events[-1] = replace(self.events[-1], switched=switched)
+
+    def do_commit(self) -> None:
+        if self.tree() != self.head.tree:
+            self.move_head(self.commit_of(self.head, self.tree()))
+            self.plain.add(self.head.oid)
+
+    def do_amend(self) -> None:
+        if self.head.parent is not None:
+            made = self.commit_of(self.head.parent, self.tree())
+            self.move_head(made)
+
+    def do_squash(self) -> None:
+        parent = self.head.parent
+        if self.is_clean() and parent is not None and parent.parent is not None:
+            self.move_head(self.commit_of(parent.parent, self.tree()))
+
+    def do_branch(self) -> None:
+        name = f"b{len(self.branches)}"
+        if len(self.branches) < 3:
+            back = self.head.parent or self.head
+            self.branches[name] = self.rng.choice([self.head, back])
+
+    def do_switch(self) -> None:
+        other = self.rng.choice(sorted(self.branches))
+        if self.is_clean() and other != self.branch:
+            target = self.branches[other]
+            self.branch = other
+            self.move_head(target)
+            self.switch_to(target.tree, switched=True)
+
+    def do_pick(self) -> None:
+        other = self.branches[self.rng.choice(sorted(self.branches))]
+        if self.is_clean() and other.parent is not None:
+            self.replay_on(self.head, [other])
+
+    def do_rebase(self) -> None:
+        """Take the commits of another branch's tip on, then stand there."""
+        onto = self.branches[self.rng.choice(sorted(self.branches))]
+        mine = self.line(self.head)
+        common = [c for c in self.line(onto) if c in mine]
+        if self.is_clean() and common and onto not in mine:
+            self.replay_on(onto, mine[: mine.index(common[0])][::-1])
+
+    def line(self, commit: Commit) -> list[Commit]:
+        found = [commit]
+        while found[-1].parent is not None:
+            found.append(found[-1].parent)
+        return found
+
+    def replay_on(self, onto: Commit, commits: Sequence[Commit]) -> None:
+        """Make each commit's change anew; HEAD is seen at each step, or only at the end."""
+        at, steps = onto, []
+        for commit in commits:
+            tree = self.changed(commit.parent, commit, at.tree)
+            if tree is None or tree == at.tree:
+                return
+            at = self.commit_of(at, tree)
+            steps.append(at)
+        each = self.rng.random() < 0.5
+        if each and onto is not self.head:
+            self.heads.append(onto)
+            self.switch_to(onto.tree, switched=True)
+        for step in steps:
+            self.move_head(step)
+            if each or step is steps[-1]:
+                self.switch_to(step.tree, switched=True)
+
+    def changed(
+        self, old: Commit | None, new: Commit, tree: Tree, *, back: bool = False
+    ) -> Tree | None:
+        """Return a tree with the change between two commits made in it, None on conflict."""
+        before = dict(old.tree) if old is not None else {}
+        after = dict(new.tree)
+        if back:
+            before, after = after, before
+        made = dict(tree)
+        for path in sorted({*before, *after}):
+            a, b, now = before.get(path), after.get(path), tree.get(path)
+            if a == b:
+                continue
+            if now == a:
+                made.pop(path, None)
+                if b is not None:
+                    made[path] = b
+                continue
+            if a is None or b is None or now is None:
+                return None
+            merged = merge(self.blobs[a], self.blobs[b], self.blobs[now])
+            if merged is None:
+                return None
+            made[path] = self.store(merged)
+        return made
+
+    def do_revert(self) -> None:
+        if self.is_clean() and self.head.parent is not None:
+            commit = self.rng.choice(self.line(self.head)[:-1])
+            tree = self.changed(commit.parent, commit, self.head.tree, back=True)
+            if tree is not None and tree != self.head.tree:
+                self.move_head(self.commit_of(self.head, tree))
+                self.switch_to(tree, switched=True)
+
+    def do_stash(self) -> None:
+        if self.tree() != self.head.tree and self.stash is None:
+            self.stash = self.head.tree, self.tree()
+            self.switch_to(self.head.tree, switched=False)
+
+    def do_pop(self) -> None:
+        if self.stash is None or not self.is_clean():
+            return
+        old, new = (Commit(Oid(""), None, tree) for tree in self.stash)
+        tree = self.changed(old, new, self.head.tree)
+        if tree is not None:
+            self.stash = None
+            self.switch_to(tree, switched=False)
+
+    def do_checkout(self) -> None:
+        """Have Git bring one path back to HEAD."""
+        tree = self.tree()
+        dirty = sorted(p for p, oid in self.head.tree.items() if tree.get(p) != oid)
+        if dirty:
+            path = self.rng.choice(dirty)
+            self.switch_to({**tree, path: self.head.tree[path]}, switched=False)
+
+
+@dataclass
+class MemoryGit:
+    """Answer blame's questions about Git, by tokens instead of diffs."""
+
+    world: Tokens
+
+    def committed(self, path: RepoPath) -> frozenset[Oid]:
+        return frozenset(c.tree[path] for c in self.world.heads if path in c.tree)
+
+    def began(self, event: Event | None) -> Oid | None:
+        return self.world.head.oid if event is None else self.world.heads[0].oid
+
+    def holding(self, path: RepoPath, blob: Oid) -> Oid | None:
+        for commit in reversed(self.world.heads):
+            if commit.tree.get(path) == blob:
+                return commit.oid
+        return None
+
+    def oldest(self, path: RepoPath, blob: Oid | None) -> Oid | None:
+        for commit in self.world.heads:
+            if commit.tree.get(path) == blob:
+                return commit.oid
+        return None
+
+    def blob(self, commit: Oid, path: RepoPath) -> Oid | None:
+        return self.world.commits[commit].tree.get(path)
+
+    def newer(self, commits: Sequence[Oid], base: Oid) -> set[Oid]:
+        older = {c.oid for c in self.world.line(self.world.commits[base])}
+        return set(commits) - older
+
+    def made_here(self, commit: Oid) -> bool:
+        return any(commit == made.oid for made in self.world.heads[1:])
+
+    def plainly_made(self, commit: Oid) -> bool:
+        return commit in self.world.plain
+
+    def blame(self, commit: Oid, path: RepoPath) -> list[GitLine]:
+        at = self.world.commits[commit]
+        return [self._line(at, path, text) for text in self._lines(at, path)]
+
+    def _lines(self, commit: Commit, path: RepoPath) -> list[bytes]:
+        return self.world.blobs[commit.tree[path]].splitlines(keepends=True)
+
+    def _line(self, commit: Commit, path: RepoPath, text: bytes) -> GitLine:
+        """Go down as long as the parent has the token, in the same file or a renamed one."""
+        while commit.parent is not None:
+            parent = commit.parent
+            name = path if path in parent.tree else self._renamed(commit, path)
+            if name is None or text not in self._lines(parent, name):
+                previous = None if name is None else (parent.oid, name)
+                return self._said(commit, path, text, previous)
+            commit, path = parent, name
+        return self._said(commit, path, text, None)
+
+    def _renamed(self, commit: Commit, path: RepoPath) -> RepoPath | None:
+        assert commit.parent is not None
+        mine = set(self._lines(commit, path))
+        gone = [p for p in commit.parent.tree if p not in commit.tree]
+        likes = [(len(mine & set(self._lines(commit.parent, p))), p) for p in gone]
+        found, name = max(likes, default=(0, path))
+        return name if found else None
+
+    def _said(
+        self,
+        commit: Commit,
+        path: RepoPath,
+        text: bytes,
+        previous: tuple[Oid, RepoPath] | None,
+    ) -> GitLine:
+        line = self._lines(commit, path).index(text) + 1
+        return GitLine(commit.oid, path, line, previous, Facts(path=path))
