@@ -28,7 +28,14 @@ _MARKERS = (
     "CLAUDE_CODE_SESSION_ID",
     "CLAUDE_PROJECT_DIR",
     "CLAUDE_PID",
+    "OPENCODE_PID",
     "DEVIN_PROJECT_DIR",
+    "QWEN_CODE_PROMPT_ID",
+    "PI_SESSION_ID",
+    "CRUSH_SESSION_ID",
+    "CRUSH_CWD",
+    "GROK_SESSION_ID",
+    "OPENHANDS_SESSION_ID",
 )
 _PLACES = (
     b'"cwd"',
@@ -37,9 +44,32 @@ _PLACES = (
     b'"workspace_roots"',
     b'"workspaceRoots"',
     b'"workspacePaths"',
+    b'"directory"',
+    b'"repo_working_dir"',
+    b'"worktree"',
+    b'"worktree_path"',
 )
-_PLACE_VARIABLES = ("CLAUDE_PROJECT_DIR", "DEVIN_PROJECT_DIR", "FACTORY_PROJECT_DIR")
-_PATHS = (b'"file_path"', b'"notebook_path"', b'"filePath"', b'"path"')
+# Devin's first: of all these agents it alone sends no directory.
+_PLACE_VARIABLES = (
+    "DEVIN_PROJECT_DIR",
+    "CLAUDE_PROJECT_DIR",
+    "FACTORY_PROJECT_DIR",
+    "CURSOR_PROJECT_DIR",
+    "GEMINI_PROJECT_DIR",
+    "QWEN_PROJECT_DIR",
+    "CRUSH_PROJECT_DIR",
+    "GROK_WORKSPACE_ROOT",
+    "OPENHANDS_PROJECT_DIR",
+)
+_PATHS = (
+    b'"file_path"',
+    b'"notebook_path"',
+    b'"filePath"',
+    b'"path"',
+    b'"TargetFile"',
+    b'"file"',
+    b'"matcher_context"',
+)
 _TOO_LARGE = b'{"too_large": true}'
 
 
@@ -141,7 +171,7 @@ def _find(payload: bytes) -> Layout | None:
     other repositories.
     """
     for place in _places(payload):
-        found = discover(place) if place else None
+        found = discover(place) if place and place.startswith("/") else None
         if found is not None and found.initialised:
             return found
     return None
@@ -173,7 +203,7 @@ def _named(payload: bytes, key: bytes) -> str | None:
         return None
     text = value[1:end]
     if b"\\" not in text:
-        return os.fsdecode(text)
+        return os.fsdecode(text.removeprefix(b"file://"))
     return _parsed(payload, key.strip(b'"').decode())
 
 

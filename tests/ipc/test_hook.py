@@ -97,6 +97,22 @@ def test_ancestors_and_markers_go_along(layout: Layout, engine: CountingEngine) 
     assert delivery.env == {"GITSHADOW_SESSION": "s-1", "CLAUDE_PID": "7"}
 
 
+def test_repository_is_found_by_a_variable_when_the_payload_names_none(
+    layout: Layout, engine: CountingEngine
+) -> None:
+    """ATT-11: Devin's payloads have no directory, and its variable comes first."""
+    env = {"DEVIN_PROJECT_DIR": layout.root, "CLAUDE_PROJECT_DIR": "/"}
+    call({"session_id": "snowy-efraasia"}, env=env)
+    assert taken(engine).env == env
+
+
+def test_relative_place_is_none_wherever_the_hook_runs(
+    layout: Layout, engine: CountingEngine
+) -> None:
+    call({"tool_input": {"directory": "."}, "path": "a"}, cwd="/")
+    assert engine.bodies == []
+
+
 def test_nothing_but_the_daemons_words_is_printed(
     layout: Layout, engine: CountingEngine
 ) -> None:
@@ -112,6 +128,10 @@ def test_nothing_but_the_daemons_words_is_printed(
         b'{"cwd": "/", "tool_input": {"file_path": "%s/a"}}',
         b'{"workspaceRoots":\n["%s", "/"]}',
         b'{"working_dir":"%s/sub/deep"}',
+        b'{"tool_info": {"worktree_path": "%s"}}',
+        b'{"hook": "event", "input": {}, "directory": "%s"}',
+        b'{"hook": "tool.call", "cwd": "file://%s"}',
+        b'{"cwd": "elsewhere", "matcher_context": "%s/a"}',
     ],
 )
 def test_repository_is_found_in_every_shape(

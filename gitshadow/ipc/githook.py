@@ -1,0 +1,104 @@
+"""The program behind Git's own hooks: it tells the daemon, or does it here, and is gone.
+
+A commit runs several of them, and a person waits for each: no third-party package is imported.
+Invariant: it exits 0 and waits for nobody long. Git must go on whatever is wrong, and a commit
+must not fail because of us.
+"""
+
+import os
+import sys
+
+from gitshadow.store.layout import Layout, discover
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    Params = Mapping[str, object]
+    Tell = Callable[[Layout, Params], object]
+
+MANAGED = "--from-pre-commit"
+CHAINED = "--chained"
+BESIDE = "--beside"
+_ANSWER_S = 10.0
+_WITH_INPUT = ("post-rewrite", "pre-push", "reference-transaction")
+_MANAGED_EVENTS = (
+    ("PRE_COMMIT_CHECKOUT_TYPE", "post-checkout"),
+    ("PRE_COMMIT_IS_SQUASH_MERGE", "post-merge"),
+    ("PRE_COMMIT_REWRITE_COMMAND", "post-rewrite"),
+)
+"""Variables that pre-commit sets for one stage alone (pre_commit/commands/run.py, 4.7)."""
+
+
+def main(arguments: list[str], in_process: "Tell") -> int:
+    """Take one call of a Git hook.
+
+    Args:
+        arguments: The hook's name and what Git gave it; or `--from-pre-commit`, where the
+            name may be missing: the pre-commit framework passes variables, no arguments.
+            `--chained`: the caller runs another hook after us and says `hooks-done` then.
+            `--beside`: Git may run other hooks of this event after us.
+        in_process: Has the engine take the call in this process, where no daemon answers.
+
+    Returns:
+        0, whatever is wrong.
+    """
+    managed = MANAGED in arguments
+    flags = {"managed": MANAGED, "chained": CHAINED, "beside": BESIDE}
+    told = {name: flag in arguments for name, flag in flags.items()}
+    words = [word for word in arguments if word not in flags.values()]
+    event = words[0] if words else _managed_event()
+    try:
+        if event in _WITH_INPUT and not managed:
+            _read_all()
+        if _is_of_interest(event, words):
+            _tell({"event": event, **told}, in_process)
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - never stop git
+        # A terminal shows this: no control characters.
+        print(f"git-agent-undo: {str(error)!a}", file=sys.stderr)  # noqa: T201
+    return 0
+
+
+def _managed_event() -> str:
+    for name, event in _MANAGED_EVENTS:
+        if name in os.environ:
+            return event
+    return "post-commit"
+
+
+def _is_of_interest(event: str, words: list[str]) -> bool:
+    """Tell whether a call says anything: one of our own git or a half-done one does not."""
+    if os.environ.get("GITSHADOW_INTERNAL"):
+        return False
+    if os.environ.get("_PRE_COMMIT_SKIP_POST_CHECKOUT"):
+        return False  # pre-commit takes changes away; its own window is open
+    return event != "reference-transaction" or words[1:2] == ["committed"]
+
+
+def _tell(params: "Params", in_process: "Tell") -> None:
+    """Have the engine take a call, where the repository was initialised."""
+    for name in [name for name in os.environ if name.startswith("GIT_")]:
+        del os.environ[name]
+    layout = discover(os.getcwd())
+    if layout is None or not layout.initialised:
+        return
+    full = {**params, "pid": os.getppid()}
+    from gitshadow.errors import LockedError, ShadowError, UnreachableError
+    from gitshadow.ipc import client
+
+    try:
+        document = client.request(layout, "git_hook", full, _ANSWER_S)
+    except UnreachableError:
+        try:
+            in_process(layout, full)
+        except LockedError:
+            return  # whoever is at work records what there is
+    else:
+        if "error" in document:
+            raise ShadowError(str(document["error"]))
+
+
+def _read_all() -> None:
+    """Read standard input to its end: git takes a pipe that breaks for a failed hook."""
+    while os.read(0, 1 << 16):
+        pass
