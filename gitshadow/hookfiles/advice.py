@@ -1,0 +1,109 @@
+"""Which agents are meant, and what to know about an installation before it is agreed to.
+
+Invariant: an agent that was not named never gets a file in a project unasked.
+"""
+
+import os
+from collections.abc import Sequence
+
+from gitshadow.hookfiles import detect, health, install
+from gitshadow.hookfiles.catalog import AGENTS, SERVED_BY
+from gitshadow.hookfiles.detect import Surroundings
+from gitshadow.hookfiles.health import State
+from gitshadow.hookfiles.placement import Agent, Scope
+from gitshadow.hookfiles.steps import Action, Step
+
+GIT = "git"
+"""The name that stands for Git's own hooks."""
+
+
+def named(names: Sequence[str]) -> list[Agent]:
+    """Return the agents of these names, each once; `git` is none of them.
+
+    Raises:
+        UsageError: nothing can be installed for one.
+    """
+    found = {
+        agent.name: agent
+        for agent in (install.find_agent(name) for name in names if name != GIT)
+    }
+    return list(found.values())
+
+
+def choose(
+    names: tuple[str, ...], scope: Scope | None, around: Surroundings
+) -> tuple[list[Agent], list[str]]:
+    """Return the agents that are meant, and what is to be said about them.
+
+    Args:
+        names: As typed; none for all that are found here.
+        scope: None for the user's, which no project-only agent has: it must be named.
+        around: Where to look.
+
+    Raises:
+        UsageError: as `named`.
+    """
+    notes = [
+        f"{name} reads the files of {SERVED_BY[name]}"
+        for name in names
+        if name in SERVED_BY
+    ]
+    if names:
+        return named(names), notes
+    chosen = []
+    for name in detect.detected(around):
+        agent = AGENTS[name]
+        if (scope or Scope.USER) in agent.placements:
+            chosen.append(agent)
+        else:
+            notes.append(f"{name} is left out: it reads hooks of a project only")
+    return chosen, notes
+
+
+def is_possible(agent: Agent, scope: Scope, around: Surroundings) -> bool:
+    """Tell whether an agent has that scope, here."""
+    return scope in agent.placements and (
+        scope is Scope.USER or around.worktree is not None
+    )
+
+
+def left_over(names: Sequence[str], around: Surroundings) -> list[str]:
+    """Return what an uninstallation that names no scope leaves in a project."""
+    there = [
+        agent.name
+        for agent in (named(names) if names else AGENTS.values())
+        if agent.default_scope is Scope.USER
+        and (state := health.look(agent, Scope.PROJECT, around)) is not None
+        and state.state is not State.ABSENT
+    ]
+    if not there:
+        return []
+    return [
+        f"this project's files keep the hooks of {', '.join(there)}; "
+        "to take them out too: hooks uninstall --project"
+    ]
+
+
+def notes(steps: Sequence[Step], around: Surroundings, *, recorded: bool) -> list[str]:
+    """Return what to know about what is written; `recorded` is this repository's state."""
+    said: list[str] = []
+    written = [step for step in steps if step.action in (Action.CREATE, Action.CHANGE)]
+    for step in written:
+        said += [f"{step.agent}: {note}" for note in AGENTS[step.agent].notes]
+        other = Scope.PROJECT if step.scope is Scope.USER else Scope.USER
+        there = health.look(AGENTS[step.agent], other, around)
+        if there is not None and there.state is not State.ABSENT:
+            said.append(
+                f"{step.agent} has them for the {other.value} too: each call comes twice "
+                "and is recorded once"
+            )
+    inside = around.worktree is not None and around.executable.startswith(
+        around.worktree + os.sep
+    )
+    if inside and any(step.scope is Scope.USER for step in written):
+        said.append(f"{around.executable} lies in a worktree, which may change")
+    if written and not recorded:
+        said.append(
+            "nothing is recorded in this repository before: git agent-undo init"
+        )
+    return list(dict.fromkeys(said))

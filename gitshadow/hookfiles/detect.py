@@ -1,0 +1,101 @@
+"""Where things lie on this machine, and which agents are installed on it.
+
+Invariant: the environment comes in as values; nothing here looks it up.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gitshadow.hookfiles.catalog import AGENTS
+from gitshadow.hookfiles.placement import Agent, Place, Root, Scope
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """Hold where an installation takes place.
+
+    `roots` has no worktree outside of one; `search` are the directories of `PATH`;
+    `executable` is our own program, absolute; `states` are the ledgers' directories.
+    """
+
+    roots: Mapping[Root, str]
+    search: tuple[str, ...]
+    executable: str
+    states: Mapping[Scope, str]
+
+    @property
+    def worktree(self) -> str | None:
+        """Return the top of the worktree, None outside of one."""
+        return self.roots.get(Root.WORKTREE)
+
+    def path(self, place: Place) -> str | None:
+        """Return a place as an absolute path; None where its root does not exist here."""
+        root = self.roots.get(place.root)
+        if root is None:
+            return None
+        return os.path.join(root, place.path) if place.path else root
+
+    def finds(self, program: str) -> bool:
+        """Tell whether a program is there: by its path, or on `PATH` by its name."""
+        if os.path.isabs(program):
+            return os.access(program, os.X_OK)
+        return any(
+            os.access(os.path.join(directory, program), os.X_OK)
+            and os.path.isfile(os.path.join(directory, program))
+            for directory in self.search
+        )
+
+
+def surroundings(
+    env: Mapping[str, str],
+    home: str,
+    *,
+    executable: str,
+    worktree: str | None = None,
+    common_state: str | None = None,
+) -> Surroundings:
+    """Return the surroundings that an environment describes.
+
+    Args:
+        env: The variables that move configuration: `CLAUDE_CONFIG_DIR`, `CODEX_HOME`,
+            `COPILOT_HOME`, `XDG_CONFIG_HOME`, `XDG_STATE_HOME`; and `PATH`.
+        home: The home directory.
+        executable: Our own program.
+        worktree: The top of the worktree, None outside of one.
+        common_state: Our directory in the repository's Git directory, None outside of one.
+    """
+
+    def directory(name: str, otherwise: str) -> str:
+        value = env.get(name, "")
+        return value if os.path.isabs(value) else os.path.join(home, otherwise)
+
+    roots = {
+        Root.HOME: home,
+        Root.CONFIG: directory("XDG_CONFIG_HOME", ".config"),
+        Root.CLAUDE: directory("CLAUDE_CONFIG_DIR", ".claude"),
+        Root.CODEX: directory("CODEX_HOME", ".codex"),
+        Root.COPILOT: directory("COPILOT_HOME", ".copilot"),
+    }
+    own = directory("XDG_STATE_HOME", ".local/state")
+    states = {Scope.USER: os.path.join(own, "gitshadow", "hooks")}
+    if worktree is not None and common_state is not None:
+        roots[Root.WORKTREE] = worktree
+        states[Scope.PROJECT] = os.path.join(common_state, "hooks")
+    search = tuple(part for part in env.get("PATH", "").split(os.pathsep) if part)
+    return Surroundings(
+        roots=roots, search=search, executable=executable, states=states
+    )
+
+
+def is_detected(agent: Agent, around: Surroundings) -> bool:
+    """Tell whether an agent is installed: its program, or its directory, is there."""
+    paths = (around.path(sign) for sign in agent.signs)
+    return any(path is not None and os.path.exists(path) for path in paths) or any(
+        around.finds(program) for program in agent.programs
+    )
+
+
+def detected(around: Surroundings) -> list[str]:
+    """Return the names of the installed agents, in the catalogue's order."""
+    return [name for name, agent in AGENTS.items() if is_detected(agent, around)]

@@ -1,0 +1,187 @@
+"""Reading and replacing a settings file: whole or not at all, and never out of its place.
+
+A cloned repository may ship a link in the place of `.claude`: a project's file is read and
+written only where it really lies inside the worktree. A user's own file may be a link into
+the directory of their dotfiles: it is written where it lies, and the link stays.
+Invariant: whatever goes wrong, the old file is there with its bytes and its mode.
+"""
+
+import contextlib
+import errno
+import os
+import stat
+from dataclasses import dataclass
+
+from gitshadow.errors import RefusedError, ShadowError
+
+_LARGEST_BYTES = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """Hold a file's bytes and permission bits."""
+
+    data: bytes
+    mode: int
+
+
+def locate(path: str, worktree: str | None) -> str:
+    """Return where a file really lies.
+
+    Args:
+        path: An absolute path; what it names need not exist.
+        worktree: The top of the worktree for a project's file, None for a user's.
+
+    Raises:
+        RefusedError: a project's file would lie outside the worktree, or in its Git
+            directory; or the worktree is somebody else's.
+    """
+    real = os.path.realpath(path)
+    if worktree is None:
+        return real
+    top = os.path.realpath(worktree)
+    if os.stat(top).st_uid != os.geteuid():
+        raise RefusedError(f"could not change {path}: the worktree is somebody else's")
+    inside = real.startswith(top + os.sep) or top == os.sep
+    parts = os.path.relpath(real, top).split(os.sep)
+    if not inside or any(part.lower() == ".git" for part in parts):
+        raise RefusedError(
+            f"could not change {path}: a symbolic link leads to {real}",
+            hint="remove the link, or install for yourself: --user",
+        )
+    return real
+
+
+def read(path: str) -> Content | None:
+    """Read a file; None where there is none.
+
+    Raises:
+        ShadowError: it cannot be read, or is no regular file.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _failure("read", path, error) from error
+    try:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
+            raise ShadowError(f"could not read {path}: it is no regular file")
+        if status.st_size > _LARGEST_BYTES:
+            raise ShadowError(f"could not read {path}: it is too large for settings")
+        data = _all_of(handle)
+    except OSError as error:
+        raise _failure("read", path, error) from error
+    finally:
+        os.close(handle)
+    return Content(data, stat.S_IMODE(status.st_mode))
+
+
+def _all_of(handle: int) -> bytes:
+    parts: list[bytes] = []
+    while part := os.read(handle, 1024 * 1024):
+        parts.append(part)
+    return b"".join(parts)
+
+
+def write(path: str, data: bytes, mode: int | None) -> list[str]:
+    """Replace a file, or make it, and return the directories made for it, outermost first.
+
+    Args:
+        path: Where it lies, as `locate` says.
+        data: The whole new content.
+        mode: Permission bits; None for what the umask leaves of 0666.
+
+    Raises:
+        ShadowError: it could not be written; the old file is as it was.
+    """
+    made: list[str] = []
+    try:
+        made = _make_directories(os.path.dirname(path))
+        _replace(path, data, mode)
+    except OSError as error:
+        remove_directories(made)
+        raise _failure("write", path, error) from error
+    return made
+
+
+def _make_directories(directory: str) -> list[str]:
+    missing: list[str] = []
+    while not os.path.isdir(directory):
+        missing.insert(0, directory)
+        directory = os.path.dirname(directory)
+    for at, name in enumerate(missing):
+        try:
+            os.mkdir(name)
+        except OSError:
+            remove_directories(missing[:at])
+            raise
+    return missing
+
+
+def _replace(path: str, data: bytes, mode: int | None) -> None:
+    old = _status(path)
+    if old is not None and not os.access(path, os.W_OK):
+        raise PermissionError(errno.EACCES, "it is read-only")
+    beside = (
+        f"{os.path.dirname(path)}/.{os.path.basename(path)}.gitshadow-{os.getpid()}"
+    )
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    handle = os.open(beside, flags, 0o666 if mode is None else 0o600)
+    try:
+        with open(handle, "wb") as stream:
+            if mode is not None:
+                os.fchmod(handle, mode)
+            if old is not None and os.geteuid() == 0:
+                os.fchown(handle, old.st_uid, old.st_gid)
+            stream.write(data)
+            stream.flush()
+            os.fsync(handle)
+        os.replace(beside, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(beside)
+        raise
+
+
+def _status(path: str) -> os.stat_result | None:
+    try:
+        return os.lstat(path)
+    except FileNotFoundError:
+        return None
+
+
+def delete(path: str) -> None:
+    """Delete a file.
+
+    Raises:
+        ShadowError: it could not be deleted.
+    """
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise _failure("delete", path, error) from error
+
+
+def remove_directories(directories: list[str]) -> list[str]:
+    """Remove directories that are empty, innermost first; return those that are left."""
+    left: list[str] = []
+    for directory in reversed(directories):
+        try:
+            os.rmdir(directory)
+        except FileNotFoundError:
+            continue
+        except OSError:
+            left.insert(0, directory)
+    return left
+
+
+def _failure(verb: str, path: str, error: OSError) -> ShadowError:
+    reason = (error.strerror or str(error)).lower()
+    hint = None
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        hint = "is the file, or its directory, managed by another program?"
+    return ShadowError(f"could not {verb} {path}: {reason}", hint=hint)

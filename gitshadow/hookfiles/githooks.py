@@ -1,0 +1,328 @@
+"""Our calls in Git's own hooks: as configuration where git knows it, else as chained scripts.
+
+Git 2.54 runs hooks named in its configuration beside those of the hooks directory (git-hook(1)).
+Before that there is one file per hook: one that stands there is renamed, runs after ours with the
+same input, and decides the exit code.
+Invariant: no call of ours ever fails a git command, whether the program is there or not; what is
+written is what the plan shows, and removal leaves every file that somebody has changed since.
+"""
+
+import os
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from gitshadow.errors import RefusedError, ShadowError
+from gitshadow.store.git import Git
+from gitshadow.store.layout import Layout
+
+EVENTS = (
+    "pre-commit",
+    "prepare-commit-msg",
+    "post-commit",
+    "post-checkout",
+    "post-merge",
+    "post-rewrite",
+)
+BEFORE = ".before-gitshadow"
+_CONFIGURED_SINCE = (2, 54)
+_WITH_INPUT = frozenset({"post-rewrite"})
+_MARKER = "# gitshadow-managed: git"
+_PROGRAM = "gitshadow="
+
+
+class Way(StrEnum):
+    """Say how git is told."""
+
+    CONFIG = "config"
+    FILES = "files"
+    MANUAL = "manual"
+
+
+class Act(StrEnum):
+    """Name one step: `set` and `unset` are configuration, the others files."""
+
+    SET = "set"
+    UNSET = "unset"
+    WRITE = "write"
+    MOVE = "move"
+    REMOVE = "remove"
+
+
+class State(StrEnum):
+    """Say how far the hooks are installed."""
+
+    INSTALLED = "installed"
+    MISSING = "missing"
+    STALE = "stale"
+    MANUAL = "manual"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Hold one step.
+
+    `place` is an absolute path or a key of the configuration (for `unset` its section), `text`
+    the file's content, the value, or where a file is moved to. `seen` is what stood at `place`
+    when the plan was made.
+    """
+
+    act: Act
+    place: str
+    text: str = ""
+    seen: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Hold all steps in order, and what is left for a person to do."""
+
+    way: Way
+    changes: tuple[Change, ...] = ()
+    advice: str = ""
+
+
+def plan(layout: Layout, git: Git, command: str) -> Plan:
+    """Plan what makes git call us; nothing is written.
+
+    Args:
+        layout: Any worktree of the repository; all of them share their hooks.
+        git: Its git.
+        command: The absolute path of `git-agent-undo`.
+
+    Raises:
+        StoreError: git could not be asked.
+        ShadowError: a hook could not be read.
+    """
+    if git.version() >= _CONFIGURED_SINCE:
+        old = _removals(_default_directory(layout))
+        return Plan(Way.CONFIG, (*old.changes, *_settings(git, command)), old.advice)
+    directory = _hooks_directory(layout, git)
+    if directory is None:
+        return Plan(Way.MANUAL, (), _by_hand(git, command))
+    changes: list[Change] = []
+    left: list[str] = []
+    for event in EVENTS:
+        path = os.path.join(directory, event)
+        text, seen = script(event, command), _read(path)
+        if seen == text.encode():
+            continue
+        if seen is not None and not _is_ours(seen, event):
+            if os.path.lexists(path + BEFORE):
+                left.append(f"{path}: {path + BEFORE} is in the way")
+                continue
+            changes.append(Change(Act.MOVE, path, path + BEFORE, seen))
+            seen = None
+        changes.append(Change(Act.WRITE, path, text, seen))
+    return Plan(Way.FILES, tuple(changes), "\n".join(left))
+
+
+def plan_removal(layout: Layout, git: Git) -> Plan:
+    """Plan what takes our calls out again, errors as `plan`.
+
+    A hook that is not as we wrote it is left alone and named in the advice.
+    """
+    unset = tuple(Change(Act.UNSET, _section(event)) for event in _configured(git))
+    directory = _hooks_directory(layout, git) or _default_directory(layout)
+    files = _removals(directory)
+    way = Way.CONFIG if unset else Way.FILES
+    return Plan(way, (*unset, *files.changes), files.advice)
+
+
+def apply(plan: Plan, git: Git) -> None:
+    """Do the steps of a plan.
+
+    Raises:
+        RefusedError: a hook is not what it was when the plan was made; nothing was changed.
+        StoreError: git could not write its configuration.
+        ShadowError: a file could not be written.
+    """
+    for change in plan.changes:
+        if change.act in (Act.MOVE, Act.REMOVE) and _read(change.place) != change.seen:
+            raise RefusedError(f"could not change {change.place}: it has changed since")
+    for change in plan.changes:
+        if change.act is Act.SET:
+            git.run("config", "--local", change.place, change.text)
+        elif change.act is Act.UNSET:
+            git.run("config", "--local", "--remove-section", change.place)
+        else:
+            _change_file(change)
+
+
+def status(layout: Layout, git: Git, command: str) -> State:
+    """Say how far the hooks are installed, errors as `plan`."""
+    wanted = plan(layout, git, command)
+    if wanted.way is Way.MANUAL:
+        return State.MANUAL
+    if not wanted.changes and not wanted.advice:
+        return State.INSTALLED
+    removal = plan_removal(layout, git)
+    return State.STALE if removal.changes else State.MISSING
+
+
+def script(event: str, command: str) -> str:
+    """Return the hook file for one event: ours first, then the one that stood there.
+
+    What git sends is kept in a variable, which no full disk cuts short; the full stop keeps
+    its last line ends.
+    """
+    reads = event in _WITH_INPUT
+    keep = 'input="$(cat; echo .)"\n' if reads else ""
+    give = """printf '%s' "${input%.}" 2>/dev/null | """ if reads else ""
+    return (
+        f"#!/bin/sh\n{_MARKER} {event}\n"
+        "# Tells gitshadow, then runs the hook that stood here before.\n"
+        f"{_PROGRAM}{shlex.quote(command)}\n"
+        f'before="$(dirname "$0")/{event}{BEFORE}"\n{keep}'
+        'tell() { [ ! -x "$gitshadow" ] || "$gitshadow" git-hook "$@" || :; }\n'
+        f'[ -x "$before" ] || {{ {give}tell {event} "$@"; exit 0; }}\n'
+        f'{give}tell --chained {event} "$@"\n'
+        f'{give}"$before" "$@"\nstatus=$?\n'
+        "tell hooks-done </dev/null\nexit $status\n"
+    )
+
+
+def _settings(git: Git, command: str) -> Iterator[Change]:
+    """Yield what is not configured yet; a hook is named after us, never after an event."""
+    for event in EVENTS:
+        wanted = {"command": _configured_command(event, command), "event": event}
+        for key, value in wanted.items():
+            name = f"{_section(event)}.{key}"
+            if _setting(git, name) != [value]:
+                yield Change(Act.SET, name, value)
+
+
+def _configured_command(event: str, command: str) -> str:
+    """Return a command to which git may append the hook's arguments."""
+    word = shlex.quote(command)
+    text = f'if [ -x {word} ]; then {word} git-hook --beside {event} "$@" || :; fi'
+    return f"sh -c {shlex.quote(text)} {event}"
+
+
+def _configured(git: Git) -> Iterator[str]:
+    for event in EVENTS:
+        names = (f"{_section(event)}.{key}" for key in ("command", "event"))
+        if any(_setting(git, name) for name in names):
+            yield event
+
+
+def _section(event: str) -> str:
+    return f"hook.gitshadow-{event}"
+
+
+def _setting(git: Git, name: str) -> list[str]:
+    out = git.run("config", "--local", "-z", "--get-all", name, ok=(0, 1))
+    return [os.fsdecode(value) for value in out.split(b"\0")[:-1]]
+
+
+def _hooks_directory(layout: Layout, git: Git) -> str | None:
+    """Return where git looks for hooks; None where nothing of ours may be written.
+
+    A directory of the working tree is somebody's source (Husky), and a branch could bring
+    another.
+    """
+    out = git.run(
+        "config", "--type=path", "-z", "--get-all", "core.hooksPath", ok=(0, 1)
+    )
+    # The last value is the one that keeps our own children from running hooks.
+    values = out.split(b"\0")[:-2]
+    if not values:
+        directory = _default_directory(layout)
+    else:
+        directory = os.path.join(layout.root, os.fsdecode(values[-1]))
+        if not os.path.isdir(directory):
+            return None
+    real = os.path.realpath(directory)
+    if os.path.lexists(real) and not os.path.isdir(real):
+        return None
+    inside = _is_below(real, layout.root) and not _is_below(real, layout.common_dir)
+    return None if inside else directory
+
+
+def _default_directory(layout: Layout) -> str:
+    return os.path.join(layout.common_dir, "hooks")
+
+
+def _is_below(path: str, top: str) -> bool:
+    return os.path.commonpath((path, os.path.realpath(top))) == os.path.realpath(top)
+
+
+def _by_hand(git: Git, command: str) -> str:
+    """Say what a person adds to the hooks that a manager of theirs writes."""
+    word = shlex.quote(command)
+    lines = [
+        "core.hooksPath leads into the working tree or to no directory; nothing is written there.",
+        "Add to your hooks (with pre-commit: the hooks gitshadow-note and gitshadow-window):",
+    ]
+    lines += [
+        f'  {event}: {word} git-hook --beside {event} "$@" || true' for event in EVENTS
+    ]
+    return "\n".join(lines)
+
+
+def _removals(directory: str) -> Plan:
+    changes: list[Change] = []
+    left: list[str] = []
+    for event in EVENTS:
+        path = os.path.join(directory, event)
+        seen, before = _read(path), _read(path + BEFORE)
+        if seen is not None and _is_ours(seen, event):
+            changes.append(Change(Act.REMOVE, path, "", seen))
+            if before is not None:
+                changes.append(Change(Act.MOVE, path + BEFORE, path, before))
+        elif before is not None or (seen is not None and _MARKER.encode() in seen):
+            left.append(f"{path} was changed since it was installed: left as it is")
+    return Plan(Way.FILES, tuple(changes), "\n".join(left))
+
+
+def _is_ours(data: bytes, event: str) -> bool:
+    """Tell whether a hook file is word for word what we write, with whatever program."""
+    for line in data.decode("utf-8", "surrogateescape").splitlines():
+        if line.startswith(_PROGRAM):
+            words = _words(line.removeprefix(_PROGRAM))
+            return len(words) == 1 and os.fsencode(script(event, words[0])) == data
+    return False
+
+
+def _words(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return []
+
+
+def _read(path: str) -> bytes | None:
+    """Read what a hook's name leads to; None where there is nothing of that name."""
+    if not os.path.lexists(path):
+        return None
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return os.fsencode(os.readlink(path))
+    except OSError as error:
+        raise ShadowError(f"could not read {path}: {error.strerror}") from error
+
+
+def _change_file(change: Change) -> None:
+    try:
+        if change.act is Act.MOVE:
+            os.rename(change.place, change.text)
+        elif change.act is Act.REMOVE:
+            os.unlink(change.place)
+        else:
+            _write(change.place, os.fsencode(change.text))
+    except OSError as error:
+        raise ShadowError(
+            f"could not change {change.place}: {error.strerror}"
+        ) from error
+
+
+def _write(path: str, data: bytes) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    part = f"{path}.gitshadow-{os.getpid()}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    with open(os.open(part, flags, 0o755), "wb") as out:
+        out.write(data)
+    os.rename(part, path)

@@ -1,0 +1,270 @@
+"""Whether hooks that are installed can come: what is in their way, and what helps.
+
+Invariant: a file that cannot be read is reported as such, never as "not installed".
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from gitshadow.errors import ShadowError
+from gitshadow.hookfiles import files, invocation, merge, packaged, places, toml
+from gitshadow.hookfiles.detect import Surroundings
+from gitshadow.hookfiles.entries import Entry, fault
+from gitshadow.hookfiles.install import want
+from gitshadow.hookfiles.placement import Agent, Owned, Place, Root, Scope, Shared
+from gitshadow.hookfiles.places import SharedFile
+
+
+class State(StrEnum):
+    """Say how an installation is, the worst last."""
+
+    ABSENT = "absent"
+    INSTALLED = "installed"
+    STALE = "stale"
+    UNTRUSTED = "untrusted"
+    SHADOWED = "shadowed"
+    DISABLED = "disabled"
+    BROKEN = "broken"
+    UNREADABLE = "unreadable"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Hold one thing that is wrong and what to do about it."""
+
+    state: State
+    problem: str
+    fix: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """Hold the state of one agent's hooks in one scope, and where they stand."""
+
+    agent: str
+    scope: Scope
+    path: str
+    state: State
+    findings: tuple[Finding, ...] = ()
+
+
+def look(agent: Agent, scope: Scope, around: Surroundings) -> Health | None:
+    """Return how an agent's hooks are; None where it has no such scope here."""
+    placement = agent.placements.get(scope)
+    if placement is None or (scope is Scope.PROJECT and around.worktree is None):
+        return None
+    assert isinstance(placement, Shared | Owned)
+    if isinstance(placement, Owned):
+        return _look_at_owned(agent, scope, around, placement)
+    return _look_at_shared(agent, scope, around, placement)
+
+
+def _health(
+    agent: Agent, scope: Scope, path: str, *, there: bool, findings: list[Finding]
+) -> Health:
+    state = State.INSTALLED if there else State.ABSENT
+    order = list(State)
+    for finding in findings:
+        state = max(state, finding.state, key=order.index)
+    return Health(
+        agent=agent.name,
+        scope=scope,
+        path=path,
+        state=state,
+        findings=tuple(findings),
+    )
+
+
+def _again(agent: Agent, scope: Scope) -> str:
+    return f"git agent-undo hooks install {agent.name} --{scope}"
+
+
+# Files wholly ours
+
+
+def _look_at_owned(
+    agent: Agent, scope: Scope, around: Surroundings, owned: Owned
+) -> Health:
+    path = around.path(owned.pieces[0].target) or ""
+    found: list[Finding] = []
+    there = 0
+    for piece in owned.pieces:
+        where = around.path(piece.target) or ""
+        try:
+            real = files.locate(where, places.worktree_of(piece.target, around))
+            content = files.read(real)
+        except ShadowError as error:
+            found.append(_unreadable(error))
+            continue
+        if content is None or not packaged.is_ours(content.data):
+            continue
+        there += 1
+        executable = around.executable if scope is Scope.USER else None
+        if content.data != packaged.content(piece, agent.name, executable):
+            problem = f"{where} is not as this version writes it"
+            found.append(Finding(State.STALE, problem, _again(agent, scope)))
+        if piece.executable and not content.mode & 0o100:
+            found.append(
+                Finding(State.BROKEN, f"{where} is not executable", f"chmod +x {where}")
+            )
+        for program in sorted(set(packaged.programs(content.data))):
+            found += _program_findings(agent, scope, around, program)
+    if 0 < there < len(owned.pieces):
+        problem = f"{len(owned.pieces) - there} of its files are not there"
+        found.append(Finding(State.STALE, problem, _again(agent, scope)))
+    return _health(agent, scope, path, there=there > 0, findings=_distinct(found))
+
+
+def _unreadable(error: ShadowError) -> Finding:
+    return Finding(State.UNREADABLE, error.message, error.hint or "mend the file")
+
+
+def _distinct(findings: list[Finding]) -> list[Finding]:
+    return list(dict.fromkeys(findings))
+
+
+def _program_findings(
+    agent: Agent, scope: Scope, around: Surroundings, program: str
+) -> Iterator[Finding]:
+    if not around.finds(program):
+        problem = f"{program} is not there, so the hooks do nothing"
+        yield Finding(State.BROKEN, problem, _again(agent, scope))
+
+
+# Files of the user's
+
+
+def _look_at_shared(
+    agent: Agent, scope: Scope, around: Surroundings, shared: Shared
+) -> Health:
+    path = around.path(shared.files[0]) or ""
+    try:
+        found = list(places.candidates(shared, around))
+        chosen = places.choose(shared, around)
+    except ShadowError as error:
+        return _health(agent, scope, path, there=False, findings=[_unreadable(error)])
+    findings: list[Finding] = []
+    holders: list[str] = []
+    for file in found:
+        try:
+            ours = _entries(agent, scope, around, shared, file)
+            if not ours:
+                continue
+            holders.append(file.path)
+            findings += _file_findings(agent, scope, around, shared, file)
+        except ShadowError as error:
+            findings.append(_unreadable(places.named(file.path, error)))
+            continue
+        if file.real != chosen.real:
+            problem = f"{file.path} is not read, because {chosen.path} is there"
+            findings.append(Finding(State.SHADOWED, problem, _again(agent, scope)))
+    if holders:
+        findings += _switches(agent, around)
+    where = holders[0] if holders else chosen.path
+    return _health(
+        agent, scope, where, there=bool(holders), findings=_distinct(findings)
+    )
+
+
+def _entries(
+    agent: Agent, scope: Scope, around: Surroundings, shared: Shared, file: SharedFile
+) -> list[Entry]:
+    return file.editor.entries(file.text, want(agent, scope, around, shared))
+
+
+def _file_findings(
+    agent: Agent, scope: Scope, around: Surroundings, shared: Shared, file: SharedFile
+) -> Iterator[Finding]:
+    wanted = want(agent, scope, around, shared)
+    ours = file.editor.entries(file.text, wanted)
+    again = _again(agent, scope)
+    for program in sorted(
+        {invocation.program_of(entry.command) or "" for entry in ours}
+    ):
+        yield from _program_findings(agent, scope, around, program)
+    faults = ((entry.event, fault(entry, wanted)) for entry in ours)
+    for event, wrong in faults:
+        if wrong is not None:
+            yield Finding(State.STALE, f"{event}: {wrong}", again)
+    there = {entry.event for entry in ours}
+    lacking = [event.name for event in shared.shape.events if event.name not in there]
+    if lacking:
+        yield Finding(State.STALE, f"nothing at {', '.join(lacking)}", again)
+    if agent.name == "codex":
+        yield from _untrusted(around, file, ours)
+
+
+# What switches hooks off
+
+
+def _switches(agent: Agent, around: Surroundings) -> Iterator[Finding]:
+    """Yield the settings that keep an agent from running any hook."""
+    if agent.name in ("claude-code", "qwen"):
+        for place in _settings_of(agent):
+            if _json(place, around).get("disableAllHooks") is True:
+                path = around.path(place)
+                problem = f"disableAllHooks is set in {path}"
+                yield Finding(State.DISABLED, problem, "take that setting out")
+    elif agent.name == "gemini":
+        for place in _settings_of(agent):
+            switch = _json(place, around).get("hooksConfig")
+            if isinstance(switch, dict) and switch.get("enabled") is False:
+                problem = f"hooksConfig.enabled is false in {around.path(place)}"
+                yield Finding(State.DISABLED, problem, "set it to true")
+    elif agent.name == "codex":
+        for root in (Root.CODEX, Root.WORKTREE):
+            name = "config.toml" if root is Root.CODEX else ".codex/config.toml"
+            place = Place(root, name)
+            text = _text(place, around)
+            if text and toml.is_switched_off(text):
+                problem = f"[features] hooks is false in {around.path(place)}"
+                yield Finding(State.DISABLED, problem, "set it to true")
+
+
+def _settings_of(agent: Agent) -> Iterator[Place]:
+    for placement in agent.placements.values():
+        if isinstance(placement, Shared):
+            yield from placement.files
+    if agent.name == "claude-code":
+        yield Place(Root.WORKTREE, ".claude/settings.local.json")
+
+
+def _text(place: Place, around: Surroundings) -> str | None:
+    path = around.path(place)
+    content = None if path is None else files.read(path)
+    return None if content is None else content.data.decode("utf-8", "replace")
+
+
+def _json(place: Place, around: Surroundings) -> Mapping[str, object]:
+    """Return a settings file's values, none where it is absent or no JSON."""
+    try:
+        root = merge.parse(_text(place, around) or "").root
+    except ShadowError:
+        return {}
+    return root.data if root is not None and isinstance(root.data, dict) else {}
+
+
+def _untrusted(
+    around: Surroundings, file: SharedFile, ours: list[Entry]
+) -> Iterator[Finding]:
+    """Compare with the approvals that Codex keeps in the user's config.toml.
+
+    Their keys are `<file>:<event in snake case>:<group>:<handler>`.
+    """
+    given = toml.approvals(_text(Place(Root.CODEX, "config.toml"), around) or "")
+    known = {re.sub(r":\d+:\d+$", "", key) for key in given}
+    lacking = [
+        entry.event
+        for entry in ours
+        if not {f"{path}:{_snake(entry.event)}" for path in (file.path, file.real)}
+        & known
+    ]
+    if lacking:
+        problem = f"Codex has no approval for {', '.join(lacking)}, and skips them"
+        yield Finding(State.UNTRUSTED, problem, "type /hooks in Codex and approve them")
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()

@@ -1,0 +1,389 @@
+"""Plan first, then apply: which files get or lose our entries, and what stands in them then.
+
+A plan reads everything and writes nothing; what was shown is what is written, and a file that
+changed between the two is left alone.
+Invariant: `apply(plan_uninstall(...))` after `apply(plan_install(...))` leaves every byte,
+and every directory, as it was.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from gitshadow.errors import RefusedError, ShadowError, UsageError
+from gitshadow.hookfiles import files, invocation, packaged, places
+from gitshadow.hookfiles.catalog import AGENTS, SERVED_BY
+from gitshadow.hookfiles.detect import Surroundings
+from gitshadow.hookfiles.entries import Want
+from gitshadow.hookfiles.ledger import Ledger, Record, sha256
+from gitshadow.hookfiles.placement import Agent, Owned, Piece, Scope, Shared
+from gitshadow.hookfiles.places import SharedFile
+from gitshadow.hookfiles.steps import Action, Step
+
+
+def find_agent(name: str) -> Agent:
+    """Return what is known about an agent, by its own name or that of one it shares with.
+
+    Raises:
+        UsageError: nothing can be installed for it.
+    """
+    agent = AGENTS.get(SERVED_BY.get(name, name))
+    if agent is None:
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, AGENTS, n=3)
+        raise UsageError(
+            f"could not find hooks for agent {name!r}",
+            hint=f"did you mean {' or '.join(near)}?" if near else "see: hooks list",
+        )
+    return agent
+
+
+def want(agent: Agent, scope: Scope, around: Surroundings, shared: Shared) -> Want:
+    """Return the entries that an installation is to have."""
+    text = (
+        invocation.for_user(agent.name, around.executable)
+        if scope is Scope.USER
+        else invocation.for_project(agent.name)
+    )
+    return Want(agent.name, shared.shape, text)
+
+
+def plan_install(agent: Agent, scope: Scope, around: Surroundings) -> list[Step]:
+    """Return what installing an agent's hooks would write; nothing is written.
+
+    A file that cannot be used gives a step that says why.
+
+    Raises:
+        UsageError: the agent has no such scope, or there is no worktree here.
+    """
+    placement = _placement(agent, scope, around)
+    if isinstance(placement, Owned):
+        return [_guarded(agent, scope, around, piece) for piece in placement.pieces]
+    try:
+        file = places.choose(placement, around)
+    except ShadowError as error:
+        path = around.path(placement.files[0]) or ""
+        return [_failed(agent, scope, path, error)]
+    try:
+        return [_put_in(agent, scope, around, placement, file)]
+    except ShadowError as error:
+        return [_failed(agent, scope, file.path, error)]
+
+
+def _placement(agent: Agent, scope: Scope, around: Surroundings) -> Shared | Owned:
+    found = agent.placements.get(scope)
+    if found is None:
+        raise UsageError(
+            f"{agent.name} reads hooks of a project only", hint="use --project"
+        )
+    if scope is Scope.PROJECT and around.worktree is None:
+        raise UsageError(
+            "not in a Git working tree, so there is no project to install into",
+            hint="change to a repository, or install for yourself: --user",
+        )
+    assert isinstance(found, Shared | Owned)
+    return found
+
+
+def _put_in(
+    agent: Agent, scope: Scope, around: Surroundings, shared: Shared, file: SharedFile
+) -> Step:
+    wanted = want(agent, scope, around, shared)
+    ledger = Ledger(around.states[scope])
+    old = ledger.find(file.real)
+    text = file.editor.put_in(file.text, wanted)
+    data = packaged.encoded(text)
+    step = Step(
+        agent=agent.name,
+        scope=scope,
+        path=file.path,
+        real=file.real,
+        action=Action.NONE,
+        before=file.content,
+    )
+    if text == file.text and file.content is not None:
+        return step
+    former = _former(file, wanted, ledger, old)
+    return _writing(step, data, former, old)
+
+
+def _former(
+    file: SharedFile, wanted: Want, ledger: Ledger, old: Record | None
+) -> bytes | None:
+    """Return what an uninstall is to bring back: the file without our entries."""
+    if file.content is None:
+        return None
+    if not file.editor.entries(file.text, wanted):
+        return file.content.data
+    known = _backup(ledger, old)
+    if (
+        old is not None
+        and known is not _LOST
+        and sha256(file.content.data) == old.after
+    ):
+        return known
+    text = file.editor.take_out(file.text, wanted, _text(known))
+    return None if text is None else packaged.encoded(text)
+
+
+_LOST = b"\0lost"
+
+
+def _backup(ledger: Ledger, record: Record | None) -> bytes | None:
+    """Return the bytes before us, None for no file, `_LOST` where nobody knows."""
+    if record is None:
+        return _LOST
+    try:
+        return ledger.backup(record)
+    except ShadowError:
+        return _LOST
+
+
+def _text(known: bytes | None) -> str | None:
+    if known is _LOST:
+        return None
+    return (known or b"").decode("utf-8", "replace")
+
+
+def _writing(step: Step, data: bytes, former: bytes | None, old: Record | None) -> Step:
+    record = Record(
+        path=step.real,
+        agent=step.agent,
+        before=None if former is None else sha256(former),
+        after=sha256(data),
+        mode=None if step.before is None else step.before.mode,
+        made=() if old is None else old.made,
+    )
+    action = Action.CREATE if step.before is None else Action.CHANGE
+    mode = step.mode if step.before is None else step.before.mode
+    return replace(
+        step, action=action, after=data, mode=mode, record=record, former=former
+    )
+
+
+def _guarded(agent: Agent, scope: Scope, around: Surroundings, piece: Piece) -> Step:
+    path = around.path(piece.target) or ""
+    try:
+        return _put_piece(agent, scope, around, piece)
+    except ShadowError as error:
+        return _failed(agent, scope, path, error)
+
+
+def _put_piece(agent: Agent, scope: Scope, around: Surroundings, piece: Piece) -> Step:
+    path = around.path(piece.target) or ""
+    real = files.locate(path, places.worktree_of(piece.target, around))
+    executable = around.executable if scope is Scope.USER else None
+    data = packaged.content(piece, agent.name, executable)
+    there = files.read(real)
+    mode = 0o755 if piece.executable else None
+    step = Step(
+        agent=agent.name,
+        scope=scope,
+        path=path,
+        real=real,
+        action=Action.NONE,
+        before=there,
+        mode=mode,
+    )
+    old = Ledger(around.states[scope]).find(real)
+    if there is None:
+        return _writing(step, data, None, old)
+    if there.data == data:
+        return step
+    if not packaged.is_ours(there.data):
+        raise RefusedError(
+            f"could not write {path}: somebody else's file is there",
+            hint="move it away, or call git-agent-undo from it",
+        )
+    if old is not None and sha256(there.data) != old.after:
+        raise RefusedError(
+            f"could not write {path}: it was changed since it was installed",
+            hint="move it away to install it anew",
+        )
+    return _writing(step, data, None, old)
+
+
+def plan_uninstall(agent: Agent, scope: Scope, around: Surroundings) -> list[Step]:
+    """Return what uninstalling an agent's hooks would write; nothing is written.
+
+    Raises:
+        UsageError: as `plan_install`.
+    """
+    placement = _placement(agent, scope, around)
+    if isinstance(placement, Owned):
+        pieces = [
+            _take_piece(agent, scope, around, piece) for piece in placement.pieces
+        ]
+        return pieces
+    try:
+        found = list(places.candidates(placement, around))
+    except ShadowError as error:
+        return [_failed(agent, scope, around.path(placement.files[0]) or "", error)]
+    return list(_take_out(agent, scope, around, placement, found))
+
+
+def _take_out(
+    agent: Agent,
+    scope: Scope,
+    around: Surroundings,
+    shared: Shared,
+    found: Sequence[SharedFile],
+) -> Iterator[Step]:
+    ledger = Ledger(around.states[scope])
+    wanted = want(agent, scope, around, shared)
+    shown = False
+    for file in found:
+        try:
+            step = _taking(agent, scope, ledger, wanted, file)
+        except ShadowError as error:
+            step = _failed(agent, scope, file.path, error)
+        if step.action is not Action.NONE or step.record is not None:
+            shown = True
+            yield step
+    if not shown:
+        yield Step(
+            agent=agent.name, scope=scope, path=found[0].path, action=Action.NONE
+        )
+
+
+def _taking(
+    agent: Agent, scope: Scope, ledger: Ledger, wanted: Want, file: SharedFile
+) -> Step:
+    record = ledger.find(file.real)
+    step = Step(
+        agent=agent.name,
+        scope=scope,
+        path=file.path,
+        real=file.real,
+        action=Action.NONE,
+        before=file.content,
+        record=record,
+    )
+    if file.content is None:
+        return step
+    known = _backup(ledger, record)
+    untouched = record is not None and sha256(file.content.data) == record.after
+    if untouched and known is not _LOST:
+        return _leaving(step, known)
+    if not file.editor.entries(file.text, wanted):
+        return step
+    text = file.editor.take_out(file.text, wanted, _text(known))
+    if text is None and record is not None and record.before is not None:
+        text = ""
+    return _leaving(step, None if text is None else packaged.encoded(text))
+
+
+def _leaving(step: Step, data: bytes | None) -> Step:
+    if data is None:
+        return replace(step, action=Action.DELETE)
+    mode = None if step.before is None else step.before.mode
+    return replace(step, action=Action.CHANGE, after=data, mode=mode)
+
+
+def _take_piece(agent: Agent, scope: Scope, around: Surroundings, piece: Piece) -> Step:
+    path = around.path(piece.target) or ""
+    try:
+        real = files.locate(path, places.worktree_of(piece.target, around))
+        there = files.read(real)
+        ledger = Ledger(around.states[scope])
+        record = ledger.find(real)
+    except ShadowError as error:
+        return _failed(agent, scope, path, error)
+    step = Step(
+        agent=agent.name,
+        scope=scope,
+        path=path,
+        real=real,
+        action=Action.NONE,
+        before=there,
+        record=record,
+    )
+    if there is None or not packaged.is_ours(there.data):
+        return step
+    if record is not None and sha256(there.data) != record.after:
+        changed = RefusedError(
+            f"could not delete {path}: it was changed since it was installed",
+            hint="delete it yourself if nothing in it is yours",
+        )
+        return _failed(agent, scope, path, changed)
+    return replace(step, action=Action.DELETE)
+
+
+def _failed(agent: Agent, scope: Scope, path: str, error: ShadowError) -> Step:
+    return Step(
+        agent=agent.name,
+        scope=scope,
+        path=path,
+        action=Action.FAIL,
+        error=places.named(path, error),
+    )
+
+
+def apply(
+    steps: Sequence[Step], around: Surroundings, *, installing: bool
+) -> list[Step]:
+    """Do what a plan says, file by file; return the steps as they went.
+
+    A file that changed since the plan was made, or cannot be written, makes its step fail and
+    stays as it is.
+    """
+    return [_applied(step, around, installing=installing) for step in steps]
+
+
+def _applied(step: Step, around: Surroundings, *, installing: bool) -> Step:
+    if step.action is Action.FAIL:
+        return step
+    ledger = Ledger(around.states[step.scope])
+    try:
+        if step.action is not Action.NONE:
+            _check_unchanged(step)
+        if installing:
+            _install(step, ledger)
+        else:
+            _uninstall(step, ledger)
+    except ShadowError as error:
+        return replace(step, action=Action.FAIL, error=error)
+    return step
+
+
+def _check_unchanged(step: Step) -> None:
+    now = files.read(step.real)
+    was = None if step.before is None else step.before.data
+    if (None if now is None else now.data) != was:
+        raise RefusedError(
+            f"could not change {step.path}: it changed meanwhile", hint="try again"
+        )
+
+
+def _install(step: Step, ledger: Ledger) -> None:
+    if step.record is None or step.after is None:
+        return
+    old = ledger.find(step.real)
+    kept = _backup(ledger, old)
+    ledger.remember(step.record, step.former)
+    try:
+        made = files.write(step.real, step.after, step.mode)
+    except ShadowError:
+        if old is None:
+            ledger.forget(step.record, [])
+        else:
+            ledger.remember(old, None if kept is _LOST else kept)
+        raise
+    if made:
+        record = replace(step.record, made=(*made, *step.record.made))
+        ledger.remember(record, step.former)
+
+
+def _uninstall(step: Step, ledger: Ledger) -> None:
+    if step.action is Action.DELETE:
+        files.delete(step.real)
+    elif step.after is not None:
+        files.write(step.real, step.after, step.mode)
+    # Asked again: a file that went before may have left its directories to this one.
+    record = ledger.find(step.real)
+    if record is None:
+        return
+    gone = not os.path.lexists(step.real)
+    made = list(record.made) if gone else []
+    ledger.forget(record, files.remove_directories(made))

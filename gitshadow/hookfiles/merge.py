@@ -1,0 +1,331 @@
+"""Our entries in a user's file: put in, known again, taken out; text in, text out.
+
+Ours is an entry whose command is ours (`invocation.agent_of`); nothing else is ever touched.
+An entry of ours that is as it should be stays, with the timeout that a user gave it; one that
+differs is replaced, because an old one beside a new one would report everything twice.
+Invariant: `take_out(put_in(text)) == text`, given `text` to tell what stood there before.
+"""
+
+from collections.abc import Iterator
+
+from gitshadow.errors import ShadowError
+from gitshadow.hookfiles import invocation, jsonc, splice
+from gitshadow.hookfiles.entries import (
+    COVERING,
+    Entry,
+    Want,
+    event_of,
+    handler,
+    is_right,
+    item,
+    whole,
+)
+from gitshadow.hookfiles.jsonc import Document, Path, Value
+from gitshadow.hookfiles.placement import Event, Shape
+
+
+def fresh(want: Want) -> str:
+    """Return the file with nothing but our entries."""
+    return put_in("", want)
+
+
+def put_in(text: str, want: Want) -> str:
+    """Return the text with our entries in it; the same text where they are right already.
+
+    Raises:
+        ShadowError: it is no JSON, or something else stands where the events belong.
+    """
+    document = parse(text)
+    if document.root is None:
+        return splice.fresh(text, whole(want))
+    _check_object(document.root, "the file")
+    text = _without_stale(text, want)
+    text = _with_map(text, want)
+    for event in want.shape.events:
+        text = _with_event(text, want, event)
+    return _with_top(text, want.shape)
+
+
+def take_out(text: str, want: Want, before: str | None = None) -> str | None:
+    """Return the text without our entries; None where nothing is left that is not ours.
+
+    Args:
+        text: The file as it is now.
+        want: Whose entries, and where they stand; the command does not matter.
+        before: The file before we came, if that is known; `""` where there was none.
+            It tells which empty lists and objects are the user's own.
+
+    Raises:
+        ShadowError: as `put_in`.
+    """
+    document = parse(text)
+    if document.root is None:
+        return text
+    if before is None and _is_wholly_ours(document, want):
+        return None
+    was = parse(before or "")
+    found = entries(text, want)
+    if not found:
+        return text
+    for _ in found:
+        # One at a time, the last one first: each removal moves what stands behind it.
+        text = _without(text, entries(text, want)[-1], want, was)
+    text = _without_map(text, want, was)
+    return _without_root(text, was, want, known=before is not None)
+
+
+def entries(text: str, want: Want) -> list[Entry]:
+    """Return our entries in the order of the text."""
+    document = parse(text)
+    base = _base(document, want.shape)
+    path = None if base is None else _find(document, base)
+    if path is None:
+        return []
+    return [
+        entry
+        for entry in _handlers(document, path)
+        if invocation.agent_of(entry.command) == want.agent
+    ]
+
+
+def missing(text: str, want: Want) -> list[str]:
+    """Return the events that have no right entry of ours."""
+    there = {entry.event for entry in entries(text, want) if is_right(entry, want)}
+    return [event.name for event in want.shape.events if event.name not in there]
+
+
+def parse(text: str) -> Document:
+    """Read a file's text.
+
+    Raises:
+        ShadowError: it is no JSON.
+    """
+    try:
+        return jsonc.parse(text)
+    except jsonc.MalformedError as error:
+        raise ShadowError(f"it is not valid JSON: {error}") from None
+
+
+# Where entries stand
+
+
+def _base(document: Document, shape: Shape) -> tuple[str, ...] | None:
+    """Return the names on the way to the map of events, as this file has them."""
+    root = document.root
+    if root is None:
+        return None
+    if not shape.keep_base:
+        return shape.base
+    if root.index("hooks") is not None:
+        return ("hooks",)
+    at_top = any(root.index(event.name) is not None for event in shape.events)
+    return () if at_top else shape.base
+
+
+def _find(document: Document, names: tuple[str, ...]) -> Path | None:
+    """Return the path of the object at the end of some names, None where there is none."""
+    value, path = document.root, []
+    for name in names:
+        index = None if value is None else value.index(name)
+        if value is None or index is None:
+            return None
+        value = value.children[index]
+        path.append(index)
+        _check_object(value, f'"{name}"')
+    return None if value is None else tuple(path)
+
+
+def _handlers(document: Document, base: Path) -> Iterator[Entry]:
+    events = document.at(base)
+    for number, (name, items) in enumerate(
+        zip(events.keys, events.children, strict=True)
+    ):
+        for at, found in enumerate(items.children if items.is_list else ()):
+            yield from _of_item(name, (*base, number, at), found)
+
+
+def _of_item(event: str, path: Path, found: Value) -> Iterator[Entry]:
+    data = found.data
+    if not isinstance(data, dict):
+        return
+    if isinstance(data.get("command"), str):
+        yield Entry(event, path, data)
+    index = found.index("hooks")
+    if index is None or not found.children[index].is_list:
+        return
+    for at, inner in enumerate(found.children[index].children):
+        if isinstance(inner.data, dict) and isinstance(inner.data.get("command"), str):
+            yield Entry(event, (*path, index, at), inner.data, data)
+
+
+def _check_object(value: Value, what: str) -> None:
+    if not value.is_object:
+        raise ShadowError(f"{what} is not an object there")
+
+
+# Putting in
+
+
+def _without_stale(text: str, want: Want) -> str:
+    """Take out entries of ours that cannot stay, all but the first right one per event."""
+    while True:
+        stale = _first_stale(text, want)
+        if stale is None:
+            return text
+        known = event_of(want.shape, stale.event) is not None
+        text = _without(text, stale, want, parse(text if known else ""))
+
+
+def _first_stale(text: str, want: Want) -> Entry | None:
+    seen: set[str] = set()
+    for entry in entries(text, want):
+        if entry.event in seen or not is_right(entry, want):
+            return entry
+        seen.add(entry.event)
+    return None
+
+
+def _with_map(text: str, want: Want) -> str:
+    """Make the objects on the way to the map of events."""
+    document = parse(text)
+    base = _base(document, want.shape) or ()
+    for depth in range(len(base)):
+        document = parse(text)
+        if _find(document, base[: depth + 1]) is None:
+            above = _find(document, base[:depth]) or ()
+            text = splice.append(text, above, {}, key=base[depth])
+    return text
+
+
+def _with_event(text: str, want: Want, event: Event) -> str:
+    if any(entry.event == event.name for entry in entries(text, want)):
+        return text
+    document = parse(text)
+    base = _find(document, _base(document, want.shape) or ()) or ()
+    index = document.at(base).index(event.name)
+    if index is None:
+        return splice.append(text, base, [item(event, want)], key=event.name)
+    path = (*base, index)
+    if not document.at(path).is_list:
+        raise ShadowError(f'"{event.name}" is not a list there')
+    group = _joinable(document, path, event) if want.shape.join else None
+    if group is not None:
+        return splice.append(text, group, handler(event, want))
+    return splice.append(text, path, item(event, want))
+
+
+def _joinable(document: Document, path: Path, event: Event) -> Path | None:
+    """Return the handlers of the first group of others that matches everything."""
+    for at, group in enumerate(document.at(path).children):
+        if not isinstance(group.data, dict):
+            continue
+        index = group.index("hooks")
+        if index is None or group.data.get("matcher") not in COVERING[event.matcher]:
+            continue
+        if group.children[index].is_list and group.children[index].children:
+            return (*path, at, index)
+    return None
+
+
+def _with_top(text: str, shape: Shape) -> str:
+    for name, value in shape.top.items():
+        root = parse(text).root
+        if root is not None and root.index(name) is None:
+            text = splice.append(text, (), value, key=name)
+    return text
+
+
+# Taking out
+
+
+def _without(text: str, entry: Entry, want: Want, was: Document) -> str:
+    """Take one entry out, and what it leaves empty and was not there before."""
+    text = splice.remove(text, entry.path)
+    if entry.group is not None:
+        handlers = entry.path[:-1]
+        if parse(text).at(handlers).children:
+            return text
+        text = splice.remove(text, handlers[:-1])
+        items = handlers[:-2]
+    else:
+        items = entry.path[:-1]
+    names = (*(_base(parse(text), want.shape) or ()), entry.event)
+    return _tidy(text, items, names, was)
+
+
+def _without_map(text: str, want: Want, was: Document) -> str:
+    """Take the empty objects on the way to the events out, from the innermost."""
+    base = _base(parse(text), want.shape) or ()
+    for depth in range(len(base), 0, -1):
+        names = base[:depth]
+        path = _find(parse(text), names)
+        if path is not None:
+            text = _tidy(text, path, names, was)
+    return text
+
+
+def _tidy(text: str, path: Path, names: tuple[str, ...], was: Document) -> str:
+    """Remove an emptied container, or leave it as empty as it was before."""
+    if parse(text).at(path).children:
+        return text
+    former = _named(was, names)
+    if former is None:
+        return splice.remove(text, path)
+    inner = "" if was.at(former).children else splice.inside(was, former)
+    return splice.set_inside(text, path, inner)
+
+
+def _named(document: Document, names: tuple[str, ...]) -> Path | None:
+    value, path = document.root, []
+    for name in names:
+        index = None if value is None else value.index(name)
+        if value is None or index is None:
+            return None
+        value = value.children[index]
+        path.append(index)
+    return tuple(path) if value is not None else None
+
+
+def _without_root(text: str, was: Document, want: Want, *, known: bool) -> str | None:
+    document = parse(text)
+    root = document.root
+    assert root is not None
+    if known and not _holds_more(document, was, want.shape):
+        text = _without_top(text, was, want.shape)
+        document = parse(text)
+        root = document.root
+        assert root is not None
+    if root.children or not known:
+        return text
+    if was.root is not None:
+        inner = "" if was.root.children else splice.inside(was, ())
+        return splice.set_inside(text, (), inner)
+    rest = text[: root.start] + text[root.end :]
+    if rest.split() == was.text.split():
+        return was.text or None
+    return rest
+
+
+def _holds_more(document: Document, was: Document, shape: Shape) -> bool:
+    """Tell whether somebody added hooks since."""
+    base, former = _named(document, shape.base), _named(was, shape.base)
+    if base is None or not document.at(base).children:
+        return False
+    return former is None or document.at(base).data != was.at(former).data
+
+
+def _without_top(text: str, was: Document, shape: Shape) -> str:
+    for name in shape.top:
+        root = parse(text).root
+        index = None if root is None else root.index(name)
+        if index is not None and _named(was, (name,)) is None:
+            text = splice.remove(text, (index,))
+    return text
+
+
+def _is_wholly_ours(document: Document, want: Want) -> bool:
+    """Tell whether a file holds what we write into a new one, whatever the command."""
+    found = entries(document.text, want)
+    if not found:
+        return False
+    return document.text == fresh(want._replace(command=found[0].command))

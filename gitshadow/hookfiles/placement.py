@@ -1,0 +1,120 @@
+"""What can be said of an agent's hook files: where they lie, whose they are, how entries look.
+
+Invariant: values only; `shapes.py` and `catalog.py` hold the facts.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Scope(StrEnum):
+    """Say for whom an installation counts."""
+
+    USER = "user"
+    PROJECT = "project"
+
+
+class Root(StrEnum):
+    """Name a directory that an agent's files of a scope lie below."""
+
+    HOME = "home"
+    CONFIG = "config"
+    CLAUDE = "claude"
+    CODEX = "codex"
+    COPILOT = "copilot"
+    WORKTREE = "worktree"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Name a file by its root directory and its path below that."""
+
+    root: Root
+    path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Say how one event is registered.
+
+    `matcher` is the catch-all in that agent's spelling, None where there is none to write;
+    `timeout` is in the agent's own unit, None where the unit is not known.
+    """
+
+    name: str
+    matcher: str | None = None
+    timeout: int | None = None
+    flat: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """Say how our entries stand in a shared file.
+
+    `base` are the names on the way to the map of events; with `keep_base` a file that has its
+    events at another level keeps them there. `extra` goes into each handler, `top` into
+    the file. With `join` our handler goes into a catch-all group that is there already.
+    """
+
+    events: tuple[Event, ...]
+    base: tuple[str, ...] = ("hooks",)
+    keep_base: bool = False
+    typed: bool = True
+    named: bool = False
+    join: bool = False
+    extra: Mapping[str, object]
+    top: Mapping[str, object]
+    milliseconds: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """Say which file of the user's takes our entries: the first that exists, or the first.
+
+    `fallback` is used instead where only that file exists and has entries of its own.
+    """
+
+    files: tuple[Place, ...]
+    shape: Shape
+    fallback: Place | None = None
+    toml: Place | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Name one packaged file below `hooks/`, where it goes, and whether it is run."""
+
+    source: str
+    target: Place
+    executable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """Say which files are wholly ours."""
+
+    pieces: tuple[Piece, ...]
+
+
+Placement = Shared | Owned
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agent:
+    """Hold what there is to know about one agent's installation.
+
+    `signs` are places that tell that it is installed, `programs` its executables; `notes` are
+    said whenever something is written.
+    """
+
+    name: str
+    placements: Mapping[Scope, Placement]
+    signs: tuple[Place, ...]
+    programs: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def default_scope(self) -> Scope:
+        """Return the scope that is meant when none is named."""
+        return Scope.USER if Scope.USER in self.placements else Scope.PROJECT

@@ -1,0 +1,136 @@
+"""One shared file of one agent, read: its text, and our entries in it, JSON or TOML alike.
+
+Invariant: a file that is there but cannot be read is an error, never "not installed".
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from gitshadow.errors import ShadowError
+from gitshadow.hookfiles import files, merge, toml
+from gitshadow.hookfiles.detect import Surroundings
+from gitshadow.hookfiles.entries import Entry, Want
+from gitshadow.hookfiles.files import Content
+from gitshadow.hookfiles.placement import Place, Shared
+
+
+class Editor(Protocol):
+    """Edit one format; `merge` and `toml` are the two."""
+
+    def entries(self, text: str, want: Want) -> list[Entry]:
+        """Return our entries in a text."""
+
+    def missing(self, text: str, want: Want) -> list[str]:
+        """Return the events without a right entry."""
+
+    def put_in(self, text: str, want: Want) -> str:
+        """Return a text with our entries."""
+
+    def take_out(self, text: str, want: Want, before: str | None = None) -> str | None:
+        """Return a text without our entries, None where nothing is left."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedFile:
+    """Hold a file as it was read; `real` is where it lies, `path` how it is called."""
+
+    path: str
+    real: str
+    editor: Editor
+    content: Content | None
+
+    @property
+    def text(self) -> str:
+        """Return what stands in it, `""` where there is no file.
+
+        Raises:
+            ShadowError: it is not UTF-8.
+        """
+        if self.content is None:
+            return ""
+        try:
+            return self.content.data.decode()
+        except UnicodeDecodeError:
+            raise ShadowError("it is not UTF-8") from None
+
+
+def open_shared(
+    place: Place, around: Surroundings, editor: Editor
+) -> SharedFile | None:
+    """Read the file at a place; None where the place does not exist here.
+
+    Raises:
+        ShadowError: it cannot be read.
+        RefusedError: it lies where a project's file must not.
+    """
+    path = around.path(place)
+    if path is None:
+        return None
+    real = files.locate(path, worktree_of(place, around))
+    return SharedFile(path, real, editor, files.read(real))
+
+
+def worktree_of(place: Place, around: Surroundings) -> str | None:
+    """Return the worktree that a place must not leave; None for a user's place."""
+    return around.worktree if place.root == "worktree" else None
+
+
+def candidates(shared: Shared, around: Surroundings) -> Iterator[SharedFile]:
+    """Yield every file in which entries of ours may stand, also those not there.
+
+    Raises:
+        ShadowError: one cannot be read.
+    """
+    places = [*shared.files, *([shared.fallback] if shared.fallback else [])]
+    for place in places:
+        found = open_shared(place, around, merge)
+        if found is not None:
+            yield found
+    if shared.toml is not None:
+        found = open_shared(shared.toml, around, toml)
+        if found is not None:
+            yield found
+
+
+def choose(shared: Shared, around: Surroundings) -> SharedFile:
+    """Return the file that takes our entries: the one that the agent reads.
+
+    Raises:
+        ShadowError: one that decides it cannot be read.
+    """
+    usual = [open_shared(place, around, merge) for place in shared.files]
+    there = [file for file in usual if file is not None]
+    for file in there:
+        if file.content is not None:
+            return file
+    other = _instead(shared, around)
+    return other if other is not None else there[0]
+
+
+def _instead(shared: Shared, around: Surroundings) -> SharedFile | None:
+    """Return the file that would no longer be read, or be warned of, beside the usual one."""
+    if shared.fallback is not None:
+        file = open_shared(shared.fallback, around, merge)
+        if file is not None and _has_hooks(file):
+            return file
+    if shared.toml is not None:
+        file = open_shared(shared.toml, around, toml)
+        if file is not None and file.content is not None and toml.has_hooks(file.text):
+            return file
+    return None
+
+
+def _has_hooks(file: SharedFile) -> bool:
+    try:
+        root = merge.parse(file.text).root
+    except ShadowError as error:
+        raise named(file.path, error) from error
+    return root is not None and root.index("hooks") is not None
+
+
+def named(path: str, error: ShadowError) -> ShadowError:
+    """Return an error about a file's text that names the file."""
+    if path in error.message:
+        return error
+    return type(error)(f"could not use {path}: {error.message}", hint=error.hint)

@@ -1,0 +1,60 @@
+"""What is to happen to one file: the step that a plan shows and an installation takes.
+
+Invariant: values only; a step that fails says why and changes nothing.
+"""
+
+import difflib
+from dataclasses import dataclass
+from enum import StrEnum
+
+from gitshadow.errors import ShadowError
+from gitshadow.hookfiles.files import Content
+from gitshadow.hookfiles.ledger import Record
+from gitshadow.hookfiles.placement import Scope
+
+
+class Action(StrEnum):
+    """Say what happens to a file."""
+
+    CREATE = "create"
+    CHANGE = "change"
+    DELETE = "delete"
+    NONE = "none"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """Hold what is to happen to one file, and why not where it cannot.
+
+    `record` is the ledger's entry to be kept (install) or dropped (uninstall); `former` the
+    bytes for the backup.
+    """
+
+    agent: str
+    scope: Scope
+    path: str
+    real: str = ""
+    action: Action
+    before: Content | None = None
+    after: bytes | None = None
+    mode: int | None = None
+    record: Record | None = None
+    former: bytes | None = None
+    error: ShadowError | None = None
+
+    def diff(self) -> list[str]:
+        """Return the change in the form of `diff -u`, without its two file names."""
+        if self.action in (Action.NONE, Action.FAIL):
+            return []
+        old = _lines(None if self.before is None else self.before.data)
+        new = _lines(self.after)
+        return list(difflib.unified_diff(old, new, n=2, lineterm=""))[2:]
+
+
+def _lines(data: bytes | None) -> list[str]:
+    """Return the lines of a file as a difference shows them."""
+    if data is None:
+        return []
+    *lines, last = data.decode("utf-8", "replace").split("\n")
+    return [*lines, f"{last}  (no newline at the end)"] if last else lines

@@ -1,0 +1,245 @@
+"""Our entries in a TOML file, and the switches that Codex keeps there.
+
+Only where Codex's hooks already stand in `config.toml`: both files at once make it warn.
+New entries are appended as text; tomlkit edits what is written in another form. What it
+gives back is taken only if the rest of the file is byte for byte what it was.
+Invariant: the tables below `hooks.state`, where a user's approvals are, are never written.
+"""
+
+import json
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import tomlkit
+import tomlkit.exceptions
+import tomlkit.items
+
+from gitshadow.errors import ShadowError
+from gitshadow.hookfiles import invocation
+from gitshadow.hookfiles.entries import Entry, Want, handler, is_right
+from gitshadow.hookfiles.placement import Event
+
+_STATE = "state"
+
+
+def load(text: str) -> Mapping[str, object]:
+    """Return the plain values of a file.
+
+    Raises:
+        ShadowError: it is no TOML.
+    """
+    try:
+        return tomllib.loads(text.removeprefix("\ufeff"))
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ShadowError(f"it is not valid TOML: {error}") from None
+
+
+def has_hooks(text: str) -> bool:
+    """Tell whether a file defines hooks (approvals alone are none)."""
+    hooks = load(text).get("hooks")
+    return isinstance(hooks, dict) and any(name != _STATE for name in hooks)
+
+
+def is_switched_off(text: str) -> bool:
+    """Tell whether `[features] hooks = false` stands in a file."""
+    features = load(text).get("features")
+    return isinstance(features, dict) and features.get("hooks") is False
+
+
+def approvals(text: str) -> list[str]:
+    """Return the keys of the approvals that a file holds."""
+    hooks = load(text).get("hooks")
+    state = hooks.get(_STATE) if isinstance(hooks, dict) else None
+    return list(state) if isinstance(state, dict) else []
+
+
+def entries(text: str, want: Want) -> list[Entry]:
+    """Return our entries, event by event; a path is (event, group, handler) by number."""
+    return [entry for entry in _handlers(text) if _is_ours(entry, want)]
+
+
+def _handlers(text: str) -> Iterator[Entry]:
+    hooks = load(text).get("hooks")
+    if not isinstance(hooks, dict):
+        return
+    for number, (event, groups) in enumerate(hooks.items()):
+        for at, group in enumerate(groups if isinstance(groups, list) else ()):
+            inner = group.get("hooks") if isinstance(group, dict) else None
+            for place, data in enumerate(inner if isinstance(inner, list) else ()):
+                if isinstance(data, dict) and isinstance(data.get("command"), str):
+                    yield Entry(event, (number, at, place), data, group)
+
+
+def _is_ours(entry: Entry, want: Want) -> bool:
+    return invocation.agent_of(entry.command) == want.agent
+
+
+def missing(text: str, want: Want) -> list[str]:
+    """Return the events that have no right entry of ours."""
+    there = {item.event for item in entries(text, want) if is_right(item, want)}
+    return [event.name for event in want.shape.events if event.name not in there]
+
+
+def put_in(text: str, want: Want) -> str:
+    """Return the text with our entries in it; the same text where they are right already.
+
+    Raises:
+        ShadowError: it is no TOML, or an entry cannot be put in without changing more.
+    """
+    found = entries(text, want)
+    if any(not is_right(entry, want) for entry in found):
+        text = _without_ours(text, want)
+    lacking = missing(text, want)
+    events = [event for event in want.shape.events if event.name in lacking]
+    if not events:
+        return text
+    appended = text + _lead(text) + _newlines(text, _blocks(events, want))
+    try:
+        load(appended)
+    except ShadowError:
+        return _put_into_arrays(text, events, want)
+    return appended
+
+
+def take_out(text: str, want: Want, before: str | None = None) -> str | None:
+    """Return the text without our entries; `before` as for `merge.take_out`.
+
+    Raises:
+        ShadowError: it is no TOML, or they cannot be taken out without changing more.
+    """
+    del before  # tables leave nothing empty behind
+    return _without_ours(text, want)
+
+
+def _without_ours(text: str, want: Want) -> str:
+    for entry in entries(text, want):
+        event = next((e for e in want.shape.events if e.name == entry.event), None)
+        if event is None:
+            continue
+        block = _newlines(text, _blocks([event], want._replace(command=entry.command)))
+        for lead in (_newlines(text, "\n"), ""):
+            if lead + block in text:
+                text = text.replace(lead + block, "", 1)
+                break
+    left = entries(text, want)
+    if left:
+        text = _take_out_of_tables(text, left)
+    load(text)
+    return text
+
+
+def _lead(text: str) -> str:
+    if not text:
+        return ""
+    newline = _newlines(text, "\n")
+    return newline if text.endswith("\n") else newline * 2
+
+
+def _newlines(text: str, block: str) -> str:
+    return block.replace("\n", "\r\n") if "\r\n" in text else block
+
+
+def _blocks(events: Sequence[Event], want: Want) -> str:
+    return "\n".join(_block(event, want) for event in events)
+
+
+def _block(event: Event, want: Want) -> str:
+    lines = [f"[[hooks.{event.name}]]"]
+    if event.matcher is not None:
+        lines.append(f"matcher = {json.dumps(event.matcher)}")
+    lines += ["", f"[[hooks.{event.name}.hooks]]"]
+    for key, value in handler(event, want).items():
+        lines.append(f"{key} = {json.dumps(value, ensure_ascii=False)}")
+    return "\n".join(lines) + "\n"
+
+
+def _put_into_arrays(text: str, events: Sequence[Event], want: Want) -> str:
+    document = _document(text)
+    # tomlkit's tables are what the file makes them: its own types cannot tell more.
+    hooks: Any = document["hooks"]
+    for event in events:
+        group = tomlkit.inline_table()
+        if event.matcher is not None:
+            group.append("matcher", event.matcher)
+        handlers = tomlkit.array()
+        inner = tomlkit.inline_table()
+        inner.update(handler(event, want))
+        handlers.append(inner)
+        group.append("hooks", handlers)
+        if event.name not in hooks:
+            hooks.append(event.name, tomlkit.array())
+        hooks[event.name].append(group)
+    return _checked(text, tomlkit.dumps(document))
+
+
+def _take_out_of_tables(text: str, left: Sequence[Entry]) -> str:
+    document = _document(text)
+    hooks: Any = document["hooks"]
+    for entry in reversed(left):
+        _, at, place = entry.path
+        groups = hooks[entry.event]
+        del groups[at]["hooks"][place]
+        if not groups[at]["hooks"]:
+            del groups[at]
+        if not groups:
+            del hooks[entry.event]
+    if not hooks:
+        del document["hooks"]
+    return _checked(text, tomlkit.dumps(document))
+
+
+def _document(text: str) -> tomlkit.TOMLDocument:
+    try:
+        document = tomlkit.parse(text)
+    except tomlkit.exceptions.TOMLKitError as error:
+        raise ShadowError(f"it is not valid TOML: {error}") from None
+    return document
+
+
+def _checked(old: str, new: str) -> str:
+    """Return the new text if nothing of the old one but our entries went missing.
+
+    Raises:
+        ShadowError: something did.
+    """
+    if _foreign(old) != _foreign(new) or _comments(old) != _comments(new):
+        raise ShadowError("it cannot be edited without changing what is not ours")
+    return new
+
+
+def _foreign(text: str) -> object:
+    """Return a file's values without what is ours."""
+    data = dict(load(text))
+    hooks = data.pop("hooks", None)
+    if not isinstance(hooks, dict):
+        return data
+    kept = {}
+    for event, groups in hooks.items():
+        left = (
+            [_foreign_group(group) for group in groups] if _is_list(groups) else groups
+        )
+        left = [group for group in left if group] if _is_list(groups) else groups
+        if left:
+            kept[event] = left
+    return {**data, "hooks": kept} if kept else data
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, list)
+
+
+def _foreign_group(group: object) -> object:
+    if not isinstance(group, dict) or not isinstance(group.get("hooks"), list):
+        return group
+    kept = [
+        item
+        for item in group["hooks"]
+        if not isinstance(item, dict)
+        or invocation.agent_of(str(item.get("command"))) is None
+    ]
+    return {**group, "hooks": kept} if kept else None
+
+
+def _comments(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.lstrip().startswith("#")]

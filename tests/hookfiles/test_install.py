@@ -1,0 +1,439 @@
+"""Plans and their doing on real files: nothing half, nothing out of place, all back again."""
+
+import contextlib
+import os
+import resource
+import signal
+import stat
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gitshadow.errors import RefusedError, UsageError
+from gitshadow.hookfiles import detect, health, install
+from gitshadow.hookfiles.catalog import AGENTS
+from gitshadow.hookfiles.detect import Surroundings
+from gitshadow.hookfiles.health import State
+from gitshadow.hookfiles.placement import Owned, Root, Scope
+from gitshadow.hookfiles.steps import Action, Step
+from tests.support.repo import Repo
+
+BOTH = [(agent.name, scope) for agent in AGENTS.values() for scope in agent.placements]
+CLAUDE = """{
+  // the model of the week
+  "model": "opus",
+  "hooks": {
+    "Stop": [{"hooks": [{"type": "command", "command": "git-ai checkpoint claude"}]}],
+  },
+}"""
+
+
+@pytest.fixture
+def around(tmp_path: Path, repo: Repo) -> Surroundings:
+    home = tmp_path / "a home"
+    home.mkdir()
+    program = home / "bin" / "git-agent-undo"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    return detect.surroundings(
+        {"PATH": str(program.parent)},
+        str(home),
+        executable=str(program),
+        worktree=str(repo.root),
+        common_state=str(repo.root / ".git" / "agent-undo"),
+    )
+
+
+def put_in(name: str, scope: Scope, around: Surroundings) -> list[Step]:
+    steps = install.plan_install(AGENTS[name], scope, around)
+    return install.apply(steps, around, installing=True)
+
+
+def take_out(name: str, scope: Scope, around: Surroundings) -> list[Step]:
+    steps = install.plan_uninstall(AGENTS[name], scope, around)
+    return install.apply(steps, around, installing=False)
+
+
+def tree(top: Path) -> dict[str, tuple[int, bytes]]:
+    """Return everything below a directory but our own state, with modes and contents."""
+    return {
+        str(path.relative_to(top)): (
+            stat.S_IMODE(path.lstat().st_mode),
+            path.read_bytes() if path.is_file() else b"",
+        )
+        for path in sorted(top.rglob("*"))
+        if ".local" not in path.parts and ".git" not in path.parts
+    }
+
+
+def main_file(name: str, scope: Scope, around: Surroundings) -> Path:
+    placement = AGENTS[name].placements[scope]
+    place = (
+        placement.pieces[0].target
+        if isinstance(placement, Owned)
+        else placement.files[0]
+    )
+    path = around.path(place)
+    assert path is not None
+    return Path(path)
+
+
+@pytest.mark.parametrize(("name", "scope"), BOTH)
+def test_install_and_uninstall_leave_nothing(
+    name: str, scope: Scope, around: Surroundings, tmp_path: Path
+) -> None:
+    before = tree(tmp_path)
+    steps = put_in(name, scope, around)
+    assert {step.action for step in steps} == {Action.CREATE}
+    look = health.look(AGENTS[name], scope, around)
+    assert look is not None
+    expected = State.UNTRUSTED if name == "codex" else State.INSTALLED
+    assert look.state is expected, look
+    again = put_in(name, scope, around)
+    assert {step.action for step in again} == {Action.NONE}
+    take_out(name, scope, around)
+    assert tree(tmp_path) == before
+    assert not Path(around.states[scope]).parent.exists()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        CLAUDE,
+        CLAUDE.replace("\n", "\r\n"),
+        "\ufeff" + CLAUDE,
+        '{"a":1}',
+        "",
+        "// nothing yet",
+        '{\n\t"hooks": {\n\t\t"PreToolUse": []\n\t}\n}\n',
+    ],
+)
+def test_former_bytes_and_mode_come_back(text: str, around: Surroundings) -> None:
+    path = main_file("claude-code", Scope.USER, around)
+    path.parent.mkdir()
+    path.write_bytes(text.encode())
+    path.chmod(0o640)
+    put_in("claude-code", Scope.USER, around)
+    assert path.read_bytes() != text.encode()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    take_out("claude-code", Scope.USER, around)
+    assert path.read_bytes() == text.encode()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
+def test_what_was_changed_since_stays(around: Surroundings) -> None:
+    path = main_file("claude-code", Scope.USER, around)
+    path.parent.mkdir()
+    path.write_text(CLAUDE)
+    put_in("claude-code", Scope.USER, around)
+    path.write_text(path.read_text().replace('"opus"', '"haiku" /* cheaper */'))
+    put_in("claude-code", Scope.USER, around)
+    take_out("claude-code", Scope.USER, around)
+    assert path.read_text() == CLAUDE.replace('"opus"', '"haiku" /* cheaper */')
+
+
+def test_new_program_replaces_the_old_one_and_the_first_bytes_come_back(
+    around: Surroundings,
+) -> None:
+    path = main_file("claude-code", Scope.USER, around)
+    path.parent.mkdir()
+    path.write_text(CLAUDE)
+    put_in("claude-code", Scope.USER, around)
+    moved = detect.surroundings(
+        {}, around.roots[Root.HOME], executable="/opt/git-agent-undo"
+    )
+    put_in("claude-code", Scope.USER, moved)
+    assert str(around.executable) not in path.read_text()
+    look = health.look(AGENTS["claude-code"], Scope.USER, moved)
+    assert look is not None
+    assert look.state is State.BROKEN
+    take_out("claude-code", Scope.USER, moved)
+    assert path.read_text() == CLAUDE
+
+
+def test_records_are_readable_by_their_owner_alone(around: Surroundings) -> None:
+    put_in("claude-code", Scope.USER, around)
+    state = Path(around.states[Scope.USER])
+    assert stat.S_IMODE(state.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(file.stat().st_mode) for file in state.iterdir()} == {0o600}
+
+
+@pytest.mark.parametrize("data", [b"{", b"\xff\xfe{\0}\0", b"[1]", b'{"hooks": 1}'])
+def test_file_that_is_not_understood_is_named_and_left(
+    data: bytes, around: Surroundings
+) -> None:
+    path = main_file("claude-code", Scope.USER, around)
+    path.parent.mkdir()
+    path.write_bytes(data)
+    (step,) = put_in("claude-code", Scope.USER, around)
+    assert step.error is not None
+    assert str(path) in step.error.message
+    (step,) = take_out("claude-code", Scope.USER, around)
+    assert path.read_bytes() == data
+    if data != b"[1]":
+        look = health.look(AGENTS["claude-code"], Scope.USER, around)
+        assert look is not None
+        assert look.state is State.UNREADABLE
+
+
+def test_directory_in_the_place_of_a_file_is_named(around: Surroundings) -> None:
+    path = main_file("claude-code", Scope.USER, around)
+    path.mkdir(parents=True)
+    (step,) = put_in("claude-code", Scope.USER, around)
+    assert step.error is not None
+    assert str(path) in step.error.message
+
+
+def test_link_out_of_the_worktree_is_refused(
+    around: Surroundings, repo: Repo, tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (repo.root / ".factory").symlink_to(outside)
+    (step,) = put_in("droid", Scope.PROJECT, around)
+    assert isinstance(step.error, RefusedError)
+    assert list(outside.iterdir()) == []
+
+
+def test_link_into_the_git_directory_is_refused(
+    around: Surroundings, repo: Repo
+) -> None:
+    (repo.root / ".claude").symlink_to(".git")
+    (step,) = put_in("claude-code", Scope.PROJECT, around)
+    assert isinstance(step.error, RefusedError)
+
+
+def test_link_of_the_user_stays_and_its_target_is_written(
+    around: Surroundings, tmp_path: Path
+) -> None:
+    dotfiles = tmp_path / "dotfiles.json"
+    dotfiles.write_text(CLAUDE)
+    path = main_file("claude-code", Scope.USER, around)
+    path.parent.mkdir()
+    path.symlink_to(dotfiles)
+    put_in("claude-code", Scope.USER, around)
+    assert path.is_symlink()
+    assert "hook claude-code" in dotfiles.read_text()
+    take_out("claude-code", Scope.USER, around)
+    assert path.is_symlink()
+    assert dotfiles.read_text() == CLAUDE
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_read_only_directory_is_said_plainly(around: Surroundings) -> None:
+    path = main_file("claude-code", Scope.USER, around)
+    path.parent.mkdir()
+    path.write_text(CLAUDE)
+    path.parent.chmod(0o500)
+    try:
+        (step,) = put_in("claude-code", Scope.USER, around)
+    finally:
+        path.parent.chmod(0o700)
+    assert step.error is not None
+    assert "permission denied" in step.error.message
+    assert path.read_text() == CLAUDE
+
+
+def test_full_disk_leaves_the_old_file_whole(
+    around: Surroundings,
+) -> None:
+    path = main_file("claude-code", Scope.USER, around)
+    path.parent.mkdir()
+    path.write_text(CLAUDE)
+    steps = install.plan_install(AGENTS["claude-code"], Scope.USER, around)
+    with limited_file_size():
+        (step,) = install.apply(steps, around, installing=True)
+    assert step.error is not None
+    assert path.read_text() == CLAUDE
+    assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+    assert not Path(around.states[Scope.USER]).exists()
+
+
+@contextlib.contextmanager
+def limited_file_size() -> Iterator[None]:
+    """Let this process write no file beyond 1 KiB: the system call itself fails."""
+    old = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1024, old[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, old)
+        signal.signal(signal.SIGXFSZ, handler)
+
+
+def test_file_that_changed_after_it_was_shown_is_left(around: Surroundings) -> None:
+    path = main_file("claude-code", Scope.USER, around)
+    path.parent.mkdir()
+    path.write_text(CLAUDE)
+    steps = install.plan_install(AGENTS["claude-code"], Scope.USER, around)
+    path.write_text("{}")
+    (step,) = install.apply(steps, around, installing=True)
+    assert isinstance(step.error, RefusedError)
+    assert path.read_text() == "{}"
+
+
+@pytest.mark.parametrize("name", ["copilot", "cline", "opencode"])
+def test_somebody_elses_file_is_never_overwritten(
+    name: str, around: Surroundings
+) -> None:
+    path = main_file(name, Scope.USER, around)
+    path.parent.mkdir(parents=True)
+    path.write_text('{"hooks": {"preToolUse": [{"bash": "theirs"}]}}')
+    steps = put_in(name, Scope.USER, around)
+    assert isinstance(steps[0].error, RefusedError)
+    assert "theirs" in path.read_text()
+    take_out(name, Scope.USER, around)
+    assert "theirs" in path.read_text()
+
+
+def test_scripts_of_cline_are_executable(around: Surroundings) -> None:
+    put_in("cline", Scope.PROJECT, around)
+    path = main_file("cline", Scope.PROJECT, around)
+    assert os.access(path, os.X_OK)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        agent.name
+        for agent in AGENTS.values()
+        if Owned in map(type, agent.placements.values())
+    ],
+)
+def test_owned_files_name_the_program_by_its_path(
+    name: str, around: Surroundings
+) -> None:
+    put_in(name, Scope.USER, around)
+    placement = AGENTS[name].placements[Scope.USER]
+    assert isinstance(placement, Owned)
+    for piece in placement.pieces:
+        path = around.path(piece.target)
+        assert path is not None
+        text = Path(path).read_text()
+        lines = [line for line in text.splitlines() if "powershell" not in line]
+        bare = [line for line in lines if "git-agent-undo" in line]
+        assert all(around.executable in line for line in bare), path
+        assert bare or piece.source.endswith("plugin.json")
+
+
+def test_shared_directory_goes_with_the_last_file_in_it(
+    around: Surroundings, tmp_path: Path
+) -> None:
+    before = tree(tmp_path)
+    put_in("goose", Scope.PROJECT, around)
+    put_in("antigravity", Scope.PROJECT, around)
+    take_out("goose", Scope.PROJECT, around)
+    take_out("antigravity", Scope.PROJECT, around)
+    assert tree(tmp_path) == before
+
+
+def test_directory_that_others_use_stays(around: Surroundings, repo: Repo) -> None:
+    put_in("claude-code", Scope.PROJECT, around)
+    (repo.root / ".claude" / "commands").mkdir()
+    take_out("claude-code", Scope.PROJECT, around)
+    assert os.listdir(repo.root / ".claude") == ["commands"]
+
+
+def test_user_scope_is_refused_where_the_agent_has_none(around: Surroundings) -> None:
+    with pytest.raises(UsageError, match="of a project only"):
+        install.plan_install(AGENTS["devin"], Scope.USER, around)
+
+
+def test_clone_without_records_loses_our_entries_alone(
+    around: Surroundings, repo: Repo
+) -> None:
+    path = main_file("claude-code", Scope.PROJECT, around)
+    path.parent.mkdir()
+    path.write_text(CLAUDE)
+    put_in("claude-code", Scope.PROJECT, around)
+    for record in Path(around.states[Scope.PROJECT]).iterdir():
+        record.unlink()
+    take_out("claude-code", Scope.PROJECT, around)
+    assert path.read_text() == CLAUDE
+
+
+# Droid and Codex: which of two files
+
+
+def test_droid_settings_that_hold_hooks_are_not_shadowed(around: Surroundings) -> None:
+    settings = Path(around.roots[Root.HOME]) / ".factory" / "settings.json"
+    settings.parent.mkdir()
+    text = '{\n  // theirs\n  "hooks": {"Stop": []}\n}\n'
+    settings.write_text(text)
+    (step,) = put_in("droid", Scope.USER, around)
+    assert step.path == str(settings)
+    (settings.parent / "hooks.json").write_text('{"hooks": {}}')
+    look = health.look(AGENTS["droid"], Scope.USER, around)
+    assert look is not None
+    assert State.SHADOWED in {finding.state for finding in look.findings}
+    take_out("droid", Scope.USER, around)
+    assert settings.read_text() == text
+
+
+TOMLS = [
+    '# mine\nmodel = "x"\n\n[[hooks.PreToolUse]]\nmatcher = "Bash"\n'
+    '[[hooks.PreToolUse.hooks]]\ntype = "command"\ncommand = "theirs" # keep\n',
+    '[hooks]\nPreToolUse = [\n  { matcher = "*", hooks = [{ type = "command", '
+    'command = "git-ai checkpoint codex" }] }, # theirs\n]\n\n[features]\nhooks = true\n',
+]
+
+
+@pytest.mark.parametrize("text", [*TOMLS, TOMLS[0].replace("\n", "\r\n")])
+def test_codex_tables_are_merged_into(text: str, around: Surroundings) -> None:
+    path = Path(around.roots[Root.HOME]) / ".codex" / "config.toml"
+    path.parent.mkdir()
+    path.write_bytes(text.encode())
+    (step,) = put_in("codex", Scope.USER, around)
+    assert (step.path, step.error) == (str(path), None)
+    new = path.read_bytes().decode()
+    assert {"SessionStart", "Stop", "PreToolUse"} <= set(tomllib.loads(new)["hooks"])
+    assert all(line in new for line in text.splitlines() if "#" in line)
+    (again,) = put_in("codex", Scope.USER, around)
+    assert again.action is Action.NONE
+    path.write_bytes((new + "# later\n").encode())
+    take_out("codex", Scope.USER, around)
+    assert tomllib.loads(path.read_bytes().decode()) == tomllib.loads(text)
+    assert path.read_bytes().decode().endswith("# later\n")
+
+
+def test_approvals_alone_do_not_make_codex_use_its_tables(around: Surroundings) -> None:
+    home = Path(around.roots[Root.HOME])
+    (home / ".codex").mkdir()
+    config = home / ".codex" / "config.toml"
+    config.write_text('[hooks.state."/x/hooks.json:stop:0:0"]\nenabled = true\n')
+    (step,) = put_in("codex", Scope.USER, around)
+    assert step.path.endswith("hooks.json")
+    assert config.read_text().startswith("[hooks.state.")
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "text"),
+    [
+        ("claude-code", ".claude/settings.json", '{"disableAllHooks": true}'),
+        ("gemini", ".gemini/settings.json", '{"hooksConfig": {"enabled": false}}'),
+        ("codex", ".codex/config.toml", "[features]\nhooks = false\n"),
+    ],
+)
+def test_kill_switches_are_found(
+    name: str, place: str, text: str, around: Surroundings
+) -> None:
+    path = Path(around.roots[Root.HOME]) / place
+    path.parent.mkdir()
+    path.write_text(text)
+    put_in(name, Scope.USER, around)
+    look = health.look(AGENTS[name], Scope.USER, around)
+    assert look is not None
+    assert look.state is State.DISABLED
+
+
+def test_agents_are_detected_by_directory_and_program(around: Surroundings) -> None:
+    home = Path(around.roots[Root.HOME])
+    (home / ".qwen").mkdir()
+    program = home / "bin" / "crush"
+    program.write_text("")
+    program.chmod(0o755)
+    assert detect.detected(around) == ["crush", "qwen"]
