@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from gitshadow.engine.head import read_move
 from gitshadow.engine.workspace import Workspace
 from gitshadow.model import Event, EventKind, FileState, Oid, RepoPath, StatKey
+from gitshadow.store.agreement import NOTHING, CatchUp, agree
 from gitshadow.store.files import digest
-from gitshadow.store.replay import CatchUp, catch_up
 
 
 def adopt(ws: Workspace) -> CatchUp:
@@ -19,7 +19,13 @@ def adopt(ws: Workspace) -> CatchUp:
     Raises:
         StoreError, JournalError: it could not be done; nothing of it stands.
     """
-    done = catch_up(ws.db, ws.repo, ws.layout.worktree)
+    done = NOTHING
+    if not agree(ws.db, ws.repo.refs()):
+        from gitshadow.store.replay import (
+            catch_up,
+        )  # 10 ms, for what only a crash leaves
+
+        done = catch_up(ws.db, ws.repo, ws.layout.worktree)
     if done.rows:
         _take_over(ws, done.rows, done.trees[ws.layout.worktree])
     ws.recorder.behind = False

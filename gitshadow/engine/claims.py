@@ -2,7 +2,7 @@
 
 The ladder says who; where it names nobody the write goes into the rotating session of its class
 of actor, so that human and unknown writes have chains like everybody's.
-Invariant: no session is opened here but personal ones.
+Invariant: no session is opened here but personal ones, and those of agents without hooks.
 """
 
 import os
@@ -10,13 +10,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from gitshadow.adapters import registry
-from gitshadow.attribution.background import outliving
-from gitshadow.attribution.ladder import Claim, attribute
+from gitshadow.attribution import lifecycle
+from gitshadow.attribution.background import guessed_id, outliving, without_hooks
+from gitshadow.attribution.handles import OpenFiles
+from gitshadow.attribution.ladder import (
+    UNKNOWN_REASON,
+    Claim,
+    attribute,
+    rests_on_time,
+)
 from gitshadow.attribution.personal import is_current, personal_session
-from gitshadow.attribution.process import ProcessScan
+from gitshadow.attribution.process import ProcessScan, is_alive
+from gitshadow.attribution.spent import close_written
 from gitshadow.attribution.windows import Evidence, OpenTurn, ProcessHint, Scene
 from gitshadow.capture.drafts import Draft
-from gitshadow.capture.saves import is_editor_trace
+from gitshadow.capture.saves import EditorTraces, is_editor_trace
 from gitshadow.model import (
     Actor,
     Attribution,
@@ -33,6 +41,9 @@ from gitshadow.store.journal import sessions, turns
 from gitshadow.store.journal.db import Db
 from gitshadow.store.layout import Layout
 
+EXEC_NATIVE = "exec-"
+"""How the native id begins of a session that a command of ours was run in."""
+
 _GIT_DIR = RepoPath(b".git")
 _TOUCH_NS = 60_000_000_000
 
@@ -40,11 +51,22 @@ _TOUCH_NS = 60_000_000_000
 class Claimant:
     """Ask the ladder about the drafts of one worktree."""
 
-    def __init__(self, db: Db, files: WorkFiles, clock: Clock, layout: Layout) -> None:
+    def __init__(
+        self,
+        db: Db,
+        files: WorkFiles,
+        clock: Clock,
+        layout: Layout,
+        traces: EditorTraces,
+    ) -> None:
         self._db = db
+        self._traces = traces
         self._files = files
         self._clock = clock
         self._worktree = layout.worktree
+        self._root = layout.root
+        self._top = os.fsencode(layout.root)
+        self._open_files = OpenFiles(layout.root)
         self._head_log = os.path.join(layout.git_dir, "logs", "HEAD")
         self._scan = ProcessScan()
         self._personal: dict[Actor, Session] = {}
@@ -67,7 +89,14 @@ class Claimant:
         for draft in drafts:
             evidence = self._evidence(draft, offline)
             scene = self._scene(windows, live, draft.end_ns)
-            claims.append(self._attribution(attribute(evidence, scene)))
+            claim = attribute(evidence, scene)
+            if rests_on_time(claim):
+                claim = attribute(self._with_holder(evidence, scene), scene)
+            elif claim.reason == UNKNOWN_REASON:
+                claim = attribute(evidence, self._with_heuristics(evidence, scene))
+            claims.append(self._attribution(claim))
+        ends = (draft.end_ns for draft in drafts)
+        close_written(self._db, zip(ends, claims, strict=True))
         return claims
 
     def head(self, now_ns: int) -> Attribution:
@@ -145,12 +174,16 @@ class Claimant:
         )
 
     def _editor_at(self, path: RepoPath) -> bool:
-        """Tell whether a person's editor has its swap or lock file beside a path."""
+        """Tell whether a person's editor has its swap or lock file beside a path, or just had."""
         head, slash, name = path.rpartition(b"/")
         traces = (b".%b.swp" % name, b".#%b" % name)
-        return is_editor_trace(path) or any(
-            self._files.look(RepoPath(head + slash + trace)) is not None
-            for trace in traces
+        return (
+            is_editor_trace(path)
+            or self._traces.tell_of(path)
+            or any(
+                self._files.look(RepoPath(head + slash + trace)) is not None
+                for trace in traces
+            )
         )
 
     def _scene(
@@ -203,7 +236,55 @@ class Claimant:
     def _background(
         self, agents: Sequence[Session], end_ns: int
     ) -> tuple[ProcessHint, ...]:
-        return outliving(self._db, self._scan.living(agents), end_ns)
+        # The process of a command's session writes itself; an agent's lets its tools do it.
+        seen = [
+            replace(one, pid=None, pid_started=None)
+            if one.native_id.startswith(EXEC_NATIVE)
+            else one
+            for one in agents
+        ]
+        return outliving(self._db, self._scan.living(seen), end_ns)
+
+    def _with_holder(self, evidence: Evidence, scene: Scene) -> Evidence:
+        """Add the living process that holds the path open for writing.
+
+        One outside all sessions tells nothing where an agent with a window has no process that
+        is known: it may be that agent's own.
+        """
+        path = os.path.join(self._top, evidence.path)
+        pids = self._open_files.writers(path, self._scan.pids)
+        if not pids:
+            return evidence
+        opened_ns = min(call.opened_ns for call in scene.windows)
+        holder = self._scan.holder(pids, scene.sessions, opened_ns)
+        if holder is None:
+            return evidence
+        at_work = (scene.session(call.session) for call in scene.windows)
+        known = all(one is not None and one.pid is not None for one in at_work)
+        if holder.session is None and not known:
+            return evidence
+        return replace(evidence, holder=holder)
+
+    def _with_heuristics(self, evidence: Evidence, scene: Scene) -> Scene:
+        """Add the only agent's process in the worktree, where no hook speaks at all."""
+        if scene.windows:
+            return scene
+        earliest_ns = evidence.end_ns if evidence.exact else evidence.begin_ns
+        found = without_hooks(
+            self._scan.agents(), scene.sessions, self._root, earliest_ns
+        )
+        if found is None or found.agent is None or not is_alive(found.id):
+            return scene
+        who = lifecycle.Who(
+            agent=found.agent, native_id=guessed_id(found.id), process=found.id
+        )
+        with self._db.write():
+            session = lifecycle.see_session(
+                self._db, who, self._clock.now_ns(), may_open=True
+            )
+        known = {one.id: one for one in scene.sessions} | {session.id: session}
+        hint = ProcessHint(found.id.pid, session.id, found.agent)
+        return replace(scene, sessions=tuple(known.values()), alone=hint)
 
     def _head_ns(self, now_ns: int) -> int:
         """Return when HEAD moved, as its log tells it; now where there is none."""

@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gitshadow.engine.claims import Claimant
+from gitshadow.engine.commits import Commits
 from gitshadow.engine.observer import Observer
 from gitshadow.engine.pipeline import Pipeline
+from gitshadow.engine.spool import Spool
 from gitshadow.engine.walks import Walker
 from gitshadow.engine.workspace import Workspace, open_workspace
 from gitshadow.store.layout import Layout
@@ -21,9 +23,11 @@ class Desk:
 
     workspace: Workspace
     claimant: Claimant
+    commits: Commits
     pipeline: Pipeline
     walker: Walker
     observer: Observer
+    spool: Spool
 
     def close(self) -> None:
         """Give the workspace back."""
@@ -35,9 +39,12 @@ def open_desk(
 ) -> Desk:
     """Open a worktree and wire its workers; errors as `open_workspace`."""
     workspace = open_workspace(layout, environ, lock_timeout_s=lock_timeout_s)
-    claimant = Claimant(workspace.db, workspace.files, workspace.clock, layout)
-    pipeline = Pipeline(workspace, claimant)
-    walker = Walker(workspace, pipeline)
-    return Desk(
-        workspace, claimant, pipeline, walker, Observer(workspace, pipeline, walker)
+    claimant = Claimant(
+        workspace.db, workspace.files, workspace.clock, layout, workspace.traces
     )
+    commits = Commits(layout)
+    pipeline = Pipeline(workspace, claimant, commits)
+    walker = Walker(workspace, pipeline)
+    observer = Observer(workspace, pipeline, walker)
+    spool = Spool(layout)
+    return Desk(workspace, claimant, commits, pipeline, walker, observer, spool)

@@ -5,8 +5,9 @@ the new HEAD after; everything else stays an ordinary write.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
+from gitshadow.attribution.identities import agent_named
 from gitshadow.capture.drafts import Draft
 from gitshadow.errors import StoreError
 from gitshadow.model import GITLINK_MODE, FileVersion, Oid, RepoPath, git_mode
@@ -14,16 +15,21 @@ from gitshadow.store.repo import Repo
 from gitshadow.store.trees import Entry
 
 _SHORT = 10
+_MOST_NEW = 64
+"""How many commits are looked at for the agent they name; a pull brings many at once."""
 
 
-@dataclass(frozen=True, slots=True)
-class HeadMove:
-    """Hold where HEAD was and is: branch (None: detached) and commit (None: unborn)."""
+class HeadMove(NamedTuple):
+    """Hold where HEAD was and is: branch (None: detached) and commit (None: unborn).
+
+    `names` is the agent that a commit names which was made since on top of the old one.
+    """
 
     old_ref: str | None
     old: Oid | None
     new_ref: str | None
     new: Oid | None
+    names: str | None = None
 
     @property
     def is_checkout(self) -> bool:
@@ -32,9 +38,14 @@ class HeadMove:
 
     def describe(self) -> str:
         """Say in a sentence what moved; short ids only, since old commits may go away."""
-        return (
+        moved = (
             f"HEAD moved from {_place(self.old_ref, self.old)}"
             f" to {_place(self.new_ref, self.new)}"
+        )
+        return (
+            moved
+            if self.names is None
+            else f"{moved}, with a commit that names {self.names}"
         )
 
 
@@ -44,11 +55,39 @@ def _place(ref: str | None, oid: Oid | None) -> str:
 
 
 def read_move(repo: Repo, known_ref: str | None, known: Oid | None) -> HeadMove | None:
-    """Return how HEAD differs from what was known, None where it does not."""
-    ref, oid = repo.head()
+    """Return how HEAD differs from what was known, None where it does not.
+
+    A HEAD that cannot be read (its branch's file was lost to a crash) has not moved: writes go on
+    being recorded, and Git itself says what is wrong.
+    """
+    try:
+        ref, oid = repo.head()
+    except StoreError:
+        return None
     if (ref, oid) == (known_ref, known):
         return None
-    return HeadMove(known_ref, known, ref, oid)
+    return HeadMove(known_ref, known, ref, oid, _named(repo, known, oid))
+
+
+def _named(repo: Repo, old: Oid | None, new: Oid | None) -> str | None:
+    """Return the agent that a new commit names, of several the newest that names one.
+
+    New are the commits up to the old one, along first parents; none where HEAD went elsewhere.
+    """
+    found: str | None = None
+    at = new
+    for _ in range(_MOST_NEW):
+        if at == old:
+            return found
+        if at is None:
+            return None
+        try:
+            made = repo.commit(at)
+        except StoreError:  # whoever records the move says so
+            return None
+        found = found or agent_named(made.author, made.message)
+        at = made.parents[0] if made.parents else None
+    return None
 
 
 def split_switched(
@@ -111,8 +150,7 @@ def candidates(
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Pair:
+class _Pair(NamedTuple):
     """Compare drafts with the trees of the old and the new HEAD."""
 
     repo: Repo

@@ -6,72 +6,94 @@ Invariant: nothing here makes a hook fail; what is wrong becomes a gap row.
 """
 
 import os
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
 
 from gitshadow.adapters import registry
 from gitshadow.adapters.base import BadPayload, HookEvent, Phase
+from gitshadow.adapters.context import added_context, takes_context
 from gitshadow.attribution import intake, liveness, reach
-from gitshadow.attribution.delivery import HookDelivery, parse_body, parse_spool
+from gitshadow.attribution.delivery import HookDelivery, parse_body
 from gitshadow.attribution.intake import Intake, Place
 from gitshadow.config import PromptPolicy
+from gitshadow.engine import notices
 from gitshadow.engine.desk import Desk
-from gitshadow.engine.forward import forward
+from gitshadow.engine.forward import forward, others
+from gitshadow.engine.spool import Waiting
 from gitshadow.model import RepoPath, ToolClass
-from gitshadow.store.layout import discover
+from gitshadow.store.layout import Layout, discover
 
 _PATHLESS = (ToolClass.SHELL, ToolClass.OTHER)
 _ENDS = (Phase.TURN_END, Phase.SUBAGENT_END, Phase.SESSION_END)
 
 
 def take_body(desk: Desk, body: bytes) -> bytes:
-    """Take one request of the hook program; return what the agent is to read (nothing)."""
+    """Take one request of the hook program; return what the agent is to read.
+
+    That is nothing, but where a prompt comes after the session's work was taken back.
+    """
     delivery = parse_body(body)
-    if delivery is not None:
-        take(desk, delivery)
-    return b""
+    taken = take(desk, delivery) if delivery is not None else None
+    if taken is None or not takes_context(taken[0]):
+        return b""
+    event, done = taken
+    text = notices.take(desk, done.session)
+    return added_context(text, event) if text else b""
+
+
+def listen(desk: Desk) -> None:
+    """Have every write judged by the payloads that came before it, however late it is seen."""
+    desk.pipeline.before_claims = lambda: hear(desk)
 
 
 def drain_spool(desk: Desk) -> int:
-    """Take every payload that waits in the spool, oldest first; return how many."""
-    taken = 0
-    for path in take_spool(desk):
-        discard(path)
-        taken += 1
-    return taken
+    """Take every payload that waits in the spool and remove it; return how many."""
+    hear(desk)
+    return desk.spool.clear()
 
 
-def discard(path: str) -> None:
-    """Remove a payload that was taken; another worktree's process may have been quicker."""
-    with suppress(FileNotFoundError):
-        os.unlink(path)
+def hear(desk: Desk) -> None:
+    """Take every payload that waits in the spool, oldest first.
 
-
-def take_spool(desk: Desk) -> Iterator[str]:
-    """Take every payload that waits in the spool, oldest first, and yield its file.
-
-    The caller unlinks it: that is what a hook waits for.
+    The files stay until `desk.spool.clear()`: that is what a hook waits for.
     """
     _tell_missed(desk)
-    directory = desk.workspace.layout.spool_dir
-    waiting: list[tuple[int, str, HookDelivery | None]] = []
-    for name in sorted(os.listdir(directory)):
-        if not name.endswith(".json"):
+    for one in desk.spool.waiting():
+        if not os.path.exists(one.path):  # another worktree's process took it
             continue
-        path = os.path.join(directory, name)
-        delivery = parse_spool(path)
-        at_ns = delivery.at_ns if delivery is not None and delivery.at_ns else 0
-        waiting.append((at_ns, path, delivery))
-    for _, path, delivery in sorted(waiting, key=lambda one: (one[0], one[1])):
-        if not os.path.exists(path):  # another worktree's process took it
-            continue
-        if delivery is None:
+        if one.delivery is None:
             desk.pipeline.gap("could not read a spooled hook payload")
-        elif not _is_ours(desk, delivery):
-            continue
+            desk.spool.taken[one.path] = None
         else:
-            take(desk, delivery)
-        yield path
+            _take_spooled(desk, one, one.delivery)
+
+
+def _take_spooled(desk: Desk, one: Waiting, delivery: HookDelivery) -> None:
+    """Take one spooled payload; one that always fails is set aside, with a gap.
+
+    It would fail every verb otherwise. What fails with the journal itself stays.
+    """
+    try:
+        _try_spooled(desk, one, delivery)
+    except Exception:  # noqa: BLE001 - whatever it is, an agent's payload stops nobody
+        with desk.workspace.db.write():
+            pass  # raises where the journal is what is wrong
+        try:
+            _try_spooled(desk, one, delivery)
+        except Exception as error:  # noqa: BLE001 - as above
+            why = f"could not take a hook payload: {type(error).__name__}: {error}"
+            desk.pipeline.gap(why)
+            desk.spool.set_aside(one)
+
+
+def _try_spooled(desk: Desk, one: Waiting, delivery: HookDelivery) -> None:
+    event = registry.parse(delivery.agent, delivery.payload, delivery.env)
+    owner = None
+    if isinstance(event, HookEvent) and not one.is_addressed:
+        owner = _owner(desk, event)
+    if owner is None:
+        take(desk, delivery, addressed=one.is_addressed)
+        desk.spool.taken[one.path] = None
+    else:
+        desk.spool.pass_on(one, owner, desk.workspace.clock.now_ns())
 
 
 def _tell_missed(desk: Desk) -> None:
@@ -82,11 +104,13 @@ def _tell_missed(desk: Desk) -> None:
         os.utime(marker, (0, 0))
 
 
-def take(desk: Desk, delivery: HookDelivery) -> Intake | None:
-    """Take one delivery, late or live.
+def take(
+    desk: Desk, delivery: HookDelivery, *, addressed: bool = False
+) -> tuple[HookEvent, Intake] | None:
+    """Take one delivery, late or live; one that is addressed to this worktree goes no further.
 
     Returns:
-        What it did to the journal; None where it does not concern this worktree.
+        What it said and did to the journal; None where it does not concern this worktree.
     """
     ws = desk.workspace
     if not ws.config.enabled:
@@ -98,17 +122,16 @@ def take(desk: Desk, delivery: HookDelivery) -> Intake | None:
     if event is None:
         return None
     around = reach.reach(event, ws.layout.root)
-    if around.other_paths and delivery.at_ns is None:
-        try:
-            forward(ws.layout, delivery, around.other_paths)
-        except OSError as error:
-            desk.pipeline.gap(f"could not tell another repository of a hook: {error}")
+    if around.other_paths and not addressed:
+        told = _forward(desk, delivery, around.other_paths)
+        if told and not around.paths and _share_our_journal(desk, told):
+            return None  # the call is one row: that of the worktree in which it writes
     if not _concerns(desk, event, around.paths):
         return None
-    if event.phase is Phase.BEFORE and delivery.at_ns is None:
-        _capture_before(desk, around.paths, pathless=around.needs_barrier)
-    elif event.phase is Phase.PROMPT and delivery.at_ns is None:
-        desk.observer.settle()
+    if delivery.at_ns is None:
+        _capture_before(desk, event, around)
+    if event.phase is Phase.NOTICE:
+        return None
     at_ns = delivery.at_ns or ws.clock.now_ns()
     liveness.close_gone(ws.db, at_ns)
     done = intake.apply(ws.db, event, at_ns, _place(desk, delivery))
@@ -116,7 +139,25 @@ def take(desk: Desk, delivery: HookDelivery) -> Intake | None:
         _forget_prompt(desk, done)
     if delivery.at_ns is None:
         _capture_after(desk, event, done)
-    return done
+    return event, done
+
+
+def _forward(
+    desk: Desk, delivery: HookDelivery, paths: tuple[bytes, ...]
+) -> list[Layout]:
+    """Tell other worktrees of a call that names paths there; return those that were told."""
+    told: list[Layout] = []
+    for layout in others(desk.workspace.layout, paths):
+        try:
+            forward(layout, delivery)
+            told.append(layout)
+        except OSError as error:
+            desk.pipeline.gap(f"could not tell another repository of a hook: {error}")
+    return told
+
+
+def _share_our_journal(desk: Desk, told: list[Layout]) -> bool:
+    return any(one.state_dir == desk.workspace.layout.state_dir for one in told)
 
 
 def _concerns(desk: Desk, event: HookEvent, inside: tuple[RepoPath, ...]) -> bool:
@@ -130,13 +171,15 @@ def _concerns(desk: Desk, event: HookEvent, inside: tuple[RepoPath, ...]) -> boo
     return found is not None and found.root == desk.workspace.layout.root
 
 
-def _is_ours(desk: Desk, delivery: HookDelivery) -> bool:
-    """Tell whether a spooled payload is for this worktree and not for a linked one."""
-    event = registry.parse(delivery.agent, delivery.payload, delivery.env)
-    if not isinstance(event, HookEvent):
-        return True
-    inside = reach.reach(event, desk.workspace.layout.root).paths
-    return _concerns(desk, event, inside)
+def _owner(desk: Desk, event: HookEvent) -> str | None:
+    """Return the linked worktree that a spooled event is for; None: ours, or nobody else's."""
+    layout = desk.workspace.layout
+    if _concerns(desk, event, reach.reach(event, layout.root).paths):
+        return None
+    found = discover(os.fsdecode(reach.places_of(event)[0]))
+    if found is None or found.state_dir != layout.state_dir:
+        return None
+    return found.worktree
 
 
 def _place(desk: Desk, delivery: HookDelivery) -> Place:
@@ -144,11 +187,13 @@ def _place(desk: Desk, delivery: HookDelivery) -> Place:
     return Place(layout.root, layout.worktree, delivery.pids, delivery.env)
 
 
-def _capture_before(desk: Desk, paths: Iterable[RepoPath], *, pathless: bool) -> None:
-    if pathless:
+def _capture_before(desk: Desk, event: HookEvent, around: reach.Reach) -> None:
+    """Record what stands there already when something begins, or is merely told of."""
+    opens = event.phase is Phase.BEFORE
+    if event.phase is Phase.PROMPT or (opens and around.needs_barrier):
         desk.observer.settle()
-    else:
-        desk.observer.store(list(paths))
+    elif opens or event.phase is Phase.NOTICE:
+        desk.observer.store(list(around.paths))
 
 
 def _capture_after(desk: Desk, event: HookEvent, done: Intake) -> None:

@@ -5,7 +5,7 @@ Invariant: the same verbs and documents as in the daemon, under the same lock.
 
 import os
 
-from gitshadow.engine import hooks, reindex, setup
+from gitshadow.engine import hooks, settings, setup
 from gitshadow.engine.desk import Desk, open_desk
 from gitshadow.engine.mending import mend
 from gitshadow.engine.verbs import Document, Params
@@ -65,10 +65,22 @@ def deliver(layout: Layout, body: bytes) -> bytes:
         desk.close()
 
 
+def git_hook(layout: Layout, params: Params) -> None:
+    """Take the call of a git hook in this process; nobody waits long for it.
+
+    Raises:
+        LockedError: another process is at work.
+        ShadowError: the worktree could not be opened.
+    """
+    run(layout, "git_hook", params, lock_timeout_s=HOOK_LOCK_S)
+
+
 def _open(layout: Layout, timeout_s: float) -> Desk:
     desk = open_desk(layout, os.environ, lock_timeout_s=timeout_s)
+    hooks.listen(desk)
     try:
         mend(desk)
+        settings.follow(desk)
         hooks.drain_spool(desk)
     except BaseException:
         desk.close()
@@ -78,7 +90,9 @@ def _open(layout: Layout, timeout_s: float) -> Desk:
 
 def _reindex(layout: Layout) -> Document:
     """Build the journal anew, then look at everything, so that it agrees with the disk."""
-    done = reindex.reindex(layout)
+    from gitshadow.engine.reindex import reindex  # takes replay along: 12 ms
+
+    done = reindex(layout)
     desk = _open(layout, LOCK_S)
     try:
         setup.forget_carried(desk.workspace)

@@ -36,8 +36,7 @@ def mend(desk: Desk) -> None:
     if ws.recorder.row.tree is None:
         root_worktree(ws)
     vigil.note_death(desk)
-    if ops.applying(ws.db, ws.layout.worktree):
-        _finish_undo(desk)
+    finish_undo(desk)
 
 
 def repair(desk: Desk) -> None:
@@ -48,8 +47,15 @@ def repair(desk: Desk) -> None:
         root_worktree(desk.workspace)
 
 
-def _finish_undo(desk: Desk) -> None:
-    """Finish or roll back an undo that a crash interrupted; undo is imported only then."""
+def finish_undo(desk: Desk) -> None:
+    """Finish or roll back an undo that was interrupted; undo is imported only then.
+
+    Raises:
+        StoreError, JournalError: that cannot be done now; the undo waits.
+    """
+    ws = desk.workspace
+    if not ops.applying(ws.db, ws.layout.worktree):
+        return
     from gitshadow.engine.undoing import UndoEngine
     from gitshadow.undo.run import recover
 
@@ -109,15 +115,19 @@ def _rebooted(ws: Workspace) -> bool:
 def _check_tips(desk: Desk) -> None:
     """Move each ref whose newest objects were lost back to its last whole commit."""
     repo = desk.workspace.repo
+    broken = False
     for ref, tip in repo.refs().items():
         whole = _last_whole(desk, tip)
         if whole == tip:
             continue
+        broken = True
         if whole is None:
             repo.delete_ref(ref)
         else:
             repo.force_ref(ref, whole)
         desk.pipeline.gap(f"objects of {ref} were lost with the power; it went back")
+    if broken:
+        repo.remove_empty_objects()
         _forget_tree(desk.workspace)
 
 

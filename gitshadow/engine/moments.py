@@ -5,18 +5,20 @@ commit up to it.
 Invariant: a moment before the first snapshot is a UsageError, never an empty tree.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gitshadow.engine.desk import Desk
+from gitshadow.engine.resolve import find
+from gitshadow.engine.rows import rfc3339
 from gitshadow.errors import UsageError
-from gitshadow.model import FileVersion, Oid, RepoPath
+from gitshadow.model import Event, FileVersion, Oid, RepoPath
 from gitshadow.store.journal import events, pins, sessions
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.refs import exact_mode
+from gitshadow.undo.targets import events_of, unit_of
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
+class Moment(NamedTuple):
     """Hold a tree and the newest event that it contains (None: the present)."""
 
     tree: Oid
@@ -28,8 +30,8 @@ def moment_of(desk: Desk, at: object) -> Moment:
 
     Args:
         desk: The worktree, settled.
-        at: None or `now`: the present. A number: nanoseconds since the epoch. A text: an event's
-            seq, a pin's name, or a commit of ours.
+        at: None or `now`: the present. A number: nanoseconds since the epoch. A text: a pin's
+            name, or any id that is printed: the moment after its last event.
 
     Raises:
         UsageError: it names none, or lies before the history.
@@ -38,31 +40,65 @@ def moment_of(desk: Desk, at: object) -> Moment:
     if at is None or at == "now":
         return Moment(ws.recorder.tree, None)
     if isinstance(at, int):
+        check_begun(desk, at)
         wanted = EventFilter(limit=1, until_ns=at, worktree=ws.layout.worktree)
         return _of_events(desk, wanted, "that time")
     text = str(at)
-    if text.isdigit():
-        event = events.get(ws.db, int(text))
-        worktree = event.worktree if event is not None else ws.layout.worktree
-        limit = EventFilter(limit=1, before_seq=int(text) + 1, worktree=worktree)
-        return _of_events(desk, limit, f"event {text}")
-    pin = pins.get(ws.db, text)
+    pin = None if text.isdigit() else pins.get(ws.db, text)
     if pin is not None:
         return Moment(ws.repo.commit(pin.commit).tree, None)
-    raise UsageError(
-        f"could not find a moment {text}",
-        hint="a time, the seq of an event (git agent-undo log), or a pin",
-    )
+    event = _event_named(desk, text)
+    limit = EventFilter(limit=1, before_seq=event.seq + 1, worktree=event.worktree)
+    return _of_events(desk, limit, f"event {event.seq}")
 
 
 def time_of(desk: Desk, at: object) -> int | None:
-    """Return the time that a parameter names: nanoseconds, or those of an event."""
-    if at is None or isinstance(at, int):
-        return at
-    event = events.get(desk.workspace.db, int(str(at))) if str(at).isdigit() else None
-    if event is None:
-        raise UsageError(f"could not find a moment {at}", hint="git agent-undo log")
-    return event.ts_ns
+    """Return the time that a parameter names: nanoseconds, or those of an id's last event.
+
+    Raises:
+        UsageError: it names none, or lies before the history.
+    """
+    if at is None:
+        return None
+    if not isinstance(at, int):
+        return _event_named(desk, str(at)).ts_ns
+    check_begun(desk, at)
+    return at
+
+
+def check_begun(desk: Desk, at_ns: int) -> None:
+    """Refuse a time before the first recorded state.
+
+    Raises:
+        UsageError: it is, and says when the history begins.
+    """
+    ws = desk.workspace
+    begins_ns = events.begins_ns(ws.db, ws.layout.worktree)
+    if begins_ns is None or at_ns < begins_ns:
+        begin = rfc3339(begins_ns) or "with the first recorded write"
+        raise UsageError(
+            f"could not go to {rfc3339(at_ns)}: the history begins later",
+            hint=f"it begins {begin}; git agent-undo log --all lists it",
+        )
+
+
+def _event_named(desk: Desk, text: str) -> Event:
+    """Return the event that an id names, of what has several the last one.
+
+    Raises:
+        UsageError: it names nothing, several things, or what wrote nothing here.
+    """
+    ws = desk.workspace
+    thing = find(ws.db, text).thing
+    if isinstance(thing, Event):
+        return thing
+    mine = events_of(ws.db, ws.layout.worktree, unit_of(ws.db, thing))
+    if not mine:
+        raise UsageError(
+            f"could not find a moment {text}: it wrote nothing here",
+            hint="a time, a pin, or an id of what wrote (git agent-undo log)",
+        )
+    return mine[-1]
 
 
 def _of_events(desk: Desk, wanted: EventFilter, what: str) -> Moment:

@@ -83,6 +83,7 @@ class Observer:
 
     def hints(self, hints: Hints) -> None:
         """Record what was hinted, but for names that an unfinished save may explain."""
+        self._ws.traces.note(hints.paths)
         if self._holds(hints):
             return
         if hints.lost:
@@ -204,6 +205,7 @@ class Observer:
             self._walker.full()
             return
         hints = self._port.barrier(BARRIER_S)
+        self._ws.traces.note(hints.paths if hints is not None else ())
         if hints is None:
             self._pipeline.gap(
                 "the watcher lost events; everything was looked at again"
@@ -288,7 +290,8 @@ class Observer:
         Who is patient lets a file be finished that turns up in a new directory.
         """
         doubt, self._in_doubt = self._in_doubt, True
-        looks = {path: self._ws.files.glance(path) for path in paths}
+        with self._ws.files.together():
+            looks = {path: self._ws.files.glance(path) for path in sorted(paths)}
         roots = [
             path for path, look in looks.items() if look is not None and look.is_dir
         ]

@@ -68,6 +68,21 @@ def format_delta(repo: Repo, delta: Delta) -> str:
     return "".join(lines) + f"--- {shown_old}\n+++ {shown_new}\n{hunks}"
 
 
+def line_counts(repo: Repo, delta: Delta) -> tuple[int, int] | None:
+    """Return how many lines come and go, None for binary content and what is gone."""
+    before, after = _data(repo, delta.before), _data(repo, delta.after)
+    hunks = None
+    if before is not None and after is not None:
+        hunks = "" if before == after else repo.unified_diff(before, after)
+    if hunks is None:
+        return None
+    lines = hunks.split("\n")
+    return (
+        sum(line.startswith("+") for line in lines),
+        sum(line.startswith("-") for line in lines),
+    )
+
+
 def _header(delta: Delta) -> list[str]:
     before, after = delta.before, delta.after
     lines: list[str] = []

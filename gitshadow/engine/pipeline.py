@@ -4,7 +4,7 @@ Data flows one way through `capture`; nothing here waits for anything.
 Invariant: one bad path never stops the rest; what could not be captured becomes a gap row.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from gitshadow.attribution import liveness
@@ -13,6 +13,7 @@ from gitshadow.capture.reconcile import Change, Observed, observe
 from gitshadow.capture.steps import STORM_PATHS, Claimed
 from gitshadow.engine.adopting import adopt
 from gitshadow.engine.claims import Claimant
+from gitshadow.engine.commits import REASON, Commits
 from gitshadow.engine.head import (
     HeadMove,
     candidates,
@@ -26,6 +27,7 @@ from gitshadow.errors import StoreError
 from gitshadow.model import (
     GITLINK_MODE,
     TREE_MODE,
+    Attribution,
     Confidence,
     Event,
     EventKind,
@@ -36,11 +38,11 @@ from gitshadow.model import (
     RepoPath,
     StatKey,
 )
+from gitshadow.store.agreement import CatchUp
 from gitshadow.store.files import Look
 from gitshadow.store.journal import bursts, events, state
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.refs import exact_mode
-from gitshadow.store.replay import CatchUp
 from gitshadow.store.trees import Entry
 
 TOO_LARGE = "too large"
@@ -62,15 +64,21 @@ class Pipeline:
     """Capture paths of one workspace.
 
     `missed` are the paths whose changes could not be stored: every barrier looks at them again.
+    `before_claims` is called when writes were seen and nobody was asked yet who wrote them: a
+    window that was reported before a write is to be known by then.
     """
 
-    def __init__(self, workspace: Workspace, claimant: Claimant) -> None:
+    def __init__(
+        self, workspace: Workspace, claimant: Claimant, commits: Commits
+    ) -> None:
         self._ws = workspace
         self._claimant = claimant
+        self._commits = commits
         self._gaps: dict[tuple[RepoPath | None, str], Look | None] = {}
         self.uncovered = Uncovered(workspace.db, workspace.layout.worktree)
         self.settled_ns = workspace.recorder.row.walked_ns
         self.missed: dict[RepoPath, StoreError] = {}
+        self.before_claims: Callable[[], None] = _nothing
 
     def capture(
         self, paths: Collection[RepoPath], *, offline: bool = False
@@ -86,8 +94,9 @@ class Pipeline:
             self.catch_up()
         noticed = ws.clock.now_ns()
         wanted = set(paths)
-        for path in paths:
-            wanted.update(self._lost_below(path))
+        with ws.files.together():
+            for path in sorted(paths):
+                wanted.update(self._lost_below(path))
         for path in wanted:
             self.missed.pop(path, None)
         observed, move = self._observe(wanted, noticed)
@@ -103,6 +112,7 @@ class Pipeline:
         done.events += self._record(new, noticed, move, offline=offline)
         done.events += self.record_coverage("coverage grew", old)
         self._tell_missed(wanted)
+        self._tell_lost()
         return done
 
     def settled(self, began_ns: int) -> bool:
@@ -137,6 +147,13 @@ class Pipeline:
                 f"and {len(missed) - STORM_PATHS} other paths could not be recorded"
             )
 
+    def _tell_lost(self) -> None:
+        """Journal a gap for all that is gone: who writes there next has created nothing."""
+        for finding in self._ws.recorder.take_findings():
+            self.gap(finding.note, finding.path)
+            if finding.path is not None and self._ws.states.get(finding.path) is None:
+                self.uncovered.add(finding.path)
+
     def _observe(
         self, wanted: Collection[RepoPath], noticed_ns: int
     ) -> tuple[Observed, HeadMove | None]:
@@ -144,18 +161,30 @@ class Pipeline:
 
         A path that came later than the move's row would be somebody's ordinary write.
         """
-        ws, row = self._ws, self._ws.recorder.row
-        found = self._look(wanted, noticed_ns)
-        move = read_move(ws.repo, row.head_ref, row.head)
-        if move is None:
-            return found, None
-        try:
-            more = candidates(ws.repo, move, self._version_of) - set(wanted)
-        except StoreError:  # the move itself cannot be recorded, which says why
-            return found, move
-        found = self._look(more.union(wanted), noticed_ns)
+        # A storm is a checkout more often than not: asked first, it is looked at once.
+        move = self._head_move() if len(wanted) > STORM_PATHS else None
+        while True:
+            more = self._switched(move).difference(wanted)
+            found = self._look(more.union(wanted), noticed_ns)
+            moved = self._head_move()
+            if moved == move:
+                break
+            move = moved
         found.excluded = [one for one in found.excluded if one[0] not in more]
         return found, move
+
+    def _head_move(self) -> HeadMove | None:
+        row = self._ws.recorder.row
+        return read_move(self._ws.repo, row.head_ref, row.head)
+
+    def _switched(self, move: HeadMove | None) -> set[RepoPath]:
+        """Return what a move of HEAD may have switched and is not recorded yet."""
+        if move is None:
+            return set()
+        try:
+            return candidates(self._ws.repo, move, self._version_of)
+        except StoreError:  # the move itself cannot be recorded, which says why
+            return set()
 
     def _look(self, paths: Collection[RepoPath], noticed_ns: int) -> Observed:
         """Look at paths, and at the other names of the hard-linked files among them."""
@@ -185,6 +214,8 @@ class Pipeline:
         offline: bool,
     ) -> list[Event]:
         """Draft, claim and publish what was seen; a move of HEAD is recorded first."""
+        if seen or move is not None:
+            self.before_claims()
         liveness.close_gone(self._ws.db, noticed_ns)
         moment = Moment(self.settled_ns, noticed_ns, self._ctime_of)
         drafts = draft_changes(seen, moment)
@@ -192,7 +223,7 @@ class Pipeline:
             recorded: list[Event] = []
             if move is not None:
                 recorded, drafts = self._record_head(move, drafts, noticed_ns)
-            claims = self._claimant.claim(drafts, offline=offline)
+            claims = self._claim(drafts, offline)
             claimed = [
                 Claimed(draft, claim, offline)
                 for draft, claim in zip(drafts, claims, strict=True)
@@ -250,6 +281,12 @@ class Pipeline:
         version = FileVersion(entry[1], exact_mode(entry[0], recorder.modes))
         return replace(one.after, version=version)
 
+    def _claim(self, drafts: Sequence[Draft], offline: bool) -> list[Attribution]:
+        claims = self._claimant.claim(drafts, offline=offline)
+        if not self._commits.running:
+            return claims
+        return self._commits.relabel(drafts, claims, self._claimant.nobody(REASON))
+
     def gap(self, why: str, path: RepoPath | None = None) -> None:
         """Journal a gap once for as long as its path looks the same."""
         if path is not None:
@@ -280,6 +317,7 @@ class Pipeline:
         if not paths:
             return
         at_ns = self._ws.clock.now_ns() if now_ns is None else now_ns
+        liveness.close_gone(self._ws.db, at_ns)
         touches = self._claimant.touches(paths, at_ns)
         with self._ws.db.write():
             state.put_touches(self._ws.db, touches)
@@ -363,6 +401,10 @@ class Pipeline:
     def _ctime_of(self, directory: RepoPath) -> int | None:
         look = self._ws.files.glance(directory)
         return look.stat.ctime_ns if look is not None else None
+
+
+def _nothing() -> None:
+    return
 
 
 def _is_gitlink(entry: Entry | None) -> bool:

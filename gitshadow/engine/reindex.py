@@ -7,7 +7,8 @@ one is never changed.
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import ExitStack
+from typing import NamedTuple
 
 from gitshadow.engine.workspace import make_state_dirs, save_modes
 from gitshadow.model import GITLINK_MODE, FileState, FileVersion, Oid, RepoPath, StatKey
@@ -17,7 +18,7 @@ from gitshadow.store.journal import events, sessions, state
 from gitshadow.store.journal.db import Db, is_damaged
 from gitshadow.store.journal.salvage import Salvaged, salvage
 from gitshadow.store.journal.state import WorktreeRow
-from gitshadow.store.layout import Layout
+from gitshadow.store.layout import Layout, recorded
 from gitshadow.store.lock import WriterLock
 from gitshadow.store.replay import rebuild
 from gitshadow.store.repo import Repo
@@ -26,8 +27,7 @@ LOCK_S = 20.0
 _SIDE_FILES = ("", "-wal", "-shm")
 
 
-@dataclass(frozen=True, slots=True)
-class Reindexed:
+class Reindexed(NamedTuple):
     """Say what came back; `unreadable` are refs with the reason."""
 
     events: int
@@ -42,17 +42,17 @@ def reindex(layout: Layout) -> Reindexed:
     """Build the journal of a repository from its refs.
 
     Raises:
-        LockedError: another process is recording.
+        LockedError: another process is recording, in this worktree or in a linked one.
         StoreError, JournalError: it could not be built; the old journal stands.
     """
     make_state_dirs(layout)
-    with WriterLock(layout.lock) as lock:
-        lock.acquire(LOCK_S)
+    with ExitStack() as held:
+        # Linked worktrees write to the same journal, which is about to be replaced.
+        for one in recorded(layout):
+            held.enter_context(WriterLock(one.lock)).acquire(LOCK_S)
         repo = Repo.open(layout)
-        try:
-            return _reindex(layout, repo)
-        finally:
-            repo.close()
+        held.callback(repo.close)
+        return _reindex(layout, repo)
 
 
 def _reindex(layout: Layout, repo: Repo) -> Reindexed:

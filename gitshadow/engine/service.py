@@ -4,15 +4,20 @@ Invariant: every method is called by one thread.
 """
 
 import os
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 
 from gitshadow.capture.hints import Hints, WatchPort
-from gitshadow.engine import hooks, vigil
+from gitshadow.engine import hooks, settings, vigil
 from gitshadow.engine.desk import Desk, open_desk
-from gitshadow.engine.mending import mend
+from gitshadow.engine.mending import finish_undo, mend
 from gitshadow.engine.verbs import Document
 from gitshadow.engine.verbs import run as run_verb
+from gitshadow.errors import JournalError, StoreError
 from gitshadow.store.layout import Layout, discover
+
+_COMMIT_POLL_S = 0.01
 
 
 class Service:
@@ -20,6 +25,8 @@ class Service:
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
+        self._port: WatchPort | None = None
+        self._stamps = settings.stamps(desk.workspace)
 
     @classmethod
     def open(
@@ -27,6 +34,7 @@ class Service:
     ) -> "Service":
         """Open a worktree and catch up; errors as `open_workspace`."""
         desk = open_desk(layout, environ, lock_timeout_s=lock_timeout_s)
+        hooks.listen(desk)
         try:
             mend(desk)
         except BaseException:
@@ -45,36 +53,65 @@ class Service:
 
     def start(self, port: WatchPort) -> None:
         """Begin to watch; what changed while nobody watched is recorded as offline."""
+        self._port = port
         vigil.begin(self._desk)
         # What the walk finds is judged by the windows; the hooks wait until it was seen.
-        taken = list(hooks.take_spool(self._desk))
+        hooks.hear(self._desk)
         self._desk.observer.start(port)
-        for path in taken:
-            hooks.discard(path)
         hooks.drain_spool(self._desk)
 
     def hints(self, hints: Hints) -> None:
         """Record what was hinted, with the payloads that came before it."""
+        self._follow_settings()
+        if not self.enabled:
+            return
         hooks.drain_spool(self._desk)
         self._desk.observer.hints(hints)
 
     def due(self) -> float | None:
         """Return the monotonic time of the next deferred work, None where there is none."""
-        return self._desk.observer.due()
+        due = self._desk.observer.due()
+        if not self._desk.commits.running:
+            return due
+        look = time.monotonic() + _COMMIT_POLL_S
+        return look if due is None else min(due, look)
 
     def tick(self) -> None:
         """Do deferred work that is due."""
-        self._desk.observer.tick()
+        over = self._desk.commits.gone()
+        if self.enabled:
+            self._desk.observer.tick()
+        if over:  # it failed: only its end tells so
+            self._desk.observer.settle()
+            self._desk.commits.end()
 
     def run(self, verb: str, params: Mapping[str, object]) -> Document:
         """Run one verb; errors as the verb's."""
+        self._follow_settings()
+        # A full disk keeps an undo from ending either way; nobody else is to suffer from that.
+        with suppress(StoreError, JournalError):
+            finish_undo(self._desk)
         hooks.drain_spool(self._desk)
         return run_verb(self._desk, verb, params)
 
     def hook(self, body: bytes) -> bytes:
         """Take one hook delivery; return what the agent is to read."""
+        self._follow_settings()
         hooks.drain_spool(self._desk)
         return hooks.take_body(self._desk, body)
+
+    def _follow_settings(self) -> None:
+        """Read the settings again where a file that may hold them changed.
+
+        What was written while recording was off is found as written while nobody watched.
+        """
+        found = settings.stamps(self._desk.workspace)
+        if found == self._stamps:
+            return
+        self._stamps, before = found, self.enabled
+        settings.read_again(self._desk)
+        if self.enabled and not before and self._port is not None:
+            self._desk.observer.start(self._port)
 
     def alive(self) -> bool:
         """Tell whether the worktree still is there and still is this repository."""

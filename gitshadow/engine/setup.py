@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from gitshadow.capture.chains import DEFAULT_MODES
 from gitshadow.capture.walk import Walk, walk
@@ -34,8 +34,7 @@ _PERSONAL_DIRS = ("Desktop", "Documents", "Downloads")
 LOCK_S = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class Initialised:
+class Initialised(NamedTuple):
     """Say what `init` found; `already` when it had been run before."""
 
     already: bool
@@ -45,8 +44,7 @@ class Initialised:
     daemon_allowed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(NamedTuple):
     """Hold the warnings that `init` prints."""
 
     warnings: tuple[str, ...]
@@ -92,15 +90,17 @@ def initialise(
             workspace.config.enabled and workspace.config.daemon is DaemonMode.AUTO
         )
         lasting = read_config(workspace.repo, {})
-        _mark_daemon(layout, allowed=lasting.daemon is DaemonMode.AUTO)
-        return replace(done, daemon_allowed=allowed)
+        mark_daemon(layout, allowed=lasting.daemon is DaemonMode.AUTO)
+        return done._replace(daemon_allowed=allowed)
     finally:
         workspace.close()
 
 
-def _mark_daemon(layout: Layout, *, allowed: bool) -> None:
+def mark_daemon(layout: Layout, *, allowed: bool) -> None:
     """Leave a mark for the hook program, which reads no config, where no daemon may run."""
     path = os.path.join(layout.state_dir, "daemon-off")
+    if allowed == (not os.path.exists(path)):
+        return
     if allowed:
         with suppress(FileNotFoundError):
             os.unlink(path)
@@ -191,7 +191,7 @@ def _store(
     ws.recorder.use_modes(modes)
     ws.recorder.settled(began_ns)
     ws.recorder.set_tree(ws.repo.trees.splice(None, entries), head[1], head[0])
-    claimant = Claimant(ws.db, ws.files, ws.clock, ws.layout)
+    claimant = Claimant(ws.db, ws.files, ws.clock, ws.layout, ws.traces)
     ws.recorder.ensure_baseline(claimant.personal(Actor.UNKNOWN))
 
 

@@ -65,6 +65,11 @@ class UndoEngine:
         """Return the clock of the file system."""
         return self._desk.workspace.clock
 
+    def catch_up(self) -> None:
+        """Give commits whose rows could not be stored their rows."""
+        if self._desk.workspace.recorder.behind:
+            self._desk.pipeline.catch_up()
+
     def flush(self) -> None:
         """Have everything that was written before recorded."""
         self._desk.observer.settle()

@@ -5,7 +5,7 @@ Invariant: after a walk the recorded state of every covered path equals the disk
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gitshadow.capture.coverage import IGNORED
 from gitshadow.capture.drafts import Seen
@@ -16,8 +16,7 @@ from gitshadow.engine.workspace import Workspace
 from gitshadow.model import Excluded, RepoPath, StatKey
 
 
-@dataclass(frozen=True, slots=True)
-class Watched:
+class Watched(NamedTuple):
     """Hold the directories that a watcher has to watch, and those it can only poll."""
 
     directories: tuple[RepoPath, ...]

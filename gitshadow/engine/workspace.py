@@ -6,12 +6,13 @@ and the disk cannot be changed behind its back.
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gitshadow import config as configuration
 from gitshadow.capture.chains import DEFAULT_MODES
 from gitshadow.capture.coverage import Coverage, Rules
 from gitshadow.capture.recorder import Recorder
+from gitshadow.capture.saves import EditorTraces
 from gitshadow.capture.states import StateTable
 from gitshadow.config import Config
 from gitshadow.engine.tracked import IndexView
@@ -47,6 +48,7 @@ class Workspace:
     recorder: Recorder
     lock: WriterLock
     environ: Mapping[str, str]
+    traces: EditorTraces = field(default_factory=EditorTraces)
 
     def close(self) -> None:
         """Close journal, repository and clock, then release the lock."""

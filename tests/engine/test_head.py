@@ -73,6 +73,12 @@ def test_read_move_is_none_when_head_stayed(repo: Repo, store: Store) -> None:
     assert read_move(store, *store.head()) is None
 
 
+def test_read_move_is_none_when_head_cannot_be_read(repo: Repo, store: Store) -> None:
+    ref, oid = store.head()
+    repo.write(".git/refs/heads/main", "")
+    assert read_move(store, ref, oid) is None
+
+
 def test_read_move_tells_a_commit_from_a_checkout(repo: Repo, store: Store) -> None:
     ref, old = store.head()
     new = repo.commit("second")
@@ -185,3 +191,30 @@ def test_split_works_when_the_remote_has_the_committed_blob(
     move = HeadMove(ref, oid, ref, new)
     assert split(store, move, draft("a", was, state(store, b"y"))) == ([], [b"a"])
     repo.damaged = True
+
+
+SIGNED = "x\n\nCo-authored-by: aider (m) <aider@aider.chat>\n"
+
+
+@pytest.mark.parametrize(
+    ("messages", "agent"),
+    [(["own"], None), (["own", SIGNED], "aider"), ([SIGNED, "own"], "aider")],
+)
+def test_move_names_the_agent_that_a_new_commit_names(
+    repo: Repo, store: Store, messages: list[str], agent: str | None
+) -> None:
+    ref, old = store.head()
+    for message in messages:
+        repo.git("commit", "--quiet", "--allow-empty", "-m", message)
+    move = read_move(store, ref, old)
+    assert move is not None
+    assert move.names == agent
+    assert move.describe().endswith(" that names aider") is (agent is not None)
+
+
+def test_move_names_nobody_when_head_went_back(repo: Repo, store: Store) -> None:
+    ref, old = store.head()
+    repo.git("commit", "--quiet", "--allow-empty", "-m", SIGNED)
+    new = store.head()[1]
+    repo.git("reset", "--quiet", "--hard", str(old))
+    assert read_move(store, ref, new) == HeadMove(ref, new, ref, old)

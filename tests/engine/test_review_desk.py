@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gitshadow.attribution.delivery import HookDelivery
 from gitshadow.capture.hints import Hints
 from gitshadow.engine import hooks, reindex, setup
 from gitshadow.engine.desk import Desk, open_desk
@@ -188,7 +189,7 @@ def test_odd_modes_follow_the_journal_when_rows_failed(
 def test_what_was_published_before_a_stale_ref_lock_has_its_rows(
     repo: Repo, open_it: Callable[[Repo], Desk]
 ) -> None:
-    """Law 9: a batch of two sessions, of which the second cannot be published."""
+    """ROB-06, law 9: a batch of two sessions, of which the second cannot be published."""
     desk = open_it(repo)
     first, second = (_session_with_chain(desk, repo, "c") for _ in range(2))
     lock = Path(repo.root, ".git", "refs", "agent-undo", f"{second}.lock")
@@ -410,7 +411,7 @@ def _reboot(desk: Desk) -> None:
 
 
 def test_a_payload_that_another_process_took_is_no_gap(
-    repo: Repo, open_it: Callable[[Repo], Desk]
+    repo: Repo, open_it: Callable[[Repo], Desk], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The worktrees of a repository share the spool: each file is one's who is quicker."""
     desk = open_it(repo)
@@ -419,13 +420,16 @@ def test_a_payload_that_another_process_took_is_no_gap(
     document = {"agent": "claude-code", "payload": payload, "cwd": str(repo.root)}
     for name in ("1-1.json", "2-1.json"):
         (spool / name).write_text(json.dumps(document))
-    taken = []
-    for path in hooks.take_spool(desk):
+    taken: list[object] = []
+
+    def take(desk: Desk, delivery: HookDelivery, *, addressed: bool) -> None:
         for name in os.listdir(spool):
             os.unlink(spool / name)
-        hooks.discard(path)
-        taken.append(os.path.basename(path))
-    assert taken == ["1-1.json"]
+        taken.append(json.loads(delivery.payload)["hook_event_name"])
+
+    monkeypatch.setattr(hooks, "take", take)
+    hooks.drain_spool(desk)
+    assert taken == ["SessionStart"]
     assert "gap" not in kinds(desk)
 
 

@@ -146,6 +146,15 @@ def test_head_follows_commits_and_is_none_when_unborn(
     assert view.head_entry(RepoPath(b"a")) is None
 
 
+def test_head_stays_the_last_one_when_its_branch_is_broken(
+    repo: Repo, view: IndexView
+) -> None:
+    tree = repo.git("rev-parse", "main^{tree}").strip()
+    assert view.head_tree() == tree
+    repo.write(".git/refs/heads/main", "")
+    assert view.head_tree() == tree
+
+
 def test_no_index_means_nothing_is_in_it(repo: Repo, view: IndexView) -> None:
     repo.delete(".git/index")
     assert view.paths() == frozenset()

@@ -9,6 +9,7 @@ from importlib import import_module
 
 from gitshadow.engine.desk import Desk
 from gitshadow.errors import UsageError
+from gitshadow.undo import recovered
 
 Document = dict[str, object]
 Params = Mapping[str, object]
@@ -23,7 +24,7 @@ _MODULES: Mapping[str, str] = {
     "session_end": "record",
     "exec_begin": "record",
     "exec_end": "record",
-    "git_hook": "record",
+    "git_hook": "githook",
     "journal_gap": "record",
     "log": "look",
     "sessions": "look",
@@ -32,6 +33,7 @@ _MODULES: Mapping[str, str] = {
     "show": "show",
     "diff": "states",
     "cat": "states",
+    "blame": "blame",
     "undo": "undo",
     "pin": "pins",
     "pins": "pins",
@@ -45,8 +47,12 @@ _MODULES: Mapping[str, str] = {
 }
 
 
+_UNATTENDED = frozenset({"exec_begin", "exec_end", "git_hook", "journal_gap"})
+"""What no person reads the answer of."""
+
+
 def run(desk: Desk, verb: str, params: Params) -> Document:
-    """Run one verb.
+    """Run one verb; what became of interrupted undos is told with the first answer.
 
     Raises:
         UsageError: there is no such verb.
@@ -56,4 +62,10 @@ def run(desk: Desk, verb: str, params: Params) -> Document:
     if module is None:
         raise UsageError(f"could not run {verb}: there is no such verb")
     function: Verb = getattr(import_module(f"{__name__}.{module}"), verb)
-    return function(desk, params)
+    document = function(desk, params)
+    if verb not in _UNATTENDED:
+        ws = desk.workspace
+        told = recovered.take_notes(ws.db, ws.layout.worktree)
+        if told:
+            document["recovered"] = told
+    return document

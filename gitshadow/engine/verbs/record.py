@@ -1,18 +1,22 @@
 """flush, record, session start and end, exec: the ways in that are not hooks."""
 
 import secrets
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from gitshadow.attribution import lifecycle
 from gitshadow.attribution.lifecycle import Who, microseconds
-from gitshadow.attribution.process import ProcessId, process_start
+from gitshadow.attribution.process import ProcessId, ProcessScan, process_start
+from gitshadow.config import PromptPolicy
 from gitshadow.engine import params as read
+from gitshadow.engine.claims import EXEC_NATIVE
 from gitshadow.engine.desk import Desk
 from gitshadow.engine.resolve import session_of
 from gitshadow.engine.verbs import Document, Params
 from gitshadow.errors import StoreError, UsageError
 from gitshadow.model import Actor, Call, RepoPath, Session, ToolClass
 from gitshadow.store.journal import events, sessions, turns
+from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.refs import display_path, session_id
 
 _EXEC_TOOL = "exec"
@@ -48,7 +52,35 @@ def record(desk: Desk, params: Params) -> Document:
             desk.observer.store(paths)
         finally:  # an open window would claim what others write there later
             _close_call(desk, session.id, call.id, "ok")
+        already = list(_recorded_before(desk, paths, before, session.id))
+        if already:
+            recorded = events.last_seq(ws.db) - before
+            return {"recorded": recorded, "already": already}
     return {"recorded": events.last_seq(ws.db) - before}
+
+
+def _recorded_before(
+    desk: Desk, paths: Sequence[RepoPath], before: int, session: str
+) -> Iterator[Document]:
+    """Yield the rows of paths that were recorded already, as somebody else's.
+
+    Who wrote them was decided then; a row is never changed.
+    """
+    ws = desk.workspace
+    for path in paths:
+        chosen = EventFilter(limit=1, paths=(path,), worktree=ws.layout.worktree)
+        for row in events.rows(ws.db, chosen):
+            who = row.attribution
+            if row.path != path or row.seq > before or who is None:
+                continue
+            if who.session != session:
+                yield {
+                    "path": display_path(path),
+                    "seq": row.seq,
+                    "actor": who.actor.value,
+                    "agent": who.agent,
+                    "session": who.session,
+                }
 
 
 def _by_hand(desk: Desk, agent: str) -> Session:
@@ -98,51 +130,78 @@ def session_end(desk: Desk, params: Params) -> Document:
 
 
 def exec_begin(desk: Desk, params: Params) -> Document:
-    """Open a session around a command: everything it writes is the session's."""
+    """Open a session around a command: everything it writes is the session's.
+
+    Inside another session its turn is a part of that one's, so that undoing that includes it.
+    """
     ws = desk.workspace
     if not ws.config.enabled:
         return {"session": None, "call": None}
     desk.observer.settle()
     now_ns = ws.clock.now_ns()
+    native = f"{EXEC_NATIVE}{secrets.token_hex(8)}"
     pid = read.number(params, "pid")
-    agent = read.text(params, "agent") or _EXEC_TOOL
-    outer = read.text(params, "session")
-    parent = sessions.get(ws.db, outer) if outer else None
+    parent = _session_around(desk, pid, read.text(params, "session"))
     who = Who(
-        agent=agent,
-        native_id=f"exec-{secrets.token_hex(8)}",
-        parent=parent.id if parent else None,
+        agent=read.text(params, "agent") or _EXEC_TOOL,
+        native_id=native,
+        parent=parent,
         process=_process(pid),
     )
+    kept = ws.config.prompts is not PromptPolicy.OFF
+    prompt = " ".join(read.strings(params, "argv")) if kept else None
     with ws.db.write():
         session = lifecycle.see_session(ws.db, who, now_ns, may_open=True)
-        prompt = " ".join(read.strings(params, "argv"))
-        turn = lifecycle.begin_turn(ws.db, session.id, None, now_ns, prompt)
+        above = None
+        if parent is not None:
+            above = lifecycle.turn_of(ws.db, parent, None, now_ns, may_open=False)
+        wanted = None if above is None else f"{above}/{native}"
+        turn = lifecycle.begin_turn(ws.db, session.id, wanted, now_ns, prompt)
     tool = _Tool(name=_EXEC_TOOL, kind=ToolClass.SHELL, turn=turn.id)
     call = _open_call(desk, session, tool, now_ns)
     return {"session": session.id, "call": call.id}
 
 
+def _session_around(desk: Desk, pid: int | None, named: str | None) -> str | None:
+    """Return the live session in which a process runs; `named` where the tree does not tell."""
+    db = desk.workspace.db
+    live = [one for one in sessions.live(db) if one.actor is Actor.AGENT]
+    found = ProcessScan().session_of(pid, live) if pid is not None and live else None
+    if found is None and named is not None and sessions.get(db, named) is not None:
+        found = named
+    return found
+
+
 def exec_end(desk: Desk, params: Params) -> Document:
-    """End the session of a command, its last writes recorded."""
+    """End the session of a command, its last writes recorded.
+
+    What the command has left running keeps the session open, as its process: it ends with that.
+    """
     ws = desk.workspace
     name = read.needed(params, "session")
     now_ns = ws.clock.now_ns()
     _close_call(desk, name, read.needed(params, "call"), "ok", now_ns)
     desk.observer.settle()
     session = sessions.get(ws.db, name)
-    if session is not None:
-        status = read.number(params, "exit")
-        with ws.db.write():
+    if session is None:
+        return {"session": name}
+    left = _left_running(session)
+    with ws.db.write():
+        if left is None:
+            status = read.number(params, "exit")
             lifecycle.end_session(ws.db, session, now_ns, f"exit {status}")
+        else:
+            lifecycle.end_turn(ws.db, session.id, now_ns)
+            pid, started = left.pid, left.started
+            sessions.put(ws.db, replace(session, pid=pid, pid_started=started))
     return {"session": name}
 
 
-def git_hook(desk: Desk, params: Params) -> Document:
-    """Take the call of a git hook: look at HEAD and what it changed."""
-    del params
-    desk.observer.settle()
-    return {}
+def _left_running(session: Session) -> ProcessId | None:
+    """Return the oldest process that a command has left running, its wrapper not counted."""
+    found = ProcessScan().living([session])
+    oldest = min(found, key=lambda one: one.started_ns, default=None)
+    return None if oldest is None else oldest.id
 
 
 def journal_gap(desk: Desk, params: Params) -> Document:

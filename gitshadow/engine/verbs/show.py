@@ -1,5 +1,6 @@
 """show: one event, call, turn, burst, session or op, with what it changed."""
 
+import json
 from collections.abc import Sequence
 
 from gitshadow.engine import params as read
@@ -35,6 +36,8 @@ def show(desk: Desk, params: Params) -> Document:
     document: Document = {"type": kind, **row}
     if not isinstance(found.thing, Event):
         document["events"] = [event_row(event) for event in rows]
+    if isinstance(found.thing, Op) and found.thing.report is not None:
+        document["report"] = json.loads(found.thing.report)
     document["diff"] = _patch(desk, rows)
     return document
 

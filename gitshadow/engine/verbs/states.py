@@ -5,7 +5,7 @@ import base64
 from gitshadow.engine import params as read
 from gitshadow.engine.desk import Desk
 from gitshadow.engine.moments import Moment, moment_of, version_at
-from gitshadow.engine.patches import Delta, format_delta, net_deltas
+from gitshadow.engine.patches import Delta, format_delta, line_counts, net_deltas
 from gitshadow.engine.resolve import session_of
 from gitshadow.engine.rows import Row
 from gitshadow.engine.verbs import Document, Params
@@ -52,9 +52,8 @@ def diff(desk: Desk, params: Params) -> Document:
         new = moment_of(desk, params.get("b"))
         deltas = _between(desk, old, new)
     chosen = [delta for delta in deltas if _within(delta.path, paths)]
-    rows_of = [_stat_row(delta) for delta in chosen]
     patch = "".join(format_delta(ws.repo, delta) for delta in chosen)
-    return {"patch": patch, "stat": rows_of}
+    return {"patch": patch, "stat": [_stat_row(desk, delta) for delta in chosen]}
 
 
 def _between(desk: Desk, old: Moment, new: Moment) -> list[Delta]:
@@ -73,7 +72,7 @@ def _within(path: RepoPath, chosen: list[RepoPath]) -> bool:
     )
 
 
-def _stat_row(delta: Delta) -> Row:
+def _stat_row(desk: Desk, delta: Delta) -> Row:
     kind = "modify"
     if delta.before is None:
         kind = "create"
@@ -81,4 +80,8 @@ def _stat_row(delta: Delta) -> Row:
         kind = "delete"
     elif delta.path != delta.old_path:
         kind = "rename"
-    return {"path": display_path(delta.path), "kind": kind}
+    row: Row = {"path": display_path(delta.path), "kind": kind}
+    if kind == "rename":
+        row["old_path"] = display_path(delta.old_path)
+    counts = line_counts(desk.workspace.repo, delta)
+    return row if counts is None else {**row, "added": counts[0], "removed": counts[1]}

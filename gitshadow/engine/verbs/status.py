@@ -75,19 +75,33 @@ def _hints(desk: Desk) -> list[str]:
 
 
 def disk(state_dir: str, common_dir: str) -> Row:
-    """Return the loose objects and packs of the repository, and the bytes of our own files."""
+    """Return the loose objects and packs of the repository, and the bytes of our own files.
+
+    Git's own gc may remove any of them meanwhile.
+    """
     objects = os.path.join(common_dir, "objects")
-    loose = packs = 0
-    with os.scandir(objects) as scan:
-        fans = [entry.path for entry in scan if len(entry.name) == 2]
-    for fan in fans:
-        loose += len(os.listdir(fan))
-    pack_dir = os.path.join(objects, "pack")
-    if os.path.isdir(pack_dir):
-        packs = sum(name.endswith(".pack") for name in os.listdir(pack_dir))
+    fans = [name for name in _names(objects) if len(name) == 2]
+    loose = sum(len(_names(os.path.join(objects, fan))) for fan in fans)
+    packs = sum(
+        name.endswith(".pack") for name in _names(os.path.join(objects, "pack"))
+    )
     own = sum(
-        os.lstat(os.path.join(top, name)).st_size
+        _size(os.path.join(top, name))
         for top, _, names in os.walk(state_dir)
         for name in names
     )
     return {"loose": loose, "packed": packs, "bytes": own}
+
+
+def _names(directory: str) -> list[str]:
+    try:
+        return os.listdir(directory)
+    except FileNotFoundError:
+        return []
+
+
+def _size(path: str) -> int:
+    try:
+        return os.lstat(path).st_size
+    except FileNotFoundError:
+        return 0

@@ -9,9 +9,11 @@ from gitshadow.engine.verbs import Document, Params
 from gitshadow.engine.workspace import read_config
 from gitshadow.errors import UsageError
 from gitshadow.model import OpKind
+from gitshadow.store.journal import pins
 from gitshadow.undo import run as undo_run
 from gitshadow.undo.port import Request
 from gitshadow.undo.reverse import OnConflict
+from gitshadow.undo.selecting import Choice
 from gitshadow.undo.targets import Target
 
 
@@ -22,6 +24,9 @@ def undo(desk: Desk, params: Params) -> Document:
     kind = read.text(params, "verb") or "undo"
     if kind not in list(OpKind):
         raise UsageError(f"could not undo: {kind} is no such verb")
+    at, pin = params.get("at"), read.text(params, "pin")
+    if isinstance(at, str) and pins.get(ws.db, at) is not None:
+        at, pin = None, at
     request = Request(
         kind=OpKind(kind),
         targets=_targets(desk, params),
@@ -29,10 +34,12 @@ def undo(desk: Desk, params: Params) -> Document:
         leave=tuple(read.repo_paths(ws.layout, params, "except")),
         on_conflict=OnConflict(read.text(params, "on_conflict") or "skip"),
         include_low=read.flag(params, "include_low"),
-        at_ns=time_of(desk, params.get("at")),
-        pin=read.text(params, "pin"),
+        at_ns=time_of(desk, at),
+        pin=pin,
         apply=read.flag(params, "yes") and not read.flag(params, "dry_run"),
         token=read.text(params, "token"),
+        offer=read.flag(params, "offer"),
+        choice=_choice(params),
     )
     report = undo_run.run(engine, request)
     document = dict(report.to_json())
@@ -45,6 +52,21 @@ def _confirm(desk: Desk, params: Params) -> bool:
     given = read.text(params, "confirm")
     environ = {CONFIRM.env_name: given} if given else {}
     return read_config(desk.workspace.repo, environ).confirm
+
+
+def _choice(params: Params) -> Choice | None:
+    """Read which parts of a plan are chosen: its token, and numbers by item."""
+    given = params.get("choice")
+    if given is None:
+        return None
+    taken = given.get("taken") if isinstance(given, dict) else None
+    if not isinstance(given, dict) or not isinstance(taken, dict):
+        raise UsageError("could not read which parts are chosen")
+    try:
+        parts = {int(item): frozenset(map(int, of)) for item, of in taken.items()}
+    except (TypeError, ValueError) as error:
+        raise UsageError("could not read which parts are chosen") from error
+    return Choice(str(given.get("of")), parts)
 
 
 def _targets(desk: Desk, params: Params) -> tuple[Target, ...]:

@@ -1,0 +1,130 @@
+"""A commit in progress: what its hooks do to the working tree is nobody's writing.
+
+Hook managers take uncommitted changes back to the index, run formatters and bring the changes back
+(pre-commit 4.7, staged_files_only.py): every dirty file is rewritten twice while `git commit` runs,
+often inside a window of the agent that called it.
+Invariant: the window lies in a file, so that it outlives a process of ours; it ends when it is said
+so or with its process, and one whose end nobody watched claims nothing after it was last seen.
+"""
+
+import contextlib
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from gitshadow.attribution.process import ProcessId, is_alive
+from gitshadow.capture.drafts import Draft
+from gitshadow.errors import StoreError
+from gitshadow.model import Attribution, Confidence
+from gitshadow.store.layout import Layout
+
+_SLACK_NS = 20_000_000
+REASON = "hooks of a commit were at work (pre-commit)"
+
+
+class _Window(NamedTuple):
+    process: ProcessId
+    opened_ns: int
+
+
+class Commits:
+    """Hold the window of the commit that runs in one worktree."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._path = os.path.join(layout.wt_dir, "commit")
+        self._window = _load(self._path)
+        self._alive_ns = self._window.opened_ns if self._window is not None else 0
+
+    @property
+    def running(self) -> bool:
+        """Tell whether a window is open, of a living process or not."""
+        return self._window is not None
+
+    def begin(self, process: ProcessId, opened_ns: int) -> None:
+        """Open the window; it ends with this process at the latest.
+
+        One that is open and whose process lives stays: hooks run git commands with hooks.
+
+        Raises:
+            StoreError: the file could not be written: other processes do not see the window.
+        """
+        if self.running and not self.gone():
+            return
+        self._window, self._alive_ns = _Window(process, opened_ns), opened_ns
+        part = self._path + ".part"
+        try:
+            with open(part, "w", encoding="ascii") as out:
+                out.write(f"{process.pid} {process.started} {opened_ns}\n")
+            os.rename(part, self._path)
+        except OSError as error:
+            raise StoreError(f"could not write {self._path}: {error}") from error
+
+    def end(self) -> None:
+        """Close the window, once everything written in it has been recorded."""
+        if self._window is not None:
+            self._window = None
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self._path)
+
+    def belongs_to(self, process: ProcessId) -> bool:
+        """Tell whether a window is open that was opened for this process."""
+        return self._window is not None and self._window.process == process
+
+    def gone(self) -> bool:
+        """Tell whether the window is open although its process has ended."""
+        if self._window is None:
+            return False
+        now_ns = time.time_ns()
+        if not is_alive(self._window.process):
+            return True
+        self._alive_ns = now_ns
+        return False
+
+    def relabel(
+        self,
+        drafts: Sequence[Draft],
+        claims: Sequence[Attribution],
+        nobody: Attribution,
+    ) -> list[Attribution]:
+        """Take the writes of the window from whoever seemed to have made them.
+
+        A call that names the path may have written it too: then it is one of two, `ambiguous`.
+
+        Args:
+            drafts: Writes.
+            claims: Who made them, as the ladder has it, in the same order.
+            nobody: The attribution of what the hooks wrote.
+        """
+        return [
+            _weakened(claim, nobody) if self._covers(draft) else claim
+            for draft, claim in zip(drafts, claims, strict=True)
+        ]
+
+    def _covers(self, draft: Draft) -> bool:
+        window = self._window
+        if window is None or draft.end_ns < window.opened_ns:
+            return False
+        return not self.gone() or draft.end_ns <= self._alive_ns + _SLACK_NS
+
+
+def _weakened(claim: Attribution, nobody: Attribution) -> Attribution:
+    if claim.confidence is not Confidence.CERTAIN or claim.call is None:
+        return nobody
+    return replace(
+        nobody,
+        confidence=Confidence.AMBIGUOUS,
+        reason=f"{REASON} while a call that names the path was open",
+        candidates=(claim.session,),
+    )
+
+
+def _load(path: str) -> _Window | None:
+    """Read a window that another process left; what is not whole is none."""
+    try:
+        with open(path, encoding="ascii") as file:
+            pid, started, opened_ns = (int(word) for word in file.read(256).split())
+    except (OSError, ValueError):
+        return None
+    return _Window(ProcessId(pid, started), opened_ns)

@@ -1,0 +1,138 @@
+"""What Git knows of commits, for blame: blame's port over the object store and a git child.
+
+Invariant: reads only; a commit that is gone counts as one that was never there.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from gitshadow.blame.base import GitLine, parse_porcelain
+from gitshadow.errors import StoreError
+from gitshadow.model import GITLINK_MODE, TREE_MODE, Event, EventKind, Oid, RepoPath
+from gitshadow.store.commits import CommitInfo
+from gitshadow.store.git import Git
+from gitshadow.store.journal import events
+from gitshadow.store.journal.db import Db
+from gitshadow.store.journal.events import EventFilter
+from gitshadow.store.repo import Repo
+
+_MOST_HEADS = 500
+"""So far the reflog of HEAD is read."""
+_MADE = re.compile(
+    r"(commit|am|cherry-pick|revert|rebase|pull[^:]*--rebase)\b(?!.*\((start|finish)\))"
+)
+_PLAIN = re.compile(r"commit( \(initial\))?:")
+"""What Git writes into the reflog (builtin/commit.c, sequencer.c) when it makes a commit."""
+
+
+@dataclass(slots=True)
+class GitPast:
+    """Answer blame's questions about one repository; remembers what it found."""
+
+    repo: Repo
+    git: Git
+    db: Db
+    options: tuple[str, ...] = ()
+    _heads: list[CommitInfo] | None = None
+    _steps: list[Oid] = field(default_factory=list)
+    _made: set[Oid] = field(default_factory=set)
+    _plain: set[Oid] = field(default_factory=set)
+    _blobs: dict[tuple[Oid, RepoPath], Oid | None] = field(default_factory=dict)
+    _committed: dict[RepoPath, frozenset[Oid]] = field(default_factory=dict)
+
+    def committed(self, path: RepoPath) -> frozenset[Oid]:
+        """Return the blobs that a path had in the commits where HEAD was."""
+        if path not in self._committed:
+            blobs = (self.blob(commit.oid, path) for commit in self._all_heads())
+            self._committed[path] = frozenset(b for b in blobs if b is not None)
+        return self._committed[path]
+
+    def holding(self, path: RepoPath, blob: Oid) -> Oid | None:
+        """Return the newest commit where HEAD was that has a blob at a path."""
+        for commit in self._all_heads():
+            if self.blob(commit.oid, path) == blob:
+                return commit.oid
+        return None
+
+    def oldest(self, path: RepoPath, blob: Oid | None) -> Oid | None:
+        """Return the oldest commit where HEAD was that has a blob (None: nothing) at a path."""
+        readable = {commit.oid for commit in self._all_heads()}
+        for oid in reversed(self._steps):
+            if oid in readable and self.blob(oid, path) == blob:
+                return oid
+        return None
+
+    def blob(self, commit: Oid, path: RepoPath) -> Oid | None:
+        """Return the blob that a commit has at a path; None for nothing, or a directory."""
+        if (commit, path) not in self._blobs:
+            self._blobs[commit, path] = self._entry(commit, path)
+        return self._blobs[commit, path]
+
+    def began(self, event: Event | None) -> Oid | None:
+        """Return the commit on which the session of an event began; HEAD's for None."""
+        if event is None or event.attribution is None:
+            return self.repo.head()[1]
+        wanted = EventFilter(
+            sessions=(event.attribution.session,),
+            kinds=(EventKind.BASELINE,),
+            worktree=event.worktree,
+            limit=1,
+        )
+        for row in events.rows(self.db, wanted):
+            if row.commit is not None:
+                return self._parent(row.commit)
+        return None
+
+    def newer(self, commits: Sequence[Oid], base: Oid) -> set[Oid]:
+        """Return those of some commits that a base does not stand on."""
+        try:
+            return self.git.unreachable(commits, base)
+        except StoreError:  # shallow, or the base was collected
+            return set(commits)
+
+    def made_here(self, commit: Oid) -> bool:
+        """Tell whether a commit was made in this worktree, as far as the reflog tells."""
+        self._all_heads()
+        return commit in self._made
+
+    def plainly_made(self, commit: Oid) -> bool:
+        """Tell whether a commit was made here by `git commit`, without taking another over."""
+        self._all_heads()
+        return commit in self._plain
+
+    def blame(self, commit: Oid, path: RepoPath) -> list[GitLine]:
+        """Return what `git blame` says; raise StoreError where it cannot."""
+        return parse_porcelain(self.git.blame(commit, path, options=self.options))
+
+    def _all_heads(self) -> list[CommitInfo]:
+        if self._heads is None:
+            steps = self.repo.heads(_MOST_HEADS)
+            self._steps = [oid for oid, _ in steps]
+            self._made = {oid for oid, words in steps if _MADE.match(words)}
+            self._plain = {oid for oid, words in steps if _PLAIN.match(words)}
+            found = {oid: self._readable(oid) for oid, _ in steps}
+            self._heads = [commit for commit in found.values() if commit is not None]
+        return self._heads
+
+    def _readable(self, oid: Oid) -> CommitInfo | None:
+        try:
+            return self.repo.commit(oid)
+        except StoreError:
+            return None
+
+    def _entry(self, commit: Oid, path: RepoPath) -> Oid | None:
+        try:
+            entry = self.repo.entry(self.repo.commit(commit).tree, path)
+        except StoreError:
+            return None
+        if entry is None or entry[0] in (TREE_MODE, GITLINK_MODE):
+            return None
+        return entry[1]
+
+    def _parent(self, commit: Oid) -> Oid | None:
+        try:
+            parents = self.repo.commit(commit).parents
+        except StoreError:
+            return None
+        return parents[0] if parents else None

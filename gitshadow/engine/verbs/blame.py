@@ -1,0 +1,220 @@
+"""blame: who wrote each line of a file, as one document for every form of output."""
+
+import base64
+from dataclasses import replace
+
+from gitshadow.attribution.identities import agent_named
+from gitshadow.blame.owners import Owner, Source, split_lines
+from gitshadow.blame.ranges import chosen_lines
+from gitshadow.blame.replay import Removal
+from gitshadow.engine import params as read
+from gitshadow.engine.blaming import Blamed, Blaming, Wish
+from gitshadow.engine.desk import Desk
+from gitshadow.engine.moments import moment_of, version_at
+from gitshadow.engine.rows import Row, rfc3339
+from gitshadow.engine.verbs import Document, Params
+from gitshadow.errors import StoreError, UsageError
+from gitshadow.model import Actor, Confidence, Event
+from gitshadow.store.commits import OUR_EMAIL, OUR_NAME, CommitInfo
+from gitshadow.store.journal import turns
+from gitshadow.store.refs import display_path
+
+OLDER = "older than the recording, or not made here: Git names the author"
+NAMED = "its commit names {agent}, and not which lines are whose"
+
+
+def blame(desk: Desk, params: Params) -> Document:
+    """Return content, owners and the origin of each line of a file.
+
+    `lines` are [number, owner, number in the state that the line came with]; `owners` holds
+    what lines have in common; `removed` what one writer took from another, where asked for;
+    what Git's porcelain tells of our own commits is read only with `facts`.
+    """
+    desk.observer.settle()
+    wish = _wish(desk, params)
+    blamed = Blaming(desk, wish).answer()
+    chosen = chosen_lines(read.strings(params, "ranges"), split_lines(blamed.data))
+    described = _Owners(desk, blamed, facts=read.flag(params, "facts"))
+    origins = [(number, blamed.vector[number - 1]) for number in chosen]
+    lines = [[number, described.index(one.owner), one.line] for number, one in origins]
+    removed = [described.removal(one) for one in blamed.removals if _foreign(one)]
+    return {
+        "path": display_path(wish.path),
+        "content_base64": base64.b64encode(blamed.data).decode("ascii"),
+        "lines": lines,
+        "owners": described.rows,
+        "removed": removed,
+    }
+
+
+def _wish(desk: Desk, params: Params) -> Wish:
+    ws = desk.workspace
+    path = read.repo_path(ws.layout, params, read.needed(params, "path"))
+    at, rev = params.get("at"), read.text(params, "commit")
+    if at is not None and rev is not None:
+        raise UsageError("could not use both a moment and a commit")
+    wish = Wish(
+        path=path,
+        ignore_space=read.flag(params, "ignore_space"),
+        copies=read.flag(params, "copies"),
+        removed=read.flag(params, "removed"),
+    )
+    if rev is not None:
+        commit = ws.repo.resolve(rev)
+        if commit is None:
+            raise UsageError(f"could not find commit {rev}", hint="git log")
+        return replace(wish, commit=commit)
+    if at is None or at == "now":
+        return wish
+    moment = moment_of(desk, at)
+    content = version_at(desk, path, moment)
+    if content is None:
+        raise UsageError(
+            f"could not find {display_path(path)} at that moment",
+            hint=f"git agent-undo log -- {display_path(path)}",
+        )
+    return replace(wish, seq=moment.seq, content=content)
+
+
+def _foreign(one: Removal) -> bool:
+    """Tell a recorded line that somebody else took away."""
+    theirs, ours = one.origin.owner.event, one.event.attribution
+    if theirs is None or theirs.attribution is None or ours is None:
+        return False
+    recorded = one.origin.owner.source is Source.EVENT
+    return recorded and theirs.attribution.session != ours.session
+
+
+class _Owners:
+    """Describe owners as rows, each once."""
+
+    def __init__(self, desk: Desk, blamed: Blamed, *, facts: bool) -> None:
+        self._ws = desk.workspace
+        self._blamed = blamed
+        self._facts = facts
+        self._at: dict[int, int] = {}
+        self.rows: list[Row] = []
+
+    def index(self, owner: Owner) -> int:
+        """Return the number of an owner's row; made where it is new."""
+        if id(owner) not in self._at:
+            self._at[id(owner)] = len(self.rows)
+            self.rows.append(self._row(owner))
+        return self._at[id(owner)]
+
+    def removal(self, one: Removal) -> Row:
+        """Describe a line that somebody took away: whose it was, and who did it."""
+        event = one.event
+        return {
+            "text": one.text.decode("utf-8", "backslashreplace"),
+            "owner": self.index(one.origin.owner),
+            "by": self._by_event(event),
+            "seq": event.seq,
+        }
+
+    def _row(self, owner: Owner) -> Row:
+        row: Row = {"source": owner.source.value, "path": display_path(owner.path)}
+        event = owner.event
+        if owner.source is Source.EVENT and event is not None:
+            return row | self._by_event(event) | self._shadow(event)
+        if owner.source is Source.COMMIT:
+            return row | self._by_git(owner) | self._committed(owner)
+        commit = self._committed(owner) if owner.commit is not None else {}
+        return row | _who(Actor.UNKNOWN, Confidence.UNKNOWN, owner.note or "") | commit
+
+    def _by_event(self, event: Event) -> Row:
+        claim = event.attribution
+        row: Row = {"seq": event.seq, "ts": rfc3339(event.ts_ns)}
+        if claim is None:
+            return row | _who(Actor.UNKNOWN, Confidence.UNKNOWN, event.note or "")
+        row |= _who(claim.actor, claim.confidence, claim.reason)
+        if claim.actor is Actor.AGENT and claim.confidence is Confidence.LOW:
+            # A person is as likely then: a gap is acceptable, a wrong author is not.
+            return row | {
+                "actor": Actor.UNKNOWN.value,
+                "candidates": [claim.session],
+            }
+        row |= {
+            "agent": claim.agent,
+            "session": claim.session,
+            "turn": claim.turn,
+            "call": claim.call,
+            "tool": claim.tool,
+            "prompt": self._prompt(claim.session, claim.turn),
+        }
+        if claim.candidates:
+            row["candidates"] = list(claim.candidates)
+        return row
+
+    def _prompt(self, session: str, turn: str | None) -> str | None:
+        found = None if turn is None else turns.get_turn(self._ws.db, session, turn)
+        return found.prompt if found is not None else None
+
+    def _shadow(self, event: Event) -> Row:
+        """Say what Git's porcelain tells of a commit, for one of ours, where it is wanted."""
+        row: Row = {"commit": event.commit}
+        if event.commit is None or not self._facts:
+            return row
+        try:
+            info = self._ws.repo.commit(event.commit)
+        except StoreError:
+            return row
+        row["git"] = _facts(info)
+        if info.parents and event.before is not None and event.path is not None:
+            old = display_path(event.old_path or event.path)
+            row["previous"] = [info.parents[0], old]
+        return row
+
+    def _by_git(self, owner: Owner) -> Row:
+        assert owner.commit is not None
+        try:
+            info = self._ws.repo.commit(owner.commit)
+            agent = agent_named(info.author, info.message)
+        except StoreError:
+            agent = None
+        if agent is None:
+            return _who(Actor.HUMAN, Confidence.MEDIUM, OLDER)
+        return _who(Actor.UNKNOWN, Confidence.UNKNOWN, NAMED.format(agent=agent))
+
+    def _committed(self, owner: Owner) -> Row:
+        row: Row = {"commit": owner.commit}
+        said = self._blamed.ground.said(owner)
+        if said is None:
+            return row
+        words = {
+            key: value.decode("utf-8", "backslashreplace")
+            for key, value in said.facts.words.items()
+        }
+        row["git"] = words
+        row["author"] = words.get("author")
+        time = words.get("author-time", "")
+        if time.isdigit():
+            row["ts"] = rfc3339(int(time) * 1_000_000_000)
+        if said.previous is not None:
+            row["previous"] = [said.previous[0], display_path(said.previous[1])]
+        return row
+
+
+def _who(actor: Actor, confidence: Confidence, reason: str) -> Row:
+    """Return the fields that every owner has."""
+    return {
+        "actor": actor.value,
+        "confidence": confidence.value,
+        "reason": reason,
+    }
+
+
+def _facts(info: CommitInfo) -> Row:
+    """Return the facts of one of our commits under the keys of git-blame(1)."""
+    name, _, mail = info.author.rpartition(b" ")
+    return {
+        "author": name.decode("utf-8", "backslashreplace"),
+        "author-mail": mail.decode("utf-8", "backslashreplace"),
+        "author-time": str(info.author_time),
+        "author-tz": "+0000",
+        "committer": OUR_NAME.decode(),
+        "committer-mail": f"<{OUR_EMAIL.decode()}>",
+        "committer-time": str(info.committer_time),
+        "committer-tz": "+0000",
+        "summary": info.message.split(b"\n", 1)[0].decode("utf-8", "backslashreplace"),
+    }
