@@ -17,6 +17,7 @@ class Verb(NamedTuple):
 GROUPS: Mapping[str, Mapping[str, Verb]] = {
     "set up": {
         "init": Verb("init", "Record this repository from now on."),
+        "hooks": Verb("hooks", "Put hooks into agents' settings, and take them out."),
         "start": Verb("start", "Start the daemon of this worktree."),
         "stop": Verb("stop", "Stop the daemon of this worktree."),
         "watch": Verb("watch", "Record in the foreground until interrupted."),
@@ -40,6 +41,7 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
         "show": Verb("show", "Show one event, call, turn, burst, session or op."),
         "diff": Verb("diff", "Compare two recorded states, or one with the disk."),
         "cat": Verb("cat", "Print a file as it was."),
+        "blame": Verb("blame", "Say who wrote each line of a file."),
         "expose": Verb("expose", "Show a session to Git programs as a remote branch."),
         "unexpose": Verb("unexpose", "Take back what expose did."),
     },

@@ -7,6 +7,8 @@ import os
 import time
 from collections.abc import Mapping
 
+import click
+
 from gitshadow.errors import (
     ExitCode,
     LockedError,
@@ -16,7 +18,8 @@ from gitshadow.errors import (
     UnsupportedError,
     UsageError,
 )
-from gitshadow.render.document import Document
+from gitshadow.render.document import Document, texts
+from gitshadow.render.style import printable
 from gitshadow.store.layout import Layout, discover, is_bare
 
 _LOCK_S = 20.0
@@ -28,7 +31,8 @@ def ask(
 ) -> Document:
     """Have the engine run one verb here.
 
-    The current directory goes along as `cwd`, in the spelling of documents.
+    The current directory goes along as `cwd`, in the spelling of documents. What became of undos
+    that were interrupted is said on standard error, whatever the verb.
 
     Args:
         verb: The engine's name of the verb.
@@ -46,6 +50,8 @@ def ask(
     full = {**params, "cwd": spelled(here)}
     document = _answer(layout, verb, full)
     raise_if_error(document)
+    for note in texts(document, "recovered"):
+        click.echo(f"note: {printable(note)}", err=True)
     return document
 
 

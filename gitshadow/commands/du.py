@@ -5,7 +5,7 @@ import click
 from gitshadow.commands.asking import ask
 from gitshadow.commands.options import json_option
 from gitshadow.commands.printing import print_document
-from gitshadow.render.status import field_lines
+from gitshadow.render.keep import du_lines
 
 
 @click.command("du")
@@ -13,4 +13,4 @@ from gitshadow.render.status import field_lines
 def command(as_json: bool) -> None:
     """Say how much disk the history takes."""
     document = ask("du", {})
-    print_document(document, lambda doc, _: field_lines(doc), as_json=as_json)
+    print_document(document, du_lines, as_json=as_json)

@@ -76,6 +76,8 @@ def _end(opened: Document, code: int) -> None:
     }
     try:
         contain(lambda: ask("exec_end", params))
+    except KeyboardInterrupt:  # the command is over; its session ends with our process
+        return
     except ShadowError as error:
         _complain("the end was not recorded", error)
 
@@ -104,6 +106,9 @@ def run_child(argv: Sequence[str], environ: Mapping[str, str]) -> int:
             return _not_started(argv[0], error)
         return _wait(pid, waited)
     finally:
+        # A Ctrl-C that ended the command is not to interrupt us as soon as the mask is gone.
+        while signal.sigtimedwait(waited, 0) is not None:
+            pass
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 

@@ -5,7 +5,7 @@ import click
 from gitshadow.commands.asking import ask
 from gitshadow.commands.options import json_option
 from gitshadow.commands.printing import print_document
-from gitshadow.render.status import field_lines
+from gitshadow.render.keep import expose_lines
 
 
 @click.command("expose")
@@ -14,4 +14,4 @@ from gitshadow.render.status import field_lines
 def command(session: str, as_json: bool) -> None:
     """Show SESSION as refs/remotes/agent-undo/<session>, which no push sends."""
     document = ask("expose", {"session": session})
-    print_document(document, lambda doc, _: field_lines(doc), as_json=as_json)
+    print_document(document, expose_lines, as_json=as_json)

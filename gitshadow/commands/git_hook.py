@@ -1,23 +1,40 @@
-"""`git agent-undo git-hook`: the door for Git's own hooks."""
+"""`git agent-undo git-hook`: the door for Git's own hooks, with the help that the program lacks."""
 
-import sys
+from collections.abc import Mapping
 
 import click
 
-from gitshadow.commands.asking import ask
-from gitshadow.commands.boundary import contain
-from gitshadow.errors import ShadowError
-from gitshadow.render.style import printable
+from gitshadow.ipc import githook
+from gitshadow.store.layout import Layout
 
 
 @click.command("git-hook", context_settings={"ignore_unknown_options": True})
-@click.argument("event")
+@click.argument("event", required=False)
+@click.option(
+    githook.MANAGED, "managed", is_flag=True, help="The pre-commit framework calls."
+)
+@click.option(
+    githook.CHAINED, "chained", is_flag=True, help="Another hook runs after this one."
+)
+@click.option(
+    githook.BESIDE, "beside", is_flag=True, help="Other hooks may run beside this one."
+)
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
-def command(event: str, args: tuple[str, ...]) -> int:
+def command(
+    event: str | None,
+    args: tuple[str, ...],
+    managed: bool,
+    chained: bool,
+    beside: bool,
+) -> int:
     """Take one call of a Git hook. Always exits 0: Git must go on whatever is wrong."""
-    params = {"event": event, "args": list(args)}
-    try:
-        contain(lambda: ask("git_hook", params))
-    except ShadowError as error:
-        print(f"git-agent-undo: {printable(error.message)}", file=sys.stderr)
-    return 0
+    words = [] if event is None else [event, *args]
+    flags = [githook.MANAGED] * managed + [githook.CHAINED] * chained
+    flags += [githook.BESIDE] * beside
+    return githook.main([*flags, *words], _in_process)
+
+
+def _in_process(layout: Layout, params: Mapping[str, object]) -> None:
+    from gitshadow.engine import local
+
+    local.git_hook(layout, params)

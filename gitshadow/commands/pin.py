@@ -5,7 +5,7 @@ import click
 from gitshadow.commands.asking import ask
 from gitshadow.commands.options import json_option
 from gitshadow.commands.printing import print_document
-from gitshadow.render.status import field_lines
+from gitshadow.render.keep import pin_lines
 
 
 @click.command("pin")
@@ -14,4 +14,4 @@ from gitshadow.render.status import field_lines
 def command(name: str, as_json: bool) -> None:
     """Name the present state; `restore --pin NAME` brings it back."""
     document = ask("pin", {"name": name})
-    print_document(document, lambda doc, _: field_lines(doc), as_json=as_json)
+    print_document(document, pin_lines, as_json=as_json)

@@ -5,7 +5,7 @@ import click
 from gitshadow.commands.asking import ask
 from gitshadow.commands.options import json_option
 from gitshadow.commands.printing import print_document
-from gitshadow.render.status import field_lines
+from gitshadow.render.keep import push_lines
 
 
 @click.command("push")
@@ -28,4 +28,4 @@ def command(
         "force_secrets": force_secrets,
     }
     document = ask("push", params)
-    print_document(document, lambda doc, _: field_lines(doc), as_json=as_json)
+    print_document(document, push_lines, as_json=as_json)

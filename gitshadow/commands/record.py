@@ -1,11 +1,14 @@
 """`git agent-undo record`: record paths now."""
 
+from collections.abc import Iterator, Mapping
+
 import click
 
 from gitshadow.commands.asking import ask
 from gitshadow.commands.options import json_option, spelled_paths
 from gitshadow.commands.printing import print_document
-from gitshadow.render.status import field_lines
+from gitshadow.render.document import number, rows, text
+from gitshadow.render.style import printable
 
 
 @click.command("record")
@@ -19,4 +22,13 @@ def command(
     """Record what PATHS hold now."""
     params = {"paths": spelled_paths(paths), "session": session, "agent": agent}
     document = ask("record", params)
-    print_document(document, lambda doc, _: field_lines(doc), as_json=as_json)
+    print_document(document, lambda doc, _: _lines(doc), as_json=as_json)
+
+
+def _lines(document: Mapping[str, object]) -> Iterator[str]:
+    count = number(document, "recorded")
+    yield f"{count} event{'' if count == 1 else 's'} recorded"
+    for row in rows(document, "already"):
+        who = text(row, "agent") or text(row, "actor")
+        path, seq = printable(text(row, "path")), row.get("seq")
+        yield f"already recorded: {path}, as written by {printable(who)} (event {seq})"

@@ -14,7 +14,7 @@ import click
 from gitshadow.commands.asking import ask
 from gitshadow.commands.options import ask_yes, is_interactive, json_option, yes_option
 from gitshadow.commands.viewing import Screen, screen
-from gitshadow.errors import ExitCode
+from gitshadow.errors import ExitCode, UsageError
 from gitshadow.render import json, output
 from gitshadow.render.document import Document, text
 from gitshadow.render.report import report_lines, would_overwrite
@@ -37,6 +37,7 @@ class Manner(NamedTuple):
     dry_run: bool
     token: str | None
     on_conflict: str
+    interactive: bool = False
 
 
 class Request(NamedTuple):
@@ -49,6 +50,7 @@ class Request(NamedTuple):
     include_low: bool = False
     at: int | str | None = None
     pin: str | None = None
+    choice: Mapping[str, object] | None = None
 
 
 def manner_options(function: Callable[..., int]) -> Callable[..., int]:
@@ -62,9 +64,10 @@ def manner_options(function: Callable[..., int]) -> Callable[..., int]:
         dry_run: bool,
         token: str | None,
         on_conflict: str,
+        interactive: bool,
         **others: object,
     ) -> int:
-        manner = Manner(yes, as_json, dry_run, token, on_conflict)
+        manner = Manner(yes, as_json, dry_run, token, on_conflict, interactive)
         return function(*args, manner=manner, **others)
 
     for option in (
@@ -77,6 +80,12 @@ def manner_options(function: Callable[..., int]) -> Callable[..., int]:
         ),
         click.option(
             "--token", help="Apply just the plan with this token, or nothing."
+        ),
+        click.option(
+            "-i",
+            "--interactive",
+            is_flag=True,
+            help="Choose hunk by hunk, as git add -p does.",
         ),
         click.option("--dry-run", is_flag=True, help="Print the plan, change nothing."),
     ):
@@ -93,7 +102,12 @@ def carry_out(request: Request, manner: Manner) -> int:
     """Plan, ask where a person has to be asked, apply, print, and return the exit code.
 
     A token counts as a yes: who has one has seen the plan.
+
+    Raises:
+        UsageError: hunks are to be chosen where nobody can be asked.
     """
+    if manner.interactive:
+        return _carry_out_chosen(request, manner)
     shown = screen()  # before anything is applied: it may remove the current directory
     if manner.dry_run or manner.yes or manner.token:
         report = _ask(request, manner, apply=not manner.dry_run, token=manner.token)
@@ -110,8 +124,44 @@ def carry_out(request: Request, manner: Manner) -> int:
     return _finish(report, manner, shown)
 
 
+def _carry_out_chosen(request: Request, manner: Manner) -> int:
+    """Plan, have a person choose hunk by hunk, apply just that, print; return the exit code.
+
+    The answers are the yes: nothing else is asked. What is applied is the plan that was looked
+    at, or nothing.
+
+    Raises:
+        UsageError: nobody can be asked, or an option was given that asks nobody.
+    """
+    from gitshadow.commands import choosing
+
+    if manner.as_json or manner.token or not is_interactive():
+        raise UsageError(
+            "could not choose interactively: nobody can be asked here",
+            hint="run it on a terminal, without --json and --token;"
+            " elsewhere --only and --except choose files",
+        )
+    shown = screen()
+    plan = _ask(request, manner, apply=False, token=None, offer=True)
+    if text(plan, "status") != "planned":
+        return _finish(plan, manner, shown)
+    taken = choosing.choose(plan, shown)
+    if not taken:
+        click.echo("nothing was changed")
+        return int(ExitCode.REFUSED)
+    choice = {"of": text(plan, "token"), "taken": taken}
+    apply = not manner.dry_run
+    report = _ask(request._replace(choice=choice), manner, apply=apply, token=None)
+    return _finish(report, manner, shown)
+
+
 def _ask(
-    request: Request, manner: Manner, *, apply: bool, token: str | None
+    request: Request,
+    manner: Manner,
+    *,
+    apply: bool,
+    token: str | None,
+    offer: bool = False,
 ) -> Document:
     params: Document = {
         "verb": request.verb,
@@ -125,6 +175,8 @@ def _ask(
         "include_low": request.include_low,
         "at": request.at,
         "pin": request.pin,
+        "offer": offer,
+        "choice": request.choice,
         "runner": _runner(),
         "confirm": os.environ.get("GITSHADOW_CONFIRM"),
     }

@@ -5,7 +5,7 @@ import click
 from gitshadow.commands.asking import ask
 from gitshadow.commands.options import json_option
 from gitshadow.commands.printing import print_document
-from gitshadow.render.status import field_lines
+from gitshadow.render.keep import unexpose_lines
 
 
 @click.command("unexpose")
@@ -14,4 +14,4 @@ from gitshadow.render.status import field_lines
 def command(session: str, as_json: bool) -> None:
     """Take back what `expose` did for SESSION."""
     document = ask("unexpose", {"session": session})
-    print_document(document, lambda doc, _: field_lines(doc), as_json=as_json)
+    print_document(document, unexpose_lines, as_json=as_json)

@@ -1,6 +1,6 @@
 """How this terminal, or pipe, wants to see things: colour and pager as Git decides them.
 
-Invariant: git's configuration is read only where standard output is a terminal.
+Invariant: a pipe gets colour only where the user's settings say `always`, and never a pager.
 """
 
 import os
@@ -32,10 +32,11 @@ def screen() -> Screen:
     """
     layout = find_layout()
     prefix = _prefix(layout)
-    if not sys.stdout.isatty():
-        in_pager = os.environ.get("GIT_PAGER_IN_USE") == "true"
-        return Screen(View(colour=in_pager and _colour({}), prefix=prefix))
     settings = _git_settings(layout)
+    if not sys.stdout.isatty():
+        wanted = settings.get("color.ui", "").lower() == "always"
+        wanted |= os.environ.get("GIT_PAGER_IN_USE") == "true"
+        return Screen(View(colour=wanted and _colour(settings), prefix=prefix))
     view = View(colour=_colour(settings), terminal=True, prefix=prefix)
     return Screen(view, _pager(settings))
 

@@ -6,9 +6,10 @@ Invariant: the first line gives the counts; it never says of a part that the who
 from collections.abc import Iterator, Mapping, Sequence
 
 from gitshadow.render.document import flag, inner, number, rows, text, texts
-from gitshadow.render.style import View, printable
+from gitshadow.render.style import View, patch_style, printable, printable_line
 
 _SHOWN_ON_TERMINAL = 40
+_LINES_SHOWN = 400
 
 _REASONS: Mapping[str, str] = {
     "conflict": "changed again since, on the same lines",
@@ -24,6 +25,7 @@ _REASONS: Mapping[str, str] = {
     "unsafe_path": "not a path that is safe to write",
     "io_error": "could not be read or written",
     "drifted": "no longer what was left there",
+    "declined": "left by choice",
 }
 _ACTIONS: Mapping[str, str] = {
     "write": "content",
@@ -49,7 +51,7 @@ def report_lines(report: Mapping[str, object], view: View) -> Iterator[str]:
     items = rows(report, "items")
     yield view.paint(headline(report), _headline_style(report))
     yield from _notes(report)
-    yield from _stayed(items, view)
+    yield from left_lines(items, view)
     yield from _moved(report, items, view)
     yield from _maybe(report, view)
     yield from _onward(report, items)
@@ -72,6 +74,19 @@ def headline(report: Mapping[str, object]) -> str:
     return counted
 
 
+def item_line(item: Mapping[str, object], view: View) -> str:
+    """Return the line that announces an item whose hunks follow."""
+    return view.paint(f"{_name(item, view)}{_how(item, view)}", "bold")
+
+
+def hunk_lines(lines: Sequence[str], view: View) -> Iterator[str]:
+    """Yield a hunk in the words of git-diff(1), cut where it is very long."""
+    for line in lines[:_LINES_SHOWN]:
+        yield view.paint(printable_line(line), patch_style(line))
+    if len(lines) > _LINES_SHOWN:
+        yield f"… and {len(lines) - _LINES_SHOWN} more lines"
+
+
 def counts(report: Mapping[str, object]) -> Mapping[str, int]:
     """Return how many items are in each state, from the items where there are any."""
     items = rows(report, "items")
@@ -90,12 +105,23 @@ def _counted(report: Mapping[str, object]) -> Iterator[str]:
         yield f"{_things(report, 'reversed', count['reversed'])} {back}"
     if count["compensated"]:
         yield f"{count['compensated']} compensated"
-    if count["not_reversed"]:
-        stay = "it is" if count["not_reversed"] == 1 else "they are"
-        noun = "" if count["reversed"] else _noun(count["not_reversed"])
-        yield f"{count['not_reversed']}{noun} left as {stay}"
+    parts = _in_part(report)
+    if parts:
+        yield f"{parts}{'' if count['reversed'] else _noun(parts)} changed in part"
+    left = count["not_reversed"] - parts
+    if left:
+        stay = "it is" if left == 1 else "they are"
+        noun = "" if count["reversed"] or parts else _noun(left)
+        yield f"{left}{noun} left as {stay}"
     if count["no_effect"]:
         yield f"{count['no_effect']} already so"
+
+
+def _in_part(report: Mapping[str, object]) -> int:
+    """Count what is not as before the unit and not as it was left: chosen hunks, markers."""
+    items = rows(report, "items")
+    left = [item for item in items if text(item, "state") == "not_reversed"]
+    return sum(text(item, "action") not in ("", "none") for item in left)
 
 
 def _things(report: Mapping[str, object], state: str, count: int) -> str:
@@ -121,10 +147,12 @@ def _notes(report: Mapping[str, object]) -> Iterator[str]:
         yield f"note: {printable(note)}"
 
 
-def _stayed(items: Sequence[Mapping[str, object]], view: View) -> Iterator[str]:
+def left_lines(items: Sequence[Mapping[str, object]], view: View) -> Iterator[str]:
+    """Yield what stays, and why."""
     for item in items:
         if text(item, "state") == "not_reversed":
-            mark = view.paint("left", "warn")
+            part = text(item, "action") not in ("", "none")
+            mark = view.paint("part" if part else "left", "warn")
             yield f"  {mark}  {_name(item, view)}: {reason_text(item)}"
 
 
@@ -184,12 +212,15 @@ def _stat(item: Mapping[str, object], view: View) -> str:
 
 
 def _maybe(report: Mapping[str, object], view: View) -> Iterator[str]:
-    """List what is only thought to be theirs: plain paths, or rows that have one."""
-    paths = texts(report, "maybe")
-    paths += [text(row, "path") for row in rows(report, "maybe")]
-    if paths:
+    """List what is only thought to be theirs, apart from what may be another one's too."""
+    unclear = texts(report, "unclear")
+    low = [path for path in texts(report, "maybe") if path not in unclear]
+    if low:
         yield "maybe theirs, left alone (--include-low takes these too):"
-        yield from (f"  {view.path(path)}" for path in dict.fromkeys(paths) if path)
+        yield from (f"  {view.path(path)}" for path in low)
+    if unclear:
+        yield "theirs or somebody else's, left alone (show EVENT says whose it may be):"
+        yield from (f"  {view.path(path)}" for path in unclear)
 
 
 def _onward(

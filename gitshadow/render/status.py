@@ -113,21 +113,3 @@ def doctor_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
         if remedy and not fine:
             yield f"      hint: {remedy}"
     yield f"{failed} of {len(checks)} checks failed" if failed else "healthy"
-
-
-def field_lines(document: Mapping[str, object], prefix: str = "") -> Iterator[str]:
-    """Yield a small document as `name: value` lines, nested names with a dot."""
-    for key, value in document.items():
-        name = f"{prefix}{printable(key)}"
-        if isinstance(value, dict):
-            yield from field_lines(value, f"{name}.")
-        elif isinstance(value, list):
-            yield from (f"{name}: {_inline(item)}" for item in value)
-        elif value is not None:
-            yield f"{name}: {_inline(value)}"
-
-
-def _inline(value: object) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{printable(k)} {_inline(v)}" for k, v in value.items())
-    return printable(str(value))

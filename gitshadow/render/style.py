@@ -19,6 +19,8 @@ _STYLES: Mapping[str, str] = {
     "faint": "\033[2m",
     "bold": "\033[1m",
     "hunk": "\033[36m",
+    "blue": "\033[34m",
+    "violet": "\033[35m",
     "plain": "",
 }
 _RESET = "\033[m"
@@ -42,6 +44,15 @@ def printable(text: str) -> str:
 def printable_line(text: str) -> str:
     """Return a line of a file's content for a terminal: like `printable`, but tabs stay."""
     return "\t".join(printable(part) for part in text.split("\t"))
+
+
+def patch_style(line: str) -> str:
+    """Return the style in which Git shows a line of a patch."""
+    if line.startswith(("diff ", "index ", "--- ", "+++ ", "new ", "deleted ", "old ")):
+        return "bold"
+    if line.startswith("@@"):
+        return "hunk"
+    return {"+": "good", "-": "bad"}.get(line[:1], "plain")
 
 
 def _is_safe(char: str) -> bool:

@@ -154,7 +154,7 @@ def test_git_hook_exits_0_whatever_is_wrong(
 ) -> None:
     """Git must go on: a hook of ours never fails."""
     assert main(["git-hook", "post-checkout", "a", "b", "1"]) == 0
-    assert capsys.readouterr().err == "git-agent-undo: not in a Git working tree\n"
+    assert capsys.readouterr().err == ""
 
 
 def test_complain_prints_causes_and_hint(capsys: pytest.CaptureFixture[str]) -> None:

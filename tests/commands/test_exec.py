@@ -8,7 +8,10 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -44,7 +47,7 @@ def run(
         (("/",), 126),
     ],
 )
-def test_exit_code_is_the_commands_where_nothing_is_recorded(
+def test_att07_exit_code_is_the_commands_where_nothing_is_recorded(
     tmp_path: Path, words: tuple[str, ...], code: int
 ) -> None:
     """ATT-07: 7, 143, 127; with the engine unable to record at all."""
@@ -94,6 +97,79 @@ def test_signal_to_the_wrapper_reaches_the_command(tmp_path: Path) -> None:
         assert child.stdout.readline() == b"ready\n"
         child.send_signal(signal.SIGTERM)
         assert child.wait(timeout=20) == 9
+
+
+LEADER = """\
+import fcntl, os, signal, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+pid = os.fork()
+if pid == 0:
+    os.setpgid(0, 0)
+    os.tcsetpgrp(0, os.getpid())
+    signal.signal(signal.SIGTTOU, signal.SIG_DFL)
+    os.execv(sys.argv[1], sys.argv[1:])
+while True:
+    _, status = os.waitpid(pid, os.WUNTRACED)
+    if not os.WIFSTOPPED(status):
+        break
+    print("stopped by", os.WSTOPSIG(status), flush=True)
+    os.killpg(pid, signal.SIGCONT)
+print("exit", os.waitstatus_to_exitcode(status), flush=True)
+"""
+"""A shell with job control in ten lines: a session with the terminal, one job, `fg` at a stop."""
+
+
+@contextmanager
+def at_a_terminal(cwd: Path, script: str) -> Iterator[tuple[int, IO[bytes]]]:
+    """Run a script in `exec` as the foreground job of a terminal; yield its keys and output."""
+    keys, terminal = os.openpty()
+    try:
+        with subprocess.Popen(
+            [sys.executable, "-c", LEADER, *COMMAND, "sh", "-c", script],
+            cwd=cwd,
+            stdin=terminal,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        ) as running:
+            assert running.stdout is not None
+            assert running.stdout.readline() == b"ready\n"
+            yield keys, running.stdout
+            assert running.wait(timeout=20) == 0
+    finally:
+        os.close(keys)
+        os.close(terminal)
+
+
+def test_ctrl_c_reaches_the_command_once_and_its_answer_is_ours(tmp_path: Path) -> None:
+    script = "trap 'echo caught; exit 9' INT; echo ready; while :; do sleep 0.05; done"
+    with at_a_terminal(tmp_path, script) as (keys, out):
+        os.write(keys, b"\x03")
+        assert out.read() == b"caught\nexit 9\n"
+
+
+def test_ctrl_c_that_ends_the_command_is_130(tmp_path: Path) -> None:
+    with at_a_terminal(tmp_path, "echo ready; exec sleep 60") as (keys, out):
+        os.write(keys, b"\x03")
+        assert out.read() == b"exit 130\n"
+
+
+def test_ctrl_c_that_the_command_ignores_ends_nothing(tmp_path: Path) -> None:
+    script = "trap '' INT; echo ready; read key; echo got $key"
+    with at_a_terminal(tmp_path, script) as (keys, out):
+        os.write(keys, b"\x03")
+        os.write(keys, b"enter\n")
+        assert out.read() == b"got enter\nexit 0\n"
+
+
+def test_ctrl_z_stops_the_job_and_it_goes_on(tmp_path: Path) -> None:
+    script = "echo ready; read key; echo got $key; exit 4"
+    with at_a_terminal(tmp_path, script) as (keys, out):
+        os.write(keys, b"\x1a")
+        assert out.readline() == b"stopped by 20\n"
+        os.write(keys, b"enter\n")
+        assert out.read() == b"got enter\nexit 4\n"
 
 
 def test_command_gets_the_default_disposition_of_a_broken_pipe(tmp_path: Path) -> None:

@@ -76,6 +76,12 @@ def test_pipe_has_neither_colour_nor_pager(repo: Repo) -> None:
     assert in_a_pipe(repo.root, GIT_PAGER_IN_USE="true").startswith("True False ")
 
 
+def test_pipe_has_colour_when_the_user_wants_it_always(repo: Repo) -> None:
+    repo.git("config", "color.ui", "always")
+    assert in_a_pipe(repo.root) == "True False b'' None"
+    assert in_a_pipe(repo.root, NO_COLOR="1") == "False False b'' None"
+
+
 def test_prefix_is_where_the_command_is_typed(repo: Repo) -> None:
     """UX-01: paths are shown from the current directory."""
     (repo.root / "sub" / "deep").mkdir(parents=True)

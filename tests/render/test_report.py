@@ -83,7 +83,8 @@ def test_report_lines_say_what_stays_why_and_how_to_go_back() -> None:
     document = {
         **PARTIAL,
         "notes": ["HEAD moved since"],
-        "maybe": ["x"],
+        "maybe": ["x", "y"],
+        "unclear": ["y"],
         "not_covered": [{"what": "big.iso", "path": "big.iso", "why": "too large"}],
     }
     assert list(report_lines(document, View())) == [
@@ -95,6 +96,8 @@ def test_report_lines_say_what_stays_why_and_how_to_go_back() -> None:
         "  back  d  (file)",
         "maybe theirs, left alone (--include-low takes these too):",
         "  x",
+        "theirs or somebody else's, left alone (show EVENT says whose it may be):",
+        "  y",
         "for what is left: git agent-undo undo b-1 "
         "--on-conflict=overwrite takes the old lines, "
         "--on-conflict=markers writes both",

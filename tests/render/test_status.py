@@ -2,7 +2,6 @@
 
 from gitshadow.render.status import (
     doctor_lines,
-    field_lines,
     init_lines,
     size,
     status_lines,
@@ -103,11 +102,6 @@ def test_doctor_lines_say_healthy_when_every_check_passes() -> None:
         "ok    journal",
         "healthy",
     ]
-
-
-def test_field_lines_flatten_a_small_document() -> None:
-    document = {"a": 1, "b": {"c": True}, "d": [{"e": "x\n"}], "f": None}
-    assert list(field_lines(document)) == ["a: 1", "b.c: True", "d: e x\\n"]
 
 
 def test_size_is_what_people_read() -> None:

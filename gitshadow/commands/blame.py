@@ -1,0 +1,78 @@
+"""`git agent-undo blame`: who wrote each line."""
+
+import time
+from collections.abc import Mapping
+
+import click
+
+from gitshadow.commands.asking import ask
+from gitshadow.commands.moments import state_named
+from gitshadow.commands.options import (
+    SeparatingCommand,
+    json_option,
+    separated,
+    spelled_paths,
+)
+from gitshadow.commands.viewing import screen
+from gitshadow.errors import UsageError
+from gitshadow.render import blame, json, output
+from gitshadow.render.document import Document
+
+
+@click.command("blame", cls=SeparatingCommand)
+@click.option(
+    "-L", "ranges", multiple=True, metavar="FROM,TO", help="These lines only."
+)
+@click.option("-w", "ignore_space", is_flag=True, help="Ignore changes of white space.")
+@click.option("-C", "copies", is_flag=True, help="Follow lines moved or copied.")
+@click.option("--at", metavar="WHEN", help="A time, a pin, or an id that is printed.")
+@click.option("--commit", metavar="REV", help="The file as it is in a commit.")
+@click.option("--prompt", is_flag=True, help="Show the prompts that led to the lines.")
+@click.option("--why", is_flag=True, help="Say below what each claim rests on.")
+@click.option("--removed", is_flag=True, help="List what one writer took from another.")
+@click.option("--porcelain", is_flag=True, help="Print Git's own blame format.")
+@click.option(
+    "--line-porcelain", is_flag=True, help="The same, all facts on each line."
+)
+@json_option
+@click.argument("words", nargs=-1, metavar="FILE")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    at: str | None,
+    words: tuple[str, ...],
+    **options: object,
+) -> None:
+    """Say who wrote each line of FILE: which agent, in which session, how sure that is.
+
+    Lines older than the recording come from git blame. FROM and TO are numbers, +N, -N
+    or /REGEX/.
+    """
+    paths = spelled_paths(words) + separated(ctx)
+    if len(paths) != 1:
+        raise UsageError("could not tell which file is meant: name one")
+    names = ("ignore_space", "copies", "removed", "commit")
+    params = {
+        "path": paths[0],
+        "ranges": list(ctx.params["ranges"]),
+        "at": state_named(at),
+        **{name: options[name] for name in names},
+        "facts": bool(options["porcelain"] or options["line_porcelain"]),
+    }
+    _show(ask("blame", params), options)
+
+
+def _show(document: Document, options: Mapping[str, object]) -> None:
+    if options["as_json"]:
+        json.show_lines(blame.blame_rows(document))
+        return
+    if options["porcelain"] or options["line_porcelain"]:
+        every = options["line_porcelain"] is True
+        now = int(time.time())
+        output.show_bytes(blame.porcelain(document, every_line=every, now=now))
+        return
+    shown = screen()
+    prompts, why = options["prompt"] is True, options["why"] is True
+    lines = blame.blame_lines(document, shown.view, prompts=prompts, reasons=why)
+    output.show(lines, pager=shown.pager)

@@ -1,0 +1,144 @@
+"""What `hooks install` and `hooks uninstall` have in common: show, ask, write, report.
+
+Invariant: nothing is written before it was shown, and nobody's no is a yes.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar
+
+import click
+
+from gitshadow.commands import boundary
+from gitshadow.commands.hookwork import Work
+from gitshadow.commands.options import ask_yes, is_interactive, json_option, yes_option
+from gitshadow.commands.viewing import Screen, screen
+from gitshadow.errors import ExitCode, ShadowError, UnsupportedError
+from gitshadow.hookfiles import detect
+from gitshadow.hookfiles.detect import Surroundings
+from gitshadow.render import hooks as shown
+from gitshadow.render import json, output
+from gitshadow.render.document import Document, text
+from gitshadow.render.style import View
+from gitshadow.store.layout import Layout, discover
+
+_F = TypeVar("_F", bound=Callable[..., object])
+_PROGRAM = "git-agent-undo"
+
+
+class Manner(NamedTuple):
+    """Hold how to go about it."""
+
+    yes: bool
+    dry_run: bool
+    as_json: bool
+
+
+def writing_options(function: _F) -> _F:
+    """Add what both verbs take: agents, a scope, `--dry-run`, `--yes`, `--json`."""
+    for option in (
+        json_option,
+        yes_option,
+        click.option("--dry-run", is_flag=True, help="Show it, write nothing."),
+        click.option(
+            "--project", "scope", flag_value="project", help="Files of this repository."
+        ),
+        click.option("--user", "scope", flag_value="user", help="Your own files."),
+        click.argument("agents", nargs=-1, metavar="[AGENT]..."),
+    ):
+        function = option(function)
+    return function
+
+
+def find_surroundings() -> tuple[Surroundings, Layout | None]:
+    """Take from this process what an installation depends on."""
+    try:
+        layout = discover(os.getcwd())
+    except OSError:
+        layout = None
+    around = detect.surroundings(
+        os.environ,
+        os.path.expanduser("~"),
+        executable=_executable(),
+        worktree=None if layout is None else layout.root,
+        common_state=None if layout is None else layout.state_dir,
+    )
+    return around, layout
+
+
+def _executable() -> str:
+    """Return the path by which this program was called; links to it stay links."""
+    called = os.path.abspath(sys.argv[0])
+    if os.path.basename(called) == _PROGRAM and os.access(called, os.X_OK):
+        return called
+    return os.path.join(os.path.dirname(sys.executable), _PROGRAM)
+
+
+def find_screen() -> Screen:
+    """Look at the terminal, also outside of a worktree."""
+    try:
+        return screen()
+    except UnsupportedError:
+        return Screen(View(terminal=sys.stdout.isatty()))
+
+
+def carry_out(works: Sequence[Work], notes: Sequence[str], manner: Manner) -> int:
+    """Show the plans, ask where a person has to be asked, do them, report.
+
+    Returns:
+        The exit code: 5 where nobody agreed, 4 where some files failed and some did not.
+    """
+    view = find_screen().view
+    items = [item for work in works for item in work.items()]
+    changes = [item for item in items if text(item, "action") not in ("none", "fail")]
+    if not manner.as_json:
+        output.show(shown.plan_lines({"items": items}, view))
+    if changes and not manner.dry_run and not manner.yes and not _agreed(manner):
+        status = "refused"
+    elif manner.dry_run:
+        status = "planned"
+    else:
+        works = [work.apply() for work in works]
+        status = "done" if changes else "nothing_to_do"
+    return _finish(works, notes, manner, view, status)
+
+
+def _agreed(manner: Manner) -> bool:
+    if manner.as_json or not is_interactive():
+        click.echo("hint: nothing was changed; to write this: --yes", err=True)
+        return False
+    return ask_yes("write this?", default=True)
+
+
+def _finish(
+    works: Sequence[Work],
+    notes: Sequence[str],
+    manner: Manner,
+    view: View,
+    status: str,
+) -> int:
+    items = [item for work in works for item in work.items()]
+    errors = [error for work in works for error in work.errors()]
+    went = any(text(item, "action") not in ("none", "fail") for item in items)
+    if errors and status != "refused":
+        status = "partial" if went and status == "done" else "failed"
+    document: Document = {"status": status, "items": items, "notes": list(notes)}
+    if manner.as_json:
+        json.show(document)
+    else:
+        output.show(shown.done_lines(document, view))
+    for error in errors:
+        boundary.complain(error)
+    return int(_exit_code(status, errors))
+
+
+def _exit_code(status: str, errors: Sequence[ShadowError]) -> ExitCode:
+    if status == "refused":
+        return ExitCode.REFUSED
+    if status == "partial":
+        return ExitCode.PARTIAL
+    if status == "failed":
+        codes = {error.exit_code for error in errors}
+        return codes.pop() if len(codes) == 1 else ExitCode.ERROR
+    return ExitCode.DONE

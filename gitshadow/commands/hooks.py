@@ -1,0 +1,169 @@
+"""`git agent-undo hooks`: put our entries into agents' settings, and take them out again."""
+
+import os
+
+import click
+
+from gitshadow.commands.asking import find_layout
+from gitshadow.commands.hooking import (
+    Manner,
+    carry_out,
+    find_screen,
+    find_surroundings,
+    writing_options,
+)
+from gitshadow.commands.hookwork import AgentWork, GitWork, Work
+from gitshadow.commands.options import json_option
+from gitshadow.errors import ExitCode
+from gitshadow.hookfiles import advice, detect, githooks, health, install
+from gitshadow.hookfiles.catalog import AGENTS
+from gitshadow.hookfiles.health import State
+from gitshadow.hookfiles.placement import Scope
+from gitshadow.hookfiles.steps import Action, Step
+from gitshadow.render import hooks as shown
+from gitshadow.render import json, output
+from gitshadow.render.document import Document
+from gitshadow.store.git import Git
+
+_GIT = advice.GIT
+
+
+@click.group("hooks")
+def command() -> None:
+    """Put hooks into agents' settings files, and take them out again.
+
+    With --user (the default) they count in all your repositories and run this program by its
+    absolute path. With --project they stand in files that can be committed, run it by its
+    name, and do nothing where it is not installed. Neither records anything in a repository
+    in which `git agent-undo init` was not run.
+    """
+
+
+@command.command("install")
+@writing_options
+def install_command(
+    agents: tuple[str, ...], scope: str | None, yes: bool, dry_run: bool, as_json: bool
+) -> int:
+    """Write the hooks of each AGENT; without one, of every agent found on this machine.
+
+    Each file is shown as a difference first. What else stands in it keeps every byte, and a
+    copy of it is kept for `hooks uninstall`. The name `git` stands for Git's own hooks in
+    this repository.
+    """
+    around, layout = find_surroundings()
+    wanted = None if scope is None else Scope(scope)
+    works: list[Work] = []
+    chosen, notes = advice.choose(agents, wanted, around)
+    steps: list[Step] = []
+    for agent in chosen:
+        steps += install.plan_install(agent, wanted or agent.default_scope, around)
+    if steps:
+        works.append(AgentWork(steps, around, True))
+        notes += advice.notes(
+            steps, around, recorded=layout is None or layout.initialised
+        )
+    if _GIT in agents:
+        git = Git(find_layout(), dict(os.environ))
+        plan = githooks.plan(find_layout(), git, around.executable)
+        works.append(GitWork(plan, git))
+        notes += plan.advice.splitlines()
+    if not works:
+        notes.append(
+            "no agent was found here; for the names: git agent-undo hooks list"
+        )
+    return carry_out(works, notes, Manner(yes, dry_run, as_json))
+
+
+@command.command("uninstall")
+@writing_options
+def uninstall_command(
+    agents: tuple[str, ...], scope: str | None, yes: bool, dry_run: bool, as_json: bool
+) -> int:
+    """Take the hooks of each AGENT out; without one, of every agent that has them.
+
+    A file that nobody changed since gets its former bytes back; one that was changed loses
+    our entries alone.
+    """
+    around, _ = find_surroundings()
+    wanted = None if scope is None else Scope(scope)
+    steps: list[Step] = []
+    for agent in advice.named(agents) if agents else AGENTS.values():
+        where = wanted or agent.default_scope
+        if agents or advice.is_possible(agent, where, around):
+            steps += install.plan_uninstall(agent, where, around)
+    if not agents:
+        steps = [
+            step for step in steps if step.action is not Action.NONE or step.record
+        ]
+    works: list[Work] = [AgentWork(steps, around, False)]
+    notes: list[str] = []
+    if _GIT in agents:
+        git = Git(find_layout(), dict(os.environ))
+        plan = githooks.plan_removal(find_layout(), git)
+        works.append(GitWork(plan, git))
+        notes += plan.advice.splitlines()
+    if wanted is None:
+        notes += advice.left_over(agents, around)
+    return carry_out(works, notes, Manner(yes, dry_run, as_json))
+
+
+@command.command("list")
+@json_option
+def list_command(as_json: bool) -> None:
+    """List every agent: whether it is found here, and where its hooks are installed."""
+    around, _ = find_surroundings()
+    rows: list[Document] = []
+    for agent in AGENTS.values():
+        row: Document = {
+            "agent": agent.name,
+            "detected": detect.is_detected(agent, around),
+        }
+        for scope in Scope:
+            found = health.look(agent, scope, around)
+            if found is not None:
+                row[scope.value] = {"state": found.state.value, "path": found.path}
+        rows.append(row)
+    if as_json:
+        json.show_lines(rows)
+    else:
+        output.show(shown.list_lines(rows, find_screen().view))
+
+
+@command.command("status")
+@json_option
+@click.argument("agents", nargs=-1, metavar="[AGENT]...")
+def status_command(agents: tuple[str, ...], as_json: bool) -> int:
+    """Say whether installed hooks can come, and what helps. Exits 1 if some cannot."""
+    around, _ = find_surroundings()
+    found = [
+        state
+        for agent in (advice.named(agents) if agents else AGENTS.values())
+        for scope in Scope
+        if (state := health.look(agent, scope, around)) is not None
+        and (agents or state.state is not State.ABSENT)
+    ]
+    rows = [_health_row(state) for state in found]
+    fine = all(state.state in (State.INSTALLED, State.ABSENT) for state in found)
+    if _GIT in agents:
+        layout = find_layout()
+        git = githooks.status(layout, Git(layout, dict(os.environ)), around.executable)
+        rows.append({"agent": _GIT, "scope": "project", "state": git.value})
+        fine = fine and git is not githooks.State.STALE
+    if as_json:
+        json.show_lines(rows)
+    else:
+        output.show(shown.status_lines(rows, find_screen().view))
+    return int(ExitCode.DONE if fine else ExitCode.ERROR)
+
+
+def _health_row(state: health.Health) -> Document:
+    return {
+        "agent": state.agent,
+        "scope": state.scope.value,
+        "state": state.state.value,
+        "path": state.path,
+        "findings": [
+            {"state": item.state.value, "problem": item.problem, "fix": item.fix}
+            for item in state.findings
+        ],
+    }

@@ -1,0 +1,105 @@
+"""What `hooks install` and `hooks uninstall` are going to do, as documents to be shown and done.
+
+Invariant: a plan in agents' files is done file by file, one in Git's own hooks as a whole.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from gitshadow.errors import ShadowError
+from gitshadow.hookfiles import githooks, install
+from gitshadow.hookfiles.detect import Surroundings
+from gitshadow.hookfiles.githooks import Act
+from gitshadow.hookfiles.steps import Action, Step
+from gitshadow.render.document import Document
+from gitshadow.store.git import Git
+
+_ACTIONS = {
+    Act.SET: "change",
+    Act.UNSET: "change",
+    Act.WRITE: "create",
+    Act.MOVE: "move",
+    Act.REMOVE: "delete",
+}
+
+
+class Work(Protocol):
+    """Hold a plan that can be shown and done."""
+
+    def items(self) -> list[Document]:
+        """Return what is planned, file by file."""
+
+    def errors(self) -> list[ShadowError]:
+        """Return what cannot be done, or could not."""
+
+    def apply(self) -> "Work":
+        """Do it; return it as it went."""
+
+
+class AgentWork(NamedTuple):
+    """Hold the steps in agents' files."""
+
+    steps: Sequence[Step]
+    around: Surroundings
+    installing: bool
+
+    def items(self) -> list[Document]:
+        """Return an item per file."""
+        return [_item(step) for step in self.steps]
+
+    def errors(self) -> list[ShadowError]:
+        """Return the errors of steps that fail."""
+        return [step.error for step in self.steps if step.error is not None]
+
+    def apply(self) -> "AgentWork":
+        """Write the files; a step that fails leaves its file as it is."""
+        done = install.apply(self.steps, self.around, installing=self.installing)
+        return self._replace(steps=done)
+
+
+class GitWork(NamedTuple):
+    """Hold the steps in Git's own hooks."""
+
+    plan: githooks.Plan
+    git: Git
+    error: ShadowError | None = None
+
+    def items(self) -> list[Document]:
+        """Return an item per file or setting."""
+        return [_git_item(change, self.error) for change in self.plan.changes]
+
+    def errors(self) -> list[ShadowError]:
+        """Return the error, if the plan could not be done."""
+        return [] if self.error is None else [self.error]
+
+    def apply(self) -> "GitWork":
+        """Do the plan as a whole."""
+        try:
+            githooks.apply(self.plan, self.git)
+        except ShadowError as error:
+            return self._replace(error=error)
+        return self
+
+
+def _item(step: Step) -> Document:
+    return {
+        "agent": step.agent,
+        "scope": step.scope.value,
+        "path": step.path,
+        "action": step.action.value,
+        "diff": step.diff(),
+        "error": None if step.error is None else step.error.message,
+    }
+
+
+def _git_item(change: githooks.Change, error: ShadowError | None) -> Document:
+    sign = "" if change.act is Act.MOVE else "+"
+    lines = change.text.removesuffix("\n").split("\n") if change.text else []
+    return {
+        "agent": "git",
+        "scope": "project",
+        "path": change.place,
+        "action": _ACTIONS[change.act] if error is None else Action.FAIL.value,
+        "diff": [f"{sign or 'to '}{line}" for line in lines],
+        "error": None if error is None else error.message,
+    }

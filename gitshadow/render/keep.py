@@ -1,0 +1,87 @@
+"""Pins, sharing and upkeep as text: what was done, and what to type next.
+
+Invariant: the first line answers the command; nothing from a repository is printed raw.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from gitshadow.render.document import flag, number, rows, text, texts
+from gitshadow.render.status import size
+from gitshadow.render.style import View, printable
+from gitshadow.render.text import local_time
+
+
+def pin_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
+    """Yield what `pin` named."""
+    name = printable(text(document, "name"))
+    yield f"pinned {name}: the working tree as it is now"
+    yield f"to bring it back: git agent-undo restore --pin {name}"
+
+
+def unpin_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
+    """Yield what `unpin` deleted."""
+    yield f"pin {printable(text(document, 'name'))} is deleted; no file changed"
+
+
+def du_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
+    """Yield what the history costs."""
+    yield f"{size(number(document, 'bytes'))} in the journal and the other files of gitshadow"
+    yield (
+        f"{number(document, 'loose')} loose objects and {number(document, 'packed')} packs in "
+        "the repository, yours and the history's"
+    )
+
+
+def prune_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
+    """Yield the sessions that went, or would go."""
+    dropped = rows(document, "dropped")
+    count = f"{len(dropped)} session{'' if len(dropped) == 1 else 's'}"
+    if not dropped:
+        yield "nothing to drop"
+        return
+    would = flag(document, "dry_run")
+    yield f"{count} would go, for good" if would else f"{count} dropped"
+    for one in dropped:
+        began = local_time(text(one, "started"))
+        yield f"  {printable(text(one, 'id'))}, begun {began}"
+    if not would:
+        yield "the space comes back with Git's next gc: git gc"
+
+
+def expose_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
+    """Yield the refs that Git programs list now."""
+    for ref in texts(document, "exposed"):
+        yield f"shown to Git programs as {printable(ref)}"
+
+
+def unexpose_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
+    """Yield the refs that are gone again."""
+    gone = texts(document, "unexposed")
+    for ref in gone:
+        yield f"no longer shown: {printable(ref)}"
+    if not gone:
+        yield "it was not shown"
+
+
+def push_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
+    """Yield what was sent where."""
+    pushed = texts(document, "pushed")
+    remote = printable(text(document, "remote"))
+    yield f"{len(pushed)} ref{'' if len(pushed) == 1 else 's'} sent to {remote}"
+    yield from (f"  {printable(ref)}" for ref in pushed)
+
+
+def reindex_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
+    """Yield what the refs gave back, and where the old journal lies."""
+    yield (
+        f"journal rebuilt: {number(document, 'events')} events of "
+        f"{number(document, 'sessions')} sessions from the refs, "
+        f"{number(document, 'salvaged')} other rows from the old journal"
+    )
+    for table in texts(document, "damaged"):
+        yield f"{view.paint('warning:', 'warn')} could not read all of {printable(table)}"
+    for ref in texts(document, "unreadable"):
+        yield f"{view.paint('warning:', 'warn')} could not read {printable(ref)}"
+    aside = printable(text(document, "set_aside"))
+    if aside:
+        yield f"the old journal is kept: {aside}"

@@ -1,0 +1,93 @@
+"""Pins, sharing and upkeep as text."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+import pytest
+
+from gitshadow.render import keep
+from gitshadow.render.style import View
+
+Lines = Callable[[Mapping[str, object], View], Iterator[str]]
+ONE = {"id": "codex-1", "started": "2026-11-20T10:00:00.000000Z"}
+
+
+@pytest.mark.parametrize(
+    ("lines", "document", "shown"),
+    [
+        (
+            keep.pin_lines,
+            {"name": "good"},
+            [
+                "pinned good: the working tree as it is now",
+                "to bring it back: git agent-undo restore --pin good",
+            ],
+        ),
+        (
+            keep.unpin_lines,
+            {"name": "good", "deleted": True},
+            ["pin good is deleted; no file changed"],
+        ),
+        (
+            keep.du_lines,
+            {"bytes": 2048, "loose": 7, "packed": 1},
+            [
+                "2.0 KiB in the journal and the other files of gitshadow",
+                "7 loose objects and 1 packs in the repository, yours and the history's",
+            ],
+        ),
+        (keep.prune_lines, {"dropped": [], "dry_run": True}, ["nothing to drop"]),
+        (
+            keep.prune_lines,
+            {"dropped": [ONE], "dry_run": True},
+            ["1 session would go, for good", "  codex-1, begun 2026-11-20 10:00:00"],
+        ),
+        (
+            keep.prune_lines,
+            {"dropped": [ONE, ONE], "dry_run": False},
+            [
+                "2 sessions dropped",
+                "  codex-1, begun 2026-11-20 10:00:00",
+                "  codex-1, begun 2026-11-20 10:00:00",
+                "the space comes back with Git's next gc: git gc",
+            ],
+        ),
+        (
+            keep.expose_lines,
+            {"exposed": ["refs/remotes/agent-undo/x"]},
+            ["shown to Git programs as refs/remotes/agent-undo/x"],
+        ),
+        (keep.unexpose_lines, {"unexposed": []}, ["it was not shown"]),
+        (
+            keep.unexpose_lines,
+            {"unexposed": ["refs/remotes/agent-undo/x"]},
+            ["no longer shown: refs/remotes/agent-undo/x"],
+        ),
+        (
+            keep.push_lines,
+            {"remote": "there\n", "pushed": ["refs/agent-undo/x"]},
+            ["1 ref sent to there\\n", "  refs/agent-undo/x"],
+        ),
+        (
+            keep.reindex_lines,
+            {
+                "events": 3,
+                "sessions": 2,
+                "salvaged": 1,
+                "damaged": ["turns"],
+                "unreadable": ["refs/agent-undo/x"],
+                "set_aside": "/r/.git/agent-undo/journal.db.1",
+            },
+            [
+                "journal rebuilt: 3 events of 2 sessions from the refs, "
+                "1 other rows from the old journal",
+                "warning: could not read all of turns",
+                "warning: could not read refs/agent-undo/x",
+                "the old journal is kept: /r/.git/agent-undo/journal.db.1",
+            ],
+        ),
+    ],
+)
+def test_lines_answer_first_and_print_nothing_raw(
+    lines: Lines, document: Mapping[str, object], shown: list[str]
+) -> None:
+    assert list(lines(document, View())) == shown
