@@ -23,6 +23,8 @@ FULL = os.environ.get("GITSHADOW_TEST_FULL") == "1"
 # Everything else is dropped: GIT_*, GITSHADOW_*, editors, pagers, an agent's own marks.
 _KEPT = frozenset({"PATH", "TMPDIR", "LD_LIBRARY_PATH", "USER", "LOGNAME"})
 _KEPT_PREFIXES = ("COV_", "COVERAGE_", "HYPOTHESIS_", "PYTEST_", "PYTHON")
+# Every command would compile the whole package anew.
+_SLOW = "PYTHONDONTWRITEBYTECODE"
 _GIT_CONFIG = """\
 [user]
 \tname = Test User
@@ -64,7 +66,8 @@ def sealed(
     home = tmp_path_factory.mktemp("home")
     (home / ".gitconfig").write_text(_GIT_CONFIG)
     for name in list(os.environ):
-        if name not in _KEPT and not name.startswith(_KEPT_PREFIXES):
+        kept = name in _KEPT or name.startswith(_KEPT_PREFIXES)
+        if name == _SLOW or not kept:
             monkeypatch.delenv(name)
     runtime = home / "run"
     runtime.mkdir(mode=0o700)

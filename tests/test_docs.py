@@ -19,7 +19,7 @@ RUNNABLE = [
 
 
 @pytest.mark.parametrize("page", RUNNABLE, ids=lambda page: page.name)
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_console_blocks_do_what_the_page_says(
     page: Path, repo: Repo, make_shadow: Callable[..., Shadow]
 ) -> None:

@@ -6,7 +6,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from gitshadow.store.journal import schema
 from tests.support import audit, console
 from tests.support.claude import Claude
 from tests.support.repo import Repo, ten_lines
-from tests.support.shadow import Shadow
+from tests.support.shadow import Result, Shadow
 
 FIXTURES = Path(__file__).parent / "fixtures" / "hook_payloads"
 
@@ -250,9 +250,9 @@ def test_claude_sends_the_fields_of_the_samples(
     sent: list[dict[str, object]] = []
 
     class Recording(Claude):
-        def deliver(self, payload: object) -> None:
-            assert isinstance(payload, dict)
-            sent.append(payload)
+        def _hook(self, payload: Mapping[str, object]) -> Result:
+            sent.append(dict(payload))
+            return Result((), 0, b"", "")
 
     agent = Recording(Shadow(repo, daemon=False))
     agent.start()

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "gitshadow"
 HOOK_MODULES = frozenset({"_socket", "os", "sys", "time"})
-HEAVY = frozenset({"pygit2", "sqlite3", "watchfiles", "blake3", "merge3"})
+HEAVY = frozenset({"pygit2", "sqlite3", "watchfiles", "blake3", "merge3", "tomlkit"})
 
 
 def imported_by(statement: str) -> set[str]:
@@ -75,9 +75,10 @@ def test_every_directory_is_seen_by_the_contracts() -> None:
         ("model.py", "import gitshadow.config", "Every module has its layer"),
         ("model.py", "import pygit2", "Only store.repo imports pygit2"),
         ("config.py", "import sqlite3", "Only store.journal imports sqlite3"),
-        ("config.py", "import watchfiles", "Only capture.watcher imports watchfiles"),
+        ("config.py", "import watchfiles", "Only capture.inotify imports watchfiles"),
         ("config.py", "import blake3", "Only store.files imports blake3"),
         ("config.py", "import merge3", "Only undo.merge imports merge3"),
+        ("config.py", "import tomlkit", "Only hookfiles.toml imports tomlkit"),
         ("config.py", "import click", "Only the command line imports click"),
         ("config.py", "import subprocess", "Only these start child processes"),
     ],

@@ -51,7 +51,7 @@ def slow_write(agent: Claude, path: str, data: str, delay_s: float) -> str:
     return call
 
 
-def test_every_write_is_certain_whatever_the_delay(agent: Claude) -> None:
+def test_att01_every_write_is_certain_whatever_the_delay(agent: Claude) -> None:
     """ATT-01: session, turn and call, at once and up to 200 ms later."""
     shadow = agent.shadow
     agent.prompt("go")
@@ -70,7 +70,7 @@ def test_every_write_is_certain_whatever_the_delay(agent: Claude) -> None:
     assert {row["tool"] for row in rows} == {"Write"}
 
 
-def test_everything_that_a_shell_does_is_its_call(agent: Claude) -> None:
+def test_att02_everything_that_a_shell_does_is_its_call(agent: Claude) -> None:
     """ATT-02: delete, modify, create, mode: all with session, turn and call; `high`."""
     shadow = agent.shadow
     agent.prompt("go")
@@ -88,7 +88,7 @@ def test_everything_that_a_shell_does_is_its_call(agent: Claude) -> None:
     assert {row["agent"] for row in rows} == {"claude-code"}
 
 
-def test_interleaved_sessions_are_told_apart(shadow: Shadow) -> None:
+def test_att03_interleaved_sessions_are_told_apart(shadow: Shadow) -> None:
     """ATT-03: every write in its own session."""
     agents = [Claude(shadow, "one"), Claude(shadow, "two")]
     for agent in agents:
@@ -106,7 +106,7 @@ def test_interleaved_sessions_are_told_apart(shadow: Shadow) -> None:
     }
 
 
-def test_write_in_two_open_shells_is_ambiguous(shadow: Shadow) -> None:
+def test_att04_write_in_two_open_shells_is_ambiguous(shadow: Shadow) -> None:
     """ATT-04: both candidates listed; `undo S1` leaves `x` and names it."""
     one, two = Claude(shadow, "one"), Claude(shadow, "two")
     first = one.pre("Bash", {"command": "sleep 9"})
@@ -139,7 +139,7 @@ def test_write_in_two_open_shells_is_ambiguous(shadow: Shadow) -> None:
     ],
     ids=["no-tool", "unknown-event", "extra", "half", "empty"],
 )
-def test_bad_payload_leaves_a_gap_and_nothing_else(
+def test_att10_bad_payload_leaves_a_gap_and_nothing_else(
     shadow: Shadow, payload: bytes, gaps: int
 ) -> None:
     """ATT-10: exit 0, empty output, also for what comes after."""
@@ -152,7 +152,7 @@ def test_bad_payload_leaves_a_gap_and_nothing_else(
     assert rows_of(shadow, "a")[0]["confidence"] == "certain"
 
 
-def test_payload_says_which_repository_is_meant(
+def test_att11_payload_says_which_repository_is_meant(
     shadow: Shadow,
     make_repo: Callable[..., Repo],
     make_shadow: Callable[..., Shadow],
@@ -190,7 +190,7 @@ def test_payload_says_which_repository_is_meant(
         assert one.status()["gaps"] == 0
 
 
-def test_path_in_another_repository_is_recorded_there(
+def test_att11_path_in_another_repository_is_recorded_there(
     shadow: Shadow,
     make_repo: Callable[..., Repo],
     make_shadow: Callable[..., Shadow],
@@ -208,7 +208,7 @@ def test_path_in_another_repository_is_recorded_there(
     assert rows_of(shadow) == []
 
 
-def test_unfinished_call_and_turn_end_at_the_next_prompt(agent: Claude) -> None:
+def test_att12_unfinished_call_and_turn_end_at_the_next_prompt(agent: Claude) -> None:
     """ATT-12: they claim nothing later; `b` is in the new turn and call; two turns."""
     shadow = agent.shadow
     agent.prompt("first")
@@ -234,7 +234,7 @@ def test_unfinished_call_and_turn_end_at_the_next_prompt(agent: Claude) -> None:
     assert ended["closed"] is not None
 
 
-def test_call_that_two_hosts_deliver_is_one(agent: Claude) -> None:
+def test_att13_call_that_two_hosts_deliver_is_one(agent: Claude) -> None:
     """ATT-13: one call, one event; the sender is named by the payload's shape."""
     shadow = agent.shadow
     agent.prompt("go")
@@ -267,7 +267,7 @@ def nobody_home(shadow: Shadow) -> Iterator[None]:
         yield
 
 
-def test_late_payloads_change_nothing(repo: Repo, shadow_n: Shadow) -> None:
+def test_att14_late_payloads_change_nothing(repo: Repo, shadow_n: Shadow) -> None:
     """ATT-14: post 1 after pre 2, all spooled and taken later; `c` has no call (N)."""
     agent = Claude(shadow_n)
     with nobody_home(shadow_n):
@@ -290,7 +290,7 @@ def test_late_payloads_change_nothing(repo: Repo, shadow_n: Shadow) -> None:
     assert list((repo.state_dir / "spool").iterdir()) == []
 
 
-def test_crossed_hooks_are_told_apart(agent: Claude) -> None:
+def test_att14_crossed_hooks_are_told_apart(agent: Claude) -> None:
     """ATT-14: post 1 arrives after pre 2."""
     shadow, repo = agent.shadow, agent.shadow.repo
     first = agent.pre("Write", {"file_path": str(repo.root / "a")})
@@ -308,7 +308,7 @@ def test_crossed_hooks_are_told_apart(agent: Claude) -> None:
     }
 
 
-def test_subagent_belongs_to_its_parents_turn(agent: Claude) -> None:
+def test_att15_subagent_belongs_to_its_parents_turn(agent: Claude) -> None:
     """ATT-15: a child session with `parent`; undoing the parent's turn includes it."""
     shadow = agent.shadow
     agent.prompt("go")
@@ -349,7 +349,7 @@ def the_write(shadow: Shadow) -> Document:
     return row
 
 
-def test_live_write_without_a_turn_is_unknown(agent: Claude) -> None:
+def test_att16_live_write_without_a_turn_is_unknown(agent: Claude) -> None:
     """ATT-16: shown as "you or unknown"."""
     agent.start()
     row = the_write(agent.shadow)
@@ -358,7 +358,9 @@ def test_live_write_without_a_turn_is_unknown(agent: Claude) -> None:
     assert "you or unknown" in agent.shadow.ok("log").out
 
 
-def test_write_in_a_turn_is_low_where_hooks_cover_all_tools(agent: Claude) -> None:
+def test_att16_write_in_a_turn_is_low_where_hooks_cover_all_tools(
+    agent: Claude,
+) -> None:
     """ATT-16: a person or a background process is likelier."""
     agent.prompt("go")
     row = the_write(agent.shadow)
@@ -369,7 +371,7 @@ def test_write_in_a_turn_is_low_where_hooks_cover_all_tools(agent: Claude) -> No
     )
 
 
-def test_write_in_a_turn_is_medium_where_they_do_not(shadow: Shadow) -> None:
+def test_att16_write_in_a_turn_is_medium_where_they_do_not(shadow: Shadow) -> None:
     """ATT-16: reason "open turn"."""
     generic(shadow, event="prompt", turn="t1", prompt="go")
     row = the_write(shadow)
@@ -377,7 +379,7 @@ def test_write_in_a_turn_is_medium_where_they_do_not(shadow: Shadow) -> None:
     assert "open turn" in str(row["reason"])
 
 
-def test_write_of_a_declared_person_is_human(shadow: Shadow) -> None:
+def test_att16_write_of_a_declared_person_is_human(shadow: Shadow) -> None:
     """ATT-16: `session start --human`."""
     declared = shadow.ok("session", "start", "--human", "--json").json()
     row = the_write(shadow)
@@ -385,7 +387,7 @@ def test_write_of_a_declared_person_is_human(shadow: Shadow) -> None:
     shadow.ok("session", "end")
 
 
-def test_what_outlives_its_call_is_never_a_persons(agent: Claude) -> None:
+def test_att17_what_outlives_its_call_is_never_a_persons(agent: Claude) -> None:
     """ATT-17: named by its living process tree with that reason, else `unknown`."""
     shadow, repo = agent.shadow, agent.shadow.repo
     agent.prompt("go")
@@ -405,7 +407,7 @@ def test_what_outlives_its_call_is_never_a_persons(agent: Claude) -> None:
         assert row["confidence"] == "unknown"
 
 
-def test_formatter_belongs_to_the_call_that_ran_it(agent: Claude) -> None:
+def test_att18_formatter_belongs_to_the_call_that_ran_it(agent: Claude) -> None:
     """ATT-18: both writes; undoing the call takes both back."""
     shadow, repo = agent.shadow, agent.shadow.repo
     agent.prompt("go")
@@ -421,7 +423,7 @@ def test_formatter_belongs_to_the_call_that_ran_it(agent: Claude) -> None:
     assert repo.read("a") == ten_lines("a").encode()
 
 
-def test_every_event_shows_how_sure_it_is_and_why(agent: Claude) -> None:
+def test_att19_every_event_shows_how_sure_it_is_and_why(agent: Claude) -> None:
     """ATT-19: `show EVENT --json` of all of them."""
     shadow, repo = agent.shadow, agent.shadow.repo
     agent.prompt("go")

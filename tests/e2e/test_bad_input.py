@@ -6,6 +6,8 @@ import shutil
 import socket
 import sqlite3
 import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -392,6 +394,132 @@ def test_stale_socket_stands_in_nobodys_way(agent: Claude, kind: str) -> None:
             assert shadow.status()["daemon"]
         assert shadow.oops()["status"] == "reversed"
     assert repo.read("a") == ten_lines("a").encode()
+
+
+# -- hooks -------------------------------------------------------------------------------------
+
+_BOUNDED = """\
+import os, resource, sys
+resource.setrlimit(resource.RLIMIT_DATA, (128 << 20, 128 << 20))
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+def test_huge_payload_is_read_to_its_end_in_bounded_memory(shadow: Shadow) -> None:
+    """Bad input, ATT-10: 100 MB: no broken pipe, a gap, and what comes after is recorded."""
+    command = [sys.executable, "-c", _BOUNDED, shadow_module.COMMAND]
+    with subprocess.Popen(
+        [*command, "hook", "claude-code"],
+        cwd=shadow.repo.root,
+        env=shadow.environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    ) as running:
+        assert running.stdin is not None
+        running.stdin.write(b'{"hook_event_name": "PreToolUse", "session_id": "')
+        for _ in range(100):
+            running.stdin.write(b"x" * (1 << 20))
+        running.stdin.close()
+        assert running.stdout is not None
+        assert running.stdout.read() == b""
+        assert running.wait() == 0
+    Claude(shadow).write("a", "agent\n")
+    rows = shadow.log()
+    assert [row["kind"] for row in rows if row["path"] == "a"] == ["modify"]
+    assert len(gaps(shadow)) == 1
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"\xff\xfe\x00",
+        b"[" * 100_000,
+        b"null",
+        b'"text"',
+        b'{"hook_event_name": ["PreToolUse"], "session_id": {"a": 1}}',
+        b'{"hook_event_name": "PreToolUse", "session_id": "\\ud800", "tool_name": "x"}',
+        b'{"hook_event_name": "PreToolUse", "session_id": "s", "tool_name": "Write",'
+        b' "tool_input": {"file_path": "a\\u0000b"}, "tool_use_id": "t"}',
+        b'{"hook_event_name": "PreToolUse", "session_id": "s", "tool_name": "Write",'
+        b' "tool_input": {"file_path": "../../../../etc/passwd"}, "tool_use_id": "t"}',
+    ],
+    ids=["bytes", "deep", "null", "text", "types", "surrogate", "nul", "outside"],
+)
+def test_odd_payload_stops_neither_hooks_nor_verbs(
+    shadow: Shadow, payload: bytes
+) -> None:
+    """Bad input, ATT-10: whatever it is, exit 0, silence, and the next call is recorded."""
+    for _ in range(2):
+        result = shadow("hook", "claude-code", stdin=payload)
+        assert (result.code, result.raw, result.err) == (0, b"", "")
+    Claude(shadow).write("a", "agent\n")
+    rows = [row for row in shadow.log() if row["kind"] != "gap"]
+    assert [(row["path"], row["confidence"]) for row in rows] == [("a", "certain")]
+
+
+def test_locked_journal_blocks_no_agent_and_loses_nothing(shadow: Shadow) -> None:
+    """Bad input, ROB-05: another process holds the journal for seconds."""
+    repo, agent = shadow.repo, Claude(shadow)
+    agent.write("b", "before\n")
+    shadow.ok("flush")
+    with closing(
+        sqlite3.connect(repo.state_dir / "journal.db", isolation_level=None)
+    ) as held:
+        held.execute("BEGIN EXCLUSIVE")
+        began = time.monotonic()
+        call = agent.pre("Write", {"file_path": str(repo.root / "a")})
+        took_s = time.monotonic() - began
+        repo.write("a", "agent\n")
+        held.execute("ROLLBACK")
+    agent.post(call)
+    assert took_s < 8
+    (row,) = [row for row in shadow.log("a") if row["kind"] != "gap"]
+    assert (row["call"], row["confidence"]) == (call, "certain")
+    shadow.verify()
+
+
+@pytest.mark.usefixtures("as_owner")
+def test_read_only_home_is_none_of_our_business(
+    shadow_new: Shadow, sealed: Path
+) -> None:
+    """Bad input: nothing is written there, so nothing fails."""
+    shadow = shadow_new
+    before = files_of(sealed)
+    directories = [sealed, *(one for one in sealed.rglob("*") if one.is_dir())]
+    for one in directories:
+        one.chmod(0o555)
+    try:
+        shadow.init()
+        Claude(shadow).write("a", "agent\n")
+        (row,) = shadow.log()
+        assert row["confidence"] == "certain"
+        assert shadow.oops()["status"] == "reversed"
+    finally:
+        for one in directories:
+            one.chmod(0o755)
+    assert files_of(sealed) == before
+
+
+def test_crowded_spool_is_drained_and_what_is_not_ours_stays(shadow: Shadow) -> None:
+    """Bad input: hundreds of late payloads, broken ones and half-written files among them."""
+    spool = shadow.repo.state_dir / "spool"
+    cwd = str(shadow.repo.root)
+    for number in range(300):
+        payload = {"session_id": f"s{number % 3}", "cwd": cwd, "prompt": f"go {number}"}
+        payload["hook_event_name"] = "UserPromptSubmit"
+        document = {"agent": "claude-code", "payload": json.dumps(payload), "cwd": cwd}
+        text = json.dumps(document) if number % 100 else '{"agent": "cla'
+        (spool / f"{number:04}-1.json").write_text(text)
+        (spool / f"{number:04}-2.json.part").write_text("half")
+    Claude(shadow).write("a", "agent\n")
+    rows = shadow.log()
+    assert [row["path"] for row in rows if row["kind"] != "gap"] == ["a"]
+    assert len(gaps(shadow)) == 3
+    names = {path.suffix for path in spool.iterdir()}
+    assert names == {".part"}
+    known = shadow.ok("sessions", "--json").rows()
+    assert {"s0", "s1", "s2"} <= {row["native_id"] for row in known}
 
 
 def _list(value: object) -> list[object]:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 
 from tests.support.claude import Claude
 from tests.support.repo import Repo, ten_lines
+from tests.support.reports import items, reasons
 from tests.support.shadow import COMMAND, Document, Shadow
 
 pytestmark = pytest.mark.usefixtures("untouched")
@@ -32,7 +34,7 @@ def sessions_of(shadow: Shadow, agent: str) -> list[Document]:
     return [row for row in rows if row["agent"] == agent]
 
 
-def test_two_commands_side_by_side_are_never_mixed_up(shadow: Shadow) -> None:
+def test_att05_two_commands_side_by_side_are_never_mixed_up(shadow: Shadow) -> None:
     """ATT-05: each write in its own session, else `ambiguous` with both."""
     script = "for i in 1 2 3 4 5; do echo $i > {0}$i; done; sleep 0.1; echo 6 > {0}6"
     running = [
@@ -55,7 +57,7 @@ def test_two_commands_side_by_side_are_never_mixed_up(shadow: Shadow) -> None:
             assert row["session"] == own[path[0]], row
 
 
-def test_last_writes_of_a_command_are_its_own(shadow: Shadow) -> None:
+def test_att06_last_writes_of_a_command_are_its_own(shadow: Shadow) -> None:
     """ATT-06: both, although the child ended at once."""
     shadow.ok("exec", "--agent", "x", "--", "sh", "-c", "echo x > a; echo y > new")
     rows = rows_of(shadow)
@@ -82,7 +84,7 @@ def test_last_writes_of_a_command_are_its_own(shadow: Shadow) -> None:
     ],
     ids=["exit", "signal", "missing"],
 )
-def test_exit_code_is_the_commands(
+def test_att07_exit_code_is_the_commands(
     shadow_n: Shadow, words: tuple[str, ...], code: int
 ) -> None:
     """ATT-07: 7, 143, 127; what was written is recorded (N)."""
@@ -116,7 +118,7 @@ def check_gone(shadow: Shadow, agent: str, native: str | None = None) -> None:
     assert shadow.status()["open_sessions"] == 0
 
 
-def test_killed_command_claims_nothing_later(shadow: Shadow) -> None:
+def test_att08_killed_command_claims_nothing_later(shadow: Shadow) -> None:
     """ATT-08: SIGKILL of wrapper and child; session closed, "process gone"."""
     running = subprocess.Popen(
         [COMMAND, "exec", "--agent", "x", "--", "sh", "-c", "echo 1 > n; sleep 60"],
@@ -139,7 +141,7 @@ sys.stdin.read()
 """
 
 
-def test_killed_agent_claims_nothing_later(shadow: Shadow) -> None:
+def test_att08_killed_agent_claims_nothing_later(shadow: Shadow) -> None:
     """ATT-08: SIGKILL of the agent between pre- and post-hook; window expired."""
     agent = Claude(shadow)
     payload = agent.payload(
@@ -163,7 +165,7 @@ def test_killed_agent_claims_nothing_later(shadow: Shadow) -> None:
     assert (call["closed"] is not None, call["outcome"]) == (True, "process gone")
 
 
-def test_inner_session_gives_way_to_the_outer(shadow: Shadow) -> None:
+def test_att09_inner_session_gives_way_to_the_outer(shadow: Shadow) -> None:
     """ATT-09: after the inner one has ended, the outer one writes again."""
     outer = shadow.ok("session", "start", "--agent", "outer", "--json").json()["id"]
     inner = shadow.ok("session", "start", "--agent", "inner", "--json").json()["id"]
@@ -196,3 +198,215 @@ def test_record_names_the_session_it_is_told(repo: Repo, shadow: Shadow) -> None
     shadow.ok("record", "--session", str(session), "a")
     assert rows_of(shadow)["a"]["session"] == session
     shadow.ok("session", "end", str(session))
+
+
+RUN = f"{COMMAND} exec --agent"
+
+
+def test_nested_commands_go_back_to_the_one_around(shadow: Shadow) -> None:
+    """Every kind of write is the innermost's; what ends gives way to what is around."""
+    third = "echo 3 > n3; rm a"
+    second = f"echo 2 > n2; {RUN} third -- sh -c '{third}'; echo 2 > m2; rm b"
+    first = f'echo 1 > n1; {RUN} second -- sh -c "{second}"; echo 1 > m1; mv c d'
+    shadow.ok("exec", "--agent", "first", "--", "sh", "-c", first)
+    rows = rows_of(shadow)
+    assert {path: row["agent"] for path, row in rows.items()} == {
+        "n1": "first",
+        "n2": "second",
+        "n3": "third",
+        "a": "third",
+        "m2": "second",
+        "b": "second",
+        "m1": "first",
+        "d": "first",
+    }
+    assert {row["confidence"] for row in rows.values()} == {"high"}
+    chain = [sessions_of(shadow, name)[0] for name in ("first", "second", "third")]
+    assert [one["parent"] for one in chain] == [None, chain[0]["id"], chain[1]["id"]]
+    assert all(one["end_reason"] == "exit 0" for one in chain)
+    report = shadow.oops()
+    assert (report["status"], len(items(report))) == ("reversed", 8)
+    assert [shadow.repo.read(name) for name in "abc"] == [
+        ten_lines(name).encode() for name in "abc"
+    ]
+
+
+def test_one_file_written_by_a_command_in_a_command_and_by_it(shadow: Shadow) -> None:
+    script = (
+        f"{RUN} in1 -- sh -c 'echo 1 > a'; echo 2 > a;"
+        f" {RUN} in2 -- sh -c 'echo 3 > a'; echo 4 > a"
+    )
+    shadow.ok("exec", "--agent", "out", "--", "sh", "-c", script)
+    assert [row["agent"] for row in shadow.log("a")] == ["out", "in2", "out", "in1"]
+    inner = sessions_of(shadow, "in2")[0]["id"]
+    report = shadow("undo", "--yes", "--json", str(inner)).json()
+    assert reasons(report) == {"a": "conflict"}
+    assert shadow.repo.read("a") == b"4\n"
+
+
+def test_command_in_an_agents_shell_is_a_part_of_its_turn(agent: Claude) -> None:
+    """The variables of the agent's shell name its session; undoing the turn takes both."""
+    shadow = agent.shadow
+    agent.prompt("go")
+    call = agent.shell(
+        f"echo 1 > a; CLAUDE_CODE_SESSION_ID=s1 {shadow_run(shadow)} exec --agent tool"
+        " -- sh -c 'echo 2 > b'; echo 3 > c"
+    )
+    agent.stop()
+    rows = rows_of(shadow)
+    assert {path: row["agent"] for path, row in rows.items()} == {
+        "a": "claude-code",
+        "b": "tool",
+        "c": "claude-code",
+    }
+    assert (rows["a"]["call"], rows["c"]["call"]) == (call, call)
+    (tool,), (claude,) = sessions_of(shadow, "tool"), sessions_of(shadow, "claude-code")
+    assert tool["parent"] == claude["id"]
+    assert str(rows["b"]["turn"]).startswith(f"{agent.prompt_id}/")
+    report = shadow("undo", "--yes", "--json", str(agent.prompt_id)).json()
+    assert (report["status"], set(items(report))) == ("reversed", {"a", "b", "c"})
+
+
+def shadow_run(shadow: Shadow) -> str:
+    """Return the command with the settings of a test, for a shell line."""
+    return COMMAND if shadow.daemon else f"GITSHADOW_DAEMON=off {COMMAND}"
+
+
+def test_agent_in_a_command_is_a_child_of_it(shadow: Shadow) -> None:
+    """Its own calls are told from the window around them."""
+    path = str(shadow.repo.root / "b")
+
+    def hook(event: str, tool: str, call: str, tool_input: object) -> str:
+        payload = {
+            "session_id": "s1",
+            "cwd": str(shadow.repo.root),
+            "hook_event_name": event,
+            "tool_name": tool,
+            "tool_input": tool_input,
+            "tool_use_id": call,
+        }
+        return f"echo {shlex.quote(json.dumps(payload))} | {COMMAND} hook claude-code"
+
+    named, shell = {"file_path": path}, {"command": "echo 3 > c"}
+    script = "\n".join(
+        [
+            "echo 1 > a",
+            hook("PreToolUse", "Write", "call-1", named),
+            "echo 2 > b",
+            hook("PostToolUse", "Write", "call-1", named),
+            hook("PreToolUse", "Bash", "call-2", shell),
+            "echo 3 > c",
+            hook("PostToolUse", "Bash", "call-2", shell),
+            "echo 4 > d",
+        ]
+    )
+    shadow.ok("exec", "--agent", "wrap", "--", "sh", "-c", script)
+    rows = rows_of(shadow)
+    assert {path: (row["agent"], row["confidence"]) for path, row in rows.items()} == {
+        "a": ("wrap", "high"),
+        "b": ("claude-code", "certain"),
+        "c": ("claude-code", "high"),
+        "d": ("wrap", "high"),
+    }
+    assert sessions_of(shadow, "claude-code")[0]["parent"] == rows["a"]["session"]
+
+
+def test_what_a_command_leaves_running_is_still_its_sessions(shadow: Shadow) -> None:
+    """A process that outlives the command is named by the variable it has from it."""
+    late = "(until [ -e ../go ]; do sleep 0.02; done; echo late > z; exec sleep 60)"
+    shadow.ok(
+        "exec", "--agent", "x", "--", "sh", "-c", f"echo 1 > a; {late} >&- 2>&- &"
+    )
+    (session,) = sessions_of(shadow, "x")
+    assert session["ended"] is None
+    (shadow.repo.root.parent / "go").touch()
+    wait_until(lambda: shadow.repo.exists("z"))
+    row = rows_of(shadow, "z")["z"]
+    assert (row["session"], row["confidence"]) == (session["id"], "low")
+    assert "process" in str(row["reason"])
+    for pid in living(shadow, b"sleep\0" + b"60"):
+        os.kill(pid, signal.SIGKILL)
+    shadow.repo.write("b", "person\n")
+    row = rows_of(shadow, "b")["b"]
+    assert (row["actor"], row["agent"]) == ("unknown", None)
+    assert sessions_of(shadow, "x")[0]["end_reason"] == "process gone"
+
+
+def living(shadow: Shadow, command: bytes) -> list[int]:
+    """Return our commands' living processes that run `command`."""
+    found = []
+    for pid in shadow.processes():
+        with open(f"/proc/{pid}/cmdline", "rb") as stream:
+            if stream.read().startswith(command):
+                found.append(pid)
+    return found
+
+
+def test_daemon_that_a_command_starts_is_not_taken_for_its_own(shadow: Shadow) -> None:
+    """Our own daemon, started from inside, has nothing of the session."""
+    shadow.ok("exec", "--agent", "x", "--", "sh", "-c", f"{COMMAND} flush; echo 1 > a")
+    (session,) = sessions_of(shadow, "x")
+    assert session["end_reason"] == "exit 0"
+
+
+def test_standard_streams_are_the_commands_own(shadow: Shadow) -> None:
+    result = shadow("exec", "--", "sh", "-c", "cat; echo no >&2", stdin=b"in\0put")
+    assert (result.code, result.raw, result.err) == (0, b"in\0put", "no\n")
+
+
+def test_command_runs_where_recording_is_off(repo: Repo, shadow: Shadow) -> None:
+    repo.git("config", "agent-undo.enabled", "false")
+    result = shadow("exec", "--", "sh", "-c", "echo x > a; exit 3")
+    assert (result.code, result.raw, result.err) == (3, b"", "")
+    repo.git("config", "--unset", "agent-undo.enabled")
+
+
+def test_record_says_what_was_recorded_already_and_as_whose(
+    repo: Repo, shadow: Shadow
+) -> None:
+    """A row is never changed: who it names stays, and the person is told."""
+    repo.write("a", "mine\n")
+    (row,) = shadow.log("a")
+    assert row["actor"] == "unknown"
+    result = shadow.ok("record", "--agent", "mine", "a", "--json").json()
+    assert result["recorded"] == 0
+    (already,) = rows_in(result, "already")
+    assert {key: already[key] for key in ("path", "seq", "actor", "agent")} == {
+        "path": "a",
+        "seq": row["seq"],
+        "actor": "unknown",
+        "agent": None,
+    }
+    said = shadow.ok("record", "--agent", "mine", "a").out
+    assert f"already recorded: a, as written by unknown (event {row['seq']})" in said
+
+
+def rows_in(document: Document, key: str) -> list[Document]:
+    found = document[key]
+    assert isinstance(found, list)
+    return found
+
+
+def test_ctrl_c_ends_the_session_with_its_last_writes(shadow: Shadow) -> None:
+    """As a terminal sends it: to the wrapper and the command at the same moment."""
+    running = subprocess.Popen(
+        [
+            COMMAND,
+            "exec",
+            "--agent",
+            "x",
+            "--",
+            "sh",
+            "-c",
+            "echo 1 > n; exec sleep 60",
+        ],
+        cwd=shadow.repo.root,
+        env=shadow.environment(),
+        start_new_session=True,
+    )
+    wait_until(lambda: bool(living(shadow, b"sleep\0" + b"60")))
+    os.killpg(running.pid, signal.SIGINT)
+    assert running.wait(timeout=20) == 130
+    (session,) = sessions_of(shadow, "x")
+    assert session["end_reason"] == "exit 130"
+    assert rows_of(shadow, "n")["n"]["agent"] == "x"

@@ -439,9 +439,14 @@ def test_nothing_of_ours_shows_in_the_users_git(
     assert [repo.git(*command) for command in commands] == before
 
 
+@pytest.mark.parametrize("unpushed", [0, 3])
 @pytest.mark.parametrize("count", [300, pytest.param(3000, marks=pytest.mark.full)])
 def test_fetch_offers_no_more_because_of_us(
-    repo: Repo, make_shadow: Callable[..., Shadow], tmp_path: Path, count: int
+    repo: Repo,
+    make_shadow: Callable[..., Shadow],
+    tmp_path: Path,
+    count: int,
+    unpushed: int,
 ) -> None:
     """GIT-19: with our commits about, `git fetch` sends as many "have" lines as without."""
     import_history(repo, 100)
@@ -449,6 +454,10 @@ def test_fetch_offers_no_more_because_of_us(
     repo.git("clone", "-q", "--bare", ".", str(remote.root))
     repo.git("remote", "add", "origin", str(remote.root))
     repo.git("fetch", "-q")
+    for number in range(unpushed):
+        repo.write("local", f"{number}\n")
+        repo.git("add", "local")
+        repo.git("commit", "-qm", f"local {number}")
     shadow = make_shadow(repo)
     shadow.init()
     for number in range(count // 60):

@@ -1,5 +1,6 @@
 """KEEP: what is recorded survives the user's own housekeeping."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.support.claude import Claude
@@ -91,6 +92,28 @@ def test_deleted_journal_is_said_to_be_missing(agent: Claude) -> None:
     assert repo.read("a") == ten_lines("a").encode()
 
 
+def test_reindex_gives_daemons_of_linked_worktrees_the_new_journal(
+    repo: Repo, make_shadow: Callable[..., Shadow], tmp_path: Path
+) -> None:
+    """KEEP-10: a daemon that went on with the old journal would record into nothing."""
+    repo.git("worktree", "add", "-q", "-b", "side", str(tmp_path / "linked"))
+    here = make_shadow(repo, daemon=True)
+    linked = make_shadow(Repo(tmp_path / "linked"), daemon=True)
+    for shadow in (here, linked):
+        shadow.init()
+        shadow.ok("start")
+    linked.repo.write("a", "before\n")
+    linked.ok("flush")
+    here.ok("reindex")
+    daemon = linked.status()["daemon"]
+    assert isinstance(daemon, dict)
+    assert daemon["running"] is True
+    linked.repo.write("a", "after\n")
+    linked.ok("flush")
+    assert len(linked.log("a")) == 2
+    assert here.ok("log", "--all", "--json").rows()[0]["path"] == "a"
+
+
 def test_clean_takes_no_history(agent: Claude) -> None:
     """KEEP-11: `git clean -fdx` leaves the history, and what it deleted comes back."""
     shadow, repo = agent.shadow, agent.shadow.repo
@@ -129,6 +152,29 @@ def test_new_baseline_holds_what_pruning_took_away(shadow_d: Shadow) -> None:
     assert repo.git("cat-file", "-p", f"{tip}:n") == (
         "only the shadow history holds this"
     )
+
+
+def test_nobody_created_a_file_whose_recorded_state_is_gone(
+    shadow_d: Shadow,
+) -> None:
+    """KEEP-13: no undo deletes what was written where Git collected the state before."""
+    shadow, repo = shadow_d, shadow_d.repo
+    agent = Claude(shadow, session="one")
+    agent.write("n", "only the shadow history holds this\n")
+    agent.end()
+    shadow.ok("stop")
+    for name in repo.shadow_refs():
+        repo.git("update-ref", "-d", name)
+    repo.git("gc", "-q", "--prune=now")
+    repo.damaged = True  # the rows of what was deleted by hand name what is gone
+    repo.write("n", "a person wrote this while nothing watched\n")
+    agent = Claude(shadow, session="two")
+    agent.write("a", "agent\n")
+    agent.write("n", "agent\n")
+    agent.stop()
+    shadow("oops", "--yes", "--json")
+    assert repo.read("n") == b"a person wrote this while nothing watched\n"
+    assert "n" in {row["path"] for row in shadow.log() if row["kind"] == "gap"}
 
 
 def test_user_may_delete_a_ref_by_hand(agent: Claude) -> None:

@@ -442,6 +442,21 @@ def test_low_write_is_named_in_the_text(agent: Claude) -> None:
     assert re.search(r"maybe theirs.*--include-low.*:\n  x$", out, re.MULTILINE)
 
 
+def test_ambiguous_write_is_not_promised_to_include_low(shadow: Shadow) -> None:
+    """UNDO-21, ATT-04: what may be two sessions' is named, and not taken with `low` ones."""
+    one, two = Claude(shadow, "one"), Claude(shadow, "two")
+    two.prompt("wait")
+    one.prompt("go")
+    one.write("a", "agent\n")
+    shadow.repo.write("x", "somebody\n")
+    (row,) = shadow.log("x")
+    assert row["confidence"] == "ambiguous"
+    for options in ((), ("--include-low",)):
+        out = shadow.ok("oops", "--dry-run", *options).out
+        assert "--include-low" not in out
+        assert re.search(r"^theirs or somebody else's.*:\n  x$", out, re.MULTILINE)
+
+
 def test_newest_burst_is_taken_where_no_agent_is_known(shadow: Shadow) -> None:
     """UNDO-22: all five plain writes; the first line says that nobody claimed them."""
     repo = shadow.repo

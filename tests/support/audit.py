@@ -30,8 +30,8 @@ def audit(repo: Repo) -> None:
     Left out: paths on disk that the journal does not know, see `unrecorded`.
     """
     with closing(open_journal(repo)) as db:
-        assert list(_stale(db)) == []
-        assert list(_contradictions(db)) == []
+        assert list(stale(db)) == []
+        assert list(contradictions(db)) == []
         assert sorted(_oids(db) - _reachable(repo)) == []
 
 
@@ -77,7 +77,7 @@ def _blob_oid(data: bytes) -> str:
     return hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
 
 
-def _stale(db: sqlite3.Connection) -> Iterator[tuple[bytes, State, State | None]]:
+def stale(db: sqlite3.Connection) -> Iterator[tuple[bytes, State, State | None]]:
     """Yield each path whose recorded state is not what the disk holds."""
     roots = dict(db.execute("SELECT id, path FROM worktrees"))
     rows = db.execute("SELECT worktree, path, oid, mode FROM file_state")
@@ -90,7 +90,7 @@ def _stale(db: sqlite3.Connection) -> Iterator[tuple[bytes, State, State | None]
             yield path, (oid, mode), actual
 
 
-def _contradictions(
+def contradictions(
     db: sqlite3.Connection,
 ) -> Iterator[tuple[bytes, State | None, State | None]]:
     """Yield each path whose newest event is not what `file_state` holds."""

@@ -11,14 +11,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tests.support.repo import PathLike
-from tests.support.shadow import Shadow
+from tests.support.shadow import Result, Shadow
 
 
 @dataclass(slots=True)
 class Claude:
     """Run one session of the agent in the repository of `shadow`.
 
-    Every hook is delivered to the installed command; it must exit 0 and print nothing.
+    Every hook is delivered to the installed command; it must exit 0 and print nothing, but for
+    a prompt's: what that prints is returned.
     `extra` fields go into every payload (`{"agent_id": …}` makes it a subagent).
     """
 
@@ -48,10 +49,13 @@ class Claude:
 
     def deliver(self, payload: Mapping[str, object]) -> None:
         """Deliver a payload; check exit 0 and empty output."""
-        result = self.shadow(
+        result = self._hook(payload)
+        assert (result.code, result.raw) == (0, b""), result
+
+    def _hook(self, payload: Mapping[str, object]) -> Result:
+        return self.shadow(
             "hook", "claude-code", stdin=json.dumps(payload).encode("utf-8")
         )
-        assert (result.code, result.raw) == (0, b""), result
 
     # The session and its turns
 
@@ -59,10 +63,17 @@ class Claude:
         """Deliver SessionStart."""
         self.send("SessionStart", source="startup", model="claude-sonnet-5")
 
-    def prompt(self, text: str) -> None:
-        """Deliver UserPromptSubmit: a new turn."""
+    def prompt(self, text: str) -> str:
+        """Deliver UserPromptSubmit: a new turn; return the context that it adds."""
         self.prompt_id = str(uuid.uuid4())
-        self.send("UserPromptSubmit", prompt=text)
+        result = self._hook(self.payload("UserPromptSubmit", prompt=text))
+        assert (result.code, result.err) == (0, ""), result
+        if not result.raw:
+            return ""
+        output = result.json().pop("hookSpecificOutput")
+        assert isinstance(output, dict)
+        assert output["hookEventName"] == "UserPromptSubmit"
+        return str(output["additionalContext"])
 
     def stop(self) -> None:
         """Deliver Stop: the turn's end."""

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ANYTHING = "…"
+# A page of fifty commands takes 20 s; on a machine with four times the work it can do, 80.
+_HANGS_S = 280
 _FENCE = re.compile(r"^( *)(```+)console *$")
 _EXIT = re.compile(r"\[exit ([0-9]+)\]")
 
@@ -101,7 +103,7 @@ def run(steps: Sequence[Step], cwd: Path, env: Mapping[str, str]) -> list[str]:
         env={**os.environ, **env},
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        timeout=120,
+        timeout=_HANGS_S,
         check=False,
     )
     text = done.stdout.decode(errors="backslashreplace")

@@ -2,8 +2,10 @@
 
 import os
 import pty
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from tests.support.shadow import COMMAND, Shadow
 
@@ -19,24 +21,36 @@ class Shown:
 def on_a_terminal(
     shadow: Shadow,
     *args: str,
-    typed: bytes = b"",
+    typed: bytes | Sequence[bytes] = b"",
     env: Mapping[str, str] | None = None,
 ) -> Shown:
-    """Run one command on a terminal and type the answer to its question, if it asks."""
+    """Run one command on a terminal and type the answers to its questions, as it asks."""
+    answers = [typed] if isinstance(typed, bytes) else list(typed)
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(shadow.repo.root)
         extra = {"TERM": "xterm", "GIT_PAGER": "cat", **(env or {})}
         os.execve(COMMAND, [COMMAND, *args], shadow.environment(extra))
-    seen, answered = b"", False
+    seen = b""
     while chunk := _read(terminal):
         seen += chunk
-        if not answered and seen.endswith(b"] "):
-            os.write(terminal, typed)
-            answered = True
+        if answers and seen.endswith((b"] ", b"]? ")):
+            _await_sleep(pid)
+            os.write(terminal, answers.pop(0))
     _, status = os.waitpid(pid, 0)
     os.close(terminal)
     return Shown(os.waitstatus_to_exitcode(status), seen.decode())
+
+
+def _await_sleep(pid: int) -> None:
+    """Wait until a command sleeps in its read, as it does when a person types.
+
+    A Ctrl-C in the microseconds between Python's last look at signals and read(2) is only
+    noticed when something else is typed.
+    """
+    stat = Path(f"/proc/{pid}/stat")
+    while stat.read_bytes().rpartition(b") ")[2][:1] == b"R":
+        time.sleep(0.001)
 
 
 def _read(terminal: int) -> bytes:

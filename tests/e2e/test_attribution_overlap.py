@@ -1,0 +1,246 @@
+"""Several agents at once: who wrote what, and law 4 when one of them is undone."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support.claude import Claude
+from tests.support.repo import Repo, ten_lines
+from tests.support.reports import items, reasons
+from tests.support.shadow import COMMAND, Document, Shadow
+
+pytestmark = pytest.mark.usefixtures("untouched")
+
+
+def newest(shadow: Shadow) -> dict[str, Document]:
+    """Return the newest row of each path; each says how sure it is and why (ATT-19)."""
+    found: dict[str, Document] = {}
+    for row in shadow.log():
+        assert row["confidence"], row
+        assert row["reason"], row
+        found.setdefault(str(row["path"]), row)
+    return found
+
+
+def ids(shadow: Shadow) -> dict[str, str]:
+    """Return our id of each native session."""
+    rows = shadow.ok("sessions", "--json").rows()
+    return {str(row["native_id"]): str(row["id"]) for row in rows}
+
+
+def undo(shadow: Shadow, unit: str) -> Document:
+    return shadow("undo", "--yes", "--json", unit).json()
+
+
+def edited(name: str, **lines: str) -> str:
+    """Return the ten lines of a file with some of them replaced: `l3="mine"`."""
+    found = ten_lines(name).splitlines()
+    for place, text in lines.items():
+        found[int(place[1:])] = text
+    return "\n".join(found) + "\n"
+
+
+def test_att03_four_sessions_at_once_are_told_apart(shadow: Shadow) -> None:
+    """Every window is open while the others write; each file is its own agent's."""
+    agents = [Claude(shadow, f"s{number}") for number in range(4)]
+    calls = {}
+    for agent in agents:
+        agent.prompt("go")
+        path = str(shadow.repo.root / agent.session)
+        calls[agent.session] = agent.pre("Write", {"file_path": path})
+    for agent in agents[::-1]:
+        shadow.repo.write(agent.session, f"of {agent.session}\n")
+    for agent in agents:
+        agent.post(calls[agent.session])
+    rows, known = newest(shadow), ids(shadow)
+    assert {path: (row["session"], row["call"]) for path, row in rows.items()} == {
+        name: (known[name], call) for name, call in calls.items()
+    }
+    assert {row["confidence"] for row in rows.values()} == {"certain"}
+
+
+def test_att03_lines_of_other_sessions_survive_in_a_shared_file(
+    shadow: Shadow,
+) -> None:
+    """Law 4: three sessions take turns in `a`; undoing one leaves the lines of two."""
+    one, two, three = (Claude(shadow, name) for name in ("one", "two", "three"))
+    one.write("a", edited("a", l0="one"))
+    two.write("a", edited("a", l0="one", l3="two"))
+    one.write("a", edited("a", l0="one", l3="two", l6="one again"))
+    three.write("a", edited("a", l0="one", l3="two", l6="one again", l9="three"))
+    two.write("b", "of two\n")
+    known = ids(shadow)
+    report = undo(shadow, known["one"])
+    assert (report["status"], list(items(report))) == ("reversed", ["a"])
+    assert shadow.repo.read("a").decode() == edited("a", l3="two", l9="three")
+    assert shadow.repo.read("b") == b"of two\n"
+    report = undo(shadow, known["two"])
+    assert (report["status"], set(items(report))) == ("reversed", {"a", "b"})
+    assert shadow.repo.read("a").decode() == edited("a", l9="three")
+
+
+def test_att03_same_line_of_another_session_is_left_and_named(shadow: Shadow) -> None:
+    """Law 4: what was written over is in conflict and stays, byte for byte."""
+    one, two = Claude(shadow, "one"), Claude(shadow, "two")
+    one.write("a", edited("a", l3="one"))
+    two.write("a", edited("a", l3="two"))
+    one.write("c", "of one\n")
+    report = undo(shadow, ids(shadow)["one"])
+    assert (report["status"], reasons(report)) == ("partial", {"a": "conflict"})
+    assert shadow.repo.read("a").decode() == edited("a", l3="two")
+    assert shadow.repo.read("c") == ten_lines("c").encode()
+
+
+def test_att14_parallel_calls_of_one_session_close_in_any_order(agent: Claude) -> None:
+    shadow = agent.shadow
+    agent.prompt("go")
+    names = ["p0", "p1", "p2"]
+    root = shadow.repo.root
+    calls = {
+        name: agent.pre("Write", {"file_path": str(root / name)}) for name in names
+    }
+    shell = agent.pre("Bash", {"command": "make"})
+    for name in reversed(names):
+        shadow.repo.write(name, "x\n")
+    shadow.repo.write("made", "x\n")
+    agent.post(shell)
+    for name in ("p1", "p0", "p2"):
+        agent.post(calls[name])
+    rows = newest(shadow)
+    assert {path: row["call"] for path, row in rows.items()} == {**calls, "made": shell}
+    report = undo(shadow, calls["p1"])
+    assert list(items(report)) == ["p1"]
+    assert [shadow.repo.exists(name) for name in names] == [True, False, True]
+
+
+def test_att04_named_write_is_certain_beside_the_shells_of_others(
+    shadow: Shadow,
+) -> None:
+    """Two shells are open: what nobody names is ambiguous, what a hook names is not."""
+    one, two, three = (Claude(shadow, name) for name in ("one", "two", "three"))
+    shells = [agent.pre("Bash", {"command": "make"}) for agent in (one, two)]
+    call = three.write("named", "x\n")
+    shadow.repo.write("built", "x\n")
+    for agent, shell in zip((one, two), shells, strict=True):
+        agent.post(shell)
+    rows, known = newest(shadow), ids(shadow)
+    assert (rows["named"]["call"], rows["named"]["confidence"]) == (call, "certain")
+    candidates = rows["built"]["candidates"]
+    assert isinstance(candidates, list)
+    assert set(candidates) == {known["one"], known["two"]}
+    report = undo(shadow, known["three"])
+    assert (report["status"], list(items(report))) == ("reversed", ["named"])
+    assert shadow.repo.exists("built")
+
+
+def test_att15_two_subagents_at_once_are_undone_apart(agent: Claude) -> None:
+    """Each has its own session; the parent's turn takes both, a child's session one."""
+    shadow = agent.shadow
+    agent.prompt("go")
+    task = agent.pre("Task", {"description": "two at once", "prompt": "x"})
+    children = [
+        Claude(
+            shadow,
+            extra={"agent_id": name, "agent_type": "helper"},
+            prompt_id=agent.prompt_id,
+        )
+        for name in ("sub-1", "sub-2")
+    ]
+    first = children[0].pre("Write", {"file_path": str(shadow.repo.root / "a")})
+    second = children[1].pre("Write", {"file_path": str(shadow.repo.root / "b")})
+    shadow.repo.write("b", "second\n")
+    shadow.repo.write("a", "first\n")
+    children[0].post(first)
+    children[1].post(second)
+    agent.post(task)
+    agent.write("c", "parent\n")
+    rows = newest(shadow)
+    assert (rows["a"]["call"], rows["b"]["call"]) == (first, second)
+    assert len({row["session"] for row in rows.values()}) == 3
+    report = undo(shadow, str(rows["a"]["session"]))
+    assert list(items(report)) == ["a"]
+    assert shadow.repo.read("b") == b"second\n"
+    report = undo(shadow, str(agent.prompt_id))
+    assert report["status"] == "reversed"
+    for name in "abc":
+        assert shadow.repo.read(name) == ten_lines(name).encode()
+
+
+def test_att05_named_write_of_an_agent_beside_a_command(shadow: Shadow) -> None:
+    """An agent's file tool while somebody else's `exec` runs."""
+    agent = Claude(shadow, "one")
+    gate = shadow.repo.root.parent / "gate"
+    script = f"echo x > mine; until [ -e {gate} ]; do sleep 0.02; done; echo y > end"
+    running = shadow.spawn("exec", "--agent", "tool", "--", "sh", "-c", script)
+    try:
+        while not shadow.repo.exists("mine"):
+            assert running.poll() is None
+        call = agent.write("a", edited("a", l3="agent"))
+    finally:
+        gate.touch()
+    assert running.wait() == 0
+    running.communicate()
+    rows = newest(shadow)
+    assert (rows["a"]["call"], rows["a"]["confidence"]) == (call, "certain")
+    assert (rows["mine"]["agent"], rows["end"]["agent"]) == ("tool", "tool")
+    report = undo(shadow, str(rows["mine"]["session"]))
+    assert (report["status"], set(items(report))) == ("reversed", {"mine", "end"})
+    assert shadow.repo.read("a").decode() == edited("a", l3="agent")
+
+
+@pytest.mark.parametrize("daemon", [True, False], ids=["daemon", "nodaemon"])
+def test_att11_linked_worktrees_at_once_are_kept_apart(
+    repo: Repo,
+    make_shadow: Callable[..., Shadow],
+    untouched: Callable[[], None],
+    tmp_path: Path,
+    daemon: bool,
+) -> None:
+    """Two worktrees, each with its own daemon, and one session that works in both."""
+    repo.git("worktree", "add", "-q", "-b", "side", str(tmp_path / "linked"))
+    untouched()
+    places = [
+        make_shadow(one, daemon=daemon) for one in (repo, Repo(tmp_path / "linked"))
+    ]
+    for place in places:
+        place.init()
+    agents = [Claude(place, "both") for place in places]
+    calls = []
+    for agent in agents:
+        path = str(agent.shadow.repo.root / "a")
+        calls.append(agent.pre("Write", {"file_path": path}))
+    for number, agent in enumerate(agents):
+        agent.shadow.repo.write("a", f"in {number}\n")
+    for agent, call in zip(agents, calls, strict=True):
+        agent.post(call)
+    for place, call in zip(places, calls, strict=True):
+        (row,) = place.log("a")
+        assert (row["call"], row["confidence"]) == (call, "certain")
+    session = ids(places[0])["both"]
+    report = undo(places[1], session)
+    assert (report["status"], list(items(report))) == ("reversed", ["a"])
+    assert places[1].repo.read("a") == ten_lines("a").encode()
+    assert places[0].repo.read("a") == b"in 0\n"
+
+
+def test_att05_nested_commands_at_once_are_never_mixed_up(shadow: Shadow) -> None:
+    """Two commands inside one, side by side: their own, or nobody's and both are named."""
+    inner = "for i in 1 2 3; do echo $i > {0}$i; done"
+    script = " & ".join(
+        f"{COMMAND} exec --agent {name} -- sh -c '{inner.format(name)}'"
+        for name in ("left", "right")
+    )
+    shadow.ok(
+        "exec", "--agent", "out", "--", "sh", "-c", f"{script} & wait; echo o > o"
+    )
+    rows = newest(shadow)
+    assert len(rows) == 7
+    assert rows["o"]["agent"] == "out"
+    for path, row in rows.items():
+        if row["confidence"] == "ambiguous":
+            candidates = row["candidates"]
+            assert isinstance(candidates, list)
+            assert len(candidates) == 2
+        else:
+            assert row["agent"] == {"l": "left", "r": "right", "o": "out"}[path[0]]

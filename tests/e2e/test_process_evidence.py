@@ -1,0 +1,172 @@
+"""Rung 5 of DESIGN section 6: what processes alone tell, with real ones."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.support.claude import Claude
+from tests.support.shadow import Document, Shadow
+
+pytestmark = pytest.mark.usefixtures("untouched")
+
+WAIT = "import sys; print(1, flush=True); sys.stdin.read()"
+Agent = Callable[[str], "subprocess.Popen[bytes]"]
+
+
+@pytest.fixture
+def running(shadow: Shadow, tmp_path: Path) -> Iterator[Agent]:
+    """Return a function that starts a program of some name in R."""
+    with ExitStack() as stack:
+
+        def start(name: str) -> subprocess.Popen[bytes]:
+            program = tmp_path / name
+            if not program.exists():
+                program.symlink_to(sys.executable)
+            process = subprocess.Popen(
+                [program, "-c", WAIT],
+                cwd=shadow.repo.root,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+            )
+            stack.enter_context(process)
+            stack.callback(process.kill)
+            assert process.stdout is not None
+            process.stdout.readline()
+            return process
+
+        yield start
+
+
+def the_write(shadow: Shadow) -> Document:
+    """Do H(a) and return its newest row."""
+    shadow.repo.append("a", "somebody\n")
+    return shadow.log("a")[0]
+
+
+def test_agent_without_hooks_is_named_weakly(shadow: Shadow, running: Agent) -> None:
+    """ATT-16, ATT-19: `low`, with the reason; one session for one process."""
+    process = running("aider")
+    row = the_write(shadow)
+    assert (row["actor"], row["agent"], row["confidence"]) == ("agent", "aider", "low")
+    assert (row["turn"], row["call"]) == (None, None)
+    assert "process heuristics" in str(row["reason"])
+    again = the_write(shadow)
+    assert again["session"] == row["session"]
+    (known,) = [
+        one
+        for one in shadow.ok("sessions", "--json").rows()
+        if one["id"] == row["session"]
+    ]
+    assert str(known["native_id"]).startswith(f"pid-{process.pid}-")
+
+
+def test_oops_takes_what_nobody_claimed_but_a_process_alone(
+    shadow: Shadow, running: Agent
+) -> None:
+    """DESIGN section 7: the panic button works on day one, without any set-up."""
+    before = shadow.repo.read("a")
+    running("aider")
+    the_write(shadow)
+    assert "nobody claimed these writes" in shadow("oops", "--dry-run").out
+    assert shadow.oops()["status"] == "reversed"
+    assert shadow.repo.read("a") == before
+
+
+@pytest.mark.parametrize("other", ["codex", "nano"])
+def test_nobody_is_named_when_another_one_may_have_written(
+    shadow: Shadow, running: Agent, other: str
+) -> None:
+    running("aider")
+    running(other)
+    assert the_write(shadow)["confidence"] == "unknown"
+
+
+def test_nobody_is_named_when_hooks_speak_of_an_idle_session(
+    shadow: Shadow, running: Agent
+) -> None:
+    """ATT-16: a live session without a turn."""
+    Claude(shadow).start()
+    running("claude")
+    assert the_write(shadow)["confidence"] == "unknown"
+
+
+def test_session_of_a_process_ends_with_it(shadow: Shadow, running: Agent) -> None:
+    """ATT-08: a dead agent claims nothing."""
+    process = running("aider")
+    guessed = the_write(shadow)["session"]
+    process.kill()
+    process.wait()
+    assert the_write(shadow)["confidence"] == "unknown"
+    (known,) = [
+        one for one in shadow.ok("sessions", "--json").rows() if one["id"] == guessed
+    ]
+    assert known["ended"] is not None
+
+
+def test_session_of_a_process_ends_when_its_hooks_speak(
+    shadow: Shadow, running: Agent
+) -> None:
+    running("aider")
+    guessed = the_write(shadow)["session"]
+    Claude(shadow).write("b", "agent\n")
+    row = the_write(shadow)
+    assert row["session"] != guessed
+
+
+HOLD = """
+import os, sys
+os.setsid()
+if os.fork():
+    os._exit(0)
+handle = open(sys.argv[1], "a", buffering=1)
+print(os.getpid(), flush=True)
+for line in sys.stdin:
+    handle.write("served" + chr(10))
+    print("done", flush=True)
+"""
+
+
+@pytest.fixture
+def server(shadow: Shadow) -> Iterator["subprocess.Popen[bytes]"]:
+    """Start a person's server that keeps `a` open and writes into it when it is told to."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, shadow.repo.root / "a"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    time.sleep(0.05)  # start times are counted in ticks
+    yield process
+    assert process.stdin is not None
+    process.stdin.close()
+    process.stdout.close()
+    process.wait()
+
+
+def serve(server: "subprocess.Popen[bytes]") -> None:
+    assert server.stdin is not None
+    assert server.stdout is not None
+    server.stdin.write(b"go\n")
+    server.stdin.flush()
+    server.stdout.readline()
+
+
+def test_file_that_a_strangers_process_holds_open_is_not_the_shells(
+    shadow: Shadow, server: "subprocess.Popen[bytes]"
+) -> None:
+    """DESIGN section 6, rung 2: a process outside the session's tree speaks for somebody else."""
+    claude = Claude(shadow)
+    call = claude.pre("Bash", {"command": "make"})
+    serve(server)
+    shadow.repo.append("b", "made\n")
+    claude.post(call)
+    held, made = shadow.log("a")[0], shadow.log("b")[0]
+    assert (held["confidence"], held["agent"]) == ("ambiguous", None)
+    assert "holds the path open" in str(held["reason"])
+    assert (made["confidence"], made["call"]) == ("high", call)
