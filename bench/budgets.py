@@ -4,13 +4,17 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pygit2
 
-from bench.measure import Journal, Row, cpu_s, memory_mib
+from bench.measure import Journal, Row, cpu_s, memory_mib, ms, timed
+from bench.million import log
 from bench.places import Place, fill, program, repository
+from bench.undo import undo
 
 _QUIET_S = 0.12
 
@@ -151,49 +155,63 @@ def init(scale: float) -> Iterator[Row]:
         with repository(files) as place:
             ours, adds = [], []
             for _ in range(3):
-                ours.append(_timed(lambda: place.shadow("init")))
+                ours.append(timed(lambda: place.shadow("init")))
                 _forget(place)
-                adds.append(_timed(lambda: _fresh_add(place)))
+                adds.append(timed(lambda: _fresh_add(place)))
         yield Row(f"`init`, {files:,} tracked files", budget, ours, "s")
         yield Row("… `git add -A` into a fresh index", "yardstick", adds, "s")
 
 
 def hooks(scale: float) -> Iterator[Row]:
-    """The hook program as a whole process, and `oops`."""
+    """The hook program as a whole process."""
     times = max(10, int(50 * scale))
     with repository(int(2_000 * scale) or 100) as place:
         _start(place)
-        named = [_timed(lambda: place.hook(_pre(place, "Write"))) for _ in range(times)]
-        shell = [_timed(lambda: place.hook(_pre(place, "Bash"))) for _ in range(times)]
-        bare = [_timed(_bare_python) for _ in range(times)]
+        named = [timed(lambda: place.hook(_pre(place, "Write"))) for _ in range(times)]
+        shell = [timed(lambda: place.hook(_pre(place, "Bash"))) for _ in range(times)]
+        bare = [timed(_bare_python) for _ in range(times)]
         yield Row(
-            "hook that names its paths, whole process", "≤ 20 ms", _ms(named), "ms"
+            "hook that names its paths, whole process", "≤ 20 ms", ms(named), "ms"
         )
-        yield Row("hook that waits for a cookie", "≤ 35 ms", _ms(shell), "ms")
-        yield Row("bare Python with `_socket`", "yardstick", _ms(bare), "ms")
-        yield from _oops(place, max(5, int(15 * scale)))
+        yield Row("hook that waits for a cookie", "≤ 35 ms", ms(shell), "ms")
+        yield Row("bare Python with `_socket`", "yardstick", ms(bare), "ms")
 
 
-def _oops(place: Place, times: int) -> Iterator[Row]:
-    up = [_undo_two(place, number, {}) for number in range(times)]
-    place.shadow("stop")
-    off = {"GITSHADOW_DAEMON": "off"}
-    down = [_undo_two(place, number, off) for number in range(times)]
-    yield Row("`oops --yes`, 2 files, daemon up", "≤ 80 ms", _ms(up), "ms")
-    yield Row("`oops --yes`, 2 files, no daemon", "≤ 200 ms", _ms(down), "ms")
+def evidence(scale: float) -> Iterator[Row]:
+    """CPU per write that no hook claims, when the machine runs 300 processes more."""
+    processes = int(300 * scale) or 10
+    with repository(int(1_000 * scale) or 100) as place:
+        pid = _start(place)
+        for more in (0, processes):
+            with _idlers(more):
+                alone = [_unclaimed_ms(place, pid, 1, 1.1) for _ in range(10)]
+                row = [_unclaimed_ms(place, pid, 50, 0.0) for _ in range(3)]
+            said = f"{more} processes more"
+            yield Row(f"CPU per unclaimed write, alone, {said}", "–", alone, "ms")
+            yield Row(f"… in a row of 50, {said}", "–", row, "ms")
 
 
-def _undo_two(place: Place, number: int, extra: dict[str, str]) -> float:
-    there = Place(place.root, place.env | extra)
-    there.hook(_event(there, "UserPromptSubmit", number, prompt="go"))
-    for name in ("f000000.txt", "f000001.txt"):
-        path = place.root / "d000" / "e00000" / name
-        call = {"tool_name": "Write", "tool_input": {"file_path": str(path)}}
-        there.hook(_event(there, "PreToolUse", number, name, **call))
-        path.write_text(f"agent {number} {name}\n", encoding="ascii")
-        there.hook(_event(there, "PostToolUse", number, name, **call))
-    there.hook(_event(there, "Stop", number))
-    return _timed(lambda: there.shadow("oops", "--yes"))
+@contextmanager
+def _idlers(number: int) -> Iterator[None]:
+    started = [subprocess.Popen(["sleep", "600"]) for _ in range(number)]
+    try:
+        yield
+    finally:
+        for one in started:
+            one.kill()
+            one.wait()
+
+
+def _unclaimed_ms(place: Place, pid: int, writes: int, pause_s: float) -> float:
+    """Return the daemon's CPU per write; alone, the second since the last scan is over."""
+    journal = Journal(place.journal)
+    path = "d000/e00000/f000001.txt"
+    before_rows, before_s = journal.rows_of(path), cpu_s(pid)
+    for number in range(1, writes + 1):
+        _rewrite(place.root / path, number)
+        journal.await_row(path, before_rows + number)
+    time.sleep(pause_s)
+    return (cpu_s(pid) - before_s) / writes * 1000
 
 
 def _event(place: Place, name: str, turn: int, call: str = "", **extra: object) -> str:
@@ -248,19 +266,37 @@ def _fresh_add(place: Place) -> None:
     place.git("add", "-A")
 
 
-def _timed(work: Callable[[], object]) -> float:
-    began = time.perf_counter()
-    work()
-    return time.perf_counter() - began
-
-
-def _ms(seconds: list[float]) -> list[float]:
-    return [value * 1000 for value in seconds]
-
-
 def _bare_python() -> None:
     python = str(Path(program()).parent / "python")
     subprocess.run([python, "-c", "import _socket"], check=True)
+
+
+def blame(scale: float) -> Iterator[Row]:
+    """Whole process, 1,000 lines after 1,000 events, with and without the daemon."""
+    number = max(20, int(1_000 * scale))
+    with repository(20) as place:
+        target = place.root / "long.txt"
+        lines = [f"line {at} of the file, as it was\n" for at in range(number)]
+        target.write_text("".join(lines), encoding="ascii")
+        place.git("add", "-A")
+        place.git("commit", "-q", "-m", "long")
+        _start(place)
+        journal = Journal(place.journal)
+        for turn in range(1, number + 1):
+            lines[turn * 7919 % number] = f"line written by event {turn}\n"
+            target.write_text("".join(lines), encoding="ascii")
+            journal.await_row("long.txt", turn)
+        what = f"{number} lines, {number} events"
+        asked = partial(place.shadow, "blame", "--json", "long.txt")
+        values = [timed(asked) for _ in range(11)]
+        yield Row(f"`blame --json`, {what}, daemon up", "≤ 250 ms", ms(values), "ms")
+        git = partial(place.shadow, "blame", "--porcelain", "long.txt")
+        values = [timed(git) for _ in range(11)]
+        yield Row(f"`blame --porcelain`, {what}", "≤ 250 ms", ms(values), "ms")
+        place.shadow("stop")
+        place.env["GITSHADOW_DAEMON"] = "off"
+        values = [timed(asked) for _ in range(7)]
+        yield Row("`blame --json` without a daemon", "–", ms(values), "ms")
 
 
 BUDGETS = {
@@ -269,4 +305,8 @@ BUDGETS = {
     "switch": switch,
     "init": init,
     "hooks": hooks,
+    "evidence": evidence,
+    "undo": undo,
+    "log": log,
+    "blame": blame,
 }

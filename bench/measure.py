@@ -7,7 +7,7 @@ import os
 import sqlite3
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -106,3 +106,15 @@ def memory_mib(pid: int) -> float:
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) / 1024
     return 0.0
+
+
+def timed(work: Callable[[], object]) -> float:
+    """Return the seconds that a call took."""
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def ms(seconds: Sequence[float]) -> list[float]:
+    """Return seconds as milliseconds."""
+    return [value * 1000 for value in seconds]

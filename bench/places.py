@@ -33,10 +33,11 @@ class Place:
         return self._run([program(), *args])
 
     def hook(self, payload: str) -> None:
-        """Deliver one payload through the hook program."""
+        """Deliver one payload through the hook program; what it tells the agent is dropped."""
         subprocess.run(
             [program(), "hook", "claude-code"],
             input=payload.encode(),
+            stdout=subprocess.DEVNULL,
             cwd=self.root,
             env=self.env,
             check=True,
@@ -62,15 +63,22 @@ def program() -> str:
 @contextmanager
 def repository(files: int) -> Iterator[Place]:
     """Make a repository with so many committed files, 20 in a directory."""
+    with empty() as place:
+        fill(place.root, files)
+        place.git("add", "-A")
+        place.git("commit", "-q", "-m", "files")
+        yield place
+
+
+@contextmanager
+def empty() -> Iterator[Place]:
+    """Make a repository without a commit; its parent directory is there for anything else."""
     top = Path(tempfile.mkdtemp(prefix="gitshadow-bench-"))
     place = Place(top / "repo", _environment(top))
     try:
         (top / "home").mkdir()
         place.root.mkdir()
         place.git("init", "-q", "-b", "main")
-        fill(place.root, files)
-        place.git("add", "-A")
-        place.git("commit", "-q", "-m", "files")
         yield place
     finally:
         subprocess.run(
