@@ -1,6 +1,7 @@
 """The server: one engine thread behind a socket and a watcher."""
 
 import os
+import queue
 import stat
 import subprocess
 import threading
@@ -213,10 +214,11 @@ def test_stop_is_answered_and_ends_the_server(
 
 
 def test_request_behind_a_stop_is_told_so(
-    layout: Layout, engine: CountingEngine, server: threading.Thread
+    layout: Layout, engine: CountingEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The caller does it itself; nobody waits for a daemon that is gone."""
     told: list[str] = []
+    queued = _note_what_is_queued(monkeypatch)
 
     def ask(verb: str) -> None:
         try:
@@ -224,23 +226,42 @@ def test_request_behind_a_stop_is_told_so(
         except UnreachableError as error:
             told.append(error.message)
 
-    busy = threading.Thread(target=ask, args=("wait",))
-    busy.start()
-    until(lambda: engine.verbs == ["wait"])
-    others = [threading.Thread(target=ask, args=(verb,)) for verb in ("stop", "look")]
-    others[0].start()
-    until(lambda: _waiting() == 2)
-    others[1].start()
-    until(lambda: _waiting() == 3)
-    engine.gate.set()
-    for one in (busy, *others):
-        one.join()
+    def queue_up(asker: threading.Thread) -> None:
+        before = len(queued)
+        asker.start()
+        until(lambda: len(queued) > before)
+
+    askers = [
+        threading.Thread(target=ask, args=(it,)) for it in ("wait", "stop", "look")
+    ]
+    with serving(layout, engine):
+        until(lambda: client.ready(layout) is not None)
+        for asker in askers:
+            queue_up(asker)
+        engine.gate.set()
+        for asker in askers:
+            asker.join()
+    assert queued == [b"wait", b"stop", b"look"]
     assert told == ["the daemon is about to end"]
 
 
-def _waiting() -> int:
-    """Count the requests that the server has read and not answered yet."""
-    return sum(one.name.endswith("(_serve)") for one in threading.enumerate())
+def _note_what_is_queued(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """Return a list that grows by a verb once its request stands in the queue."""
+    queued: list[bytes] = []
+
+    class Noting(queue.Queue[listening.Request | None]):
+        def put(
+            self,
+            item: listening.Request | None,
+            block: bool = True,
+            timeout: float | None = None,
+        ) -> None:
+            super().put(item, block, timeout)
+            if item is not None:
+                queued.append(item.verb)
+
+    monkeypatch.setattr(queue, "SimpleQueue", Noting)
+    return queued
 
 
 def test_client_of_another_version_ends_the_server(
