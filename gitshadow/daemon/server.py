@@ -30,6 +30,7 @@ _TICK_S = 0.5
 _ALIVE_S = 5.0
 _RELOOK_S = 1.0
 _RELOOK_LIMIT_S = 60.0
+_HOOKS = (b"hook", b"told")
 
 
 class Engine(Protocol):
@@ -57,6 +58,10 @@ class Engine(Protocol):
 
     def hook(self, body: bytes) -> bytes:
         """Take one hook delivery; return what the agent is to read."""
+        ...
+
+    def told(self, body: bytes) -> bytes:
+        """Return what the agent is to read at a delivery that came through the spool."""
         ...
 
     def alive(self) -> bool:
@@ -237,7 +242,7 @@ class Server:
             status, body = self._result(job)
         except ShadowError as error:
             status, body = wire.OK, _error_body(error)
-            if job.verb == b"hook":  # the agent is not told, and nothing is lost
+            if job.verb in _HOOKS:  # the agent is not told, and nothing is lost
                 self._note(error)
                 status, body = wire.LATER, b""
         except Exception as error:  # noqa: BLE001 - the loop goes on
@@ -251,6 +256,8 @@ class Server:
             return wire.OTHER_VERSION, b"{}"
         if job.verb == b"hook":
             return wire.OK, self._engine.hook(job.body)
+        if job.verb == b"told":
+            return wire.OK, self._engine.told(job.body)
         verb = job.verb.decode("ascii", "replace")
         if verb == "stop":
             self.stop()

@@ -39,6 +39,18 @@ def take_body(desk: Desk, body: bytes) -> bytes:
     return added_context(text, event) if text else b""
 
 
+def told(desk: Desk, body: bytes) -> bytes:
+    """Return what the agent is to read at a payload that was taken from the spool."""
+    delivery = parse_body(body)
+    if delivery is None or not desk.workspace.config.enabled:
+        return b""
+    event = registry.parse(delivery.agent, delivery.payload, delivery.env)
+    if not isinstance(event, HookEvent) or not takes_context(event):
+        return b""
+    text = notices.tell(desk, event.agent, event.native_session)
+    return added_context(text, event) if text else b""
+
+
 def listen(desk: Desk) -> None:
     """Have every write judged by the payloads that came before it, however late it is seen."""
     desk.pipeline.before_claims = lambda: hear(desk)

@@ -1,22 +1,24 @@
-"""What a session is told when its work was taken back: once, at its next prompt.
+"""What a session is told when its work was taken back, or came back: once, at its next prompt.
 
-Nothing is queued. What there is to tell follows from the ops in effect; a mark per session says
-up to which of them it was told.
-Invariant: a session is told of an op at most once, and never of one that it ran itself or that
-was taken back in its turn.
+Nothing is queued. What there is to tell follows from the ops in effect; per session it is kept
+which ops it knows of as in effect, and up to which op it was looked for.
+Invariant: a session is told of an op at most once while that is in effect, and never of one that
+it ran itself or that was taken back before it was told; that it came back, where it was told.
 """
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from gitshadow.engine.desk import Desk
 from gitshadow.engine.rows import rfc3339
-from gitshadow.model import Actor, Op, OpKind
+from gitshadow.model import Actor, Op, OpKind, Session
 from gitshadow.store.journal import events, meta, ops, sessions
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
+from gitshadow.store.journal.ops import Ended
 from gitshadow.store.refs import display_path, parse_path, quote
-from gitshadow.undo.effective import effective_ops
+from gitshadow.undo.effective import Standing, standing
 from gitshadow.undo.targets import events_of, family, root_of, unit_of_ids
 
 _TOLD = "told"
@@ -27,73 +29,146 @@ _FIRST = (
     "gitshadow: work of this session was taken back since your last turn. These files no"
     " longer hold it; read them again before you build on them."
 )
+_AGAIN = "gitshadow: work of this session that had been taken back is there again"
+
+
+class _Mark(NamedTuple):
+    """Hold which ops had ended when a session was told last, and which of them it knows of."""
+
+    looked: Ended = Ended(0, 0)
+    told: tuple[str, ...] = ()
+
+
+class _Reader(NamedTuple):
+    """Hold a session: since when, which sessions' work is its own, and who counts as itself."""
+
+    since_ns: int
+    mine: Collection[str]
+    around: Collection[str]
+
+    @classmethod
+    def of(cls, db: Db, session: Session) -> "_Reader":
+        around = family(db, root_of(db, session.id))
+        return cls(session.started_ns, set(family(db, session.id)), set(around))
+
+
+class _Change(NamedTuple):
+    """Hold an op, and the paths of a session's work that it took back or brought back."""
+
+    op: Op
+    paths: Sequence[str]
 
 
 def take(desk: Desk, session: str) -> str:
     """Return what a session is to be told now, empty if nothing; it is not told again."""
     db = desk.workspace.db
-    known = sessions.get(db, session)
-    newest_ns = ops.newest_ns(db)
-    if known is None or newest_ns is None:
+    known, ended = sessions.get(db, session), ops.ended(db)
+    if known is None or ended.newest_ns <= known.started_ns:
         return ""
-    told = _told(db)
-    floor_ns = max(known.started_ns, told.get(session, 0))
-    if newest_ns <= floor_ns:
+    marks = _marks(db)
+    mark = marks.get(session, _Mark())
+    if mark.looked == ended:
         return ""
-    mine = set(family(db, session))
-    around = set(family(db, root_of(db, session)))
-    found: dict[str, tuple[Op, list[str]]] = {}
-    for op in effective_ops(db):
-        if op.ts_ns > floor_ns and op.kind is not OpKind.REDO:
-            paths = [] if op.session in around else _paths(db, op, mine)
-            if paths:
-                found[op.id] = (op, paths)
-    if not found:
-        return ""
+    reader = _Reader.of(db, known)
+    now = standing(db)
+    gone = list(_taken_back(db, reader, now))
+    again = list(_brought_back(db, reader, now, mark.told))
+    _remember(db, {**marks, session: _Mark(ended, tuple(one.op.id for one in gone))})
+    fresh = [change for change in gone if change.op.id not in mark.told]
+    return "\n".join([*_lines(db, fresh), *_lines_again(again)])
+
+
+def tell(desk: Desk, agent: str, native: str) -> str:
+    """Return what a session is to be told, by the agent's own id of it, as `take` does."""
+    known = sessions.find_native(desk.workspace.db, agent, native)
+    return take(desk, known.id) if known is not None else ""
+
+
+def _marks(db: Db) -> Mapping[str, _Mark]:
+    rows: dict[str, tuple[tuple[int, int], list[str]]]
+    rows = json.loads(meta.get(db, _TOLD) or "{}")
+    return {
+        session: _Mark(Ended(*looked), tuple(told))
+        for session, (looked, told) in rows.items()
+    }
+
+
+def _remember(db: Db, marks: Mapping[str, _Mark]) -> None:
+    kept = {one: mark for one, mark in marks.items() if sessions.get(db, one)}
     with db.write():
-        marks = {one: at for one, at in told.items() if sessions.get(db, one)}
-        marks[session] = max(op.ts_ns for op, _ in found.values())
-        meta.put(db, _TOLD, json.dumps(marks))
-    return "\n".join(_lines(db, list(found.values())))
+        meta.put(db, _TOLD, json.dumps(kept))
 
 
-def _told(db: Db) -> Mapping[str, int]:
-    """Return the time of the newest op that each session was told of."""
-    marks: dict[str, int] = json.loads(meta.get(db, _TOLD) or "{}")
-    return marks
+def _taken_back(db: Db, reader: _Reader, now: Standing) -> Iterator[_Change]:
+    """Yield the ops in effect that others ran and that took work of a session back."""
+    for op in now.ops:
+        if op.ts_ns > reader.since_ns and op.kind is not OpKind.REDO:
+            paths = [] if op.session in reader.around else _paths(db, op, reader.mine)
+            if paths:
+                yield _Change(op, paths)
 
 
-def _paths(db: Db, op: Op, mine: Collection[str]) -> list[str]:
-    """Return the paths at which an op took work of these sessions back."""
+def _brought_back(
+    db: Db, reader: _Reader, now: Standing, told: Sequence[str]
+) -> Iterator[_Change]:
+    """Yield what others took back of the ops that a session was told of."""
+    for known in told:
+        op, undoer = ops.get(db, known), now.undone_by.get(known)
+        if op is None or undoer is None or undoer.session in reader.around:
+            continue
+        changed = set(_paths(db, undoer))
+        paths = [path for path in _paths(db, op, reader.mine) if path in changed]
+        if paths:
+            yield _Change(undoer, paths)
+
+
+def _paths(db: Db, op: Op, whose: Collection[str] | None = None) -> list[str]:
+    """Return the paths that an op changed, of work of these sessions alone where it says."""
     if op.report is not None:
         items = json.loads(op.report)["items"]
         return [
             path
             for item in items
-            if item["session"] in mine and item["action"] != "none"
+            if (whose is None or item["session"] in whose) and item["action"] != "none"
             for path in (item.get("old_path"), item["path"])
             if path is not None
         ]
     # A crash ended it after its commit, before its report.
-    taken = events_of(db, op.worktree, unit_of_ids(db, op.undoes))
-    whose = {
-        one.path for one in taken if one.attribution and one.attribution.session in mine
-    }
     rows = events.rows(db, EventFilter(op=op.id))
-    return [display_path(row.path) for row in rows if row.path and row.path in whose]
+    found = {row.path for row in rows if row.path}
+    if whose is not None:
+        taken = events_of(db, op.worktree, unit_of_ids(db, op.undoes))
+        found &= {
+            one.path
+            for one in taken
+            if one.path and one.attribution and one.attribution.session in whose
+        }
+    return [display_path(path) for path in sorted(found)]
 
 
-def _lines(db: Db, found: list[tuple[Op, list[str]]]) -> Iterator[str]:
+def _lines(db: Db, found: Sequence[_Change]) -> Iterator[str]:
     """Yield the notice, newest op first, without a character that is not printed as it is."""
+    if not found:
+        return
     yield _FIRST
     for op, paths in found[:_OPS_SHOWN]:
-        shown = [_shown(path) for path in dict.fromkeys(paths)]
-        rest = len(shown) - _PATHS_SHOWN
-        more = f" and {rest} more" if rest > 0 else ""
-        names = ", ".join(shown[:_PATHS_SHOWN])
-        yield f"- {rfc3339(op.ts_ns)}, by {_who(db, op)} ({op.kind.value}): {names}{more}"
+        who = _who(db, op)
+        yield f"- {rfc3339(op.ts_ns)}, by {who} ({op.kind.value}): {_listed(paths)}"
     if len(found) > _OPS_SHOWN:
         yield f"- and {len(found) - _OPS_SHOWN} times before"
+
+
+def _lines_again(found: Sequence[_Change]) -> Iterator[str]:
+    """Yield one line for all that came back; what happened to it is on the disk to see."""
+    if found:
+        paths = [path for change in found for path in change.paths]
+        yield f"{_AGAIN}: {_listed(paths)}. Read these files again."
+
+
+def _listed(paths: Sequence[str]) -> str:
+    shown = [_shown(path) for path in dict.fromkeys(paths)]
+    rest = len(shown) - _PATHS_SHOWN
+    return ", ".join(shown[:_PATHS_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def _who(db: Db, op: Op) -> str:

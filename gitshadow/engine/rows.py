@@ -141,8 +141,8 @@ def burst_row(burst: Burst) -> Row:
     }
 
 
-def op_row(op: Op) -> Row:
-    """Format one recorded restore."""
+def op_row(op: Op, undone_by: Op | None) -> Row:
+    """Format one recorded restore, with the op in effect that took it back."""
     return {
         "id": op.id,
         "op_id": op.id,
@@ -153,5 +153,6 @@ def op_row(op: Op) -> Row:
         "target": op.target,
         "undoes": list(op.undoes),
         "status": op.status.value,
+        "undone_by": undone_by.id if undone_by else None,
         "commit": op.commit,
     }

@@ -100,6 +100,10 @@ class Service:
         hooks.drain_spool(self._desk)
         return hooks.take_body(self._desk, body)
 
+    def told(self, body: bytes) -> bytes:
+        """Return what the agent is to read at a delivery that came through the spool."""
+        return hooks.told(self._desk, body)
+
     def _follow_settings(self) -> None:
         """Read the settings again where a file that may hold them changed.
 

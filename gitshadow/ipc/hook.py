@@ -108,16 +108,21 @@ def _deliver(layout: Layout, body: bytes, in_process: "Capture") -> None:
 
 def _ask(layout: Layout, sock: "socket", body: bytes) -> bytes:
     """Return the daemon's answer; spool where it is busy or about to end."""
-    try:
-        sock.settimeout(ANSWER_S)
-        status, answer = wire.call(sock, b"hook", body)
-    except (OSError, wire.WireError):
-        status, answer = wire.ENDING, b""
-    finally:
-        sock.close()
+    status, answer = _call(sock, b"hook", body)
     if status in (wire.ENDING, wire.OTHER_VERSION, wire.LATER):
         _spool(layout, body)
     return answer if status == wire.OK else b""
+
+
+def _call(sock: "socket", verb: bytes, body: bytes) -> tuple[bytes, bytes]:
+    """Return the daemon's status and answer; `ENDING` where none came in time."""
+    try:
+        sock.settimeout(ANSWER_S)
+        return wire.call(sock, verb, body)
+    except (OSError, wire.WireError):
+        return wire.ENDING, b""
+    finally:
+        sock.close()
 
 
 def _without_daemon(layout: Layout, body: bytes, in_process: "Capture") -> bytes:
@@ -128,9 +133,11 @@ def _without_daemon(layout: Layout, body: bytes, in_process: "Capture") -> bytes
 
         launch.spawn(layout)
         deadline = time.monotonic() + START_S
-        while os.path.exists(path) and time.monotonic() < deadline:
+        while os.path.exists(path):
+            if time.monotonic() >= deadline:
+                return b""
             time.sleep(0.005)
-        return b""
+        return _told(layout, body)
     from gitshadow.errors import LockedError
 
     try:
@@ -141,6 +148,16 @@ def _without_daemon(layout: Layout, body: bytes, in_process: "Capture") -> bytes
     except BaseException:
         _spool(layout, body)
         raise
+
+
+def _told(layout: Layout, body: bytes) -> bytes:
+    """Return what the daemon has to say to a delivery that it took from the spool."""
+    try:
+        sock = wire.connect(layout.wt_dir, ANSWER_S)
+    except OSError:  # a command took it: nobody is there to ask
+        return b""
+    status, answer = _call(sock, b"told", body)
+    return answer if status == wire.OK else b""
 
 
 def _daemon_allowed(layout: Layout) -> bool:

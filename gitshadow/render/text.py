@@ -108,13 +108,13 @@ def turn_lines(found: Sequence[Mapping[str, object]], view: View) -> Iterator[st
 
 
 def op_lines(found: Sequence[Mapping[str, object]], view: View) -> Iterator[str]:
-    """Yield one line per op: id, time, verb, status, target."""
+    """Yield one line per op: id, time, verb, status, target, and what took it back."""
     for row in found:
-        started = text(row, "ts")
+        started, undoer = text(row, "ts"), printable(text(row, "undone_by"))
         yield (
             f"{printable(text(row, 'id') or text(row, 'op_id'))}  {local_time(started)}  "
             f"{printable(text(row, 'kind')):<8}  {printable(text(row, 'status')):<12}  "
-            f"{printable(text(row, 'target'))}"
+            f"{printable(text(row, 'target'))}{f'  (taken back by {undoer})' * bool(undoer)}"
         ).rstrip()
 
 

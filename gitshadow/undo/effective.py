@@ -3,8 +3,9 @@
 Invariant: an op counts unless an op that counts took it back; only finished ops are looked at.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from gitshadow.model import Confidence, Event, Op, OpKind, OpStatus, RepoPath
 from gitshadow.store.journal import events, ops
@@ -17,16 +18,28 @@ BACKWARD = (OpKind.OOPS, OpKind.UNDO, OpKind.RESTORE)
 """The kinds of ops that `redo` takes back."""
 
 
-def effective_ops(db: Db, worktree: str | None = None) -> list[Op]:
-    """Return the ops (of one worktree) that are in effect, newest first."""
-    dead: set[str] = set()
+class Standing(NamedTuple):
+    """Hold the ops in effect, newest first, and by which of them each id was taken back."""
+
+    ops: Sequence[Op]
+    undone_by: Mapping[str, Op]
+
+
+def standing(db: Db, worktree: str | None = None) -> Standing:
+    """Return which ops (of one worktree) are in effect, and what each took back."""
+    undone: dict[str, Op] = {}
     found: list[Op] = []
     for op in ops.list_ops(db, worktree):
-        if op.status is not OpStatus.DONE or op.id in dead:
+        if op.status is not OpStatus.DONE or op.id in undone:
             continue
-        dead.update(op.undoes)
+        undone.update(dict.fromkeys(set(op.undoes) - undone.keys(), op))
         found.append(op)
-    return found
+    return Standing(found, undone)
+
+
+def effective_ops(db: Db, worktree: str | None = None) -> Sequence[Op]:
+    """Return the ops (of one worktree) that are in effect, newest first."""
+    return standing(db, worktree).ops
 
 
 def newest_backward(db: Db, worktree: str) -> Op | None:

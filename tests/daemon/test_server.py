@@ -18,6 +18,7 @@ from gitshadow.ipc import client, wire
 from gitshadow.model import RepoPath
 from gitshadow.store.layout import Layout
 from tests.support.counting import (
+    SECONDS,
     CountingEngine,
     initialised,
     leave_stale_socket,
@@ -65,6 +66,18 @@ def test_engine_is_called_by_one_thread(
         one.join()
     assert len(engine.asked) == 20
     assert engine.threads == {server.ident}
+
+
+def test_spooled_delivery_is_asked_for_its_answer(
+    layout: Layout, engine: CountingEngine, server: threading.Thread
+) -> None:
+    engine.answer = b"words for the agent"
+    sock = wire.connect(layout.wt_dir, SECONDS)
+    try:
+        assert wire.call(sock, b"told", b"body") == (wire.OK, engine.answer)
+    finally:
+        sock.close()
+    assert (engine.told_bodies, engine.bodies) == ([b"body"], [])
 
 
 def test_error_of_a_verb_is_a_document(

@@ -1,6 +1,8 @@
 """Agents are told that their work was taken back: once, at the next prompt."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -83,6 +85,33 @@ def test_notice_outlives_the_daemon(shadow_d: Shadow) -> None:
     shadow_d.ok("stop")
     shadow_d.ok("start")
     assert agent.prompt("y") == ""
+
+
+PATIENT = """
+from gitshadow.ipc import hook
+hook.START_S = hook.ANSWER_S = 40.0  # the limits of an agent are no test of a loaded machine
+raise SystemExit(hook.main(["claude-code"], lambda layout, body: b""))
+"""
+
+
+def test_prompt_that_starts_the_daemon_is_told(shadow_d: Shadow) -> None:
+    agent = Claude(shadow_d)
+    worked(agent)
+    shadow_d.ok("oops", "--yes")
+    shadow_d.ok("stop")
+    payload = json.dumps(agent.payload("UserPromptSubmit", prompt="x")).encode()
+    done = subprocess.run(
+        [sys.executable, "-c", PATIENT],
+        input=payload,
+        env=shadow_d.environment(),
+        capture_output=True,
+        check=True,
+    )
+    output = json.loads(done.stdout)["hookSpecificOutput"]
+    assert output["additionalContext"].startswith(FIRST)
+    assert output["additionalContext"].endswith("(oops): a")
+    assert agent.prompt("y") == ""
+    assert len(shadow_d.ok("turns", "--json").rows()) == 3
 
 
 def test_long_notice_is_short_and_names_are_escaped(agent: Claude) -> None:

@@ -94,6 +94,12 @@ def test_turn_is_taken_back_and_forth(agent: Claude) -> None:
         one["op_id"] for one in (report, redone, again, undone)
     ]
     assert [op["kind"] for op in reversed(ops)] == ["oops", "redo", "oops", "undo"]
+    assert [op["undone_by"] for op in reversed(ops)] == [
+        redone["op_id"],
+        None,
+        undone["op_id"],
+        None,
+    ]
     assert others(repo, "a", "b", "d", "e") == kept
 
 

@@ -106,6 +106,9 @@ def test_op_and_pin_lines() -> None:
     assert list(op_lines([op], View())) == [
         "o1  2026-11-21 08:00:01  oops      done          b1"
     ]
+    assert list(op_lines([op | {"undone_by": "o2"}], View())) == [
+        "o1  2026-11-21 08:00:01  oops      done          b1  (taken back by o2)"
+    ]
     assert list(pin_lines([pin], View())) == [
         "good                  2026-11-21 08:00:01  0123456789ab"
     ]

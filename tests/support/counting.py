@@ -26,6 +26,7 @@ class CountingEngine:
 
     asked: list[tuple[str, Mapping[str, object]]] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)
+    told_bodies: list[bytes] = field(default_factory=list)
     paths: set[RepoPath] = field(default_factory=set)
     lost: int = 0
     ticks: int = 0
@@ -68,6 +69,10 @@ class CountingEngine:
         self.bodies.append(body)
         if self.answer == b"late":
             self.gate.wait(SECONDS)
+        return self.answer
+
+    def told(self, body: bytes) -> bytes:
+        self.told_bodies.append(body)
         return self.answer
 
     def alive(self) -> bool:

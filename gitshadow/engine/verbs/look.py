@@ -12,6 +12,7 @@ from gitshadow.store.journal import ops as ops_journal
 from gitshadow.store.journal import sessions as session_journal
 from gitshadow.store.journal import turns as turn_journal
 from gitshadow.store.journal.events import EventFilter
+from gitshadow.undo.effective import standing
 
 _QUIET = (EventKind.BASELINE,)
 
@@ -77,7 +78,8 @@ def turns(desk: Desk, params: Params) -> Document:
 
 
 def ops(desk: Desk, params: Params) -> Document:
-    """Return the recorded restores, newest first."""
-    found = ops_journal.list_ops(desk.workspace.db)
-    limit = read.number(params, "limit")
-    return {"rows": [op_row(op) for op in found[:limit]]}
+    """Return the recorded restores, newest first, each with the op that took it back."""
+    db = desk.workspace.db
+    found = ops_journal.list_ops(db)[: read.number(params, "limit")]
+    undone_by = standing(db).undone_by
+    return {"rows": [op_row(op, undone_by.get(op.id)) for op in found]}

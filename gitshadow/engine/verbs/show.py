@@ -20,6 +20,7 @@ from gitshadow.engine.verbs import Document, Params
 from gitshadow.model import Burst, Call, Event, Op, Session, Turn
 from gitshadow.store.journal import events, sessions, turns
 from gitshadow.store.journal.events import EventFilter
+from gitshadow.undo.effective import standing
 
 _EVENTS_SHOWN = 1000
 
@@ -56,7 +57,8 @@ def _describe(desk: Desk, found: Found) -> tuple[str, Row, EventFilter | None]:
     if isinstance(thing, Burst):
         return "burst", burst_row(thing), EventFilter(limit=limit, burst=thing.id)
     if isinstance(thing, Op):
-        return "op", op_row(thing), EventFilter(limit=limit, op=thing.id)
+        undone_by = standing(desk.workspace.db).undone_by.get(thing.id)
+        return "op", op_row(thing, undone_by), EventFilter(limit=limit, op=thing.id)
     return _describe_session(desk, thing)
 
 

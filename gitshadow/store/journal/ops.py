@@ -7,6 +7,7 @@ or everything it did was rolled back.
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from gitshadow.model import FileVersion, Oid, Op, OpKind, OpStatus, RepoPath
 from gitshadow.store.journal.db import Db, Row, micro
@@ -33,6 +34,13 @@ class Step:
     after: FileVersion | None
     temp: RepoPath | None = None
     done: bool = False
+
+
+class Ended(NamedTuple):
+    """Say how many ops are done, and when the newest of them was begun."""
+
+    done: int
+    newest_ns: int
 
 
 def put(db: Db, op: Op) -> None:
@@ -74,10 +82,10 @@ def list_ops(db: Db, worktree: str | None = None) -> list[Op]:
     return [_op(row) for row in db.rows(sql, (worktree,))]
 
 
-def newest_ns(db: Db) -> int | None:
-    """Return the time of the newest op, None where there is none."""
-    row = db.row("SELECT max(ts_ns) FROM ops")
-    return None if row is None or row[0] is None else int(row[0])
+def ended(db: Db) -> Ended:
+    """Return which ops have ended; it differs whenever one more has."""
+    row = db.row("SELECT count(*), max(ts_ns) FROM ops WHERE status = 'done'")
+    return Ended(0, 0) if row is None else Ended(int(row[0]), int(row[1] or 0))
 
 
 def applying(db: Db, worktree: str) -> list[Op]:

@@ -1,0 +1,61 @@
+"""A worktree opened in the test's own process: hooks and verbs without starting one."""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from gitshadow.engine import hooks, setup
+from gitshadow.engine.desk import Desk, open_desk
+from gitshadow.engine.mending import mend
+from gitshadow.engine.verbs import run
+from gitshadow.store.layout import discover
+from tests.support.claude import Claude
+from tests.support.repo import PathLike, Repo
+from tests.support.shadow import Result, Shadow
+
+
+@contextmanager
+def desk_of(repo: Repo) -> Iterator[Desk]:
+    """Open a worktree as a command does; a new one is initialised first."""
+    layout = discover(str(repo.root))
+    assert layout is not None
+    if not layout.initialised:
+        setup.initialise(layout, os.environ, force=True)
+    desk = open_desk(layout, os.environ, lock_timeout_s=1.0)
+    hooks.listen(desk)
+    mend(desk)
+    try:
+        yield desk
+    finally:
+        desk.close()
+
+
+class Near(Shadow):
+    """Stand in for the installed command where only hooks and undo are wanted."""
+
+    def __init__(self, repo: Repo, desk: Desk) -> None:
+        super().__init__(repo, daemon=False)
+        self.desk = desk
+
+    def __call__(
+        self,
+        *args: PathLike,
+        stdin: bytes = b"",
+        cwd: str | os.PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> Result:
+        """Deliver one hook."""
+        assert (args[0], cwd, env) == ("hook", None, None)
+        body = f"agent: {os.fsdecode(args[1])}\n\n".encode() + stdin
+        answer = hooks.take_body(self.desk, body)
+        return Result(("hook",), 0, answer, "")
+
+    def agent(self, session: str = "s1") -> Claude:
+        """Return an agent's session."""
+        return Claude(self, session)
+
+    def undo(self, verb: str, *targets: str, **params: object) -> dict[str, object]:
+        """Run `oops`, `undo`, `redo` or `restore` with `--yes`; return the report."""
+        rows = [{"text": target, "path_only": False} for target in targets]
+        asked = {"verb": verb, "targets": rows, "yes": True, **params}
+        return run(self.desk, "undo", {"cwd": str(self.repo.root), **asked})
