@@ -25,6 +25,11 @@ _NAMES: Mapping[bytes, str] = {
 }
 """How the author's name of a commit ends that an agent made in its own name."""
 
+AUTHOR_PATTERNS = tuple(sorted(word.decode() for word in (*_MAILS, *_NAMES)))
+"""Fixed texts of which one stands in the author of every commit whose author is an agent."""
+MESSAGE_PATTERN = "^co-authored-by:"
+"""What begins a line of every message that names an agent (extended, in any case)."""
+
 
 def agent_named(author: bytes, message: bytes) -> str | None:
     """Return the agent that a commit names, None for none.

@@ -42,6 +42,10 @@ class Commits(Past, Protocol):
         """Return the commit on which the session of an event began; HEAD's for None."""
         ...
 
+    def recorded_since(self) -> Oid | None:
+        """Return the commit on which recording began; None on an unborn branch."""
+        ...
+
     def holding(self, path: RepoPath, blob: Oid) -> Oid | None:
         """Return the newest commit where HEAD was that has a blob at a path."""
         ...
@@ -186,7 +190,7 @@ class Ground:
         The session of the first event may itself have begun on a commit that was made then.
         """
         if self.first is None or self.first.path is None:
-            return None
+            return self.commits.recorded_since()
         path = self.first.old_path or self.first.path
         blob = self.first.before.oid if self.first.before is not None else None
         return self.commits.oldest(path, blob) or self.commits.began(self.first)

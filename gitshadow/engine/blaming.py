@@ -56,16 +56,22 @@ class Blamed:
     removals: list[Removal]
 
 
+def past_of(desk: Desk, options: tuple[str, ...] = ()) -> GitPast:
+    """Return what answers of Git's past; one may serve many wishes while HEAD stays."""
+    ws = desk.workspace
+    return GitPast(ws.repo, ws.git, ws.db, options)
+
+
 class Blaming:
     """Answer one wish."""
 
-    def __init__(self, desk: Desk, wish: Wish) -> None:
+    def __init__(self, desk: Desk, wish: Wish, past: GitPast | None = None) -> None:
         self._desk = desk
         self._ws = desk.workspace
         self._wish = wish
         self._diff: Diff = partial(line_hunks, ignore_space=wish.ignore_space)
         options = ("-w",) * wish.ignore_space + ("-C",) * wish.copies
-        self._past = GitPast(self._ws.repo, self._ws.git, self._ws.db, options)
+        self._past = past or past_of(desk, options)
 
     def answer(self) -> Blamed:
         """Return who wrote each line.
@@ -115,7 +121,9 @@ class Blaming:
         if wish.content is not None:
             data = self._ws.repo.read_blob(wish.content.oid)
             if recorded is None or recorded.oid != wish.content.oid:
-                recorded = replay.rewrites.known(wish.content.oid) or recorded
+                known = replay.rewrites.recorded(wish.content.oid)
+                if known is not None and len(known.vector) == count_lines(data):
+                    return data, known.vector
             if recorded is None:
                 recorded = self._untouched(replay, wish.content)
         else:

@@ -24,6 +24,7 @@ _MADE = re.compile(
 )
 _PLAIN = re.compile(r"commit( \(initial\))?:")
 """What Git writes into the reflog (builtin/commit.c, sequencer.c) when it makes a commit."""
+_UNASKED = Oid("")
 
 
 @dataclass(slots=True)
@@ -40,6 +41,7 @@ class GitPast:
     _plain: set[Oid] = field(default_factory=set)
     _blobs: dict[tuple[Oid, RepoPath], Oid | None] = field(default_factory=dict)
     _committed: dict[RepoPath, frozenset[Oid]] = field(default_factory=dict)
+    _since: Oid | None = _UNASKED
 
     def committed(self, path: RepoPath) -> frozenset[Oid]:
         """Return the blobs that a path had in the commits where HEAD was."""
@@ -83,6 +85,13 @@ class GitPast:
             if row.commit is not None:
                 return self._parent(row.commit)
         return None
+
+    def recorded_since(self) -> Oid | None:
+        """Return the commit on which recording began; None on an unborn branch."""
+        if self._since is _UNASKED:
+            first = events.first_baseline(self.db)
+            self._since = None if first is None else self._parent(first)
+        return self._since
 
     def newer(self, commits: Sequence[Oid], base: Oid) -> set[Oid]:
         """Return those of some commits that a base does not stand on."""

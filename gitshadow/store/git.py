@@ -134,6 +134,41 @@ class Git:
         out = self.run("rev-list", "--no-walk", *commits, "--not", base)
         return {Oid(line) for line in out.decode("ascii").split()}
 
+    def commits_saying(self, tip: Oid, pattern: str) -> list[Oid]:
+        """Return the commits up to one whose message has a line like a pattern, newest first.
+
+        In topological order: none stands on one that is listed before it. The pattern is an
+        extended regular expression; case does not count.
+        """
+        return self._listed("-i", "-E", f"--grep={pattern}", tip)
+
+    def commits_by(self, tip: Oid, patterns: Sequence[str]) -> list[Oid]:
+        """Return the commits up to one whose author is like one of some texts, newest first.
+
+        In topological order, as `commits_saying`.
+        """
+        return self._listed("-i", "-F", *(f"--author={one}" for one in patterns), tip)
+
+    def _listed(self, *args: str) -> list[Oid]:
+        out = self.run("rev-list", "--topo-order", *args, "--")
+        return [Oid(line) for line in out.decode("ascii").split()]
+
+    def touched(self, commits: Sequence[Oid]) -> set[RepoPath]:
+        """Return the paths that commits changed; of a merge what no parent has like that."""
+        how = ("-r", "-z", "-c", "--root", "--no-commit-id", "--name-only", "--stdin")
+        listed = "".join(f"{oid}\n" for oid in commits).encode("ascii")
+        out = self.run("diff-tree", "--no-renames", *how, stdin=listed)
+        return {RepoPath(name) for name in out.split(b"\0") if name}
+
+    def renames(self, since: Oid, tip: Oid) -> list[tuple[RepoPath, RepoPath]]:
+        """Return old and new name of every file that was renamed from one commit to another."""
+        listed = self.run("rev-list", "--no-merges", tip, "--not", f"{since}^@", "--")
+        how = ("-r", "-z", "-M", "--diff-filter=R", "--name-status", "--no-commit-id")
+        out = self.run("diff-tree", *how, "--stdin", stdin=listed)
+        words = [word for word in out.split(b"\0") if word]
+        triples = zip(*[iter(words)] * 3, strict=False)
+        return [(RepoPath(old), RepoPath(new)) for _, old, new in triples]
+
     def push(self, remote: str, refspecs: Sequence[str]) -> bytes:
         """Write refs to a remote; hooks of this repository are not run."""
         return self.run("push", "--no-verify", "--porcelain", "--", remote, *refspecs)

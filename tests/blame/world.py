@@ -384,6 +384,9 @@ class MemoryGit:
     def committed(self, path: RepoPath) -> frozenset[Oid]:
         return frozenset(c.tree[path] for c in self.world.heads if path in c.tree)
 
+    def recorded_since(self) -> Oid | None:
+        return self.world.heads[0].oid
+
     def began(self, event: Event | None) -> Oid | None:
         return self.world.head.oid if event is None else self.world.heads[0].oid
 

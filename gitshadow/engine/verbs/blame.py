@@ -3,24 +3,21 @@
 import base64
 from dataclasses import replace
 
-from gitshadow.attribution.identities import agent_named
 from gitshadow.blame.owners import Owner, Source, split_lines
 from gitshadow.blame.ranges import chosen_lines
 from gitshadow.blame.replay import Removal
 from gitshadow.engine import params as read
 from gitshadow.engine.blaming import Blamed, Blaming, Wish
+from gitshadow.engine.crediting import Credit, Crediting, by_event
 from gitshadow.engine.desk import Desk
 from gitshadow.engine.moments import moment_of, version_at
 from gitshadow.engine.rows import Row, rfc3339
 from gitshadow.engine.verbs import Document, Params
 from gitshadow.errors import StoreError, UsageError
-from gitshadow.model import Actor, Confidence, Event
+from gitshadow.model import Event
 from gitshadow.store.commits import OUR_EMAIL, OUR_NAME, CommitInfo
 from gitshadow.store.journal import turns
 from gitshadow.store.refs import display_path
-
-OLDER = "older than the recording, or not made here: Git names the author"
-NAMED = "its commit names {agent}, and not which lines are whose"
 
 
 def blame(desk: Desk, params: Params) -> Document:
@@ -90,6 +87,7 @@ class _Owners:
 
     def __init__(self, desk: Desk, blamed: Blamed, *, facts: bool) -> None:
         self._ws = desk.workspace
+        self._crediting = Crediting(self._ws.repo)
         self._blamed = blamed
         self._facts = facts
         self._at: dict[int, int] = {}
@@ -108,42 +106,40 @@ class _Owners:
         return {
             "text": one.text.decode("utf-8", "backslashreplace"),
             "owner": self.index(one.origin.owner),
-            "by": self._by_event(event),
+            "by": self._credited(by_event(event)),
             "seq": event.seq,
         }
 
     def _row(self, owner: Owner) -> Row:
         row: Row = {"source": owner.source.value, "path": display_path(owner.path)}
-        event = owner.event
-        if owner.source is Source.EVENT and event is not None:
-            return row | self._by_event(event) | self._shadow(event)
-        if owner.source is Source.COMMIT:
-            return row | self._by_git(owner) | self._committed(owner)
-        commit = self._committed(owner) if owner.commit is not None else {}
-        return row | _who(Actor.UNKNOWN, Confidence.UNKNOWN, owner.note or "") | commit
+        credit = self._crediting.of(owner)
+        row |= self._credited(credit)
+        if credit.event is not None:
+            return row | self._shadow(credit.event)
+        if owner.commit is not None:
+            row |= self._committed(owner)
+        return row
 
-    def _by_event(self, event: Event) -> Row:
-        claim = event.attribution
-        row: Row = {"seq": event.seq, "ts": rfc3339(event.ts_ns)}
-        if claim is None:
-            return row | _who(Actor.UNKNOWN, Confidence.UNKNOWN, event.note or "")
-        row |= _who(claim.actor, claim.confidence, claim.reason)
-        if claim.actor is Actor.AGENT and claim.confidence is Confidence.LOW:
-            # A person is as likely then: a gap is acceptable, a wrong author is not.
-            return row | {
-                "actor": Actor.UNKNOWN.value,
-                "candidates": [claim.session],
-            }
-        row |= {
-            "agent": claim.agent,
-            "session": claim.session,
-            "turn": claim.turn,
-            "call": claim.call,
-            "tool": claim.tool,
-            "prompt": self._prompt(claim.session, claim.turn),
+    def _credited(self, credit: Credit) -> Row:
+        row: Row = {
+            "actor": credit.actor.value,
+            "confidence": credit.confidence.value,
+            "reason": credit.reason,
         }
-        if claim.candidates:
-            row["candidates"] = list(claim.candidates)
+        event = credit.event
+        if event is not None:
+            row |= {"seq": event.seq, "ts": rfc3339(event.ts_ns)}
+        if credit.session is not None:
+            row |= {
+                "agent": credit.agent,
+                "session": credit.session,
+                "turn": credit.turn,
+                "call": credit.call,
+                "tool": credit.tool,
+                "prompt": self._prompt(credit.session, credit.turn),
+            }
+        if credit.candidates:
+            row["candidates"] = list(credit.candidates)
         return row
 
     def _prompt(self, session: str, turn: str | None) -> str | None:
@@ -165,17 +161,6 @@ class _Owners:
             row["previous"] = [info.parents[0], old]
         return row
 
-    def _by_git(self, owner: Owner) -> Row:
-        assert owner.commit is not None
-        try:
-            info = self._ws.repo.commit(owner.commit)
-            agent = agent_named(info.author, info.message)
-        except StoreError:
-            agent = None
-        if agent is None:
-            return _who(Actor.HUMAN, Confidence.MEDIUM, OLDER)
-        return _who(Actor.UNKNOWN, Confidence.UNKNOWN, NAMED.format(agent=agent))
-
     def _committed(self, owner: Owner) -> Row:
         row: Row = {"commit": owner.commit}
         said = self._blamed.ground.said(owner)
@@ -193,15 +178,6 @@ class _Owners:
         if said.previous is not None:
             row["previous"] = [said.previous[0], display_path(said.previous[1])]
         return row
-
-
-def _who(actor: Actor, confidence: Confidence, reason: str) -> Row:
-    """Return the fields that every owner has."""
-    return {
-        "actor": actor.value,
-        "confidence": confidence.value,
-        "reason": reason,
-    }
 
 
 def _facts(info: CommitInfo) -> Row:

@@ -116,6 +116,21 @@ def begins_ns(db: Db, worktree: str) -> int | None:
     return None if row is None else int(row[0])
 
 
+def is_named(db: Db, path: RepoPath) -> bool:
+    """Tell whether any event but a gap names a path, as its name or its old one."""
+    sql = "SELECT 1 FROM events WHERE {} = ? AND kind <> 'gap' LIMIT 1"
+    return any(db.row(sql.format(end), (path,)) for end in ("path", "old_path"))
+
+
+def first_baseline(db: Db) -> Oid | None:
+    """Return our commit with which recording began, None where nothing was recorded."""
+    row = db.row(
+        f"SELECT commit_oid FROM events WHERE {_RARE} AND kind = 'baseline'"
+        " AND commit_oid IS NOT NULL ORDER BY seq LIMIT 1"
+    )
+    return None if row is None else Oid(row[0])
+
+
 def last_seq(db: Db) -> int:
     """Return the newest sequence number, 0 where there is none."""
     return db.number("SELECT MAX(seq) FROM events")

@@ -1,0 +1,119 @@
+"""Owners of the lines of many files: on disk, staged, or in a commit of the user's.
+
+A file is replayed where recorded events tell of it. Every other one is Git's as a whole, unless one
+of its commits speaks for somebody else than its author: then `git blame` is asked, as for one file.
+Invariant: the same answer as `blame` gives for that file; after a barrier; nothing is written.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gitshadow.blame.owners import Vector, count_lines
+from gitshadow.engine.blaming import Blaming, Wish, past_of
+from gitshadow.engine.crediting import BY_GIT, Credit, Crediting
+from gitshadow.engine.desk import Desk
+from gitshadow.engine.speaking import Speaking
+from gitshadow.model import FileVersion, Oid, RepoPath
+from gitshadow.store.journal import events
+
+_PLAIN_MODE = 0o100644
+
+
+@dataclass(frozen=True, slots=True)
+class FileOwners:
+    """Hold a file's content and who is credited with each of its lines, in order."""
+
+    path: RepoPath
+    data: bytes
+    credits: Sequence[Credit]
+
+
+class Owning:
+    """Answer for one worktree, as long as nothing moves in it."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._ws = desk.workspace
+        self._past = past_of(desk)
+        self._head = self._ws.repo.head()[1]
+        self.crediting = Crediting(self._ws.repo)
+        self._speaking = Speaking(self._ws.git, self.crediting)
+        self._under: dict[Oid, bool] = {}
+
+    def on_disk(self, path: RepoPath) -> FileOwners:
+        """Return the owners of a file as it is in the working tree.
+
+        Raises:
+            UsageError: it is not there.
+        """
+        state = self._ws.states.get(path)
+        if state is not None and self._is_as_in_head(path, state.version.oid):
+            return self._by_git(path, state.version.oid)
+        return self._blamed(Wish(path=path))
+
+    def staged(self, path: RepoPath, blob: Oid) -> FileOwners:
+        """Return the owners of a content that is in the index.
+
+        Raises:
+            StoreError: it is missing.
+        """
+        if self._is_as_in_head(path, blob):
+            return self._by_git(path, blob)
+        content = FileVersion(blob, _PLAIN_MODE)
+        return self._blamed(Wish(path=path, content=content))
+
+    def committed(self, path: RepoPath, commit: Oid) -> FileOwners:
+        """Return the owners of a file as it is in a commit.
+
+        Raises:
+            UsageError: the commit does not have it.
+            StoreError: its content is missing.
+        """
+        blob = self._past.blob(commit, path)
+        if (
+            blob is not None
+            and self._is_older(path, blob, commit)
+            and path not in self._speaking.paths(commit)
+        ):
+            return self._by_git(path, blob)
+        return self._blamed(Wish(path=path, commit=commit))
+
+    def _is_as_in_head(self, path: RepoPath, blob: Oid) -> bool:
+        """Tell a content that is HEAD's, without a recorded event, nor a speaking commit."""
+        head = self._head
+        return (
+            head is not None
+            and self._past.blob(head, path) == blob
+            and not self._has_events(path)
+            and path not in self._speaking.paths(head)
+        )
+
+    def _is_older(self, path: RepoPath, blob: Oid, commit: Oid) -> bool:
+        """Tell a committed content that was there when recording began."""
+        since = self._past.recorded_since()
+        if since is None or self._has_events(path):
+            return False
+        return self._past.blob(since, path) == blob or self._stands_under(commit, since)
+
+    def _stands_under(self, commit: Oid, since: Oid) -> bool:
+        if commit not in self._under:
+            self._under[commit] = not self._past.newer([commit], since)
+        return self._under[commit]
+
+    def _has_events(self, path: RepoPath) -> bool:
+        return events.is_named(self._ws.db, path)
+
+    def _by_git(self, path: RepoPath, blob: Oid) -> FileOwners:
+        data = self._ws.repo.read_blob(blob)
+        return FileOwners(path, data, (BY_GIT,) * count_lines(data))
+
+    def _blamed(self, wish: Wish) -> FileOwners:
+        blamed = Blaming(self._desk, wish, self._past).answer()
+        return FileOwners(wish.path, blamed.data, self._credited(blamed.vector))
+
+    def _credited(self, vector: Vector) -> list[Credit]:
+        known: dict[int, Credit] = {}
+        for origin in vector:
+            if id(origin.owner) not in known:
+                known[id(origin.owner)] = self.crediting.of(origin.owner)
+        return [known[id(origin.owner)] for origin in vector]

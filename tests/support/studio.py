@@ -1,0 +1,116 @@
+"""A worktree recorded in this process, without a daemon: `studio.write("S1", "a", …)`.
+
+Agents are played by the payloads of Claude Code's hooks, delivered to the engine itself.
+"""
+
+import json
+import os
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from gitshadow.attribution.delivery import HookDelivery
+from gitshadow.engine import hooks, setup
+from gitshadow.engine.desk import Desk, open_desk
+from gitshadow.engine.mending import mend
+from gitshadow.engine.verbs import run
+from gitshadow.store.layout import Layout, discover
+from tests.support.repo import PathLike, Repo
+
+Document = dict[str, object]
+
+
+def layout_of(repo: Repo) -> Layout:
+    """Return where the repository keeps what."""
+    found = discover(str(repo.root))
+    assert found is not None
+    return found
+
+
+@dataclass(slots=True)
+class Studio:
+    """Hold one repository and the desk that is open on it."""
+
+    repo: Repo
+    desk: Desk
+    turns: dict[str, str] = field(default_factory=dict)
+
+    def run(self, verb: str, **params: object) -> Document:
+        """Run one verb of the engine as the command does, at the top of the worktree."""
+        return run(self.desk, verb, {"cwd": str(self.repo.root), **params})
+
+    # -- agents ------------------------------------------------------------------------------
+
+    def hook(self, who: str, event: str, **fields: object) -> None:
+        """Deliver one hook of an agent's session."""
+        payload: Mapping[str, object] = {
+            "session_id": who,
+            "cwd": str(self.repo.root),
+            "hook_event_name": event,
+            "prompt_id": self.turns.get(who),
+            **fields,
+        }
+        raw = json.dumps({k: v for k, v in payload.items() if v is not None})
+        delivery = HookDelivery(agent="claude-code", payload=raw.encode())
+        hooks.take(self.desk, delivery)
+
+    def start(self, who: str, *, model: str = "claude-sonnet-5") -> None:
+        """Begin a session."""
+        self.hook(who, "SessionStart", source="startup", model=model)
+
+    def prompt(self, who: str, text: str) -> None:
+        """Begin a turn."""
+        self.turns[who] = str(uuid.uuid4())
+        self.hook(who, "UserPromptSubmit", prompt=text)
+
+    def write(self, who: str, path: PathLike, data: str | bytes) -> None:
+        """Have an agent write a file, in a session and a turn, begun where they are new."""
+        if who not in self.turns:
+            self.start(who)
+            self.prompt(who, f"prompt of {who}")
+        full = os.fsdecode(os.path.normpath(self.repo.path(path)))
+        call = f"toolu_{uuid.uuid4().hex[:24]}"
+        asked = {"file_path": full, "content": ""}
+        told = {"tool_name": "Write", "tool_input": asked, "tool_use_id": call}
+        self.hook(who, "PreToolUse", **told)
+        self.repo.write(path, data)
+        self.hook(who, "PostToolUse", **told, tool_response={"success": True})
+
+    def stop(self, who: str) -> None:
+        """End a turn."""
+        self.hook(who, "Stop")
+
+    # -- people ------------------------------------------------------------------------------
+
+    def hand(self, path: PathLike, data: str | bytes) -> None:
+        """Write outside every window, recorded."""
+        self.repo.write(path, data)
+        self.desk.observer.settle()
+
+    def commit(self, message: str) -> str:
+        """Commit everything, recorded."""
+        oid = self.repo.commit(message)
+        self.desk.observer.settle()
+        return oid
+
+    def session(self, who: str) -> str:
+        """Return our id of an agent's session."""
+        rows = self.run("sessions")["rows"]
+        assert isinstance(rows, list)
+        return next(str(row["id"]) for row in rows if row["native_id"] == who)
+
+
+@contextmanager
+def studio_of(repo: Repo) -> Iterator[Studio]:
+    """Open a repository for recording, initialised where it is not."""
+    layout = layout_of(repo)
+    if not layout.initialised:
+        setup.initialise(layout, os.environ, force=True)
+    desk = open_desk(layout, os.environ, lock_timeout_s=1.0)
+    hooks.listen(desk)
+    mend(desk)
+    try:
+        yield Studio(repo, desk)
+    finally:
+        desk.close()
