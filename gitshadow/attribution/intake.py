@@ -18,7 +18,7 @@ from gitshadow.attribution.process import ProcessId, is_alive
 from gitshadow.attribution.reach import reach
 from gitshadow.attribution.windows import OUTCOME_DENIED
 from gitshadow.model import Call, RepoPath, Session, ToolClass
-from gitshadow.store.journal import sessions, turns
+from gitshadow.store.journal import models, sessions, turns
 from gitshadow.store.journal.db import Db
 
 OUTCOMES: Mapping[Phase, str] = {
@@ -104,6 +104,8 @@ class _Desk:
     def take(self) -> Intake:
         event = self._event
         session = self._see()
+        if event.model is not None:
+            models.note(self._db, session.id, self._at_ns, event.model)
         done = Intake(
             session=session.id,
             paths=self._reach.paths,

@@ -20,7 +20,7 @@ from gitshadow.attribution.process import ProcessId, process_start
 from gitshadow.attribution.reach import places_of, reach
 from gitshadow.attribution.windows import Evidence, Scene
 from gitshadow.model import Actor, Call, Confidence, RepoPath, Session, ToolClass, Turn
-from gitshadow.store.journal import sessions, turns
+from gitshadow.store.journal import models, sessions, turns
 from gitshadow.store.journal.db import Db
 
 MS = 1_000_000
@@ -600,3 +600,13 @@ def test_rows_are_sound_in_whatever_order_events_come(
         ]
         assert all(c.call is None or c.confidence is not Confidence.LOW for c in claims)
     db.close()
+
+
+def test_model_is_noted_where_a_hook_names_one(desk: Desk) -> None:
+    desk.send(0, "SessionStart", model="claude-sonnet-5")
+    desk.send(1, "UserPromptSubmit", prompt="go")
+    desk.send(2, "SessionStart", source="resume", model="claude-opus-5")
+    assert models.of_session(desk.db, desk.session().id) == [
+        (at(0), "claude-sonnet-5"),
+        (at(2), "claude-opus-5"),
+    ]

@@ -24,7 +24,16 @@ from gitshadow.model import (
     Touch,
     Turn,
 )
-from gitshadow.store.journal import bursts, events, meta, ops, sessions, state, turns
+from gitshadow.store.journal import (
+    bursts,
+    events,
+    meta,
+    models,
+    ops,
+    sessions,
+    state,
+    turns,
+)
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.salvage import Salvaged, salvage
 from gitshadow.store.journal.schema import VERSION
@@ -187,3 +196,21 @@ def test_a_newer_journal_is_refused(old: str, new: Db) -> None:
     with pytest.raises(JournalNewerError):
         take(new, old)
     assert Path(old).read_bytes() == before
+
+
+def test_models_and_claims_come_over(old: str, new: Db) -> None:
+    """KEEP-10: what a session said of its model, and what others claim, is in no ref."""
+    with closing(Db.open(old, create=False)) as db, db.write():
+        models.note(db, "s-1", 7, "sonnet")
+    take(new, old)
+    assert models.of_session(new, "s-1") == [(7, "sonnet")]
+
+
+def test_an_older_journal_is_whole_without_the_tables_of_later_ones(
+    old: str, new: Db
+) -> None:
+    with closing(Db.open(old, create=False)) as db:
+        db.run("DROP TABLE models")
+        db.run("DROP TABLE claims")
+        db.run("PRAGMA user_version = 1")
+    assert take(new, old).damaged == []

@@ -20,7 +20,15 @@ def bury(db: Db, session: str, now_ns: int, chains: Sequence[Chain]) -> None:
 
 def drop_session(db: Db, session: str) -> None:
     """Forget a session with all its rows; call it inside `db.write()`."""
-    for table in ("events", "bursts", "turns", "calls", "call_paths", "chains"):
+    for table in (
+        "events",
+        "bursts",
+        "turns",
+        "calls",
+        "call_paths",
+        "chains",
+        "models",
+    ):
         db.run(f"DELETE FROM {table} WHERE session = ?", (session,))
     db.run("DELETE FROM ops WHERE session = ?", (session,))
     db.run("DELETE FROM touches WHERE session = ?", (session,))

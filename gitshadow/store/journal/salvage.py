@@ -1,7 +1,7 @@
 """What a damaged or replaced journal still gives: rows that the refs do not hold.
 
-Prompts, gaps, turns and calls that wrote nothing, touches, liveness, ops without a commit and the
-steps and reports of ops.
+Prompts, models, claims of others, gaps, turns and calls that wrote nothing, touches, liveness, ops
+without a commit and the steps and reports of ops.
 Invariant: the old file is only read; a table that breaks half-way gives the rows before the break.
 """
 
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from gitshadow.errors import JournalError
 from gitshadow.store.journal.db import Db, Row, connect, refuse_newer
+from gitshadow.store.journal.schema import VERSION
 
 # Each query of the old journal with the statement that its rows are bound to in the new one.
 # The first insert what the refs know nothing of, the others add to what came back from them.
@@ -23,6 +24,8 @@ _COPIES = (
     ("events", "SELECT * FROM events WHERE kind = 'gap'", 25),
     ("ops", "SELECT * FROM ops WHERE commit_oid IS NULL", 11),
     ("op_steps", "SELECT * FROM op_steps", 9),
+    ("models", "SELECT * FROM models", 3),
+    ("claims", "SELECT * FROM claims", 9),
     ("meta", "SELECT * FROM meta WHERE key <> 'next_seq'", 2),
 )
 _DETAILS = (
@@ -88,6 +91,8 @@ def salvage(new: Db, old_path: str) -> Salvaged:
         # Else a file that was cut short is refused whole (SQLite's btree.c, lockBtree).
         old.execute("PRAGMA writable_schema = ON")
         for table, query, width in _COPIES:
+            if _is_younger(old, table):
+                continue
             marks = ", ".join("?" * width)
             sql = f"INSERT OR IGNORE INTO {table} VALUES ({marks})"
             for row in _rows(old, query, table, done):
@@ -101,6 +106,16 @@ def salvage(new: Db, old_path: str) -> Salvaged:
         old.close()
     new.run("DELETE FROM op_steps WHERE op NOT IN (SELECT id FROM ops)")
     return done
+
+
+def _is_younger(old: sqlite3.Connection, table: str) -> bool:
+    """Tell whether an old journal, of an earlier version, is whole without a table."""
+    try:
+        version = old.execute("PRAGMA user_version").fetchone()[0]
+        named = "SELECT 1 FROM sqlite_master WHERE name = ?"
+        return version < VERSION and old.execute(named, (table,)).fetchone() is None
+    except sqlite3.Error:
+        return False
 
 
 def _rows(

@@ -3,7 +3,7 @@
 Invariant: a migration is never edited once released; `PRAGMA user_version` counts them.
 """
 
-VERSION = 1
+VERSION = 2
 
 MIGRATIONS: tuple[str, ...] = (
     """
@@ -98,6 +98,18 @@ CREATE TABLE excluded (
     worktree TEXT NOT NULL, path BLOB NOT NULL, size INTEGER NOT NULL,
     mtime_ns INTEGER NOT NULL, ctime_ns INTEGER NOT NULL, inode INTEGER NOT NULL,
     PRIMARY KEY (worktree, path)
+) WITHOUT ROWID;
+""",
+    """
+CREATE TABLE models (
+    session TEXT NOT NULL, since_ns INTEGER NOT NULL, model TEXT NOT NULL,
+    PRIMARY KEY (session, since_ns)
+) WITHOUT ROWID;
+CREATE TABLE claims (
+    source TEXT NOT NULL, commit_oid TEXT NOT NULL, path BLOB NOT NULL,
+    first INTEGER NOT NULL, last INTEGER NOT NULL,
+    actor TEXT NOT NULL, agent TEXT, model TEXT, session TEXT,
+    PRIMARY KEY (commit_oid, path, first, source)
 ) WITHOUT ROWID;
 """,
 )
