@@ -27,12 +27,14 @@ class Reach(NamedTuple):
     """Say what an event is about in one worktree.
 
     `paths` lie in it, covered or not, links in their parents followed; `other_paths` are the
-    absolute ones outside. `needs_barrier` tells that everything written before the event must be
+    absolute ones outside, `nested` those of them that lie below it, in a repository or worktree
+    of their own. `needs_barrier` tells that everything written before the event must be
     recorded, because its tool names no path or something ends.
     """
 
     paths: tuple[RepoPath, ...] = ()
     other_paths: tuple[bytes, ...] = ()
+    nested: tuple[RepoPath, ...] = ()
     needs_barrier: bool = False
 
 
@@ -44,21 +46,22 @@ def reach(event: HookEvent, root: str) -> Reach:
         return Reach()
     inside: dict[RepoPath, None] = {}
     outside: dict[bytes, None] = {}
+    nested: dict[RepoPath, None] = {}
     top = os.fsencode(root)
     for path in event.paths:
         spellings = _spellings(path, event.cwd, top)
-        found = [_inside(one, top) for one in spellings]
-        for one in found:
-            if one is not None:
-                inside[one] = None
-        if not any(found):
+        below = [payload_paths.inside(one, top) for one in spellings]
+        ours = [one for one in below if one is not None and not _is_nested(one, top)]
+        inside.update(dict.fromkeys(ours))
+        if not ours:
             outside[spellings[0]] = None
+            nested.update((one, None) for one in below if one is not None)
     pathless = not event.paths and event.tool_class in (
         ToolClass.SHELL,
         ToolClass.OTHER,
     )
     barrier = event.phase is Phase.BEFORE and pathless
-    return Reach(tuple(inside), tuple(outside), barrier)
+    return Reach(tuple(inside), tuple(outside), tuple(nested), barrier)
 
 
 def places_of(event: HookEvent) -> tuple[bytes, ...]:
@@ -71,18 +74,17 @@ def places_of(event: HookEvent) -> tuple[bytes, ...]:
     return tuple(dict.fromkeys((*cwd, *named)))
 
 
-def _inside(path: bytes, top: bytes) -> RepoPath | None:
-    """Return a path in this worktree; None outside, and in another worktree below it."""
-    found = payload_paths.inside(path, top)
-    at = -1 if found is None else found.find(b"/")
-    while found is not None and at > 0:
-        directory = os.path.join(top, found[:at])
+def _is_nested(path: RepoPath, top: bytes) -> bool:
+    """Tell whether a path below `top` lies in another worktree: a submodule, a nested one."""
+    at = path.find(b"/")
+    while at > 0:
+        directory = os.path.join(top, path[:at])
         if os.path.lexists(os.path.join(directory, b".git")):
             home = discover(os.fsdecode(directory))
             if home is not None and os.fsencode(home.root) != top:
-                return None
-        at = found.find(b"/", at + 1)
-    return found
+                return True
+        at = path.find(b"/", at + 1)
+    return False
 
 
 def _spellings(path: bytes, cwd: bytes | None, root: bytes) -> tuple[bytes, ...]:

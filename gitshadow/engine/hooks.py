@@ -151,6 +151,7 @@ def take(
         _forget_prompt(desk, done)
     if delivery.at_ns is None:
         _capture_after(desk, event, done)
+        _touch_nested(desk, event, around)
     return event, done
 
 
@@ -217,6 +218,12 @@ def _capture_after(desk: Desk, event: HookEvent, done: Intake) -> None:
             desk.observer.store(done.paths)
         elif event.tool_class in _PATHLESS:
             _after_shell(desk)
+
+
+def _touch_nested(desk: Desk, event: HookEvent, around: reach.Reach) -> None:
+    """Note what was written below us in a repository of its own: no undo here takes it back."""
+    if event.phase in (Phase.AFTER, Phase.FAILED) and around.nested:
+        desk.observer.store(around.nested)
 
 
 def _after_shell(desk: Desk) -> None:
