@@ -34,6 +34,7 @@ _DEGRADED_SHARE = 10
 _DOUBTFUL = 1024
 _HUGE_BATCH = 4096
 _RESUMING_S = 1.0
+_TURNS = 20
 _GIT_NAMES = frozenset(
     {"HEAD", "HEAD.lock", "ORIG_HEAD", "index", "index.lock", "COMMIT_EDITMSG"}
 )
@@ -127,7 +128,7 @@ class Watcher:
         self._poller.poll()
         box = self._inbox
         with box.changed:
-            box.changed.wait_for(lambda: self._all_saw(number) or box.lost, timeout_s)
+            self._await(lambda: self._all_saw(number) or box.lost, timeout_s)
             complete = self._all_saw(number) or box.lost
             doubt, box.doubt = box.doubt, False
             hints = box.take()
@@ -136,6 +137,15 @@ class Watcher:
         if self._degraded is not None:
             return Hints(hints.paths, lost=True, git_dir=hints.git_dir)
         return hints
+
+    def _await(self, come: Callable[[], bool], timeout_s: float) -> None:
+        """Wait in short turns: one alone is over when the whole machine stood still.
+
+        An overflow is told from that: nothing was lost while nothing ran.
+        """
+        for _ in range(_TURNS):
+            if self._inbox.changed.wait_for(come, timeout_s / _TURNS):
+                return
 
     def degraded(self) -> str | None:
         """Say what cannot be watched, and the remedy; None where all is."""

@@ -118,7 +118,9 @@ def _call(sock: "socket", verb: bytes, body: bytes) -> tuple[bytes, bytes]:
     """Return the daemon's status and answer; `ENDING` where none came in time."""
     try:
         sock.settimeout(ANSWER_S)
-        return wire.call(sock, verb, body)
+        wire.ask(sock, verb, body)
+        wire.await_answer(sock, ANSWER_S)
+        return wire.answer(sock)
     except (OSError, wire.WireError):
         return wire.ENDING, b""
     finally:

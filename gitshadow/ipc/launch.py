@@ -15,7 +15,7 @@ from gitshadow.ipc import client
 from gitshadow.store.layout import Layout
 from gitshadow.store.lock import WriterLock
 
-START_S = 10.0
+START_S = 30.0
 FIRST_WALK_S = 120.0
 STOP_S = 30.0
 _POLL_S = 0.01

@@ -24,6 +24,7 @@ SOCKET_NAME = "sock"
 _MAX_LINE = 256
 _MAX_DIGITS = 12
 _CHUNK = 1 << 16
+_TURNS = 20
 
 
 class WireError(Exception):
@@ -62,9 +63,39 @@ def call(sock: _socket.socket, verb: bytes, body: bytes) -> tuple[bytes, bytes]:
         TooLargeError: the request is larger than the peer would take.
         WireError: it answered nonsense, or hung up.
     """
+    ask(sock, verb, body)
+    return answer(sock)
+
+
+def ask(sock: _socket.socket, verb: bytes, body: bytes) -> None:
+    """Send one request; errors as `call`."""
     if len(body) > MAX_REQUEST:
         raise TooLargeError(f"{len(body)} bytes are too many")
     sock.sendall(b"GS1 %b %b %d\n" % (VERSION, verb, len(body)) + body)
+
+
+def await_answer(sock: _socket.socket, timeout_s: float) -> None:
+    """Wait until a reply begins, in short turns.
+
+    One long turn would be over, and the answer not there, after the machine stood still.
+
+    Raises:
+        TimeoutError: it did not begin in time.
+    """
+    sock.settimeout(timeout_s / _TURNS)
+    for _ in range(_TURNS - 1):
+        try:
+            sock.recv(1, _socket.MSG_PEEK)
+            break
+        except TimeoutError:
+            continue
+    else:
+        sock.recv(1, _socket.MSG_PEEK)
+    sock.settimeout(timeout_s)
+
+
+def answer(sock: _socket.socket) -> tuple[bytes, bytes]:
+    """Return the status and body of a reply; errors as `call`."""
     fields, rest = read_line(sock)
     if len(fields) != 3:
         raise WireError("not a reply")

@@ -13,6 +13,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gitshadow.ipc import wire
+from tests.support.waiting import HANGS_S
 
 VERBS = st.from_regex(rb"[a-z_]{1,30}", fullmatch=True)
 
@@ -22,7 +23,7 @@ def pair() -> Iterator[tuple[_socket.socket, _socket.socket]]:
     """Give two ends that never wait for ever."""
     ours, theirs = _socket.socketpair()
     for end in (ours, theirs):
-        end.settimeout(5.0)
+        end.settimeout(HANGS_S)
     try:
         yield ours, theirs
     finally:
@@ -123,3 +124,30 @@ def test_connect_leaves_no_descriptor_when_nobody_listens(tmp_path: Path) -> Non
     with pytest.raises(FileNotFoundError):
         wire.connect(str(tmp_path), 1.0)
     assert len(os.listdir("/proc/self/fd")) == len(before)
+
+
+class Stalled(_socket.socket):
+    """A socket whose owner stood still while its first turn was over."""
+
+    turns = 0
+
+    def recv(self, bufsize: int, flags: int = 0, /) -> bytes:
+        self.turns += 1
+        if self.turns == 1:
+            raise TimeoutError
+        return super().recv(bufsize, flags)
+
+
+def test_answer_is_awaited_further_when_a_turn_was_over() -> None:
+    with pair() as (ours, theirs):
+        stalled = Stalled(fileno=os.dup(ours.fileno()))
+        stalled.settimeout(HANGS_S)
+        wire.reply(theirs, wire.OK, b"late")
+        wire.await_answer(stalled, HANGS_S)
+        assert wire.answer(stalled) == (wire.OK, b"late")
+        stalled.close()
+
+
+def test_answer_that_does_not_come_is_not_awaited_for_ever() -> None:
+    with pair() as (ours, _), pytest.raises(TimeoutError):
+        wire.await_answer(ours, 0.1)
