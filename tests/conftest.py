@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pygit2
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from pygit2.enums import ConfigLevel
 
 pytest.register_assert_rewrite("tests.support")
 
 from tests.support.claude import Claude  # noqa: E402
+from tests.support.examples import NEVER_TOO_SLOW  # noqa: E402
 from tests.support.repo import Repo  # noqa: E402
 from tests.support.shadow import Shadow  # noqa: E402
 
@@ -38,13 +39,13 @@ settings.register_profile(
     max_examples=30,
     deadline=None,
     derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow],
+    suppress_health_check=NEVER_TOO_SLOW,
 )
 settings.register_profile(
     "full",
     max_examples=1000,
     deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
+    suppress_health_check=NEVER_TOO_SLOW,
 )
 settings.load_profile("full" if FULL else "ci")
 

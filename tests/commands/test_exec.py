@@ -16,6 +16,7 @@ from typing import IO
 import pytest
 
 from gitshadow.commands.exec import run_child
+from tests.support.waiting import HANGS_S
 
 START = "import sys; from gitshadow.cli import main; sys.exit(main(sys.argv[1:]))"
 COMMAND = [sys.executable, "-c", START, "exec", "--agent", "x", "--"]
@@ -30,7 +31,7 @@ def run(
         env={**os.environ, **(env or {})},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=HANGS_S,
         check=False,
     )
     return done.returncode, done.stdout, done.stderr
@@ -96,7 +97,7 @@ def test_signal_to_the_wrapper_reaches_the_command(tmp_path: Path) -> None:
         assert child.stdout is not None
         assert child.stdout.readline() == b"ready\n"
         child.send_signal(signal.SIGTERM)
-        assert child.wait(timeout=20) == 9
+        assert child.wait(timeout=HANGS_S) == 9
 
 
 LEADER = """\
@@ -136,7 +137,7 @@ def at_a_terminal(cwd: Path, script: str) -> Iterator[tuple[int, IO[bytes]]]:
             assert running.stdout is not None
             assert running.stdout.readline() == b"ready\n"
             yield keys, running.stdout
-            assert running.wait(timeout=20) == 0
+            assert running.wait(timeout=HANGS_S) == 0
     finally:
         os.close(keys)
         os.close(terminal)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.repo import Repo
+from tests.support.waiting import HANGS_S
 
 SHOW = (
     "from gitshadow.commands.viewing import screen; found = screen();"
@@ -24,7 +25,7 @@ def on_a_terminal(cwd: Path, **env: str) -> str:
         cwd=cwd,
         env={**os.environ, "TERM": "xterm", **env},
         stdout=theirs,
-        timeout=30,
+        timeout=HANGS_S,
         check=False,
     )
     os.close(theirs)

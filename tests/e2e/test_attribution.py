@@ -13,6 +13,7 @@ from tests.support.claude import Claude
 from tests.support.repo import Repo, ten_lines
 from tests.support.reports import items, reasons
 from tests.support.shadow import Document, Shadow
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.usefixtures("untouched")
 
@@ -396,9 +397,7 @@ def test_att17_what_outlives_its_call_is_never_a_persons(agent: Claude) -> None:
     )
     agent.stop()
     (repo.root.parent / "go").touch()
-    deadline = time.monotonic() + 10
-    while not repo.exists("z") and time.monotonic() < deadline:
-        time.sleep(0.02)
+    until(lambda: repo.exists("z") and repo.read("z") == b"late\n")
     (row,) = rows_of(shadow, "z")
     assert row["actor"] != "human"
     if row["actor"] == "agent":

@@ -9,6 +9,7 @@ from tests.support.claude import Claude
 from tests.support.repo import Repo, ten_lines
 from tests.support.reports import items, reasons
 from tests.support.shadow import COMMAND, Document, Shadow
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.usefixtures("untouched")
 
@@ -174,8 +175,7 @@ def test_att05_named_write_of_an_agent_beside_a_command(shadow: Shadow) -> None:
     script = f"echo x > mine; until [ -e {gate} ]; do sleep 0.02; done; echo y > end"
     running = shadow.spawn("exec", "--agent", "tool", "--", "sh", "-c", script)
     try:
-        while not shadow.repo.exists("mine"):
-            assert running.poll() is None
+        until(lambda: shadow.repo.exists("mine") and shadow.repo.read("mine") == b"x\n")
         call = agent.write("a", edited("a", l3="agent"))
     finally:
         gate.touch()

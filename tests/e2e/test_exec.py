@@ -6,8 +6,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 
 import pytest
 
@@ -15,6 +13,7 @@ from tests.support.claude import Claude
 from tests.support.repo import Repo, ten_lines
 from tests.support.reports import items, reasons
 from tests.support.shadow import COMMAND, Document, Shadow
+from tests.support.waiting import HANGS_S, until
 
 pytestmark = pytest.mark.usefixtures("untouched")
 
@@ -95,13 +94,6 @@ def test_att07_exit_code_is_the_commands(
     assert all(row["agent"] == "x" for row in rows.values())
 
 
-def wait_until(happened: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
-    while not happened():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def check_gone(shadow: Shadow, agent: str, native: str | None = None) -> None:
     """Do H(a) and check that the dead session neither claims it nor stays open."""
     shadow.repo.write("a", "human\n")
@@ -121,12 +113,12 @@ def check_gone(shadow: Shadow, agent: str, native: str | None = None) -> None:
 def test_att08_killed_command_claims_nothing_later(shadow: Shadow) -> None:
     """ATT-08: SIGKILL of wrapper and child; session closed, "process gone"."""
     running = subprocess.Popen(
-        [COMMAND, "exec", "--agent", "x", "--", "sh", "-c", "echo 1 > n; sleep 60"],
+        [COMMAND, "exec", "--agent", "x", "--", "sh", "-c", "echo 1 > n; sleep 600"],
         cwd=shadow.repo.root,
         env=shadow.environment(),
         start_new_session=True,
     )
-    wait_until(lambda: shadow.repo.exists("n"))
+    until(lambda: shadow.repo.exists("n") and shadow.repo.read("n") == b"1\n")
     os.killpg(running.pid, signal.SIGKILL)
     running.wait()
     check_gone(shadow, "x")
@@ -147,7 +139,7 @@ def test_att08_killed_agent_claims_nothing_later(shadow: Shadow) -> None:
     payload = agent.payload(
         "PreToolUse",
         tool_name="Bash",
-        tool_input={"command": "sleep 60"},
+        tool_input={"command": "sleep 600"},
         tool_use_id="call-1",
     )
     with subprocess.Popen(
@@ -313,33 +305,23 @@ def test_agent_in_a_command_is_a_child_of_it(shadow: Shadow) -> None:
 
 def test_what_a_command_leaves_running_is_still_its_sessions(shadow: Shadow) -> None:
     """A process that outlives the command is named by the variable it has from it."""
-    late = "(until [ -e ../go ]; do sleep 0.02; done; echo late > z; exec sleep 60)"
+    late = "(until [ -e ../go ]; do sleep 0.02; done; echo late > z; exec sleep 600)"
     shadow.ok(
         "exec", "--agent", "x", "--", "sh", "-c", f"echo 1 > a; {late} >&- 2>&- &"
     )
     (session,) = sessions_of(shadow, "x")
     assert session["ended"] is None
     (shadow.repo.root.parent / "go").touch()
-    wait_until(lambda: shadow.repo.exists("z"))
+    until(lambda: bool(shadow.running("sleep", "600")))
     row = rows_of(shadow, "z")["z"]
     assert (row["session"], row["confidence"]) == (session["id"], "low")
     assert "process" in str(row["reason"])
-    for pid in living(shadow, b"sleep\0" + b"60"):
+    for pid in shadow.running("sleep", "600"):
         os.kill(pid, signal.SIGKILL)
     shadow.repo.write("b", "person\n")
     row = rows_of(shadow, "b")["b"]
     assert (row["actor"], row["agent"]) == ("unknown", None)
     assert sessions_of(shadow, "x")[0]["end_reason"] == "process gone"
-
-
-def living(shadow: Shadow, command: bytes) -> list[int]:
-    """Return our commands' living processes that run `command`."""
-    found = []
-    for pid in shadow.processes():
-        with open(f"/proc/{pid}/cmdline", "rb") as stream:
-            if stream.read().startswith(command):
-                found.append(pid)
-    return found
 
 
 def test_daemon_that_a_command_starts_is_not_taken_for_its_own(shadow: Shadow) -> None:
@@ -398,15 +380,15 @@ def test_ctrl_c_ends_the_session_with_its_last_writes(shadow: Shadow) -> None:
             "--",
             "sh",
             "-c",
-            "echo 1 > n; exec sleep 60",
+            "echo 1 > n; exec sleep 600",
         ],
         cwd=shadow.repo.root,
         env=shadow.environment(),
         start_new_session=True,
     )
-    wait_until(lambda: bool(living(shadow, b"sleep\0" + b"60")))
+    until(lambda: bool(shadow.running("sleep", "600")))
     os.killpg(running.pid, signal.SIGINT)
-    assert running.wait(timeout=20) == 130
+    assert running.wait(timeout=HANGS_S) == 130
     (session,) = sessions_of(shadow, "x")
     assert session["end_reason"] == "exit 130"
     assert rows_of(shadow, "n")["n"]["agent"] == "x"

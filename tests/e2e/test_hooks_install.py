@@ -11,6 +11,7 @@ import pytest
 from tests.support.repo import Repo
 from tests.support.shadow import COMMAND, Shadow
 from tests.support.terminal import on_a_terminal
+from tests.support.waiting import HANGS_S
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "hook_payloads"
 ENTIRE = "entire hooks stop"
@@ -86,7 +87,7 @@ def run(
         env=env,
         input=payload,
         capture_output=True,
-        timeout=30,
+        timeout=HANGS_S,
         check=False,
     )
 

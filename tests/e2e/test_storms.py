@@ -14,9 +14,9 @@ import pytest
 from tests.support import audit
 from tests.support.repo import Repo
 from tests.support.shadow import Shadow
+from tests.support.waiting import HANGS_S
 
 _PROJECT = Path(__file__).parents[2]
-_START_POLLS = 500
 Files = dict[bytes, tuple[str, int]]
 
 
@@ -149,7 +149,7 @@ def test_daemon_killed_in_a_storm_leaves_a_gap_and_no_lie(
         repo.write(f"many/d{number % 10}/f{number}", f"{number}\n")
         if number == 600:
             os.kill(pid, signal.SIGKILL)
-    assert storm.wait(30) == 0
+    assert storm.wait(HANGS_S) == 0
     gaps = [row for row in shadow_d.log() if row["kind"] == "gap"]
     assert ["killed" in str(row["note"]) for row in gaps] == [True]
     check_agreement(shadow_d)
@@ -172,16 +172,6 @@ def test_daemon_killed_at_any_moment(repo: Repo, shadow_d: Shadow, after: int) -
     check_agreement(shadow_d)
 
 
-def daemons_of(shadow: Shadow) -> list[int]:
-    """Return the daemons that live."""
-    wanted = b"gitshadow.daemon"
-    return [
-        pid
-        for pid in shadow.processes()
-        if wanted in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    ]
-
-
 def test_two_starts_at_once_give_one_daemon(
     repo: Repo, make_shadow: Callable[..., Shadow]
 ) -> None:
@@ -189,13 +179,13 @@ def test_two_starts_at_once_give_one_daemon(
     shadow = make_shadow(repo)
     shadow.ok("init")
     starts = [shadow.spawn("start", "--json") for _ in range(3)]
-    ends = [start.communicate(timeout=30) for start in starts]
+    ends = [start.communicate(timeout=HANGS_S) for start in starts]
     assert [start.returncode for start in starts] == [0, 0, 0], ends
     repo.write("a", "once\n")
     rows = shadow.log()
     assert [(row["path"], row["kind"]) for row in rows] == [("a", "modify")]
     pid = daemon_pid(shadow)
-    assert daemons_of(shadow) == [pid]
+    assert shadow.daemons() == [pid]
     assert shadow.ok("start", "--json").json()["already"] is True
 
 

@@ -1,7 +1,6 @@
 """What the hooks of a commit rewrite is nobody's writing."""
 
 import os
-import time
 from collections.abc import Mapping
 
 import pytest
@@ -12,6 +11,7 @@ from gitshadow.store.layout import discover
 from tests.support.claude import Claude
 from tests.support.repo import Repo, ten_lines
 from tests.support.shadow import COMMAND, Shadow
+from tests.support.waiting import until
 
 # What pre-commit 4.7 does around its hooks, and a formatter among them.
 _STASHING = f"""\
@@ -95,10 +95,7 @@ def test_window_ends_with_its_process_when_nobody_says_so(shadow_d: Shadow) -> N
     repo.write("a", "x\n")
     repo.git("commit", "-qam", "stopped", check=False)
     path = repo.state_dir / "wt" / "main" / "commit"
-    deadline = time.monotonic() + 10
-    while path.exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
+    until(lambda: not path.exists())
     Claude(shadow_d).write("later", "x\n")
     rows = {row["path"]: row for row in shadow_d.log()}
     assert by_hooks(rows["c"])

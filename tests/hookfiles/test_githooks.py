@@ -17,6 +17,7 @@ from gitshadow.store.git import Git
 from gitshadow.store.layout import Layout, discover
 from tests.support.repo import Repo
 from tests.support.shadow import COMMAND, Shadow
+from tests.support.waiting import HANGS_S
 
 _FOREIGN = '#!/bin/sh\necho "$@" >>../seen\ncat >>../seen\nexit %d\n'
 
@@ -263,7 +264,7 @@ def run(text: str, *args: str) -> tuple[int, bytes, bytes]:
         input=b"old new\n",
         capture_output=True,
         cwd=Path("/"),
-        timeout=30,
+        timeout=HANGS_S,
         check=False,
     )
     return done.returncode, done.stdout, done.stderr

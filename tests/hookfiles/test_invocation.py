@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from gitshadow.hookfiles import invocation
 from gitshadow.hookfiles.catalog import AGENTS
+from tests.support.waiting import HANGS_S
 
 _PATHS = st.text(
     st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=12
@@ -70,7 +71,7 @@ def test_text_is_harmless_where_the_program_is_missing(where: str) -> None:
         env={**os.environ, "PATH": "/usr/bin:/bin"},
         input=b"{}",
         capture_output=True,
-        timeout=10,
+        timeout=HANGS_S,
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
@@ -85,7 +86,7 @@ def test_odd_path_is_run_as_it_is(tmp_path: Path) -> None:
     done = subprocess.run(
         ["/bin/sh", "-c", invocation.for_user("codex", str(program))],
         capture_output=True,
-        timeout=10,
+        timeout=HANGS_S,
         check=True,
     )
     assert done.stdout == b"hook codex"
@@ -111,7 +112,7 @@ def test_text_succeeds_where_the_program_is_broken(
         env={**os.environ, "PATH": path.format(tmp_path)},
         input=b"{}",
         capture_output=True,
-        timeout=10,
+        timeout=HANGS_S,
         check=False,
     )
     assert (done.returncode, done.stdout) == (0, b"")

@@ -14,6 +14,7 @@ from gitshadow.ipc import githook
 from gitshadow.store.layout import Layout
 from tests.support.repo import Repo
 from tests.support.shadow import COMMAND, Shadow
+from tests.support.waiting import HANGS_S
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -107,7 +108,7 @@ def test_list_of_post_rewrite_is_read_to_its_end(
         assert child.stdin is not None
         child.stdin.write(b"old new\n" * 100_000)  # more than a pipe holds
         child.stdin.close()
-        assert child.wait(30) == 0
+        assert child.wait(HANGS_S) == 0
 
 
 def test_repository_that_was_not_initialised_is_left_alone(

@@ -12,11 +12,12 @@ import pytest
 
 from gitshadow.attribution.delivery import HookDelivery, parse_body, parse_spool
 from gitshadow.attribution.process import process_start
-from gitshadow.ipc import client, hook
+from gitshadow.ipc import client
 from gitshadow.store.layout import Layout
-from tests.support.counting import CountingEngine, initialised, serving, until
+from tests.support.counting import CountingEngine, initialised, serving
 from tests.support.repo import Repo
 from tests.support.shadow import COMMAND
+from tests.support.waiting import HANGS_S, until
 
 
 @pytest.fixture
@@ -47,7 +48,7 @@ def call(
         cwd=cwd,
         env={**os.environ, "GITSHADOW_DAEMON": "off", **(env or {})},
         capture_output=True,
-        timeout=50,
+        timeout=HANGS_S,
         check=False,
     )
     print(f"hook: {(time.perf_counter() - began) * 1000:.1f} ms")
@@ -171,12 +172,11 @@ def test_forged_header_is_left_out(layout: Layout, engine: CountingEngine) -> No
 
 
 def test_busy_daemon_is_not_waited_for(layout: Layout, engine: CountingEngine) -> None:
-    """ROB-05: exit 0 in its time, and the payload waits for the next barrier."""
+    """ROB-05: it ends while the daemon has no answer; the payload waits in the spool."""
     engine.answer = b"late"
     payload = b'{"cwd": "%s", "odd": "\xff"}' % os.fsencode(layout.root)
-    began = time.monotonic()
     assert call(payload) == b""
-    assert time.monotonic() - began < hook.ANSWER_S + 3.0
+    assert not engine.gate.is_set()
     delivery = spooled(layout)
     assert (delivery.agent, delivery.payload) == ("claude-code", payload)
     assert delivery.pids[0].pid == os.getpid()
@@ -234,7 +234,7 @@ def test_hook_loads_nothing_else_when_the_daemon_answers(
         input=json.dumps({"cwd": layout.root}).encode(),
         env=env,
         capture_output=True,
-        timeout=20,
+        timeout=HANGS_S,
         check=True,
     )
     assert len(engine.bodies) == 1

@@ -11,9 +11,10 @@ import pytest
 
 from gitshadow.ipc import client, launch
 from gitshadow.store.layout import Layout, discover
-from tests.support.counting import leave_stale_socket, until
+from tests.support.counting import leave_stale_socket
 from tests.support.repo import Repo
 from tests.support.shadow import Shadow
+from tests.support.waiting import HANGS_S, until
 
 
 @pytest.fixture
@@ -31,29 +32,16 @@ def layout_of(shadow: Shadow) -> Layout:
     return layout
 
 
-def daemons(shadow: Shadow) -> list[int]:
-    """Return the pids of living daemons that this test started."""
-    found = []
-    for pid in shadow.processes():
-        try:
-            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if b"gitshadow.daemon" in words:
-            found.append(pid)
-    return found
-
-
 def test_two_starts_at_once_make_one_daemon(quiet: Shadow) -> None:
     """ROB-04: the lock decides, and each write is recorded once."""
     starts = [quiet.spawn("start", "--json") for _ in range(3)]
     pids = set()
     for one in starts:
-        out, err = one.communicate(timeout=40)
+        out, err = one.communicate(timeout=HANGS_S)
         assert one.returncode == 0, err
         pids.add(json.loads(out)["pid"])
     assert len(pids) == 1
-    until(lambda: daemons(quiet) == list(pids))
+    until(lambda: quiet.daemons() == list(pids))
     quiet.repo.append("a", "more\n")
     assert [row["path"] for row in quiet.log("-n5")] == ["a"]
 
@@ -62,7 +50,7 @@ def test_stop_waits_until_the_daemon_is_gone(quiet: Shadow) -> None:
     layout = layout_of(quiet)
     quiet.ok("start")
     assert launch.stop(layout) is True
-    assert daemons(quiet) == []
+    assert quiet.daemons() == []
     assert not os.path.lexists(layout.socket)
     assert launch.stop(layout) is False
 
@@ -71,26 +59,27 @@ def test_stale_socket_and_pid_hurt_nobody(quiet: Shadow) -> None:
     """ROB-04: after `kill -9`, with the pid in the lock file now another program's."""
     layout = layout_of(quiet)
     quiet.ok("start")
-    (pid,) = daemons(quiet)
+    (pid,) = quiet.daemons()
     os.kill(pid, signal.SIGKILL)
-    until(lambda: daemons(quiet) == [])
-    other = subprocess.Popen(["sleep", "60"])
-    Path(layout.lock).write_text(f"{other.pid}\n")
-    assert os.path.lexists(layout.socket)
-    assert launch.stop(layout) is False
-    assert not os.path.lexists(layout.socket)
-    quiet.ok("start")
-    assert len(daemons(quiet)) == 1
-    assert other.poll() is None
-    other.kill()
-    other.wait()
+    until(lambda: quiet.daemons() == [])
+    with subprocess.Popen(["sleep", "600"]) as other:
+        try:
+            Path(layout.lock).write_text(f"{other.pid}\n")
+            assert os.path.lexists(layout.socket)
+            assert launch.stop(layout) is False
+            assert not os.path.lexists(layout.socket)
+            quiet.ok("start")
+            assert len(quiet.daemons()) == 1
+            assert other.poll() is None
+        finally:
+            other.kill()
 
 
 def test_start_replaces_a_socket_that_nobody_serves(quiet: Shadow) -> None:
     layout = layout_of(quiet)
     leave_stale_socket(layout)
     quiet.ok("start")
-    assert client.ready(layout) == daemons(quiet)[0]
+    assert client.ready(layout) == quiet.daemons()[0]
 
 
 def test_hook_starts_the_daemon_and_waits_for_it(quiet: Shadow) -> None:
@@ -109,7 +98,7 @@ def test_hook_starts_the_daemon_and_waits_for_it(quiet: Shadow) -> None:
     until(lambda: client.ready(layout) is not None)
     until(lambda: os.listdir(layout.spool_dir) == [])
     assert [row["native_id"] for row in _agents(quiet)] == ["s-1"]
-    assert len(daemons(quiet)) == 1
+    assert len(quiet.daemons()) == 1
 
 
 def _agents(shadow: Shadow) -> list[dict[str, object]]:
@@ -125,16 +114,16 @@ def test_hook_starts_no_daemon_when_that_is_off(quiet: Shadow) -> None:
         "hook_event_name": "Stop",
     }
     quiet.ok("hook", "claude-code", stdin=json.dumps(payload).encode())
-    assert daemons(quiet) == []
+    assert quiet.daemons() == []
     assert os.listdir(layout_of(quiet).spool_dir) == []
 
 
 def test_daemon_ends_by_a_signal_after_its_job(quiet: Shadow) -> None:
     layout = layout_of(quiet)
     quiet.ok("start")
-    (pid,) = daemons(quiet)
+    (pid,) = quiet.daemons()
     os.kill(pid, signal.SIGTERM)
-    until(lambda: daemons(quiet) == [])
+    until(lambda: quiet.daemons() == [])
     assert not os.path.lexists(layout.socket)
     assert "Traceback" not in Path(layout.log).read_text()
 
@@ -148,7 +137,7 @@ def test_daemon_works_below_a_long_path(
     shadow.init()
     repo.append("a", "more\n")
     assert [row["kind"] for row in shadow.log("-n1")] == ["modify"]
-    assert len(daemons(shadow)) == 1
+    assert len(shadow.daemons()) == 1
 
 
 def test_environment_of_git_does_not_reach_the_daemon(
@@ -157,7 +146,7 @@ def test_environment_of_git_does_not_reach_the_daemon(
     """GIT-13: it would make git children work on another repository."""
     quiet.env["GIT_DIR"] = str(tmp_path / "elsewhere")
     quiet.ok("start")
-    (pid,) = daemons(quiet)
+    (pid,) = quiet.daemons()
     names = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     assert not [name for name in names if name.startswith(b"GIT_")]
     del quiet.env["GIT_DIR"]

@@ -13,10 +13,13 @@ import pytest
 
 from gitshadow.errors import LockedError
 from gitshadow.store.lock import WriterLock
+from tests.support.waiting import HANGS_S
 
 _HOLDER = """\
 import sys
 from gitshadow.store.lock import WriterLock
+from tests.support.waiting import HANGS_S
+from tests.support.waiting import HANGS_S
 lock = WriterLock(sys.argv[1])
 lock.acquire(0)
 print("held", flush=True)
@@ -67,7 +70,7 @@ def test_acquire_waits_when_its_holder_ends_in_time(path: str) -> None:
         assert child.stdin is not None
         child.stdin.close()
         lock = WriterLock(path)
-        lock.acquire(20)
+        lock.acquire(HANGS_S)
         assert lock.held
         lock.release()
 
@@ -126,14 +129,18 @@ def test_acquire_follows_no_link(path: str, tmp_path: Path) -> None:
 def test_child_process_does_not_inherit_the_lock(path: str) -> None:
     lock = WriterLock(path)
     lock.acquire(0)
-    with subprocess.Popen(
-        [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, close_fds=False
-    ) as child:
-        lock.release()
-        other = WriterLock(path)
-        other.acquire(5)
-        other.release()
-        child.communicate(b"\n")
+    listing = "import os; print(*map(os.path.realpath, os.scandir('/proc/self/fd')))"
+    done = subprocess.run(
+        [sys.executable, "-c", listing],
+        close_fds=False,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert path in open_files()
+    assert done.stdout.split()
+    assert path not in done.stdout.split()
+    lock.release()
 
 
 def test_acquire_takes_the_new_file_when_the_old_was_removed_while_waiting(
@@ -141,7 +148,7 @@ def test_acquire_takes_the_new_file_when_the_old_was_removed_while_waiting(
 ) -> None:
     lock = WriterLock(path)
     with hold(path) as child:
-        waiting = threading.Thread(target=lock.acquire, args=(20,))
+        waiting = threading.Thread(target=lock.acquire, args=(HANGS_S,))
         waiting.start()
         while path not in open_files():
             waiting.join(0.005)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gitshadow.model import (
@@ -30,6 +30,7 @@ from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.replay import catch_up, rebuild
 from tests.store.world import Change, World, Write, open_repo
 from tests.support.claude import Claude
+from tests.support.examples import shares_fixture
 from tests.support.journal_dump import dump, dump_all
 from tests.support.repo import Repo as Folder
 from tests.support.shadow import Shadow
@@ -253,12 +254,7 @@ def play(world: World, step: tuple[str, str, str, RepoPath, bytes, int]) -> None
     )
 
 
-SLOW = settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
-
-
-@SLOW
+@shares_fixture
 @given(history=histories())
 def test_rebuild_gives_back_every_history(
     make_world: Callable[[], World],
@@ -272,7 +268,7 @@ def test_rebuild_gives_back_every_history(
     check(world)
 
 
-@SLOW
+@shares_fixture
 @given(history=histories(), crash=st.integers(0, 13))
 def test_catch_up_equals_a_run_without_the_crash(
     make_world: Callable[[], World],

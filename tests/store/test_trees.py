@@ -1,7 +1,7 @@
 """Trees as raw bytes, held against a dictionary and against git itself."""
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gitshadow.errors import StoreError
@@ -9,6 +9,7 @@ from gitshadow.model import TREE_MODE, Oid, RepoPath
 from gitshadow.store import layout
 from gitshadow.store.repo import Repo as Store
 from gitshadow.store.trees import Entry, TreeChange, Trees
+from tests.support.examples import shares_fixture
 from tests.support.repo import Repo
 
 Tree = dict[RepoPath, Entry]
@@ -19,8 +20,6 @@ FILE, PROGRAM, LINK = 0o100644, 0o100755, 0o120000
 
 # Names whose order differs when they are directories, and names that are no text.
 NAMES = (b"a", b"a.b", b"a-", b"a0", b"A", b"\xff", b"e\xcc\x81", b" x", b"0" * 250)
-
-_per_repo = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def _is_possible(paths: list[bytes]) -> bool:
@@ -62,7 +61,7 @@ def git_tree(repo: Repo, tree: Tree) -> str:
     return repo.git("write-tree", "--missing-ok")
 
 
-@_per_repo
+@shares_fixture
 @given(old=trees, new=trees)
 def test_splice_gives_the_tree_that_git_writes(
     repo: Repo, old: Tree, new: Tree
@@ -85,7 +84,7 @@ def test_splice_gives_the_tree_that_git_writes(
     store.close()
 
 
-@_per_repo
+@shares_fixture
 @given(steps=st.lists(trees, min_size=2, max_size=6))
 def test_splice_one_after_the_other_equals_a_dictionary(
     repo: Repo, steps: list[Tree]
@@ -101,7 +100,7 @@ def test_splice_one_after_the_other_equals_a_dictionary(
     store.close()
 
 
-@_per_repo
+@shares_fixture
 @given(old=trees, new=trees)
 def test_diff_lists_exactly_what_differs(repo: Repo, old: Tree, new: Tree) -> None:
     store = open_store(repo)
@@ -118,7 +117,7 @@ def test_diff_lists_exactly_what_differs(repo: Repo, old: Tree, new: Tree) -> No
     store.close()
 
 
-@_per_repo
+@shares_fixture
 @given(tree=trees)
 def test_entry_finds_files_and_directories_alone(repo: Repo, tree: Tree) -> None:
     store = open_store(repo)

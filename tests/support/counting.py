@@ -3,8 +3,7 @@
 import os
 import socket
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -16,8 +15,7 @@ from gitshadow.ipc import wire
 from gitshadow.model import RepoPath
 from gitshadow.store.layout import Layout, discover
 from tests.support.repo import Repo
-
-SECONDS = 10.0
+from tests.support.waiting import HANGS_S
 
 
 @dataclass(slots=True)
@@ -39,7 +37,7 @@ class CountingEngine:
 
     def start(self, port: WatchPort) -> None:
         port.replace([RepoPath(b"")], [])
-        assert self.starting.wait(SECONDS)
+        assert self.starting.wait(HANGS_S)
 
     def hints(self, hints: Hints) -> None:
         self.threads.add(threading.get_ident())
@@ -58,7 +56,7 @@ class CountingEngine:
         self.threads.add(threading.get_ident())
         self.asked.append((verb, params))
         if verb == "wait":
-            self.gate.wait(SECONDS)
+            self.gate.wait()
         if verb == "refuse":
             raise ShadowError("could not do it", hint="try") from ShadowError("deeper")
         if verb == "break":
@@ -68,7 +66,7 @@ class CountingEngine:
     def hook(self, body: bytes) -> bytes:
         self.bodies.append(body)
         if self.answer == b"late":
-            self.gate.wait(SECONDS)
+            self.gate.wait()
         return self.answer
 
     def told(self, body: bytes) -> bytes:
@@ -119,13 +117,5 @@ def serving(
         engine.gate.set()
         engine.starting.set()
         server.stop()
-        thread.join(SECONDS)
+        thread.join(HANGS_S)
         assert not thread.is_alive()
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Wait for what another thread or process is about to do."""
-    deadline = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, "it never came"
-        time.sleep(0.005)

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.support.waiting import HANGS_S
+
 PathLike = str | bytes
 SHADOW_REFS = "refs/agent-undo/"
 TEMP_PREFIX = b".agent-undo-tmp-"
@@ -147,7 +149,7 @@ class Repo:
             env={**os.environ, **_DATES},
             input=stdin,
             capture_output=True,
-            timeout=60,
+            timeout=HANGS_S,
             check=False,
         )
         if check and done.returncode != 0:

@@ -8,17 +8,19 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.support import audit
 from tests.support.repo import PathLike, Repo
+from tests.support.waiting import HANGS_S
 
 COMMAND = str(Path(sys.executable).parent / "git-agent-undo")
 Document = dict[str, object]
 
 _MARK = "SHADOW_TEST_MARK"
-_EXIT_SECONDS = 10.0
+_EXIT_SECONDS = HANGS_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ class Shadow:
     repo: Repo
     daemon: bool
     env: dict[str, str] = field(default_factory=dict)
-    timeout_seconds: float = 50.0
+    timeout_seconds: float = HANGS_S
     mark: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def __call__(
@@ -167,7 +169,8 @@ class Shadow:
         left = [pid for pid in self.processes() if not _exits(pid)]
         commands = [_read_proc(pid, "cmdline") for pid in left]
         for pid in left:
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         assert commands == []
 
     def processes(self) -> Iterator[int]:
@@ -176,6 +179,15 @@ class Shadow:
         for name in os.listdir("/proc"):
             if name.isdigit() and mark in _read_proc(int(name), "environ").split(b"\0"):
                 yield int(name)
+
+    def running(self, *words: str) -> list[int]:
+        """Return the pids of living processes that our commands started as these words."""
+        wanted = "".join(f"{word}\0" for word in words).encode()
+        return [pid for pid in self.processes() if wanted in _read_proc(pid, "cmdline")]
+
+    def daemons(self) -> list[int]:
+        """Return the pids of living daemons that this test started."""
+        return self.running("-m", "gitshadow.daemon")
 
 
 def _read_proc(pid: int, name: str) -> bytes:

@@ -5,9 +5,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from tests.conftest import FULL
+from tests.support.examples import SHARED_FIXTURE
 from tests.undo.ground import fast_directory, ground_of, make_template
 from tests.undo.histories import Step, histories
 from tests.undo.memory import Memory
@@ -17,7 +18,6 @@ _TIMES = 10 if FULL else 1
 _LONGEST = {6: 3_000, 10: 4_000, 14: 3_000}
 _ON_DISK = 500
 _WITH_GIT = 25
-_BIG = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 
 
 @pytest.mark.timeout(600 * _TIMES)
@@ -45,7 +45,7 @@ def test_laws_hold_on_the_disk(template: Path) -> None:
     count = 0
 
     @given(histories(10))
-    @settings(max_examples=_ON_DISK * _TIMES, suppress_health_check=_BIG)
+    @settings(max_examples=_ON_DISK * _TIMES, suppress_health_check=SHARED_FIXTURE)
     def play(history: list[Step]) -> None:
         nonlocal count
         count += 1
