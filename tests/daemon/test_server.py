@@ -18,7 +18,6 @@ from gitshadow.ipc import client, wire
 from gitshadow.model import RepoPath
 from gitshadow.store.layout import Layout
 from tests.support.counting import (
-    SECONDS,
     CountingEngine,
     initialised,
     leave_stale_socket,
@@ -72,7 +71,7 @@ def test_spooled_delivery_is_asked_for_its_answer(
     layout: Layout, engine: CountingEngine, server: threading.Thread
 ) -> None:
     engine.answer = b"words for the agent"
-    sock = wire.connect(layout.wt_dir, SECONDS)
+    sock = wire.connect(layout.wt_dir, HANGS_S)
     try:
         assert wire.call(sock, b"told", b"body") == (wire.OK, engine.answer)
     finally:
