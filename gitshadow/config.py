@@ -193,6 +193,14 @@ MIRROR = Key(
     "Checked, but nothing acts on it yet.",
 )
 
+PUSH_GUARD = Key(
+    "pushGuard",
+    _boolean,
+    _BOOLEAN,
+    "true",
+    "Stop a push by Git that would send recorded history (needs `hooks install git`).",
+)
+
 KEYS: tuple[Key[object], ...] = (
     ENABLED,
     DAEMON,
@@ -204,6 +212,7 @@ KEYS: tuple[Key[object], ...] = (
     RETENTION_AGE,
     RETENTION_SIZE,
     MIRROR,
+    PUSH_GUARD,
 )
 """Every setting, in the order of the documentation."""
 
@@ -225,6 +234,7 @@ class Config:
     retention_age_ns: int | None
     retention_size_bytes: int | None
     mirror: str | None
+    push_guard: bool
 
 
 def load(
@@ -267,6 +277,7 @@ def load(
         retention_age_ns=sources.value(RETENTION_AGE),
         retention_size_bytes=sources.value(RETENTION_SIZE),
         mirror=sources.value(MIRROR),
+        push_guard=sources.value(PUSH_GUARD),
     )
 
 

@@ -33,6 +33,7 @@ def test_load_gives_the_defaults_when_nothing_is_set() -> None:
         retention_age_ns=None,
         retention_size_bytes=None,
         mirror=None,
+        push_guard=True,
     )
 
 
@@ -48,6 +49,7 @@ def test_load_takes_every_key_from_git_config() -> None:
         "agent-undo.retentionage": ["2w"],
         "agent-undo.retentionsize": ["1g"],
         "agent-undo.mirror": ["/srv/mirror"],
+        "agent-undo.pushguard": ["no"],
     }
     assert load(values, {}) == Config(
         enabled=False,
@@ -60,6 +62,7 @@ def test_load_takes_every_key_from_git_config() -> None:
         retention_age_ns=14 * 86400 * 10**9,
         retention_size_bytes=2**30,
         mirror="/srv/mirror",
+        push_guard=False,
     )
 
 

@@ -9,9 +9,10 @@ from gitshadow.render.keep import unexpose_lines
 
 
 @click.command("unexpose")
+@click.option("--all", "every", is_flag=True, help="For every session.")
 @json_option
-@click.argument("session")
-def command(session: str, as_json: bool) -> None:
+@click.argument("session", required=False)
+def command(session: str | None, every: bool, as_json: bool) -> None:
     """Take back what `expose` did for SESSION."""
-    document = ask("unexpose", {"session": session})
+    document = ask("unexpose", {"session": session, "all": every})
     print_document(document, unexpose_lines, as_json=as_json)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from gitshadow.capture.chains import DEFAULT_MODES
 from gitshadow.capture.walk import Walk, walk
 from gitshadow.config import DaemonMode
+from gitshadow.engine import remotes
 from gitshadow.engine.claims import Claimant
 from gitshadow.engine.workspace import (
     Workspace,
@@ -251,9 +252,8 @@ def look_around(layout: Layout) -> Surroundings:
     repo = Repo.open(layout)
     try:
         warnings = [
-            f"a push to {remote} mirrors all refs and would send the recorded history;"
-            " add ^refs/agent-undo/* to its push refspecs"
-            for remote in repo.mirror_remotes()
+            f"{remotes.warning(leak)}; git agent-undo doctor says how to leave it out"
+            for leak in remotes.leaks(repo)
         ]
     finally:
         repo.close()

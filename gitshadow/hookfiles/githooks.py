@@ -3,8 +3,9 @@
 Git 2.54 runs hooks named in its configuration beside those of the hooks directory (git-hook(1)).
 Before that there is one file per hook: one that stands there is renamed, runs after ours with the
 same input, and decides the exit code.
-Invariant: no call of ours ever fails a git command, whether the program is there or not; what is
-written is what the plan shows, and removal leaves every file that somebody has changed since.
+Invariant: no call of ours ever fails a git command, whether the program is there or not, but for
+a push that would send shadow refs; what is written is what the plan shows, and removal leaves every
+file that somebody has changed since.
 """
 
 import os
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from gitshadow.errors import RefusedError, ShadowError
+from gitshadow.ipc.pushguard import NAMESPACES, REFUSED
 from gitshadow.store.git import Git
 from gitshadow.store.layout import Layout
 
@@ -24,12 +26,22 @@ EVENTS = (
     "post-checkout",
     "post-merge",
     "post-rewrite",
+    "pre-push",
 )
 BEFORE = ".before-gitshadow"
 _CONFIGURED_SINCE = (2, 54)
 _WITH_INPUT = frozenset({"post-rewrite"})
 _MARKER = "# gitshadow-managed: git"
 _PROGRAM = "gitshadow="
+_GUARD = "pre-push"
+_GUARDING = f"""\
+input="$(cat; echo .)"
+case $input in {" | ".join(f"*{namespace}*" for namespace in NAMESPACES)})
+    [ ! -x "$gitshadow" ] || printf %s "${{input%.}}" | "$gitshadow" git-hook {_GUARD} "$@"
+    [ $? -ne {REFUSED} ] ;;
+esac"""
+# It keeps its input, and fails where we say no; any other end of ours, also that of a broken
+# installation, is a yes.
 
 
 class Way(StrEnum):
@@ -167,6 +179,8 @@ def script(event: str, command: str) -> str:
     What git sends is kept in a variable, which no full disk cuts short; the full stop keeps
     its last line ends.
     """
+    if event == _GUARD:
+        return _guard_script(command)
     reads = event in _WITH_INPUT
     keep = 'input="$(cat; echo .)"\n' if reads else ""
     give = """printf '%s' "${input%.}" 2>/dev/null | """ if reads else ""
@@ -183,19 +197,35 @@ def script(event: str, command: str) -> str:
     )
 
 
+def _guard_script(command: str) -> str:
+    """Return the hook that looks at what a push sends; we are started for shadow refs alone."""
+    return (
+        f"#!/bin/sh\n{_MARKER} {_GUARD}\n"
+        "# Stops a push of recorded history, else runs the hook that stood here before.\n"
+        f"{_PROGRAM}{shlex.quote(command)}\n"
+        f'before="$(dirname "$0")/{_GUARD}{BEFORE}"\n'
+        f"{_GUARDING} || exit 1\n"
+        '[ -x "$before" ] || exit 0\n'
+        """printf '%s' "${input%.}" 2>/dev/null | "$before" "$@"\n"""
+    )
+
+
 def _settings(git: Git, command: str) -> Iterator[Change]:
     """Yield what is not configured yet; a hook is named after us, never after an event."""
     for event in EVENTS:
-        wanted = {"command": _configured_command(event, command), "event": event}
+        wanted = {"command": configured_command(event, command), "event": event}
         for key, value in wanted.items():
             name = f"{_section(event)}.{key}"
             if _setting(git, name) != [value]:
                 yield Change(Act.SET, name, value)
 
 
-def _configured_command(event: str, command: str) -> str:
-    """Return a command to which git may append the hook's arguments."""
+def configured_command(event: str, command: str) -> str:
+    """Return the configured command of one event; git appends the hook's arguments."""
     word = shlex.quote(command)
+    if event == _GUARD:
+        text = f"gitshadow={word}\n{_GUARDING}"
+        return f"sh -c {shlex.quote(text)} {event}"
     text = f'if [ -x {word} ]; then {word} git-hook --beside {event} "$@" || :; fi'
     return f"sh -c {shlex.quote(text)} {event}"
 
@@ -256,8 +286,13 @@ def _by_hand(git: Git, command: str) -> str:
         "Add to your hooks (with pre-commit: the hooks gitshadow-note and gitshadow-window):",
     ]
     lines += [
-        f'  {event}: {word} git-hook --beside {event} "$@" || true' for event in EVENTS
+        f'  {event}: {word} git-hook --beside {event} "$@" || true'
+        for event in EVENTS
+        if event != _GUARD
     ]
+    lines.append(
+        f'  {_GUARD}: {word} git-hook {_GUARD} "$@"; [ $? -ne {REFUSED} ] || exit 1'
+    )
     return "\n".join(lines)
 
 

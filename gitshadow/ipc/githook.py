@@ -2,7 +2,7 @@
 
 A commit runs several of them, and a person waits for each: no third-party package is imported.
 Invariant: it exits 0 and waits for nobody long. Git must go on whatever is wrong, and a commit
-must not fail because of us.
+must not fail because of us. One answer is a no, and says so: to a push of shadow refs.
 """
 
 import os
@@ -21,7 +21,8 @@ MANAGED = "--from-pre-commit"
 CHAINED = "--chained"
 BESIDE = "--beside"
 _ANSWER_S = 10.0
-_WITH_INPUT = ("post-rewrite", "pre-push", "reference-transaction")
+_PUSH = "pre-push"
+_WITH_INPUT = ("post-rewrite", _PUSH, "reference-transaction")
 _MANAGED_EVENTS = (
     ("PRE_COMMIT_CHECKOUT_TYPE", "post-checkout"),
     ("PRE_COMMIT_IS_SQUASH_MERGE", "post-merge"),
@@ -41,7 +42,7 @@ def main(arguments: list[str], in_process: "Tell") -> int:
         in_process: Has the engine take the call in this process, where no daemon answers.
 
     Returns:
-        0, whatever is wrong.
+        0, whatever is wrong; `pushguard.REFUSED` for a push that would send shadow refs.
     """
     managed = MANAGED in arguments
     flags = {"managed": MANAGED, "chained": CHAINED, "beside": BESIDE}
@@ -49,8 +50,10 @@ def main(arguments: list[str], in_process: "Tell") -> int:
     words = [word for word in arguments if word not in flags.values()]
     event = words[0] if words else _managed_event()
     try:
-        if event in _WITH_INPUT and not managed:
-            _read_all()
+        read = event in _WITH_INPUT and not managed
+        given = _read_all() if read else b""
+        if event == _PUSH:
+            return _guard(words[1:2], given)
         if _is_of_interest(event, words):
             _tell({"event": event, **told}, in_process)
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - never stop git
@@ -98,7 +101,19 @@ def _tell(params: "Params", in_process: "Tell") -> None:
             raise ShadowError(str(document["error"]))
 
 
-def _read_all() -> None:
+def _guard(remote: list[str], given: bytes) -> int:
+    """Answer for a push; our own has asked already."""
+    if os.environ.get("GITSHADOW_INTERNAL"):
+        return 0
+    from gitshadow.ipc import pushguard
+
+    where = remote[0] if remote else "the remote"
+    return pushguard.guard(discover(os.getcwd()), where, given)
+
+
+def _read_all() -> bytes:
     """Read standard input to its end: git takes a pipe that breaks for a failed hook."""
-    while os.read(0, 1 << 16):
-        pass
+    parts = []
+    while part := os.read(0, 1 << 16):
+        parts.append(part)
+    return b"".join(parts)

@@ -52,6 +52,10 @@ def expose_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
     """Yield the refs that Git programs list now."""
     for ref in texts(document, "exposed"):
         yield f"shown to Git programs as {printable(ref)}"
+    if texts(document, "exposed"):
+        yield "as it is now: expose moves it on, unexpose takes it back"
+    else:
+        yield "nothing to show: the session wrote nothing"
 
 
 def unexpose_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
@@ -59,6 +63,8 @@ def unexpose_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
     gone = texts(document, "unexposed")
     for ref in gone:
         yield f"no longer shown: {printable(ref)}"
+    for ref in texts(document, "left"):
+        yield f"left alone, it is not ours: {printable(ref)}"
     if not gone:
         yield "it was not shown"
 

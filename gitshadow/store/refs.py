@@ -30,6 +30,7 @@ from gitshadow.store.quoting import quote as quote
 from gitshadow.store.quoting import unquote as unquote
 
 REF_PREFIX = "refs/agent-undo/"
+EXPOSED_PREFIX = "refs/remotes/agent-undo/"
 PIN_PREFIX = "pin-"
 FORMAT = 1
 MAIN_WORKTREE = "main"
@@ -94,6 +95,11 @@ class ShadowCommit:
 
 
 # -- names -------------------------------------------------------------------------------------
+
+
+def exposed_ref(ref: str) -> str:
+    """Return the remote branch as which a shadow ref is shown to other programs."""
+    return EXPOSED_PREFIX + ref.removeprefix(REF_PREFIX)
 
 
 def clean_name(name: str) -> str:

@@ -7,7 +7,7 @@ Invariant: refs of ours are created once and then moved by compare-and-swap; not
 import contextlib
 import os
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from itertools import islice
 
 import pygit2
@@ -24,6 +24,7 @@ from gitshadow.store.trees import Entry, TreeChange, Trees
 REF_PREFIX = "refs/agent-undo/"
 FORMAT_MARK = b"\nAgent-Undo-Format: "
 _MAX_LINE = 10_000
+_TRUE = frozenset({"true", "yes", "on", "1"})
 _FAN = re.compile(r"[0-9a-f]{2}")
 _REF_NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
 _AS_BLAME = DiffOption.FORCE_TEXT | DiffOption.INDENT_HEURISTIC
@@ -368,7 +369,7 @@ class Repo:
         log = os.path.join(self._common_dir, "logs", name)
         with contextlib.suppress(OSError):
             os.unlink(log)
-            os.rmdir(os.path.dirname(log))
+            os.removedirs(os.path.dirname(log))
 
     # -- what the user configured ----------------------------------------------------------
 
@@ -404,23 +405,24 @@ class Repo:
         email = self.config_get("user.email") or "human@agent-undo.invalid"
         return name.encode("utf-8", "replace"), email.encode("utf-8", "replace")
 
-    def mirror_remotes(self) -> Sequence[str]:
-        """Return the remotes whose push would send our refs: mirrors and `+refs/*`."""
-        leaking: list[str] = []
-        for key, values in self.config_values("remote").items():
-            remote, _, name = key.rpartition(".")
-            mirror = name == "mirror" and values[-1].lower() in (
-                "true",
-                "yes",
-                "on",
-                "1",
-            )
-            wide = name == "push" and any(
-                value.lstrip("+").startswith("refs/*") for value in values
-            )
-            if mirror or wide:
-                leaking.append(remote)
-        return sorted(set(leaking))
+    def push_settings(self) -> dict[str, tuple[bool, list[str]]]:
+        """Return for each configured remote whether it mirrors, and its push refspecs."""
+        config = self._repository.config
+        found: dict[str, tuple[bool, list[str]]] = {}
+        try:
+            for entry in config:
+                remote, _, name = entry.name.removeprefix("remote.").rpartition(".")
+                if not (entry.name.startswith("remote.") and remote):
+                    continue
+                mirror, specs = found.setdefault(remote, (False, []))
+                if name == "mirror":
+                    mirror = (entry.value or "true").lower() in _TRUE
+                elif name == "push" and entry.value:
+                    specs.append(entry.value)
+                found[remote] = (mirror, specs)
+        except (pygit2.GitError, ValueError, OSError) as error:
+            raise StoreError(f"could not read git config: {error}") from error
+        return found
 
 
 def _ref_error(name: str, error: Exception) -> StoreError:

@@ -54,7 +54,10 @@ ONE = {"id": "codex-1", "started": "2026-11-20T10:00:00.000000Z"}
         (
             keep.expose_lines,
             {"exposed": ["refs/remotes/agent-undo/x"]},
-            ["shown to Git programs as refs/remotes/agent-undo/x"],
+            [
+                "shown to Git programs as refs/remotes/agent-undo/x",
+                "as it is now: expose moves it on, unexpose takes it back",
+            ],
         ),
         (keep.unexpose_lines, {"unexposed": []}, ["it was not shown"]),
         (

@@ -415,23 +415,17 @@ def test_identity_is_the_users_or_human(repo: Repo, sealed: Path) -> None:
         assert store.identity() == (b"human", b"human@agent-undo.invalid")
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "leaks"),
-    [
-        ("remote.o.mirror", "true", True),
-        ("remote.o.mirror", "false", False),
-        ("remote.o.push", "+refs/*:refs/*", True),
-        ("remote.o.push", "refs/*", True),
-        ("remote.o.push", "refs/heads/*:refs/heads/*", False),
-        ("remote.o.fetch", "+refs/*:refs/*", False),
-        ("remote.o.url", "refs/*", False),
-    ],
-)
-def test_mirror_remotes_are_those_that_would_send_our_refs(
-    repo: Repo, store: Store, key: str, value: str, leaks: bool
+def test_push_settings_keep_the_case_of_a_remotes_name(
+    repo: Repo, store: Store
 ) -> None:
-    repo.git("config", key, value)
-    assert store.mirror_remotes() == (["o"] if leaks else [])
+    repo.git("config", "remote.Back.Up.mirror", "yes")
+    repo.git("config", "--add", "remote.o.push", "+refs/*:refs/*")
+    repo.git("config", "--add", "remote.o.push", "^refs/x/*")
+    repo.git("config", "remote.o.fetch", "refs/y")
+    assert store.push_settings() == {
+        "Back.Up": (True, []),
+        "o": (False, ["+refs/*:refs/*", "^refs/x/*"]),
+    }
 
 
 def test_unified_diff_has_hunks_alone(store: Store) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gitshadow.engine import params as read
+from gitshadow.engine import remotes
 from gitshadow.engine.desk import Desk
 from gitshadow.engine.mending import repair
 from gitshadow.engine.secrets import secret_names
@@ -92,15 +93,11 @@ def _refs(desk: Desk) -> Iterator[Check]:
 
 
 def _remotes(desk: Desk) -> Iterator[Check]:
-    leaking = desk.workspace.repo.mirror_remotes()
-    yield Check(
-        "remotes",
-        not leaking,
-        f"a push to {', '.join(leaking)} would send the recorded history"
-        if leaking
-        else "no remote mirrors all refs",
-        "add ^refs/agent-undo/* to its push refspecs" if leaking else None,
-    )
+    leaks = remotes.leaks(desk.workspace.repo)
+    for leak in leaks:
+        yield Check("remotes", False, remotes.warning(leak), remotes.remedy(leak))
+    if not leaks:
+        yield Check("remotes", True, "no remote mirrors all refs")
 
 
 def _gaps(desk: Desk) -> Iterator[Check]:

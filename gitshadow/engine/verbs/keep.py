@@ -7,12 +7,11 @@ from gitshadow.engine import params as read
 from gitshadow.engine.desk import Desk
 from gitshadow.engine.rows import Row, rfc3339
 from gitshadow.engine.verbs import Document, Params
-from gitshadow.engine.verbs.share import EXPOSED_PREFIX
 from gitshadow.engine.verbs.status import disk
 from gitshadow.model import Session
 from gitshadow.store.journal import prune as journal
 from gitshadow.store.journal import sessions
-from gitshadow.store.repo import REF_PREFIX
+from gitshadow.store.refs import exposed_ref
 
 
 def prune(desk: Desk, params: Params) -> Document:
@@ -57,8 +56,7 @@ def _drop(desk: Desk, session: Session) -> None:
     with ws.db.write():
         journal.bury(ws.db, session.id, ws.clock.now_ns(), chains)
     for chain in chains:
-        exposed = EXPOSED_PREFIX + chain.ref.removeprefix(REF_PREFIX)
-        for ref in (exposed, chain.ref):
+        for ref in (exposed_ref(chain.ref), chain.ref):
             if ws.repo.ref(ref) is not None:
                 ws.repo.delete_ref(ref)
     with ws.db.write():

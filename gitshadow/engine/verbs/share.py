@@ -1,6 +1,6 @@
-"""expose, unexpose, push: showing sessions to other programs and sending them away.
+"""push: sending sessions away.
 
-Invariant: nothing here runs by itself; what expose writes, unexpose takes back exactly.
+Invariant: nothing here runs by itself.
 """
 
 from itertools import pairwise
@@ -14,33 +14,8 @@ from gitshadow.errors import RefusedError, UsageError
 from gitshadow.model import Chain, RepoPath
 from gitshadow.store.journal import sessions
 from gitshadow.store.refs import display_path
-from gitshadow.store.repo import REF_PREFIX
 
-EXPOSED_PREFIX = "refs/remotes/agent-undo/"
 _SHOWN = 5
-
-
-def expose(desk: Desk, params: Params) -> Document:
-    """Show a session's chains as remote branches, which every GUI lists and no push sends."""
-    ws = desk.workspace
-    desk.observer.settle()
-    chains = _chains(desk, read.needed(params, "session"))
-    refs = {_exposed(chain.ref): chain.tip for chain in chains}
-    for ref, tip in refs.items():
-        ws.repo.force_ref(ref, tip)
-    return {"exposed": sorted(refs)}
-
-
-def unexpose(desk: Desk, params: Params) -> Document:
-    """Take back what `expose` wrote."""
-    ws = desk.workspace
-    gone = []
-    for chain in _chains(desk, read.needed(params, "session")):
-        ref = _exposed(chain.ref)
-        if ws.repo.ref(ref) is not None:
-            ws.repo.delete_ref(ref)
-            gone.append(ref)
-    return {"unexposed": sorted(gone)}
 
 
 def push(desk: Desk, params: Params) -> Document:
@@ -69,10 +44,6 @@ def push(desk: Desk, params: Params) -> Document:
 def _chains(desk: Desk, typed: str) -> list[Chain]:
     session = session_of(desk.workspace.db, typed)
     return sessions.chains_of(desk.workspace.db, session.id)
-
-
-def _exposed(ref: str) -> str:
-    return EXPOSED_PREFIX + ref.removeprefix(REF_PREFIX)
 
 
 def _secrets(desk: Desk, chains: list[Chain]) -> list[RepoPath]:

@@ -3,6 +3,7 @@
 import os
 
 from gitshadow.engine import params as read
+from gitshadow.engine import remotes
 from gitshadow.engine.desk import Desk
 from gitshadow.engine.rows import Row, rfc3339
 from gitshadow.engine.verbs import Document, Params
@@ -65,12 +66,7 @@ def _hints(desk: Desk) -> list[str]:
     hints = []
     if not ws.config.enabled:
         hints.append("recording is off: git config agent-undo.enabled true")
-    remotes = ws.repo.mirror_remotes()
-    if remotes:
-        hints.append(
-            f"a push to {', '.join(remotes)} would send the recorded history: it mirrors"
-            " all refs"
-        )
+    hints += [remotes.warning(leak) for leak in remotes.leaks(ws.repo)]
     return hints
 
 

@@ -1,0 +1,57 @@
+"""Remotes to which a plain push would send the recorded history, and what keeps it here.
+
+Invariant: nothing is changed; a remedy is a command that a person runs.
+"""
+
+import shlex
+from typing import NamedTuple
+
+from gitshadow.store.refs import EXPOSED_PREFIX
+from gitshadow.store.refspecs import sends
+from gitshadow.store.repo import REF_PREFIX, Repo
+
+
+class Leak(NamedTuple):
+    """Hold one remote; `mirrors` where `remote.<name>.mirror` says so, else its refspecs do."""
+
+    remote: str
+    mirrors: bool
+
+
+def leaks(repo: Repo) -> list[Leak]:
+    """Return the remotes that would get our refs, by name."""
+    exposed = bool(repo.refs(EXPOSED_PREFIX))
+    return [
+        Leak(remote, mirrors)
+        for remote, (mirrors, specs) in sorted(repo.push_settings().items())
+        if mirrors
+        or sends(specs, REF_PREFIX)
+        or (exposed and sends(specs, EXPOSED_PREFIX))
+    ]
+
+
+def warning(leak: Leak) -> str:
+    """Return one sentence."""
+    why = "it mirrors all refs" if leak.mirrors else "its push refspecs cover all refs"
+    return f"a push to {leak.remote} would send the recorded history: {why}"
+
+
+def remedy(leak: Leak) -> str:
+    """Return what leaves our refs out and sends the others as before.
+
+    A mirror knows no exceptions, so it becomes the refspec that it stands for.
+    """
+    key = shlex.quote(f"remote.{leak.remote}.push")
+    commands = []
+    if leak.mirrors:
+        commands = [
+            f"git config --unset-all {shlex.quote(f'remote.{leak.remote}.mirror')}",
+            f"git config --add {key} '+refs/*:refs/*'",
+        ]
+    commands += [
+        f"git config --add {key} '^{prefix}*'"
+        for prefix in (REF_PREFIX, EXPOSED_PREFIX)
+    ]
+    if leak.mirrors:
+        commands.append("then push with --prune to delete over there what is gone here")
+    return "; ".join(commands)

@@ -1,0 +1,70 @@
+"""expose, unexpose: sessions as remote branches, which every GUI lists and no plain push sends.
+
+Invariant: nothing here runs by itself; what expose writes, unexpose takes back exactly, and a ref
+that somebody else made there is never touched.
+"""
+
+from gitshadow.engine import params as read
+from gitshadow.engine.desk import Desk
+from gitshadow.engine.resolve import session_of
+from gitshadow.engine.verbs import Document, Params
+from gitshadow.errors import RefusedError, StoreError, UsageError
+from gitshadow.model import Chain, Oid
+from gitshadow.store.journal import sessions
+from gitshadow.store.refs import EXPOSED_PREFIX, exposed_ref
+from gitshadow.store.repo import FORMAT_MARK, Repo
+
+_REMOTE = EXPOSED_PREFIX.split("/")[2]
+
+
+def expose(desk: Desk, params: Params) -> Document:
+    """Show a session's chains, as they are now."""
+    repo = desk.workspace.repo
+    desk.observer.settle()
+    if _REMOTE in repo.push_settings():
+        raise RefusedError(
+            f"could not expose: a remote of yours is called {_REMOTE}",
+            hint=f"git remote rename {_REMOTE} <other name>",
+        )
+    refs = {
+        exposed_ref(chain.ref): chain.tip
+        for chain in _chains(desk, read.needed(params, "session"))
+    }
+    for ref in refs:
+        present = repo.ref(ref)
+        if present is not None and not _is_ours(repo, present):
+            raise RefusedError(
+                f"could not expose: {ref} is not ours",
+                hint=f"if nobody needs it: git update-ref -d {ref}",
+            )
+    for ref, tip in refs.items():
+        repo.force_ref(ref, tip)
+    return {"exposed": sorted(refs)}
+
+
+def unexpose(desk: Desk, params: Params) -> Document:
+    """Take back what `expose` wrote for a session, or for all of them."""
+    repo = desk.workspace.repo
+    typed = read.text(params, "session")
+    if typed is None and not read.flag(params, "all"):
+        raise UsageError("could not tell which session: name one, or say --all")
+    shown = repo.refs(EXPOSED_PREFIX)
+    if typed is not None:
+        wanted = {exposed_ref(chain.ref) for chain in _chains(desk, typed)}
+        shown = {ref: tip for ref, tip in shown.items() if ref in wanted}
+    gone = sorted(ref for ref, tip in shown.items() if _is_ours(repo, tip))
+    for ref in gone:
+        repo.delete_ref(ref)
+    return {"unexposed": gone, "left": sorted(shown.keys() - set(gone))}
+
+
+def _chains(desk: Desk, typed: str) -> list[Chain]:
+    session = session_of(desk.workspace.db, typed)
+    return sessions.chains_of(desk.workspace.db, session.id)
+
+
+def _is_ours(repo: Repo, tip: Oid) -> bool:
+    try:
+        return FORMAT_MARK in repo.commit(tip).message
+    except StoreError:
+        return False
