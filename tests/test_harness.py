@@ -12,10 +12,13 @@ from pathlib import Path
 
 import pygit2
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from gitshadow.store.journal import schema
 from tests.support import audit, console
 from tests.support.claude import Claude
+from tests.support.examples import shares_fixture
 from tests.support.repo import Repo, ten_lines
 from tests.support.shadow import Result, Shadow
 
@@ -326,3 +329,16 @@ def test_console_reports_a_difference(tmp_path: Path, body: str) -> None:
 def test_console_refuses_output_before_a_command() -> None:
     with pytest.raises(ValueError, match="line 2: output before"):
         console.parse("```console\noutput\n```\n")
+
+
+def test_property_that_shares_a_fixture_has_no_deadline_and_the_profiles_examples() -> (
+    None
+):
+    @shares_fixture
+    @given(st.none())
+    def law(_: None) -> None:
+        pass
+
+    found = law._hypothesis_internal_use_settings  # type: ignore[attr-defined]
+    assert (found.deadline, found.max_examples) == (None, settings().max_examples)
+    assert HealthCheck.too_slow in found.suppress_health_check

@@ -1,10 +1,18 @@
 """What hypothesis may not complain of, in one place: a test's own list replaces the profile's."""
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from hypothesis import HealthCheck, settings
 
 # How long drawing takes says how busy the machine is.
 NEVER_TOO_SLOW = [HealthCheck.too_slow]
 SHARED_FIXTURE = [*NEVER_TOO_SLOW, HealthCheck.function_scoped_fixture]
 
-shares_fixture = settings(suppress_health_check=SHARED_FIXTURE)
-"""Every example plays in the one fixture of the test, which leaves it as it was."""
+_Test = TypeVar("_Test", bound=Callable[..., None])
+
+
+def shares_fixture(test: _Test) -> _Test:
+    """Play every example in the one fixture of the test, which leaves it as it was."""
+    # A function: what is made at import has not seen the profile yet.
+    return settings(suppress_health_check=SHARED_FIXTURE)(test)
