@@ -31,11 +31,12 @@ fmt: venv
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-# What is made from code: the table of settings and the stored `--help` texts.
+# What is made from code: the table of settings, the stored `--help` texts, the manual page.
 docs: venv
 	$(BIN)/python -m tests.support.config_page > docs/config.md.new
 	mv docs/config.md.new docs/config.md
 	$(BIN)/python -m tests.support.help_texts
+	$(BIN)/python -m tests.render.test_man
 
 # A real repository, a scripted agent, undo and redo: REPO=path or URL, else this one.
 demo: venv
