@@ -11,6 +11,7 @@ from itertools import pairwise
 
 from gitshadow.attribution.markers import PID_MARKERS
 from gitshadow.attribution.process import (
+    PROGRAM,
     ProcessId,
     command_line,
     is_alive,
@@ -32,7 +33,6 @@ _WRAPPERS = frozenset(
         b"uvx",
     }
 )
-_COMMAND = b"git-agent-undo"
 _ENDS_WITH_HOOK = re.compile(
     rb"""\bhook\s+[\w-]+["']?          # the command, with the agent's name
     (\s*[0-9]*[<>]+&?\s*[^\s;|&<>]+)*  # redirections
@@ -104,4 +104,5 @@ def _runs_hook_alone(arguments: Sequence[bytes]) -> bool:
         if re.fullmatch(rb"-[a-z]*c[a-z]*", option):
             return _ENDS_WITH_HOOK.search(text) is not None
     script, *words = arguments or (b"",)
-    return script.rsplit(b"/", 1)[-1] == _COMMAND and words[:1] == [b"hook"]
+    name = script.rsplit(b"/", 1)[-1]
+    return name == PROGRAM.encode() and words[:1] == [b"hook"]

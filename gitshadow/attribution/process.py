@@ -15,6 +15,9 @@ from gitshadow.attribution.owners import Known, Link, owners
 from gitshadow.attribution.windows import ProcessHint
 from gitshadow.model import Actor, Session
 
+PROGRAM = "git-agent-undo"
+"""What the kernel calls a process that runs our command."""
+
 SCAN_INTERVAL_S = 1.0
 _ENVIRON_BYTES = 262_144
 _MAX_ANCESTORS = 64
@@ -134,21 +137,33 @@ class ProcessScan:
         self._scanned_s: float | None = None
 
     def living(self, sessions: Iterable[Session]) -> tuple[Living, ...]:
-        """Return the living processes of some sessions, up to a second old, by pid.
+        """Return the processes of some sessions that live now, by pid.
 
         A process belongs to the nearest session that its variables and ancestors name; it is
         returned once for each session of a family that has the same claim. The agents
-        themselves are left out. Only processes of this user are seen.
+        themselves are left out, and so are our own programs and what waits for them: a hook
+        that has just closed a window is none that outlived it. Only processes of this user are
+        seen, and one that started within the last second may be missing.
         """
         self._scan()
         kept = tuple(sessions)
         known, agents = Known(kept), _agents_of(kept)
+        ours = self._our_programs()
         found: list[Living] = []
-        for pid in sorted(self._stats):
+        for pid in sorted(self._stats.keys() - ours):
             stat = self._stats[pid]
             if stat.id not in agents:
-                found += self._living(stat, known, agents)
+                claims = tuple(self._living(stat, known, agents))
+                found += claims if claims and is_alive(stat.id) else ()
         return tuple(found)
+
+    def _our_programs(self) -> set[int]:
+        """Return the pids of our hooks and commands, with all their ancestors."""
+        found = {os.getpid()}
+        for stat in self._stats.values():
+            if stat.name == PROGRAM:
+                found.update(one.id.pid for one in self._chain(stat))
+        return found
 
     def session_of(self, pid: int, sessions: Iterable[Session]) -> str | None:
         """Return the session that a process belongs to, as known within the last second.

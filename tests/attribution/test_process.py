@@ -102,6 +102,30 @@ def test_process_is_dead_when_killed_and_not_waited_for(start: Start) -> None:
     assert not is_alive(found)
 
 
+def test_process_that_died_since_the_last_look_is_no_living_one(start: Start) -> None:
+    """ATT-17: what explains a write as left over must live, not have been seen lately."""
+    process = start(env={"GITSHADOW_SESSION": "s1"})
+    scan, s1 = ProcessScan(clock=lambda: 0.0), session("s1")
+    assert [one.id.pid for one in ours(scan.living([s1]))] == [process.pid]
+    process.kill()
+    process.wait()
+    assert ours(scan.living([s1])) == []
+
+
+def test_our_own_programs_and_what_waits_for_them_are_no_left_over_processes(
+    start: Start, tmp_path: Path
+) -> None:
+    """ATT-17: a hook outlives the window that it closes, and is nobody's work."""
+    hook = tmp_path / "git-agent-undo"
+    hook.symlink_to("/bin/sh")
+    text = "echo 1; read x"
+    shim = f"{hook} -c '{text}'; true"
+    start("/bin/sh", "-c", shim, env={"GITSHADOW_SESSION": "s1"})
+    other = start("/bin/sh", "-c", text, env={"GITSHADOW_SESSION": "s1"})
+    found = ours(ProcessScan().living([session("s1")]))
+    assert [one.id.pid for one in found] == [other.pid]
+
+
 def test_process_is_another_when_its_start_differs() -> None:
     mine = identity(os.getpid())
     assert not is_alive(ProcessId(mine.pid, mine.started + 1))
