@@ -42,6 +42,7 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
         "diff": Verb("diff", "Compare two recorded states, or one with the disk."),
         "cat": Verb("cat", "Print a file as it was."),
         "blame": Verb("blame", "Say who wrote each line of a file."),
+        "stats": Verb("stats", "Count whose lines there are."),
         "expose": Verb("expose", "Show a session to Git programs as a remote branch."),
         "unexpose": Verb("unexpose", "Take back what expose did."),
     },

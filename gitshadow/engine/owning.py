@@ -41,15 +41,17 @@ class Owning:
         self._under: dict[Oid, bool] = {}
 
     def on_disk(self, path: RepoPath) -> FileOwners:
-        """Return the owners of a file as it is in the working tree.
+        """Return the owners of a file as the last barrier found it in the working tree.
 
         Raises:
-            UsageError: it is not there.
+            UsageError: it was not there.
         """
         state = self._ws.states.get(path)
-        if state is not None and self._is_as_in_head(path, state.version.oid):
+        if state is None:
+            return self._blamed(Wish(path=path))
+        if self._is_as_in_head(path, state.version.oid):
             return self._by_git(path, state.version.oid)
-        return self._blamed(Wish(path=path))
+        return self._blamed(Wish(path=path, content=state.version))
 
     def staged(self, path: RepoPath, blob: Oid) -> FileOwners:
         """Return the owners of a content that is in the index.

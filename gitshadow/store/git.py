@@ -8,7 +8,8 @@ Invariant: nothing here writes to the repository unless the function's name says
 
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from gitshadow.errors import StoreError
 from gitshadow.model import Oid, RepoPath
@@ -26,6 +27,8 @@ _SAFE = (
     "maintenance.auto=false",
 )
 _TIMEOUT_S = 600.0
+_EMPTY_TREE = Oid("4b825dc642cb6eb9a060e54bf8d69288fbee4904")
+"""Git knows it without having it (object-file.c, cached objects)."""
 
 
 def scrubbed_environment(environ: dict[str, str]) -> dict[str, str]:
@@ -44,6 +47,35 @@ def parse_staged(listing: bytes) -> list[tuple[int, RepoPath]]:
     """Return mode and path of every index entry that `Git.staged` listed."""
     rows = (row.partition(b"\t") for row in listing.split(b"\0") if row)
     return [(int(head[:6], 8), RepoPath(path)) for head, _, path in rows]
+
+
+class TreeDelta(NamedTuple):
+    """Hold one file between two trees: its mode and oid before and after, None for nothing."""
+
+    path: RepoPath
+    old_path: RepoPath
+    old: tuple[int, Oid] | None
+    new: tuple[int, Oid] | None
+
+
+def _deltas(words: Sequence[bytes]) -> Iterator[TreeDelta]:
+    """Read git-diff-tree(1)'s raw format with -z: facts, then one name, or two of a rename."""
+    at = 0
+    while at + 1 < len(words):
+        facts, name = words[at].decode("ascii").lstrip(":").split(" "), words[at + 1]
+        moved = facts[4][:1] in ("R", "C")
+        new_name = words[at + 2] if moved else name
+        yield TreeDelta(
+            RepoPath(new_name),
+            RepoPath(name),
+            _side(facts[0], facts[2]),
+            _side(facts[1], facts[3]),
+        )
+        at += 3 if moved else 2
+
+
+def _side(mode: str, oid: str) -> tuple[int, Oid] | None:
+    return None if mode == "000000" else (int(mode, 8), Oid(oid))
 
 
 class Git:
@@ -133,6 +165,20 @@ class Git:
         """Return those of some commits that another one does not stand on."""
         out = self.run("rev-list", "--no-walk", *commits, "--not", base)
         return {Oid(line) for line in out.decode("ascii").split()}
+
+    def changes(self, old: Oid | None, new: Oid) -> list["TreeDelta"]:
+        """Return the files that differ between two commits, renames as one, by path.
+
+        None stands for the empty tree.
+        """
+        how = ("-r", "-z", "-M", "--raw", "--no-abbrev")
+        out = self.run("diff-tree", *how, old or _EMPTY_TREE, new)
+        return sorted(_deltas(out.split(b"\0")))
+
+    def merge_base(self, one: Oid, other: Oid) -> Oid | None:
+        """Return the commit on which two stand, None where they share none."""
+        out = self.run("merge-base", one, other, ok=(0, 1)).decode("ascii").split()
+        return Oid(out[0]) if out else None
 
     def commits_saying(self, tip: Oid, pattern: str) -> list[Oid]:
         """Return the commits up to one whose message has a line like a pattern, newest first.

@@ -34,6 +34,7 @@ _MODULES: Mapping[str, str] = {
     "diff": "states",
     "cat": "states",
     "blame": "blame",
+    "stats": "stats",
     "undo": "undo",
     "pin": "pins",
     "pins": "pins",

@@ -70,6 +70,16 @@ def list_turns(db: Db, session: str | None = None) -> list[Turn]:
     return [_turn(row) for row in db.rows(sql, (session,))]
 
 
+def first_prompt(db: Db, session: str) -> str | None:
+    """Return what a session was told first, None where that is not known."""
+    row = db.row(
+        "SELECT prompt FROM turns WHERE session = ? AND prompt IS NOT NULL"
+        " ORDER BY ordinal LIMIT 1",
+        (session,),
+    )
+    return None if row is None else str(row[0])
+
+
 def turns_by_prefix(db: Db, prefix: str) -> list[Turn]:
     """Return the turns whose id begins so; an exact id stands alone."""
     exact = db.rows(f"{_TURN} WHERE id = ?", (prefix,))

@@ -1,0 +1,39 @@
+"""`git agent-undo stats`: how many lines are whose."""
+
+import click
+
+from gitshadow.commands.asking import ask
+from gitshadow.commands.options import (
+    SeparatingCommand,
+    json_option,
+    separated,
+    spelled_paths,
+)
+from gitshadow.commands.printing import print_document
+from gitshadow.render.stats import stats_lines
+
+
+@click.command("stats", cls=SeparatingCommand)
+@click.option("--commit", metavar="REV", help="All lines as they are in a commit.")
+@json_option
+@click.argument("words", nargs=-1, metavar="[REV|A..B] [PATH]...")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    commit: str | None,
+    as_json: bool,
+    words: tuple[str, ...],
+) -> None:
+    """Count whose lines there are, by class, agent, model and session.
+
+    Without REV those of the working tree; of REV the lines that it brought; of A..B those
+    that B has and A has not; below PATH only, where there is one.
+    """
+    params = {
+        "words": spelled_paths(words),
+        "paths": separated(ctx),
+        "commit": commit,
+    }
+    document = ask("stats", params)
+    print_document(document, stats_lines, as_json=as_json, paged=True)
