@@ -12,10 +12,10 @@ from gitshadow.commands.hooking import (
     find_surroundings,
     writing_options,
 )
-from gitshadow.commands.hookwork import AgentWork, GitWork, Work
+from gitshadow.commands.hookwork import AgentWork, ConfigWork, GitWork, Work
 from gitshadow.commands.options import json_option
 from gitshadow.errors import ExitCode
-from gitshadow.hookfiles import advice, detect, githooks, health, install
+from gitshadow.hookfiles import advice, detect, gitconfig, githooks, health, install
 from gitshadow.hookfiles.catalog import AGENTS
 from gitshadow.hookfiles.health import State
 from gitshadow.hookfiles.placement import Scope
@@ -26,6 +26,7 @@ from gitshadow.render.document import Document
 from gitshadow.store.git import Git
 
 _GIT = advice.GIT
+_CONFIG = gitconfig.AGENT
 
 
 @click.group("hooks")
@@ -47,8 +48,8 @@ def install_command(
     """Write the hooks of each AGENT; without one, of every agent found on this machine.
 
     Each file is shown as a difference first. What else stands in it keeps every byte, and a
-    copy of it is kept for `hooks uninstall`. The name `git` stands for Git's own hooks in
-    this repository.
+    copy of it is kept for `hooks uninstall`. In this repository, the name `git` stands for
+    Git's own hooks, `git-config` for settings that keep our refs out of its listings.
     """
     around, layout = find_surroundings()
     wanted = None if scope is None else Scope(scope)
@@ -67,6 +68,9 @@ def install_command(
         plan = githooks.plan(find_layout(), git, around.executable)
         works.append(GitWork(plan, git))
         notes += plan.advice.splitlines()
+    if _CONFIG in agents:
+        layout = find_layout()
+        works.append(ConfigWork(gitconfig.plan(layout, Git(layout, dict(os.environ)))))
     if not works:
         notes.append(
             "no agent was found here; for the names: git agent-undo hooks list"
@@ -102,6 +106,9 @@ def uninstall_command(
         plan = githooks.plan_removal(find_layout(), git)
         works.append(GitWork(plan, git))
         notes += plan.advice.splitlines()
+    if _CONFIG in agents:
+        works.append(ConfigWork(gitconfig.plan_removal(find_layout())))
+        notes += gitconfig.left_alone(find_layout())
     if wanted is None:
         notes += advice.left_over(agents, around)
     return carry_out(works, notes, Manner(yes, dry_run, as_json))
@@ -149,6 +156,11 @@ def status_command(agents: tuple[str, ...], as_json: bool) -> int:
         git = githooks.status(layout, Git(layout, dict(os.environ)), around.executable)
         rows.append({"agent": _GIT, "scope": "project", "state": git.value})
         fine = fine and git is not githooks.State.STALE
+    if _CONFIG in agents:
+        there = (
+            State.INSTALLED if gitconfig.is_installed(find_layout()) else State.ABSENT
+        )
+        rows.append({"agent": _CONFIG, "scope": "project", "state": there.value})
     if as_json:
         json.show_lines(rows)
     else:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from gitshadow.errors import ShadowError
-from gitshadow.hookfiles import githooks, install
+from gitshadow.hookfiles import gitconfig, githooks, install
 from gitshadow.hookfiles.detect import Surroundings
 from gitshadow.hookfiles.githooks import Act
 from gitshadow.hookfiles.steps import Action, Step
@@ -55,6 +55,24 @@ class AgentWork(NamedTuple):
         """Write the files; a step that fails leaves its file as it is."""
         done = install.apply(self.steps, self.around, installing=self.installing)
         return self._replace(steps=done)
+
+
+class ConfigWork(NamedTuple):
+    """Hold the steps in Git's own configuration."""
+
+    steps: Sequence[Step]
+
+    def items(self) -> list[Document]:
+        """Return an item per file."""
+        return [_item(step) for step in self.steps]
+
+    def errors(self) -> list[ShadowError]:
+        """Return the errors of steps that fail."""
+        return [step.error for step in self.steps if step.error is not None]
+
+    def apply(self) -> "ConfigWork":
+        """Write the files, up to the first that fails."""
+        return ConfigWork(gitconfig.apply(self.steps))
 
 
 class GitWork(NamedTuple):

@@ -6,7 +6,7 @@ Invariant: an agent that was not named never gets a file in a project unasked.
 import os
 from collections.abc import Sequence
 
-from gitshadow.hookfiles import detect, health, install
+from gitshadow.hookfiles import detect, gitconfig, health, install
 from gitshadow.hookfiles.catalog import AGENTS, SERVED_BY
 from gitshadow.hookfiles.detect import Surroundings
 from gitshadow.hookfiles.health import State
@@ -16,16 +16,21 @@ from gitshadow.hookfiles.steps import Action, Step
 GIT = "git"
 """The name that stands for Git's own hooks."""
 
+NO_AGENTS = frozenset({GIT, gitconfig.AGENT})
+"""What is installed by name, and is no agent."""
+
 
 def named(names: Sequence[str]) -> list[Agent]:
-    """Return the agents of these names, each once; `git` is none of them.
+    """Return the agents of these names, each once; `git` and `git-config` are none of them.
 
     Raises:
         UsageError: nothing can be installed for one.
     """
     found = {
         agent.name: agent
-        for agent in (install.find_agent(name) for name in names if name != GIT)
+        for agent in (
+            install.find_agent(name) for name in names if name not in NO_AGENTS
+        )
     }
     return list(found.values())
 

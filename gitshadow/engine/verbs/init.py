@@ -11,9 +11,9 @@ from gitshadow.model import RepoPath
 from gitshadow.store.layout import Layout
 from gitshadow.store.refs import display_path
 
-_DECORATION_HINT = (
-    "git log --all shows the recorded history too; to hide it: --exclude='refs/agent-undo/*',"
-    " and its labels: git config log.excludeDecoration 'refs/agent-undo/*'"
+_VIEW_HINT = (
+    "git log --all shows the recorded history too; --exclude='refs/agent-undo/*' hides it,"
+    " and git agent-undo hooks install git-config the rest (log.excludeDecoration, where needed)"
 )
 
 
@@ -39,7 +39,7 @@ def describe(layout: Layout, done: Initialised) -> Document:
         "files": done.files,
         "already": done.already,
         "warnings": [*unreadable, *around.warnings],
-        "hints": [] if done.already else [_DECORATION_HINT],
+        "hints": [] if done.already else [_VIEW_HINT],
         "excluded": done.excluded,
         "daemon": False,
         "daemon_allowed": done.daemon_allowed,

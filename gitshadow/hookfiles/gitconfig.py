@@ -1,0 +1,196 @@
+"""Settings for Git itself, in one file of ours that the repository's configuration includes.
+
+Git dies where it may not read an included file (`access_or_die`, git 2.39), so the file lies
+beside the configuration, with its mode, and not in our own directory, which is closed to others.
+`log.excludeDecoration` replaces the set of refs that git labels by default: it is written only
+where git labels all refs anyway.
+Invariant: what is put into the configuration is one block, and taking it out gives the former
+bytes; nothing else of it is changed.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from gitshadow.errors import RefusedError, ShadowError
+from gitshadow.hookfiles import files
+from gitshadow.hookfiles.files import Content
+from gitshadow.hookfiles.placement import Scope
+from gitshadow.hookfiles.steps import Action, Step
+from gitshadow.store.git import Git
+from gitshadow.store.layout import Layout
+
+AGENT = "git-config"
+NAME = "agent-undo.gitconfig"
+_MADE = (
+    "# Made by git agent-undo hooks install git-config; hooks uninstall deletes it.\n"
+)
+_HIDDEN = (
+    "# Not for others: git clone --mirror of this repository leaves our refs out, and so does\n"
+    "# git log --exclude-hidden=uploadpack --all.\n"
+    "[uploadpack]\n\thideRefs = refs/agent-undo/\n\thideRefs = refs/remotes/agent-undo/\n"
+)
+_UNLABELLED = "[log]\n\texcludeDecoration = refs/agent-undo/\n"
+_HEADER = b"\n[include]\n\t# gitshadow: hooks uninstall git-config takes this out\n"
+_LINE = f"\tpath = {NAME}\n".encode()
+_BLOCK = _HEADER + _LINE
+_LABELS_NARROWED_SINCE = (2, 39)
+
+
+def plan(layout: Layout, git: Git) -> list[Step]:
+    """Plan the included file and the line that includes it; nothing is written.
+
+    Raises:
+        StoreError: git could not be asked.
+        ShadowError: a file could not be read.
+        RefusedError: a file of that name is somebody else's, or the configuration ends in the
+            middle of a line that goes on.
+    """
+    config = _read_config(layout)
+    ours = _step(layout, os.path.join(layout.common_dir, NAME))
+    wanted = _content(git)
+    if ours.before is not None and not _is_ours(ours.before.data):
+        raise RefusedError(f"could not write {ours.path}: it was not made by us")
+    if ours.before is None or ours.before.data != wanted:
+        action = Action.CREATE if ours.before is None else Action.CHANGE
+        ours = replace(ours, action=action, after=wanted, mode=config.mode)
+    return [ours, _including(_step(layout, _config(layout)), config)]
+
+
+def plan_removal(layout: Layout) -> list[Step]:
+    """Plan what takes both out again.
+
+    Raises:
+        ShadowError: a file could not be read.
+    """
+    config = _step(layout, _config(layout))
+    if config.before is not None:
+        left = without(config.before.data)
+        if left != config.before.data:
+            config = replace(
+                config, action=Action.CHANGE, after=left, mode=config.before.mode
+            )
+    ours = _step(layout, os.path.join(layout.common_dir, NAME))
+    if ours.before is not None and _is_ours(ours.before.data):
+        ours = replace(ours, action=Action.DELETE)
+    return [config, ours]
+
+
+def apply(steps: Sequence[Step]) -> list[Step]:
+    """Do a plan in its order; from the first step that fails on, the rest is left as it is."""
+    done: list[Step] = []
+    failed = False
+    for step in steps:
+        try:
+            if step.action is not Action.NONE and not failed:
+                _do(step)
+            done.append(replace(step, action=Action.NONE) if failed else step)
+        except ShadowError as error:
+            failed = True
+            done.append(replace(step, action=Action.FAIL, error=error))
+    return done
+
+
+def is_installed(layout: Layout) -> bool:
+    """Tell whether our file is there, and included.
+
+    Raises:
+        ShadowError: the configuration could not be read.
+    """
+    there = os.path.exists(os.path.join(layout.common_dir, NAME))
+    return there and _LINE in _read_config(layout).data
+
+
+def left_alone(layout: Layout) -> list[str]:
+    """Return what a removal leaves because somebody has changed it."""
+    path = os.path.join(layout.common_dir, NAME)
+    found = files.read(path)
+    if found is None or _is_ours(found.data):
+        return []
+    return [f"{path} was changed since it was installed: left, and included no more"]
+
+
+def without(data: bytes) -> bytes:
+    """Return a configuration without our block.
+
+    Keys that git has since written below it keep the section that they are in.
+    """
+    before, found, after = data.partition(_BLOCK)
+    if not found:
+        return data
+    rest = after.lstrip(b" \t\r\n")
+    if rest and not rest.startswith(b"["):
+        return before + b"\n[include]\n" + after
+    return before + after
+
+
+def _including(step: Step, config: Content) -> Step:
+    if _LINE in config.data:
+        return step
+    if config.data.endswith(b"\\"):
+        raise RefusedError(f"could not change {step.path}: its last line goes on")
+    action = Action.CREATE if step.before is None else Action.CHANGE
+    return replace(step, action=action, after=config.data + _BLOCK, mode=config.mode)
+
+
+def _content(git: Git) -> bytes:
+    labels = git.run("config", "--get", "log.initialDecorationSet", ok=(0, 1))
+    every = labels.strip() == b"all" or git.version() < _LABELS_NARROWED_SINCE
+    return f"{_MADE}{_HIDDEN}{_UNLABELLED if every else ''}".encode()
+
+
+def _is_ours(data: bytes) -> bool:
+    parts = (f"{_MADE}{_HIDDEN}{labels}".encode() for labels in ("", _UNLABELLED))
+    return data in parts
+
+
+def _config(layout: Layout) -> str:
+    return os.path.join(layout.common_dir, "config")
+
+
+def _read_config(layout: Layout) -> Content:
+    path = os.path.realpath(_config(layout))
+    found = files.read(path)
+    if found is None:
+        raise ShadowError(f"could not read {path}: there is none")
+    return found
+
+
+def _step(layout: Layout, path: str) -> Step:
+    real = os.path.realpath(path)
+    return Step(
+        agent=AGENT,
+        scope=Scope.PROJECT,
+        path=path,
+        real=real,
+        action=Action.NONE,
+        before=files.read(real),
+    )
+
+
+def _do(step: Step) -> None:
+    """Write one file while git's own lock on it is held."""
+    with _locked(step.real):
+        if files.read(step.real) != step.before:
+            raise RefusedError(f"could not change {step.path}: it has changed since")
+        if step.action is Action.DELETE:
+            files.delete(step.real)
+        elif step.after is not None:
+            files.write(step.real, step.after, step.mode)
+
+
+@contextlib.contextmanager
+def _locked(path: str) -> Iterator[None]:
+    lock = f"{path}.lock"
+    try:
+        os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC))
+    except OSError as error:
+        raise ShadowError(
+            f"could not lock {path}: {error.strerror}",
+            hint=f"if no git process runs, remove {lock}",
+        ) from error
+    try:
+        yield
+    finally:
+        os.unlink(lock)
