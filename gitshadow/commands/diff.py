@@ -14,8 +14,9 @@ from gitshadow.commands.options import (
 )
 from gitshadow.commands.viewing import screen
 from gitshadow.render import json, output
+from gitshadow.render.diffstat import stat_lines
 from gitshadow.render.document import Document, rows, text
-from gitshadow.render.text import patch_lines, stat_lines
+from gitshadow.render.text import patch_lines
 
 
 @click.command("diff", cls=SeparatingCommand)

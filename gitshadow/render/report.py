@@ -5,6 +5,7 @@ Invariant: the first line gives the counts; it never says of a part that the who
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from gitshadow.render.diffstat import graphed, stat_sum
 from gitshadow.render.document import flag, inner, number, rows, text, texts
 from gitshadow.render.style import View, patch_style, printable, printable_line
 
@@ -143,7 +144,7 @@ def _headline_style(report: Mapping[str, object]) -> str:
 
 
 def _notes(report: Mapping[str, object]) -> Iterator[str]:
-    for note in [*texts(report, "notes"), *texts(report, "head_moved")]:
+    for note in texts(report, "notes"):  # they say of `head_moved` what matters
         yield f"note: {printable(note)}"
 
 
@@ -174,11 +175,25 @@ def _moved(
     mark = view.paint("back", "good")
     if text(report, "kind") == "redo":
         mark = view.paint("redo", "good")
-    for item in shown:
-        yield f"  {mark}  {_name(item, view)}{_how(item, view)}"
+    planned = view.terminal and text(report, "status") == "planned"
+    graphs = _graphs(shown, view) if planned else [""] * len(shown)
+    for item, graph in zip(shown, graphs, strict=True):
+        yield f"  {mark}  {_name(item, view)}{_how(item, view)}{graph}"
     rest = len(moved) - len(shown)
     if rest:
         yield f"  {mark}  … and {rest} more"
+    if planned and moved:
+        yield stat_sum(moved)
+
+
+def _graphs(items: Sequence[Mapping[str, object]], view: View) -> Iterator[str]:
+    """Yield what follows each line of a plan: blanks up to one column, and the graph."""
+    plain = view._replace(colour=False)
+    widths = [len(_name(item, plain) + _how(item, plain)) for item in items]
+    widest = max(widths, default=0)
+    drawn = graphed(items, view, widest + len("  back    "))
+    for width, graph in zip(widths, drawn, strict=True):
+        yield f"{'':{widest - width}}  {graph}" if graph else ""
 
 
 def _name(item: Mapping[str, object], view: View) -> str:
@@ -204,7 +219,7 @@ def _how(item: Mapping[str, object], view: View) -> str:
 
 
 def _stat(item: Mapping[str, object], view: View) -> str:
-    if "added" not in item and "removed" not in item:
+    if not number(item, "added") and not number(item, "removed"):
         return ""
     added = view.paint(f"+{number(item, 'added')}", "good")
     removed = view.paint(f"-{number(item, 'removed')}", "bad")

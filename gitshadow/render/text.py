@@ -11,8 +11,6 @@ from gitshadow.render.report import report_lines
 from gitshadow.render.style import View, patch_style, printable, printable_line
 
 _ID_WIDTH = 12
-_STAT_WIDTH = 80
-_GRAPH_LEAST = 10
 _KIND_STYLES: Mapping[str, str] = {
     "create": "good",
     "delete": "bad",
@@ -170,46 +168,3 @@ def patch_lines(patch: str, view: View) -> Iterator[str]:
     """Yield a patch for a terminal: coloured as Git does, no control characters."""
     for line in patch.removesuffix("\n").split("\n"):
         yield view.paint(printable_line(line), patch_style(line)) if line else ""
-
-
-def stat_lines(stat: Sequence[Mapping[str, object]], view: View) -> Iterator[str]:
-    """Yield a diffstat as Git has it: lines per path, a graph, and the sum of all."""
-    names = [_stat_name(row, view) for row in stat]
-    width = max(map(len, names), default=0)
-    most = max(map(_changes, stat), default=0)
-    digits = max(len(str(most)), len("Bin"))
-    room = max(_GRAPH_LEAST, _STAT_WIDTH - width - digits - len("  |  "))
-    for row, name in zip(stat, names, strict=True):
-        counted = str(_changes(row)) if "added" in row else "Bin"
-        graph = _graph(row, view, min(1.0, room / most if most else 1.0))
-        yield f" {name:<{width}} | {counted:>{digits}} {graph}".rstrip()
-    if stat:
-        yield _stat_sum(stat)
-
-
-def _stat_name(row: Mapping[str, object], view: View) -> str:
-    path, old_path = view.path(text(row, "path")), text(row, "old_path")
-    return f"{view.path(old_path)} => {path}" if old_path else path
-
-
-def _changes(row: Mapping[str, object]) -> int:
-    return number(row, "added") + number(row, "removed")
-
-
-def _graph(row: Mapping[str, object], view: View, scale: float) -> str:
-    """Return a sign per line, fewer where there is no room, but one where there is any."""
-    added, removed = (
-        max(int(count * scale), bool(count))
-        for count in (number(row, "added"), number(row, "removed"))
-    )
-    return view.paint("+" * added, "good") + view.paint("-" * removed, "bad")
-
-
-def _stat_sum(stat: Sequence[Mapping[str, object]]) -> str:
-    def counted(count: int, noun: str, sign: str) -> str:
-        return f", {count} {noun}{'' if count == 1 else 's'}({sign})" if count else ""
-
-    files = f" {len(stat)} file{'' if len(stat) == 1 else 's'} changed"
-    added = sum(number(row, "added") for row in stat)
-    removed = sum(number(row, "removed") for row in stat)
-    return files + counted(added, "insertion", "+") + counted(removed, "deletion", "-")

@@ -71,7 +71,9 @@ def notes_of(db: Db, worktree: str, selection: Selection) -> tuple[str, ...]:
         notes.append(f"later writes to {files} that are no agent's stay as they are")
     moves = head_moves(db, worktree, selection.taken[0].seq)
     if moves:
-        notes.append(f"HEAD has moved since and stays where it is: {moves[-1]}")
+        often = " several times" if len(moves) > 1 else ""
+        newest = f"{'last ' if often else ''}{moves[-1].removeprefix('HEAD moved ')}"
+        notes.append(f"HEAD has moved{often} since and stays where it is: {newest}")
     return tuple(notes)
 
 

@@ -50,6 +50,7 @@ class Case:
     """Hold one file, where it stands now and what is to become of it.
 
     `displaced`: its path holds another file now. `session` is whose writes are taken back.
+    `fleeting`: the unit made it and took it away again, and nothing stands there.
     """
 
     start: Record
@@ -57,6 +58,7 @@ class Case:
     session: str | None
     paths: frozenset[RepoPath]
     displaced: bool = False
+    fleeting: bool = False
     seqs: frozenset[int] = frozenset()
 
     @property

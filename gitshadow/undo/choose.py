@@ -4,7 +4,7 @@ Invariant: human work is never part of an agent's burst; what is only thought to
 listed, and taken when asked for.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -92,9 +92,17 @@ class Chooser:
 
     # -- oops ------------------------------------------------------------------------------
 
-    def oops(self) -> Selection:
-        """Return the newest agent burst in effect; without any agent, the newest burst."""
-        found = bursts.list_bursts(self.db, self.worktree)
+    def oops(self, passed: Collection[str] = ()) -> Selection:
+        """Return the newest agent burst in effect; without any agent, the newest burst.
+
+        Args:
+            passed: Ids of bursts that are not meant.
+        """
+        found = [
+            burst
+            for burst in bursts.list_bursts(self.db, self.worktree)
+            if burst.id not in passed
+        ]
         actors = {one: self._actor(one) for one in {burst.session for burst in found}}
         agents = [burst for burst in found if actors[burst.session] is Actor.AGENT]
         for burst in agents:

@@ -12,7 +12,7 @@ from gitshadow.model import Event, FileVersion, Oid, RepoPath
 from gitshadow.store.refs import display_path
 from gitshadow.undo import hunks, merge
 from gitshadow.undo.cases import Case, World, check_alone, parents, settle
-from gitshadow.undo.lineage import Lineage, Record, runs_of, trace, undone_by
+from gitshadow.undo.lineage import Lineage, Record, Run, runs_of, trace, undone_by
 from gitshadow.undo.report import Action, Item, Reason, State
 from gitshadow.undo.reverse import Blobs, Manner, Read, Turned, take_back
 from gitshadow.undo.selecting import Choice
@@ -167,6 +167,7 @@ def _case(lineage: Lineage, wish: Wish, world: World, blobs: Blobs) -> Case | No
         session=mine[-1].attribution.session if mine[-1].attribution else None,
         paths=lineage.paths,
         displaced=lineage.displaced,
+        fleeting=there is None and bool(runs) and all(map(_is_fleeting, runs)),
         seqs=frozenset(event.seq for event in mine),
     )
     check_alone(case, world)
@@ -177,6 +178,11 @@ def _case(lineage: Lineage, wish: Wish, world: World, blobs: Blobs) -> Case | No
         case.turned.detail = f"taken back already by op {undone[mine[-1].seq]}"
     check_alone(case, world)
     return case
+
+
+def _is_fleeting(run: Run) -> bool:
+    """Tell a run that made a file and took it away again: a temporary one, mostly."""
+    return not run.baseless and run.before.version is None is run.after.version
 
 
 def _wanted_case(path: RepoPath, want: Wanted, world: World, blobs: Blobs) -> Case:
@@ -212,11 +218,11 @@ def _finish(
     seqs = frozenset(seq for case in cases for seq in case.seqs)
     whole = token = _token(cases, seqs, wish, seq)
     if wish.choice is not None:
-        hunks.choose(cases, wish.choice, blobs)
+        hunks.choose(_shown(cases), wish.choice, blobs)
         settle(cases, world)
         cases.sort(key=_place)
         token = _token(cases, seqs, wish, seq)
-    items = [_planned(case, blobs, offer=wish.offer) for case in cases]
+    items = [_planned(case, blobs, offer=wish.offer) for case in _shown(cases)]
     items += _ambiguous_items(cases, wish)
     steps = _steps(cases, world)
     return Plan(
@@ -234,6 +240,11 @@ def _finish(
         seqs=seqs,
         taken=frozenset(seq for case in cases if _is_taken(case) for seq in case.seqs),
     )
+
+
+def _shown(cases: Sequence[Case]) -> list[Case]:
+    """Return the cases that a report speaks of: nobody misses a file that never was."""
+    return [case for case in cases if not case.fleeting or case.turned.reason]
 
 
 def _place(case: Case) -> tuple[RepoPath, RepoPath]:

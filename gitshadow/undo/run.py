@@ -28,6 +28,7 @@ from gitshadow.undo.reverse import Manner
 from gitshadow.undo.survey import Known, survey
 
 _TRIES = 3
+_PASSED = "what was written after this left nothing to take back"
 
 
 def run(engine: Engine, request: Request, hook: StepHook = no_hook) -> Report:
@@ -124,12 +125,26 @@ class _Undo:
             self.engine.db, self.engine.worktree, self.request.include_low
         )
         if self.request.kind is OpKind.OOPS:
-            selection = chooser.oops()
-        elif self.request.kind is OpKind.REDO:
-            selection = chooser.redo(self.request.targets)
-        else:
-            selection = chooser.undo(self.request.targets)
-        return self._draft_unit(selection)
+            return self._draft_oops(chooser)
+        if self.request.kind is OpKind.REDO:
+            return self._draft_unit(chooser.redo(self.request.targets))
+        return self._draft_unit(chooser.undo(self.request.targets))
+
+    def _draft_oops(self, chooser: Chooser) -> tuple[_Draft, World]:
+        """Plan for the newest burst that left anything; what left nothing bars no way back."""
+        passed: list[str] = []
+        first: tuple[_Draft, World] | None = None
+        while True:
+            selection = chooser.oops(passed)
+            if passed and selection.taken:
+                selection = replace(selection, notes=(_PASSED, *selection.notes))
+            found = self._draft_unit(selection)
+            if not selection.taken and first is not None:
+                return first
+            if not _is_without_effect(found[0]):
+                return found
+            first = first or found
+            passed += selection.undoes
 
     def _draft_unit(self, selection: Selection) -> tuple[_Draft, World]:
         engine, taken = self.engine, selection.taken
@@ -146,7 +161,7 @@ class _Undo:
             choice=self.request.choice,
         )
         plan = plan_unit(history, wish, world, self._read)
-        if taken and not plan.items and (self.request.only or self.request.leave):
+        if taken and not plan.seqs and (self.request.only or self.request.leave):
             raise UsageError(
                 f"could not undo {selection.target}: none of its paths is chosen",
                 hint="look at --only and --except",
@@ -379,6 +394,13 @@ class _Undo:
         if selection.taken:
             return f"nothing to do: nothing of {selection.target} is there any more"
         return "nothing to do: everything is so already"
+
+
+def _is_without_effect(draft: _Draft) -> bool:
+    """Tell a unit of which nothing is there any more, and nothing may be."""
+    items = [planned.item for planned in draft.plan.items]
+    nothing = all(item.state is State.NO_EFFECT for item in items)
+    return bool(draft.selection.taken) and nothing and not draft.selection.maybe
 
 
 def _counted(report: Report) -> str:

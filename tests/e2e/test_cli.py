@@ -130,7 +130,8 @@ def test_enter_means_yes_on_a_terminal(wronged: Shadow) -> None:
     shown = on_a_terminal(wronged, "oops", typed=b"\n")
     text = plain(shown.text)
     assert (shown.code, is_back(wronged)) == (0, True)
-    assert re.search(r"^  back  a  \(content, \+10 -1\)$", text, re.MULTILINE)
+    assert re.search(r"^  back  a  \(content, \+10 -1\) +\+{10}-$", text, re.MULTILINE)
+    assert " 2 files changed, 10 insertions(+), 2 deletions(-)" in text
     assert text.index("plan: 2 files back") < text.index("apply this? [Y/n]")
 
 

@@ -134,6 +134,38 @@ def test_report_lines_show_a_diffstat() -> None:
     assert lines[1] == "  back  a  (content, +2 -10)"
 
 
+def test_plan_on_a_terminal_has_the_graph_of_a_diffstat() -> None:
+    """UX-04: as `diff --stat` draws it; a pipe and a report that is done have the counts."""
+    plan = report(
+        item("a", "reversed", added=2, removed=1),
+        item("name", "reversed", action="chmod", added=0, removed=0),
+        item("link", "reversed", action="link"),
+        item("new", "reversed", action="delete", added=0, removed=30),
+        status="planned",
+    )
+    assert list(report_lines(plan, View(terminal=True))) == [
+        "plan: 4 files back",
+        "  back  a  (content, +2 -1)     ++-",
+        "  back  name  (mode)",
+        "  back  link  (link)",
+        "  back  new  (removed, +0 -30)  ------------------------------",
+        " 4 files changed, 2 insertions(+), 31 deletions(-)",
+    ]
+    coloured = list(report_lines(plan, View(terminal=True, colour=True)))
+    assert coloured[1].endswith(")     \033[32m++\033[m\033[31m-\033[m")
+    assert "++-" not in "".join(report_lines(plan, View()))
+    done = {**plan, "status": "reversed"}
+    assert "++-" not in "".join(report_lines(done, View(terminal=True)))
+
+
+def test_moves_of_head_are_said_once() -> None:
+    moved = "HEAD moved from main (1) to main (2)"
+    document = report(item("a", "reversed"), notes=["it moved"], head_moved=[moved])
+    lines = list(report_lines(document, View()))
+    assert lines[:2] == ["1 file back", "note: it moved"]
+    assert not any(moved in line for line in lines)
+
+
 def test_report_lines_show_both_names_of_a_rename() -> None:
     moved = item("a", "reversed", action="rename", old_path="d")
     assert "  back  d → a  (name)" in report_lines(report(moved), View())

@@ -13,7 +13,6 @@ from gitshadow.render.text import (
     pin_lines,
     session_lines,
     show_lines,
-    stat_lines,
     turn_lines,
     who,
 )
@@ -156,35 +155,6 @@ def test_patch_lines_are_coloured_and_keep_tabs() -> None:
         "\033[32m+y\\x1b\033[m",
         " z",
     ]
-
-
-def test_stat_lines_count_lines_per_path() -> None:
-    stat: list[Mapping[str, object]] = [
-        {"path": "a", "added": 1, "removed": 2},
-        {"path": "long/name", "kind": "modify"},
-        {"path": "new", "old_path": "old", "added": 0, "removed": 0},
-    ]
-    assert list(stat_lines(stat, View())) == [
-        " a          |   3 +--",
-        " long/name  | Bin",
-        " old => new |   0",
-        " 3 files changed, 1 insertion(+), 2 deletions(-)",
-    ]
-
-
-def test_stat_lines_scale_the_graph_to_the_line() -> None:
-    stat: list[Mapping[str, object]] = [
-        {"path": "a", "added": 900, "removed": 100},
-        {"path": "b", "added": 1, "removed": 0},
-    ]
-    big, small, total = stat_lines(stat, View())
-    assert (len(big), big.count("-")) == (80, 7)
-    assert small == " b |    1 +"
-    assert total == " 2 files changed, 901 insertions(+), 100 deletions(-)"
-
-
-def test_stat_lines_are_none_where_nothing_differs() -> None:
-    assert list(stat_lines([], View())) == []
 
 
 def test_no_line_holds_a_control_character() -> None:

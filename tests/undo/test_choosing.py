@@ -60,6 +60,66 @@ def test_undo_has_nothing_to_do_when_the_unit_is_undone(yard: Yard) -> None:
     assert "wrote nothing" in yard.undo("s9").headline
 
 
+def test_file_that_came_and_went_is_no_item(yard: Yard) -> None:
+    """Nobody misses a file that never was; what stood there before is another matter."""
+    yard.by("s1", "t1").write("a", "1\n")
+    yard.write("tmp", "x\n")
+    yard.move("tmp", "tmp2")
+    yard.remove("tmp2")
+    yard.remove("b")
+    report = yard.oops()
+    assert [item.path for item in report.items] == ["a", "b"]
+    assert yard.undo("t1").status == "nothing_to_do"
+
+
+def test_file_that_a_person_removed_is_named(yard: Yard) -> None:
+    yard.by("s1", "t1").write("a", "1\n")
+    yard.write("n", "x\n")
+    yard.by("human").remove("n")
+    report = yard.oops()
+    assert [(item.path, item.state) for item in report.items] == [
+        ("a", "reversed"),
+        ("n", "no_effect"),
+    ]
+
+
+def test_oops_goes_past_what_left_nothing(yard: Yard) -> None:
+    """A turn that made a temporary file alone, or that a person took back, bars no way."""
+    yard.by("s1", "t1").write("a", "1\n")
+    yard.by("s1", "t2").write("b", "2\n")
+    yard.by("human").write("b", lines("b"))
+    yard.by("s1", "t3").write("tmp", "x\n")
+    yard.remove("tmp")
+    report = yard.oops()
+    assert yard.read("a").decode() == lines("a")
+    assert [item.path for item in report.items] == ["a"]
+    assert report.notes[0] == "what was written after this left nothing to take back"
+    again = yard.oops()
+    assert (again.status, again.items) == ("nothing_to_do", ())
+    assert again.headline.startswith("nothing to do: nothing of ")
+    yard.redo()
+    assert yard.read("a") == b"1\n"
+
+
+def test_oops_goes_no_further_than_what_may_be_theirs(yard: Yard) -> None:
+    """A turn whose sure writes came and went has others that a person should see."""
+    yard.by("s1", "t1").write("a", "1\n")
+    yard.by("s1", "t2").write("tmp", "x\n")
+    yard.remove("tmp")
+    yard.by("s1", "t2", confidence=Confidence.LOW).write("b", "maybe\n")
+    report = yard.oops()
+    assert (report.status, report.maybe) == ("nothing_to_do", ("b",))
+    assert yard.read("a") == b"1\n"
+
+
+def test_oops_goes_no_further_than_what_is_in_conflict(yard: Yard) -> None:
+    yard.by("s1", "t1").write("a", "1\n")
+    yard.by("s1", "t2").write("b", "2\n")
+    yard.by("human").write("b", "3\n")
+    assert yard.oops().status == "partial"
+    assert yard.read("a") == b"1\n"
+
+
 def test_restore_gives_a_pin_and_a_moment_back(yard: Yard) -> None:
     """UNDO-33: each state exact; what came later and is not an agent's stays, named."""
     yard.by("human").write("p", "pinned\n", 0o600)
