@@ -318,6 +318,7 @@ def test_what_a_command_leaves_running_is_still_its_sessions(shadow: Shadow) -> 
     assert "process" in str(row["reason"])
     for pid in shadow.running("sleep", "600"):
         os.kill(pid, signal.SIGKILL)
+    until(lambda: not shadow.running("sleep", "600"))
     shadow.repo.write("b", "person\n")
     row = rows_of(shadow, "b")["b"]
     assert (row["actor"], row["agent"]) == ("unknown", None)
