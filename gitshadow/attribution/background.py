@@ -1,8 +1,8 @@
 """Processes that may have written without a window: left over from a call, or without hooks.
 
 Invariant: a server that an agent keeps for itself is none that outlived a call: it was not
-started in the window of a tool that can write; nor is our own hook that closes it. An agent
-without hooks is named only where it is the only one that lives in the worktree.
+started in the window of a tool that can write. An agent without hooks is named only where it is
+the only one that lives in the worktree.
 """
 
 from collections.abc import Iterable
@@ -16,8 +16,6 @@ from gitshadow.store.layout import discover
 
 GUESSED = "pid-"
 """How the native id begins of a session that stands for a process, without any word of a hook."""
-
-_OURS = "git-agent-undo"
 
 _TICK_NS = 20_000_000
 """Start times are counted in clock ticks of 10 ms, from a boot time that is about as coarse."""
@@ -33,8 +31,6 @@ def outliving(db: Db, living: Iterable[Living], end_ns: int) -> tuple[ProcessHin
     """
     found = []
     for process in living:
-        if process.name == _OURS:
-            continue
         begin_ns = process.started_ns - _TICK_NS
         windows = turns.windows_between(db, begin_ns, process.started_ns + _TICK_NS)
         calls = [call for call in windows if _started(call, process, end_ns)]

@@ -55,9 +55,8 @@ def process(started: int, session: str = "s1") -> Living:
         (process(35), ()),
         (process(55), ()),
         (process(15, "s2"), ()),
-        (process(20)._replace(name="git-agent-undo"), ()),
     ],
-    ids=["left-over", "server", "file-tool", "still-open", "another-session", "hook"],
+    ids=["left-over", "server", "file-tool", "still-open", "another-session"],
 )
 def test_process_is_left_over_when_a_shell_call_that_ended_started_it(
     db: Db, living: Living, expected: tuple[ProcessHint, ...]
