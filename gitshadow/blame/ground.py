@@ -98,7 +98,6 @@ class Ground:
         default_factory=dict
     )
     _said: dict[tuple[Oid, RepoPath], GitLine] = field(default_factory=dict)
-    _texts: set[bytes] | None = None
 
     def said(self, owner: Owner) -> GitLine | None:
         """Return what Git said of a line of the commit that an owner names, if it was asked."""
@@ -222,9 +221,7 @@ class Ground:
         changed = self._same_changes(line).get(line.line)
         if changed is not None:
             return self._settled(changed)
-        if self._texts is None:
-            self._texts = self.rewrites.texts()
-        if text in self._texts:
+        if self.rewrites.has_written(text):
             return self._nobody_of(line, ALIKE)
         if self.commits.plainly_made(line.commit) and _is_agents(owner.event):
             return self._by_window(owner, line)

@@ -5,7 +5,7 @@ Neither does what Git brings back, as far as it can be told (`rewrites`).
 Invariant: reads objects and asks about Git's past through its ports alone, and stores nothing.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gitshadow.blame.owners import (
@@ -24,20 +24,16 @@ from gitshadow.blame.owners import (
     whole,
 )
 from gitshadow.blame.rewrites import Rewrites
+from gitshadow.blame.snapshots import Place, Read, Snapshot
 from gitshadow.errors import StoreError
 from gitshadow.model import Confidence, Event, EventKind, FileVersion, Oid, RepoPath
 from gitshadow.store.line_diff import Hunk
-
-Read = Callable[[Oid], bytes]
-"""Return a blob's bytes; raise StoreError where it is missing."""
 
 MISSED = "an earlier write of this file was not recorded"
 LOST = "an earlier state of this file is not in the object store any more"
 UNCOVERED = "it changed while the file was not covered"
 CONFLICT = "it stood inside a conflict of a merge"
 BROUGHT = "an undo wrote it, and nobody is known to have written it before"
-
-_Place = tuple[str, RepoPath]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +49,9 @@ class Removal:
 class Replay:
     """Fold events, oldest first; `at` then says what each path holds.
 
-    `taken_back` names for each op the events that it took back. `removals` is filled only where
-    it is not None.
+    `read` returns a blob's bytes, or raises StoreError. `taken_back` names for each op the events
+    that it took back; after a snapshot, an op without an entry took back some before it.
+    `removals` is filled only where it is not None.
     """
 
     read: Read
@@ -62,14 +59,28 @@ class Replay:
     rewrites: Rewrites
     taken_back: Mapping[str, Collection[int]] = field(default_factory=dict)
     removals: list[Removal] | None = None
-    _at: dict[_Place, State] = field(default_factory=dict)
-    _left: dict[_Place, State] = field(default_factory=dict)
-    _before: dict[int, tuple[_Place, State]] = field(default_factory=dict)
+    _at: dict[Place, State] = field(default_factory=dict)
+    _left: dict[Place, State] = field(default_factory=dict)
+    _before: dict[int, tuple[Place, State]] = field(default_factory=dict)
     _saved: frozenset[int] | None = None
+    _contents: set[Oid] = field(default_factory=set)
 
     def at(self, worktree: str, path: RepoPath) -> State | None:
         """Return what a path holds after the events so far, None where it is absent."""
         return self._at.get((worktree, path))
+
+    def resume(self, snapshot: Snapshot) -> None:
+        """Begin at a snapshot instead of the first event; `feed` may then raise DoubtError."""
+        self._at.update(snapshot.at)
+        self.rewrites.before = snapshot.before
+        self.rewrites.resume(snapshot.newest)
+
+    def snapshot(self) -> Snapshot:
+        """Return what the events so far came to."""
+        known = self.rewrites.is_newest
+        newest = [state for state in self._at.values() if known(state)]
+        before = self.rewrites.marked(self._contents)
+        return Snapshot(at=dict(self._at), newest=newest, before=before)
 
     def feed(self, events: Sequence[Event]) -> None:
         """Take events, in ascending order."""
@@ -87,6 +98,10 @@ class Replay:
 
     def _take(self, event: Event, path: RepoPath) -> None:
         source = (event.worktree, event.old_path or path)
+        sides = (event.before, event.after)
+        self._contents.update(side.oid for side in sides if side is not None)
+        if event.kind is EventKind.COVERAGE:
+            self.rewrites.before.all_there()
         prior = self._found(event, source)
         if prior is not None and event.seq in self._wanted():
             self._before[event.seq] = (source, prior)
@@ -110,7 +125,7 @@ class Replay:
 
     # -- before the event ------------------------------------------------------------------
 
-    def _found(self, event: Event, source: _Place) -> State | None:
+    def _found(self, event: Event, source: Place) -> State | None:
         """Return what the event found, with its owners."""
         state = self._at.get(source)
         if event.before is None:
@@ -174,6 +189,7 @@ class Replay:
         if may_be_git and prior is not None:
             self.rewrites.bring_back(path, prior, data, (hunks, vector))
             _open_conflicts(event, path, data, vector)
+        self.rewrites.wrote(_added(owner, vector, data, hunks))
         self._note(event, prior, data, hunks)
         return State(event.after.oid, data, vector)
 
@@ -220,9 +236,12 @@ class Replay:
         """Give every line that an op brought back the origin that it had."""
         assert event.after is not None
         sources = self._sources(event, path)
-        for source in (*sources, self.rewrites.known(event.after.oid)):
-            if source is not None and source.oid == event.after.oid:
+        for source in sources:
+            if source.oid == event.after.oid:
                 return source
+        known = self.rewrites.known(event.after.oid)
+        if known is not None:
+            return known
         nobody = Owner(source=Source.UNKNOWN, path=path, event=event, note=BROUGHT)
         hunks = self._hunks(prior.data if prior is not None else b"", data)
         vector = carried(prior.vector if prior is not None else [], hunks, nobody)
@@ -236,6 +255,8 @@ class Replay:
     def _sources(self, event: Event, path: RepoPath) -> list[State]:
         """Return the states before what an op took back: those of this path first."""
         assert event.op is not None
+        if event.op not in self.taken_back:
+            self.rewrites.before.all_there()
         seqs = sorted(self.taken_back.get(event.op, ()))
         found = [self._before[seq] for seq in seqs if seq in self._before]
         here = (event.worktree, path)
@@ -267,6 +288,17 @@ def _is_certain(event: Event) -> bool:
     """Tell a write that a tool named beforehand: it is no work of Git."""
     who = event.attribution
     return who is not None and who.confidence is Confidence.CERTAIN
+
+
+def _added(
+    owner: Owner, vector: Vector, data: bytes, hunks: Sequence[Hunk]
+) -> Iterator[bytes]:
+    """Yield the lines of a content that an owner brought."""
+    lines = split_lines(data) if hunks else []
+    for _, _, start, count in hunks:
+        for at in range(start - 1, start - 1 + count):
+            if vector[at].owner is owner:
+                yield lines[at]
 
 
 def _open_conflicts(event: Event, path: RepoPath, data: bytes, vector: Vector) -> None:

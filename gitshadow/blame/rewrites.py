@@ -5,14 +5,15 @@ recorded before, in other surroundings. Nothing else carries an owner over.
 Invariant: what is not proven stays with whoever wrote it last, or is asked of Git, or is unknown.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from gitshadow.blame.before import Before, Change, mark_of_change
+from gitshadow.blame.marks import mark_of, mark_of_oid
 from gitshadow.blame.owners import (
     Diff,
     Origin,
-    Source,
     State,
     Vector,
     removed,
@@ -30,8 +31,6 @@ _SUBSTANCE = 20
 _MOST_CELLS = 8_000_000
 """So many origins are kept for states that may come back (8 bytes each)."""
 
-_Change = tuple[tuple[bytes, ...], tuple[bytes, ...]]
-
 
 class Past(Protocol):
     """Tell what Git knows of where HEAD was."""
@@ -43,24 +42,42 @@ class Past(Protocol):
 
 @dataclass(slots=True)
 class Rewrites:
-    """Know the states of a replay, and which of them Git may bring back."""
+    """Know the states of a replay, and which of them Git may bring back.
+
+    `before` says what there was before the first event that the replay takes; what it cannot
+    tell is a DoubtError, from any method.
+    """
 
     past: Past
     diff: Diff
+    before: Before = field(default_factory=Before)
+    ignore_space: bool = False
     _known: dict[Oid, State] = field(default_factory=dict)
     _converted: dict[Oid, State] = field(default_factory=dict)
     _cells: int = 0
     _parted: dict[Oid, State] = field(default_factory=dict)
     _lost: set[bytes] = field(default_factory=set)
+    _written: set[bytes] = field(default_factory=set)
     _tips: list[State] = field(default_factory=list)
     _pairs: list[tuple[State, State]] = field(default_factory=list)
-    _changes: dict[_Change, list[Origin] | None] = field(default_factory=dict)
+    _changes: dict[Change, list[Origin] | None] = field(default_factory=dict)
 
     # -- what the replay tells ---------------------------------------------------------------
 
     def known(self, oid: Oid) -> State | None:
         """Return the newest state that was recorded with a content, None for none."""
-        return self._known.get(oid)
+        found = self._known.get(oid)
+        if found is None:
+            self.before.no_content(oid)
+        return found
+
+    def resume(self, states: Iterable[State]) -> None:
+        """Take the newest states of their contents, which a snapshot holds."""
+        self._known.update((state.oid, state) for state in states)
+
+    def is_newest(self, state: State) -> bool:
+        """Tell whether no later state has the same content."""
+        return self._known.get(state.oid) is state
 
     def ground(self, state: State) -> None:
         """Take a content whose owners Git knows."""
@@ -88,7 +105,7 @@ class Rewrites:
         if not (event.switched or to_commit or after is None):
             return
         self._parted[prior.oid] = prior
-        target = self._known.get(after) if after is not None else None
+        target = self.known(after) if after is not None else None
         if target is not None:
             self._pairs.append((target, prior))
         if target is None:
@@ -103,7 +120,8 @@ class Rewrites:
         if b"\r" in state.data:
             self._converted[blob_oid(state.data.replace(b"\r\n", b"\n"))] = state
         self._cells += len(state.vector)
-        if self._cells > _MOST_CELLS:
+        if self.before.cells + self._cells > _MOST_CELLS:
+            self.before.all_there()
             self._forget()
 
     def _forget(self) -> None:
@@ -118,12 +136,27 @@ class Rewrites:
     def _commit(self, state: State, path: RepoPath | None) -> None:
         if path is None or state.oid not in self.past.committed(path):
             return
-        self._pairs += [(older, state) for older in self._tips[-_PAIRED:]]
+        self._pairs += [(older, state) for older in self._newest_tips()]
         self._tips.append(state)
+
+    def _newest_tips(self) -> list[State]:
+        if len(self._tips) >= _PAIRED:
+            return self._tips[-_PAIRED:]
+        return [*self.before.tips(), *self._tips][-_PAIRED:]
+
+    def wrote(self, lines: Iterable[bytes]) -> None:
+        """Take lines that an event wrote, without their newlines."""
+        self._written.update(map(self._folded, lines))
+
+    def _folded(self, line: bytes) -> bytes:
+        return b"".join(line.split()) if self.ignore_space else line
 
     def recorded(self, oid: Oid) -> State | None:
         """Return the state that a commit holds as this blob, but for line endings."""
-        return self._known.get(oid) or self._converted.get(oid)
+        found = self.known(oid) or self._converted.get(oid)
+        if found is None:
+            self.before.no_plain(oid)
+        return found
 
     # -- what it asks ------------------------------------------------------------------------
 
@@ -136,13 +169,13 @@ class Rewrites:
         nothing, or committed content, stood there meanwhile (stash pop).
         """
         after = event.after
-        known = self._known.get(after.oid) if after is not None else None
+        known = self.known(after.oid) if after is not None else None
         if known is None:
             return None
         committed = self.past.committed(path)
         if known.oid in committed:
             return known
-        if known.oid not in self._parted:
+        if known.oid not in self._parted and not self.before.has_parted(known.oid):
             return None
         if prior is None:
             return known if is_telling(data) else None
@@ -165,39 +198,60 @@ class Rewrites:
                 changed in place.
         """
         hunks, vector = change
-        if not self._lost or prior.oid not in self.past.committed(path):
+        if not (self._lost or self.before.lost):
+            return
+        if prior.oid not in self.past.committed(path):
             return
         old, new = split_lines(whole(prior.data)), split_lines(whole(data))
         for hunk in hunks:
             key = change_of(old, new, hunk)
-            if not self._lost.issuperset(key[1]):
+            if not all(map(self._is_lost, key[1])):
                 continue
             owners = self.same_change(key)
             if owners is not None:
                 start = hunk[2] - 1
                 vector[start : start + hunk[3]] = owners
 
-    def same_change(self, change: _Change) -> list[Origin] | None:
+    def same_change(self, change: Change) -> list[Origin] | None:
         """Return the owners of the lines that a recorded change added, if it is telling."""
-        if not change[1] or not is_telling(b"".join(change[1])):
+        if not _is_telling_change(change):
             return None
+        self.before.no_change(change)
+        self._index_all()
+        return self._changes.get(change)
+
+    def has_written(self, line: bytes) -> bool:
+        """Tell whether a recorded event is known to have written such a line."""
+        line = self._folded(line)
+        return line in self._written or self.before.has_written(line)
+
+    def _is_lost(self, line: bytes) -> bool:
+        return line in self._lost or self.before.has_lost(line)
+
+    # -- what is left for the next replay ----------------------------------------------------
+
+    def marked(self, contents: Iterable[Oid]) -> Before:
+        """Return marks of all there was: in these contents, and in what was taken."""
+        self._index_all()
+        was = self.before
+        changes = (one for one in self._changes if _is_telling_change(one))
+        return Before(
+            contents=was.contents.with_more(map(mark_of_oid, contents)),
+            plain=was.plain.with_more(map(mark_of_oid, self._converted)),
+            parted=was.parted.with_more(map(mark_of_oid, self._parted)),
+            lost=was.lost.with_more(map(mark_of, self._lost)),
+            written=was.written.with_more(map(mark_of, self._written)),
+            changes=was.changes.with_more(map(mark_of_change, changes)),
+            cells=was.cells + self._cells,
+            empty=False,
+            tips=self._newest_tips,
+        )
+
+    def _index_all(self) -> None:
         pairs, self._pairs = self._pairs, []
         for old, new in pairs:
             self._index(old, new)
             self._index(new, old)
-        return self._changes.get(change)
-
-    def texts(self) -> set[bytes]:
-        """Return every line that a recorded event is known to have written."""
-        found: set[bytes] = set()
-        for state in self._known.values():
-            lines = split_lines(state.data)
-            found.update(
-                text
-                for text, origin in zip(lines, state.vector, strict=True)
-                if origin.owner.source is Source.EVENT
-            )
-        return found
 
     def _index(self, old: State, new: State) -> None:
         """Enter the changes between two states; one that two owners fit stands for none."""
@@ -213,7 +267,7 @@ class Rewrites:
                 self._changes[key] = None
 
 
-def change_of(old: Sequence[bytes], new: Sequence[bytes], hunk: Hunk) -> _Change:
+def change_of(old: Sequence[bytes], new: Sequence[bytes], hunk: Hunk) -> Change:
     """Return the lines that a hunk takes away and those that it adds."""
     old_start, old_lines, new_start, new_lines = hunk
     gone = old[old_start - 1 : old_start - 1 + old_lines] if old_lines else ()
@@ -224,6 +278,10 @@ def change_of(old: Sequence[bytes], new: Sequence[bytes], hunk: Hunk) -> _Change
 def is_telling(data: bytes) -> bool:
     """Tell a content that hardly comes twice by chance."""
     return sum(map(data[:4096].count, _ALNUM)) >= _SUBSTANCE
+
+
+def _is_telling_change(change: Change) -> bool:
+    return bool(change[1]) and is_telling(b"".join(change[1]))
 
 
 def _whose(owners: Sequence[Origin]) -> list[tuple[int, int]]:

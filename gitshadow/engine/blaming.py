@@ -3,9 +3,12 @@
 Invariant: after a barrier; nothing is written.
 """
 
+import contextlib
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from gitshadow.blame.before import DoubtError
 from gitshadow.blame.copies import Copies
 from gitshadow.blame.ground import Ground
 from gitshadow.blame.owners import (
@@ -22,6 +25,7 @@ from gitshadow.blame.replay import Removal, Replay
 from gitshadow.blame.rewrites import Rewrites
 from gitshadow.engine.desk import Desk
 from gitshadow.engine.past import GitPast
+from gitshadow.engine.resuming import Resuming
 from gitshadow.errors import UsageError
 from gitshadow.model import Event, FileVersion, Oid, RepoPath
 from gitshadow.store.journal import events
@@ -72,6 +76,9 @@ class Blaming:
         self._diff: Diff = partial(line_hunks, ignore_space=wish.ignore_space)
         options = ("-w",) * wish.ignore_space + ("-C",) * wish.copies
         self._past = past or past_of(desk, options)
+        self._resuming = Resuming(
+            self._ws.db, self._past, self._ws.layout.worktree, wish.path
+        )
 
     def answer(self) -> Blamed:
         """Return who wrote each line.
@@ -79,12 +86,27 @@ class Blaming:
         Raises:
             UsageError: the file is not there, or nothing is known of it.
         """
+        with contextlib.suppress(DoubtError):
+            if self._is_plain:
+                replay = self._replay({})
+                first = self._resuming.resume(replay, self._wish.seq)
+                if first is not None:
+                    return self._answered(replay, first)
         history = self._history(self._wish.path)
-        replay = self._replayed(history)
-        first = history[0] if history else None
-        ground = Ground(
-            self._past, self._ws.repo.read_blob, self._diff, replay.rewrites, first
-        )
+        replay = self._replay(self._taken_back(history))
+        if self._is_plain and self._wish.seq is None:
+            self._resuming.feed(replay, history)
+        else:
+            replay.feed(history)
+        return self._answered(replay, history[0] if history else None)
+
+    @property
+    def _is_plain(self) -> bool:
+        """Tell a wish whose replay is everybody's, so that snapshots serve it."""
+        return not (self._wish.removed or self._wish.ignore_space)
+
+    def _answered(self, replay: Replay, first: Event | None) -> Blamed:
+        ground = Ground(self._past, replay.read, self._diff, replay.rewrites, first)
         data, vector = self._content(replay)
         vector = ground.settle(vector)
         if self._wish.copies:
@@ -96,20 +118,19 @@ class Blaming:
         seq = self._wish.seq
         return [row for row in rows if seq is None or row.seq <= seq]
 
-    def _replayed(self, history: list[Event], until: int | None = None) -> Replay:
-        back = undoings_of(self._ws.db, history)
-        replay = Replay(
-            self._ws.repo.read_blob,
-            self._diff,
-            Rewrites(self._past, self._diff),
-            {
-                op: frozenset(row.seq for row in history if unit.holds(row))
-                for op, unit in back.items()
-            },
-            [] if self._wish.removed else None,
+    def _taken_back(self, history: list[Event]) -> dict[str, frozenset[int]]:
+        return {
+            op: frozenset(row.seq for row in history if unit.holds(row))
+            for op, unit in undoings_of(self._ws.db, history).items()
+        }
+
+    def _replay(self, taken_back: Mapping[str, Collection[int]]) -> Replay:
+        rewrites = Rewrites(
+            self._past, self._diff, ignore_space=self._wish.ignore_space
         )
-        replay.feed([row for row in history if until is None or row.seq < until])
-        return replay
+        removals: list[Removal] | None = [] if self._wish.removed else None
+        read = self._ws.repo.read_blob
+        return Replay(read, self._diff, rewrites, taken_back, removals)
 
     # -- which content -----------------------------------------------------------------------
 
@@ -200,9 +221,11 @@ class Blaming:
             source = row.old_path or row.path
             history = self._history(source)
             first = min(row.seq, event.seq)
-            state = self._replayed(history, first).at(row.worktree, source)
+            replay = self._replay(self._taken_back(history))
+            replay.feed([one for one in history if one.seq < first])
+            state = replay.at(row.worktree, source)
             if state is None and row.before is not None:
-                state = self._replayed([]).state_of(
+                state = replay.state_of(
                     row.before,
                     Owner(
                         source=Source.GROUND,

@@ -6,6 +6,7 @@ Invariant: reads only; a commit that is gone counts as one that was never there.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 
 from gitshadow.blame.base import GitLine, parse_porcelain
 from gitshadow.errors import StoreError
@@ -35,6 +36,7 @@ class GitPast:
     git: Git
     db: Db
     options: tuple[str, ...] = ()
+    _log: list[tuple[Oid, str]] | None = None
     _heads: list[CommitInfo] | None = None
     _steps: list[Oid] = field(default_factory=list)
     _made: set[Oid] = field(default_factory=set)
@@ -49,6 +51,11 @@ class GitPast:
             blobs = (self.blob(commit.oid, path) for commit in self._all_heads())
             self._committed[path] = frozenset(b for b in blobs if b is not None)
         return self._committed[path]
+
+    def heads(self) -> str:
+        """Return a digest of where HEAD was: while it is the same, so is `committed`."""
+        steps = "".join(oid for oid, _ in self._logged())
+        return blake2b(steps.encode("ascii"), digest_size=16).hexdigest()
 
     def holding(self, path: RepoPath, blob: Oid) -> Oid | None:
         """Return the newest commit where HEAD was that has a blob at a path."""
@@ -116,13 +123,18 @@ class GitPast:
 
     def _all_heads(self) -> list[CommitInfo]:
         if self._heads is None:
-            steps = self.repo.heads(_MOST_HEADS)
+            steps = self._logged()
             self._steps = [oid for oid, _ in steps]
             self._made = {oid for oid, words in steps if _MADE.match(words)}
             self._plain = {oid for oid, words in steps if _PLAIN.match(words)}
             found = {oid: self._readable(oid) for oid, _ in steps}
             self._heads = [commit for commit in found.values() if commit is not None]
         return self._heads
+
+    def _logged(self) -> list[tuple[Oid, str]]:
+        if self._log is None:
+            self._log = self.repo.heads(_MOST_HEADS)
+        return self._log
 
     def _readable(self, oid: Oid) -> CommitInfo | None:
         try:

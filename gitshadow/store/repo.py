@@ -23,6 +23,7 @@ from gitshadow.store.trees import Entry, TreeChange, Trees
 
 REF_PREFIX = "refs/agent-undo/"
 FORMAT_MARK = b"\nAgent-Undo-Format: "
+LIBGIT2_VERSION = pygit2.LIBGIT2_VERSION
 _MAX_LINE = 10_000
 _TRUE = frozenset({"true", "yes", "on", "1"})
 _FAN = re.compile(r"[0-9a-f]{2}")

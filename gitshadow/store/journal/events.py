@@ -106,6 +106,38 @@ def get(db: Db, seq: int) -> Event | None:
     return None if row is None else _event(row)
 
 
+def by_seqs(db: Db, seqs: Collection[int]) -> dict[int, Event]:
+    """Return events by their numbers; those that are gone are missing."""
+    wanted = sorted(seqs)
+    found: dict[int, Event] = {}
+    for start in range(0, len(wanted), _CHUNK):
+        part = wanted[start : start + _CHUNK]
+        sql = f"{_SELECT} WHERE seq IN ({', '.join('?' * len(part))})"
+        found.update((row[0], _event(row)) for row in db.rows(sql, part))
+    return found
+
+
+def count_named(db: Db, paths: Collection[RepoPath], until_seq: int) -> int:
+    """Return how often rows up to one name some paths, by new name or old; by indexes alone."""
+    total = 0
+    for path in paths:
+        for column in ("path", "old_path"):
+            sql = f"SELECT COUNT(*) FROM events WHERE {column} = ? AND seq <= ?"
+            total += db.number(sql, (path, until_seq))
+    return total
+
+
+def first(db: Db, paths: Collection[RepoPath]) -> Event | None:
+    """Return the first event that names one of some paths, by its new name or its old."""
+    found: list[int] = []
+    for path in paths:
+        for column in ("path", "old_path"):
+            sql = f"SELECT seq FROM events WHERE {column} = ? AND kind <> 'gap'"
+            row = db.row(sql + " ORDER BY seq LIMIT 1", (path,))
+            found += [] if row is None else [row[0]]
+    return get(db, min(found)) if found else None
+
+
 def begins_ns(db: Db, worktree: str) -> int | None:
     """Return the time of the oldest recorded state of a worktree, None where there is none."""
     row = db.row(

@@ -3,7 +3,7 @@
 Invariant: a migration is never edited once released; `PRAGMA user_version` counts them.
 """
 
-VERSION = 2
+VERSION = 3
 
 MIGRATIONS: tuple[str, ...] = (
     """
@@ -111,5 +111,16 @@ CREATE TABLE claims (
     actor TEXT NOT NULL, agent TEXT, model TEXT, session TEXT,
     PRIMARY KEY (commit_oid, path, first, source)
 ) WITHOUT ROWID;
+""",
+    # Derived: what replays came to. A row that goes or changes takes all of them along.
+    """
+CREATE TABLE blame_states (
+    worktree TEXT NOT NULL, path BLOB NOT NULL, seq INTEGER NOT NULL,
+    made_by TEXT NOT NULL, heads TEXT NOT NULL, fed INTEGER NOT NULL, named INTEGER NOT NULL,
+    names BLOB NOT NULL, committed TEXT NOT NULL, data BLOB NOT NULL,
+    PRIMARY KEY (worktree, path, seq)
+);
+CREATE TRIGGER events_deleted AFTER DELETE ON events BEGIN DELETE FROM blame_states; END;
+CREATE TRIGGER events_changed AFTER UPDATE ON events BEGIN DELETE FROM blame_states; END;
 """,
 )

@@ -1,0 +1,131 @@
+"""A replay that begins at a snapshot answers as one from the first event, or doubts."""
+
+import random
+from collections import Counter
+from collections.abc import Collection, Mapping
+
+import pytest
+
+from gitshadow.blame.before import DoubtError
+from gitshadow.blame.ground import Ground
+from gitshadow.blame.marks import Marks, mark_of
+from gitshadow.blame.owners import Vector
+from gitshadow.blame.replay import Replay
+from gitshadow.blame.rewrites import Rewrites
+from gitshadow.blame.snapshots import pack, unpack
+from gitshadow.model import Event, RepoPath
+from gitshadow.store.repo import line_hunks
+from tests.blame.test_fuzz import closure, played
+from tests.blame.world import MemoryGit, Tokens
+from tests.conftest import FULL
+
+HISTORIES = 20_000 if FULL else 1_500
+
+Answer = list[tuple[object, ...]]
+
+
+def replay_of(world: Tokens, events: Collection[Event], since: int = 0) -> Replay:
+    """Return a replay; what an op took back before `since` is not told, as the journal cannot."""
+    taken = {
+        op: {event.seq for event in events if unit.holds(event)}
+        for op, unit in world.undoings.items()
+    }
+    told = {op: seqs for op, seqs in taken.items() if min(seqs, default=since) >= since}
+    rewrites = Rewrites(MemoryGit(world), line_hunks)
+    return Replay(world.blobs.__getitem__, line_hunks, rewrites, told)
+
+
+def answer(world: Tokens, path: RepoPath, replay: Replay, first: Event) -> Answer:
+    state = replay.at("main", path)
+    assert state is not None
+    read = world.blobs.__getitem__
+    ground = Ground(MemoryGit(world), read, line_hunks, replay.rewrites, first)
+    return described(ground.settle(state.vector))
+
+
+def described(vector: Vector) -> Answer:
+    found: Answer = []
+    for owner, line in vector:
+        seq = owner.event.seq if owner.event is not None else None
+        found.append((owner.source, owner.path, seq, owner.commit, owner.note, line))
+    return found
+
+
+def resumed(world: Tokens, path: RepoPath, events: list[Event], cut: int) -> Answer:
+    """Answer from snapshots alone: one after `cut` events, and another on top of it."""
+    by_seq = {event.seq: event for event in events}
+
+    def fetch(seqs: Collection[int]) -> Mapping[int, Event]:
+        return {seq: by_seq[seq] for seq in seqs}
+
+    begin = replay_of(world, events)
+    begin.feed(events[:cut])
+    middle = cut + (len(events) - cut) // 2
+    for start, end in ((cut, middle), (middle, len(events))):
+        data = pack(begin.snapshot())
+        begin = replay_of(world, events, events[start - 1].seq + 1)
+        begin.resume(unpack(data, world.blobs.__getitem__, fetch))
+        begin.feed(events[start:end])
+    return answer(world, path, begin, events[0])
+
+
+def test_snapshot_gives_the_answer_of_a_whole_replay_or_a_doubt() -> None:
+    counts: Counter[str] = Counter()
+    for seed in range(HISTORIES):
+        world, rng = played(seed), random.Random(seed)
+        for path in sorted(world.files):
+            events = closure(world.events, path)
+            if len(events) < 2:
+                continue
+            whole = replay_of(world, events)
+            whole.feed(events)
+            expected = answer(world, path, whole, events[0])
+            try:
+                found = resumed(world, path, events, rng.randint(1, len(events) - 1))
+            except DoubtError:
+                counts["doubt"] += 1
+                continue
+            assert found == expected, (seed, path)
+            counts["equal"] += 1
+    assert counts["equal"] > HISTORIES / 2, counts
+
+
+def packed_one() -> tuple[Tokens, bytes, list[Event]]:
+    world = Tokens(rng=random.Random(5))
+    while len(world.events) < 9:
+        world.do_edit()
+    events = list(world.events)
+    replay = replay_of(world, events)
+    replay.feed(events)
+    return world, pack(replay.snapshot()), events
+
+
+def test_snapshot_that_was_cut_or_changed_is_a_doubt() -> None:
+    world, data, _ = packed_one()
+    flipped = data[:20] + bytes([data[20] ^ 1]) + data[21:]
+    for wrong in (b"", b"x", data[:-1], data[1:], flipped):
+        with pytest.raises(DoubtError):
+            unpack(wrong, world.blobs.__getitem__, lambda _: {})
+
+
+def test_snapshot_whose_events_are_gone_is_a_doubt() -> None:
+    world, data, _ = packed_one()
+    with pytest.raises(DoubtError):
+        unpack(data, world.blobs.__getitem__, lambda _: {})
+
+
+def test_snapshot_of_another_version_is_a_doubt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world, data, events = packed_one()
+    by_seq = {event.seq: event for event in events}
+    monkeypatch.setattr("gitshadow.blame.snapshots.VERSION", 999)
+    with pytest.raises(DoubtError):
+        unpack(data, world.blobs.__getitem__, lambda seqs: {s: by_seq[s] for s in seqs})
+
+
+def test_marks_hold_what_was_put_in() -> None:
+    some = [mark_of(b"%d" % number) for number in range(100)]
+    marks = Marks.of(some[:50]).with_more(some[40:60])
+    assert [mark in marks for mark in some] == [True] * 60 + [False] * 40
+    assert len(Marks(marks.data)) == 60
