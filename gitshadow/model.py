@@ -208,6 +208,10 @@ class ToolClass(StrEnum):
     OTHER = "other"
 
 
+PATHLESS_WRITERS = (ToolClass.SHELL, ToolClass.OTHER)
+"""Classes of tools that can write without naming what (DESIGN section 6, rung 2)."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
     """Hold one tool call: a window `[opened_ns, closed_ns)` of the file system's clock.

@@ -32,6 +32,13 @@ class Phase(StrEnum):
     SESSION_END = "session_end"
 
 
+TOOL_PHASES = (Phase.BEFORE, Phase.AFTER, Phase.FAILED, Phase.DENIED)
+"""What a payload reports of one call of a tool."""
+
+END_PHASES = (Phase.TURN_END, Phase.SUBAGENT_END, Phase.SESSION_END)
+"""After these nothing of the unit is to be outstanding: everything written is recorded first."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookEvent:
     """Hold one hook payload in the words of gitshadow.

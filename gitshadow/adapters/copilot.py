@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gitshadow.adapters import fields
-from gitshadow.adapters.base import HookEvent, Parsed, Phase, Traits
-from gitshadow.adapters.shape import TOOL_PHASES, Shape
+from gitshadow.adapters.base import TOOL_PHASES, HookEvent, Parsed, Phase, Traits
+from gitshadow.adapters.shape import Shape
 from gitshadow.model import ToolClass
 
 NAME = "copilot"

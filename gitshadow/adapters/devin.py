@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gitshadow.adapters import claude_code, fields
-from gitshadow.adapters.base import HookEvent, Parsed, Phase, Traits
-from gitshadow.adapters.shape import TOOL_PHASES
+from gitshadow.adapters.base import TOOL_PHASES, HookEvent, Parsed, Phase, Traits
 from gitshadow.model import ToolClass
 
 NAME = "devin"

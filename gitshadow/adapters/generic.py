@@ -7,7 +7,14 @@ Invariant: what docs/hooks.md promises stays readable; fields are added, never r
 from collections.abc import Mapping
 
 from gitshadow.adapters import fields, neutral
-from gitshadow.adapters.base import BadPayload, HookEvent, Parsed, Phase, Traits
+from gitshadow.adapters.base import (
+    TOOL_PHASES,
+    BadPayload,
+    HookEvent,
+    Parsed,
+    Phase,
+    Traits,
+)
 from gitshadow.model import ToolClass
 
 NAME = "generic"
@@ -25,7 +32,6 @@ _PHASES: Mapping[str, Phase] = {
         Phase.SESSION_END,
     )
 }
-_TOOL_PHASES = (Phase.BEFORE, Phase.AFTER, Phase.FAILED, Phase.DENIED)
 _CLASSES: Mapping[str, ToolClass] = {kind.value: kind for kind in ToolClass}
 
 
@@ -60,7 +66,7 @@ def _event(
     session: str,
     paths: tuple[bytes, ...],
 ) -> HookEvent:
-    is_tool = phase in _TOOL_PHASES
+    is_tool = phase in TOOL_PHASES
     tool = (fields.identifier(payload, "tool") or "tool") if is_tool else None
     call_id = fields.identifier(payload, "call") if is_tool else None
     derived = tool is not None and call_id is None

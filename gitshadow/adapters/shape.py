@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from gitshadow.adapters import envelope, fields
-from gitshadow.adapters.base import BadPayload, HookEvent, Parsed, Phase
+from gitshadow.adapters.base import TOOL_PHASES, BadPayload, HookEvent, Parsed, Phase
 from gitshadow.model import ToolClass
 
 Tools = Mapping[ToolClass, frozenset[str]]
 Keys = tuple[str, ...]
 
-TOOL_PHASES = (Phase.BEFORE, Phase.AFTER, Phase.FAILED, Phase.DENIED)
 SUBAGENT_PHASES = (Phase.SUBAGENT_START, Phase.SUBAGENT_END)
 
 _Value = TypeVar("_Value")

@@ -8,8 +8,8 @@ the only one that lives in the worktree.
 from collections.abc import Iterable
 
 from gitshadow.attribution.process import AgentProcess, Living, ProcessId
-from gitshadow.attribution.windows import PATHLESS_WRITERS, ProcessHint
-from gitshadow.model import Actor, Call, Session
+from gitshadow.attribution.windows import ProcessHint
+from gitshadow.model import PATHLESS_WRITERS, Actor, Call, Session
 from gitshadow.store.journal import turns
 from gitshadow.store.journal.db import Db
 from gitshadow.store.layout import discover

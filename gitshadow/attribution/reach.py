@@ -7,20 +7,11 @@ import os
 from typing import NamedTuple
 
 from gitshadow.adapters import paths as payload_paths
-from gitshadow.adapters.base import HookEvent, Phase
+from gitshadow.adapters.base import END_PHASES, TOOL_PHASES, HookEvent, Phase
 from gitshadow.errors import ShadowError
-from gitshadow.model import RepoPath, ToolClass
+from gitshadow.model import PATHLESS_WRITERS, RepoPath, ToolClass
 from gitshadow.store import refs
 from gitshadow.store.layout import discover
-
-_TOOL_PHASES = (
-    Phase.BEFORE,
-    Phase.AFTER,
-    Phase.FAILED,
-    Phase.DENIED,
-    Phase.NOTICE,
-)
-_BARRIERS = (Phase.TURN_END, Phase.SUBAGENT_END, Phase.SESSION_END)
 
 
 class Reach(NamedTuple):
@@ -40,8 +31,8 @@ class Reach(NamedTuple):
 
 def reach(event: HookEvent, root: str) -> Reach:
     """Return what an event is about in the worktree at `root`; looks at links, changes nothing."""
-    if event.phase not in _TOOL_PHASES:
-        return Reach(needs_barrier=event.phase in _BARRIERS)
+    if event.phase not in (*TOOL_PHASES, Phase.NOTICE):
+        return Reach(needs_barrier=event.phase in END_PHASES)
     if event.tool_class is ToolClass.READ:
         return Reach()
     inside: dict[RepoPath, None] = {}
@@ -56,10 +47,7 @@ def reach(event: HookEvent, root: str) -> Reach:
         if not ours:
             outside[spellings[0]] = None
             nested.update((one, None) for one in below if one is not None)
-    pathless = not event.paths and event.tool_class in (
-        ToolClass.SHELL,
-        ToolClass.OTHER,
-    )
+    pathless = not event.paths and event.tool_class in PATHLESS_WRITERS
     barrier = event.phase is Phase.BEFORE and pathless
     return Reach(tuple(inside), tuple(outside), tuple(nested), barrier)
 

@@ -8,11 +8,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gitshadow.adapters.paths import covers
-from gitshadow.model import Call, RepoPath, Session, ToolClass
+from gitshadow.model import PATHLESS_WRITERS, Call, RepoPath, Session
 
 OUTCOME_DENIED = "denied"
-PATHLESS_WRITERS = (ToolClass.SHELL, ToolClass.OTHER)
-"""Classes of tools that can write without naming what (DESIGN section 6, rung 2)."""
 
 
 class ProcessHint(NamedTuple):

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitshadow.adapters import registry
-from gitshadow.adapters.base import BadPayload, HookEvent, Parsed, Phase
-from gitshadow.adapters.shape import TOOL_PHASES
+from gitshadow.adapters.base import TOOL_PHASES, BadPayload, HookEvent, Parsed, Phase
 from gitshadow.model import ToolClass
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "hook_payloads"
