@@ -8,7 +8,7 @@ Invariant: nothing here makes a hook fail; what is wrong becomes a gap row.
 import os
 
 from gitshadow.adapters import registry
-from gitshadow.adapters.base import BadPayload, HookEvent, Phase
+from gitshadow.adapters.base import END_PHASES, BadPayload, HookEvent, Phase
 from gitshadow.adapters.context import added_context, takes_context
 from gitshadow.attribution import intake, liveness, reach
 from gitshadow.attribution.delivery import HookDelivery, parse_body
@@ -18,11 +18,21 @@ from gitshadow.engine import notices
 from gitshadow.engine.desk import Desk
 from gitshadow.engine.forward import forward, others
 from gitshadow.engine.spool import Waiting
-from gitshadow.model import RepoPath, ToolClass
+from gitshadow.errors import ShadowError
+from gitshadow.model import PATHLESS_WRITERS, RepoPath
 from gitshadow.store.layout import Layout, discover
 
-_PATHLESS = (ToolClass.SHELL, ToolClass.OTHER)
-_ENDS = (Phase.TURN_END, Phase.SUBAGENT_END, Phase.SESSION_END)
+# What code fails with on a payload that nobody foresaw.
+_FAULTS = (
+    ShadowError,
+    OSError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
 
 
 def take_body(desk: Desk, body: bytes) -> bytes:
@@ -85,12 +95,12 @@ def _take_spooled(desk: Desk, one: Waiting, delivery: HookDelivery) -> None:
     """
     try:
         _try_spooled(desk, one, delivery)
-    except Exception:  # noqa: BLE001 - whatever it is, an agent's payload stops nobody
+    except _FAULTS:
         with desk.workspace.db.write():
             pass  # raises where the journal is what is wrong
         try:
             _try_spooled(desk, one, delivery)
-        except Exception as error:  # noqa: BLE001 - as above
+        except _FAULTS as error:
             why = f"could not take a hook payload: {type(error).__name__}: {error}"
             desk.pipeline.gap(why)
             desk.spool.set_aside(one)
@@ -211,12 +221,12 @@ def _capture_before(desk: Desk, event: HookEvent, around: reach.Reach) -> None:
 
 def _capture_after(desk: Desk, event: HookEvent, done: Intake) -> None:
     """Record what a call or turn left; without a watcher nobody else will see it in time."""
-    if event.phase in _ENDS:
+    if event.phase in END_PHASES:
         desk.observer.settle()
     elif event.phase in (Phase.AFTER, Phase.FAILED):
         if done.paths:
             desk.observer.store(done.paths)
-        elif event.tool_class in _PATHLESS:
+        elif event.tool_class in PATHLESS_WRITERS:
             _after_shell(desk)
 
 
