@@ -30,6 +30,7 @@ _HOLD_POLL_S = 0.01
 _HOLDER_CHECK_S = 0.25
 _HEAD_GRACE_S = 0.05
 _BACKGROUND_WALK_S = 300.0
+_LOOK_S = 0.45
 
 
 @dataclass(slots=True)
@@ -58,6 +59,7 @@ class Observer:
         self._settle_soon = False
         self._in_doubt = False
         self._next_walk = time.monotonic() + _BACKGROUND_WALK_S
+        self._captured_at = 0.0
 
     def start(self, port: WatchPort) -> None:
         """Begin to watch: watch first, list then; what changed meanwhile is offline."""
@@ -130,7 +132,9 @@ class Observer:
         }
         for path in ready:
             del self._deferred[path]
-        self._capture(ready)
+        # Of nothing too, now and then: HEAD moves, and sessions die, without a hint.
+        if ready or now - self._captured_at >= _LOOK_S:
+            self._capture(ready)
         if now >= self._next_walk:
             self._rewalk(patient=True)
 
@@ -307,6 +311,7 @@ class Observer:
         if done.rules_changed or any(self._ws.coverage.is_rule_file(p) for p in roots):
             self._watch_anew(self._walker.recover())
         self._in_doubt = doubt
+        self._captured_at = time.monotonic()
 
     def _other_ends(self, paths: Collection[RepoPath]) -> set[RepoPath]:
         """Return deferred paths that turn out to be the old names of new ones."""
