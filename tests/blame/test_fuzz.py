@@ -56,7 +56,8 @@ def blamed(world: Tokens, path: RepoPath) -> list[tuple[bytes, Origin]]:
         assert not events
         return []
     assert state.oid == world.files[path].oid
-    return list(zip(world.data(path), ground.settle(state.vector), strict=True))
+    present = world.blobs.lines(state.oid)
+    return list(zip(present, ground.settle(state.vector), strict=True))
 
 
 def verdict(world: Tokens, text: bytes, origin: Origin) -> str:

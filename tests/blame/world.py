@@ -19,11 +19,11 @@ from gitshadow.model import (
     Oid,
     RepoPath,
 )
-from gitshadow.store.files import blob_oid
 from gitshadow.undo.cases import World
 from gitshadow.undo.merge import merge
 from gitshadow.undo.plan import Wish, plan_unit
 from gitshadow.undo.units import Unit, is_undoable
+from tests.support.blobs import Blobs
 
 PATHS = tuple(RepoPath(b"%c" % name) for name in b"abcd")
 MODE = 0o100644
@@ -59,7 +59,7 @@ class Tokens:
     """Play random moves; `author` says who wrote each line first."""
 
     files: dict[RepoPath, FileVersion] = field(default_factory=dict)
-    blobs: dict[Oid, bytes] = field(default_factory=dict)
+    blobs: Blobs = field(default_factory=Blobs)
     events: list[Event] = field(default_factory=list)
     lines: int = 0
     rng: random.Random = field(default_factory=random.Random)
@@ -75,16 +75,8 @@ class Tokens:
     def __post_init__(self) -> None:
         for path in PATHS[:2]:
             lines = [self.token(BASE) for _ in range(self.rng.randint(1, 8))]
-            self.files[path] = FileVersion(self.store(b"".join(lines)), MODE)
+            self.files[path] = FileVersion(self.blobs.store(b"".join(lines)), MODE)
         self.move_head(self.commit_of(None, self.tree()))
-
-    def store(self, data: bytes) -> Oid:
-        oid = blob_oid(data)
-        self.blobs[oid] = data
-        return oid
-
-    def data(self, path: RepoPath) -> list[bytes]:
-        return self.blobs[self.files[path].oid].splitlines(keepends=True)
 
     # -- the model ---------------------------------------------------------------------------
 
@@ -111,7 +103,7 @@ class Tokens:
         if not self.files:
             return
         path = self.rng.choice(sorted(self.files))
-        lines = self.data(path)
+        lines = self.blobs.lines(self.files[path].oid)
         for _ in range(self.rng.randint(1, 3)):
             at = self.rng.randint(0, len(lines))
             if self.rng.random() < 0.4:
@@ -144,7 +136,7 @@ class Tokens:
 
     def put(self, who: str, path: RepoPath, kind: EventKind, data: bytes) -> None:
         before = self.files.get(path)
-        after = FileVersion(self.store(data), MODE)
+        after = FileVersion(self.blobs.store(data), MODE)
         if before != after:
             self.files[path] = after
             self._row(who, path, kind, (before, after))
@@ -341,7 +333,7 @@ class Tokens:
             merged = merge(self.blobs[a], self.blobs[b], self.blobs[now])
             if merged is None:
                 return None
-            made[path] = self.store(merged)
+            made[path] = self.blobs.store(merged)
         return made
 
     def do_revert(self) -> None:

@@ -19,6 +19,7 @@ from tests.support.kept import kept
 from tests.support.repo import Repo, ten_lines
 from tests.support.reports import uncovered
 from tests.support.shadow import Result, Shadow
+from tests.support.small_disk import fill, small_disk
 
 VERBS = (
     ("init",),
@@ -240,36 +241,17 @@ def test_read_only_object_store_is_a_gap_and_nothing_is_lost(
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """Mount a file system of a few megabytes."""
-    place = tmp_path / "small"
-    place.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=3m", "none", str(place)]
-    if os.geteuid() != 0 or subprocess.run(command, check=False).returncode != 0:
-        pytest.skip("only root can mount a small file system")
-    yield place
-    subprocess.run(["umount", "-l", str(place)], check=True)
-
-
-def fill(place: Path) -> Path:
-    """Take the last byte of a file system."""
-    ballast = place / "ballast"
-    with ballast.open("wb", buffering=0) as stream:
-        for size in (65536, 4096, 512, 1):
-            try:
-                while True:
-                    stream.write(b"x" * size)
-            except OSError:
-                continue
-    return ballast
+def disk(tmp_path: Path) -> Iterator[Path]:
+    with small_disk(tmp_path / "small", 3) as place:
+        yield place
 
 
 @pytest.mark.parametrize("daemon", [True, False], ids=["daemon", "nodaemon"])
 def test_full_disk_disturbs_no_agent_and_is_caught_up(
-    small_disk: Path, make_shadow: Callable[..., Shadow], repo: Repo, daemon: bool
+    disk: Path, make_shadow: Callable[..., Shadow], repo: Repo, daemon: bool
 ) -> None:
     """Bad input, ROB-08: `.git` on a full disk: hook exit 0, one line, a gap, all caught up."""
-    git = small_disk / "git"
+    git = disk / "git"
     shutil.copytree(repo.root / ".git", git, ignore=shutil.ignore_patterns("*.sample"))
     repo.delete(".git")
     repo.write(".git", f"gitdir: {git}\n")
@@ -278,7 +260,7 @@ def test_full_disk_disturbs_no_agent_and_is_caught_up(
     agent = Claude(shadow)
     agent.write("b", "before\n")
     shadow.ok("flush")
-    ballast = fill(small_disk)
+    ballast = fill(disk)
     agent.write("a", os.urandom(30_000))
     agent.write("n", "new\n")
     broken = shadow("flush")

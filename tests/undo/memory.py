@@ -13,15 +13,15 @@ from gitshadow.model import (
     EventKind,
     FileState,
     FileVersion,
-    Oid,
     RepoPath,
     StatKey,
 )
-from gitshadow.store.files import blob_oid, digest
+from gitshadow.store.files import digest
 from gitshadow.undo.cases import Below, World, parents
 from gitshadow.undo.plan import Plan, Wish, plan_unit
 from gitshadow.undo.reverse import Manner, OnConflict
 from gitshadow.undo.units import Unit, is_undoable
+from tests.support.blobs import Blobs
 from tests.undo.histories import Change, Entry, Tree, base
 from tests.undo.trial import Outcome, Wanted
 
@@ -44,7 +44,7 @@ class Memory:
     """Hold files, events and ops."""
 
     files: dict[RepoPath, FileState] = field(default_factory=dict)
-    blobs: dict[Oid, bytes] = field(default_factory=dict)
+    blobs: Blobs = field(default_factory=Blobs)
     events: list[Event] = field(default_factory=list)
     ops: list[Done] = field(default_factory=list)
     clock: int = 1
@@ -233,8 +233,7 @@ class Memory:
 
     def _state(self, entry: Entry) -> FileState:
         mode, data = entry
-        oid = blob_oid(data)
-        self.blobs[oid] = data
+        oid = self.blobs.store(data)
         self.clock += 1
         stat = StatKey(len(data), self.clock, self.clock, self.clock)
         return FileState(FileVersion(oid, mode), digest(data), stat, self.clock)

@@ -9,7 +9,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
@@ -26,6 +25,7 @@ from gitshadow.store.journal import ops
 from gitshadow.undo.run import recover
 from tests.conftest import FULL
 from tests.support.repo import Repo
+from tests.support.small_disk import fill, small_disk
 from tests.undo.ground import fast_directory
 from tests.undo.test_kill import agent_at_work, copy_of
 from tests.undo.yard import Yard
@@ -233,34 +233,17 @@ def test_undo_is_whole_when_any_call_fails(
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """Mount a file system of a few megabytes."""
-    place = tmp_path / "small"
-    place.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=4m", "none", str(place)]
-    if os.geteuid() != 0 or subprocess.run(command, check=False).returncode != 0:
-        pytest.skip("only root can mount a small file system")
-    yield place
-    subprocess.run(["umount", "-l", str(place)], check=True)
-
-
-def fill(place: Path) -> Path:
-    """Take the last byte of a file system."""
-    ballast = place / "ballast"
-    with ballast.open("wb", buffering=0) as stream:
-        for size in (65536, 4096, 512, 1):
-            with suppress(OSError):
-                while True:
-                    stream.write(b"x" * size)
-    return ballast
+def disk(tmp_path: Path) -> Iterator[Path]:
+    with small_disk(tmp_path / "small", 4) as place:
+        yield place
 
 
 @pytest.mark.parametrize("filled_at", ["stage b'c'", "write b'b'", "applied"])
 def test_undo_is_rolled_back_when_the_disk_fills_up_inside_it(
-    small_disk: Path, filled_at: str
+    disk: Path, filled_at: str
 ) -> None:
     """ROB-08: nothing of it stays, at once or with the next command after some is freed."""
-    repo = Repo.create(small_disk / "repo")
+    repo = Repo.create(disk / "repo")
     yard = Yard.open(repo.root)
     yard.by("human")
     for name in "abc":
@@ -273,11 +256,11 @@ def test_undo_is_rolled_back_when_the_disk_fills_up_inside_it(
 
     def filling(step: str) -> None:
         if step == filled_at:
-            fill(small_disk)
+            fill(disk)
 
     with suppress(ShadowError):
         yard.oops(hook=filling)
-    (small_disk / "ballast").unlink()
+    (disk / "ballast").unlink()
     found = recover(yard)
     newest = ops.list_ops(yard.db)[0]
     assert newest.status in (OpStatus.DONE, OpStatus.ROLLED_BACK), found

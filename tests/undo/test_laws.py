@@ -13,14 +13,13 @@ from gitshadow.model import (
     Event,
     EventKind,
     FileVersion,
-    Oid,
     RepoPath,
 )
 from gitshadow.undo.cases import World
 from gitshadow.undo.plan import Plan, Wish, plan_unit
 from gitshadow.undo.report import State
-from gitshadow.undo.reverse import blob_oid
 from gitshadow.undo.units import Unit
+from tests.support.blobs import Blobs
 
 _PATHS = tuple(RepoPath(b"%c" % name) for name in b"abcd")
 _MODES = (0o100644, 0o100600, 0o100755)
@@ -49,22 +48,14 @@ class Memory:
     """Hold a worktree and its journal in memory."""
 
     files: dict[RepoPath, FileVersion] = field(default_factory=dict)
-    blobs: dict[Oid, bytes] = field(default_factory=dict)
+    blobs: Blobs = field(default_factory=Blobs)
     events: list[Event] = field(default_factory=list)
     lines: int = 0
 
     def __post_init__(self) -> None:
         for path in _PATHS[:3]:
             data = b"".join(b"%s old %d\n" % (path, number) for number in range(4))
-            self.files[path] = FileVersion(self.store(data), 0o100644)
-
-    def store(self, data: bytes) -> Oid:
-        oid = blob_oid(data)
-        self.blobs[oid] = data
-        return oid
-
-    def data(self, path: RepoPath) -> list[bytes]:
-        return self.blobs[self.files[path].oid].splitlines(keepends=True)
+            self.files[path] = FileVersion(self.blobs.store(data), 0o100644)
 
     def play(self, move: Move) -> None:
         """Make one move if it is possible; a new line is unlike any other."""
@@ -76,7 +67,7 @@ class Memory:
             return
         if path not in self.files:
             return
-        lines, mode = self.data(path), self.files[path].mode
+        lines, mode = self.blobs.lines(self.files[path].oid), self.files[path].mode
         if verb == "insert":
             where = min(at, len(lines))
             changed = [*lines[:where], self._line(who), *lines[where:]]
@@ -128,7 +119,7 @@ class Memory:
         return {
             line
             for path in self.files
-            for line in self.data(path)
+            for line in self.blobs.lines(self.files[path].oid)
             if line.startswith(who.encode())
         }
 
@@ -140,7 +131,7 @@ class Memory:
         self, who: str, path: RepoPath, kind: EventKind, lines: list[bytes], mode: int
     ) -> None:
         before = self.files.get(path)
-        after = FileVersion(self.store(b"".join(lines)), mode)
+        after = FileVersion(self.blobs.store(b"".join(lines)), mode)
         self.files[path] = after
         self._row(who, path, kind, before, after)
 
@@ -238,8 +229,8 @@ def test_undo_deletes_only_what_the_unit_created(moves: Sequence[Move]) -> None:
     memory = played(moves)
     human = {
         path
-        for path in memory.files
-        if any(line.startswith(b"human") for line in memory.data(path))
+        for path, version in memory.files.items()
+        if any(line.startswith(b"human") for line in memory.blobs.lines(version.oid))
     }
     plan = memory.plan(memory.seqs_of(_AGENT), {})
     deleted = [one.item for one in plan.items if one.item.action.value == "delete"]

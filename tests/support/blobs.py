@@ -1,0 +1,18 @@
+"""An object store in memory, for worlds that need no disk."""
+
+from gitshadow.model import Oid
+from gitshadow.store.files import blob_oid
+
+
+class Blobs(dict[Oid, bytes]):
+    """Hold bytes by their oid."""
+
+    def store(self, data: bytes) -> Oid:
+        """Keep bytes and return their oid."""
+        oid = blob_oid(data)
+        self[oid] = data
+        return oid
+
+    def lines(self, oid: Oid) -> list[bytes]:
+        """Return stored bytes as lines, each with its end."""
+        return self[oid].splitlines(keepends=True)
