@@ -101,6 +101,13 @@ def gists(desk: Desk) -> list[tuple[object, ...]]:
     return [_gist(row) for row in rows(desk) if row.commit]
 
 
+def check_rebuilt(repo: Repo, desk: Desk) -> None:
+    """Close a desk and check that the refs alone say what its journal said."""
+    known = gists(desk)
+    desk.close()
+    assert rebuilt(repo) == known
+
+
 def test_a_file_that_becomes_a_directory_is_deleted_first_whatever_came_later(
     repo: Repo, open_it: Callable[[Repo], Desk]
 ) -> None:
@@ -113,9 +120,7 @@ def test_a_file_that_becomes_a_directory_is_deleted_first_whatever_came_later(
     assert kinds(desk, "a") == ["delete", "create"]
     tree = desk.workspace.recorder.tree
     assert desk.workspace.repo.entry(tree, RepoPath(b"a/x")) is not None
-    known = gists(desk)
-    desk.close()
-    assert rebuilt(repo) == known
+    check_rebuilt(repo, desk)
 
 
 def test_a_directory_that_becomes_a_file_is_emptied_first(
@@ -128,9 +133,7 @@ def test_a_directory_that_becomes_a_file_is_emptied_first(
     repo.write("d", "file\n")
     repo.write("z", "later\n")
     desk.observer.settle()
-    known = gists(desk)
-    desk.close()
-    assert rebuilt(repo) == known
+    check_rebuilt(repo, desk)
 
 
 def test_a_moved_file_leaves_its_name_before_a_directory_takes_it(
@@ -143,9 +146,7 @@ def test_a_moved_file_leaves_its_name_before_a_directory_takes_it(
     os.rename(repo.path("tmp"), repo.path("a"))
     desk.observer.settle()
     assert kinds(desk, "moved") == ["rename"]
-    known = gists(desk)
-    desk.close()
-    assert rebuilt(repo) == known
+    check_rebuilt(repo, desk)
 
 
 def test_a_write_is_recorded_once_when_its_rows_failed_at_first(
@@ -162,9 +163,7 @@ def test_a_write_is_recorded_once_when_its_rows_failed_at_first(
     desk.observer.settle()
     assert kinds(desk, "a") == ["modify"]
     assert kinds(desk, "b") == ["modify"]
-    known = gists(desk)
-    desk.close()
-    assert rebuilt(repo) == known
+    check_rebuilt(repo, desk)
 
 
 def test_odd_modes_follow_the_journal_when_rows_failed(
@@ -181,9 +180,7 @@ def test_odd_modes_follow_the_journal_when_rows_failed(
     os.chmod(repo.path("a"), 0o644)
     desk.observer.settle()
     assert rows(desk, "a")[-1].after is not None
-    known = gists(desk)
-    desk.close()
-    assert rebuilt(repo) == known
+    check_rebuilt(repo, desk)
 
 
 def test_what_was_published_before_a_stale_ref_lock_has_its_rows(
@@ -203,9 +200,7 @@ def test_what_was_published_before_a_stale_ref_lock_has_its_rows(
     lock.unlink()
     desk.observer.settle()
     assert [row.kind for row in changes(desk, "b")] == [EventKind.MODIFY]
-    known = gists(desk)
-    desk.close()
-    assert rebuilt(repo) == known
+    check_rebuilt(repo, desk)
 
 
 def _session_with_chain(desk: Desk, repo: Repo, path: str) -> str:
@@ -449,9 +444,7 @@ def test_what_was_carried_over_from_head_enters_without_a_contradiction(
     desk.observer.settle()
     assert desk.workspace.states.get(RepoPath(b"a")) is not None
     assert {row.kind for row in changes(desk, "a")} <= {EventKind.COVERAGE}
-    known = gists(desk)
-    desk.close()
-    assert rebuilt(repo) == known
+    check_rebuilt(repo, desk)
 
 
 @contextmanager
