@@ -1,6 +1,40 @@
 """Undo and provenance for AI coding agents, inside Git.
 
-Invariant: importing this package loads nothing else, so that the hook program starts fast.
+Invariant: importing this package loads nothing else, so that the hook program starts fast; what
+agent programs import from it is loaded when it is asked for. Types: `__init__.pyi`.
 """
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "gitshadow.turns.aio": ("AsyncAgentUndo", "AsyncTurn"),
+    "gitshadow.turns.errors": (
+        *(
+            "LimitExceeded",
+            "PartialUndo",
+            "RegistrationError",
+            "RoundTripLimitExceeded",
+        ),
+        *("SessionBusy", "TimeLimitExceeded", "ToolCallLimitExceeded", "ToolFailure"),
+        *("TurnCancelled", "TurnClosed", "TurnError"),
+    ),
+    "gitshadow.turns.host": ("Context", "Host"),
+    "gitshadow.turns.policy": ("Limits", "Policy", "Proposal", "Verdict"),
+    "gitshadow.turns.registry": ("ToolOptions", "ToolRegistry"),
+    "gitshadow.turns.report": ("UndoItem", "UndoReport"),
+    "gitshadow.turns.session": ("AgentUndo", "Turn"),
+    "gitshadow.turns.values": (
+        *("Conflict", "Inverse", "Outcome", "Retry", "Reversibility", "Secret"),
+        "UndoEntry",
+    ),
+}
+
+
+def __getattr__(name: str) -> object:
+    """Load a public name from where it lives."""
+    for module, names in _HOMES.items():
+        if name in names:
+            import importlib
+
+            return getattr(importlib.import_module(module), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -35,6 +35,23 @@ def test_console_blocks_do_what_the_page_says(
     assert not differences, "\n\n".join(differences)
 
 
+def test_python_blocks_of_the_sdk_page_run(
+    repo: Repo, make_shadow: Callable[..., Shadow], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a framework author pastes first works, and prints what the page shows."""
+    text = (ROOT / "docs" / "sdk.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert len(blocks) >= 5
+    make_shadow(repo, daemon=False).init()
+    monkeypatch.chdir(repo.root)
+    printed: list[str] = []
+    names: dict[str, object] = {"print": printed.append}
+    for block in blocks:
+        exec(compile(block, "docs/sdk.md", "exec"), names)
+    shown = re.findall(r"^```text\n(.*?)\n```", text, re.MULTILINE | re.DOTALL)
+    assert printed == shown
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", page.read_text("utf-8"))

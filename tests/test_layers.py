@@ -1,6 +1,8 @@
 """The architecture is a rule: contracts that can fail, and imports that stay cheap."""
 
+import importlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -61,6 +63,18 @@ def test_command_line_loads_no_heavy_library() -> None:
 
 def test_package_import_loads_nothing_else() -> None:
     assert imported_by("import gitshadow") == set()
+
+
+def test_public_names_are_those_of_the_stub() -> None:
+    """What the stub promises is there, and nothing is there that it hides."""
+    import gitshadow
+
+    stub = (PACKAGE / "__init__.pyi").read_text(encoding="utf-8")
+    promised = re.findall(r"^from (\S+) import (\w+) as \2$", stub, re.MULTILINE)
+    homes = vars(gitshadow)["_HOMES"]
+    assert [(home, name) for home in homes for name in homes[home]] == promised
+    for home, name in promised:
+        assert getattr(gitshadow, name) is getattr(importlib.import_module(home), name)
 
 
 def test_every_directory_is_seen_by_the_contracts() -> None:

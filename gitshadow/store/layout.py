@@ -70,6 +70,11 @@ class Layout:
         return os.path.join(self.state_dir, "missed")
 
     @property
+    def sagas_dir(self) -> str:
+        """Return the directory of the locks of agent programs' sessions."""
+        return os.path.join(self.state_dir, "sagas")
+
+    @property
     def log(self) -> str:
         """Return the file that says what went wrong."""
         return os.path.join(self.state_dir, "log")

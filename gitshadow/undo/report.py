@@ -5,7 +5,7 @@ with them; the field names are those of the command line's contract, added to, n
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -56,6 +56,15 @@ class Reason(StrEnum):
     UNSAFE_PATH = "unsafe_path"
     IO_ERROR = "io_error"
     DECLINED = "declined"
+    NON_REVERSIBLE = "non_reversible"
+    UNDECLARED = "undeclared"
+    NO_INVERSE = "no_inverse"
+    FAILED = "failed"
+    IN_DOUBT = "in_doubt"
+    DRIFTED = "drifted"
+    EXPIRED = "expired"
+    HANDLER_MISSING = "handler_missing"
+    OUT_OF_SCOPE = "out_of_scope"
 
 
 class Status(StrEnum):
@@ -69,7 +78,7 @@ class Status(StrEnum):
     REFUSED = "refused"
 
 
-_EXITS: Mapping[Status, ExitCode] = {
+EXITS: Mapping[Status, ExitCode] = {
     Status.REVERSED: ExitCode.DONE,
     Status.NOTHING_TO_DO: ExitCode.DONE,
     Status.PLANNED: ExitCode.DONE,
@@ -127,6 +136,19 @@ class Item:
         return row
 
 
+def overall(states: Set[State], *, planned: bool) -> Status:
+    """Return how an undo as a whole ends whose items end in these states."""
+    if not states - {State.NO_EFFECT}:
+        return Status.NOTHING_TO_DO
+    if planned:
+        return Status.PLANNED
+    if State.NOT_REVERSED in states:
+        return Status.PARTIAL
+    if State.COMPENSATED in states:
+        return Status.COMPENSATED
+    return Status.REVERSED
+
+
 class Uncovered(NamedTuple):
     """Name something that the unit did and that no undo of files takes back."""
 
@@ -172,21 +194,12 @@ class Report:
     @property
     def status(self) -> Status:
         """Return how the undo as a whole ended."""
-        states = {item.state for item in self.items} - {State.NO_EFFECT}
-        if not states:
-            return Status.NOTHING_TO_DO
-        if self.planned:
-            return Status.PLANNED
-        if State.NOT_REVERSED in states:
-            return Status.PARTIAL
-        if State.COMPENSATED in states:
-            return Status.COMPENSATED
-        return Status.REVERSED
+        return overall({item.state for item in self.items}, planned=self.planned)
 
     @property
     def exit_code(self) -> ExitCode:
         """Return the exit code of the verb that gives this report."""
-        return _EXITS[self.status]
+        return EXITS[self.status]
 
     def to_json(self) -> dict[str, object]:
         """Return the report as one JSON object."""

@@ -30,11 +30,13 @@ from gitshadow.store.journal import (
     meta,
     models,
     ops,
+    saga,
     sessions,
     state,
     turns,
 )
 from gitshadow.store.journal.db import Db
+from gitshadow.store.journal.saga import Note, SagaCall, SagaOp, SagaTurn
 from gitshadow.store.journal.salvage import Salvaged, salvage
 from gitshadow.store.journal.schema import VERSION
 
@@ -122,6 +124,51 @@ def test_what_the_refs_know_nothing_of_comes_over(old: str, new: Db) -> None:
     assert state.touches_between(new, "main", 0, 9) == [TOUCH]
     assert meta.get(new, "boot_id") == "x"
     assert bursts.get(new, "b-1") is None
+
+
+def test_turns_of_agent_programs_come_over(old: str, new: Db) -> None:
+    """Law 7: with their inverses, undos and the log, whose digests still fit."""
+    turn = SagaTurn(
+        session="s",
+        id="t-1",
+        ordinal=1,
+        label="go",
+        agent=None,
+        status="committed",
+        started_ns=1,
+        owner="me",
+    )
+    call = SagaCall(
+        session="s",
+        turn="t-1",
+        id="c1",
+        ordinal=1,
+        tool="x.do",
+        klass="reversible",
+        description="",
+        intent="{}",
+        started_ns=1,
+        key="k",
+    )
+    op = SagaOp(
+        id="op-9",
+        session="s",
+        kind="undo",
+        target="t-1",
+        status="done",
+        token="t",
+        started_ns=1,
+        request="{}",
+    )
+    note = Note(session="s", turn=None, call=None, kind="k", ts_ns=1, body="{}")
+    with closing(Db.open(old, create=False)) as db:
+        saga.save(db, [turn, call, op, note, note])
+    take(new, old)
+    assert saga.turns(new) == [turn]
+    assert saga.calls(new, "s", "t-1") == [call]
+    assert saga.ops(new, "s") == [op]
+    assert len(list(saga.log(new))) == 2
+    assert saga.broken_at(new) is None
 
 
 def test_what_came_back_keeps_what_only_the_old_one_knew(old: str, new: Db) -> None:

@@ -37,12 +37,13 @@ class Db:
         self.path = path
 
     @classmethod
-    def open(cls, path: str, *, create: bool) -> "Db":
+    def open(cls, path: str, *, create: bool, durable: bool = False) -> "Db":
         """Open a journal and bring it to this version's schema.
 
         Args:
             path: The file.
             create: Whether a missing journal, and the private directory it lies in, are made.
+            durable: Whether a transaction is on the disk when it ends, even if the power fails.
 
         Raises:
             JournalNewerError: it was written by a newer version; not a byte was changed.
@@ -57,7 +58,7 @@ class Db:
         db = cls(connect(path), path)
         try:
             db.run("PRAGMA journal_mode = WAL")
-            db.run("PRAGMA synchronous = NORMAL")
+            db.run(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
             db.run("PRAGMA temp_store = MEMORY")
             db._migrate()
         except BaseException:

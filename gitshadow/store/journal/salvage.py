@@ -1,7 +1,7 @@
 """What a damaged or replaced journal still gives: rows that the refs do not hold.
 
 Prompts, models, claims of others, gaps, turns and calls that wrote nothing, touches, liveness, ops
-without a commit and the steps and reports of ops.
+without a commit, the steps and reports of ops, and all about the turns of agent programs.
 Invariant: the old file is only read; a table that breaks half-way gives the rows before the break.
 """
 
@@ -26,6 +26,10 @@ _COPIES = (
     ("op_steps", "SELECT * FROM op_steps", 9),
     ("models", "SELECT * FROM models", 3),
     ("claims", "SELECT * FROM claims", 9),
+    ("saga_turns", "SELECT * FROM saga_turns", 11),
+    ("saga_calls", "SELECT * FROM saga_calls", 21),
+    ("saga_ops", "SELECT * FROM saga_ops ORDER BY rowid", 10),
+    ("saga_log", "SELECT * FROM saga_log ORDER BY seq", 8),
     ("meta", "SELECT * FROM meta WHERE key <> 'next_seq'", 2),
 )
 _DETAILS = (

@@ -3,7 +3,7 @@
 Invariant: a migration is never edited once released; `PRAGMA user_version` counts them.
 """
 
-VERSION = 3
+VERSION = 4
 
 MIGRATIONS: tuple[str, ...] = (
     """
@@ -122,5 +122,40 @@ CREATE TABLE blame_states (
 );
 CREATE TRIGGER events_deleted AFTER DELETE ON events BEGIN DELETE FROM blame_states; END;
 CREATE TRIGGER events_changed AFTER UPDATE ON events BEGIN DELETE FROM blame_states; END;
+""",
+    """
+CREATE TABLE saga_turns (
+    session TEXT NOT NULL, id TEXT NOT NULL, ordinal INTEGER NOT NULL, label TEXT NOT NULL,
+    agent TEXT, status TEXT NOT NULL, cause TEXT, started_ns INTEGER NOT NULL, ended_ns INTEGER,
+    owner TEXT NOT NULL, lease_ns INTEGER,
+    PRIMARY KEY (session, id)
+) WITHOUT ROWID;
+CREATE UNIQUE INDEX saga_turns_ordinal ON saga_turns (session, ordinal);
+CREATE TABLE saga_calls (
+    session TEXT NOT NULL, turn TEXT NOT NULL, id TEXT NOT NULL, ordinal INTEGER NOT NULL,
+    tool TEXT NOT NULL, class TEXT NOT NULL, description TEXT NOT NULL, intent TEXT NOT NULL,
+    started_ns INTEGER NOT NULL, ended_ns INTEGER, outcome TEXT, content TEXT,
+    inverse TEXT, key TEXT NOT NULL, expires_ns INTEGER,
+    undo TEXT NOT NULL, attempts INTEGER NOT NULL DEFAULT 0, owner TEXT, lease_ns INTEGER,
+    error TEXT, op TEXT,
+    PRIMARY KEY (session, turn, id)
+) WITHOUT ROWID;
+CREATE INDEX saga_calls_id ON saga_calls (id);
+CREATE INDEX saga_calls_unsettled ON saga_calls (session) WHERE undo IN ('running', 'failed', 'in_doubt');
+CREATE TABLE saga_ops (
+    id TEXT PRIMARY KEY, session TEXT NOT NULL, kind TEXT NOT NULL, target TEXT NOT NULL,
+    status TEXT NOT NULL, token TEXT NOT NULL,
+    started_ns INTEGER NOT NULL, ended_ns INTEGER, request TEXT NOT NULL, report TEXT
+);
+CREATE INDEX saga_ops_session ON saga_ops (session);
+CREATE TABLE saga_log (
+    seq INTEGER PRIMARY KEY, session TEXT NOT NULL, turn TEXT, call TEXT, kind TEXT NOT NULL,
+    ts_ns INTEGER NOT NULL, body TEXT NOT NULL, digest TEXT NOT NULL
+);
+CREATE INDEX saga_log_turn ON saga_log (session, turn, seq);
+CREATE TRIGGER saga_log_no_update BEFORE UPDATE ON saga_log
+    BEGIN SELECT RAISE(ABORT, 'the saga log is append-only'); END;
+CREATE TRIGGER saga_log_no_delete BEFORE DELETE ON saga_log
+    BEGIN SELECT RAISE(ABORT, 'the saga log is append-only'); END;
 """,
 )

@@ -1,0 +1,34 @@
+from gitshadow.turns.aio import AsyncAgentUndo as AsyncAgentUndo
+from gitshadow.turns.aio import AsyncTurn as AsyncTurn
+from gitshadow.turns.errors import LimitExceeded as LimitExceeded
+from gitshadow.turns.errors import PartialUndo as PartialUndo
+from gitshadow.turns.errors import RegistrationError as RegistrationError
+from gitshadow.turns.errors import RoundTripLimitExceeded as RoundTripLimitExceeded
+from gitshadow.turns.errors import SessionBusy as SessionBusy
+from gitshadow.turns.errors import TimeLimitExceeded as TimeLimitExceeded
+from gitshadow.turns.errors import ToolCallLimitExceeded as ToolCallLimitExceeded
+from gitshadow.turns.errors import ToolFailure as ToolFailure
+from gitshadow.turns.errors import TurnCancelled as TurnCancelled
+from gitshadow.turns.errors import TurnClosed as TurnClosed
+from gitshadow.turns.errors import TurnError as TurnError
+from gitshadow.turns.host import Context as Context
+from gitshadow.turns.host import Host as Host
+from gitshadow.turns.policy import Limits as Limits
+from gitshadow.turns.policy import Policy as Policy
+from gitshadow.turns.policy import Proposal as Proposal
+from gitshadow.turns.policy import Verdict as Verdict
+from gitshadow.turns.registry import ToolOptions as ToolOptions
+from gitshadow.turns.registry import ToolRegistry as ToolRegistry
+from gitshadow.turns.report import UndoItem as UndoItem
+from gitshadow.turns.report import UndoReport as UndoReport
+from gitshadow.turns.session import AgentUndo as AgentUndo
+from gitshadow.turns.session import Turn as Turn
+from gitshadow.turns.values import Conflict as Conflict
+from gitshadow.turns.values import Inverse as Inverse
+from gitshadow.turns.values import Outcome as Outcome
+from gitshadow.turns.values import Retry as Retry
+from gitshadow.turns.values import Reversibility as Reversibility
+from gitshadow.turns.values import Secret as Secret
+from gitshadow.turns.values import UndoEntry as UndoEntry
+
+__version__: str

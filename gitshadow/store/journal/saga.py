@@ -1,0 +1,301 @@
+"""Turns of the SDK, their calls with the inverses, the undos of them, and the log of it all.
+
+`saga_turns`, `saga_calls` and `saga_ops` hold how things stand; `saga_log` holds what happened:
+rows are only added to it, and each carries a digest over itself and the one before.
+Invariant: an outcome and its inverse are written in one transaction; JSON texts are canonical
+where they are part of the chain.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields
+from hashlib import blake2b
+from typing import TypeAlias
+
+from gitshadow.errors import JournalError
+from gitshadow.store.journal.db import Db, Row, Value
+
+_DIGEST_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SagaTurn:
+    """Hold one turn of an agent program.
+
+    `owner` names the process that runs it; `lease_ns` is until when one that is told of by hooks
+    is believed to be alive, None where a lock tells that.
+    """
+
+    session: str
+    id: str
+    ordinal: int
+    label: str
+    agent: str | None
+    status: str
+    cause: str | None = None
+    started_ns: int
+    ended_ns: int | None = None
+    owner: str
+    lease_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SagaCall:
+    """Hold one tool call of a turn.
+
+    `intent` (JSON: arguments, capture, observation, revision) is there before the tool runs;
+    `outcome` is None until it has. `inverse` (JSON) and `undo` (`none`, `planned`, `running`,
+    `done`, `failed`, `in_doubt`, `skipped`, `resolved`) belong to what takes it back; `key` is
+    the same in every attempt. `op` is the undo that settled it. The class `undeclared` is a word
+    of its own here.
+    """
+
+    session: str
+    turn: str
+    id: str
+    ordinal: int
+    tool: str
+    klass: str
+    description: str
+    intent: str
+    started_ns: int
+    ended_ns: int | None = None
+    outcome: str | None = None
+    content: str | None = None
+    inverse: str | None = None
+    key: str
+    expires_ns: int | None = None
+    undo: str = "none"
+    attempts: int = 0
+    owner: str | None = None
+    lease_ns: int | None = None
+    error: str | None = None
+    op: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SagaOp:
+    """Hold one undo of effects; `status` is `applying` until it has a report."""
+
+    id: str
+    session: str
+    kind: str
+    target: str
+    status: str
+    token: str
+    started_ns: int
+    ended_ns: int | None = None
+    request: str
+    report: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """Hold what happened, to be added to the log."""
+
+    session: str
+    turn: str | None
+    call: str | None
+    kind: str
+    ts_ns: int
+    body: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noted:
+    """Hold one row of the log."""
+
+    seq: int
+    session: str
+    turn: str | None
+    call: str | None
+    kind: str
+    ts_ns: int
+    body: str
+    digest: str
+
+
+SagaRow: TypeAlias = SagaTurn | SagaCall | SagaOp | Note
+
+_TURN = [field.name for field in fields(SagaTurn)]
+_CALL = ["class" if f.name == "klass" else f.name for f in fields(SagaCall)]
+_OP = [field.name for field in fields(SagaOp)]
+_TABLES = {SagaTurn: "saga_turns", SagaCall: "saga_calls", SagaOp: "saga_ops"}
+_COLUMNS = {SagaTurn: _TURN, SagaCall: _CALL, SagaOp: _OP}
+_KEYS = {SagaTurn: "session, id", SagaCall: "session, turn, id", SagaOp: "id"}
+_PUTS = {
+    kind: f"INSERT INTO {table} ({', '.join(_COLUMNS[kind])})"
+    f" VALUES ({', '.join('?' * len(_COLUMNS[kind]))}) ON CONFLICT ({_KEYS[kind]})"
+    f" DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in _COLUMNS[kind])}"
+    for kind, table in _TABLES.items()
+}
+_SELECT_TURN = f"SELECT {', '.join(_TURN)} FROM saga_turns"
+_SELECT_CALL = f"SELECT {', '.join(_CALL)} FROM saga_calls"
+_SELECT_OP = f"SELECT {', '.join(_OP)} FROM saga_ops"
+_SELECT_LOG = "SELECT seq, session, turn, call, kind, ts_ns, body, digest FROM saga_log"
+_CLAIM = (
+    "UPDATE saga_calls SET undo = 'running', attempts = attempts + 1, owner = ?,"
+    " lease_ns = ? WHERE session = ? AND turn = ? AND id = ? AND (undo IN ('planned', 'failed')"
+    " OR (undo = 'running' AND (owner = ? OR lease_ns <= ?)))"
+)
+
+
+def save(db: Db, rows: Iterable[SagaRow]) -> None:
+    """Write rows, new or changed, and add to the log, in one transaction.
+
+    Raises:
+        JournalError: nothing of it stands.
+    """
+    with db.write():
+        for row in rows:
+            if isinstance(row, Note):
+                _append(db, row)
+            else:
+                kind = type(row)
+                db.run(_PUTS[kind], [getattr(row, field.name) for field in fields(row)])
+
+
+@dataclass(frozen=True, slots=True)
+class CallName:
+    """Name one call."""
+
+    session: str
+    turn: str
+    id: str
+
+
+def claim(db: Db, call: CallName, owner: str, now_ns: int, until_ns: int) -> bool:
+    """Take a compensation for one attempt, by compare-and-set; tell whether it is ours.
+
+    One that another owner has taken is free again when its lease has run out.
+    """
+    values: tuple[Value, ...] = (
+        *(owner, until_ns, call.session, call.turn, call.id),
+        *(owner, now_ns),
+    )
+    with db.write():
+        return db.run(_CLAIM, values) == 1
+
+
+def free_leases(db: Db, session: str) -> None:
+    """Let go of what dead processes had claimed: who holds the session's lock knows that."""
+    with db.write():
+        db.run(
+            "UPDATE saga_calls SET lease_ns = 0 WHERE session = ? AND undo = 'running'",
+            (session,),
+        )
+
+
+def turn(db: Db, session: str, turn: str) -> SagaTurn | None:
+    """Return a turn, or None."""
+    row = db.row(f"{_SELECT_TURN} WHERE session = ? AND id = ?", (session, turn))
+    return None if row is None else _turn(row)
+
+
+def last_turn(db: Db, session: str) -> SagaTurn | None:
+    """Return the newest turn of a session, or None."""
+    sql = f"{_SELECT_TURN} WHERE session = ? ORDER BY ordinal DESC LIMIT 1"
+    row = db.row(sql, (session,))
+    return None if row is None else _turn(row)
+
+
+def turns(db: Db, session: str | None = None) -> list[SagaTurn]:
+    """Return the turns (of one session), oldest first."""
+    sql = (
+        f"{_SELECT_TURN} WHERE ?1 IS NULL OR session = ?1 ORDER BY started_ns, ordinal"
+    )
+    return [_turn(row) for row in db.rows(sql, (session,))]
+
+
+def calls(db: Db, session: str, turn: str) -> list[SagaCall]:
+    """Return the calls of a turn, in the order in which they started."""
+    sql = f"{_SELECT_CALL} WHERE session = ? AND turn = ? ORDER BY ordinal"
+    return [_call(row) for row in db.rows(sql, (session, turn))]
+
+
+def unsettled(db: Db, session: str | None = None) -> list[SagaCall]:
+    """Return the calls that somebody must look at: inverses that failed or are in doubt."""
+    sql = (
+        f"{_SELECT_CALL} WHERE (?1 IS NULL OR session = ?1)"
+        " AND undo IN ('running', 'failed', 'in_doubt') ORDER BY session, turn, ordinal"
+    )
+    return [_call(row) for row in db.rows(sql, (session,))]
+
+
+def op(db: Db, op: str) -> SagaOp | None:
+    """Return an undo, or None."""
+    row = db.row(f"{_SELECT_OP} WHERE id = ?", (op,))
+    return None if row is None else SagaOp(**dict(zip(_OP, row, strict=True)))
+
+
+def ops(db: Db, session: str) -> list[SagaOp]:
+    """Return the undos of a session, oldest first."""
+    sql = f"{_SELECT_OP} WHERE session = ? ORDER BY rowid"
+    return [
+        SagaOp(**dict(zip(_OP, row, strict=True))) for row in db.rows(sql, (session,))
+    ]
+
+
+def log(db: Db, session: str | None = None, turn: str | None = None) -> Iterator[Noted]:
+    """Return the log (of one session, of one turn), oldest first."""
+    sql = (
+        f"{_SELECT_LOG} WHERE (?1 IS NULL OR session = ?1) AND (?2 IS NULL OR turn = ?2)"
+        " ORDER BY seq"
+    )
+    return (_noted(row) for row in db.rows(sql, (session, turn)))
+
+
+def broken_at(db: Db) -> int | None:
+    """Return the first row of the log whose digest does not fit, or None where all do.
+
+    A row that is missing shows at the one after it; the newest rows can be cut off unseen.
+    """
+    before, expected = "", 1
+    for row in log(db):
+        note = Note(
+            session=row.session,
+            turn=row.turn,
+            call=row.call,
+            kind=row.kind,
+            ts_ns=row.ts_ns,
+            body=row.body,
+        )
+        if row.seq != expected or row.digest != _digest(before, row.seq, note):
+            return row.seq
+        before, expected = row.digest, row.seq + 1
+    return None
+
+
+def _append(db: Db, note: Note) -> None:
+    row = db.row("SELECT seq, digest FROM saga_log ORDER BY seq DESC LIMIT 1")
+    seq, before = (row[0] + 1, row[1]) if row is not None else (1, "")
+    db.run(
+        "INSERT INTO saga_log VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            *(seq, note.session, note.turn, note.call, note.kind, note.ts_ns),
+            *(note.body, _digest(before, seq, note)),
+        ),
+    )
+
+
+def _digest(before: str, seq: int, note: Note) -> str:
+    parts = [before, seq, note.session, note.turn, note.call, note.kind, note.ts_ns]
+    text = json.dumps([*parts, note.body], ensure_ascii=True, separators=(",", ":"))
+    return blake2b(text.encode(), digest_size=_DIGEST_BYTES).hexdigest()
+
+
+def _turn(row: Row) -> SagaTurn:
+    return SagaTurn(**dict(zip(_TURN, row, strict=True)))
+
+
+def _call(row: Row) -> SagaCall:
+    named = dict(zip(_CALL, row, strict=True))
+    klass = named.pop("class")
+    if not isinstance(klass, str):
+        raise JournalError("could not read a call: its class is no text")
+    return SagaCall(klass=klass, **named)
+
+
+def _noted(row: Row) -> Noted:
+    names = [field.name for field in fields(Noted)]
+    return Noted(**dict(zip(names, row, strict=True)))

@@ -1,0 +1,179 @@
+"""The async front: sessions and turns for programs with an event loop.
+
+Invariant: every method runs the procedure that `session` runs, awaited; the end of a turn and
+every undo are shielded from cancellation.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from functools import wraps
+from types import TracebackType
+from typing import ParamSpec, TypeVar
+
+from gitshadow.turns import calls
+from gitshadow.turns.adrive import AsyncDriver
+from gitshadow.turns.calls import Request
+from gitshadow.turns.desk import Desk, Opening
+from gitshadow.turns.front import SessionFront, TurnFront
+from gitshadow.turns.host import Host
+from gitshadow.turns.policy import Policy
+from gitshadow.turns.registry import ToolRegistry
+from gitshadow.turns.report import UndoReport
+from gitshadow.turns.saga import UndoRequest
+from gitshadow.turns.values import OnDrift, Outcome
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class AsyncTurn(TurnFront):
+    """Hold one turn; an async context manager that commits, or rolls back on exceptions."""
+
+    def __init__(self, desk: Desk, driver: AsyncDriver, label: str) -> None:
+        super().__init__(desk, label)
+        self._driver = driver
+
+    async def __aenter__(self) -> "AsyncTurn":
+        """Begin the turn.
+
+        Raises:
+            SessionBusy: the session has a turn or an undo at work; nothing was changed.
+        """
+        core = self._desk.new_turn(self._label)
+        try:
+            await self._driver.shielded(core.begin())
+        except BaseException as error:
+            try:
+                await self._driver.shielded(core.finish(error))
+            finally:
+                self._desk.release()
+            raise
+        self._core = core
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End the turn; an exception goes on, with the rollback's report as `undo_report`.
+
+        A cancelled task stays cancelled: its own `CancelledError` goes on, after the rollback.
+        """
+        try:
+            await self._driver.shielded(self.core.finish(error))
+        finally:
+            self._desk.release()
+
+    async def call(
+        self,
+        tool: str,
+        arguments: Mapping[str, object] | None = None,
+        /,
+        *,
+        call_id: str | None = None,
+        **more: object,
+    ) -> Outcome:
+        """Run one tool call; as `Turn.call`. Calls may overlap: their start is their order."""
+        request = Request(tool, {**(arguments or {}), **more}, call_id)
+        return await self._driver.run(calls.run(self.core, request))
+
+    @asynccontextmanager
+    async def savepoint(self, name: str) -> AsyncIterator[None]:
+        """Take back what was done inside the block if something leaves it by exception."""
+        mark = self.core.started
+        try:
+            yield
+        except BaseException as error:
+            await self._driver.shielded(self.core.undo_since(mark, name, error))
+            raise
+
+    async def undo(self, *, on_drift: str = "skip") -> UndoReport:
+        """Take back what the turn did, after it has ended."""
+        request = UndoRequest(OnDrift(on_drift))
+        with self._desk.locked():
+            unwind = self._desk.unwind(self.id, request)
+            return await self._driver.shielded(unwind.run())
+
+
+class AsyncAgentUndo(SessionFront):
+    """Hold one session of an agent program; an async context manager that closes it."""
+
+    def __init__(self, desk: Desk) -> None:
+        super().__init__(desk)
+        self._driver = AsyncDriver(desk.db, desk.clock)
+
+    @classmethod
+    def open(
+        cls,
+        path: str = ".",
+        *,
+        session: str,
+        tools: ToolRegistry,
+        agent: str | None = None,
+        policy: Policy | None = None,
+        host: Host | None = None,
+    ) -> "AsyncAgentUndo":
+        """Open a session; as `AgentUndo.open`."""
+        opening = Opening(session, tools, agent, policy or Policy(), host or Host())
+        return cls(Desk.open(path, opening))
+
+    async def __aenter__(self) -> "AsyncAgentUndo":
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def turn(self, label: str) -> AsyncTurn:
+        """Return a turn; it begins where its `async with` block does."""
+        return AsyncTurn(self._desk, self._driver, label)
+
+    def undoable(
+        self, function: Callable[P, Awaitable[R]]
+    ) -> Callable[P, Awaitable[R]]:
+        """Have every run of a coroutine function be a turn, labelled with its name."""
+
+        @wraps(function)
+        async def in_turn(*args: P.args, **kwargs: P.kwargs) -> R:
+            async with self.turn(getattr(function, "__name__", "turn")):
+                return await function(*args, **kwargs)
+
+        return in_turn
+
+    async def plan(self, turn: str, *, on_drift: str = "skip") -> UndoReport:
+        """Say what `undo` would do; no inverse is called, nothing is written."""
+        unwind = self._desk.unwind(turn, UndoRequest(OnDrift(on_drift)))
+        return await self._driver.run(unwind.plan())
+
+    async def undo(
+        self,
+        turn: str,
+        *,
+        only: frozenset[str] | None = None,
+        on_drift: str = "skip",
+        token: str | None = None,
+    ) -> UndoReport:
+        """Take the effects of a turn back, newest first; as `AgentUndo.undo`."""
+        request = UndoRequest(OnDrift(on_drift), only, token)
+        with self._desk.locked():
+            unwind = self._desk.unwind(turn, request)
+            return await self._driver.shielded(unwind.run())
+
+    async def resume(self, op: str) -> UndoReport:
+        """Go on with an undo that left something or was interrupted; what is done stays."""
+        with self._desk.locked():
+            return await self._driver.shielded(self._desk.resumed(op).run())
+
+    async def recover(self) -> list[UndoReport]:
+        """Bring to their end the rollbacks and undos of this session that a crash interrupted."""
+        with self._desk.locked():
+            return [
+                await self._driver.shielded(self._desk.recovered(one))
+                for one in self._desk.unfinished()
+            ]

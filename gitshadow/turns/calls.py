@@ -1,0 +1,336 @@
+"""One call of a tool: let in, judged, written down, run, written down with its inverse.
+
+Order: intent on the disk, then the tool, then outcome and inverse in one transaction. A crash
+in between leaves an intent without an outcome, which is in doubt.
+Invariant: the tool's own function gets what the model said, and nothing is changed in its answer.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+
+from gitshadow.errors import UsageError
+from gitshadow.store.journal.saga import SagaCall
+from gitshadow.turns import records
+from gitshadow.turns.errors import ToolFailure
+from gitshadow.turns.policy import Proposal, Verdict, VerdictKind, strictest
+from gitshadow.turns.records import NotStorableError
+from gitshadow.turns.registry import Capture, Tool
+from gitshadow.turns.steps import (
+    Answer,
+    Invoke,
+    Procedure,
+    Question,
+    Raised,
+    Returned,
+    Save,
+    TimedOut,
+    ask,
+    demand,
+    now,
+    told,
+)
+from gitshadow.turns.turn import TurnCore
+from gitshadow.turns.values import (
+    Inverse,
+    Outcome,
+    OutcomeKind,
+    Revision,
+    UndoEntry,
+)
+
+_KEY_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Hold what a model asked for; without an id the call gets one of ours."""
+
+    tool: str
+    arguments: Mapping[str, object]
+    call_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """Hold what was read before a call."""
+
+    captured: object = None
+    trouble: str | None = None
+    before: str | None = None
+    revision: Revision = None
+
+
+def run(turn: TurnCore, request: Request) -> Procedure[Outcome]:
+    """Run one call.
+
+    Raises:
+        UsageError: the id is that of an earlier call of this turn.
+        TurnClosed, TurnCancelled, LimitExceeded: the turn does not go on.
+        Exception: what the tool raised; the turn should end with it.
+    """
+    moment = yield from now()
+    ordinal = turn.admit(moment)
+    tool = turn.setting.registry.find(request.tool)
+    row = _row(turn, request, ordinal, tool, moment)
+    if row.id in turn.calls:
+        raise UsageError(f"could not call {request.tool}: {row.id} was used before")
+    turn.active[row.id] = None
+    try:
+        outcome = yield from _Call(turn, row, request.arguments).run(tool)
+    finally:
+        turn.active.pop(row.id, None)
+    return outcome
+
+
+@dataclass(slots=True)
+class _Call:
+    turn: TurnCore
+    row: SagaCall
+    arguments: Mapping[str, object]
+    secrets: tuple[str, ...] = ()
+
+    def run(self, tool: Tool | None) -> Procedure[Outcome]:
+        if tool is None:
+            return (yield from self._ended(Outcome.unknown_tool(self.row.tool)))
+        names = tool.options.get("secrets", ())
+        self.secrets = tuple(records.secret_values(self.arguments, names))
+        reason = yield from self._refusal(tool)
+        if reason is not None:
+            return (yield from self._ended(Outcome.denied(reason)))
+        prepared = yield from self._prepare(tool)
+        refuse = tool.options.get("on_capture_failure", "refuse") == "refuse"
+        if prepared.trouble is not None and refuse:
+            said = f"could not prepare to undo {tool.name}: {prepared.trouble}"
+            return (yield from self._ended(Outcome.failed(said)))
+        yield from self._intend(tool, prepared)
+        outcome = yield from self._execute(tool, prepared)
+        if not outcome.ok:
+            return (yield from self._ended(outcome))
+        yield from self._succeeded(tool, prepared, outcome)
+        return outcome
+
+    def _refusal(self, tool: Tool) -> Procedure[str | None]:
+        """Return why the call must not run, or None."""
+        policy = self.turn.setting.policy
+        proposal = Proposal(self.row.id, tool.name, self.arguments, tool.effective)
+        verdicts = []
+        for guard in policy.guards:
+            value = yield from demand(Invoke(guard, (proposal,)))
+            verdicts += [value] if isinstance(value, Verdict) else []
+        verdict = strictest([*verdicts, policy.verdict_on(tool.effective, tool.name)])
+        if verdict.kind is VerdictKind.DENY:
+            return verdict.text
+        if verdict.kind is VerdictKind.ALLOW:
+            return None
+        return (yield from self._confirm(replace(proposal, question=verdict.text)))
+
+    def _confirm(self, proposal: Proposal) -> Procedure[str | None]:
+        """Have somebody asked; return why the answer is no, or None."""
+        policy = self.turn.setting.policy
+        if policy.confirm is None:
+            return f"{proposal.question}, and nobody can be asked"
+        question = Question(proposal)
+        self.turn.questions.append(question)
+        try:
+            if isinstance(policy.confirm, str):
+                yes = yield from told(Answer(question, policy.confirm_timeout_s))
+                return None if yes else f"{proposal.question}: declined"
+            handler = Invoke(
+                policy.confirm, (proposal,), timeout_s=policy.confirm_timeout_s
+            )
+            event = yield from ask(handler)
+        finally:
+            self.turn.questions.remove(question)
+        if isinstance(event, Raised):
+            raise event.error
+        if isinstance(event, TimedOut):
+            return f"{proposal.question}: no answer after {event.seconds:g} s"
+        return None if event.value is True else f"{proposal.question}: declined"
+
+    def _prepare(self, tool: Tool) -> Procedure[_Prepared]:
+        """Read what must be known before the call: revision, prior values, the world."""
+        revision = yield from self._revision()
+        capture = tool.options.get("capture")
+        event = yield from self._look(capture)
+        trouble = None
+        if isinstance(event, Raised):
+            trouble = records.redact(_text(event.error), self.secrets)
+        before = yield from self._observed(tool)
+        captured = event.value if isinstance(event, Returned) else None
+        return _Prepared(captured, trouble, before, revision)
+
+    def _revision(self) -> Procedure[Revision]:
+        provider = self.turn.setting.host.revisions
+        if provider is None:
+            return None
+        value = yield from demand(Invoke(provider.current_revision))
+        assert value is None or isinstance(value, int | str), "a revision is int or str"
+        return value
+
+    def _look(self, function: Capture | None) -> Procedure[Returned | Raised]:
+        if function is None:
+            return Returned(None)
+        event = yield from ask(Invoke(function, (self.arguments,)))
+        return Raised(TimeoutError()) if isinstance(event, TimedOut) else event
+
+    def _observed(self, tool: Tool) -> Procedure[str | None]:
+        """Return the tool's part of the world as a text, or None where it cannot be told."""
+        event = yield from self._look(tool.options.get("observe"))
+        if isinstance(event, Raised) or "observe" not in tool.options:
+            return None
+        return records.redact(records.lenient(event.value), self.secrets)
+
+    def _intend(self, tool: Tool, prepared: _Prepared) -> Procedure[None]:
+        """Write down what is about to be done."""
+        names = tool.options.get("secrets", ())
+        intent = {
+            "arguments": records.redact_arguments(self.arguments, names),
+            "capture": prepared.captured,
+            "before": prepared.before,
+            "revision": prepared.revision,
+            "follow_up": tool.options.get("follow_up"),
+        }
+        text = records.redact(records.lenient(intent), self.secrets)
+        said = yield from self._described(tool)
+        self.row = replace(self.row, intent=text, description=said)
+        yield from self._write("intent", {"tool": tool.name, "intent": text})
+
+    def _described(self, tool: Tool) -> Procedure[str]:
+        """Return the text of the entry; a `describe` that fails costs only its words."""
+        describe = tool.options.get("describe")
+        if describe is None:
+            return self.row.description
+        event = yield from ask(Invoke(describe, (self.arguments,)))
+        said = str(event.value) if isinstance(event, Returned) else None
+        return records.redact(said or self.row.description, self.secrets)
+
+    def _execute(self, tool: Tool, prepared: _Prepared) -> Procedure[Outcome]:
+        extras: dict[str, object] = {}
+        if "revision" in tool.takes:
+            extras["revision"] = prepared.revision
+        if "idempotency_key" in tool.takes:
+            extras["idempotency_key"] = key_of(self.row, "do")
+        event = yield from ask(
+            Invoke(tool.function, kwargs={**self.arguments, **extras})
+        )
+        if isinstance(event, Returned):
+            value = event.value
+            return value if isinstance(value, Outcome) else Outcome.success(value)
+        error = event.error if isinstance(event, Raised) else TimeoutError()
+        if isinstance(error, ToolFailure):
+            return Outcome.failed(str(error))
+        yield from self._raised(error)
+        raise error
+
+    def _raised(self, error: Exception) -> Procedure[None]:
+        moment = yield from now()
+        said = records.redact(_text(error), self.secrets)
+        self.row = replace(
+            self.row, ended_ns=moment, outcome="raised", error=said, content=None
+        )
+        yield from self._write("raised", {"error": said})
+
+    def _succeeded(
+        self, tool: Tool, prepared: _Prepared, outcome: Outcome
+    ) -> Procedure[None]:
+        """Write down outcome and inverse together, then the entry."""
+        inverse, trouble = yield from self._inverse(tool, prepared, outcome)
+        moment = yield from now()
+        self.row = replace(
+            self.row,
+            ended_ns=moment,
+            outcome=OutcomeKind.SUCCESS.value,
+            inverse=inverse,
+            expires_ns=tool.expires_ns(moment),
+            undo="none" if inverse is None else "planned",
+            error=trouble,
+        )
+        body = {"outcome": "success", "inverse": inverse, "key": self.row.key}
+        yield from self._write("outcome", body)
+        entry = UndoEntry(self.row.id, tool.name, self.row.description)
+        yield from self.turn.record(entry)
+        self.turn.check_time(moment)
+
+    def _inverse(
+        self, tool: Tool, prepared: _Prepared, outcome: Outcome
+    ) -> Procedure[tuple[str | None, str | None]]:
+        """Return the inverse as it is stored, or why there is none."""
+        build = tool.options.get("inverse")
+        if build is None or prepared.trouble is not None:
+            return None, prepared.trouble
+        after = yield from self._observed(tool)
+        event = yield from ask(
+            Invoke(build, (self.arguments, prepared.captured, outcome.content))
+        )
+        if not isinstance(event, Returned) or not isinstance(event.value, Inverse):
+            why = _text(event.error) if isinstance(event, Raised) else "no inverse"
+            return None, records.redact(why, self.secrets)
+        inverse = event.value
+        if inverse.residue is None and "residue" in tool.options:
+            inverse = inverse.leaving(tool.options["residue"])
+        after_files = tool.options.get("after_files", False)
+        try:
+            text = records.inverse_text(
+                inverse, tool.retry, self.secrets, after=after, after_files=after_files
+            )
+        except NotStorableError as error:
+            return None, f"the inverse was not stored: {error}"
+        return text, None
+
+    def _ended(self, outcome: Outcome) -> Procedure[Outcome]:
+        """Write down an outcome that did nothing."""
+        moment = yield from now()
+        content = records.content_text(outcome, self.secrets)
+        self.row = replace(
+            self.row, ended_ns=moment, outcome=outcome.kind.value, content=content
+        )
+        yield from self._write(
+            "outcome", {"outcome": outcome.kind.value, "content": content}
+        )
+        if outcome.kind is not OutcomeKind.CONFLICT:
+            return outcome
+        contexts = self.turn.setting.contexts
+        contexts.invalidate()
+        return replace(outcome, state=(yield from contexts.section()))
+
+    def _write(self, kind: str, body: Mapping[str, object]) -> Procedure[None]:
+        self.turn.calls[self.row.id] = self.row
+        moment = yield from now()
+        yield Save((self.row, self.turn.note(kind, body, moment, self.row.id)))
+
+
+def key_of(call: SagaCall, direction: str) -> str:
+    """Return the idempotency key of a call or of its inverse: the same in every attempt."""
+    text = "\0".join((call.session, call.turn, call.id, direction))
+    return blake2b(text.encode(), digest_size=_KEY_BYTES).hexdigest()
+
+
+def _row(
+    turn: TurnCore, request: Request, ordinal: int, tool: Tool | None, moment: int
+) -> SagaCall:
+    row = SagaCall(
+        session=turn.row.session,
+        turn=turn.row.id,
+        id=request.call_id or f"{turn.row.id}.{ordinal}",
+        ordinal=ordinal,
+        tool=request.tool,
+        klass=_class_word(tool),
+        description=f"Executed {request.tool}",
+        intent="{}",
+        started_ns=moment,
+        key="",
+    )
+    return replace(row, key=key_of(row, "undo"))
+
+
+def _class_word(tool: Tool | None) -> str:
+    if tool is None or tool.reversibility is None:
+        return "undeclared"
+    return tool.reversibility.value
+
+
+def _text(error: Exception) -> str:
+    """Return an exception as one line."""
+    said = str(error)
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__

@@ -1,0 +1,298 @@
+"""One session of an agent program, opened: what both fronts do alike.
+
+Invariant: whoever runs a turn or an undo of a session holds its lock, so a turn that stands open
+in the journal while the lock is free has lost its process.
+"""
+
+import fnmatch
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from secrets import token_hex
+
+from gitshadow.errors import (
+    LockedError,
+    NotInitialisedError,
+    UnsupportedError,
+    UsageError,
+)
+from gitshadow.store.journal import saga
+from gitshadow.store.journal.db import Db
+from gitshadow.store.journal.saga import Note, SagaCall, SagaOp, SagaTurn
+from gitshadow.store.layout import Layout, discover
+from gitshadow.store.lock import WriterLock
+from gitshadow.turns import records, report
+from gitshadow.turns.errors import SessionBusy
+from gitshadow.turns.host import ContextCache, Host
+from gitshadow.turns.machine import TurnEvent, TurnStatus, advance
+from gitshadow.turns.policy import Policy
+from gitshadow.turns.registry import ToolRegistry
+from gitshadow.turns.report import UndoKind, UndoReport
+from gitshadow.turns.saga import UndoRequest, Unwind, new_op
+from gitshadow.turns.steps import Procedure, Save, now
+from gitshadow.turns.turn import Setting, TurnCore
+from gitshadow.turns.values import OnDrift, UndoEntry
+
+_NAME_BYTES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """Hold what a session is opened with."""
+
+    session: str
+    tools: ToolRegistry
+    agent: str | None = None
+    policy: Policy = field(default_factory=Policy)
+    host: Host = field(default_factory=Host)
+
+
+class Desk:
+    """Hold one session's journal, lock and settings."""
+
+    def __init__(self, layout: Layout, opening: Opening) -> None:
+        self.db = Db.open(layout.journal, create=False, durable=True)
+        self.clock = opening.host.clock
+        self.setting = Setting(
+            session=opening.session,
+            agent=opening.agent,
+            registry=opening.tools,
+            policy=opening.policy,
+            host=opening.host,
+            owner=f"{os.getpid()}-{token_hex(4)}",
+            contexts=ContextCache(opening.host.contexts),
+        )
+        self._lock = WriterLock(_lock_path(layout, opening.session))
+
+    @classmethod
+    def open(cls, path: str, opening: Opening) -> "Desk":
+        """Open the repository that holds a path.
+
+        Raises:
+            UnsupportedError: there is none.
+            NotInitialisedError: it is not recorded.
+            JournalError: the journal cannot be used.
+        """
+        layout = discover(path)
+        if layout is None:
+            raise UnsupportedError(
+                f"could not find a Git working tree at {path}", hint="git init"
+            )
+        if not layout.initialised:
+            raise NotInitialisedError(
+                f"could not find a journal in {layout.root}",
+                hint="git agent-undo init",
+            )
+        return cls(layout, opening)
+
+    def close(self) -> None:
+        """Give journal and lock back."""
+        self.db.close()
+        self._lock.release()
+
+    @property
+    def session(self) -> str:
+        """Return the session's id."""
+        return self.setting.session
+
+    def new_turn(self, label: str) -> TurnCore:
+        """Take the lock and return the next turn, not begun yet.
+
+        Raises:
+            SessionBusy: a turn or an undo of this session is at work, here or elsewhere.
+        """
+        self.take()
+        try:
+            last = self._after_losses()
+        except BaseException:
+            self.release()
+            raise
+        ordinal = last.ordinal + 1 if last is not None else 1
+        row = SagaTurn(
+            session=self.session,
+            id=f"t-{ordinal}",
+            ordinal=ordinal,
+            label=label,
+            agent=self.setting.agent,
+            status=TurnStatus.OPEN.value,
+            started_ns=self.clock(),
+            owner=self.setting.owner,
+        )
+        return TurnCore(self.setting, row)
+
+    def take(self) -> None:
+        """Take the session's lock.
+
+        Raises:
+            SessionBusy: somebody has it.
+        """
+        if self._lock.held:
+            raise _busy(self.session)
+        try:
+            self._lock.acquire(0)
+        except LockedError as error:
+            raise _busy(self.session) from error
+
+    def release(self) -> None:
+        """Give the session's lock back."""
+        self._lock.release()
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the lock for a block; turns that lost their process are marked before it.
+
+        Raises:
+            SessionBusy: somebody has it.
+        """
+        self.take()
+        try:
+            self._after_losses()
+            yield
+        finally:
+            self.release()
+
+    def turns(self) -> list[SagaTurn]:
+        """Return the session's turns, oldest first."""
+        return saga.turns(self.db, self.session)
+
+    def calls(self, turn: str) -> list[SagaCall]:
+        """Return the calls of a turn in the order in which they started.
+
+        Raises:
+            UsageError: there is no such turn.
+        """
+        if saga.turn(self.db, self.session, turn) is None:
+            raise UsageError(f"could not find turn {turn} in session {self.session}")
+        return saga.calls(self.db, self.session, turn)
+
+    def unwind(self, turn: str, request: UndoRequest) -> Unwind:
+        """Return the undo of a turn, not begun yet."""
+        op = new_op(self.session, UndoKind.UNDO, turn, self.clock())
+        told = {
+            "only": sorted(request.only) if request.only is not None else None,
+            "on_drift": request.on_drift.value,
+        }
+        return self._unwind(replace(op, request=records.canonical(told)), request)
+
+    def resumed(self, op_id: str) -> Unwind:
+        """Return an earlier undo to go on with: what it did stays done.
+
+        Raises:
+            UsageError: this session has no such undo.
+        """
+        op = saga.op(self.db, op_id)
+        if op is None or op.session != self.session:
+            raise UsageError(f"could not find undo {op_id} in session {self.session}")
+        return self._unwind(op, _request_of(op))
+
+    def stored(self, op_id: str) -> UndoReport | None:
+        """Return the report of an undo that has ended, or None."""
+        op = saga.op(self.db, op_id)
+        if op is None or op.report is None:
+            return None
+        return report.from_json(records.parse(op.report))
+
+    def unfinished(self) -> list[Unwind]:
+        """Return the undos and rollbacks that lost their process, oldest first."""
+        ops = [op for op in saga.ops(self.db, self.session) if op.status != "done"]
+        return [self._unwind(op, _request_of(op)) for op in ops]
+
+    def recovered(self, unwind: Unwind) -> Procedure[UndoReport]:
+        """Bring an interrupted undo to its end, and with it the turn that it rolls back."""
+        found = yield from unwind.run()
+        turn = saga.turn(self.db, self.session, _turn_of(unwind.op.target))
+        if turn is not None and turn.status == TurnStatus.ROLLING_BACK:
+            event = TurnEvent.UNWOUND if found.ok else TurnEvent.STUCK
+            moment = yield from now()
+            status = advance(TurnStatus.ROLLING_BACK, event).value
+            yield Save((replace(turn, status=status, ended_ns=moment),))
+        return found
+
+    def resolve(self, turn: str, call: str, note: str) -> None:
+        """Record that a person has taken a call back.
+
+        Raises:
+            UsageError: there is no such call, or nothing about it is open.
+        """
+        found = next((one for one in self.calls(turn) if one.id == call), None)
+        if found is None or found.undo in ("done", "skipped", "resolved"):
+            raise UsageError(f"could not resolve {call}: nothing about it is open")
+        body = {"was": found.undo, "error": found.error, "note": note}
+        row = Note(
+            session=self.session,
+            turn=turn,
+            call=call,
+            kind="resolved",
+            ts_ns=self.clock(),
+            body=records.lenient(body),
+        )
+        saga.save(self.db, [replace(found, undo="resolved", error=note), row])
+
+    def _unwind(self, op: SagaOp, request: UndoRequest) -> Unwind:
+        return Unwind(
+            op=op,
+            calls=tuple(self.calls(_turn_of(op.target))),
+            registry=self.setting.registry,
+            host=self.setting.host,
+            request=request,
+            owner=self.setting.owner,
+        )
+
+    def _after_losses(self) -> SagaTurn | None:
+        """Mark what lost its process: claims, and an open turn; return the newest turn."""
+        saga.free_leases(self.db, self.session)
+        last = saga.last_turn(self.db, self.session)
+        if last is None or last.status != TurnStatus.OPEN:
+            return last
+        moment = self.clock()
+        lost = replace(
+            last, status=TurnStatus.INTERRUPTED.value, cause="lost", ended_ns=moment
+        )
+        note = Note(
+            session=self.session,
+            turn=last.id,
+            call=None,
+            kind="turn_interrupted",
+            ts_ns=moment,
+            body=records.canonical({"owner": last.owner}),
+        )
+        saga.save(self.db, [lost, note])
+        return lost
+
+
+def chosen(entries: Iterable[UndoEntry], tool: str | None) -> list[UndoEntry]:
+    """Return the entries of the tools that a pattern (`crm.*`) names; None names all."""
+    return [
+        entry
+        for entry in entries
+        if tool is None or fnmatch.fnmatchcase(entry.tool_name, tool)
+    ]
+
+
+def _request_of(op: SagaOp) -> UndoRequest:
+    told: Mapping[str, object] = records.parse(op.request)
+    only, on_drift = told.get("only"), told.get("on_drift")
+    return UndoRequest(
+        only=frozenset(map(str, only)) if isinstance(only, list) else None,
+        on_drift=OnDrift(str(on_drift)) if on_drift else OnDrift.SKIP,
+    )
+
+
+def _turn_of(target: str) -> str:
+    return target.partition(":")[0]
+
+
+def _busy(session: str) -> SessionBusy:
+    return SessionBusy(
+        f"could not use session {session}: a turn or an undo of it is at work",
+        hint="wait until it ends; a session has one turn at a time",
+    )
+
+
+def _lock_path(layout: Layout, session: str) -> str:
+    directory = layout.sagas_dir
+    os.makedirs(directory, mode=0o700, exist_ok=True)
+    name = blake2b(session.encode(), digest_size=_NAME_BYTES).hexdigest()
+    return os.path.join(directory, f"{name}.lock")

@@ -1,0 +1,117 @@
+"""The sync driver: does what procedures ask for, in the caller's thread.
+
+Invariant: what user code raises becomes an event; what the process is told (an interrupt, an
+exit) goes through the procedure and out.
+"""
+
+import inspect
+import threading
+import time
+from collections.abc import Callable
+from contextvars import copy_context
+
+from gitshadow.store.journal import saga
+from gitshadow.store.journal.db import Db
+from gitshadow.store.journal.saga import CallName
+from gitshadow.turns.protocols import Clock
+from gitshadow.turns.steps import (
+    Answer,
+    Claim,
+    Command,
+    Event,
+    Invoke,
+    Now,
+    Pause,
+    Procedure,
+    Raised,
+    Returned,
+    Save,
+    T,
+    TimedOut,
+)
+
+
+class Base:
+    """Do what needs no waiting: both drivers are alike in it."""
+
+    def __init__(self, db: Db, clock: Clock) -> None:
+        self.db = db
+        self.clock = clock
+
+    def at_once(self, command: Save | Claim | Now) -> object:
+        """Carry a command out and return its event."""
+        if isinstance(command, Save):
+            saga.save(self.db, command.rows)
+            return None
+        if isinstance(command, Now):
+            return self.clock()
+        name = CallName(command.session, command.turn, command.call)
+        return saga.claim(
+            self.db, name, command.owner, command.now_ns, command.until_ns
+        )
+
+
+class Driver(Base):
+    """Run procedures to their end."""
+
+    def run(self, procedure: Procedure[T]) -> T:
+        """Run a procedure and return its value; what it raises goes on."""
+        event: object = None
+        while True:
+            try:
+                command = procedure.send(event)
+            except StopIteration as stop:
+                value: T = stop.value
+                return value
+            try:
+                event = self.perform(command)
+            except BaseException as error:
+                procedure.throw(error)
+                raise
+
+    def perform(self, command: Command) -> object:
+        """Carry a command out and return its event."""
+        if isinstance(command, Invoke):
+            return self._invoke(command)
+        if isinstance(command, Answer):
+            return _answer(command)
+        if isinstance(command, Pause):
+            time.sleep(command.seconds)
+            return None
+        return self.at_once(command)
+
+    def _invoke(self, command: Invoke) -> Event:
+        if command.timeout_s is None:
+            return called(command)
+        return _within(command, command.timeout_s)
+
+
+def called(command: Invoke) -> Event:
+    """Call a function of the host and say how that ended."""
+    try:
+        value = command.function(*command.args, **command.kwargs)
+    except Exception as error:  # noqa: BLE001 - the host's own errors are events
+        return Raised(error)
+    if inspect.iscoroutine(value):
+        value.close()
+        name = getattr(command.function, "__qualname__", "a function")
+        return Raised(TypeError(f"{name} is async: use AsyncAgentUndo"))
+    return Returned(value)
+
+
+def _within(command: Invoke, seconds: float) -> Event:
+    """Call a function in a thread of its own, and wait only so long."""
+    found: list[Event] = []
+    context = copy_context()
+    target: Callable[[], None] = lambda: found.append(context.run(called, command))  # noqa: E731
+    thread = threading.Thread(target=target, daemon=True, name="gitshadow-inverse")
+    thread.start()
+    thread.join(seconds)
+    return found[0] if found else TimedOut(seconds)
+
+
+def _answer(command: Answer) -> bool:
+    there = threading.Event()
+    command.question.listen(there.set)
+    there.wait(command.timeout_s)
+    return command.question.value is True

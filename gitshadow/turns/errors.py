@@ -1,0 +1,76 @@
+"""What goes wrong around a turn.
+
+::
+
+    ShadowError
+    └── TurnError (1)                 a turn, an undo or a rewind could not go on
+        ├── RegistrationError         a tool's declaration is wrong
+        ├── SessionBusy               the session has a turn or an undo at work
+        ├── TurnClosed                the turn has ended
+        ├── TurnCancelled             `cancel()` was called
+        ├── LimitExceeded             a bound of the turn was reached
+        │   ├── ToolCallLimitExceeded
+        │   ├── RoundTripLimitExceeded
+        │   └── TimeLimitExceeded
+        └── PartialUndo (4)           `raise_for_partial` found something not reversed
+
+`ToolFailure` stands apart: a tool raises it to say "no" without ending the turn.
+Invariant: whatever ends a turn carries the rollback's report as `undo_report`.
+"""
+
+from typing import TYPE_CHECKING
+
+from gitshadow.errors import ExitCode, ShadowError
+
+if TYPE_CHECKING:
+    from gitshadow.turns.report import UndoReport
+
+
+class TurnError(ShadowError):
+    """Report a turn, an undo or a rewind that could not go on."""
+
+
+class RegistrationError(TurnError):
+    """Report a tool whose declaration is wrong."""
+
+
+class SessionBusy(TurnError):
+    """Report a session that has a turn or an undo at work; nothing was changed."""
+
+
+class TurnClosed(TurnError):
+    """Report a call in a turn that has ended."""
+
+
+class TurnCancelled(TurnError):
+    """Report that a turn was cancelled by `cancel()`; its effects were rolled back."""
+
+
+class LimitExceeded(TurnError):
+    """Report a bound that a turn reached; its effects were rolled back."""
+
+
+class ToolCallLimitExceeded(LimitExceeded):
+    """Report one tool call too many."""
+
+
+class RoundTripLimitExceeded(LimitExceeded):
+    """Report one request to the model too many."""
+
+
+class TimeLimitExceeded(LimitExceeded):
+    """Report a turn that took too long."""
+
+
+class PartialUndo(TurnError):
+    """Report an undo that left something standing; `report` says what."""
+
+    exit_code = ExitCode.PARTIAL
+
+    def __init__(self, report: "UndoReport") -> None:
+        super().__init__(f"could not undo all of {report.target}: {report.headline}")
+        self.report = report
+
+
+class ToolFailure(Exception):
+    """Raised by a tool that did nothing and wants the model to read why."""

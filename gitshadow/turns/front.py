@@ -1,0 +1,101 @@
+"""What both fronts have that waits for nothing: looking at a session and at a turn.
+
+Invariant: no method here runs user code.
+"""
+
+from gitshadow.store.journal import saga
+from gitshadow.store.journal.saga import Noted, SagaCall, SagaTurn
+from gitshadow.turns.desk import Desk, chosen
+from gitshadow.turns.machine import TurnStatus
+from gitshadow.turns.policy import Proposal
+from gitshadow.turns.report import UndoReport
+from gitshadow.turns.turn import TurnCore
+from gitshadow.turns.values import UndoEntry
+
+
+class TurnFront:
+    """Look at a turn, cancel it, answer its questions."""
+
+    def __init__(self, desk: Desk, label: str) -> None:
+        self._desk = desk
+        self._label = label
+        self._core: TurnCore | None = None
+
+    @property
+    def core(self) -> TurnCore:
+        """Return the turn's state; there is none before its block is entered."""
+        assert self._core is not None, "enter the turn first: with au.turn(...) as turn"
+        return self._core
+
+    @property
+    def id(self) -> str:
+        """Return the turn's id, unique in its session."""
+        return self.core.row.id
+
+    @property
+    def status(self) -> TurnStatus:
+        """Return how far the turn got."""
+        return self.core.status
+
+    @property
+    def report(self) -> UndoReport | None:
+        """Return the rollback's report; None for a turn that was not rolled back."""
+        return self.core.report
+
+    @property
+    def pending_confirmation(self) -> Proposal | None:
+        """Return the call that waits for an answer, or None."""
+        questions = self.core.questions
+        return questions[0].proposal if questions else None
+
+    def entries(self, tool: str | None = None) -> list[UndoEntry]:
+        """Return one entry per successful call, in order; `tool` is a pattern like `crm.*`."""
+        return chosen(self.core.entries, tool)
+
+    def cancel(self) -> None:
+        """Have the turn end before its next call; from any thread, or from within a tool.
+
+        The call at work finishes, then everything is rolled back and `TurnCancelled` raised. A
+        turn that has ended is not touched.
+        """
+        self.core.cancel()
+
+    def answer(self, yes: bool) -> None:
+        """Answer the pending confirmation, if there is one."""
+        for question in self.core.questions[:1]:
+            question.answer(yes)
+
+
+class SessionFront:
+    """Look at a session's turns, calls and log."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    def close(self) -> None:
+        """Close the journal."""
+        self._desk.close()
+
+    def turns(self) -> list[SagaTurn]:
+        """Return the turns of the session, oldest first."""
+        return self._desk.turns()
+
+    def calls(self, turn: str) -> list[SagaCall]:
+        """Return the calls of a turn, with outcomes and inverses, in order of their start."""
+        return self._desk.calls(turn)
+
+    def log(self, turn: str | None = None) -> list[Noted]:
+        """Return what happened in the session (in one turn), step by step, oldest first."""
+        return list(saga.log(self._desk.db, self._desk.session, turn))
+
+    def attention(self) -> list[SagaCall]:
+        """Return the calls that a person should look at: failed or doubtful inverses."""
+        return saga.unsettled(self._desk.db, self._desk.session)
+
+    def resolve(self, turn: str, call: str, *, note: str) -> None:
+        """Record that a person has settled a call; what the machine knew stays in the log."""
+        self._desk.resolve(turn, call, note)
+
+    def verify(self) -> int | None:
+        """Return the first row of the log that was changed by hand, or None."""
+        return saga.broken_at(self._desk.db)

@@ -1,0 +1,96 @@
+"""What the embedding program plugs in, and the context that models are told of.
+
+Invariant: a source that fails is a diagnostic, never the end of a turn.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from gitshadow.turns.protocols import (
+    Clock,
+    ContextSource,
+    RevisionProvider,
+    UndoTransactionProvider,
+)
+from gitshadow.turns.steps import Invoke, Procedure, Raised, Returned, ask, now
+
+_NS_PER_S = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Name a source of context; its summary is kept for `ttl_s` seconds, or until a conflict."""
+
+    name: str
+    source: ContextSource
+    ttl_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """Hold what a program plugs in; all of it may be left out.
+
+    Args:
+        undo: The program's own undo machinery: one transaction per turn.
+        revisions: Tells the version of the program's document before every call.
+        contexts: Told to the model in requests, and anew after a conflict.
+        secrets: Where inverses look up what is not stored, by name.
+        clock: Nanoseconds since the epoch.
+    """
+
+    undo: UndoTransactionProvider | None = None
+    revisions: RevisionProvider | None = None
+    contexts: tuple[Context, ...] = ()
+    secrets: Mapping[str, str] | Callable[[str], str] = field(default_factory=dict)
+    clock: Clock = time.time_ns
+
+    def secret(self, name: str) -> str:
+        """Return a secret.
+
+        Raises:
+            KeyError: there is none of that name.
+        """
+        if isinstance(self.secrets, Mapping):
+            return self.secrets[name]
+        return self.secrets(name)
+
+
+@dataclass(slots=True)
+class ContextCache:
+    """Keep the summaries of a session's sources for as long as each allows."""
+
+    contexts: tuple[Context, ...]
+    diagnostics: list[str] = field(default_factory=list)
+    _kept: dict[str, tuple[int, str]] = field(default_factory=dict)
+
+    def invalidate(self) -> None:
+        """Forget every summary."""
+        self._kept.clear()
+
+    def summaries(self) -> Procedure[dict[str, str]]:
+        """Return the summary of each source by name; failing ones are left out and noted."""
+        found: dict[str, str] = {}
+        for context in self.contexts:
+            text = yield from self._summary(context)
+            if text is not None:
+                found[context.name] = text
+        return found
+
+    def section(self) -> Procedure[str | None]:
+        """Return all summaries as one text, or None where there is none."""
+        found = yield from self.summaries()
+        return "\n".join(f"{name}: {text}" for name, text in found.items()) or None
+
+    def _summary(self, context: Context) -> Procedure[str | None]:
+        moment = yield from now()
+        kept = self._kept.get(context.name)
+        if kept is not None and 0 <= moment - kept[0] < context.ttl_s * _NS_PER_S:
+            return kept[1]
+        event = yield from ask(Invoke(context.source.summary))
+        if isinstance(event, Returned):
+            self._kept[context.name] = (moment, str(event.value))
+            return str(event.value)
+        why = event.error if isinstance(event, Raised) else "no answer"
+        self.diagnostics.append(f"{context.name}: {why}")
+        return None

@@ -1,0 +1,215 @@
+"""Which calls can be taken back, and why not the others: pure, a list of rules.
+
+Invariant: the first rule that speaks decides; a call of which none speaks has an inverse to run.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from gitshadow.store.journal.saga import SagaCall
+from gitshadow.turns import records
+from gitshadow.turns.records import StoredInverse
+from gitshadow.turns.registry import Tool, ToolRegistry
+from gitshadow.turns.report import UndoItem
+from gitshadow.turns.values import Reversibility
+from gitshadow.undo.report import Action, Reason, State
+
+_FOLLOW_UP = "nothing was sent to make up for it: a person has to decide what to do"
+
+
+@dataclass(slots=True)
+class Scene:
+    """Hold what the rules look at; `stuck` are calls of this undo that were not taken back."""
+
+    registry: ToolRegistry
+    now_ns: int
+    only: frozenset[str] | None = None
+    stuck: dict[str, SagaCall] = field(default_factory=dict)
+
+    def handler(self, inverse: StoredInverse) -> Tool | None:
+        """Return what an inverse calls."""
+        return self.registry.handler(inverse.handler)
+
+
+def mutating(calls: Iterable[SagaCall]) -> list[SagaCall]:
+    """Return the calls that did something, or may have: those an undo reports on."""
+    return [call for call in calls if call.outcome in (None, "success")]
+
+
+def in_undo_order(calls: Sequence[SagaCall]) -> list[SagaCall]:
+    """Return calls newest start first, but each after those that it depends on."""
+    by_id = {call.id: call for call in calls}
+    ordered: dict[str, SagaCall] = {}
+    visiting: set[str] = set()
+
+    def visit(call: SagaCall) -> None:
+        if call.id in visiting:
+            return
+        visiting.add(call.id)
+        for name in _depends_on(call):
+            if name in by_id:
+                visit(by_id[name])
+        ordered[call.id] = call
+
+    for call in sorted(calls, key=lambda call: call.ordinal, reverse=True):
+        visit(call)
+    return list(ordered.values())
+
+
+def judge(call: SagaCall, scene: Scene) -> UndoItem | None:
+    """Return what becomes of a call without running anything; None: its inverse runs."""
+    for rule in _RULES:
+        item = rule(call, scene)
+        if item is not None:
+            return item
+    return None
+
+
+def blank(call: SagaCall) -> UndoItem:
+    """Return a call's item, not reversed until proven otherwise."""
+    return UndoItem(
+        call_id=call.id,
+        tool=call.tool,
+        klass=call.klass,
+        session=call.session,
+        state=State.NOT_REVERSED,
+        attempts=call.attempts,
+        error=call.error,
+    )
+
+
+def taken_back(call: SagaCall, *, already: bool = False) -> UndoItem:
+    """Return the item of a call whose inverse ran to its end."""
+    inverse = records.stored_inverse(call.inverse or "")
+    residue = inverse.residue
+    if call.klass == Reversibility.COMPENSABLE and residue is None:
+        residue = f"what {call.tool} did stays on record beside {inverse.handler}"
+    return replace(
+        blank(call),
+        state=State.REVERSED if residue is None else State.COMPENSATED,
+        action=Action.COMPENSATE,
+        residue=residue,
+        error=None,
+        already=already,
+    )
+
+
+def left(call: SagaCall, reason: Reason, detail: str | None = None) -> UndoItem:
+    """Return the item of a call that was not taken back."""
+    return replace(blank(call), reason=reason, detail=detail)
+
+
+def _read_only(call: SagaCall, scene: Scene) -> UndoItem | None:
+    if call.klass != Reversibility.READ_ONLY:
+        return None
+    return replace(blank(call), state=State.NO_EFFECT)
+
+
+def _did_not_happen(call: SagaCall, scene: Scene) -> UndoItem | None:
+    if call.undo != "skipped":
+        return None
+    return replace(blank(call), state=State.NO_EFFECT, detail=call.error, error=None)
+
+
+def _resolved(call: SagaCall, scene: Scene) -> UndoItem | None:
+    if call.undo != "resolved":
+        return None
+    said = f"settled by a person: {call.error}"
+    return replace(
+        blank(call), state=State.REVERSED, detail=said, error=None, already=True
+    )
+
+
+def _already(call: SagaCall, scene: Scene) -> UndoItem | None:
+    return taken_back(call, already=True) if call.undo == "done" else None
+
+
+def _out_of_scope(call: SagaCall, scene: Scene) -> UndoItem | None:
+    if scene.only is None or call.id in scene.only:
+        return None
+    return left(call, Reason.OUT_OF_SCOPE)
+
+
+def _unfinished(call: SagaCall, scene: Scene) -> UndoItem | None:
+    if call.outcome is not None:
+        return None
+    said = "it began, and nobody knows whether it happened"
+    return left(call, Reason.IN_DOUBT, said)
+
+
+def _no_way_back(call: SagaCall, scene: Scene) -> UndoItem | None:
+    reasons = {
+        "undeclared": Reason.UNDECLARED,
+        Reversibility.NON_REVERSIBLE.value: Reason.NON_REVERSIBLE,
+    }
+    reason = reasons.get(call.klass)
+    if reason is None:
+        return None
+    follow_up = records.parse(call.intent).get("follow_up") or _FOLLOW_UP
+    return replace(left(call, reason), follow_up=str(follow_up))
+
+
+def _no_inverse(call: SagaCall, scene: Scene) -> UndoItem | None:
+    return left(call, Reason.NO_INVERSE) if call.inverse is None else None
+
+
+def _expired(call: SagaCall, scene: Scene) -> UndoItem | None:
+    if call.expires_ns is None or call.expires_ns >= scene.now_ns:
+        return None
+    return left(call, Reason.EXPIRED, "the time in which it can be undone is over")
+
+
+def _handler_missing(call: SagaCall, scene: Scene) -> UndoItem | None:
+    inverse = records.stored_inverse(call.inverse or "")
+    if scene.handler(inverse) is not None:
+        return None
+    said = f"nothing is registered as {inverse.handler}"
+    return left(call, Reason.HANDLER_MISSING, said)
+
+
+def _half_undone(call: SagaCall, scene: Scene) -> UndoItem | None:
+    """A second attempt is for handlers alone that say that it does no harm."""
+    handler = scene.handler(records.stored_inverse(call.inverse or ""))
+    if call.undo not in ("in_doubt", "running") or handler is None:
+        return None
+    if handler.repeatable:
+        return None
+    said = f"{handler.name} was tried, and is not declared safe to repeat"
+    return left(call, Reason.IN_DOUBT, said)
+
+
+def _blocked(call: SagaCall, scene: Scene) -> UndoItem | None:
+    needed = set(_depends_on(call))
+    for other in scene.stuck.values():
+        if other.id in needed or _holds_up(other, call):
+            return left(call, Reason.FAILED, f"it waits for {other.id}")
+    return None
+
+
+def _holds_up(other: SagaCall, call: SagaCall) -> bool:
+    """Tell whether a critical inverse that did not run keeps an earlier call from being undone."""
+    if other.inverse is None or other.ordinal < call.ordinal:
+        return False
+    return records.stored_inverse(other.inverse).critical
+
+
+def _depends_on(call: SagaCall) -> tuple[str, ...]:
+    if call.inverse is None:
+        return ()
+    return records.stored_inverse(call.inverse).depends_on
+
+
+_RULES: tuple[Callable[[SagaCall, Scene], UndoItem | None], ...] = (
+    _read_only,
+    _did_not_happen,
+    _resolved,
+    _already,
+    _out_of_scope,
+    _unfinished,
+    _no_way_back,
+    _no_inverse,
+    _expired,
+    _handler_missing,
+    _half_undone,
+    _blocked,
+)

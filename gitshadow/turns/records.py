@@ -1,0 +1,210 @@
+"""Values as JSON texts for the journal, and back; secrets stay out of them.
+
+Invariant: one value has one text, so that texts can be compared and hashed.
+"""
+
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from gitshadow.errors import JournalError
+from gitshadow.turns.values import Conflict, Inverse, Json, Outcome, Retry, Secret
+
+REDACTED = "[redacted]"
+_SECRET_KEY = "$secret"
+# A shorter "secret" would turn up in every other word.
+_SHORTEST_SECRET = 4
+
+
+class NotStorableError(ValueError):
+    """Report a value that cannot or must not be written down; the text says why."""
+
+
+def canonical(value: object) -> str:
+    """Return the one text of a JSON value.
+
+    Raises:
+        NotStorableError: it is no JSON value.
+    """
+    try:
+        return json.dumps(
+            value,
+            sort_keys=True,
+            separators=(",", ":"),
+            ensure_ascii=False,
+            allow_nan=False,
+        )
+    except (TypeError, ValueError) as error:
+        raise NotStorableError(f"not JSON: {error}") from error
+
+
+def lenient(value: object) -> str:
+    """Return a text for any value; what is no JSON is named by its type alone."""
+    return canonical(_plain(value))
+
+
+def _plain(value: object) -> Json:
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if value - value == 0 else str(value)
+    if isinstance(value, Secret):
+        return REDACTED
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, Sequence | set | frozenset) and not isinstance(value, bytes):
+        return [_plain(each) for each in value]
+    return f"<{type(value).__name__}>"
+
+
+def parse(text: str | None) -> dict[str, object]:
+    """Return the object that a text of the journal holds; none for no text.
+
+    Raises:
+        JournalError: it holds something else.
+    """
+    try:
+        found = json.loads(text or "{}")
+    except ValueError as error:
+        raise JournalError(f"could not read the saga: {error}") from error
+    if not isinstance(found, dict):
+        raise JournalError("could not read the saga: a row holds no object")
+    return found
+
+
+def secret_values(arguments: Mapping[str, object], names: Iterable[str]) -> list[str]:
+    """Return the texts of secret arguments, as they would turn up elsewhere."""
+    found = (str(arguments[name]) for name in names if name in arguments)
+    return [text for text in found if len(text) >= _SHORTEST_SECRET]
+
+
+def redact_arguments(
+    arguments: Mapping[str, object], names: Collection[str]
+) -> dict[str, object]:
+    """Return arguments without the values of those named."""
+    return {
+        name: REDACTED if name in names else value for name, value in arguments.items()
+    }
+
+
+def redact(text: str, secrets: Iterable[str]) -> str:
+    """Return a text without the secrets in it."""
+    for secret in secrets:
+        text = text.replace(secret, REDACTED)
+    return text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredInverse:
+    """Hold an inverse as the journal has it."""
+
+    handler: str
+    args: Mapping[str, object]
+    residue: str | None
+    depends_on: tuple[str, ...]
+    critical: bool
+    after: str | None
+    after_files: bool
+    retry: Retry
+    non_retryable: tuple[str, ...]
+
+    def resolved(self, look_up: Callable[[str], str]) -> dict[str, object]:
+        """Return the arguments with secrets looked up by name.
+
+        Raises:
+            KeyError: there is no such secret.
+        """
+        return {
+            name: look_up(str(value[_SECRET_KEY]))
+            if isinstance(value, Mapping) and value.keys() == {_SECRET_KEY}
+            else value
+            for name, value in self.args.items()
+        }
+
+
+def inverse_text(
+    inverse: Inverse,
+    retry: Retry,
+    secrets: Sequence[str],
+    *,
+    after: str | None,
+    after_files: bool,
+) -> str:
+    """Return an inverse as the journal holds it.
+
+    Raises:
+        NotStorableError: an argument is no JSON, or holds a secret's value.
+    """
+    args = {
+        name: {_SECRET_KEY: value.variable} if isinstance(value, Secret) else value
+        for name, value in inverse.args.items()
+    }
+    if redact(canonical(args), secrets) != canonical(args):
+        raise NotStorableError("it would store a secret: pass Secret(NAME) instead")
+    return canonical(
+        {
+            "handler": inverse.handler,
+            "args": args,
+            "residue": inverse.residue,
+            "depends_on": list(inverse.depends_on),
+            "critical": inverse.critical,
+            "after": after,
+            "after_files": after_files,
+            "retry": {
+                "attempts": retry.attempts,
+                "backoff_s": retry.backoff_s,
+                "max_backoff_s": retry.max_backoff_s,
+                "timeout_s": retry.timeout_s,
+            },
+            "non_retryable": [kind.__name__ for kind in retry.non_retryable],
+        }
+    )
+
+
+def stored_inverse(text: str) -> StoredInverse:
+    """Return the inverse that `inverse_text` wrote.
+
+    Raises:
+        JournalError: it is none.
+    """
+    row = parse(text)
+    try:
+        args, retry = row["args"], row["retry"]
+        depends, names = row["depends_on"], row["non_retryable"]
+        assert isinstance(args, dict)
+        assert isinstance(retry, dict)
+        assert isinstance(depends, list)
+        assert isinstance(names, list)
+        return StoredInverse(
+            handler=str(row["handler"]),
+            args=args,
+            residue=_maybe(row["residue"]),
+            depends_on=tuple(depends),
+            critical=row["critical"] is True,
+            after=_maybe(row["after"]),
+            after_files=row["after_files"] is True,
+            retry=Retry(**retry),
+            non_retryable=tuple(names),
+        )
+    except (AssertionError, KeyError, TypeError) as error:
+        raise JournalError(f"could not read an inverse: {error!r}") from error
+
+
+def content_text(outcome: Outcome, secrets: Sequence[str]) -> str | None:
+    """Return what is kept of an outcome: results of tools are not."""
+    if outcome.ok:
+        return None
+    if isinstance(outcome.content, Conflict):
+        kept: object = {
+            "message": outcome.content.message,
+            "expected": outcome.content.expected,
+            "actual": outcome.content.actual,
+            "state_delta": outcome.content.state_delta,
+        }
+    else:
+        kept = outcome.text
+    return redact(lenient(kept), secrets)
+
+
+def _maybe(value: object) -> str | None:
+    return None if value is None else str(value)

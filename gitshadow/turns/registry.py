@@ -1,0 +1,223 @@
+"""What a program's tools are and how each is taken back, declared once, before any turn.
+
+Invariant: what is registered is the only truth about a tool; what a model says of it is not asked.
+"""
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NotRequired, Protocol, TypedDict, TypeVar, Unpack
+
+from gitshadow.turns.errors import RegistrationError
+from gitshadow.turns.values import Inverse, Json, Retry, Reversibility
+
+_F = TypeVar("_F", bound=Callable[..., object])
+_NEEDS_INVERSE = (Reversibility.REVERSIBLE, Reversibility.COMPENSABLE)
+_NS_PER_S = 1_000_000_000
+
+
+class Capture(Protocol):
+    """Read, before a call, what its inverse will need."""
+
+    def __call__(self, arguments: Mapping[str, object], /) -> object:
+        """Return it: JSON, or an awaitable of it with the async front."""
+        ...
+
+
+class BuildInverse(Protocol):
+    """Make the inverse of a call that has just succeeded."""
+
+    def __call__(
+        self, arguments: Mapping[str, object], captured: object, result: object, /
+    ) -> Inverse:
+        """Return it; it is stored at once and never made again."""
+        ...
+
+
+class ToolOptions(TypedDict):
+    """What `tool` takes beside the name; all of it may be left out.
+
+    `reversibility`: the class; undeclared counts as non-reversible. `capture`: read before the
+    call. `inverse`: built after it from arguments, capture and result. `on_capture_failure`:
+    `refuse` the call (the default), or `record` it as one without an inverse. `observe`: read
+    before and after the call and again before the undo, to notice that the world has moved on.
+    `probe`: asked about a call of which nobody knows whether it happened: True, False or None.
+    `describe`: the entry's text. `retry`: how its inverse is tried. `undo_for_s`: how long it can
+    be taken back. `residue`: what stays after its inverse. `follow_up`: what a person can do where
+    nothing takes it back. `idempotent`: calling it again with the same arguments changes nothing.
+    `secrets`: arguments that are never stored. `after_files`: its inverse runs after the files.
+    `schema`, `description`: for the model. `version`: of the handler.
+    """
+
+    reversibility: NotRequired[Reversibility]
+    capture: NotRequired[Capture]
+    inverse: NotRequired[BuildInverse]
+    on_capture_failure: NotRequired[Literal["refuse", "record"]]
+    observe: NotRequired[Capture]
+    probe: NotRequired[Capture]
+    describe: NotRequired[Callable[[Mapping[str, object]], str]]
+    retry: NotRequired[Retry]
+    undo_for_s: NotRequired[float]
+    residue: NotRequired[str]
+    follow_up: NotRequired[str]
+    idempotent: NotRequired[bool]
+    secrets: NotRequired[tuple[str, ...]]
+    after_files: NotRequired[bool]
+    schema: NotRequired[Mapping[str, Json]]
+    description: NotRequired[str]
+    version: NotRequired[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """Hold one declared tool; `options` as in `ToolOptions`.
+
+    `reversibility` is None for a tool that declares none.
+    """
+
+    name: str
+    function: Callable[..., object]
+    reversibility: Reversibility | None = None
+    takes: frozenset[str] = frozenset()
+    options: ToolOptions = field(default_factory=ToolOptions)
+
+    @property
+    def effective(self) -> Reversibility:
+        """Return the class that counts: an undeclared tool is not reversible."""
+        return self.reversibility or Reversibility.NON_REVERSIBLE
+
+    @property
+    def retry(self) -> Retry:
+        """Return how the inverse of this tool's calls is tried."""
+        return self.options.get("retry", Retry())
+
+    @property
+    def repeatable(self) -> bool:
+        """Tell whether a second call with one key or arguments is the same as one."""
+        return "idempotency_key" in self.takes or self.options.get("idempotent", False)
+
+    def expires_ns(self, now_ns: int) -> int | None:
+        """Return until when a call made now can be taken back; None for ever."""
+        seconds = self.options.get("undo_for_s")
+        return None if seconds is None else now_ns + int(seconds * _NS_PER_S)
+
+
+class ToolRegistry:
+    """Hold the tools and compensators of a program, by name."""
+
+    def __init__(self, domain: str | None = None) -> None:
+        self._domain = domain
+        self._tools: dict[str, Tool] = {}
+        self._compensators: dict[str, Tool] = {}
+
+    def domain(self, name: str) -> "ToolRegistry":
+        """Return a view of the same registry that puts a domain before every name."""
+        view = ToolRegistry(name)
+        view._tools, view._compensators = self._tools, self._compensators
+        return view
+
+    def tool(self, name: str, **options: Unpack[ToolOptions]) -> Callable[[_F], _F]:
+        """Declare a tool; the function stays as it is.
+
+        Args:
+            name: `domain.name`, or a bare name in a view made by `domain()`.
+            options: See `ToolOptions`.
+
+        Raises:
+            RegistrationError: no domain, taken, or reversible without an inverse.
+        """
+
+        def declare(function: _F) -> _F:
+            self.add(name, function, **options)
+            return function
+
+        return declare
+
+    def add(
+        self,
+        name: str,
+        function: Callable[..., object],
+        **options: Unpack[ToolOptions],
+    ) -> Tool:
+        """Declare a tool, as `tool` does, where there is no place for a decorator."""
+        full = self._qualified(name)
+        reversibility = options.get("reversibility")
+        if reversibility in _NEEDS_INVERSE and "inverse" not in options:
+            raise RegistrationError(
+                f"could not register {full}: {reversibility} without an inverse",
+                hint="give inverse=, or declare it non_reversible",
+            )
+        made = Tool(
+            name=full,
+            function=function,
+            reversibility=reversibility,
+            takes=_extras(function),
+            options=options,
+        )
+        self._tools[full] = made
+        return made
+
+    def compensator(
+        self, name: str, *, idempotent: bool = False, version: str = ""
+    ) -> Callable[[_F], _F]:
+        """Declare a function that only inverses call.
+
+        Args:
+            name: `domain.name`.
+            idempotent: Whether calling it twice is the same as once. One that takes
+                `idempotency_key` is expected to see to that itself. Any other is never tried
+                twice: after a failure nobody can know what it did.
+            version: Of the handler, for the log.
+
+        Raises:
+            RegistrationError: no domain, or taken.
+        """
+
+        def declare(function: _F) -> _F:
+            full = self._qualified(name)
+            self._compensators[full] = Tool(
+                name=full,
+                function=function,
+                takes=_extras(function),
+                options={"idempotent": idempotent, "version": version},
+            )
+            return function
+
+        return declare
+
+    def remove(self, name: str) -> None:
+        """Forget a tool or compensator, if there is one of that name."""
+        self._tools.pop(name, None)
+        self._compensators.pop(name, None)
+
+    def find(self, name: str) -> Tool | None:
+        """Return the tool that a model may call by this name, or None."""
+        return self._tools.get(name)
+
+    def handler(self, name: str) -> Tool | None:
+        """Return what an inverse may call by this name: a compensator or a tool."""
+        return self._compensators.get(name) or self._tools.get(name)
+
+    def __iter__(self) -> Iterator[Tool]:
+        """Return the tools by name; compensators are not among them."""
+        return iter(self._tools[name] for name in sorted(self._tools))
+
+    def _qualified(self, name: str) -> str:
+        full = f"{self._domain}.{name}" if self._domain else name
+        if "." not in full.strip("."):
+            raise RegistrationError(
+                f"could not register {full}: the name has no domain",
+                hint=f"call it domain.{full}",
+            )
+        if full in self._tools or full in self._compensators:
+            raise RegistrationError(f"could not register {full}: the name is taken")
+        return full
+
+
+def _extras(function: Callable[..., object]) -> frozenset[str]:
+    """Return which of our own arguments a function asks for."""
+    try:
+        names = inspect.signature(function).parameters.keys()
+    except (TypeError, ValueError):
+        return frozenset()
+    return frozenset({"revision", "idempotency_key"} & names)

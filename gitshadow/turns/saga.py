@@ -1,0 +1,350 @@
+"""Taking calls back: judge each, run its inverse, write every step down, say what came of it.
+
+Newest first, by the order in which calls started. What fails is named and the rest goes on, but
+never past a dependency.
+Invariant: nothing is made up here: inverses come from the log, and only a call whose inverse ran
+to its end counts as taken back.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from secrets import token_hex
+
+from gitshadow.errors import RefusedError
+from gitshadow.store.journal.saga import Note, SagaCall, SagaOp
+from gitshadow.turns import judging, records
+from gitshadow.turns.drift import Drift
+from gitshadow.turns.errors import ToolFailure
+from gitshadow.turns.host import Host
+from gitshadow.turns.judging import Scene
+from gitshadow.turns.records import StoredInverse
+from gitshadow.turns.registry import Tool, ToolRegistry
+from gitshadow.turns.report import UndoItem, UndoKind, UndoReport
+from gitshadow.turns.steps import (
+    Claim,
+    Event,
+    Invoke,
+    Pause,
+    Procedure,
+    Raised,
+    Returned,
+    Save,
+    TimedOut,
+    ask,
+    now,
+    told,
+)
+from gitshadow.turns.values import Inverse, OnDrift, Outcome
+from gitshadow.undo.report import Reason, State, Uncovered
+
+_NS_PER_S = 1_000_000_000
+_LEASE_S = 60.0
+_ID_BYTES = 4
+_TOKEN_BYTES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class UndoRequest:
+    """Say what an undo of effects is to do.
+
+    Args:
+        on_drift: What to do where the world was changed since.
+        only: Ids of the calls that are meant; None means all.
+        token: Go on only if the plan is still the one with this token.
+    """
+
+    on_drift: OnDrift = OnDrift.SKIP
+    only: frozenset[str] | None = None
+    token: str | None = None
+
+
+def new_op(session: str, kind: UndoKind, target: str, now_ns: int) -> SagaOp:
+    """Return a new undo under an id that nobody else has."""
+    return SagaOp(
+        id=f"op-{token_hex(_ID_BYTES)}",
+        session=session,
+        kind=kind.value,
+        target=target,
+        status="applying",
+        token="",
+        started_ns=now_ns,
+        request="{}",
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class Unwind:
+    """Take calls back; `after` holds their rows as the undo left them."""
+
+    op: SagaOp
+    calls: tuple[SagaCall, ...]
+    registry: ToolRegistry
+    host: Host
+    request: UndoRequest
+    owner: str
+    after: list[SagaCall] = field(default_factory=list)
+    _items: list[UndoItem] = field(default_factory=list)
+    _scene: Scene = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._scene = Scene(self.registry, self.op.started_ns, self.request.only)
+
+    def plan(self) -> Procedure[UndoReport]:
+        """Say what a run would do; nothing is written and no inverse is called."""
+        drift = Drift(self.registry)
+        scene = Scene(self.registry, self.op.started_ns, self.request.only)
+        items = []
+        for call in judging.in_undo_order(judging.mutating(self.calls)):
+            item = judging.judge(call, scene)
+            if item is None:
+                item = judging.taken_back(call)
+                moved = yield from drift.predict(call)
+                if moved is not None and self.request.on_drift is OnDrift.SKIP:
+                    item = judging.left(call, Reason.DRIFTED, moved)
+            if item.state is State.NOT_REVERSED:
+                scene.stuck[call.id] = call
+            items.append(item)
+        return self._report(items, planned=True)
+
+    def run(self) -> Procedure[UndoReport]:
+        """Take the calls back.
+
+        Raises:
+            RefusedError: the plan is not the one that the token stands for; nothing was done.
+        """
+        if self.request.token is not None:
+            planned = yield from self.plan()
+            if planned.token != self.request.token:
+                raise RefusedError(
+                    "could not undo: the plan has changed since it was shown",
+                    hint="look at a new plan",
+                )
+        yield Save((self.op, self._note("undo_begun", {"kind": self.op.kind})))
+        for call in judging.in_undo_order(judging.mutating(self.calls)):
+            yield from self._take_back(call)
+        report = self._report(self._items, planned=False)
+        yield from self._close(report)
+        return report
+
+    def _take_back(self, call: SagaCall) -> Procedure[None]:
+        if call.outcome is None:
+            call = yield from self._probed(call)
+        self._scene.now_ns = yield from now()
+        item = judging.judge(call, self._scene)
+        if item is None:
+            call, item = yield from self._compensate(call)
+        elif item.reason is Reason.IN_DOUBT and call.undo == "running":
+            call = yield from self._settle(call, "in_doubt", item.detail)
+        if item.state is State.NOT_REVERSED:
+            self._scene.stuck[call.id] = call
+        self._items.append(item)
+        self.after.append(call)
+
+    def _compensate(self, call: SagaCall) -> Procedure[tuple[SagaCall, UndoItem]]:
+        inverse = records.stored_inverse(call.inverse or "")
+        handler = self.registry.handler(inverse.handler)
+        assert handler is not None, "judged before"
+        if self.request.on_drift is OnDrift.SKIP:
+            moved = yield from Drift(self.registry).look(call)
+            if moved is not None:
+                return call, judging.left(call, Reason.DRIFTED, moved)
+        for attempt in range(1, inverse.retry.attempts + 1):
+            claimed = yield from self._claim(call, inverse)
+            if claimed is None:
+                said = "another process is taking it back"
+                return call, judging.left(call, Reason.IN_DOUBT, said)
+            call = claimed
+            event = yield from self._attempt(call, inverse, handler)
+            trouble = _trouble(event)
+            if trouble is None:
+                call = yield from self._settle(call, "done", None)
+                return call, judging.taken_back(call)
+            if not handler.repeatable and not _did_nothing(event):
+                call = yield from self._settle(call, "in_doubt", trouble)
+                said = f"{handler.name} is not declared safe to repeat"
+                return call, judging.left(call, Reason.IN_DOUBT, said)
+            call = yield from self._settle(call, "failed", trouble)
+            if attempt == inverse.retry.attempts or _is_final(event, inverse):
+                break
+            yield Pause(inverse.retry.pause_s(attempt))
+        return call, judging.left(call, Reason.FAILED)
+
+    def _claim(
+        self, call: SagaCall, inverse: StoredInverse
+    ) -> Procedure[SagaCall | None]:
+        """Take the call for one attempt; None where somebody else has it."""
+        moment = yield from now()
+        lease_s = _LEASE_S + (inverse.retry.timeout_s or _LEASE_S)
+        until = moment + int(lease_s * _NS_PER_S)
+        claim = Claim(call.session, call.turn, call.id, self.owner, moment, until)
+        if not (yield from told(claim)):
+            return None
+        return replace(
+            call,
+            undo="running",
+            attempts=call.attempts + 1,
+            owner=self.owner,
+            lease_ns=until,
+        )
+
+    def _attempt(
+        self, call: SagaCall, inverse: StoredInverse, handler: Tool
+    ) -> Procedure[Event]:
+        """Run a handler once, after the log says so."""
+        body = {"attempt": call.attempts, "handler": handler.name, "key": call.key}
+        yield Save((self._note("undo_attempt", body, call),))
+        try:
+            arguments = inverse.resolved(self.host.secret)
+        except KeyError as error:
+            return Raised(ToolFailure(f"there is no secret {error}"))
+        if "idempotency_key" in handler.takes:
+            arguments["idempotency_key"] = call.key
+        command = Invoke(
+            handler.function, kwargs=arguments, timeout_s=inverse.retry.timeout_s
+        )
+        return (yield from ask(command))
+
+    def _settle(
+        self, call: SagaCall, undo: str, error: str | None
+    ) -> Procedure[SagaCall]:
+        """Write down how an attempt ended."""
+        after = replace(
+            call, undo=undo, error=error, op=self.op.id, owner=None, lease_ns=None
+        )
+        note = self._note(f"undo_{undo}", {"error": error, "key": call.key}, call)
+        yield Save((after, note))
+        return after
+
+    def _probed(self, call: SagaCall) -> Procedure[SagaCall]:
+        """Ask a tool whether an unfinished call happened, where it can tell."""
+        tool = self.registry.find(call.tool)
+        probe = tool.options.get("probe") if tool is not None else None
+        if tool is None or probe is None:
+            return call
+        intent = records.parse(call.intent)
+        event = yield from ask(Invoke(probe, (intent["arguments"],)))
+        found = event.value if isinstance(event, Returned) else None
+        if found is None:
+            return call
+        if found is False:
+            return (yield from self._settle(call, "skipped", "it did not happen"))
+        inverse, trouble = yield from _late_inverse(tool, intent, found)
+        after = replace(
+            call,
+            outcome="success",
+            inverse=inverse,
+            error=trouble,
+            undo="none" if inverse is None else "planned",
+        )
+        yield Save((after, self._note("probed", {"inverse": inverse}, call)))
+        return after
+
+    def _close(self, report: UndoReport) -> Procedure[None]:
+        moment = yield from now()
+        text = records.lenient(report.to_json())
+        self.op = replace(
+            self.op, status="done", token=report.token, ended_ns=moment, report=text
+        )
+        body = {"status": report.status.value, "counts": report.counts}
+        yield Save((self.op, self._note("undo_ended", body)))
+
+    def _report(self, items: Sequence[UndoItem], *, planned: bool) -> UndoReport:
+        return UndoReport(
+            op_id=None if planned else self.op.id,
+            kind=UndoKind(self.op.kind),
+            target=self.op.target,
+            items=tuple(items),
+            token=self._token(items),
+            planned=planned,
+            not_covered=tuple(_not_covered(self.calls)),
+            notes=tuple(self._notes()),
+        )
+
+    def _token(self, items: Sequence[UndoItem]) -> str:
+        inverses = {call.id: call.inverse for call in self.calls}
+        rows = [
+            [item.call_id, item.state, item.reason, inverses.get(item.call_id)]
+            for item in items
+        ]
+        text = records.lenient([self.op.target, self.request.on_drift, rows])
+        return blake2b(text.encode(), digest_size=_TOKEN_BYTES).hexdigest()
+
+    def _notes(self) -> Iterator[str]:
+        """Say where a tool is declared differently now; the class at the time counts."""
+        for call in judging.mutating(self.calls):
+            tool = self.registry.find(call.tool)
+            declared = tool.reversibility if tool is not None else None
+            if tool is not None and (declared or "undeclared") != call.klass:
+                yield (
+                    f"{call.tool} was {call.klass} when {call.id} ran and is"
+                    f" {declared or 'undeclared'} now: the former counts"
+                )
+
+    def _note(
+        self, kind: str, body: Mapping[str, object], call: SagaCall | None = None
+    ) -> Note:
+        return Note(
+            session=self.op.session,
+            turn=call.turn if call is not None else None,
+            call=call.id if call is not None else None,
+            kind=kind,
+            ts_ns=self._scene.now_ns,
+            body=records.lenient({"op": self.op.id, **body}),
+        )
+
+
+def _late_inverse(
+    tool: Tool, intent: Mapping[str, object], found: object
+) -> Procedure[tuple[str | None, str | None]]:
+    """Bind the second half of an inverse once a probe has told the result."""
+    build = tool.options.get("inverse")
+    if build is None:
+        return None, None
+    result = found.content if isinstance(found, Outcome) else None
+    args = (intent["arguments"], intent["capture"], result)
+    event = yield from ask(Invoke(build, args))
+    if not isinstance(event, Returned) or not isinstance(event.value, Inverse):
+        return None, _trouble(event) or "no inverse"
+    after_files = tool.options.get("after_files", False)
+    try:
+        text = records.inverse_text(
+            event.value, tool.retry, (), after=None, after_files=after_files
+        )
+    except records.NotStorableError as error:
+        return None, f"the inverse was not stored: {error}"
+    return text, None
+
+
+def _not_covered(calls: Sequence[SagaCall]) -> Iterator[Uncovered]:
+    for call in calls:
+        if call.outcome == "raised" and call.klass != "read_only":
+            yield Uncovered(
+                f"{call.tool} {call.id}",
+                f"it raised: what it did is unknown: {call.error}",
+            )
+
+
+def _trouble(event: Event) -> str | None:
+    """Return what went wrong in an attempt, or None where nothing did."""
+    if isinstance(event, TimedOut):
+        return f"no answer after {event.seconds:g} s"
+    if isinstance(event, Raised):
+        return f"{type(event.error).__name__}: {event.error}"
+    value = event.value
+    return value.text if isinstance(value, Outcome) and not value.ok else None
+
+
+def _did_nothing(event: Event) -> bool:
+    """Tell whether a handler said itself that it failed and did nothing."""
+    if isinstance(event, Raised):
+        return isinstance(event.error, ToolFailure)
+    return isinstance(event, Returned)
+
+
+def _is_final(event: Event, inverse: StoredInverse) -> bool:
+    """Tell whether an error is one that no further attempt mends."""
+    if not isinstance(event, Raised):
+        return False
+    names = {kind.__name__ for kind in type(event.error).__mro__}
+    return not names.isdisjoint(inverse.non_retryable)

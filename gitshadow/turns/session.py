@@ -1,0 +1,217 @@
+"""The sync front: sessions and turns for programs without an event loop.
+
+Invariant: every method runs a procedure of the core; `aio` has the same methods, awaited.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import wraps
+from types import TracebackType
+from typing import ParamSpec, TypeVar
+
+from gitshadow.turns import calls
+from gitshadow.turns.calls import Request
+from gitshadow.turns.desk import Desk, Opening
+from gitshadow.turns.drive import Driver
+from gitshadow.turns.front import SessionFront, TurnFront
+from gitshadow.turns.host import Host
+from gitshadow.turns.policy import Policy
+from gitshadow.turns.registry import ToolRegistry
+from gitshadow.turns.report import UndoReport
+from gitshadow.turns.saga import UndoRequest
+from gitshadow.turns.values import OnDrift, Outcome
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Turn(TurnFront):
+    """Hold one turn; a context manager that commits, or rolls back when something is raised."""
+
+    def __init__(self, desk: Desk, driver: Driver, label: str) -> None:
+        super().__init__(desk, label)
+        self._driver = driver
+
+    def __enter__(self) -> "Turn":
+        """Begin the turn.
+
+        Raises:
+            SessionBusy: the session has a turn or an undo at work; nothing was changed.
+        """
+        core = self._desk.new_turn(self._label)
+        try:
+            self._driver.run(core.begin())
+        except BaseException:
+            self._desk.release()
+            raise
+        self._core = core
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End the turn; an exception goes on, with the rollback's report as `undo_report`."""
+        try:
+            self._driver.run(self.core.finish(error))
+        finally:
+            self._desk.release()
+
+    def call(
+        self,
+        tool: str,
+        arguments: Mapping[str, object] | None = None,
+        /,
+        *,
+        call_id: str | None = None,
+        **more: object,
+    ) -> Outcome:
+        """Run one tool call.
+
+        Args:
+            tool: Its name.
+            arguments: Its arguments; they may stand as keywords as well.
+            call_id: The model's own id for the call.
+            more: Arguments.
+
+        Returns:
+            How it ended. A failure, a denial, a conflict or an unknown tool is an outcome for the
+            model to read, and the turn goes on.
+
+        Raises:
+            TurnCancelled: `cancel` was called before.
+            LimitExceeded: a bound of the turn was reached.
+            Exception: what the tool raised. Let it leave the block: the turn is rolled back.
+        """
+        request = Request(tool, {**(arguments or {}), **more}, call_id)
+        return self._driver.run(calls.run(self.core, request))
+
+    @contextmanager
+    def savepoint(self, name: str) -> Iterator[None]:
+        """Take back what was done inside the block if something leaves it by exception.
+
+        The exception goes on with the report as `undo_report`; whoever catches it goes on with
+        the turn.
+        """
+        mark = self.core.started
+        try:
+            yield
+        except BaseException as error:
+            self._driver.run(self.core.undo_since(mark, name, error))
+            raise
+
+    def undo(self, *, on_drift: str = "skip") -> UndoReport:
+        """Take back what the turn did, after it has ended."""
+        return _undo(self._desk, self._driver, self.id, UndoRequest(OnDrift(on_drift)))
+
+
+class AgentUndo(SessionFront):
+    """Hold one session of an agent program; a context manager that closes it."""
+
+    def __init__(self, desk: Desk) -> None:
+        super().__init__(desk)
+        self._driver = Driver(desk.db, desk.clock)
+
+    @classmethod
+    def open(
+        cls,
+        path: str = ".",
+        *,
+        session: str,
+        tools: ToolRegistry,
+        agent: str | None = None,
+        policy: Policy | None = None,
+        host: Host | None = None,
+    ) -> "AgentUndo":
+        """Open a session.
+
+        Args:
+            path: Any directory of a Git working tree in which `git agent-undo init` was run.
+            session: The program's own id; turns of one id follow each other.
+            tools: What its models may call.
+            agent: A name for people.
+            policy: What calls must pass.
+            host: What the program plugs in.
+
+        Raises:
+            UnsupportedError: there is no Git working tree.
+            NotInitialisedError: it is not recorded.
+            JournalError: the journal cannot be used.
+        """
+        opening = Opening(session, tools, agent, policy or Policy(), host or Host())
+        return cls(Desk.open(path, opening))
+
+    def __enter__(self) -> "AgentUndo":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def turn(self, label: str) -> Turn:
+        """Return a turn; it begins where its `with` block does."""
+        return Turn(self._desk, self._driver, label)
+
+    def undoable(self, function: Callable[P, R]) -> Callable[P, R]:
+        """Have every run of a function be a turn, labelled with its name."""
+
+        @wraps(function)
+        def in_turn(*args: P.args, **kwargs: P.kwargs) -> R:
+            with self.turn(function.__name__):
+                return function(*args, **kwargs)
+
+        return in_turn
+
+    def plan(self, turn: str, *, on_drift: str = "skip") -> UndoReport:
+        """Say what `undo` would do; no inverse is called, nothing is written."""
+        unwind = self._desk.unwind(turn, UndoRequest(OnDrift(on_drift)))
+        return self._driver.run(unwind.plan())
+
+    def undo(
+        self,
+        turn: str,
+        *,
+        only: frozenset[str] | None = None,
+        on_drift: str = "skip",
+        token: str | None = None,
+    ) -> UndoReport:
+        """Take the effects of a turn back, newest first.
+
+        Args:
+            turn: Its id.
+            only: Ids of calls; the others are left and named.
+            on_drift: `skip` what was changed since, or `overwrite` it.
+            token: Of a plan: refuse where the plan is another one by now.
+
+        Returns:
+            The report, per call. Doing it again does nothing twice and tries what failed.
+
+        Raises:
+            UsageError: there is no such turn.
+            SessionBusy: a turn or an undo of this session is at work.
+            RefusedError: the token does not fit; nothing was done.
+        """
+        request = UndoRequest(OnDrift(on_drift), only, token)
+        return _undo(self._desk, self._driver, turn, request)
+
+    def resume(self, op: str) -> UndoReport:
+        """Go on with an undo that left something or was interrupted; what is done stays."""
+        with self._desk.locked():
+            return self._driver.run(self._desk.resumed(op).run())
+
+    def recover(self) -> list[UndoReport]:
+        """Bring to their end the rollbacks and undos of this session that a crash interrupted."""
+        with self._desk.locked():
+            desk = self._desk
+            return [self._driver.run(desk.recovered(one)) for one in desk.unfinished()]
+
+
+def _undo(desk: Desk, driver: Driver, turn: str, request: UndoRequest) -> UndoReport:
+    with desk.locked():
+        return driver.run(desk.unwind(turn, request).run())

@@ -1,0 +1,142 @@
+"""What the core asks its driver to do, and what the driver answers.
+
+A procedure is a generator: it yields a command and is sent the event that answers it. It does
+nothing itself, so the same procedure runs in both fronts, in a test without a journal, and can be
+dropped after any command, as a crash would.
+Invariant: user code runs in drivers alone; what it raises comes back as an event.
+"""
+
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias, TypeVar
+
+from gitshadow.store.journal.saga import SagaRow
+from gitshadow.turns.policy import Proposal
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Invoke:
+    """Run a function of the host; the event is `Returned`, `Raised` or `TimedOut`."""
+
+    function: Callable[..., object]
+    args: tuple[object, ...] = ()
+    kwargs: Mapping[str, object] = field(default_factory=dict)
+    timeout_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """Say what a function returned."""
+
+    value: object
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """Say what a function raised."""
+
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class TimedOut:
+    """Say that a function took too long; it may still be at work."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Save:
+    """Write rows in one transaction, on the disk when the event (None) comes."""
+
+    rows: tuple[SagaRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Take a compensation for one attempt; the event tells whether it is ours."""
+
+    session: str
+    turn: str
+    call: str
+    owner: str
+    now_ns: int
+    until_ns: int
+
+
+class Question:
+    """Hold one question that waits for a yes or no; the first answer counts."""
+
+    def __init__(self, proposal: Proposal) -> None:
+        self.proposal = proposal
+        self.value: bool | None = None
+        self._listeners: list[Callable[[], object]] = []
+
+    def answer(self, value: bool) -> None:
+        """Say yes or no; it may be called from any thread."""
+        if self.value is None:
+            self.value = value
+            for listener in self._listeners:
+                listener()
+
+    def listen(self, listener: Callable[[], object]) -> None:
+        """Have a function called once there is an answer, at once where there is one."""
+        self._listeners.append(listener)
+        if self.value is not None:
+            listener()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Wait for the answer to a question; the event is a bool, False when nobody answers."""
+
+    question: Question
+    timeout_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Wait; the event is None."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """Look at the clock; the event is nanoseconds since the epoch."""
+
+
+Command: TypeAlias = Invoke | Save | Claim | Answer | Pause | Now
+Event: TypeAlias = Returned | Raised | TimedOut
+Procedure: TypeAlias = Generator[Command, object, T]
+
+
+def ask(command: Invoke) -> Procedure[Event]:
+    """Run a function of the host and return how that ended."""
+    event = yield command
+    assert isinstance(event, Returned | Raised | TimedOut)
+    return event
+
+
+def demand(command: Invoke) -> Procedure[object]:
+    """Run a function of the host and return its value; what it raises goes on."""
+    event = yield from ask(command)
+    if isinstance(event, Raised):
+        raise event.error
+    if isinstance(event, TimedOut):
+        raise TimeoutError(f"no answer after {event.seconds} s")
+    return event.value
+
+
+def now() -> Procedure[int]:
+    """Return the time in nanoseconds."""
+    event = yield Now()
+    assert isinstance(event, int)
+    return event
+
+
+def told(command: Claim | Answer) -> Procedure[bool]:
+    """Return the yes or no that a command gives."""
+    return (yield command) is True

@@ -1,0 +1,253 @@
+"""One turn: begun, its calls let in, committed or rolled back.
+
+Invariant: a turn that began ends exactly once, with one commit or one rollback of the host's own
+transaction; what ends it carries the report.
+"""
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+from gitshadow.store.journal.saga import Note, SagaCall, SagaTurn
+from gitshadow.turns import records
+from gitshadow.turns.errors import (
+    LimitExceeded,
+    RoundTripLimitExceeded,
+    TimeLimitExceeded,
+    ToolCallLimitExceeded,
+    TurnCancelled,
+    TurnClosed,
+)
+from gitshadow.turns.host import ContextCache, Host
+from gitshadow.turns.machine import TurnEvent, TurnStatus, advance
+from gitshadow.turns.policy import Policy
+from gitshadow.turns.protocols import UndoTransaction
+from gitshadow.turns.registry import ToolRegistry
+from gitshadow.turns.report import UndoKind, UndoReport
+from gitshadow.turns.saga import UndoRequest, Unwind, new_op
+from gitshadow.turns.steps import (
+    Invoke,
+    Procedure,
+    Question,
+    Raised,
+    Returned,
+    Save,
+    ask,
+    demand,
+    now,
+)
+from gitshadow.turns.values import UndoEntry
+
+_NS_PER_S = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """Hold what all turns of a session share."""
+
+    session: str
+    agent: str | None
+    registry: ToolRegistry
+    policy: Policy
+    host: Host
+    owner: str
+    contexts: ContextCache
+
+
+@dataclass(slots=True)
+class TurnCore:
+    """Hold one turn at work; its methods that return a `Procedure` are run by a driver."""
+
+    setting: Setting
+    row: SagaTurn
+    calls: dict[str, SagaCall] = field(default_factory=dict)
+    entries: list[UndoEntry] = field(default_factory=list)
+    active: dict[str, None] = field(default_factory=dict)
+    questions: list[Question] = field(default_factory=list)
+    cancelled: bool = False
+    started: int = 0
+    round_trips: int = 0
+    report: UndoReport | None = None
+    _transaction: UndoTransaction | None = None
+
+    @property
+    def status(self) -> TurnStatus:
+        """Return how far the turn got."""
+        return TurnStatus(self.row.status)
+
+    def begin(self) -> Procedure[None]:
+        """Write the turn down, then open the host's transaction."""
+        body = {"label": self.row.label, "agent": self.row.agent}
+        yield Save((self.row, self.note("turn_begun", body, self.row.started_ns)))
+        provider = self.setting.host.undo
+        if provider is None:
+            return
+        event = yield from ask(Invoke(provider.begin_transaction, (self.row.label,)))
+        if isinstance(event, Returned):
+            self._transaction = event.value  # type: ignore[assignment]
+            return
+        error = event.error if isinstance(event, Raised) else TimeoutError()
+        yield from self._roll_back(error)
+        raise error
+
+    def cancel(self) -> None:
+        """Ask the turn to end at the next boundary; one that has ended stays as it is."""
+        if self.status is TurnStatus.OPEN:
+            self.cancelled = True
+            for question in self.questions:
+                question.answer(False)
+
+    def admit(self, moment_ns: int) -> int:
+        """Let one more call in and return its number.
+
+        Raises:
+            TurnClosed: the turn has ended.
+            TurnCancelled: `cancel` was called.
+            LimitExceeded: a bound was reached.
+        """
+        self.check(moment_ns)
+        limit = self.setting.policy.limits.tool_calls
+        if limit is not None and self.started >= limit:
+            raise ToolCallLimitExceeded(
+                f"could not go on with {self.row.id}: more than {limit} tool calls"
+            )
+        self.started += 1
+        return self.started
+
+    def check(self, moment_ns: int) -> None:
+        """Raise what stands against going on: closed, cancelled, out of time."""
+        if self.status is not TurnStatus.OPEN:
+            raise TurnClosed(f"could not go on with {self.row.id}: it has ended")
+        if self.cancelled:
+            raise TurnCancelled(f"{self.row.id} was cancelled")
+        self.check_time(moment_ns)
+
+    def check_time(self, moment_ns: int) -> None:
+        """Raise `TimeLimitExceeded` when the turn takes too long."""
+        seconds = self.setting.policy.limits.seconds
+        if seconds is None:
+            return
+        if moment_ns - self.row.started_ns > seconds * _NS_PER_S:
+            raise TimeLimitExceeded(
+                f"could not go on with {self.row.id}: it took more than {seconds} s"
+            )
+
+    def count_round_trip(self) -> None:
+        """Count one request to the model.
+
+        Raises:
+            RoundTripLimitExceeded: it is one too many.
+        """
+        limit = self.setting.policy.limits.round_trips
+        if limit is not None and self.round_trips >= limit:
+            raise RoundTripLimitExceeded(
+                f"could not go on with {self.row.id}: more than {limit} round trips"
+            )
+        self.round_trips += 1
+
+    def record(self, entry: UndoEntry) -> Procedure[None]:
+        """Add an entry, and tell the host's transaction."""
+        self.entries.append(entry)
+        if self._transaction is not None:
+            yield from demand(Invoke(self._transaction.add_entry, (entry,)))
+
+    def finish(self, error: BaseException | None) -> Procedure[None]:
+        """End the turn: commit, or roll back when something was raised.
+
+        Args:
+            error: What left the turn's block, if anything did; it gets the report.
+
+        Raises:
+            TurnCancelled: it was cancelled and nothing else had ended it.
+            Exception: what the host's commit raised; the turn was rolled back then.
+        """
+        if self.status is not TurnStatus.OPEN:
+            return
+        if error is None and self.cancelled:
+            cancelled = TurnCancelled(f"{self.row.id} was cancelled")
+            yield from self._roll_back(cancelled)
+            raise cancelled
+        if error is not None:
+            yield from self._roll_back(error)
+            return
+        failed = yield from self._commit()
+        if failed is not None:
+            yield from self._roll_back(failed)
+            raise failed
+
+    def undo_since(self, mark: int, name: str, error: BaseException) -> Procedure[None]:
+        """Take back what the turn did after its first `mark` calls; the turn goes on."""
+        calls = [call for call in self.calls.values() if call.ordinal > mark]
+        report = yield from self._unwind(calls, f"{self.row.id}:{name}")
+        _attach(report, error)
+
+    def note(
+        self, kind: str, body: Mapping[str, object], ts_ns: int, call: str | None = None
+    ) -> Note:
+        """Return a row for the log."""
+        return Note(
+            session=self.row.session,
+            turn=self.row.id,
+            call=call,
+            kind=kind,
+            ts_ns=ts_ns,
+            body=records.lenient(body),
+        )
+
+    def _commit(self) -> Procedure[Exception | None]:
+        """Commit; return what the host's transaction raised instead."""
+        if self._transaction is not None:
+            event = yield from ask(Invoke(self._transaction.commit))
+            if isinstance(event, Raised):
+                return event.error
+        yield from self._enter(TurnEvent.COMMIT)
+        return None
+
+    def _roll_back(self, error: BaseException) -> Procedure[None]:
+        self.row = replace(self.row, cause=_cause(error))
+        yield from self._enter(TurnEvent.FAIL)
+        report = yield from self._unwind(self.calls.values(), self.row.id)
+        if self._transaction is not None:
+            event = yield from ask(Invoke(self._transaction.rollback))
+            if isinstance(event, Raised):
+                report = report.with_trouble("the host's undo", str(event.error))
+        self.report = report
+        _attach(report, error)
+        done = TurnEvent.UNWOUND if report.ok else TurnEvent.STUCK
+        yield from self._enter(done)
+
+    def _unwind(self, calls: Iterable[SagaCall], target: str) -> Procedure[UndoReport]:
+        setting = self.setting
+        moment = yield from now()
+        op = new_op(self.row.session, UndoKind.ROLLBACK, target, moment)
+        unwind = Unwind(
+            op=op,
+            calls=tuple(calls),
+            registry=setting.registry,
+            host=setting.host,
+            request=UndoRequest(),
+            owner=setting.owner,
+        )
+        report = yield from unwind.run()
+        self.calls.update({call.id: call for call in unwind.after})
+        return report
+
+    def _enter(self, event: TurnEvent) -> Procedure[None]:
+        moment = yield from now()
+        status = advance(self.status, event)
+        self.row = replace(self.row, status=status.value, ended_ns=moment)
+        body = {"status": status.value, "cause": self.row.cause}
+        yield Save((self.row, self.note("turn_" + status.value, body, moment)))
+
+
+def _attach(report: UndoReport, error: BaseException) -> None:
+    with suppress(AttributeError, TypeError):  # an exception with slots takes none
+        error.undo_report = report  # type: ignore[attr-defined]
+
+
+def _cause(error: BaseException) -> str:
+    """Return in one word why a turn was rolled back."""
+    if isinstance(error, LimitExceeded):
+        return "limit"
+    name = type(error).__name__
+    return "cancelled" if name in ("TurnCancelled", "CancelledError") else name

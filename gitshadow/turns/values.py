@@ -1,0 +1,180 @@
+"""The words of turns as values: what a tool declares, answers and can take back.
+
+Invariant: frozen and without I/O; what goes into the journal is JSON, never code.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import TypeAlias
+
+Json: TypeAlias = (
+    "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
+)
+"""What `json.dumps` writes without help."""
+
+Revision: TypeAlias = int | str | None
+"""A version of the host's own document: a counter, or a text such as a Git tree id."""
+
+
+class Reversibility(StrEnum):
+    """Say what can be taken back of a tool's effect; the worst stands first."""
+
+    NON_REVERSIBLE = "non_reversible"
+    COMPENSABLE = "compensable"
+    REVERSIBLE = "reversible"
+    READ_ONLY = "read_only"
+
+
+@dataclass(frozen=True, slots=True)
+class UndoEntry:
+    """Name one successful call of a turn."""
+
+    tool_call_id: str
+    tool_name: str
+    description: str
+
+
+class OutcomeKind(StrEnum):
+    """Say how a call ended that did not raise."""
+
+    SUCCESS = "success"
+    FAILED = "failed"
+    DENIED = "denied"
+    CONFLICT = "conflict"
+    UNKNOWN_TOOL = "unknown_tool"
+    DUPLICATE = "duplicate"
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Tell a model that what it acted on is out of date.
+
+    `expected` and `actual` are for people and logs: a model reads `message` and `state_delta`.
+    """
+
+    message: str
+    expected: Revision = None
+    actual: Revision = None
+    state_delta: str | None = None
+
+    def render(self) -> str:
+        """Return what the model reads: two lines, or one where there is no delta."""
+        said = f"Conflict: {self.message}"
+        return f"{said}\nState delta: {self.state_delta}" if self.state_delta else said
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Hold what a call gave back to the model; a call that raised has none.
+
+    `content` is the tool's own result, or the text of a failure, or a `Conflict`. `state` is the
+    fresh summary of the host's context that follows a conflict.
+    """
+
+    kind: OutcomeKind
+    content: object = None
+    state: str | None = None
+
+    @classmethod
+    def success(cls, content: object = None) -> "Outcome":
+        """Return the outcome of a call that did its work."""
+        return cls(OutcomeKind.SUCCESS, content)
+
+    @classmethod
+    def failed(cls, message: str) -> "Outcome":
+        """Return the outcome of a call that could not do its work, and did none of it."""
+        return cls(OutcomeKind.FAILED, message)
+
+    @classmethod
+    def denied(cls, reason: str) -> "Outcome":
+        """Return the outcome of a call that was not allowed to run."""
+        return cls(OutcomeKind.DENIED, reason)
+
+    @classmethod
+    def conflict(cls, conflict: Conflict) -> "Outcome":
+        """Return the outcome of a call that met a newer state than the model knew."""
+        return cls(OutcomeKind.CONFLICT, conflict)
+
+    @classmethod
+    def unknown_tool(cls, name: str) -> "Outcome":
+        """Return the outcome of a call to a tool that does not exist."""
+        return cls(OutcomeKind.UNKNOWN_TOOL, f"Unknown tool: {name}")
+
+    @property
+    def ok(self) -> bool:
+        """Tell whether the call did its work."""
+        return self.kind is OutcomeKind.SUCCESS
+
+    @property
+    def text(self) -> str:
+        """Return what the model reads."""
+        if isinstance(self.content, Conflict):
+            said = self.content.render()
+        elif isinstance(self.content, str):
+            said = self.content
+        else:
+            said = json.dumps(self.content, default=str, ensure_ascii=False)
+        return f"{said}\n\nCurrent state:\n{self.state}" if self.state else said
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """Stand for a value that is looked up when it is needed and stored by name only."""
+
+    variable: str
+
+
+@dataclass(frozen=True, slots=True)
+class Inverse:
+    """Say what takes one effect back: a handler's name and its arguments, data only.
+
+    Args:
+        handler: A registered tool or compensator.
+        args: JSON values, and `Secret` for what must not be stored.
+        residue: What stays in the world although this ran; a sentence for people.
+        depends_on: Ids of calls whose inverses must have succeeded before this one runs.
+        critical: Whether the inverses of earlier calls wait for this one to succeed.
+    """
+
+    handler: str
+    args: Mapping[str, object] = field(default_factory=dict)
+    residue: str | None = None
+    depends_on: tuple[str, ...] = ()
+    critical: bool = False
+
+    @classmethod
+    def tool(cls, handler: str, /, **args: object) -> "Inverse":
+        """Return the inverse that calls a handler with these arguments."""
+        return cls(handler, args)
+
+    def leaving(self, residue: str) -> "Inverse":
+        """Return the same inverse, which admits that something stays."""
+        return replace(self, residue=residue)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """Say how often and how patiently an inverse is tried.
+
+    The pause doubles from `backoff_s` up to `max_backoff_s`. An attempt that takes longer than
+    `timeout_s` counts as failed; whether it had its effect is then unknown.
+    """
+
+    attempts: int = 3
+    backoff_s: float = 0.2
+    max_backoff_s: float = 30.0
+    timeout_s: float | None = 30.0
+    non_retryable: tuple[type[Exception], ...] = ()
+
+    def pause_s(self, attempt: int) -> float:
+        """Return how long to wait after a failed attempt, counted from 1."""
+        return float(min(self.backoff_s * 2 ** (attempt - 1), self.max_backoff_s))
+
+
+class OnDrift(StrEnum):
+    """Say what an undo does where the world was changed since the call."""
+
+    SKIP = "skip"
+    OVERWRITE = "overwrite"

@@ -1,0 +1,141 @@
+"""The saga's tables: claims by compare-and-set, a log that can only grow and shows a hand."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from gitshadow.errors import JournalError
+from gitshadow.store.journal import saga
+from gitshadow.store.journal.db import Db
+from gitshadow.store.journal.saga import CallName, Note, SagaCall, SagaTurn
+from gitshadow.store.journal.schema import MIGRATIONS
+
+NAME = CallName("s", "t-1", "c1")
+CALL = SagaCall(
+    session="s",
+    turn="t-1",
+    id="c1",
+    ordinal=1,
+    tool="x.do",
+    klass="reversible",
+    description="",
+    intent="{}",
+    started_ns=1,
+    outcome="success",
+    key="k",
+    undo="planned",
+)
+TURN = SagaTurn(
+    session="s",
+    id="t-1",
+    ordinal=1,
+    label="go",
+    agent=None,
+    status="open",
+    started_ns=1,
+    owner="me",
+)
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[Db]:
+    path = str(tmp_path / "journal.db")
+    with closing(Db.open(path, create=True, durable=True)) as opened:
+        yield opened
+
+
+def note(number: int) -> Note:
+    return Note(
+        session="s", turn=None, call=None, kind=f"k{number}", ts_ns=number, body="{}"
+    )
+
+
+def test_rows_come_back_as_they_were(db: Db) -> None:
+    saga.save(db, [TURN, CALL, note(1)])
+    assert saga.turns(db, "s") == [TURN]
+    assert saga.calls(db, "s", "t-1") == [CALL]
+    assert [row.kind for row in saga.log(db, "s")] == ["k1"]
+
+
+def test_a_second_turn_of_one_number_is_refused(db: Db) -> None:
+    saga.save(db, [TURN])
+    other = SagaTurn(
+        session="s",
+        id="t-x",
+        ordinal=1,
+        label="go",
+        agent=None,
+        status="open",
+        started_ns=1,
+        owner="me",
+    )
+    with pytest.raises(JournalError):
+        saga.save(db, [other, note(1)])
+    assert saga.turns(db, "s") == [TURN]
+    assert list(saga.log(db)) == []
+
+
+def test_a_journal_of_the_first_version_gets_the_tables(tmp_path: Path) -> None:
+    path = str(tmp_path / "old.db")
+    with closing(sqlite3.connect(path, isolation_level=None)) as raw:
+        raw.executescript(MIGRATIONS[0])
+        raw.execute("PRAGMA user_version = 1")
+    with closing(Db.open(path, create=False)) as db:
+        saga.save(db, [TURN, CALL, note(1)])
+        assert saga.calls(db, "s", "t-1") == [CALL]
+
+
+def test_durable_means_full(db: Db) -> None:
+    """Intent and outcome are on the disk when `save` returns."""
+    assert db.number("PRAGMA synchronous") == 2
+
+
+def test_a_claim_is_for_one_owner_until_its_lease_ends(db: Db) -> None:
+    """AN-05."""
+    saga.save(db, [CALL])
+    assert saga.claim(db, NAME, "a", 0, 10)
+    assert not saga.claim(db, NAME, "b", 5, 15)
+    assert saga.claim(db, NAME, "a", 5, 15)
+    assert saga.claim(db, NAME, "b", 15, 25)
+    (found,) = saga.calls(db, "s", "t-1")
+    assert (found.owner, found.attempts, found.undo) == ("b", 3, "running")
+
+
+@pytest.mark.parametrize("undo", ["none", "done", "in_doubt", "skipped", "resolved"])
+def test_what_is_settled_cannot_be_claimed(db: Db, undo: str) -> None:
+    row = {name: getattr(CALL, name) for name in CALL.__slots__}
+    saga.save(db, [SagaCall(**{**row, "undo": undo})])
+    assert not saga.claim(db, NAME, "a", 0, 10)
+
+
+@pytest.mark.parametrize(
+    "sql", ["UPDATE saga_log SET body = '[]'", "DELETE FROM saga_log"]
+)
+def test_the_log_only_grows(db: Db, sql: str) -> None:
+    """AN-34."""
+    saga.save(db, [note(1)])
+    with pytest.raises(JournalError, match="append-only"):
+        db.run(sql)
+
+
+@pytest.mark.parametrize(
+    ("sql", "row"),
+    [
+        ("UPDATE saga_log SET body = '[]' WHERE seq = 2", 2),
+        ("UPDATE saga_log SET ts_ns = 9 WHERE seq = 3", 3),
+        ("DELETE FROM saga_log WHERE seq = 2", 3),
+        ("DELETE FROM saga_log WHERE seq = 1", 2),
+    ],
+)
+def test_a_hand_in_the_log_is_named(db: Db, sql: str, row: int) -> None:
+    """AN-34: the row that was changed, or the one after a hole."""
+    saga.save(db, [note(number) for number in (1, 2, 3, 4)])
+    assert saga.broken_at(db) is None
+    with closing(sqlite3.connect(db.path, isolation_level=None)) as raw:
+        raw.execute("DROP TRIGGER saga_log_no_update")
+        raw.execute("DROP TRIGGER saga_log_no_delete")
+        raw.execute(sql)
+    assert saga.broken_at(db) == row

@@ -1,0 +1,56 @@
+"""A recorded place, the toy world in it, and tests that are coroutines."""
+
+import asyncio
+import inspect
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from gitshadow.store.journal.db import Db
+from tests.turns.front import Front
+from tests.turns.world import World
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine function; both fronts can be awaited in it."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    names = inspect.signature(pyfuncitem.obj).parameters
+    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
+    return True
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """Return a directory that looks like a recorded repository, without the 50 ms of `init`."""
+    root = tmp_path / "place"
+    (root / ".git").mkdir(parents=True)
+    (root / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    journal = root / ".git" / "agent-undo" / "journal.db"
+    with closing(Db.open(str(journal), create=True)):
+        return root
+
+
+@pytest.fixture(params=["sync", "async"])
+def front(request: pytest.FixtureRequest, place: Path) -> Iterator[Front]:
+    """Return a front, the world and its tools: every row runs through both."""
+    made = Front.make(request.param, place)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def async_front(place: Path) -> Iterator[Front]:
+    """Return the front that has tasks to cancel."""
+    made = Front.make("async", place)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def world(front: Front) -> World:
+    """Return the world."""
+    return front.world

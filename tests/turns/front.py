@@ -1,0 +1,125 @@
+"""One face for both fronts, so that one suite runs through both.
+
+`Front` opens a session with the sync or the async front; what it gives is awaited either way.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import TypeVar
+
+from gitshadow.turns.aio import AsyncAgentUndo, AsyncTurn
+from gitshadow.turns.host import Host
+from gitshadow.turns.policy import Policy
+from gitshadow.turns.registry import ToolRegistry
+from gitshadow.turns.report import UndoReport
+from gitshadow.turns.session import AgentUndo, Turn
+from gitshadow.turns.values import Outcome
+from tests.turns.world import World, registry
+
+T = TypeVar("T")
+FREE = Policy(non_reversible="allow")
+
+
+class AnyTurn:
+    """A turn of either front."""
+
+    def __init__(self, inner: Turn | AsyncTurn) -> None:
+        self.inner = inner
+
+    async def __aenter__(self) -> "AnyTurn":
+        if isinstance(self.inner, Turn):
+            self.inner.__enter__()
+        else:
+            await self.inner.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if isinstance(self.inner, Turn):
+            self.inner.__exit__(kind, error, trace)
+        else:
+            await self.inner.__aexit__(kind, error, trace)
+
+    async def call(
+        self, tool: str, call_id: str | None = None, /, **args: object
+    ) -> Outcome:
+        if isinstance(self.inner, Turn):
+            return self.inner.call(tool, args, call_id=call_id)
+        return await self.inner.call(tool, args, call_id=call_id)
+
+    async def undo(self) -> UndoReport:
+        return await _settled(self.inner.undo())
+
+    @asynccontextmanager
+    async def savepoint(self, name: str) -> AsyncIterator[None]:
+        if isinstance(self.inner, Turn):
+            with self.inner.savepoint(name):
+                yield
+        else:
+            async with self.inner.savepoint(name):
+                yield
+
+
+@dataclass(slots=True)
+class Session:
+    """A session of either front."""
+
+    au: AgentUndo | AsyncAgentUndo
+
+    def turn(self, label: str = "a turn") -> AnyTurn:
+        return AnyTurn(self.au.turn(label))
+
+    async def undo(self, turn: str, **more: object) -> UndoReport:
+        return await _settled(self.au.undo(turn, **more))  # type: ignore[arg-type]
+
+    async def plan(self, turn: str, **more: object) -> UndoReport:
+        return await _settled(self.au.plan(turn, **more))  # type: ignore[arg-type]
+
+    async def resume(self, op: str) -> UndoReport:
+        return await _settled(self.au.resume(op))
+
+    async def recover(self) -> list[UndoReport]:
+        return await _settled(self.au.recover())
+
+
+@dataclass(slots=True)
+class Front:
+    """Open sessions with one of the fronts, on one world and one journal."""
+
+    name: str
+    root: Path
+    world: World
+    tools: ToolRegistry
+    opened: list[Session] = field(default_factory=list)
+
+    @classmethod
+    def make(cls, name: str, root: Path) -> "Front":
+        world = World.make(root / "world", coroutines=name == "async")
+        return cls(name, root, world, registry(world))
+
+    def session(
+        self, name: str = "s", *, policy: Policy = FREE, host: Host | None = None
+    ) -> Session:
+        opener: Callable[..., AgentUndo | AsyncAgentUndo] = (
+            AsyncAgentUndo.open if self.name == "async" else AgentUndo.open
+        )
+        made = opener(
+            str(self.root), session=name, tools=self.tools, policy=policy, host=host
+        )
+        self.opened.append(Session(made))
+        return self.opened[-1]
+
+    def close(self) -> None:
+        for one in self.opened:
+            one.au.close()
+
+
+async def _settled(value: T | Awaitable[T]) -> T:
+    return await value if isinstance(value, Awaitable) else value
