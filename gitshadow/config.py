@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Generic, TypeVar
 
 from gitshadow.errors import UsageError
+from gitshadow.model import Demands, Level
 
 GIT_PREFIX = "agent-undo."
 ENV_PREFIX = "GITSHADOW_"
@@ -19,6 +20,7 @@ _T_co = TypeVar("_T_co", covariant=True)
 
 _SIZE = re.compile(r"([0-9]{1,12})([kmg]?)")
 _SIZE_UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
+_COUNT = re.compile(r"[0-9]{1,9}")
 _DURATION = re.compile(r"([0-9]{1,6})(ms|s|m|h|d|w)")
 _DURATION_UNITS_NS = {
     "ms": 10**6,
@@ -71,12 +73,15 @@ class Key(Generic[_T_co]):
     @property
     def env_name(self) -> str:
         """Return the name in the environment (`GITSHADOW_MAX_FILE_SIZE`)."""
-        return ENV_PREFIX + re.sub("([A-Z])", r"_\1", self.name).upper()
+        return (
+            ENV_PREFIX + re.sub("([A-Z.])", r"_\1", self.name).replace(".", "").upper()
+        )
 
     @property
     def env_names(self) -> tuple[str, ...]:
         """Return every accepted name in the environment, the preferred one first."""
-        return tuple(dict.fromkeys((self.env_name, ENV_PREFIX + self.name.upper())))
+        plain = ENV_PREFIX + self.name.replace(".", "").upper()
+        return tuple(dict.fromkeys((self.env_name, plain)))
 
 
 def _boolean(text: str) -> bool:
@@ -106,6 +111,16 @@ def _patterns(text: str) -> tuple[str, ...]:
     return tuple(line for line in text.split("\n") if line.strip())
 
 
+def _level(text: str) -> Level:
+    return Level(text.lower())
+
+
+def _count(text: str) -> int:
+    if not _COUNT.fullmatch(text):
+        raise ValueError(text)
+    return int(text)
+
+
 def _absolute_path(text: str) -> str:
     if not text.startswith("/") or "\0" in text:
         raise ValueError(text)
@@ -118,6 +133,10 @@ def _or_off(parse: Callable[[str], _T_co]) -> Callable[[str], _T_co | None]:
 
 _BOOLEAN = "`true` or `false`"
 _SIZE_WORDS = "a size in bytes, or with `k`, `m` or `g` behind it, like `20m`"
+_LEVEL_WORDS = "`off`, `warn` or `refuse`"
+_PATTERN_WORDS = (
+    "patterns in gitignore syntax, one per value (in the environment: one per line)"
+)
 _DURATION_WORDS = "a length of time like `500ms`, `30s`, `5m`, `2h`, `30d` or `4w`"
 
 ENABLED = Key(
@@ -144,7 +163,7 @@ MAX_FILE_SIZE = Key(
 INCLUDE = Key(
     "include",
     _patterns,
-    "patterns in gitignore syntax, one per value (in the environment: one per line)",
+    _PATTERN_WORDS,
     "",
     "Record these files although Git ignores them, for example `.env`.",
     joined=True,
@@ -201,6 +220,49 @@ PUSH_GUARD = Key(
     "Stop a push by Git that would send recorded history (needs `hooks install git`).",
 )
 
+
+def _level_of(name: str, default: str, meaning: str) -> Key[Level]:
+    return Key(
+        f"check.{name}",
+        _level,
+        _LEVEL_WORDS,
+        default,
+        f"What `check` does about {meaning}.",
+    )
+
+
+CHECK_OPEN_TURN = _level_of(
+    "openTurn", "refuse", "files on which another session's turn is open"
+)
+CHECK_PROTECTED = _level_of(
+    "protected", "refuse", "protected paths that an agent touched"
+)
+CHECK_PROTECTED_PATHS = Key(
+    "check.protectedPaths",
+    _patterns,
+    _PATTERN_WORDS,
+    "",
+    "The paths that agents may not touch.",
+    joined=True,
+)
+CHECK_REVIEW = _level_of(
+    "review",
+    "off",
+    "more lines of agents than `check.reviewLines` that nobody reviewed",
+)
+CHECK_REVIEW_LINES = Key(
+    "check.reviewLines",
+    _count,
+    "a whole number",
+    "50",
+    "So many lines of agents a change may have without a review mark.",
+)
+CHECK_UNKNOWN = _level_of(
+    "unknown", "off", "lines that nobody is known to have written"
+)
+CHECK_UNDONE = _level_of("undone", "warn", "lines that an undo took back")
+CHECK_GAPS = _level_of("gaps", "warn", "files whose recording has gaps")
+
 KEYS: tuple[Key[object], ...] = (
     ENABLED,
     DAEMON,
@@ -213,6 +275,14 @@ KEYS: tuple[Key[object], ...] = (
     RETENTION_SIZE,
     MIRROR,
     PUSH_GUARD,
+    CHECK_OPEN_TURN,
+    CHECK_PROTECTED,
+    CHECK_PROTECTED_PATHS,
+    CHECK_REVIEW,
+    CHECK_REVIEW_LINES,
+    CHECK_UNKNOWN,
+    CHECK_UNDONE,
+    CHECK_GAPS,
 )
 """Every setting, in the order of the documentation."""
 
@@ -235,6 +305,7 @@ class Config:
     retention_size_bytes: int | None
     mirror: str | None
     push_guard: bool
+    check: Demands
 
 
 def load(
@@ -278,6 +349,16 @@ def load(
         retention_size_bytes=sources.value(RETENTION_SIZE),
         mirror=sources.value(MIRROR),
         push_guard=sources.value(PUSH_GUARD),
+        check=Demands(
+            open_turn=sources.value(CHECK_OPEN_TURN),
+            protected=sources.value(CHECK_PROTECTED),
+            protected_paths=sources.value(CHECK_PROTECTED_PATHS),
+            review=sources.value(CHECK_REVIEW),
+            review_lines=sources.value(CHECK_REVIEW_LINES),
+            unknown=sources.value(CHECK_UNKNOWN),
+            undone=sources.value(CHECK_UNDONE),
+            gaps=sources.value(CHECK_GAPS),
+        ),
     )
 
 

@@ -311,3 +311,32 @@ class Touch:
     session: str | None = None
     turn: str | None = None
     call: str | None = None
+
+
+class Level(StrEnum):
+    """Say what comes of a finding of `check`; later ones are stricter."""
+
+    OFF = "off"
+    WARN = "warn"
+    REFUSE = "refuse"
+
+    @property
+    def rank(self) -> int:
+        """Return the place in the order of strictness, from 0."""
+        return list(Level).index(self)
+
+
+class Demands(NamedTuple):
+    """Hold what one source demands of a change: the user's settings, or a policy file.
+
+    `review_lines` agent lines may go without a review mark.
+    """
+
+    open_turn: Level = Level.OFF
+    protected: Level = Level.OFF
+    protected_paths: tuple[str, ...] = ()
+    review: Level = Level.OFF
+    review_lines: int = 50
+    unknown: Level = Level.OFF
+    undone: Level = Level.OFF
+    gaps: Level = Level.OFF

@@ -17,6 +17,7 @@ from gitshadow.config import (
     load,
 )
 from gitshadow.errors import ExitCode, UsageError
+from gitshadow.model import Demands, Level
 
 MINUTE_NS = 60 * 10**9
 
@@ -34,6 +35,12 @@ def test_load_gives_the_defaults_when_nothing_is_set() -> None:
         retention_size_bytes=None,
         mirror=None,
         push_guard=True,
+        check=Demands(
+            open_turn=Level.REFUSE,
+            protected=Level.REFUSE,
+            undone=Level.WARN,
+            gaps=Level.WARN,
+        ),
     )
 
 
@@ -50,6 +57,14 @@ def test_load_takes_every_key_from_git_config() -> None:
         "agent-undo.retentionsize": ["1g"],
         "agent-undo.mirror": ["/srv/mirror"],
         "agent-undo.pushguard": ["no"],
+        "agent-undo.check.openturn": ["warn"],
+        "agent-undo.check.protected": ["OFF"],
+        "agent-undo.check.protectedpaths": ["/deploy/", "*.pem"],
+        "agent-undo.check.review": ["refuse"],
+        "agent-undo.check.reviewlines": ["0"],
+        "agent-undo.check.unknown": ["warn"],
+        "agent-undo.check.undone": ["refuse"],
+        "agent-undo.check.gaps": ["off"],
     }
     assert load(values, {}) == Config(
         enabled=False,
@@ -63,6 +78,16 @@ def test_load_takes_every_key_from_git_config() -> None:
         retention_size_bytes=2**30,
         mirror="/srv/mirror",
         push_guard=False,
+        check=Demands(
+            open_turn=Level.WARN,
+            protected=Level.OFF,
+            protected_paths=("/deploy/", "*.pem"),
+            review=Level.REFUSE,
+            review_lines=0,
+            unknown=Level.WARN,
+            undone=Level.REFUSE,
+            gaps=Level.OFF,
+        ),
     )
 
 
@@ -130,6 +155,9 @@ def test_load_reads_false_as_git_does(word: str) -> None:
         ("mirror", "relative/path"),
         ("mirror", ""),
         ("include", "a\0b"),
+        ("check.openTurn", "maybe"),
+        ("check.reviewLines", "-1"),
+        ("check.protectedPaths", "a\0b"),
     ],
 )
 def test_load_names_key_value_and_what_is_allowed(name: str, value: str) -> None:
@@ -142,6 +170,11 @@ def test_load_names_key_value_and_what_is_allowed(name: str, value: str) -> None
     assert caught.value.message.endswith(key.allowed.replace("`", ""))
     assert caught.value.hint is not None
     assert key.git_name in caught.value.hint
+
+
+def test_subsection_is_a_word_of_the_variable() -> None:
+    config = load({}, {"GITSHADOW_CHECK_REVIEW_LINES": "7"})
+    assert config.check.review_lines == 7
 
 
 def test_load_names_the_variable_when_it_is_wrong() -> None:
@@ -161,7 +194,8 @@ def test_default_is_what_an_explicit_default_gives(key: Key[object]) -> None:
 
 
 def test_every_setting_is_in_the_table() -> None:
-    assert len(KEYS) == len(fields(Config))
+    settings = {field.name for field in fields(Config)} - {"check"}
+    assert len(KEYS) == len(settings) + len(Demands._fields)
     assert len({key.env_name for key in KEYS}) == len(KEYS)
 
 

@@ -16,8 +16,10 @@ A setting is looked up in this order; the last one found wins:
 3. the environment variable in the table; an empty one counts as not set,
 4. a flag of the command, where it has one.
 
-Nothing is read from files of the working tree. A value that is not allowed is an error
-that names the setting and where it stands; it never falls back to the default.
+Nothing is read from files of the working tree; what `.agent-undo.toml` demands in a commit
+or in the index is added to the settings of `check`, and never replaces them. A value that
+is not allowed is an error that names the setting and where it stands; it never falls back
+to the default.
 
 | key | environment | allowed | default | meaning |
 | --- | --- | --- | --- | --- |
@@ -25,9 +27,9 @@ that names the setting and where it stands; it never falls back to the default.
 
 _TAIL = """
 A variable may also be written without the inner underscores (`GITSHADOW_MAXFILESIZE`).
-Git's `k`, `m` and `g` stand for 1024, 1024² and 1024³ bytes. `agent-undo.include` may be
-given several times (`git config --add agent-undo.include .env`); a variable replaces the
-whole list.
+Git's `k`, `m` and `g` stand for 1024, 1024² and 1024³ bytes. `agent-undo.include` and
+`agent-undo.check.protectedPaths` may be given several times (`git config --add agent-undo.include
+.env`); a variable replaces the whole list.
 """
 
 

@@ -1,0 +1,1 @@
+"""What `check` demands of a change, and what comes of it: pure, facts in, findings out."""

@@ -1,0 +1,138 @@
+"""`.agent-undo.toml`: a policy that travels with the repository, read as data and never run.
+
+It is hostile input: whoever writes to the repository wrote it. So it is bounded, nothing in it
+names a command or a path outside, and whatever it says is demanded beside the user's own settings,
+never instead of them.
+Invariant: pure; a file that cannot be understood is an error of its own, never an empty policy.
+"""
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from typing import NamedTuple
+
+from gitshadow.model import Demands, Level, RepoPath
+
+FILE = RepoPath(b".agent-undo.toml")
+MOST_BYTES = 65_536
+MOST_PATTERNS = 500
+MOST_CHARACTERS = 1_000
+MOST_LINES = 999_999_999
+
+_TABLE = "check"
+_LEVELS = ("openTurn", "protected", "review", "unknown", "undone", "gaps")
+_PATTERNS = "protectedPaths"
+_LINES = "reviewLines"
+KEYS = (*_LEVELS, _PATTERNS, _LINES)
+"""The keys of the table `[check]`: those of `git config agent-undo.check.*`."""
+
+
+class Reading(NamedTuple):
+    """Hold what a policy file demands, what in it is not known, and what makes it useless.
+
+    Where there are errors the demands are those of the rest.
+    """
+
+    demands: Demands = Demands()
+    warnings: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
+
+
+class _UnusableError(Exception):
+    pass
+
+
+def read(data: bytes) -> Reading:
+    """Read a policy file."""
+    if len(data) > MOST_BYTES:
+        return Reading(errors=(f"it is larger than {MOST_BYTES} bytes",))
+    try:
+        document = tomllib.loads(data.decode("utf-8"))
+    except UnicodeDecodeError:
+        return Reading(errors=("it is not UTF-8",))
+    except (ValueError, RecursionError) as error:
+        # Absurd numbers and nesting raise these too (tomllib, Python 3.11).
+        return Reading(errors=(f"it is no TOML: {error}",))
+    warnings = list(_unknown(document, (_TABLE,), "table"))
+    table = document.get(_TABLE, {})
+    if not isinstance(table, dict):
+        return Reading(warnings=tuple(warnings), errors=(f"{_TABLE} is no table",))
+    warnings += _unknown(table, KEYS, "key")
+    demands, errors = _demands(table)
+    return Reading(demands, tuple(warnings), tuple(errors))
+
+
+def _unknown(
+    table: Mapping[str, object], known: tuple[str, ...], what: str
+) -> Iterator[str]:
+    for name in table:
+        if name in known:
+            continue
+        near = get_close_matches(name.lower(), [one.lower() for one in known], n=1)
+        meant = [one for one in known if one.lower() in near]
+        hint = f"; did you mean {meant[0]}?" if meant else ""
+        yield f"unknown {what} {name!r}{hint}"
+
+
+def _demands(table: Mapping[str, object]) -> tuple[Demands, list[str]]:
+    """Return what a table demands: what a number or a list is given for is refused."""
+    levels: dict[str, Level] = {}
+    made, errors = Demands(), list[str]()
+    for key, value in table.items():
+        try:
+            if key in _LEVELS:
+                levels[key] = _level(key, value)
+            elif key == _PATTERNS:
+                made = made._replace(protected_paths=_patterns(value))
+            elif key == _LINES:
+                made = made._replace(review_lines=_count(value))
+        except _UnusableError as error:
+            errors.append(str(error))
+    implied = {"protected": _PATTERNS in table, "review": _LINES in table}
+    for key, given in implied.items():
+        if given:
+            levels.setdefault(key, Level.REFUSE)
+    return _with_levels(made, levels), errors
+
+
+def _with_levels(made: Demands, levels: Mapping[str, Level]) -> Demands:
+    return made._replace(
+        open_turn=levels.get("openTurn", Level.OFF),
+        protected=levels.get("protected", Level.OFF),
+        review=levels.get("review", Level.OFF),
+        unknown=levels.get("unknown", Level.OFF),
+        undone=levels.get("undone", Level.OFF),
+        gaps=levels.get("gaps", Level.OFF),
+    )
+
+
+def _level(key: str, value: object) -> Level:
+    words = [level.value for level in Level]
+    if isinstance(value, str) and value in words:
+        return Level(value)
+    near = get_close_matches(str(value).lower(), words, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise _UnusableError(f"{key} must be one of {', '.join(words)}{hint}")
+
+
+def _patterns(value: object) -> tuple[str, ...]:
+    listed = value if isinstance(value, list) else [None]
+    texts = [one for one in listed if isinstance(one, str)]
+    if len(texts) != len(listed):
+        raise _UnusableError(f"{_PATTERNS} must be a list of patterns")
+    if len(texts) > MOST_PATTERNS:
+        raise _UnusableError(f"{_PATTERNS} has more than {MOST_PATTERNS} patterns")
+    for text in texts:
+        if len(text) > MOST_CHARACTERS or "\n" in text or "\0" in text:
+            raise _UnusableError(
+                f"{_PATTERNS} has a pattern over several lines"
+                f" or of more than {MOST_CHARACTERS} characters"
+            )
+    return tuple(texts)
+
+
+def _count(value: object) -> int:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if isinstance(value, int) and whole and 0 <= value <= MOST_LINES:
+        return value
+    raise _UnusableError(f"{_LINES} must be a whole number, not below 0")
