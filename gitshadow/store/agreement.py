@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from gitshadow.model import Chain, Event, Oid
+from gitshadow.store import refs
 from gitshadow.store.journal import pins, sessions
 from gitshadow.store.journal.db import Db
 
@@ -36,7 +37,10 @@ NOTHING = CatchUp((), (), (), {})
 
 
 def agree(db: Db, found: Mapping[str, Oid]) -> bool:
-    """Tell whether every chain and pin of the journal is at its ref, and no ref without one."""
+    """Tell whether every chain and pin of the journal is at its ref, and no ref without one.
+
+    Review marks are in no table: their refs are all there is of them.
+    """
     known = {chain.ref: chain.tip for chain in sessions.chains(db)}
     known |= {pin.ref: pin.commit for pin in pins.list_pins(db)}
-    return known == found
+    return known == {ref: tip for ref, tip in found.items() if not refs.is_mark(ref)}

@@ -32,6 +32,7 @@ from gitshadow.store.quoting import unquote as unquote
 REF_PREFIX = "refs/agent-undo/"
 EXPOSED_PREFIX = "refs/remotes/agent-undo/"
 PIN_PREFIX = "pin-"
+MARK_PREFIX = "review-"
 FORMAT = 1
 MAIN_WORKTREE = "main"
 _PREFIX = "Agent-Undo-"
@@ -41,7 +42,9 @@ _ID_CHARS = 40
 _UNSAFE = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
-_KINDS = frozenset({"baseline", "write", "sync", "restore", "head", "coverage", "pin"})
+_KINDS = frozenset(
+    {"baseline", "write", "sync", "restore", "head", "coverage", "pin", "review"}
+)
 _SESSION = re.compile(r"[a-z0-9-]{1,40}")
 _NUMBER = re.compile(r"[0-9]{1,18}")
 _PERMISSIONS = re.compile(r"[0-7]{4}")
@@ -110,7 +113,7 @@ def clean_name(name: str) -> str:
 def session_id(agent: str, native: str, day_ns: int, length: int = 6) -> str:
     """Return the id of a session: `<agent>-<yyyymmdd>-<hex>`, at most 40 characters."""
     name = clean_name(agent)
-    if f"{name}-".startswith(PIN_PREFIX):
+    if f"{name}-".startswith((PIN_PREFIX, MARK_PREFIX)):
         name = f"agent-{name}"
     day = datetime.fromtimestamp(day_ns // 1_000_000_000, UTC).strftime("%Y%m%d")
     text = f"{agent}\0{native}".encode("utf-8", "surrogateescape")
@@ -129,8 +132,18 @@ def chain_ref(session: str, worktree: str) -> str:
 
 
 def is_pin(ref: str) -> bool:
-    """Tell the ref of a pin from that of a chain."""
+    """Tell the ref of a pin from all others."""
     return ref.startswith(REF_PREFIX + PIN_PREFIX)
+
+
+def is_mark(ref: str) -> bool:
+    """Tell the ref of a review mark from all others."""
+    return ref.startswith(REF_PREFIX + MARK_PREFIX)
+
+
+def is_chain(ref: str) -> bool:
+    """Tell the ref of a session's chain from those of pins and review marks."""
+    return ref.startswith(REF_PREFIX) and not is_pin(ref) and not is_mark(ref)
 
 
 def pin_ref(name: str) -> str:

@@ -228,6 +228,8 @@ def rebuild(db: Db, repo: ChainReader) -> Rebuilt:
     tails: list[Tail] = []
     broken: list[tuple[str, str]] = []
     for ref, tip in sorted(repo.refs().items()):
+        if refs.is_mark(ref):
+            continue
         try:
             if refs.is_pin(ref):
                 put_pin(db, ref, repo.commit(tip))
@@ -293,7 +295,8 @@ def _behind(
     for ref, tip in found.items():
         chain = known.get(ref)
         elsewhere = chain is not None and chain.worktree != worktree
-        if refs.is_pin(ref) or elsewhere or (chain is not None and chain.tip == tip):
+        stands = chain is not None and chain.tip == tip
+        if not refs.is_chain(ref) or elsewhere or stands:
             continue
         try:
             tail = read_tail(repo, ref, tip, chain)

@@ -9,6 +9,7 @@ from gitshadow.engine.rows import Row, rfc3339
 from gitshadow.engine.verbs import Document, Params
 from gitshadow.engine.verbs.status import disk
 from gitshadow.model import Session
+from gitshadow.store import marks
 from gitshadow.store.journal import prune as journal
 from gitshadow.store.journal import sessions
 from gitshadow.store.refs import exposed_ref
@@ -30,6 +31,7 @@ def prune(desk: Desk, params: Params) -> Document:
     for session in doomed:
         _drop(desk, session)
     if doomed:
+        marks.drop_orphans(ws.repo, {one.id for one in sessions.all_sessions(ws.db)})
         ws.repo.trees.forget()
         desk.claimant.forget()
     return {"dropped": rows, "dry_run": False}

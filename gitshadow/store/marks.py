@@ -1,0 +1,189 @@
+"""Review marks: who looked at which lines and when, one commit on a ref of its own for each.
+
+The refs are all there is of them, so they survive a lost journal, come along with fetched refs and
+need no table. What was reviewed is named by digests of content, never by an oid: nothing that a
+mark names is kept alive by it, and nothing that is changed later is covered.
+Invariant: a mark is never changed; it is made whole or not at all, and taken back by its ref.
+"""
+
+import hashlib
+from collections.abc import Container, Iterable
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from gitshadow.errors import StoreError
+from gitshadow.model import Oid, RepoPath
+from gitshadow.store import refs
+from gitshadow.store.commits import NewCommit
+from gitshadow.store.quoting import c_quoted, parse_path
+from gitshadow.store.refs import ShadowCommit
+from gitshadow.store.repo import Repo
+
+_FILE = RepoPath(b"reviewed")
+_MODE = 0o100644
+_OLD_DATE = 1_000_000_000
+_DIGEST_BYTES = 16
+_SUBJECT_CHARS = 60
+
+
+class Reviewed(NamedTuple):
+    """Name one thing that was looked at by the digest of its content.
+
+    `session` is whose it is, None where nobody is known; `line` tells a line from a whole file.
+    """
+
+    digest: bytes
+    path: RepoPath
+    session: str | None = None
+    line: bool = True
+
+
+class Mark(NamedTuple):
+    """Hold one review: by whom (`name <email>`), when, of what as it was typed."""
+
+    id: str
+    ref: str
+    commit: Oid
+    who: str
+    ts_ns: int
+    target: str
+    items: tuple[Reviewed, ...]
+
+
+def line_digest(written: tuple[str, int] | None, path: RepoPath, text: bytes) -> bytes:
+    """Return the digest of a line: of its text, and of the very write that brought it.
+
+    Args:
+        written: The session and the number of the recorded event, and None where there is none:
+            then the file's name stands for it.
+        path: The file's name in the state that the line came with.
+        text: The line.
+    """
+    source = b"%b\0" % path if written is None else b"%b %d\0" % _named(written)
+    return _digest(b"line\0", source, text)
+
+
+def file_digest(path: RepoPath, data: bytes) -> bytes:
+    """Return the digest of a whole content under its name."""
+    return _digest(b"file\0", path + b"\0", data)
+
+
+def publish(
+    repo: Repo, target: str, items: Iterable[Reviewed], now_ns: int, head: Oid | None
+) -> Mark:
+    """Record a review by the user of this repository.
+
+    Raises:
+        StoreError: it could not be written; then there is no mark.
+    """
+    rows = sorted(items, key=lambda one: (one.path, one.session or "", one.digest))
+    blob = repo.write_blob(_listing(rows))
+    mark_id = _id(now_ns, blob)
+    ref = refs.REF_PREFIX + mark_id
+    name, email = repo.identity()
+    message = ShadowCommit(
+        subject=f"Review {target}"[:_SUBJECT_CHARS],
+        kind="review",
+        time_ns=now_ns,
+        target=target,
+    )
+    commit = repo.write_commit(
+        NewCommit(
+            tree=repo.trees.splice(None, {_FILE: (_MODE, blob)}),
+            parents=(),
+            author_name=name,
+            author_email=email,
+            author_time=now_ns // 1_000_000_000,
+            committer_time=_committer_date(repo, head),
+            message=refs.format_message(message),
+        )
+    )
+    repo.create_ref(ref, commit)
+    return _read(repo, ref, commit)
+
+
+def list_marks(repo: Repo) -> list[Mark]:
+    """Return every mark that can be read, newest first."""
+    found: list[Mark] = []
+    for ref, tip in repo.refs().items():
+        if refs.is_mark(ref):
+            try:
+                found.append(_read(repo, ref, tip))
+            except StoreError:
+                continue  # somebody else's ref by that name marks nothing
+    return sorted(found, key=lambda mark: (-mark.ts_ns, mark.id))
+
+
+def drop_orphans(repo: Repo, known: Container[str]) -> None:
+    """Delete the marks that name sessions, none of which is known any more."""
+    for mark in list_marks(repo):
+        named = {one.session for one in mark.items if one.session is not None}
+        if named and not any(session in known for session in named):
+            repo.delete_ref(mark.ref)
+
+
+def _read(repo: Repo, ref: str, tip: Oid) -> Mark:
+    info = repo.commit(tip)
+    message = refs.parse_message(info.message)
+    entry = repo.entry(info.tree, _FILE)
+    if message is None or message.kind != "review" or entry is None:
+        raise StoreError(f"could not read {ref}: it is no review mark")
+    return Mark(
+        id=ref.removeprefix(refs.REF_PREFIX),
+        ref=ref,
+        commit=tip,
+        who=info.author.decode("utf-8", "backslashreplace"),
+        ts_ns=message.time_ns,
+        target=message.target or "",
+        items=_items(repo.read_blob(entry[1]), ref),
+    )
+
+
+def _listing(rows: Iterable[Reviewed]) -> bytes:
+    lines = (
+        f"{'line' if one.line else 'file'} {one.digest.hex()} {one.session or '-'}"
+        f" {c_quoted(one.path)}\n"
+        for one in rows
+    )
+    return "".join(lines).encode("ascii")
+
+
+def _items(data: bytes, ref: str) -> tuple[Reviewed, ...]:
+    found: list[Reviewed] = []
+    for row in data.decode("ascii", "replace").splitlines():
+        what, _, rest = row.partition(" ")
+        digest, _, rest = rest.partition(" ")
+        session, _, path = rest.partition(" ")
+        try:
+            one = Reviewed(
+                bytes.fromhex(digest),
+                RepoPath(parse_path(path)),
+                None if session == "-" else session,
+                what == "line",
+            )
+        except ValueError as error:
+            raise StoreError(f"could not read {ref}: {error}") from error
+        found.append(one)
+    return tuple(found)
+
+
+def _named(written: tuple[str, int]) -> tuple[bytes, int]:
+    return written[0].encode("utf-8", "surrogateescape"), written[1]
+
+
+def _digest(*parts: bytes) -> bytes:
+    made = hashlib.blake2b(digest_size=_DIGEST_BYTES)
+    for part in parts:
+        made.update(part)
+    return made.digest()
+
+
+def _id(now_ns: int, blob: Oid) -> str:
+    day = datetime.fromtimestamp(now_ns // 1_000_000_000, UTC).strftime("%Y%m%d")
+    digits = hashlib.blake2b(f"{now_ns} {blob}".encode(), digest_size=5).hexdigest()
+    return f"{refs.MARK_PREFIX}{day}-{digits}"
+
+
+def _committer_date(repo: Repo, head: Oid | None) -> int:
+    """Return a date before what the other side has, as chains have it (docs/format.md)."""
+    return _OLD_DATE if head is None else max(1, repo.oldest_unshared(head) - 1)
