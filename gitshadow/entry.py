@@ -38,6 +38,10 @@ def main() -> int:
 
         # Taking the interpreter down in order would cost every hook 2 ms.
         os._exit(hook.main(sys.argv[2:], in_process))
+    if sys.argv[1:2] in (["git-hook"], ["check"]):
+        from gitshadow.ipc import handover
+
+        handover.hand_over(sys.argv[1:])
     if sys.argv[1:2] == ["git-hook"] and not {"-h", "--help"} & set(sys.argv[2:]):
         from gitshadow.ipc import githook
 

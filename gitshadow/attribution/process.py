@@ -171,11 +171,19 @@ class ProcessScan:
         Returns:
             The innermost of a family; None where nobody's or not clear.
         """
+        kept = tuple(sessions)
+        found, known = self.sessions_of(pid, kept), Known(kept)
+        return found[-1] if len({known.root(one) for one in found}) == 1 else None
+
+    def sessions_of(self, pid: int, sessions: Iterable[Session]) -> tuple[str, ...]:
+        """Return all sessions that a process may belong to, as known within the last second.
+
+        Several where one program runs several of them and nothing tells which it is.
+        """
         self._scan()
         kept = tuple(sessions)
-        stat, known = self._stats.get(pid), Known(kept)
-        found = () if stat is None else self._owners(stat, known, _agents_of(kept))
-        return found[-1] if len({known.root(one) for one in found}) == 1 else None
+        stat = self._stats.get(pid)
+        return () if stat is None else self._owners(stat, Known(kept), _agents_of(kept))
 
     def agents(self) -> tuple[AgentProcess, ...]:
         """Return the processes that run agents or what may be one, of each tree the topmost.

@@ -43,6 +43,10 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
         "cat": Verb("cat", "Print a file as it was."),
         "blame": Verb("blame", "Say who wrote each line of a file."),
         "stats": Verb("stats", "Count whose lines there are."),
+        "check": Verb(
+            "check", "Say what speaks against a change, as a pre-commit check."
+        ),
+        "review": Verb("review", "Mark lines of agents as reviewed."),
         "expose": Verb("expose", "Show a session to Git programs as a remote branch."),
         "unexpose": Verb("unexpose", "Take back what expose did."),
     },

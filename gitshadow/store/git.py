@@ -86,9 +86,19 @@ class Git:
         self._env = scrubbed_environment(environ)
 
     def run(
-        self, *args: str | bytes, stdin: bytes = b"", ok: Sequence[int] = (0,)
+        self,
+        *args: str | bytes,
+        stdin: bytes = b"",
+        ok: Sequence[int] = (0,),
+        index: str | None = None,
     ) -> bytes:
         """Run one git command in the worktree; return its standard output.
+
+        Args:
+            args: The command.
+            stdin: What it reads.
+            ok: Exit codes that are no failure.
+            index: Another index file than the worktree's, for reading alone.
 
         Raises:
             StoreError: it could not be started, or its exit code is not in `ok`.
@@ -97,6 +107,7 @@ class Git:
             f"--git-dir={self._layout.git_dir}",
             f"--work-tree={self._layout.root}",
         )
+        named = {} if index is None else {"GIT_INDEX_FILE": index}
         try:
             done = subprocess.run(
                 ["git", *_SAFE, *place, *args],
@@ -104,7 +115,7 @@ class Git:
                 capture_output=True,
                 check=False,
                 cwd=self._layout.root,
-                env=self._env,
+                env={**self._env, **named},
                 timeout=_TIMEOUT_S,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
@@ -174,6 +185,25 @@ class Git:
         how = ("-r", "-z", "-M", "--raw", "--no-abbrev")
         out = self.run("diff-tree", *how, old or _EMPTY_TREE, new)
         return sorted(_deltas(out.split(b"\0")))
+
+    def staged_changes(self, base: Oid | None, index: str | None) -> list[TreeDelta]:
+        """Return what an index has other than a tree; what is in conflict is left out.
+
+        Args:
+            base: A tree, or a commit for its tree; None stands for the empty tree.
+            index: The index file; None: the worktree's own.
+        """
+        how = ("--cached", "--raw", "-z", "-M", "--no-abbrev", "--diff-filter=u")
+        out = self.run("diff-index", *how, base or _EMPTY_TREE, index=index)
+        return list(_deltas(out.split(b"\0")[:-1]))
+
+    def sizes(self, blobs: Sequence[Oid]) -> dict[Oid, int]:
+        """Return the sizes of objects in bytes, but of those that are missing."""
+        listed = "".join(f"{oid}\n" for oid in blobs).encode("ascii")
+        how = "--batch-check=%(objectname) %(objectsize)"
+        out = self.run("cat-file", how, stdin=listed).decode("ascii")
+        rows = (row.split(" ") for row in out.splitlines())
+        return {Oid(oid): int(size) for oid, size in rows if size.isdigit()}
 
     def merge_base(self, one: Oid, other: Oid) -> Oid | None:
         """Return the commit on which two stand, None where they share none."""

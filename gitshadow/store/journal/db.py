@@ -169,6 +169,15 @@ def is_damaged(path: str) -> bool:
         connection.close()
 
 
+def is_of_this_version(path: str) -> bool:
+    """Tell whether a journal has this version's schema; it is only looked at.
+
+    Raises:
+        JournalError: it cannot be read.
+    """
+    return _pending_version(path) == VERSION
+
+
 def refuse_newer(path: str) -> None:
     """Raise JournalNewerError for a journal of a newer version; a damaged one is none."""
     try:

@@ -1,0 +1,94 @@
+"""`git agent-undo check`: what speaks against a change."""
+
+import os
+
+import click
+
+from gitshadow.commands import boundary
+from gitshadow.commands.asking import ask, find_layout
+from gitshadow.commands.options import json_option
+from gitshadow.commands.viewing import screen
+from gitshadow.config import ENV_PREFIX
+from gitshadow.errors import ExitCode, JournalError, ShadowError, UsageError
+from gitshadow.ipc.handover import FLAG
+from gitshadow.render import check as shown
+from gitshadow.render import json, output
+from gitshadow.render.document import Document, text
+from gitshadow.render.style import printable
+
+
+@click.command("check")
+@click.option("--staged", is_flag=True, help="What is staged. This is the default.")
+@click.option("--range", "range_", metavar="A..B", help="What B has other than A.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing but findings.")
+@click.option(FLAG, "managed", is_flag=True, help="The pre-commit framework calls.")
+@json_option
+@click.argument("rev", required=False)
+def command(
+    staged: bool,
+    range_: str | None,
+    quiet: bool,
+    managed: bool,
+    as_json: bool,
+    rev: str | None,
+) -> int:
+    """Say what speaks against a change: what is staged, the commit REV, or a range.
+
+    The policies are those of `git config agent-undo.check.*` and of `.agent-undo.toml`. Exits
+    5 where one refuses the change, else 0, also where nothing could be checked: a warning then
+    says why.
+    """
+    if sum((staged, range_ is not None, rev is not None)) > 1:
+        raise UsageError("could not check several changes at once: name one")
+    params = {"range": range_, "rev": rev, "managed": managed, **surroundings()}
+    document = _checked(params, managed=managed)
+    if as_json:
+        json.show(document)
+    elif text(document, "status") != "skipped":
+        output.show(shown.check_lines(document, screen().view, quiet=quiet or managed))
+    refused = text(document, "status") == "refused"
+    return int(ExitCode.REFUSED if refused else ExitCode.DONE)
+
+
+def surroundings() -> Document:
+    """Return what the engine is to know of this process: who it is, and Git's index for it."""
+    index = os.environ.get("GIT_INDEX_FILE")
+    return {
+        "pid": os.getpid(),
+        "parent": os.getppid(),
+        "index": None if index is None else os.path.abspath(index),
+        "environ": {
+            name: value
+            for name, value in os.environ.items()
+            if name.startswith(f"{ENV_PREFIX}CHECK")
+        },
+    }
+
+
+def _checked(params: Document, *, managed: bool) -> Document:
+    """Ask the engine; a gate never fails because of us, so an error of ours passes."""
+    try:
+        if managed:
+            _refuse_other_versions()
+        return boundary.contain(lambda: ask("check", params))
+    except UsageError:
+        raise
+    except ShadowError as error:
+        hint = f" ({error.hint})" if error.hint else ""
+        said = printable(f"nothing was checked: {error.message}{hint}")
+        click.echo(f"warning: {said}", err=True)
+        return {"status": "skipped", "findings": [], "warnings": [said], "notes": []}
+
+
+def _refuse_other_versions() -> None:
+    """Leave a journal of another version alone: a copy of ours in an environment of its own asks.
+
+    Raises:
+        JournalError: the journal is of another version.
+    """
+    layout = find_layout()
+    if layout.initialised:
+        from gitshadow.store.journal import db  # takes sqlite3 along
+
+        if not db.is_of_this_version(layout.journal):
+            raise JournalError("the journal is of another version of gitshadow")

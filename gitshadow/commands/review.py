@@ -1,0 +1,53 @@
+"""`git agent-undo review`: mark lines of agents as reviewed."""
+
+import os
+
+import click
+
+from gitshadow.commands.asking import ask
+from gitshadow.commands.check import surroundings
+from gitshadow.commands.options import json_option, spelled_paths
+from gitshadow.commands.printing import print_document, print_rows
+from gitshadow.errors import UsageError
+from gitshadow.render.check import review_lines, reviews_lines, unreview_lines
+
+
+@click.command("review")
+@click.option("--staged", is_flag=True, help="What is staged. This is the default.")
+@click.option("--range", "range_", metavar="A..B", help="What B has other than A.")
+@click.option("--commit", "rev", metavar="REV", help="What a commit brings.")
+@click.option("--list", "listed", is_flag=True, help="List the review marks.")
+@click.option("--undo", metavar="ID", help="Take a review mark back.")
+@json_option
+@click.argument("targets", nargs=-1, metavar="[SESSION|PATH]...")
+def command(targets: tuple[str, ...], as_json: bool, **options: object) -> None:
+    """Record that you have looked at the lines that agents wrote.
+
+    Of a SESSION or a PATH the lines that stand on disk, else what the change adds. The mark
+    names you, the time and exactly these lines: what is written later needs a new one.
+    """
+    named = [name for name, value in options.items() if value not in (None, False)]
+    if len(named) + bool(targets) > 1:
+        raise UsageError("could not do several of these at once: name one")
+    if options["listed"]:
+        print_rows(ask("reviews", {}), reviews_lines, as_json=as_json)
+    elif options["undo"] is not None:
+        document = ask("unreview", {"id": options["undo"]})
+        print_document(document, unreview_lines, as_json=as_json)
+    else:
+        params = {
+            "targets": spelled_paths(targets),
+            "range": options["range_"],
+            "rev": options["rev"],
+            "agent": _agent(),
+            **surroundings(),
+        }
+        print_document(ask("review", params), review_lines, as_json=as_json)
+
+
+def _agent() -> str | None:
+    """Return the agent in whose environment this runs, if any."""
+    from gitshadow.attribution import markers
+
+    found = markers.detect(os.environ)
+    return None if found is None else found.agent

@@ -1,0 +1,182 @@
+"""review, reviews, unreview: what a person has looked at, bound to the lines it names.
+
+Invariant: a mark is made for a person only; what an agent runs is refused, as far as it is seen.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from gitshadow.blame.owners import split_lines
+from gitshadow.engine import params as read
+from gitshadow.engine.additions import Additions
+from gitshadow.engine.checking import line_key, own_sessions
+from gitshadow.engine.crediting import Credit
+from gitshadow.engine.desk import Desk
+from gitshadow.engine.owning import FileOwners, Owning
+from gitshadow.engine.resolve import session_of
+from gitshadow.engine.rows import Row, rfc3339
+from gitshadow.engine.verbs import Document, Params
+from gitshadow.engine.verbs.check import change_named
+from gitshadow.errors import RefusedError, UsageError
+from gitshadow.model import Actor, RepoPath, ToolClass
+from gitshadow.store import marks
+from gitshadow.store.journal import events, sessions, turns
+from gitshadow.store.journal.events import EventFilter
+from gitshadow.store.marks import Mark, Reviewed
+from gitshadow.store.quoting import display_path
+
+_SHELLS = (ToolClass.SHELL, ToolClass.OTHER)
+_Lines = Iterable[tuple[bytes, Credit]]
+
+
+def review(desk: Desk, params: Params) -> Document:
+    """Mark lines of agents, and of nobody known, as reviewed by the user.
+
+    Of `targets` what stands on disk counts, else what the change that is named adds.
+
+    Raises:
+        RefusedError: an agent asks for it.
+        UsageError: a target names neither a session nor a file.
+    """
+    ws = desk.workspace
+    _refuse_agents(desk, params)
+    if not read.flag(params, "borrowed"):
+        desk.observer.settle()
+    targets = read.strings(params, "targets")
+    if targets:
+        items = [one for typed in targets for one in _standing(desk, params, typed)]
+    else:
+        items = list(_changed(desk, params))
+    named = " ".join(targets) or _change_name(params)
+    if not items:
+        return {"id": None, "target": named, "lines": 0, "files": 0, "sessions": []}
+    now_ns = ws.clock.now_ns() // 1000 * 1000
+    mark = marks.publish(ws.repo, named, items, now_ns, ws.repo.head()[1])
+    return _row(mark)
+
+
+def reviews(desk: Desk, params: Params) -> Document:
+    """Return the review marks, newest first."""
+    del params
+    return {"rows": [_row(mark) for mark in marks.list_marks(desk.workspace.repo)]}
+
+
+def unreview(desk: Desk, params: Params) -> Document:
+    """Take a review mark back.
+
+    Raises:
+        UsageError: no mark has that id, or several begin so.
+    """
+    typed = read.needed(params, "id")
+    repo = desk.workspace.repo
+    known = marks.list_marks(repo)
+    found = [one for one in known if one.id == typed] or [
+        one for one in known if one.id.startswith(typed)
+    ]
+    if len(found) != 1:
+        raise UsageError(
+            f"could not find review {typed}"
+            if not found
+            else f"could not choose: {typed} fits {len(found)} reviews",
+            hint="git agent-undo review --list",
+        )
+    repo.delete_ref(found[0].ref)
+    return _row(found[0]) | {"deleted": True}
+
+
+def _refuse_agents(desk: Desk, params: Params) -> None:
+    """Refuse what comes out of an agent's shell: by its variables, or by an open call."""
+    agent = read.text(params, "agent")
+    db = desk.workspace.db
+    for session_id in own_sessions(desk, read.number(params, "pid")):
+        calls = turns.open_calls(db, session_id)
+        session = sessions.get(db, session_id)
+        if session is not None and any(one.tool_class in _SHELLS for one in calls):
+            agent = agent or session.agent or "an agent"
+    if agent is not None:
+        raise RefusedError(
+            f"could not record a review: {agent} asks for it, and a person reviews",
+            hint="run it in a terminal of your own",
+        )
+
+
+def _standing(desk: Desk, params: Params, typed: str) -> Iterator[Reviewed]:
+    """Yield what stands on disk of a session, or in a file or directory."""
+    ws, owning = desk.workspace, Owning(desk)
+    session = sessions.get(ws.db, typed)
+    paths = [] if session is not None else _files_at(desk, params, typed)
+    for path in paths:
+        found = owning.on_disk(path)
+        yield from _lines(path, _rows(found))
+        yield Reviewed(marks.file_digest(path, found.data), path, line=False)
+    if not paths:
+        session = session or session_of(ws.db, typed)
+        for path in _written_by(desk, session.id):
+            rows = _rows(owning.on_disk(path))
+            own = [(text, who) for text, who in rows if who.session == session.id]
+            yield from _lines(path, own)
+
+
+def _written_by(desk: Desk, session: str) -> list[RepoPath]:
+    """Return the files that a session wrote and that still stand."""
+    ws = desk.workspace
+    wanted = EventFilter(sessions=(session,), worktree=ws.layout.worktree)
+    named = {row.path for row in events.rows(ws.db, wanted) if row.path is not None}
+    return sorted(path for path in named if ws.states.get(path) is not None)
+
+
+def _rows(owners: FileOwners) -> _Lines:
+    return zip(split_lines(owners.data), owners.credits, strict=False)
+
+
+def _files_at(desk: Desk, params: Params, typed: str) -> Sequence[RepoPath]:
+    ws = desk.workspace
+    try:
+        path = read.repo_path(ws.layout, params, typed)
+    except UsageError:
+        return ()
+    if ws.states.get(path) is not None:
+        return (path,)
+    return sorted(ws.states.below(path)) if path else sorted(ws.states.all())
+
+
+def _changed(desk: Desk, params: Params) -> Iterator[Reviewed]:
+    """Yield what a change adds."""
+    change = change_named(desk, params)
+    additions = Additions(desk, change)
+    for one in change.files:
+        added = additions.to(one)
+        if added is None:
+            continue
+        rows = [(added.lines[at - 1], added.credits[at - 1]) for at in added.numbers]
+        yield from _lines(one.path, rows)
+        yield Reviewed(marks.file_digest(one.path, added.data), one.path, line=False)
+
+
+def _lines(path: RepoPath, rows: _Lines) -> Iterator[Reviewed]:
+    for text, credit in rows:
+        if credit.actor is not Actor.HUMAN:
+            yield Reviewed(line_key(credit, path, text), path, credit.session)
+
+
+def _change_name(params: Params) -> str:
+    for name in ("range", "rev"):
+        typed = read.text(params, name)
+        if typed is not None:
+            return typed
+    return "--staged"
+
+
+def _row(mark: Mark) -> Row:
+    lines = [one for one in mark.items if one.line]
+    return {
+        "id": mark.id,
+        "ref": mark.ref,
+        "commit": mark.commit,
+        "ts": rfc3339(mark.ts_ns),
+        "who": mark.who,
+        "target": mark.target,
+        "lines": len(lines),
+        "files": len({one.path for one in mark.items}),
+        "paths": sorted({display_path(one.path) for one in mark.items}),
+        "sessions": sorted({one.session for one in lines if one.session is not None}),
+    }

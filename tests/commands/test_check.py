@@ -1,0 +1,137 @@
+"""check at the door: what passes although it failed, and what Git says of its index."""
+
+import os
+import sqlite3
+from collections.abc import Mapping
+
+import pytest
+
+from gitshadow import cli
+from gitshadow.commands import check as verb
+from gitshadow.errors import JournalError, LockedError, StoreError, UsageError
+from gitshadow.render.document import Document
+from tests.support.repo import Repo
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Mapping[str, object]]:
+    """Have the engine answer that nothing was found; return what it is asked."""
+    seen: list[Mapping[str, object]] = []
+
+    def ask(name: str, params: Mapping[str, object]) -> Document:
+        seen.append(params)
+        return {"status": "passed", "findings": [], "change": {}}
+
+    monkeypatch.setattr(verb, "ask", ask)
+    return seen
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        LockedError("another process is at work", hint="wait"),
+        JournalError("the journal is damaged"),
+        StoreError("an object is missing"),
+        ValueError("a bug"),
+    ],
+)
+def test_gate_never_fails_because_of_us(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    error: Exception,
+) -> None:
+    def fail(name: str, params: Mapping[str, object]) -> Document:
+        raise error
+
+    monkeypatch.setattr(verb, "ask", fail)
+    assert cli.main(["check"]) == 0
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("warning: nothing was checked: ")
+    assert err.count("\n") == 1
+    assert str(error) in err
+
+
+def test_skipped_check_is_a_document_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(name: str, params: Mapping[str, object]) -> Document:
+        raise LockedError("busy")
+
+    monkeypatch.setattr(verb, "ask", fail)
+    assert cli.main(["check", "--json"]) == 0
+    assert '"status": "skipped"' in capsys.readouterr().out
+
+
+def test_what_the_user_typed_wrong_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(name: str, params: Mapping[str, object]) -> Document:
+        raise UsageError("could not find commit x")
+
+    monkeypatch.setattr(verb, "ask", fail)
+    assert cli.main(["check", "x"]) == 2
+    assert "could not find commit x" in capsys.readouterr().err
+
+
+def test_refused_change_exits_5(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(name: str, params: Mapping[str, object]) -> Document:
+        return {"status": "refused", "findings": [], "change": {}}
+
+    monkeypatch.setattr(verb, "ask", refuse)
+    assert cli.main(["check"]) == 5
+
+
+def test_index_of_the_running_commit_is_passed_on(
+    asked: list[Mapping[str, object]],
+    monkeypatch: pytest.MonkeyPatch,
+    repo: Repo,
+) -> None:
+    """Git names it relative to the top, where it runs hooks (githooks(5))."""
+    monkeypatch.chdir(repo.root)
+    monkeypatch.setenv("GIT_INDEX_FILE", ".git/index.lock")
+    assert cli.main(["check", "--quiet"]) == 0
+    assert asked[0]["index"] == str(repo.root / ".git" / "index.lock")
+    assert (asked[0]["pid"], asked[0]["parent"]) == (os.getpid(), os.getppid())
+
+
+def test_settings_in_the_environment_are_passed_on(
+    asked: list[Mapping[str, object]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITSHADOW_CHECK_GAPS", "off")
+    monkeypatch.setenv("GITSHADOW_CONFIRM", "off")
+    cli.main(["check"])
+    assert asked[0]["environ"] == {"GITSHADOW_CHECK_GAPS": "off"}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--staged", "HEAD"],
+        ["--range", "a..b", "HEAD"],
+        ["--staged", "--range", "a..b"],
+    ],
+)
+def test_one_change_is_checked_at_a_time(
+    asked: list[Mapping[str, object]], words: list[str]
+) -> None:
+    assert cli.main(["check", *words]) == 2
+    assert asked == []
+
+
+def test_journal_of_another_version_is_left_alone(
+    repo: Repo,
+    asked: list[Mapping[str, object]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """pre-commit's copy of ours may be newer than the one that records here."""
+    monkeypatch.chdir(repo.root)
+    repo.state_dir.mkdir()
+    with sqlite3.connect(repo.state_dir / "journal.db") as db:
+        db.execute("PRAGMA user_version = 900")
+    assert cli.main(["check", "--from-pre-commit"]) == 0
+    assert asked == []
+    assert "the journal is of another version" in capsys.readouterr().err

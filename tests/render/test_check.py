@@ -1,0 +1,83 @@
+"""Findings and review marks as text."""
+
+from collections.abc import Mapping
+
+from gitshadow.render.check import check_lines, review_lines, reviews_lines
+from gitshadow.render.style import View
+
+FINDING: Mapping[str, object] = {
+    "rule": "review",
+    "level": "refuse",
+    "path": "src/a\x1b.py",
+    "lines": [[3, 9], [12, 12]],
+    "reason": "nobody reviewed these lines of claude-code",
+    "session": "claude-code-20261121-abcdef",
+    "prompt": "fix\x1b it\nand more",
+    "remedy": "git agent-undo review --staged",
+}
+CHANGE = {"files": 1, "lines": 8}
+
+
+def shown(document: Mapping[str, object], *, quiet: bool = False) -> list[str]:
+    return list(check_lines({"change": CHANGE, **document}, View(), quiet=quiet))
+
+
+def test_finding_names_place_session_prompt_and_remedy() -> None:
+    assert shown({"status": "refused", "findings": [FINDING]}) == [
+        'refused: "src/a\\033.py":3-9,12: nobody reviewed these lines of claude-code [review]',
+        '  session claude-code-20261121-abcdef, told: "fix\\x1b it"',
+        "  to settle it: git agent-undo review --staged",
+        "1 refused in 1 file, 8 lines added",
+    ]
+
+
+def test_many_lines_are_cut() -> None:
+    lines = [[number, number] for number in range(1, 20, 2)]
+    first = shown({"findings": [{**FINDING, "path": "a", "lines": lines}]})[0]
+    assert first.startswith("refused: a:1,3,5,7,9,11,…: ")
+
+
+def test_protected_path_names_pattern_and_source() -> None:
+    row = {
+        "rule": "protected",
+        "level": "warn",
+        "path": "a",
+        "about": "/a",
+        "source": "git config",
+    }
+    rows = shown({"findings": [row]})
+    assert "  by the pattern /a of git config" in rows
+    assert rows[-1] == "1 warning in 1 file, 8 lines added"
+
+
+def test_quiet_says_nothing_where_nothing_speaks_against_it() -> None:
+    assert shown({"status": "passed", "findings": []}, quiet=True) == []
+    assert shown({"status": "passed", "findings": []}) == [
+        "nothing speaks against it: 1 file, 8 lines added"
+    ]
+
+
+def test_notes_are_said_also_when_quiet() -> None:
+    document = {"status": "passed", "warnings": ["unknown key 'x'"], "notes": ["\x07"]}
+    assert shown(document, quiet=True) == ["note: unknown key 'x'", "note: \\x07"]
+
+
+def test_review_of_nothing_says_so() -> None:
+    assert list(review_lines({"id": None}, View())) == [
+        "nothing to review: no line of an agent, nor of nobody known"
+    ]
+
+
+def test_marks_are_a_line_each() -> None:
+    row = {
+        "id": "review-20261121-0011223344",
+        "ts": "2026-11-21T08:00:00.000000Z",
+        "who": "Me <me@example.com>",
+        "lines": 2,
+        "files": 1,
+        "target": "src",
+    }
+    assert list(reviews_lines([row], View())) == [
+        "review-20261121-0011223344  2026-11-21 08:00:00  Me <me@example.com>"
+        "  2 lines in 1 file  (src)"
+    ]
