@@ -9,7 +9,7 @@ PYTHON ?= $(shell for name in python3 python3.11 python3.12 python3.13 python3.1
 	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& echo $$name && break; done)
 
-.PHONY: test test-full lint fmt docs demo bench venv clean
+.PHONY: test test-full lint fmt docs pictures demo bench venv clean
 
 # Coverage is counted where it is cheap: the end-to-end tests start thousands of processes.
 test: lint
@@ -37,6 +37,10 @@ docs: venv
 	mv docs/config.md.new docs/config.md
 	$(BIN)/python -m tests.support.help_texts
 	$(BIN)/python -m tests.render.test_man
+
+# The pictures in docs/img; needs the programs of tests/support/tools.py.
+pictures: venv
+	$(BIN)/python -m tests.support.pictures
 
 # A real repository, a scripted agent, undo and redo: REPO=path or URL, else this one.
 demo: venv

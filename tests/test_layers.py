@@ -15,7 +15,9 @@ from tests.support.waiting import HANGS_S
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "gitshadow"
 HOOK_MODULES = frozenset({"_socket", "os", "sys", "time"})
-HEAVY = frozenset({"pygit2", "sqlite3", "watchfiles", "blake3", "merge3", "tomlkit"})
+HEAVY = frozenset(
+    {"pygit2", "sqlite3", "watchfiles", "blake3", "merge3", "tomlkit", "jinja2"}
+)
 
 
 def imported_by(statement: str) -> set[str]:
@@ -95,6 +97,7 @@ def test_every_directory_is_seen_by_the_contracts() -> None:
         ("config.py", "import blake3", "Only store.files imports blake3"),
         ("config.py", "import merge3", "Only undo.merge imports merge3"),
         ("config.py", "import tomlkit", "Only hookfiles.toml imports tomlkit"),
+        ("config.py", "import jinja2", "Only render.page imports jinja2"),
         ("config.py", "import click", "Only the command line imports click"),
         ("config.py", "import subprocess", "Only these start child processes"),
     ],

@@ -38,3 +38,12 @@ def test_wheel_carries_the_package_alone(wheel_names: set[str]) -> None:
     tops = {name.split("/", 1)[0] for name in wheel_names}
     assert tops == {"gitshadow"} | {top for top in tops if top.endswith(".dist-info")}
     assert len(tops) == 2
+
+
+def test_wheel_carries_the_templates_of_the_page(wheel_names: set[str]) -> None:
+    templates = ROOT / "gitshadow" / "render" / "templates"
+    expected = {
+        f"gitshadow/render/templates/{path.name}" for path in templates.iterdir()
+    }
+    assert len(expected) == 3
+    assert expected <= wheel_names

@@ -47,6 +47,7 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
             "check", "Say what speaks against a change, as a pre-commit check."
         ),
         "review": Verb("review", "Mark lines of agents as reviewed."),
+        "report": Verb("report", "Write what a session did as a page to read."),
         "expose": Verb("expose", "Show a session to Git programs as a remote branch."),
         "unexpose": Verb("unexpose", "Take back what expose did."),
     },

@@ -85,6 +85,11 @@ class Layout:
         return os.path.join(self.state_dir, "reports")
 
     @property
+    def pages_dir(self) -> str:
+        """Return the directory of pages that were written for people."""
+        return os.path.join(self.state_dir, "pages")
+
+    @property
     def initialised(self) -> bool:
         """Tell whether `init` has been run in this repository."""
         return os.path.exists(self.journal)

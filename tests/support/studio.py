@@ -36,7 +36,7 @@ class Studio:
     desk: Desk
     turns: dict[str, str] = field(default_factory=dict)
 
-    def run(self, verb: str, **params: object) -> Document:
+    def run(self, verb: str, /, **params: object) -> Document:
         """Run one verb of the engine as the command does, at the top of the worktree."""
         return run(self.desk, verb, {"cwd": str(self.repo.root), **params})
 

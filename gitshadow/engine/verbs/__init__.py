@@ -43,6 +43,7 @@ _MODULES: Mapping[str, str] = {
     "pin": "pins",
     "pins": "pins",
     "unpin": "pins",
+    "report": "report",
     "expose": "expose",
     "unexpose": "expose",
     "push": "share",

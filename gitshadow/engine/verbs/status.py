@@ -39,14 +39,15 @@ def status(desk: Desk, params: Params) -> Document:
         "gaps": events.count_gaps(ws.db),
         "coverage": {
             "tracked": len(ws.states.all()),
-            "excluded": [] if brief else _excluded_rows(desk),
+            "excluded": [] if brief else excluded_rows(desk),
         },
         "disk": disk(ws.layout.state_dir, ws.layout.common_dir),
         "hints": _hints(desk),
     }
 
 
-def _excluded_rows(desk: Desk) -> list[Row]:
+def excluded_rows(desk: Desk) -> list[Row]:
+    """Return what is not recorded here, topmost paths, each with the reason and the rule."""
     found: tuple[Excluded, ...] = desk.walker.excluded_now()
     ignored = [one.path for one in found if one.reason == "ignored" and not one.rule]
     rules = desk.workspace.git.ignore_rules(ignored)

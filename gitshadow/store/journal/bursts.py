@@ -124,6 +124,18 @@ def list_bursts(db: Db, worktree: str, session: str | None = None) -> list[Burst
     return [_burst(row) for row in rows]
 
 
+def between(
+    db: Db, worktree: str, begin_ns: int, end_ns: int, limit: int
+) -> list[Burst]:
+    """Return the newest bursts that meet a closed interval, newest last event first."""
+    rows = db.rows(
+        f"{_SELECT} WHERE worktree = ? AND ended_ns >= ? AND started_ns <= ?"
+        " ORDER BY last_seq DESC LIMIT ?",
+        (worktree, begin_ns, end_ns, limit),
+    )
+    return [_burst(row) for row in rows]
+
+
 def close_for_checkout(db: Db, worktree: str, mover: str | None) -> None:
     """End the open bursts of all but the session that moved HEAD, if one did.
 

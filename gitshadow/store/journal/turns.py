@@ -148,6 +148,16 @@ def list_calls(db: Db, session: str, turn: str | None = None) -> list[Call]:
     return [_call(db, row) for row in rows]
 
 
+def tool_counts(db: Db, session: str) -> list[tuple[str, str, int]]:
+    """Return how often each turn of a session called each tool; no turn is empty text."""
+    rows = db.rows(
+        "SELECT COALESCE(turn, ''), tool, COUNT(*) FROM calls WHERE session = ?"
+        " GROUP BY turn, tool ORDER BY 1, 2",
+        (session,),
+    )
+    return [(str(turn), str(tool), int(count)) for turn, tool, count in rows]
+
+
 def windows_between(
     db: Db, begin_ns: int, end_ns: int, slack_ns: int = 10_000_000
 ) -> list[Call]:

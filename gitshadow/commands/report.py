@@ -1,0 +1,83 @@
+"""`git agent-undo report`: one session as a page to read."""
+
+import os
+import sys
+
+import click
+
+from gitshadow.commands.asking import ask, find_layout
+from gitshadow.commands.options import json_option
+from gitshadow.errors import ShadowError
+from gitshadow.render import json, output
+from gitshadow.render.document import Document, inner, text
+from gitshadow.render.style import printable
+
+_STDOUT = "-"
+
+
+@click.command("report")
+@click.option(
+    "-o",
+    "--output",
+    "target",
+    metavar="FILE",
+    help="Write the page there; - is standard output.",
+)
+@click.option("--open", "opened", is_flag=True, help="Show it in a browser.")
+@json_option
+@click.argument("session", required=False)
+def command(
+    session: str | None, target: str | None, opened: bool, as_json: bool
+) -> None:
+    """Write what SESSION did as one HTML page; by default the newest of an agent.
+
+    The page needs no other file and no network. Without --output it lies among the files of
+    gitshadow in the Git directory, where only you can read it.
+    """
+    document = ask("report", {"session": session})
+    if as_json:
+        json.show(document)
+        return
+    from gitshadow.render.page import page
+
+    data = page(document).encode()
+    if target == _STDOUT:
+        output.show_bytes(data)
+        return
+    path = _default_path(document) if target is None else os.path.abspath(target)
+    _write(path, data, private=target is None)
+    click.echo(printable(path))
+    if opened:
+        _open(path)
+
+
+def _default_path(document: Document) -> str:
+    name = text(inner(document, "session"), "id")
+    return os.path.join(find_layout().pages_dir, f"{name}.html")
+
+
+def _write(path: str, data: bytes, *, private: bool) -> None:
+    """Replace a file, or make it; one that only we know of is for its owner alone.
+
+    Raises:
+        ShadowError: it could not be written.
+    """
+    try:
+        if private:
+            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        part = f"{path}.part-{os.getpid()}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        with open(os.open(part, flags, 0o600 if private else 0o666), "wb") as stream:
+            stream.write(data)
+        os.replace(part, path)
+    except OSError as error:
+        raise ShadowError(f"could not write {path}: {error.strerror}") from error
+
+
+def _open(path: str) -> None:
+    import webbrowser
+    from pathlib import Path
+
+    if not webbrowser.open(Path(path).as_uri()):
+        click.echo("hint: no browser was found; open the file yourself", err=True)
+        sys.stderr.flush()

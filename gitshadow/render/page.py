@@ -1,0 +1,194 @@
+"""A report as one HTML page that needs nothing else: no script, no network, no other file.
+
+Its policy (`Content-Security-Policy`) allows the one inline style by its hash and nothing else, so
+that also a mistake in a template could load or run nothing.
+Invariant: every value that is printed passes the engine's escaping and `_shown`, which leaves no
+control character; templates print values, they decide nothing.
+"""
+
+import base64
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from gitshadow.render import timeline
+from gitshadow.render.document import inner, number, rows, text, texts
+from gitshadow.render.style import printable_line
+from gitshadow.render.timeline import moment_of
+
+_TEMPLATES = Path(__file__).parent / "templates"
+_HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)")
+_OPEN_STEPS = 3
+_TITLE_CHARACTERS = 90
+_CLASSES: Mapping[str, str] = {"+": "add", "-": "del", "@": "hunk", "\\": "hunk"}
+_KINDS: Mapping[str, str] = {
+    "create": "new",
+    "modify": "changed",
+    "delete": "deleted",
+    "rename": "renamed",
+    "mode": "permissions",
+}
+
+
+class Line(NamedTuple):
+    """Hold one line of a patch; `number` is its place in the file, before where it is gone."""
+
+    kind: str
+    number: str
+    text: str
+
+
+class Notice(NamedTuple):
+    """Hold one sentence that a reader should not miss, and where more of it stands."""
+
+    text: str
+    anchor: str
+
+
+def page(document: Mapping[str, object]) -> str:
+    """Return the page of a report; it is complete and ends with a newline."""
+    style = (_TEMPLATES / "style.css").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode("ascii")
+    drawing = timeline.draw(inner(document, "timeline"))
+    return (
+        _environment()
+        .get_template("report.html")
+        .render(
+            doc=document,
+            style=Markup(style),
+            policy=f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; "
+            "form-action 'none'",
+            drawing=drawing,
+            drawing_said=timeline.said(inner(document, "timeline")),
+            box=timeline,
+            notices=list(_notices(document)),
+            totals=_totals(document),
+            open_steps=len(rows(document, "steps")) <= _OPEN_STEPS,
+        )
+    )
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_shown,
+    )
+    environment.filters |= {
+        "when": _when,
+        "clock": _clock,
+        "duration": duration,
+        "lines": _lines,
+        "title": _title,
+        "count": count,
+        "kind": lambda name: _KINDS.get(name, name),
+    }
+    return environment
+
+
+def _shown(value: object) -> object:
+    """Make a value safe to read: control characters are escapes, lines and tabs stay."""
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return "\n".join(printable_line(line) for line in value.split("\n"))
+    return "" if value is None else value
+
+
+def _when(stamp: object) -> str:
+    """Return a time with its day, local."""
+    moment = moment_of(str(stamp))
+    return f"{moment:%d %b %Y, %H:%M:%S}" if moment else str(stamp or "-")
+
+
+def _clock(stamp: object) -> str:
+    moment = moment_of(str(stamp))
+    return f"{moment:%H:%M:%S}" if moment else str(stamp or "-")
+
+
+def duration(seconds: int) -> str:
+    """Return a length of time in its two largest units."""
+    minutes, rest = divmod(max(0, seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days} d {hours} h"
+    if hours:
+        return f"{hours} h {minutes:02} min"
+    return f"{minutes} min {rest:02} s" if minutes else f"{rest} s"
+
+
+def count(amount: int, one: str, many: str | None = None) -> str:
+    """Return a number with its noun."""
+    return f"{amount} {one if amount == 1 else many or one + 's'}"
+
+
+def _title(prompt: str) -> str:
+    """Return the first line of a prompt, cut."""
+    lines = [line.strip() for line in prompt.split("\n") if line.strip()]
+    first = lines[0] if lines else ""
+    cut = len(lines) > 1 or len(first) > _TITLE_CHARACTERS
+    return first[:_TITLE_CHARACTERS] + (" …" if cut else "")
+
+
+def _lines(patch: str) -> Iterator[Line]:
+    """Split a patch, with each line's number."""
+    old = new = 0
+    for line in patch.split("\n") if patch else ():
+        kind = _CLASSES.get(line[:1], "same")
+        if found := _HUNK.match(line):
+            old, new = int(found[1]), int(found[2])
+            yield Line("hunk", "", line)
+        elif kind == "hunk":
+            yield Line("hunk", "", line)
+        else:
+            yield Line(kind, str(old if kind == "del" else new), line)
+            old += kind != "add"
+            new += kind != "del"
+
+
+def _totals(document: Mapping[str, object]) -> Mapping[str, int]:
+    files = rows(document, "files")
+    return {
+        "added": sum(number(one, "added") for one in files),
+        "removed": sum(number(one, "removed") for one in files),
+        "confident": sum(number(one, "events") for one in rows(document, "confidence")),
+    }
+
+
+def _notices(document: Mapping[str, object]) -> Iterator[Notice]:
+    """Yield what is not plain sailing, the gravest first."""
+    covered = inner(document, "not_covered")
+    gaps = len(rows(covered, "gaps"))
+    if gaps:
+        yield Notice(f"{count(gaps, 'gap')} in the recording", "not-covered")
+    back = [one for one in rows(document, "files") if text(one, "undone")]
+    if back:
+        yield Notice(f"{count(len(back), 'file')} taken back, or partly", "undone")
+    changed = [
+        one
+        for one in rows(document, "files")
+        if text(one, "now").endswith("since") and not text(one, "undone")
+    ]
+    if changed:
+        yield Notice(
+            f"{count(len(changed), 'file')} changed again after the session", "files"
+        )
+    unsure = len(rows(document, "unsure"))
+    if unsure:
+        yield Notice(f"{count(unsure, 'write')} may be somebody else's", "sure")
+    touched = len(rows(covered, "touched"))
+    if touched:
+        yield Notice(
+            f"{count(touched, 'path')} written that are not covered", "not-covered"
+        )
+    for one in rows(document, "left_out"):
+        yield Notice(f"not on this page: {text(one, 'what')}", "about")
+    if texts(inner(document, "session"), "elsewhere"):
+        yield Notice("it wrote in other worktrees too", "about")

@@ -1,0 +1,229 @@
+"""The page of a report: complete, well formed, and inert whatever the session holds."""
+
+import base64
+import hashlib
+import html
+import itertools
+import re
+import unicodedata
+from collections.abc import Mapping
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from gitshadow.render.page import duration, page
+from tests.support.hostile import TAG, hostile
+from tests.support.repo import Repo
+from tests.support.scenery import shop
+from tests.support.studio import studio_of
+
+SECTIONS = ("time", "turns", "files", "undone", "not-covered", "sure", "about")
+_VOID = frozenset({"meta", "br", "rect", "line"})
+_ALLOWED = frozenset(
+    [
+        "html",
+        "head",
+        "meta",
+        "title",
+        "style",
+        "body",
+        "header",
+        "main",
+        "footer",
+        "nav",
+        "section",
+        "h1",
+        "h2",
+        "h3",
+        "p",
+        "a",
+        "ul",
+        "li",
+        "dl",
+        "dt",
+        "dd",
+        "div",
+        "span",
+        "strong",
+        "em",
+        "code",
+        "time",
+        "bdi",
+        "details",
+        "summary",
+        "blockquote",
+        "table",
+        "thead",
+        "tbody",
+        "tr",
+        "th",
+        "td",
+        "svg",
+        "g",
+        "defs",
+        "pattern",
+        "rect",
+        "line",
+        "text",
+    ]
+)
+
+
+class Reader(HTMLParser):
+    """Collect what a page consists of."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, Mapping[str, str]]] = []
+        self.depth: list[str] = []
+        self.style = ""
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, {name: value or "" for name, value in attrs}))
+        if tag not in _VOID:
+            self.depth.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, {name: value or "" for name, value in attrs}))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.depth.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.depth[-1:] == ["style"]:
+            self.style += data
+
+    def all(self, name: str) -> list[str]:
+        """Return the values of an attribute, wherever it stands."""
+        return [attributes[name] for _, attributes in self.tags if name in attributes]
+
+
+def page_of(repo: Repo, session: str) -> str:
+    with studio_of(repo) as studio:
+        return page(studio.run("report", session=session))
+
+
+@pytest.fixture
+def fair(tmp_path: Path) -> str:
+    return page_of(shop(tmp_path / "shop"), "main")
+
+
+@pytest.fixture
+def foul(tmp_path: Path) -> str:
+    return page_of(hostile(tmp_path / "foul"), "S1")
+
+
+def test_page_has_every_section_under_a_heading(fair: str) -> None:
+    read = Reader(fair)
+    assert read.depth == []
+    headings = [attributes["id"] for tag, attributes in read.tags if tag == "h2"]
+    assert headings == list(SECTIONS)
+    levels = [int(tag[1]) for tag, _ in read.tags if re.fullmatch("h[1-6]", tag)]
+    assert levels.count(1) == 1
+    assert all(b - a <= 1 for a, b in itertools.pairwise(levels))
+
+
+def test_page_tells_the_session(fair: str) -> None:
+    for said in (
+        "<title>claude-code in shop: session report</title>",
+        "Make the order parser strict",
+        "taken back",
+        "the daemon was killed; a walk followed",
+        ".gitignore:1:build/",
+        'oops</strong> of turn <a href="#turn-3">3</a>',
+        "claude-sonnet-5",
+        "no writes",
+    ):
+        assert said in fair
+
+
+def test_references_lead_somewhere_and_ids_are_unique(fair: str) -> None:
+    read = Reader(fair)
+    ids = read.all("id")
+    assert len(ids) == len(set(ids))
+    assert {href[0] for href in read.all("href")} == {"#"}
+    wanted = {href[1:] for href in read.all("href")} | set(read.all("aria-labelledby"))
+    assert wanted - set(ids) == set()
+
+
+def test_tables_have_headers_with_a_scope(fair: str) -> None:
+    scopes = [
+        attributes["scope"] for tag, attributes in Reader(fair).tags if tag == "th"
+    ]
+    assert {"col", "row"} == set(scopes)
+
+
+def test_policy_allows_the_one_style_alone(fair: str) -> None:
+    read = Reader(fair)
+    (policy,) = (
+        attributes["content"]
+        for _, attributes in read.tags
+        if attributes.get("http-equiv") == "Content-Security-Policy"
+    )
+    digest = base64.b64encode(hashlib.sha256(read.style.encode()).digest()).decode()
+    assert policy == (
+        f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none';"
+        " form-action 'none'"
+    )
+    assert "@import" not in read.style
+    assert not re.search(r"url\((?!#)", read.style)
+
+
+def test_hostile_session_adds_no_tag_and_no_attribute(foul: str) -> None:
+    read = Reader(foul)
+    assert read.depth == []
+    assert {tag for tag, _ in read.tags} <= _ALLOWED
+    names = {name for _, attributes in read.tags for name in attributes}
+    assert not [name for name in names if name.startswith("on") or name == "style"]
+    assert TAG not in foul
+    assert html.escape(TAG, quote=False) in foul.replace("&#39;", "'")
+    assert {href[0] for href in read.all("href")} == {"#"}
+
+
+def test_hostile_session_leaves_no_control_character(foul: str) -> None:
+    odd = {char for char in foul if unicodedata.category(char) in ("Cc", "Cf", "Cs")}
+    assert odd == {"\n", "\t"}
+    for escaped in (r"\x1b[31mred", r"\u202egnp.exe", r"\xff", r"\u2028"):
+        assert escaped in foul
+    assert foul.encode().decode() == foul
+
+
+def test_half_a_character_is_shown_escaped(tmp_path: Path) -> None:
+    with studio_of(shop(tmp_path / "shop")) as studio:
+        document = studio.run("report", session="main")
+    session = document["session"]
+    assert isinstance(session, dict)
+    session["agent"] = "half\ud800"
+    assert "<h1>half\\ud800 " in page(document).encode().decode()
+
+
+def test_hostile_session_is_no_template(foul: str) -> None:
+    assert "{{ 7*7 }} {% raw %}" in foul
+    assert "{{ self }}.txt" in foul
+
+
+def test_page_of_a_large_session_stays_small(foul: str) -> None:
+    """Prompts of 100,000 characters, lines of 50,000, and patches of 3,000 lines are in it."""
+    assert len(foul) < 1_000_000
+    assert "more lines are not shown" in foul
+    assert "long lines are cut" in foul
+    assert "… cut here" in foul
+    assert "not on this page: parts of" in foul
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (0, "0 s"),
+        (59, "59 s"),
+        (61, "1 min 01 s"),
+        (3_660, "1 h 01 min"),
+        (90_000, "1 d 1 h"),
+        (-5, "0 s"),
+    ],
+)
+def test_duration_has_two_units(seconds: int, said: str) -> None:
+    assert duration(seconds) == said
