@@ -81,9 +81,7 @@ def initialise(
     """
     if not force:
         refuse_personal(layout.root, environ.get("HOME"))
-    Repo.open(layout).close()
-    make_state_dirs(layout)
-    Db.open(layout.journal, create=True).close()
+    make_journal(layout)
     workspace = open_workspace(layout, environ, lock_timeout_s=LOCK_S)
     try:
         done = root_worktree(workspace)
@@ -95,6 +93,32 @@ def initialise(
         return done._replace(daemon_allowed=allowed)
     finally:
         workspace.close()
+
+
+def make_journal(layout: Layout) -> None:
+    """Make sure of a journal; a new one takes over what refs that were fetched hold.
+
+    Their sessions have ended: whatever is written here is none of theirs.
+
+    Raises:
+        UnsupportedError: libgit2 cannot read the repository.
+        StoreError, JournalError: objects or the journal could not be read or written.
+    """
+    repo = Repo.open(layout)
+    try:
+        fetched = not layout.initialised and bool(repo.refs())
+        make_state_dirs(layout)
+        db = Db.open(layout.journal, create=True)
+        try:
+            if fetched:
+                from gitshadow.store.replay import rebuild  # 10 ms, for few
+
+                with db.write():
+                    rebuild(db, repo)
+        finally:
+            db.close()
+    finally:
+        repo.close()
 
 
 def mark_daemon(layout: Layout, *, allowed: bool) -> None:

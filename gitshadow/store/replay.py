@@ -29,6 +29,8 @@ from gitshadow.store.people import People
 from gitshadow.store.refs import ShadowCommit
 from gitshadow.store.trees import Entry, TreeChange
 
+REBUILT = "journal rebuilt"
+"""Why a session ended of which the refs alone tell: nobody knows whether it did."""
 _LAST = 1 << 62
 
 
@@ -241,7 +243,7 @@ def rebuild(db: Db, repo: ChainReader) -> Rebuilt:
         if tail is not None:
             tails.append(tail)
     done = fold.run(tails)
-    sessions.close_rebuilt(db, "journal rebuilt")
+    sessions.close_rebuilt(db, REBUILT)
     worktrees = {name: (tree, fold.known[name]) for name, tree in fold.trees.items()}
     return Rebuilt(worktrees, (*broken, *done.broken))
 
