@@ -5,16 +5,24 @@ all say what stands here.
 Invariant: reads only; what is not at least `medium` evidence of an agent is unknown.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gitshadow.attribution.identities import agent_named
-from gitshadow.blame.owners import Owner, Source
+from gitshadow.blame.owners import Origin, Owner, Source
 from gitshadow.errors import StoreError
+from gitshadow.exchange.claims import WHOLE_COMMIT
 from gitshadow.model import Actor, Confidence, Event, Oid
+from gitshadow.store.journal import claims
+from gitshadow.store.journal.claims import ClaimRow
+from gitshadow.store.journal.db import Db
 from gitshadow.store.repo import Repo
 
 OLDER = "older than the recording, or not made here: Git names the author"
 NAMED = "its commit names {agent}, and not which lines are whose"
+CLAIMED = "{source} claims that {agent} wrote it; nothing of that was seen here"
+CHECKPOINT = (
+    "its commit names checkpoint {session} of Entire, and not which lines are whose"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +31,8 @@ class Credit:
 
     `agent`, `session`, `turn`, `call` and `tool` are those of a recorded write of which somebody
     at `medium` or better made; `session` also where it is a person's. `candidates` are sessions
-    that may have made it. `event` is the recorded write, `commit` a commit of the user's.
+    that may have made it. `event` is the recorded write, `commit` a commit of the user's,
+    `claim` what somebody else says of a line of which we have no evidence.
     """
 
     actor: Actor
@@ -37,6 +46,7 @@ class Credit:
     candidates: tuple[str, ...] = ()
     event: Event | None = None
     commit: Oid | None = None
+    claim: ClaimRow | None = None
 
 
 BY_GIT = Credit(actor=Actor.HUMAN, confidence=Confidence.MEDIUM, reason=OLDER)
@@ -44,39 +54,67 @@ BY_GIT = Credit(actor=Actor.HUMAN, confidence=Confidence.MEDIUM, reason=OLDER)
 
 
 class Crediting:
-    """Credit the owners of one repository."""
+    """Credit the origins of lines of one repository."""
 
-    def __init__(self, repo: Repo) -> None:
+    def __init__(self, repo: Repo, db: Db) -> None:
         self._repo = repo
+        self._db = db
         self._named: dict[Oid, str | None] = {}
+        self._claimed: frozenset[Oid] | None = None
+        self._claims: dict[Oid, list[ClaimRow]] = {}
+        self._known: dict[tuple[int, ClaimRow | None], tuple[Owner, Credit]] = {}
 
-    def of(self, owner: Owner) -> Credit:
-        """Return who an owner stands for."""
+    def of(self, origin: Origin) -> Credit:
+        """Return who is credited with a line; equal lines of one owner get one value."""
+        owner = origin.owner
+        claim = self._claim_of(origin)
+        key = id(owner), claim
+        if key not in self._known:
+            self._known[key] = owner, self._credit(owner, claim)
+        return self._known[key][1]
+
+    def claimed(self) -> frozenset[Oid]:
+        """Return the commits of which somebody claims something."""
+        if self._claimed is None:
+            self._claimed = frozenset(claims.commits(self._db))
+        return self._claimed
+
+    def _credit(self, owner: Owner, claim: ClaimRow | None) -> Credit:
         if owner.source is Source.EVENT and owner.event is not None:
             return by_event(owner.event)
+        if claim is not None:
+            return _by_claim(claim, owner.commit)
         if owner.source is Source.COMMIT and owner.commit is not None:
             return self._by_commit(owner.commit)
-        return Credit(
-            actor=Actor.UNKNOWN,
-            confidence=Confidence.UNKNOWN,
-            reason=owner.note or "",
-            commit=owner.commit,
-        )
+        return _unknown(owner.note or "", owner.commit)
+
+    def _claim_of(self, origin: Origin) -> ClaimRow | None:
+        """Return what is claimed of a line that a commit brought: of the line, else of all."""
+        owner, commit = origin.owner, origin.owner.commit
+        if (
+            commit is None
+            or commit not in self.claimed()
+            or owner.source is Source.EVENT
+        ):
+            return None
+        if commit not in self._claims:
+            self._claims[commit] = claims.of_commit(self._db, commit)
+        whole: ClaimRow | None = None
+        for row in self._claims[commit]:
+            if row.actor is not Actor.AGENT:
+                continue
+            if row.path == WHOLE_COMMIT:
+                whole = whole or row
+            elif row.path == owner.path and row.first <= origin.line <= row.last:
+                return row
+        return whole
 
     def _by_commit(self, commit: Oid) -> Credit:
         agent = self.agent_of(commit)
-        if agent is None:
-            return Credit(
-                actor=Actor.HUMAN,
-                confidence=Confidence.MEDIUM,
-                reason=OLDER,
-                commit=commit,
-            )
+        if agent is not None:
+            return _unknown(NAMED.format(agent=agent), commit)
         return Credit(
-            actor=Actor.UNKNOWN,
-            confidence=Confidence.UNKNOWN,
-            reason=NAMED.format(agent=agent),
-            commit=commit,
+            actor=Actor.HUMAN, confidence=Confidence.MEDIUM, reason=OLDER, commit=commit
         )
 
     def agent_of(self, commit: Oid) -> str | None:
@@ -88,6 +126,32 @@ class Crediting:
             except StoreError:
                 self._named[commit] = None
         return self._named[commit]
+
+
+def _unknown(reason: str, commit: Oid | None) -> Credit:
+    return Credit(
+        actor=Actor.UNKNOWN,
+        confidence=Confidence.UNKNOWN,
+        reason=reason,
+        commit=commit,
+    )
+
+
+def _by_claim(claim: ClaimRow, commit: Oid | None) -> Credit:
+    """Return what a claim is worth: no more than the lowest rung, whoever claims it."""
+    if claim.path == WHOLE_COMMIT:
+        reason = CHECKPOINT.format(session=claim.session)
+        return replace(_unknown(reason, commit), claim=claim)
+    who = claim.agent or "an agent"
+    return Credit(
+        actor=Actor.UNKNOWN,
+        confidence=Confidence.LOW,
+        reason=CLAIMED.format(
+            source=claim.source, agent=f"{who} ({claim.model})" if claim.model else who
+        ),
+        commit=commit,
+        claim=claim,
+    )
 
 
 def by_event(event: Event) -> Credit:

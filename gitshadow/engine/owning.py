@@ -8,7 +8,7 @@ Invariant: the same answer as `blame` gives for that file; after a barrier; noth
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gitshadow.blame.owners import Vector, count_lines
+from gitshadow.blame.owners import count_lines
 from gitshadow.engine.blaming import Blaming, Wish, past_of
 from gitshadow.engine.crediting import BY_GIT, Credit, Crediting
 from gitshadow.engine.desk import Desk
@@ -36,9 +36,13 @@ class Owning:
         self._ws = desk.workspace
         self._past = past_of(desk)
         self._head = self._ws.repo.head()[1]
-        self.crediting = Crediting(self._ws.repo)
+        self.crediting = Crediting(self._ws.repo, self._ws.db)
         self._speaking = Speaking(self._ws.git, self.crediting)
         self._under: dict[Oid, bool] = {}
+
+    def recorded_since(self) -> Oid | None:
+        """Return the commit on which recording began; None on an unborn branch."""
+        return self._past.recorded_since()
 
     def on_disk(self, path: RepoPath) -> FileOwners:
         """Return the owners of a file as the last barrier found it in the working tree.
@@ -111,11 +115,5 @@ class Owning:
 
     def _blamed(self, wish: Wish) -> FileOwners:
         blamed = Blaming(self._desk, wish, self._past).answer()
-        return FileOwners(wish.path, blamed.data, self._credited(blamed.vector))
-
-    def _credited(self, vector: Vector) -> list[Credit]:
-        known: dict[int, Credit] = {}
-        for origin in vector:
-            if id(origin.owner) not in known:
-                known[id(origin.owner)] = self.crediting.of(origin.owner)
-        return [known[id(origin.owner)] for origin in vector]
+        credits = [self.crediting.of(origin) for origin in blamed.vector]
+        return FileOwners(wish.path, blamed.data, credits)

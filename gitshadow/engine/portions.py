@@ -59,6 +59,18 @@ class Portions:
             why = self._why_not(state.version.mode, state.version.oid)
             yield Skipped(path, why) if why else _all_of(self._owning.on_disk(path))
 
+    def uncommitted(self) -> Iterator[Part]:
+        """Yield what the working tree has and HEAD has not, by path."""
+        head = self._ws.index.head_tree()
+        known = self._ws.repo.flat(head) if head is not None else {}
+        for path, state in sorted(self._ws.states.all().items()):
+            old, oid = known.get(path), state.version.oid
+            if old is not None and old[1] == oid:
+                continue
+            new = (state.version.mode, oid)
+            change = TreeDelta(path, path, old, new)
+            yield from self._added([change], None)
+
     def at(self, commit: Oid, paths: Sequence[RepoPath]) -> Iterator[Part]:
         """Yield every file of a commit below some paths (none: all), by path."""
         tree = self._ws.repo.commit(commit).tree
@@ -90,7 +102,7 @@ class Portions:
             if len(changes) == len(parents) and is_below(path, paths):
                 yield from self._added(changes, commit)
 
-    def _added(self, changes: Sequence[TreeDelta], tip: Oid) -> Iterator[Part]:
+    def _added(self, changes: Sequence[TreeDelta], tip: Oid | None) -> Iterator[Part]:
         path, new = changes[0].path, changes[0].new
         if new is None:
             return
@@ -103,7 +115,12 @@ class Portions:
         for change in changes[1:]:
             lines &= self._new_lines(change, data)
         if lines:
-            yield Portion(self._owning.committed(path, tip), sorted(lines))
+            owned = (
+                self._owning.on_disk(path)
+                if tip is None
+                else self._owning.committed(path, tip)
+            )
+            yield Portion(owned, sorted(lines))
 
     def _new_lines(self, change: TreeDelta, data: bytes) -> set[int]:
         old = b""

@@ -24,6 +24,14 @@ class Writer(NamedTuple):
     model: str | None
 
 
+class Claimed(NamedTuple):
+    """Name who is said to have written lines of which nothing was seen here, and by whom."""
+
+    source: str
+    agent: str | None
+    model: str | None
+
+
 @dataclass(slots=True)
 class Shares:
     """Count the lines of portions by owner."""
@@ -34,6 +42,7 @@ class Shares:
     classes: Counter[Actor] = field(default_factory=Counter)
     writers: Counter[Writer] = field(default_factory=Counter)
     unknown: Counter[str] = field(default_factory=Counter)
+    claimed: Counter[Claimed] = field(default_factory=Counter)
 
     def add(self, portion: Portion) -> None:
         """Count a portion."""
@@ -51,6 +60,9 @@ class Shares:
             self.writers[self._writer(credit)] += lines
         elif credit.actor is Actor.UNKNOWN:
             self.unknown[credit.reason] += lines
+        if credit.claim is not None:
+            claim = credit.claim
+            self.claimed[Claimed(claim.source, claim.agent, claim.model)] += lines
 
     def _writer(self, credit: Credit) -> Writer:
         model = self.model_of(credit.event) if credit.event is not None else None

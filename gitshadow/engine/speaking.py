@@ -1,4 +1,4 @@
-"""Commits that speak: those whose lines are not simply their author's, because they name an agent.
+"""Commits that speak: they name an agent, or others claim lines of them.
 
 Invariant: a path that is not listed has no line of such a commit, also under its earlier names, so
 nobody need ask `git blame` which class its lines are of.
@@ -26,12 +26,24 @@ class Speaking:
         if tip not in self._paths:
             by_words = self.git.commits_saying(tip, MESSAGE_PATTERN)
             by_name = self.git.commits_by(tip, AUTHOR_PATTERNS)
-            found = self._reached(tip, by_words) | self._reached(tip, by_name)
+            named = [
+                [oid for oid in oids if self.crediting.agent_of(oid)]
+                for oids in (by_words, by_name)
+            ]
+            found = set().union(
+                *(self._reached(tip, oids) for oids in (*named, self._claimed(tip)))
+            )
             self._paths[tip] = frozenset(found)
         return self._paths[tip]
 
-    def _reached(self, tip: Oid, candidates: list[Oid]) -> set[RepoPath]:
-        speaking = [oid for oid in candidates if self.crediting.agent_of(oid)]
+    def _claimed(self, tip: Oid) -> list[Oid]:
+        claimed = self.crediting.claimed()
+        if not claimed:
+            return []
+        every = reversed(self.git.commits_between(None, tip))
+        return [oid for oid in every if oid in claimed]
+
+    def _reached(self, tip: Oid, speaking: list[Oid]) -> set[RepoPath]:
         if not speaking:
             return set()
         # In topological order no other of them stands under the last one.

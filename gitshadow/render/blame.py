@@ -45,6 +45,7 @@ _ROW_FIELDS = (
     "path",
     "author",
 )
+_EXTRA = ("candidates", "claimed")
 
 
 class Line(NamedTuple):
@@ -87,8 +88,7 @@ def blame_rows(document: Mapping[str, object]) -> Iterator[dict[str, object]]:
         owner = owners[line.owner]
         row |= {key: owner.get(key) for key in _ROW_FIELDS}
         row["orig_line"] = line.origin
-        if "candidates" in owner:
-            row["candidates"] = owner["candidates"]
+        row |= {key: owner[key] for key in _EXTRA if key in owner}
         if not _is_utf8(line.data):
             row["text_base64"] = base64.b64encode(line.data).decode("ascii")
         yield row
@@ -242,7 +242,10 @@ def _head(owner: Mapping[str, object]) -> str:
 
 
 def name_of(owner: Mapping[str, object]) -> str:
-    """Return who wrote: an agent, the author that Git names, `you`, or `unknown`."""
+    """Return who wrote: an agent, the author that Git names, `you`, or `unknown`.
+
+    An agent that somebody else claims it was has a question mark.
+    """
     if text(owner, "confidence") == "ambiguous":
         return "ambiguous"
     actor = text(owner, "actor")
@@ -251,7 +254,8 @@ def name_of(owner: Mapping[str, object]) -> str:
     elif actor == "human":
         name = text(owner, "author") or "you"
     else:
-        name = "unknown"
+        claimed = text(inner(owner, "claimed"), "agent")
+        name = f"{claimed}?" if claimed else "unknown"
     safe = name if is_plain(name) else printable(name)
     return safe if len(safe) <= _NAME_WIDTH else safe[: _NAME_WIDTH - 1] + "…"
 

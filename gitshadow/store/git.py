@@ -27,6 +27,7 @@ _SAFE = (
     "maintenance.auto=false",
 )
 _TIMEOUT_S = 600.0
+_NO_OID = "0" * 40
 _EMPTY_TREE = Oid("4b825dc642cb6eb9a060e54bf8d69288fbee4904")
 """Git knows it without having it (object-file.c, cached objects)."""
 
@@ -204,6 +205,23 @@ class Git:
         out = self.run("cat-file", how, stdin=listed).decode("ascii")
         rows = (row.split(" ") for row in out.splitlines())
         return {Oid(oid): int(size) for oid, size in rows if size.isdigit()}
+
+    def commits_between(self, base: Oid | None, tip: Oid) -> list[Oid]:
+        """Return the commits on which one stands and another (None: none) does not.
+
+        Oldest first, in topological order.
+        """
+        without = () if base is None else ("--not", base)
+        out = self.run("rev-list", "--topo-order", "--reverse", tip, *without, "--")
+        return [Oid(line) for line in out.decode("ascii").split()]
+
+    def put_ref(self, name: str, new: Oid, old: Oid | None) -> None:
+        """Write a ref of the user's, as Git does, where it still is at `old` (None: absent)."""
+        self.run("update-ref", name, new, old or _NO_OID)
+
+    def drop_ref(self, name: str, old: Oid) -> None:
+        """Delete a ref of the user's, as Git does, where it still is at `old`."""
+        self.run("update-ref", "-d", name, old)
 
     def merge_base(self, one: Oid, other: Oid) -> Oid | None:
         """Return the commit on which two stand, None where they share none."""

@@ -3,7 +3,7 @@
 import base64
 from dataclasses import replace
 
-from gitshadow.blame.owners import Owner, Source, split_lines
+from gitshadow.blame.owners import Origin, Owner, Source, split_lines
 from gitshadow.blame.ranges import chosen_lines
 from gitshadow.blame.replay import Removal
 from gitshadow.engine import params as read
@@ -33,7 +33,7 @@ def blame(desk: Desk, params: Params) -> Document:
     chosen = chosen_lines(read.strings(params, "ranges"), split_lines(blamed.data))
     described = _Owners(desk, blamed, facts=read.flag(params, "facts"))
     origins = [(number, blamed.vector[number - 1]) for number in chosen]
-    lines = [[number, described.index(one.owner), one.line] for number, one in origins]
+    lines = [[number, described.index(one), one.line] for number, one in origins]
     removed = [described.removal(one) for one in blamed.removals if _foreign(one)]
     return {
         "path": display_path(wish.path),
@@ -87,32 +87,33 @@ class _Owners:
 
     def __init__(self, desk: Desk, blamed: Blamed, *, facts: bool) -> None:
         self._ws = desk.workspace
-        self._crediting = Crediting(self._ws.repo)
+        self._crediting = Crediting(self._ws.repo, self._ws.db)
         self._blamed = blamed
         self._facts = facts
-        self._at: dict[int, int] = {}
+        self._at: dict[tuple[int, int], int] = {}
         self.rows: list[Row] = []
 
-    def index(self, owner: Owner) -> int:
-        """Return the number of an owner's row; made where it is new."""
-        if id(owner) not in self._at:
-            self._at[id(owner)] = len(self.rows)
-            self.rows.append(self._row(owner))
-        return self._at[id(owner)]
+    def index(self, origin: Origin) -> int:
+        """Return the number of the row of a line's owner; made where it is new."""
+        credit = self._crediting.of(origin)
+        key = id(origin.owner), id(credit)
+        if key not in self._at:
+            self._at[key] = len(self.rows)
+            self.rows.append(self._row(origin.owner, credit))
+        return self._at[key]
 
     def removal(self, one: Removal) -> Row:
         """Describe a line that somebody took away: whose it was, and who did it."""
         event = one.event
         return {
             "text": one.text.decode("utf-8", "backslashreplace"),
-            "owner": self.index(one.origin.owner),
+            "owner": self.index(one.origin),
             "by": self._credited(by_event(event)),
             "seq": event.seq,
         }
 
-    def _row(self, owner: Owner) -> Row:
+    def _row(self, owner: Owner, credit: Credit) -> Row:
         row: Row = {"source": owner.source.value, "path": display_path(owner.path)}
-        credit = self._crediting.of(owner)
         row |= self._credited(credit)
         if credit.event is not None:
             return row | self._shadow(credit.event)
@@ -140,6 +141,14 @@ class _Owners:
             }
         if credit.candidates:
             row["candidates"] = list(credit.candidates)
+        if credit.claim is not None:
+            claim = credit.claim
+            row["claimed"] = {
+                "source": claim.source,
+                "agent": claim.agent,
+                "model": claim.model,
+                "session": claim.session,
+            }
         return row
 
     def _prompt(self, session: str, turn: str | None) -> str | None:

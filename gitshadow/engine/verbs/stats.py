@@ -46,6 +46,10 @@ def stats(desk: Desk, params: Params) -> Document:
             {"reason": reason, **_part(lines, shares.lines)}
             for reason, lines in _ranked(shares.unknown)
         ],
+        "claimed": [
+            {**claim._asdict(), **_part(lines, shares.lines)}
+            for claim, lines in _ranked(shares.claimed)
+        ],
         "not_by_line": skipped,
     }
 

@@ -138,6 +138,12 @@ def first(db: Db, paths: Collection[RepoPath]) -> Event | None:
     return get(db, min(found)) if found else None
 
 
+def page(db: Db, after: int, limit: int) -> list[Event]:
+    """Return the events behind a number, oldest first, at most so many."""
+    sql = f"{_SELECT} WHERE seq > ? ORDER BY seq LIMIT ?"
+    return [_event(row) for row in db.rows(sql, (after, limit))]
+
+
 def begins_ns(db: Db, worktree: str) -> int | None:
     """Return the time of the oldest recorded state of a worktree, None where there is none."""
     row = db.row(

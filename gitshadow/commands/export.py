@@ -1,0 +1,137 @@
+"""`git agent-undo export`: who wrote what, in a form that others read."""
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import click
+
+from gitshadow.commands.asking import ask
+from gitshadow.commands.options import (
+    ask_yes,
+    is_interactive,
+    json_option,
+    yes_option,
+)
+from gitshadow.commands.printing import print_document
+from gitshadow.errors import ExitCode, ShadowError, UsageError
+from gitshadow.render import exchange, json, output
+from gitshadow.render.document import Document, number, rows
+from gitshadow.render.style import View
+
+_EVENTS, _TRACES, _NOTES = "jsonl", "agent-trace", "git-ai"
+
+
+class _Manner(NamedTuple):
+    yes: bool
+    dry_run: bool
+    as_json: bool
+
+
+@click.command("export")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice([_EVENTS, _TRACES, _NOTES]),
+    default=_EVENTS,
+    show_default=True,
+    help="Our own events, Agent Trace 0.1.0, or git-ai's notes.",
+)
+@click.option("-o", "--output", "file", metavar="FILE", help="Write to a file instead.")
+@click.option("--remove", is_flag=True, help="Take the notes of git-ai's form back.")
+@click.option("-n", "--dry-run", is_flag=True, help="Print the notes, write nothing.")
+@yes_option
+@json_option
+@click.argument("words", nargs=-1, metavar="[SESSION|REV|A..B]...")
+def command(
+    form: str, file: str | None, words: tuple[str, ...], remove: bool, **how: bool
+) -> int | None:
+    """Write what is known of sessions and commits; without any, of all since recording began.
+
+    git-ai's form is no file: it is notes on refs/notes/ai, written only after a question, never
+    where git-ai itself is at work, and taken back by --remove.
+    """
+    if form == _NOTES:
+        if file is not None:
+            raise UsageError("could not write notes to a file", hint="see: --dry-run")
+        manner = _Manner(**how)
+        return _take_back(manner) if remove else _write_notes(list(words), manner)
+    if remove:
+        raise UsageError("could not take that back: only git-ai's notes are written")
+    pages = _events(list(words)) if form == _EVENTS else _traces(list(words))
+    if file is None:
+        json.show_lines(pages)
+    else:
+        _write(file, pages)
+    return None
+
+
+def _events(words: list[str]) -> Iterator[Document]:
+    after: int | None = 0
+    while after is not None:
+        document = ask("export_events", {"words": words, "after": after})
+        yield from (dict(row) for row in rows(document, "lines"))
+        after = number(document, "next") or None
+
+
+def _traces(words: list[str]) -> Iterator[Document]:
+    document = ask("export_traces", {"words": words})
+    _say(exchange.left_out_lines(document, View()))
+    yield from (dict(row) for row in rows(document, "records"))
+
+
+def _say(lines: Iterable[str]) -> None:
+    for line in lines:
+        click.echo(line, err=True)
+
+
+def _write(file: str, pages: Iterable[Document]) -> None:
+    part = f"{file}.part-{os.getpid()}"
+    try:
+        with open(part, "xb") as out:
+            out.writelines(json.encode(page) for page in pages)
+        os.replace(part, file)
+    except OSError as error:
+        raise ShadowError(f"could not write {file}: {error.strerror}") from error
+    finally:
+        if os.path.exists(part):
+            os.unlink(part)
+
+
+def _write_notes(words: list[str], manner: _Manner) -> int:
+    plan = ask("export_notes", {"words": words, "dry_run": True})
+    found = bool(rows(plan, "notes"))
+    if manner.dry_run or not found:
+        print_document(plan, exchange.notes_lines, as_json=manner.as_json)
+        return int(ExitCode.DONE)
+    if not manner.as_json:
+        output.show(exchange.plan_lines(plan, View()))
+    if not _agreed(manner, "write these notes?"):
+        return int(ExitCode.REFUSED)
+    done = ask("export_notes", {"words": words})
+    print_document(done, exchange.written_lines, as_json=manner.as_json)
+    return int(ExitCode.DONE)
+
+
+def _take_back(manner: _Manner) -> int:
+    plan = ask("export_remove", {"dry_run": True})
+    print_document(plan, exchange.removed_lines, as_json=manner.as_json)
+    if manner.dry_run or not number(plan, "removed"):
+        return int(ExitCode.DONE)
+    if not _agreed(manner, "delete them?"):
+        return int(ExitCode.REFUSED)
+    done = ask("export_remove", {})
+    if not manner.as_json:
+        output.show(exchange.removed_lines(done, View()))
+    return int(ExitCode.DONE)
+
+
+def _agreed(manner: _Manner, question: str) -> bool:
+    if manner.yes:
+        return True
+    if manner.as_json or not is_interactive():
+        click.echo("hint: nothing was changed; to do this: --yes", err=True)
+        return False
+    sys.stdout.flush()
+    return ask_yes(question, default=False)

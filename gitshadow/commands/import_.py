@@ -1,0 +1,35 @@
+"""`git agent-undo import`: what another clone knows beside its refs, and what others claim."""
+
+import os
+
+import click
+
+from gitshadow.commands.asking import ask, spelled
+from gitshadow.commands.options import json_option
+from gitshadow.commands.printing import print_document
+from gitshadow.errors import UsageError
+from gitshadow.render.exchange import import_lines
+
+
+@click.command("import")
+@click.option(
+    "--from",
+    "source",
+    type=click.Choice(["git-ai", "entire"]),
+    help="Read git-ai's notes, or Entire's trailers, of this repository.",
+)
+@json_option
+@click.argument("file", required=False)
+def command(source: str | None, file: str | None, as_json: bool) -> None:
+    """Take in FILE: what export wrote in another clone, or Agent Trace records.
+
+    What others say of lines is shown as their claim where nothing was seen here, and never
+    counted as an agent's. Importing again changes nothing.
+    """
+    if (source is None) == (file is None):
+        raise UsageError("could not tell what to import: name a file, or use --from")
+    if file is not None:
+        document = ask("import_file", {"file": spelled(os.path.abspath(file))})
+    else:
+        document = ask("import_claims", {"source": source})
+    print_document(document, import_lines, as_json=as_json)

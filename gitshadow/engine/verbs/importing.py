@@ -1,0 +1,107 @@
+"""import: what another clone's journal tells beside its refs, and what others claim of lines."""
+
+from collections.abc import Iterator
+from typing import TextIO
+
+from gitshadow.engine import params as read
+from gitshadow.engine.believing import Believed, Believer
+from gitshadow.engine.desk import Desk
+from gitshadow.engine.importing import Importer
+from gitshadow.engine.verbs import Document, Params
+from gitshadow.errors import ShadowError, UsageError
+from gitshadow.exchange.claims import MOST_BYTES, Reader
+from gitshadow.exchange.event_lines import is_header, read_lines
+from gitshadow.store.quoting import parse_path
+
+_SOURCES = ("git-ai", "entire")
+_MOST_SHOWN = 200
+
+
+def import_file(desk: Desk, params: Params) -> Document:
+    """Take in a file: lines of our own format, or Agent Trace records.
+
+    Raises:
+        ShadowError: it cannot be read.
+        UsageError: it is neither.
+    """
+    desk.observer.settle()
+    name = read.needed(params, "file")
+    try:
+        with open(
+            parse_path(name), encoding="utf-8", errors="replace", newline="\n"
+        ) as file:
+            return _take_file(desk, file, name.rpartition("/")[2])
+    except OSError as error:
+        raise ShadowError(f"could not read {name}: {error.strerror}") from error
+
+
+def _take_file(desk: Desk, file: TextIO, name: str) -> Document:
+    texts = _lines_of(file)
+    first = next(texts, None)
+    reader = Reader(name)
+    head = None if first is None else reader.object_of(first)
+    ws = desk.workspace
+    if first is not None and head is not None and is_header(head):
+        with ws.db.write():
+            done = Importer(ws).take(read_lines(texts, reader))
+        return {
+            "from": "events",
+            "new": done.new,
+            "known": done.known,
+            "elsewhere": done.elsewhere,
+            "skipped": reader.skipped[:_MOST_SHOWN],
+        }
+    if first is not None and head is not None and "files" in head:
+        with ws.db.write():
+            return _believed(
+                "agent-trace", Believer(ws).traces(_all(first, texts), name)
+            )
+    raise UsageError(
+        f"could not import {name}: it is no history of ours, and no Agent Trace record",
+        hint="git agent-undo export --format jsonl writes the one",
+    )
+
+
+def import_claims(desk: Desk, params: Params) -> Document:
+    """Take in what git-ai's notes or Entire's trailers claim of the commits that are here.
+
+    Raises:
+        UsageError: there is no such source.
+    """
+    desk.observer.settle()
+    source = read.needed(params, "source")
+    if source not in _SOURCES:
+        raise UsageError(
+            f"could not import from {source}: it is not known",
+            hint=f"known are {', '.join(_SOURCES)}",
+        )
+    ws = desk.workspace
+    head = ws.repo.head()[1]
+    with ws.db.write():
+        believer = Believer(ws)
+        if source == "git-ai":
+            return _believed(source, believer.notes())
+        done = believer.done if head is None else believer.checkpoints(head)
+        return _believed(source, done)
+
+
+def _believed(source: str, done: Believed) -> Document:
+    return {
+        "from": source,
+        "claims": done.claims,
+        "commits": len(done.commits),
+        "lines": done.lines,
+        "skipped": done.skipped,
+    }
+
+
+def _lines_of(file: TextIO) -> Iterator[str]:
+    """Yield lines that are not empty; an endless one is cut, and then it is no JSON."""
+    while line := file.readline(MOST_BYTES + 1):
+        if line.strip():
+            yield line
+
+
+def _all(first: str, rest: Iterator[str]) -> Iterator[str]:
+    yield first
+    yield from rest
