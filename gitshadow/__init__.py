@@ -18,6 +18,7 @@ _HOMES = {
         *("SessionBusy", "TimeLimitExceeded", "ToolCallLimitExceeded", "ToolFailure"),
         *("TurnCancelled", "TurnClosed", "TurnError"),
     ),
+    "gitshadow.turns.events": ("Message",),
     "gitshadow.turns.host": ("Context", "Host"),
     "gitshadow.turns.policy": ("Limits", "Policy", "Proposal", "Verdict"),
     "gitshadow.turns.registry": ("ToolOptions", "ToolRegistry"),

@@ -11,6 +11,7 @@ from gitshadow.turns.errors import ToolFailure as ToolFailure
 from gitshadow.turns.errors import TurnCancelled as TurnCancelled
 from gitshadow.turns.errors import TurnClosed as TurnClosed
 from gitshadow.turns.errors import TurnError as TurnError
+from gitshadow.turns.events import Message as Message
 from gitshadow.turns.host import Context as Context
 from gitshadow.turns.host import Host as Host
 from gitshadow.turns.policy import Limits as Limits

@@ -5,16 +5,18 @@ Invariant: `shielded` ends only when its procedure has, however often the task i
 
 import asyncio
 import inspect
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
 
-from gitshadow.turns.drive import Base
+from gitshadow.turns.drive import Base, pull
 from gitshadow.turns.steps import (
     Answer,
     Command,
+    Ended,
     Event,
     Invoke,
     Pause,
     Procedure,
+    Pull,
     Raised,
     Returned,
     T,
@@ -63,6 +65,8 @@ class AsyncDriver(Base):
         if isinstance(command, Pause):
             await asyncio.sleep(command.seconds)
             return None
+        if isinstance(command, Pull):
+            return await _pull(command)
         return self.at_once(command)
 
 
@@ -76,6 +80,17 @@ async def _invoke(command: Invoke) -> Event:
     except Exception as error:  # noqa: BLE001 - the host's own errors are events
         if limit.expired() and command.timeout_s is not None:
             return TimedOut(command.timeout_s)
+        return Raised(error)
+
+
+async def _pull(command: Pull) -> Returned | Raised | Ended:
+    if isinstance(command.stream, Iterator):
+        return pull(command)
+    try:
+        return Returned(await anext(command.stream))
+    except StopAsyncIteration:
+        return Ended()
+    except Exception as error:  # noqa: BLE001 - the provider's own errors are events
         return Raised(error)
 
 

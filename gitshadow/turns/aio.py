@@ -79,6 +79,16 @@ class AsyncTurn(TurnFront):
         request = Request(tool, {**(arguments or {}), **more}, call_id)
         return await self._driver.run(calls.run(self.core, request))
 
+    async def say(
+        self, author: str, text: str, *, kind: str = "note", **data: object
+    ) -> None:
+        """Add an event to the session's history; as `Turn.say`."""
+        await self._driver.run(self.core.say(author, text, kind, data))
+
+    async def set_state(self, changes: Mapping[str, object]) -> None:
+        """Change the session's state; as `Turn.set_state`."""
+        await self._driver.run(self.core.set_state(changes))
+
     @asynccontextmanager
     async def savepoint(self, name: str) -> AsyncIterator[None]:
         """Take back what was done inside the block if something leaves it by exception."""
@@ -164,6 +174,18 @@ class AsyncAgentUndo(SessionFront):
         with self._desk.locked():
             unwind = self._desk.unwind(turn, request)
             return await self._driver.shielded(unwind.run())
+
+    async def rewind(self, before: str, *, effects: bool = False) -> UndoReport:
+        """Go back to before an invocation; as `AgentUndo.rewind`."""
+        with self._desk.locked():
+            found = self._desk.rewind(before, effects=effects)
+            return await self._driver.shielded(found.run())
+
+    async def undo_last(self, *, effects: bool = False) -> UndoReport:
+        """Go back to before the newest invocation that counts; again: one further."""
+        with self._desk.locked():
+            found = self._desk.rewind(self._desk.last_live(), effects=effects)
+            return await self._driver.shielded(found.run())
 
     async def resume(self, op: str) -> UndoReport:
         """Go on with an undo that left something or was interrupted; what is done stays."""

@@ -18,21 +18,23 @@ from gitshadow.errors import (
     UnsupportedError,
     UsageError,
 )
-from gitshadow.store.journal import saga
+from gitshadow.store.journal import history, saga
 from gitshadow.store.journal.db import Db
+from gitshadow.store.journal.history import SessionEvent
 from gitshadow.store.journal.saga import Note, SagaCall, SagaOp, SagaTurn
 from gitshadow.store.layout import Layout, discover
 from gitshadow.store.lock import WriterLock
-from gitshadow.turns import records, report
+from gitshadow.turns import events, records, report, rewind
 from gitshadow.turns.errors import SessionBusy
 from gitshadow.turns.host import ContextCache, Host
 from gitshadow.turns.machine import TurnEvent, TurnStatus, advance
 from gitshadow.turns.policy import Policy
 from gitshadow.turns.registry import ToolRegistry
 from gitshadow.turns.report import UndoKind, UndoReport
+from gitshadow.turns.rewind import Rewind
 from gitshadow.turns.saga import UndoRequest, Unwind, new_op
 from gitshadow.turns.steps import Procedure, Save, now
-from gitshadow.turns.turn import Setting, TurnCore
+from gitshadow.turns.turn import Setting, TurnCore, creation
 from gitshadow.turns.values import OnDrift, UndoEntry
 
 _NAME_BYTES = 8
@@ -120,7 +122,8 @@ class Desk:
             started_ns=self.clock(),
             owner=self.setting.owner,
         )
-        return TurnCore(self.setting, row)
+        is_first = history.last_seq(self.db, self.session) < 0
+        return TurnCore(self.setting, row, is_first=is_first)
 
     def take(self) -> None:
         """Take the session's lock.
@@ -194,14 +197,21 @@ class Desk:
             return None
         return report.from_json(records.parse(op.report))
 
-    def unfinished(self) -> list[Unwind]:
-        """Return the undos and rollbacks that lost their process, oldest first."""
+    def unfinished(self) -> list[Unwind | Rewind]:
+        """Return the undos, rollbacks and rewinds that lost their process, oldest first."""
         ops = [op for op in saga.ops(self.db, self.session) if op.status != "done"]
-        return [self._unwind(op, _request_of(op)) for op in ops]
+        return [
+            self._rewind(op)
+            if op.kind == UndoKind.REWIND
+            else self._unwind(op, _request_of(op))
+            for op in ops
+        ]
 
-    def recovered(self, unwind: Unwind) -> Procedure[UndoReport]:
+    def recovered(self, unwind: Unwind | Rewind) -> Procedure[UndoReport]:
         """Bring an interrupted undo to its end, and with it the turn that it rolls back."""
         found = yield from unwind.run()
+        if isinstance(unwind, Rewind):
+            return found
         turn = saga.turn(self.db, self.session, _turn_of(unwind.op.target))
         if turn is not None and turn.status == TurnStatus.ROLLING_BACK:
             event = TurnEvent.UNWOUND if found.ok else TurnEvent.STUCK
@@ -209,6 +219,70 @@ class Desk:
             status = advance(TurnStatus.ROLLING_BACK, event).value
             yield Save((replace(turn, status=status, ended_ns=moment),))
         return found
+
+    def create(self, state: Mapping[str, object]) -> None:
+        """Begin the session's history with a state.
+
+        Raises:
+            UsageError: it has a history already.
+        """
+        with self.locked():
+            if history.last_seq(self.db, self.session) >= 0:
+                raise UsageError(f"could not create {self.session}: it exists")
+            saga.save(self.db, [creation(self.session, state, self.clock())])
+
+    def rewind(self, before: str, *, effects: bool) -> Rewind:
+        """Return a rewind, not begun yet; to be called under the lock.
+
+        Raises:
+            SessionNotFound: the session has no history.
+            InvocationNotFound: it has no such invocation.
+        """
+        rewind.find(self.db, self.session, before)
+        op = new_op(self.session, UndoKind.REWIND, before, self.clock())
+        told = records.canonical({"effects": effects})
+        return self._rewind(replace(op, request=told))
+
+    def last_live(self) -> str:
+        """Return the newest invocation that counts.
+
+        Raises:
+            NothingToUndo: there is none.
+        """
+        return rewind.last_live(self.db, self.session)
+
+    def events(self) -> list[SessionEvent]:
+        """Return the session's whole history, oldest first."""
+        return history.events(self.db, self.session)
+
+    def live_events(self) -> list[SessionEvent]:
+        """Return the events that count, oldest first."""
+        return events.live(self.events(), history.markers(self.db, self.session))
+
+    def state(self, before: str | None = None) -> dict[str, object]:
+        """Return the state, as it is or as it was before an invocation.
+
+        Raises:
+            InvocationNotFound: there is no such invocation.
+        """
+        seq = history.last_seq(self.db, self.session) + 1
+        if before is not None:
+            seq = rewind.find(self.db, self.session, before).first
+        return rewind.values(history.state_before(self.db, self.session, seq))
+
+    def _rewind(self, op: SagaOp) -> Rewind:
+        target = rewind.find(self.db, self.session, op.target)
+        hidden = rewind.standing(self.db, self.session, target)
+        unwinds = None
+        if records.parse(op.request).get("effects") is True:
+            turns = dict.fromkeys(call.turn for call in reversed(hidden))
+            unwinds = tuple(
+                self._unwind_of(
+                    op, [one for one in hidden if one.turn == turn], UndoRequest()
+                )
+                for turn in turns
+            )
+        return Rewind(op=op, target=target, calls=tuple(hidden), unwinds=unwinds)
 
     def resolve(self, turn: str, call: str, note: str) -> None:
         """Record that a person has taken a call back.
@@ -231,9 +305,14 @@ class Desk:
         saga.save(self.db, [replace(found, undo="resolved", error=note), row])
 
     def _unwind(self, op: SagaOp, request: UndoRequest) -> Unwind:
+        return self._unwind_of(op, self.calls(_turn_of(op.target)), request)
+
+    def _unwind_of(
+        self, op: SagaOp, calls: Iterable[SagaCall], request: UndoRequest
+    ) -> Unwind:
         return Unwind(
             op=op,
-            calls=tuple(self.calls(_turn_of(op.target))),
+            calls=tuple(calls),
             registry=self.setting.registry,
             host=self.setting.host,
             request=request,

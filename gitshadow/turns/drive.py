@@ -7,10 +7,10 @@ exit) goes through the procedure and out.
 import inspect
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextvars import copy_context
 
-from gitshadow.store.journal import saga
+from gitshadow.store.journal import history, saga
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.saga import CallName
 from gitshadow.turns.protocols import Clock
@@ -18,12 +18,15 @@ from gitshadow.turns.steps import (
     Answer,
     Claim,
     Command,
+    Ended,
     Event,
     Invoke,
     Now,
     Pause,
     Procedure,
+    Pull,
     Raised,
+    Recall,
     Returned,
     Save,
     T,
@@ -38,13 +41,18 @@ class Base:
         self.db = db
         self.clock = clock
 
-    def at_once(self, command: Save | Claim | Now) -> object:
+    def at_once(self, command: Save | Claim | Now | Recall) -> object:
         """Carry a command out and return its event."""
         if isinstance(command, Save):
             saga.save(self.db, command.rows)
             return None
         if isinstance(command, Now):
             return self.clock()
+        if isinstance(command, Recall):
+            first = history.first_of(self.db, command.session, command.invocation)
+            if first is None:
+                return {}
+            return history.state_delta(self.db, command.session, first)
         name = CallName(command.session, command.turn, command.call)
         return saga.claim(
             self.db, name, command.owner, command.now_ns, command.until_ns
@@ -78,6 +86,8 @@ class Driver(Base):
         if isinstance(command, Pause):
             time.sleep(command.seconds)
             return None
+        if isinstance(command, Pull):
+            return pull(command)
         return self.at_once(command)
 
     def _invoke(self, command: Invoke) -> Event:
@@ -97,6 +107,18 @@ def called(command: Invoke) -> Event:
         name = getattr(command.function, "__qualname__", "a function")
         return Raised(TypeError(f"{name} is async: use AsyncAgentUndo"))
     return Returned(value)
+
+
+def pull(command: Pull) -> Returned | Raised | Ended:
+    """Take the next item of a plain stream."""
+    if not isinstance(command.stream, Iterator):
+        return Raised(TypeError("the stream is async: use AsyncAgentUndo"))
+    try:
+        return Returned(next(command.stream))
+    except StopIteration:
+        return Ended()
+    except Exception as error:  # noqa: BLE001 - the provider's own errors are events
+        return Raised(error)
 
 
 def _within(command: Invoke, seconds: float) -> Event:

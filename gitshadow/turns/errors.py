@@ -12,6 +12,9 @@
         │   ├── ToolCallLimitExceeded
         │   ├── RoundTripLimitExceeded
         │   └── TimeLimitExceeded
+        ├── SessionNotFound (2)       the session has no history
+        ├── InvocationNotFound (2)    the session has no such invocation
+        ├── NothingToUndo             everything is undone already
         └── PartialUndo (4)           `raise_for_partial` found something not reversed
 
 `ToolFailure` stands apart: a tool raises it to say "no" without ending the turn.
@@ -60,6 +63,22 @@ class RoundTripLimitExceeded(LimitExceeded):
 
 class TimeLimitExceeded(LimitExceeded):
     """Report a turn that took too long."""
+
+
+class SessionNotFound(TurnError):
+    """Report a session without history; nothing was changed."""
+
+    exit_code = ExitCode.USAGE
+
+
+class InvocationNotFound(TurnError):
+    """Report an invocation that a session does not have; nothing was changed."""
+
+    exit_code = ExitCode.USAGE
+
+
+class NothingToUndo(TurnError):
+    """Report a conversation in which nothing is left to go back to."""
 
 
 class PartialUndo(TurnError):

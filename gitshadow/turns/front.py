@@ -3,9 +3,13 @@
 Invariant: no method here runs user code.
 """
 
+from collections.abc import Mapping
+
 from gitshadow.store.journal import saga
+from gitshadow.store.journal.history import SessionEvent
 from gitshadow.store.journal.saga import Noted, SagaCall, SagaTurn
 from gitshadow.turns.desk import Desk, chosen
+from gitshadow.turns.events import Message, messages
 from gitshadow.turns.machine import TurnStatus
 from gitshadow.turns.policy import Proposal
 from gitshadow.turns.report import UndoReport
@@ -87,6 +91,35 @@ class SessionFront:
     def log(self, turn: str | None = None) -> list[Noted]:
         """Return what happened in the session (in one turn), step by step, oldest first."""
         return list(saga.log(self._desk.db, self._desk.session, turn))
+
+    def create(self, state: Mapping[str, object]) -> None:
+        """Begin the session with a state; without it, it begins with an empty one.
+
+        Raises:
+            UsageError: the session has a history already.
+        """
+        self._desk.create(state)
+
+    @property
+    def state(self) -> dict[str, object]:
+        """Return the session's state, a copy."""
+        return self._desk.state()
+
+    def state_at(self, invocation: str) -> dict[str, object]:
+        """Return the state as it was before an invocation."""
+        return self._desk.state(invocation)
+
+    def events(self) -> list[SessionEvent]:
+        """Return the session's whole history, what was rewound included, oldest first."""
+        return self._desk.events()
+
+    def live_events(self) -> list[SessionEvent]:
+        """Return the events that count: what no rewind has taken out, and no marker."""
+        return self._desk.live_events()
+
+    def messages(self) -> list[Message]:
+        """Return the conversation as a model gets it."""
+        return messages(self._desk.live_events())
 
     def attention(self) -> list[SagaCall]:
         """Return the calls that a person should look at: failed or doubtful inverses."""

@@ -6,6 +6,7 @@ Invariant: one value has one text, so that texts can be compared and hashed.
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 
 from gitshadow.errors import JournalError
 from gitshadow.turns.values import Conflict, Inverse, Json, Outcome, Retry, Secret
@@ -14,6 +15,7 @@ REDACTED = "[redacted]"
 _SECRET_KEY = "$secret"
 # A shorter "secret" would turn up in every other word.
 _SHORTEST_SECRET = 4
+_TOKEN_BYTES = 8
 
 
 class NotStorableError(ValueError):
@@ -55,6 +57,11 @@ def _plain(value: object) -> Json:
     if isinstance(value, Sequence | set | frozenset) and not isinstance(value, bytes):
         return [_plain(each) for each in value]
     return f"<{type(value).__name__}>"
+
+
+def token(value: object) -> str:
+    """Return a short text that another value has not."""
+    return blake2b(lenient(value).encode(), digest_size=_TOKEN_BYTES).hexdigest()
 
 
 def parse(text: str | None) -> dict[str, object]:

@@ -45,7 +45,8 @@ class UndoItem:
     """Hold what became, or would become, of one call.
 
     `residue` is what stays although the inverse ran; `follow_up` what a person can still do;
-    `detail` one sentence. `already` marks a call that an earlier undo had taken back.
+    `detail` one sentence. `already` marks a call that an earlier undo had taken back. An item of
+    another domain than effects has a `path` instead of a call: the key of a state.
     """
 
     call_id: str
@@ -62,10 +63,11 @@ class UndoItem:
     attempts: int = 0
     error: str | None = None
     already: bool = False
+    path: str | None = None
 
     def to_json(self) -> dict[str, object]:
         """Return the item as a JSON object."""
-        return {
+        row: dict[str, object] = {
             "domain": self.domain.value,
             "call_id": self.call_id,
             "tool": self.tool,
@@ -81,15 +83,15 @@ class UndoItem:
             "error": self.error,
             "already_undone": self.already,
         }
+        return row | {"path": self.path} if self.path is not None else row
 
     def line(self) -> str:
         """Return the item as one line for people."""
         why = f" ({self.reason.value})" if self.reason else ""
         state = self.state.value.replace("_", " ")
         said = "; ".join(part for part in self._words() if part)
-        return f"{state:<12} {self.tool} {self.call_id}{why}" + (
-            f": {said}" if said else ""
-        )
+        name = self.path if self.path is not None else f"{self.tool} {self.call_id}"
+        return f"{state:<12} {name}{why}" + (f": {said}" if said else "")
 
     def _words(self) -> tuple[str | None, ...]:
         residue = f"stays: {self.residue}" if self.residue else None
@@ -102,6 +104,8 @@ class UndoReport:
     """Hold one undo, planned or done; items stand in the order in which they are taken back.
 
     `not_covered` names what the turn did beside its recorded calls; it never changes the status.
+    A rewind tells what it set in the state (None: the key is absent), which invocations it hid, and
+    the number of the event that says so.
     """
 
     op_id: str | None
@@ -112,7 +116,11 @@ class UndoReport:
     planned: bool = False
     commit: str | None = None
     not_covered: tuple[Uncovered, ...] = ()
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
+    state_delta: Mapping[str, object] = field(default_factory=dict)
+    artifact_delta: Mapping[str, object] = field(default_factory=dict)
+    hidden_invocations: tuple[str, ...] = ()
+    marker_event: int | None = None
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -188,6 +196,10 @@ class UndoReport:
             "headline": self.headline,
             "notes": list(self.notes),
             "already_undone": self.already_undone,
+            "state_delta": dict(self.state_delta),
+            "artifact_delta": dict(self.artifact_delta),
+            "hidden_invocations": list(self.hidden_invocations),
+            "marker_event": self.marker_event,
         }
 
     def render(self) -> str:
@@ -222,6 +234,10 @@ def from_json(row: Mapping[str, object]) -> UndoReport:
                 for each in _rows(row, "not_covered")
             ),
             notes=tuple(str(each) for each in _list(row, "notes")),
+            state_delta=_mapping(row, "state_delta"),
+            artifact_delta=_mapping(row, "artifact_delta"),
+            hidden_invocations=tuple(map(str, _list(row, "hidden_invocations"))),
+            marker_event=_number(row, "marker_event"),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise JournalError(f"could not read a stored report: {error}") from error
@@ -229,7 +245,7 @@ def from_json(row: Mapping[str, object]) -> UndoReport:
 
 def _item(row: Mapping[str, object]) -> UndoItem:
     reason = _text(row, "reason")
-    attempts = row["attempts"]
+    path = row.get("path")
     return UndoItem(
         call_id=str(row["call_id"]),
         tool=str(row["tool"]),
@@ -242,7 +258,8 @@ def _item(row: Mapping[str, object]) -> UndoItem:
         detail=_text(row, "detail"),
         residue=_text(row, "residue"),
         follow_up=_text(row, "follow_up"),
-        attempts=attempts if isinstance(attempts, int) else 0,
+        attempts=_number(row, "attempts") or 0,
+        path=None if path is None else str(path),
         error=_text(row, "error"),
         already=row["already_undone"] is True,
     )
@@ -251,6 +268,18 @@ def _item(row: Mapping[str, object]) -> UndoItem:
 def _text(row: Mapping[str, object], key: str) -> str | None:
     value = row[key]
     return None if value is None else str(value)
+
+
+def _number(row: Mapping[str, object], key: str) -> int | None:
+    value = row[key]
+    return value if isinstance(value, int) else None
+
+
+def _mapping(row: Mapping[str, object], key: str) -> Mapping[str, object]:
+    value = row[key]
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{key} is no object")
+    return value
 
 
 def _list(row: Mapping[str, object], key: str) -> Sequence[object]:

@@ -8,7 +8,6 @@ to its end counts as taken back.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from hashlib import blake2b
 from secrets import token_hex
 
 from gitshadow.errors import RefusedError
@@ -41,7 +40,6 @@ from gitshadow.undo.report import Reason, State, Uncovered
 _NS_PER_S = 1_000_000_000
 _LEASE_S = 60.0
 _ID_BYTES = 4
-_TOKEN_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,11 +119,15 @@ class Unwind:
                     hint="look at a new plan",
                 )
         yield Save((self.op, self._note("undo_begun", {"kind": self.op.kind})))
-        for call in judging.in_undo_order(judging.mutating(self.calls)):
-            yield from self._take_back(call)
-        report = self._report(self._items, planned=False)
+        report = self._report((yield from self.take_back()), planned=False)
         yield from self._close(report)
         return report
+
+    def take_back(self) -> Procedure[list[UndoItem]]:
+        """Take the calls back as a part of an op that somebody else begins and ends."""
+        for call in judging.in_undo_order(judging.mutating(self.calls)):
+            yield from self._take_back(call)
+        return self._items
 
     def _take_back(self, call: SagaCall) -> Procedure[None]:
         if call.outcome is None:
@@ -267,8 +269,7 @@ class Unwind:
             [item.call_id, item.state, item.reason, inverses.get(item.call_id)]
             for item in items
         ]
-        text = records.lenient([self.op.target, self.request.on_drift, rows])
-        return blake2b(text.encode(), digest_size=_TOKEN_BYTES).hexdigest()
+        return records.token([self.op.target, self.request.on_drift, rows])
 
     def _notes(self) -> Iterator[str]:
         """Say where a tool is declared differently now; the class at the time counts."""

@@ -88,6 +88,26 @@ class Turn(TurnFront):
         request = Request(tool, {**(arguments or {}), **more}, call_id)
         return self._driver.run(calls.run(self.core, request))
 
+    def say(
+        self, author: str, text: str, *, kind: str = "note", **data: object
+    ) -> None:
+        """Add an event to the session's history; it stays even if the turn is rolled back.
+
+        Args:
+            author: Who said it.
+            text: What people and models read.
+            kind: `user`, `assistant`, `call`, `result`, `system` are messages to a model.
+            data: JSON values kept with it; `call_id` and `tool` belong to a call or its result.
+        """
+        self._driver.run(self.core.say(author, text, kind, data))
+
+    def set_state(self, changes: Mapping[str, object]) -> None:
+        """Change the session's state: JSON values, None for a key that is to be absent.
+
+        A turn that is rolled back gives the values back.
+        """
+        self._driver.run(self.core.set_state(changes))
+
     @contextmanager
     def savepoint(self, name: str) -> Iterator[None]:
         """Take back what was done inside the block if something leaves it by exception.
@@ -199,6 +219,32 @@ class AgentUndo(SessionFront):
         """
         request = UndoRequest(OnDrift(on_drift), only, token)
         return _undo(self._desk, self._driver, turn, request)
+
+    def rewind(self, before: str, *, effects: bool = False) -> UndoReport:
+        """Go back to before an invocation: state restored, what followed hidden, nothing deleted.
+
+        Args:
+            before: A turn, or an earlier rewind's own invocation: then that rewind is undone.
+            effects: Whether outside effects are taken back too; else the report names them.
+
+        Raises:
+            SessionNotFound: the session has no history.
+            InvocationNotFound: it has no such invocation.
+            SessionBusy: a turn or an undo of this session is at work.
+        """
+        with self._desk.locked():
+            found = self._desk.rewind(before, effects=effects)
+            return self._driver.run(found.run())
+
+    def undo_last(self, *, effects: bool = False) -> UndoReport:
+        """Go back to before the newest invocation that counts; again: one further.
+
+        Raises:
+            NothingToUndo: there is none.
+        """
+        with self._desk.locked():
+            found = self._desk.rewind(self._desk.last_live(), effects=effects)
+            return self._driver.run(found.run())
 
     def resume(self, op: str) -> UndoReport:
         """Go on with an undo that left something or was interrupted; what is done stays."""

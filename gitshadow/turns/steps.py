@@ -6,7 +6,7 @@ dropped after any command, as a crash would.
 Invariant: user code runs in drivers alone; what it raises comes back as an event.
 """
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
@@ -108,7 +108,30 @@ class Now:
     """Look at the clock; the event is nanoseconds since the epoch."""
 
 
-Command: TypeAlias = Invoke | Save | Claim | Answer | Pause | Now
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """Look up what would bring a session's state back to before an invocation.
+
+    The event maps keys to JSON texts, None for a key that is to be absent.
+    """
+
+    session: str
+    invocation: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pull:
+    """Take the next item of a stream; the event is `Returned`, `Raised` or `Ended`."""
+
+    stream: Iterator[object] | AsyncIterator[object]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Say that a stream has no more items."""
+
+
+Command: TypeAlias = Invoke | Save | Claim | Answer | Pause | Now | Recall | Pull
 Event: TypeAlias = Returned | Raised | TimedOut
 Procedure: TypeAlias = Generator[Command, object, T]
 
@@ -140,3 +163,18 @@ def now() -> Procedure[int]:
 def told(command: Claim | Answer) -> Procedure[bool]:
     """Return the yes or no that a command gives."""
     return (yield command) is True
+
+
+def recalled(command: Recall) -> Procedure[Mapping[str, str | None]]:
+    """Return the changes that bring a state back."""
+    event = yield command
+    assert isinstance(event, Mapping)
+    return event
+
+
+def pulled(command: Pull) -> Procedure[object]:
+    """Return the next item of a stream, or `Ended`; what the stream raises goes on."""
+    event = yield command
+    if isinstance(event, Raised):
+        raise event.error
+    return event.value if isinstance(event, Returned) else event

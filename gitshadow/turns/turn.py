@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
+from gitshadow.store.journal.history import NewEvent
 from gitshadow.store.journal.saga import Note, SagaCall, SagaTurn
 from gitshadow.turns import records
 from gitshadow.turns.errors import (
@@ -30,11 +31,13 @@ from gitshadow.turns.steps import (
     Procedure,
     Question,
     Raised,
+    Recall,
     Returned,
     Save,
     ask,
     demand,
     now,
+    recalled,
 )
 from gitshadow.turns.values import UndoEntry
 
@@ -68,6 +71,7 @@ class TurnCore:
     started: int = 0
     round_trips: int = 0
     report: UndoReport | None = None
+    is_first: bool = False
     _transaction: UndoTransaction | None = None
 
     @property
@@ -78,7 +82,14 @@ class TurnCore:
     def begin(self) -> Procedure[None]:
         """Write the turn down, then open the host's transaction."""
         body = {"label": self.row.label, "agent": self.row.agent}
-        yield Save((self.row, self.note("turn_begun", body, self.row.started_ns)))
+        note = self.note("turn_begun", body, self.row.started_ns)
+        created = (
+            [creation(self.row.session, {}, self.row.started_ns)]
+            if self.is_first
+            else []
+        )
+        begun = self.event("system", "turn", self.row.label, self.row.started_ns)
+        yield Save((self.row, note, *created, begun))
         provider = self.setting.host.undo
         if provider is None:
             return
@@ -116,8 +127,7 @@ class TurnCore:
 
     def check(self, moment_ns: int) -> None:
         """Raise what stands against going on: closed, cancelled, out of time."""
-        if self.status is not TurnStatus.OPEN:
-            raise TurnClosed(f"could not go on with {self.row.id}: it has ended")
+        self.check_open()
         if self.cancelled:
             raise TurnCancelled(f"{self.row.id} was cancelled")
         self.check_time(moment_ns)
@@ -194,6 +204,44 @@ class TurnCore:
             body=records.lenient(body),
         )
 
+    def event(
+        self, author: str, kind: str, text: str, ts_ns: int, body: str = "{}"
+    ) -> NewEvent:
+        """Return an event of this turn, to be added to the session's history."""
+        return NewEvent(
+            session=self.row.session,
+            invocation=self.row.id,
+            author=author,
+            kind=kind,
+            ts_ns=ts_ns,
+            text=text,
+            body=body,
+        )
+
+    def say(
+        self, author: str, text: str, kind: str, data: Mapping[str, object]
+    ) -> Procedure[None]:
+        """Add an event of the conversation."""
+        moment = yield from now()
+        self.check_open()
+        yield Save((self.event(author, kind, text, moment, records.canonical(data)),))
+
+    def set_state(self, changes: Mapping[str, object]) -> Procedure[None]:
+        """Change the session's state; None makes a key absent."""
+        moment = yield from now()
+        self.check_open()
+        texts = {
+            key: None if value is None else records.canonical(value)
+            for key, value in changes.items()
+        }
+        event = self.event("agent", "state", "", moment)
+        yield Save((replace(event, delta=texts),))
+
+    def check_open(self) -> None:
+        """Raise `TurnClosed` where the turn has ended."""
+        if self.status is not TurnStatus.OPEN:
+            raise TurnClosed(f"could not go on with {self.row.id}: it has ended")
+
     def _commit(self) -> Procedure[Exception | None]:
         """Commit; return what the host's transaction raised instead."""
         if self._transaction is not None:
@@ -207,6 +255,7 @@ class TurnCore:
         self.row = replace(self.row, cause=_cause(error))
         yield from self._enter(TurnEvent.FAIL)
         report = yield from self._unwind(self.calls.values(), self.row.id)
+        yield from self._restore_state()
         if self._transaction is not None:
             event = yield from ask(Invoke(self._transaction.rollback))
             if isinstance(event, Raised):
@@ -215,6 +264,14 @@ class TurnCore:
         _attach(report, error)
         done = TurnEvent.UNWOUND if report.ok else TurnEvent.STUCK
         yield from self._enter(done)
+
+    def _restore_state(self) -> Procedure[None]:
+        """Give the state the values again that it had before the turn."""
+        delta = yield from recalled(Recall(self.row.session, self.row.id))
+        if delta:
+            moment = yield from now()
+            event = self.event("system", "state", "Turn rolled back", moment)
+            yield Save((replace(event, delta=delta),))
 
     def _unwind(self, calls: Iterable[SagaCall], target: str) -> Procedure[UndoReport]:
         setting = self.setting
@@ -238,6 +295,18 @@ class TurnCore:
         self.row = replace(self.row, status=status.value, ended_ns=moment)
         body = {"status": status.value, "cause": self.row.cause}
         yield Save((self.row, self.note("turn_" + status.value, body, moment)))
+
+
+def creation(session: str, state: Mapping[str, object], ts_ns: int) -> NewEvent:
+    """Return the event that every session's history begins with: the state it was made with."""
+    return NewEvent(
+        session=session,
+        invocation="created",
+        author="system",
+        kind="created",
+        ts_ns=ts_ns,
+        delta={key: records.canonical(value) for key, value in state.items()},
+    )
 
 
 def _attach(report: UndoReport, error: BaseException) -> None:

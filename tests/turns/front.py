@@ -57,6 +57,14 @@ class AnyTurn:
     async def undo(self) -> UndoReport:
         return await _settled(self.inner.undo())
 
+    async def say(
+        self, author: str, text: str, kind: str = "note", **data: object
+    ) -> None:
+        await _settled(self.inner.say(author, text, kind=kind, **data))
+
+    async def set_state(self, **changes: object) -> None:
+        await _settled(self.inner.set_state(changes))
+
     @asynccontextmanager
     async def savepoint(self, name: str) -> AsyncIterator[None]:
         if isinstance(self.inner, Turn):
@@ -84,6 +92,12 @@ class Session:
 
     async def resume(self, op: str) -> UndoReport:
         return await _settled(self.au.resume(op))
+
+    async def rewind(self, before: str, *, effects: bool = False) -> UndoReport:
+        return await _settled(self.au.rewind(before, effects=effects))
+
+    async def undo_last(self) -> UndoReport:
+        return await _settled(self.au.undo_last())
 
     async def recover(self) -> list[UndoReport]:
         return await _settled(self.au.recover())

@@ -197,6 +197,32 @@ def test_a_kill_in_an_undo_is_finished_by_the_next(place: Path, world: World) ->
             assert au.verify() is None
 
 
+def go_back(au: AgentUndo) -> None:
+    """Rewind with effects."""
+    au.rewind("t-1", effects=True)
+
+
+@pytest.mark.timeout(180)
+def test_a_kill_in_a_rewind_is_finished_by_recover(place: Path, world: World) -> None:
+    """AN-09: effects, state and marker: all of it, or the next process does the rest."""
+    with closing(opened(place)) as au:
+        au.create({"k": 1})
+        with au.turn("go") as turn:
+            turn.call("draft.create", title="a")
+            turn.set_state({"k": 2})
+    for copy in copies(place, go_back):
+        there = World(copy / "world")
+        with closing(opened(copy)) as au:
+            reports = au.recover()
+            kinds = [event.kind for event in au.events()]
+            assert kinds.count("rewind") == (au.state == {"k": 1})
+            assert (there.state["drafts"] == {}) == (au.state == {"k": 1})
+            assert [one.kind for one in reports] == ["rewind"] * len(reports)
+            assert au.recover() == []
+            assert au.rewind("t-1", effects=True).ok
+            assert (au.state, there.state["drafts"]) == ({"k": 1}, {})
+
+
 @pytest.mark.timeout(120)
 def test_two_recoverers_call_each_inverse_once(place: Path, world: World) -> None:
     """AN-05: at the same time, in processes of their own."""

@@ -13,7 +13,9 @@ from hashlib import blake2b
 from typing import TypeAlias
 
 from gitshadow.errors import JournalError
+from gitshadow.store.journal import history
 from gitshadow.store.journal.db import Db, Row, Value
+from gitshadow.store.journal.history import NewEvent
 
 _DIGEST_BYTES = 16
 
@@ -115,7 +117,7 @@ class Noted:
     digest: str
 
 
-SagaRow: TypeAlias = SagaTurn | SagaCall | SagaOp | Note
+SagaRow: TypeAlias = SagaTurn | SagaCall | SagaOp | Note | NewEvent
 
 _TURN = [field.name for field in fields(SagaTurn)]
 _CALL = ["class" if f.name == "klass" else f.name for f in fields(SagaCall)]
@@ -150,6 +152,8 @@ def save(db: Db, rows: Iterable[SagaRow]) -> None:
         for row in rows:
             if isinstance(row, Note):
                 _append(db, row)
+            elif isinstance(row, NewEvent):
+                history.append(db, row)
             else:
                 kind = type(row)
                 db.run(_PUTS[kind], [getattr(row, field.name) for field in fields(row)])

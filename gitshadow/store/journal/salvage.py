@@ -30,6 +30,8 @@ _COPIES = (
     ("saga_calls", "SELECT * FROM saga_calls", 21),
     ("saga_ops", "SELECT * FROM saga_ops ORDER BY rowid", 10),
     ("saga_log", "SELECT * FROM saga_log ORDER BY seq", 8),
+    ("saga_events", "SELECT * FROM saga_events", 8),
+    ("saga_state", "SELECT * FROM saga_state", 4),
     ("meta", "SELECT * FROM meta WHERE key <> 'next_seq'", 2),
 )
 _DETAILS = (

@@ -3,7 +3,7 @@
 Invariant: a migration is never edited once released; `PRAGMA user_version` counts them.
 """
 
-VERSION = 4
+VERSION = 5
 
 MIGRATIONS: tuple[str, ...] = (
     """
@@ -157,5 +157,23 @@ CREATE TRIGGER saga_log_no_update BEFORE UPDATE ON saga_log
     BEGIN SELECT RAISE(ABORT, 'the saga log is append-only'); END;
 CREATE TRIGGER saga_log_no_delete BEFORE DELETE ON saga_log
     BEGIN SELECT RAISE(ABORT, 'the saga log is append-only'); END;
+""",
+    """
+CREATE TABLE saga_events (
+    session TEXT NOT NULL, seq INTEGER NOT NULL, invocation TEXT NOT NULL, author TEXT NOT NULL,
+    kind TEXT NOT NULL, ts_ns INTEGER NOT NULL, text TEXT NOT NULL, body TEXT NOT NULL,
+    PRIMARY KEY (session, seq)
+) WITHOUT ROWID;
+CREATE INDEX saga_events_invocation ON saga_events (session, invocation, seq);
+CREATE INDEX saga_events_markers ON saga_events (session, seq) WHERE kind = 'rewind';
+CREATE TABLE saga_state (
+    session TEXT NOT NULL, key TEXT NOT NULL, seq INTEGER NOT NULL, value TEXT,
+    PRIMARY KEY (session, key, seq)
+) WITHOUT ROWID;
+CREATE INDEX saga_state_seq ON saga_state (session, seq);
+CREATE TRIGGER saga_events_no_update BEFORE UPDATE ON saga_events
+    BEGIN SELECT RAISE(ABORT, 'events are never changed'); END;
+CREATE TRIGGER saga_events_no_delete BEFORE DELETE ON saga_events
+    BEGIN SELECT RAISE(ABORT, 'events are never deleted'); END;
 """,
 )

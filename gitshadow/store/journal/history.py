@@ -1,0 +1,151 @@
+"""The conversation and the state of agent programs' sessions: events, and values key by key.
+
+Invariant: nothing is deleted or changed; a value that is None says that the key is absent.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gitshadow.store.journal.db import Db, Row
+
+MARKER = "rewind"
+
+_SELECT = (
+    "SELECT session, seq, invocation, author, kind, ts_ns, text, body FROM saga_events"
+)
+_LAST = "SELECT max(seq) FROM saga_events WHERE session = ?"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewEvent:
+    """Hold an event to be added; `delta` are values as JSON texts, None for an absent key."""
+
+    session: str
+    invocation: str
+    author: str
+    kind: str
+    ts_ns: int
+    text: str = ""
+    body: str = "{}"
+    delta: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionEvent:
+    """Hold one event of a session; `body` is JSON, `text` what people and models read."""
+
+    session: str
+    seq: int
+    invocation: str
+    author: str
+    kind: str
+    ts_ns: int
+    text: str
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """Say that a rewind, itself event `seq`, hid everything from event `first` on."""
+
+    seq: int
+    first: int
+
+
+def append(db: Db, event: NewEvent) -> None:
+    """Add an event and the values it sets; call it inside `db.write()`."""
+    seq = last_seq(db, event.session) + 1
+    db.run(
+        "INSERT INTO saga_events VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            *(event.session, seq, event.invocation, event.author, event.kind),
+            *(event.ts_ns, event.text, event.body),
+        ),
+    )
+    rows = [(event.session, key, seq, value) for key, value in event.delta.items()]
+    db.run_many("INSERT INTO saga_state VALUES (?, ?, ?, ?)", rows)
+
+
+def last_seq(db: Db, session: str) -> int:
+    """Return the number of a session's newest event; -1 for a session without one."""
+    row = db.row(_LAST, (session,))
+    return -1 if row is None or row[0] is None else int(row[0])
+
+
+def events(db: Db, session: str) -> list[SessionEvent]:
+    """Return all events of a session, oldest first."""
+    sql = f"{_SELECT} WHERE session = ? ORDER BY seq"
+    return [_event(row) for row in db.rows(sql, (session,))]
+
+
+def first_of(db: Db, session: str, invocation: str) -> int | None:
+    """Return the number of an invocation's first event, or None where it has none."""
+    sql = "SELECT min(seq) FROM saga_events WHERE session = ? AND invocation = ?"
+    row = db.row(sql, (session, invocation))
+    return None if row is None or row[0] is None else int(row[0])
+
+
+def invocations_since(db: Db, session: str, seq: int) -> list[str]:
+    """Return the invocations that have events from a number on, oldest first."""
+    sql = (
+        "SELECT invocation FROM saga_events WHERE session = ? AND seq >= ?"
+        " GROUP BY invocation ORDER BY min(seq)"
+    )
+    return [row[0] for row in db.rows(sql, (session, seq))]
+
+
+def markers(db: Db, session: str) -> list[Marker]:
+    """Return the rewinds of a session, newest first."""
+    sql = (
+        "SELECT seq, json_extract(body, '$.hidden_from') FROM saga_events"
+        " WHERE session = ? AND kind = ? ORDER BY seq DESC"
+    )
+    return [Marker(row[0], row[1]) for row in db.rows(sql, (session, MARKER))]
+
+
+def state_before(db: Db, session: str, seq: int) -> dict[str, str]:
+    """Return the values as they stood before an event, as JSON texts by key."""
+    sql = (
+        "SELECT key, value, max(seq) FROM saga_state WHERE session = ? AND seq < ?"
+        " GROUP BY key ORDER BY key"
+    )
+    rows = db.rows(sql, (session, seq))
+    return {key: value for key, value, _ in rows if value is not None}
+
+
+def state_delta(db: Db, session: str, seq: int) -> dict[str, str | None]:
+    """Return what must be set for the state to be what it was before an event.
+
+    Its cost is that of what was set since, whatever the session holds.
+    """
+    sql = "SELECT DISTINCT key FROM saga_state WHERE session = ? AND seq >= ? ORDER BY key"
+    keys = [row[0] for row in db.rows(sql, (session, seq))]
+    found = {}
+    for key in keys:
+        now, then = _value(db, session, key, None), _value(db, session, key, seq)
+        if now != then:
+            found[key] = then
+    return found
+
+
+def _value(db: Db, session: str, key: str, seq: int | None) -> str | None:
+    """Return a key's value before an event (None: now)."""
+    sql = (
+        "SELECT value FROM saga_state WHERE session = ?1 AND key = ?2"
+        " AND (?3 IS NULL OR seq < ?3) ORDER BY seq DESC LIMIT 1"
+    )
+    row = db.row(sql, (session, key, seq))
+    return None if row is None else row[0]
+
+
+def _event(row: Row) -> SessionEvent:
+    return SessionEvent(
+        session=row[0],
+        seq=row[1],
+        invocation=row[2],
+        author=row[3],
+        kind=row[4],
+        ts_ns=row[5],
+        text=row[6],
+        body=row[7],
+    )

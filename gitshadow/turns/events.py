@@ -1,0 +1,80 @@
+"""What of a session's history counts: one definition of live, and the messages a model gets.
+
+A rewind hides everything from its target up to itself; nothing is ever deleted.
+Invariant: whoever asks what is live (requests, the last turn, a reader) asks here.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from gitshadow.store.journal.history import Marker, SessionEvent
+from gitshadow.turns import records
+
+Role = Literal["user", "assistant", "call", "result", "system"]
+_ROLES: tuple[Role, ...] = ("user", "assistant", "call", "result", "system")
+
+
+@dataclass(frozen=True, slots=True)
+class Hidden:
+    """Hold a closed range of event numbers that a rewind took out."""
+
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """Hold one message of a conversation.
+
+    A `call` and its `result` have the id, the tool and, the former, the arguments as JSON.
+    """
+
+    role: Role
+    text: str
+    call_id: str | None = None
+    tool: str | None = None
+
+
+def hidden(markers: Iterable[Marker]) -> list[Hidden]:
+    """Return what rewinds took out, oldest first; `markers` come newest first.
+
+    A marker that a later one took out hides nothing: rewinding before a rewind undoes it.
+    """
+    found: list[Hidden] = []
+    for marker in markers:
+        if not found or marker.seq < found[-1].first:
+            found.append(Hidden(marker.first, marker.seq))
+    return found[::-1]
+
+
+def is_live(seq: int, out: Sequence[Hidden]) -> bool:
+    """Tell whether an event counts."""
+    return not any(gap.first <= seq <= gap.last for gap in out)
+
+
+def live(
+    events: Iterable[SessionEvent], markers: Iterable[Marker]
+) -> list[SessionEvent]:
+    """Return the events that count, in order."""
+    out = hidden(markers)
+    return [event for event in events if is_live(event.seq, out)]
+
+
+def messages(events: Iterable[SessionEvent]) -> list[Message]:
+    """Return the messages among live events; a call without its result is left out."""
+    found = [_message(event) for event in events if event.kind in _ROLES]
+    answered = {one.call_id for one in found if one.role == "result"}
+    return [one for one in found if one.role != "call" or one.call_id in answered]
+
+
+def _message(event: SessionEvent) -> Message:
+    body = records.parse(event.body)
+    role = next(role for role in _ROLES if role == event.kind)
+    call, tool = body.get("call_id"), body.get("tool")
+    return Message(
+        role,
+        event.text,
+        None if call is None else str(call),
+        None if tool is None else str(tool),
+    )

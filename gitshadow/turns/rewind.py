@@ -1,0 +1,169 @@
+"""Going back: the state as it was before an invocation, what followed hidden, nothing deleted.
+
+A rewind adds one event, a marker: its delta restores the state, its range says what is out.
+Invariant: its cost is that of what changed since the target; outside effects are undone only when
+asked for, and named otherwise.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from gitshadow.store.journal import history, saga
+from gitshadow.store.journal.db import Db
+from gitshadow.store.journal.history import MARKER, NewEvent
+from gitshadow.store.journal.saga import SagaCall, SagaOp
+from gitshadow.turns import events, judging, records
+from gitshadow.turns.errors import InvocationNotFound, NothingToUndo, SessionNotFound
+from gitshadow.turns.report import Domain, UndoItem, UndoKind, UndoReport
+from gitshadow.turns.saga import Unwind
+from gitshadow.turns.steps import Procedure, Save, now
+from gitshadow.turns.values import Reversibility
+from gitshadow.undo.report import Action, State, Uncovered
+
+OTHER_SCOPES = ("app:", "user:", "temp:")
+"""Keys of other scopes than the session's: a rewind leaves them alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Hold what a rewind goes back to, read before anything is changed.
+
+    `first` is the first event to be hidden, `delta` what restores the state (JSON texts).
+    """
+
+    invocation: str
+    first: int
+    marker: int
+    delta: Mapping[str, str | None]
+    hides: tuple[str, ...]
+
+
+def find(db: Db, session: str, before: str) -> Target:
+    """Return the target of a rewind.
+
+    Raises:
+        SessionNotFound: the session has no history.
+        InvocationNotFound: it has no such invocation.
+    """
+    last = history.last_seq(db, session)
+    if last < 0:
+        raise SessionNotFound(f"could not find session {session}")
+    first = history.first_of(db, session, before)
+    if first is None or first == 0:
+        raise InvocationNotFound(f"could not find invocation {before} in {session}")
+    delta = {
+        key: value
+        for key, value in history.state_delta(db, session, first).items()
+        if not key.startswith(OTHER_SCOPES)
+    }
+    hides = history.invocations_since(db, session, first)
+    return Target(before, first, last + 1, delta, tuple(hides))
+
+
+def last_live(db: Db, session: str) -> str:
+    """Return the newest invocation that is in the conversation.
+
+    Raises:
+        NothingToUndo: there is none.
+    """
+    out = events.hidden(history.markers(db, session))
+    for event in reversed(history.events(db, session)):
+        if event.seq > 0 and events.is_live(event.seq, out):
+            return event.invocation
+    raise NothingToUndo(f"could not undo in {session}: there is nothing left")
+
+
+def standing(db: Db, session: str, target: Target) -> list[SagaCall]:
+    """Return the calls of the turns that a rewind hides."""
+    return [call for turn in target.hides for call in saga.calls(db, session, turn)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewind:
+    """Go back to a target; `unwinds` take back effects, newest turn first, when asked for."""
+
+    op: SagaOp
+    target: Target
+    calls: tuple[SagaCall, ...]
+    unwinds: tuple[Unwind, ...] | None = None
+
+    def run(self) -> Procedure[UndoReport]:
+        """Take effects back if they are in scope, then add the marker and end the op."""
+        items: list[UndoItem] = []
+        if self.unwinds is not None:
+            yield Save((self.op,))
+            for unwind in self.unwinds:
+                items += yield from unwind.take_back()
+        moment = yield from now()
+        report = self._report((*items, *_state_items(self.target.delta)))
+        text = records.lenient(report.to_json())
+        op = replace(
+            self.op, status="done", token=report.token, ended_ns=moment, report=text
+        )
+        yield Save((self._marker(moment), op))
+        return report
+
+    def _marker(self, moment_ns: int) -> NewEvent:
+        body = {
+            "rewind_before_invocation_id": self.target.invocation,
+            "state_delta": values(self.target.delta),
+            "artifact_delta": {},
+            "hidden_from": self.target.first,
+            "op": self.op.id,
+        }
+        return NewEvent(
+            session=self.op.session,
+            invocation=f"r-{self.target.marker}",
+            author="system",
+            kind=MARKER,
+            ts_ns=moment_ns,
+            text="Session rewound",
+            body=records.canonical(body),
+            delta=self.target.delta,
+        )
+
+    def _report(self, items: Iterable[UndoItem]) -> UndoReport:
+        delta = values(self.target.delta)
+        outstanding = _outstanding(self.calls) if self.unwinds is None else ()
+        return UndoReport(
+            op_id=self.op.id,
+            kind=UndoKind.REWIND,
+            target=self.op.target,
+            items=tuple(items),
+            token=records.token([self.op.target, self.target.first, delta]),
+            not_covered=tuple(outstanding),
+            state_delta=delta,
+            artifact_delta={},
+            hidden_invocations=self.target.hides,
+            marker_event=self.target.marker,
+        )
+
+
+def values(texts: Mapping[str, str | None]) -> dict[str, object]:
+    """Return stored values as values; None stands for an absent key."""
+    return {
+        key: None if text is None else json.loads(text) for key, text in texts.items()
+    }
+
+
+def _state_items(delta: Mapping[str, str | None]) -> Iterator[UndoItem]:
+    for key, value in delta.items():
+        yield UndoItem(
+            call_id="",
+            tool="",
+            klass="",
+            path=key,
+            domain=Domain.STATE,
+            action=Action.DELETE if value is None else Action.WRITE,
+            state=State.REVERSED,
+        )
+
+
+def _outstanding(calls: Iterable[SagaCall]) -> Iterator[Uncovered]:
+    """Name the effects that a rewind without effects leaves as they are."""
+    for call in judging.mutating(calls):
+        settled = call.undo in ("done", "skipped", "resolved")
+        if call.klass != Reversibility.READ_ONLY and not settled:
+            why = "outstanding: a plain rewind takes no outside effect back"
+            yield Uncovered(f"{call.tool} {call.id}", why)
