@@ -2,10 +2,11 @@
 
 import json
 import os
+import sqlite3
 import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -273,21 +274,13 @@ def _bare_python() -> None:
 
 def blame(scale: float) -> Iterator[Row]:
     """Whole process, 1,000 lines after 1,000 events, with and without the daemon."""
-    number = max(20, int(1_000 * scale))
+    number = max(80, int(1_000 * scale))
     with repository(20) as place:
-        target = place.root / "long.txt"
-        lines = [f"line {at} of the file, as it was\n" for at in range(number)]
-        target.write_text("".join(lines), encoding="ascii")
-        place.git("add", "-A")
-        place.git("commit", "-q", "-m", "long")
-        _start(place)
-        journal = Journal(place.journal)
-        for turn in range(1, number + 1):
-            lines[turn * 7919 % number] = f"line written by event {turn}\n"
-            target.write_text("".join(lines), encoding="ascii")
-            journal.await_row("long.txt", turn)
-        what = f"{number} lines, {number} events"
+        _long_history(place, number)
+        what = f"{number:,} lines, {number:,} events"
         asked = partial(place.shadow, "blame", "--json", "long.txt")
+        values = [_timed_anew(place, asked) for _ in range(7)]
+        yield Row(f"`blame --json`, {what}, no snapshot", "–", ms(values), "ms")
         values = [timed(asked) for _ in range(11)]
         yield Row(f"`blame --json`, {what}, daemon up", "≤ 250 ms", ms(values), "ms")
         git = partial(place.shadow, "blame", "--porcelain", "long.txt")
@@ -297,6 +290,30 @@ def blame(scale: float) -> Iterator[Row]:
         place.env["GITSHADOW_DAEMON"] = "off"
         values = [timed(asked) for _ in range(7)]
         yield Row("`blame --json` without a daemon", "–", ms(values), "ms")
+        values = [_timed_anew(place, asked) for _ in range(7)]
+        yield Row("… and without a snapshot", "–", ms(values), "ms")
+
+
+def _long_history(place: Place, number: int) -> None:
+    """Make a file of so many lines, of which as many events write one each; the daemon runs."""
+    target = place.root / "long.txt"
+    lines = [f"line {at} of the file, as it was\n" for at in range(number)]
+    target.write_text("".join(lines), encoding="ascii")
+    place.git("add", "-A")
+    place.git("commit", "-q", "-m", "long")
+    _start(place)
+    journal = Journal(place.journal)
+    for turn in range(1, number + 1):
+        lines[turn * 7919 % number] = f"line written by event {turn}\n"
+        target.write_text("".join(lines), encoding="ascii")
+        journal.await_row("long.txt", turn)
+
+
+def _timed_anew(place: Place, run: Callable[[], object]) -> float:
+    """Time a run for which no snapshot of blame stands."""
+    with closing(sqlite3.connect(place.journal)) as journal, journal:
+        journal.execute("DELETE FROM blame_states")
+    return timed(run)
 
 
 BUDGETS = {
