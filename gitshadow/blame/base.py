@@ -52,12 +52,27 @@ def parse_porcelain(output: bytes) -> list[GitLine]:
     header: tuple[Oid, int] | None = None
     for row in output.split(b"\n")[:-1]:
         if header is None:
-            header = _header(row)
+            header = _header(row)[:2]
         elif row.startswith(b"\t"):
             found.append(_line(*header, facts.get(header[0], Facts())))
             header = None
         else:
             _learn(facts.setdefault(header[0], Facts()), row)
+    return found
+
+
+def parse_lines(output: bytes) -> list[int]:
+    """Return the numbers, in the file that was asked for, of the lines that were printed.
+
+    Raises:
+        StoreError: it is not in that format.
+    """
+    found: list[int] = []
+    expects_header = True
+    for row in output.split(b"\n")[:-1]:
+        if expects_header:
+            found.append(_header(row)[2])
+        expects_header = row.startswith(b"\t")
     return found
 
 
@@ -78,11 +93,11 @@ def _line(commit: Oid, line: int, facts: Facts) -> GitLine:
     return GitLine(commit, facts.path, line, facts.previous, facts)
 
 
-def _header(row: bytes) -> tuple[Oid, int]:
+def _header(row: bytes) -> tuple[Oid, int, int]:
     match = _HEADER.fullmatch(row)
     if match is None:
         raise StoreError("could not read the output of git blame: no header")
-    return Oid(match[1].decode("ascii")), int(match[2])
+    return Oid(match[1].decode("ascii")), int(match[2]), int(match[3])
 
 
 def _name(word: bytes) -> RepoPath:

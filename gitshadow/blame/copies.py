@@ -5,8 +5,10 @@ own file at least 20 letters and digits, in another 40, as many as Git asks for.
 Invariant: only runs of whole, equal lines count.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import NamedTuple
 
 from gitshadow.blame.owners import Source, State, Vector, split_lines
 from gitshadow.model import Event
@@ -14,41 +16,89 @@ from gitshadow.model import Event
 _OWN, _OTHER = 20, 40
 
 
+class Place(NamedTuple):
+    """Hold a state to look in for lines that an event added; `is_own`: of the file itself."""
+
+    event: Event
+    state: State
+    is_own: bool
+
+
+Places = Callable[[Sequence[Event]], Iterable[Place]]
+"""Give the states to look in for what some events added; of one event its own file's first."""
+
+
+def traced(data: bytes, vector: Vector, places: Places) -> Vector:
+    """Return a settled vector with the origins of what was moved or copied."""
+    lines, made = split_lines(data), list(vector)
+    weights = (len(line.translate(None, _NOT_ALNUM)) for line in lines)
+    sums, left = list(accumulate(weights, initial=0)), _MOST_STEPS
+    runs: dict[int, list[tuple[int, int]]] = {}
+    asked: dict[int, Event] = {}
+    for start, end in _runs(vector):
+        event = vector[start].owner.event
+        if event is not None and sums[end] - sums[start] >= _OWN:
+            runs.setdefault(event.seq, []).append((start, end))
+            asked[event.seq] = event
+    for event, state, is_own in places([asked[seq] for seq in sorted(asked)]):
+        search = _Search(lines, sums, split_lines(state.data), left)
+        rest: list[tuple[int, int]] = []
+        for start, end in runs[event.seq]:
+            for at, length, there in search.found(
+                start, end, _OWN if is_own else _OTHER
+            ):
+                made[at : at + length] = state.vector[there : there + length]
+                rest.append((start, at))
+                start = at + length
+            rest.append((start, end))
+        runs[event.seq] = rest
+        left = search.left
+    return made
+
+
 @dataclass(slots=True)
-class Copies:
-    """Trace the lines of a settled vector; `before` gives the states to look in, own file first."""
+class _Search:
+    """Look for runs of lines in another content; `sums` are of letters and digits before each.
 
-    before: Callable[[Event], Sequence[State]]
-    _states: dict[int, Sequence[State]] = field(default_factory=dict)
+    Where no steps are `left` it gives up: ten thousand equal lines have a hundred million pairs,
+    and each of them has an owner as it is, the event that wrote it here.
+    """
 
-    def traced(self, data: bytes, vector: Vector) -> Vector:
-        """Return the vector with the origins of what was moved or copied."""
-        lines, made = split_lines(data), list(vector)
-        for start, end in _runs(vector):
-            event = vector[start].owner.event
-            if event is not None:
-                self._trace(event, (start, end), lines, made)
-        return made
+    lines: Sequence[bytes]
+    sums: Sequence[int]
+    theirs: Sequence[bytes]
+    left: int
+    _where: dict[bytes, list[int]] = field(default_factory=dict)
 
-    def _trace(
-        self, event: Event, run: tuple[int, int], lines: list[bytes], made: Vector
-    ) -> None:
-        if event.seq not in self._states:
-            self._states[event.seq] = self.before(event)
-        for number, state in enumerate(self._states[event.seq]):
-            wanted = _OTHER if number else _OWN
-            theirs = split_lines(state.data)
-            where: dict[bytes, list[int]] = {}
-            for at, text in enumerate(theirs):
-                where.setdefault(text, []).append(at)
-            at = run[0]
-            while at < run[1]:
-                length, source = _longest(lines, at, run[1], theirs, where)
-                if length and _substance(lines[at : at + length]) >= wanted:
-                    made[at : at + length] = state.vector[source : source + length]
-                    at += length
-                else:
-                    at += 1
+    def found(self, start: int, end: int, least: int) -> Iterator[tuple[int, int, int]]:
+        """Yield start, length and place there of runs that hold enough, within some lines."""
+        if not self._where:
+            for place, text in enumerate(self.theirs):
+                self._where.setdefault(text, []).append(place)
+        at = start
+        while at < end and self.sums[end] - self.sums[at] >= least:
+            length, source = self._longest(at, end, self._where.get(self.lines[at], ()))
+            if length and self.sums[at + length] - self.sums[at] >= least:
+                yield at, length, source
+                at += length
+            else:
+                at += 1
+
+    def _longest(self, at: int, end: int, places: Sequence[int]) -> tuple[int, int]:
+        """Return length and place of the longest run from a line on."""
+        best = (0, 0)
+        for source in places:
+            if self.left <= 0:
+                break
+            length, most = 0, min(end - at, len(self.theirs) - source)
+            while (
+                length < most
+                and self.lines[at + length] == self.theirs[source + length]
+            ):
+                length += 1
+            self.left -= length + 1
+            best = max(best, (length, source))
+        return best
 
 
 def _runs(vector: Vector) -> Iterator[tuple[int, int]]:
@@ -61,29 +111,6 @@ def _runs(vector: Vector) -> Iterator[tuple[int, int]]:
             start = at
 
 
-def _longest(
-    lines: list[bytes],
-    at: int,
-    end: int,
-    theirs: list[bytes],
-    where: dict[bytes, list[int]],
-) -> tuple[int, int]:
-    """Return length and place of the longest run from `at` that the other content has too."""
-    best = (0, 0)
-    for source in where.get(lines[at], ())[:_MOST_PLACES]:
-        length = 0
-        while (
-            at + length < end
-            and source + length < len(theirs)
-            and lines[at + length] == theirs[source + length]
-        ):
-            length += 1
-        best = max(best, (length, source))
-    return best
-
-
-_MOST_PLACES = 100
-
-
-def _substance(lines: Sequence[bytes]) -> int:
-    return sum(chr(byte).isalnum() for line in lines for byte in line if byte < 128)
+_MOST_STEPS = 2_000_000
+"""So many lines are compared for one answer: about a second."""
+_NOT_ALNUM = bytes(byte for byte in range(256) if byte > 127 or not chr(byte).isalnum())

@@ -47,7 +47,7 @@ def command(
     """Say who wrote each line of FILE: which agent, in which session, how sure that is.
 
     Lines older than the recording come from git blame. FROM and TO are numbers, +N, -N
-    or /REGEX/.
+    or /REGEX/; -L :REGEX takes a function, as git blame does.
     """
     paths = spelled_paths(words) + separated(ctx)
     if len(paths) != 1:

@@ -4,12 +4,13 @@ Invariant: after a barrier; nothing is written.
 """
 
 import contextlib
-from collections.abc import Collection, Mapping
+from bisect import bisect_left
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from gitshadow.blame.before import DoubtError
-from gitshadow.blame.copies import Copies
+from gitshadow.blame.copies import Place, traced
 from gitshadow.blame.ground import Ground
 from gitshadow.blame.owners import (
     Diff,
@@ -110,7 +111,7 @@ class Blaming:
         data, vector = self._content(replay)
         vector = ground.settle(vector)
         if self._wish.copies:
-            vector = ground.settle(self._copied(data, vector))
+            vector = ground.settle(traced(data, vector, self._places))
         return Blamed(data, vector, ground, replay.removals or [])
 
     def _history(self, path: RepoPath) -> list[Event]:
@@ -174,17 +175,22 @@ class Blaming:
         return data, fresh(owner, count_lines(data))
 
     def _on_disk(self) -> bytes:
-        path = self._wish.path
+        path, files = self._wish.path, self._ws.files
+        name = display_path(path) or "."
         try:
-            reading = self._ws.files.read(path) if path else None
+            look = files.look(path)
+            reading = files.read(path) if look is not None and not look.is_dir else None
         except OSError as error:
-            raise UsageError(f"could not read {display_path(path)}: {error}") from error
-        if reading is None:
+            raise UsageError(f"could not read {name}: {error.strerror}") from error
+        if reading is not None:
+            return reading.data
+        if look is None:
             raise UsageError(
-                f"could not find file {display_path(path)}",
+                f"could not find file {name}",
                 hint="as it was: --at WHEN, or --commit REV",
             )
-        return reading.data
+        kind = "a directory" if look.is_dir else "no file, nor a link"
+        raise UsageError(f"could not blame {name}: it is {kind}")
 
     def _known_version(self) -> FileVersion | None:
         """Return what is known of a path without events: its recorded state, else HEAD's."""
@@ -201,54 +207,77 @@ class Blaming:
             )
         return FileVersion(blob, 0o100644)
 
-    def _untouched(self, replay: Replay, version: FileVersion | None) -> State | None:
+    def _untouched(
+        self, replay: Replay, version: FileVersion | None, row: Event | None = None
+    ) -> State | None:
+        """Return a state that nothing recorded made, as far as the replay knows."""
         if version is None:
             return None
-        owner = Owner(source=Source.GROUND, path=self._wish.path, content=version.oid)
+        path = self._wish.path if row is None else _name_before(row)
+        owner = Owner(source=Source.GROUND, path=path, event=row, content=version.oid)
         return replay.state_of(version, owner)
 
     # -- lines from elsewhere ----------------------------------------------------------------
 
-    def _copied(self, data: bytes, vector: Vector) -> Vector:
-        return Copies(self._before_of).traced(data, vector)
+    def _places(self, asked: Sequence[Event]) -> Iterator[Place]:
+        """Yield what the files of each event's burst held right before it, its own first."""
+        own: dict[RepoPath, list[tuple[Event, Event]]] = {}
+        for event in asked:
+            own.setdefault(_name_before(event), []).append((event, event))
+        yield from self._states_before(own, is_own=True)
+        others: dict[RepoPath, list[tuple[Event, Event]]] = {}
+        bursts: dict[tuple[str, str | None], list[Event]] = {}
+        for event in asked:
+            key = event.worktree, event.burst
+            if key not in bursts:
+                bursts[key] = self._firsts(event)
+            for row in bursts[key]:
+                if _name_before(row) != _name_before(event):
+                    others.setdefault(_name_before(row), []).append((row, event))
+        yield from self._states_before(others, is_own=False)
 
-    def _before_of(self, event: Event) -> list[State]:
-        """Return what the files of an event's burst held right before it, its own first."""
-        rows = self._together_with(event)
-        found: list[State] = []
-        for row in rows:
-            assert row.path is not None
-            source = row.old_path or row.path
-            history = self._history(source)
-            first = min(row.seq, event.seq)
-            replay = self._replay(self._taken_back(history))
-            replay.feed([one for one in history if one.seq < first])
-            state = replay.at(row.worktree, source)
-            if state is None and row.before is not None:
-                state = replay.state_of(
-                    row.before,
-                    Owner(
-                        source=Source.GROUND,
-                        path=source,
-                        event=row,
-                        content=row.before.oid,
-                    ),
-                )
-            if state is not None:
-                found.append(state)
-        return found
+    def _states_before(
+        self, wanted: Mapping[RepoPath, list[tuple[Event, Event]]], *, is_own: bool
+    ) -> Iterator[Place]:
+        """Replay each file once; yield its state before a row, and before the event."""
+        for path, pairs in wanted.items():
+            history = self._history(path)
+            replay, fed = self._replay(self._taken_back(history)), 0
+            for row, event in sorted(pairs, key=_first_seq):
+                until = bisect_left(history, _first_seq((row, event)), key=_seq)
+                replay.feed(history[fed:until])
+                fed = until
+                state = replay.at(row.worktree, path)
+                if state is None and row.before is not None:
+                    state = self._untouched(replay, row.before, row)
+                if state is not None:
+                    yield Place(event, state, is_own)
 
-    def _together_with(self, event: Event) -> list[Event]:
+    def _firsts(self, event: Event) -> list[Event]:
+        """Return the first event of each file in an event's burst, as many as are looked at."""
+        if event.burst is None:
+            return []
         wanted = events.EventFilter(worktree=event.worktree, burst=event.burst)
-        rows = events.rows(self._ws.db, wanted) if event.burst else [event]
         first: dict[RepoPath, Event] = {}
-        for row in sorted(rows, key=lambda one: one.seq):
-            if row.path is not None and row.seq != event.seq:
-                first.setdefault(row.old_path or row.path, row)
-        assert event.path is not None
-        first.pop(event.old_path or event.path, None)
-        return [event, *list(first.values())[:_MOST_SOURCES]]
+        for row in sorted(events.rows(self._ws.db, wanted), key=_seq):
+            if row.path is not None:
+                first.setdefault(_name_before(row), row)
+        return list(first.values())[:_MOST_SOURCES]
+
+
+def _seq(event: Event) -> int:
+    return event.seq
+
+
+def _first_seq(pair: tuple[Event, Event]) -> int:
+    return min(pair[0].seq, pair[1].seq)
+
+
+def _name_before(event: Event) -> RepoPath:
+    name = event.old_path or event.path
+    assert name is not None
+    return name
 
 
 _MOST_SOURCES = 64
-"""So many other files of a burst are looked through for lines that were moved or copied."""
+"""So many files of a burst are looked through for lines that were moved or copied."""

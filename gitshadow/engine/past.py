@@ -119,7 +119,15 @@ class GitPast:
 
     def blame(self, commit: Oid, path: RepoPath) -> list[GitLine]:
         """Return what `git blame` says; raise StoreError where it cannot."""
-        return parse_porcelain(self.git.blame(commit, path, options=self.options))
+        try:
+            said = self.git.blame(commit, path, options=self.options)
+        except StoreError as error:
+            if "promisor" in str(error):
+                raise StoreError(
+                    "objects are missing, git blame fetches them"
+                ) from error
+            raise
+        return parse_porcelain(said)
 
     def _all_heads(self) -> list[CommitInfo]:
         if self._heads is None:

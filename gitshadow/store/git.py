@@ -2,7 +2,8 @@
 
 Children run without a shell, with the repository's own GIT_* scrubbed, without optional locks,
 hooks or an fsmonitor, so that nothing of a hostile repository is run (`git status` alone would
-run `core.fsmonitor` and the `post-index-change` hook).
+run `core.fsmonitor` and the `post-index-change` hook; in a partial clone any reading of a missing
+object would run `remote.*.uploadpack`).
 Invariant: nothing here writes to the repository unless the function's name says so.
 """
 
@@ -26,6 +27,9 @@ _SAFE = (
     "-c",
     "maintenance.auto=false",
 )
+_OFFLINE = {"GIT_ALLOW_PROTOCOL": "", "GIT_NO_LAZY_FETCH": "1"}
+"""Nothing is fetched by the way; the second is known to git 2.45 and later."""
+_ONLINE = ("push", "fetch", "ls-remote")
 _TIMEOUT_S = 600.0
 _NO_OID = "0" * 40
 _EMPTY_TREE = Oid("4b825dc642cb6eb9a060e54bf8d69288fbee4904")
@@ -109,6 +113,7 @@ class Git:
             f"--work-tree={self._layout.root}",
         )
         named = {} if index is None else {"GIT_INDEX_FILE": index}
+        named |= {} if args[0] in _ONLINE else _OFFLINE
         try:
             done = subprocess.run(
                 ["git", *_SAFE, *place, *args],
@@ -172,6 +177,15 @@ class Git:
         plain = ("--no-textconv", "--no-progress", "--ignore-revs-file=")
         how = ("-c", "core.quotePath=true", "blame", "--porcelain", *plain, *options)
         return self.run(*how, commit, "--", path)
+
+    def named_lines(self, commit: Oid, path: RepoPath, ranges: Sequence[str]) -> bytes:
+        """Return `git blame --porcelain` of the parts of a path in a commit that `-L` names.
+
+        What is asked is which lines they are: it does not look behind the commit.
+        """
+        parts = [f"-L{one}" for one in ranges]
+        how = ("blame", "--porcelain", "--no-textconv", "--ignore-revs-file=")
+        return self.run(*how, *parts, f"{commit}^!", "--", path)
 
     def unreachable(self, commits: Sequence[Oid], base: Oid) -> set[Oid]:
         """Return those of some commits that another one does not stand on."""
@@ -269,5 +283,6 @@ class Git:
 
 
 def _verb(args: Sequence[str | bytes]) -> str:
-    first = args[0] if args else ""
+    skipped = 2 if args[:1] == ("-c",) else 0
+    first = args[skipped] if args else ""
     return first.decode("utf-8", "replace") if isinstance(first, bytes) else first

@@ -3,14 +3,14 @@
 import base64
 from dataclasses import replace
 
-from gitshadow.blame.owners import Origin, Owner, Source, split_lines
-from gitshadow.blame.ranges import chosen_lines
+from gitshadow.blame.owners import Origin, Owner, Source
 from gitshadow.blame.replay import Removal
 from gitshadow.engine import params as read
 from gitshadow.engine.blaming import Blamed, Blaming, Wish
 from gitshadow.engine.crediting import Credit, Crediting, by_event
 from gitshadow.engine.desk import Desk
 from gitshadow.engine.moments import moment_of, version_at
+from gitshadow.engine.ranging import lines_named
 from gitshadow.engine.rows import Row, rfc3339
 from gitshadow.engine.verbs import Document, Params
 from gitshadow.errors import StoreError, UsageError
@@ -30,7 +30,8 @@ def blame(desk: Desk, params: Params) -> Document:
     desk.observer.settle()
     wish = _wish(desk, params)
     blamed = Blaming(desk, wish).answer()
-    chosen = chosen_lines(read.strings(params, "ranges"), split_lines(blamed.data))
+    specs = read.strings(params, "ranges")
+    chosen = lines_named(desk, wish.path, blamed.data, specs, wish.commit)
     described = _Owners(desk, blamed, facts=read.flag(params, "facts"))
     origins = [(number, blamed.vector[number - 1]) for number in chosen]
     lines = [[number, described.index(one), one.line] for number, one in origins]

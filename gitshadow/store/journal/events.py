@@ -307,6 +307,16 @@ def commit_before(db: Db, commit: Oid) -> Oid | None:
     return None if before is None else Oid(before[0])
 
 
+def commit_with(db: Db, path: RepoPath, blob: Oid) -> Oid | None:
+    """Return the newest commit of ours that left a content at a path, None for none."""
+    row = db.row(
+        "SELECT commit_oid FROM events WHERE path = ? AND after_oid = ?"
+        " AND commit_oid IS NOT NULL ORDER BY seq DESC LIMIT 1",
+        (path, blob),
+    )
+    return None if row is None else Oid(row[0])
+
+
 def path_known_before(db: Db, worktree: str, prefix: RepoPath, seq: int) -> bool:
     """Tell whether any event before `seq` is about a path below a directory."""
     sql = (
