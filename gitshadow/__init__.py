@@ -7,7 +7,9 @@ agent programs import from it is loaded when it is asked for. Types: `__init__.p
 __version__ = "0.1.0"
 
 _HOMES = {
+    "gitshadow.turns.achat": ("AsyncAgentSession",),
     "gitshadow.turns.aio": ("AsyncAgentUndo", "AsyncTurn"),
+    "gitshadow.turns.chat": ("AgentSession",),
     "gitshadow.turns.errors": (
         *(
             "LimitExceeded",
@@ -20,7 +22,15 @@ _HOMES = {
     ),
     "gitshadow.turns.events": ("Message",),
     "gitshadow.turns.host": ("Context", "Host"),
+    "gitshadow.turns.model_io": (
+        *("ModelProvider", "ModelRequest", "TextDelta", "ToolCall", "ToolDefinition"),
+        "Usage",
+    ),
     "gitshadow.turns.policy": ("Limits", "Policy", "Proposal", "Verdict"),
+    "gitshadow.turns.protocols": (
+        *("ContextSource", "RevisionProvider", "UndoTransaction"),
+        "UndoTransactionProvider",
+    ),
     "gitshadow.turns.registry": ("ToolOptions", "ToolRegistry"),
     "gitshadow.turns.report": ("UndoItem", "UndoReport"),
     "gitshadow.turns.session": ("AgentUndo", "Turn"),

@@ -20,6 +20,7 @@ from gitshadow.turns.policy import Policy
 from gitshadow.turns.registry import ToolRegistry
 from gitshadow.turns.report import UndoReport
 from gitshadow.turns.saga import UndoRequest
+from gitshadow.turns.steps import Procedure
 from gitshadow.turns.values import OnDrift, Outcome
 
 P = ParamSpec("P")
@@ -143,6 +144,10 @@ class AsyncAgentUndo(SessionFront):
     def turn(self, label: str) -> AsyncTurn:
         """Return a turn; it begins where its `async with` block does."""
         return AsyncTurn(self._desk, self._driver, label)
+
+    async def drive(self, procedure: Procedure[R]) -> R:
+        """Run a procedure of the core; for loops built on it."""
+        return await self._driver.run(procedure)
 
     def undoable(
         self, function: Callable[P, Awaitable[R]]

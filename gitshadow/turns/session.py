@@ -19,6 +19,7 @@ from gitshadow.turns.policy import Policy
 from gitshadow.turns.registry import ToolRegistry
 from gitshadow.turns.report import UndoReport
 from gitshadow.turns.saga import UndoRequest
+from gitshadow.turns.steps import Procedure
 from gitshadow.turns.values import OnDrift, Outcome
 
 P = ParamSpec("P")
@@ -177,6 +178,10 @@ class AgentUndo(SessionFront):
     def turn(self, label: str) -> Turn:
         """Return a turn; it begins where its `with` block does."""
         return Turn(self._desk, self._driver, label)
+
+    def drive(self, procedure: Procedure[R]) -> R:
+        """Run a procedure of the core; for loops built on it."""
+        return self._driver.run(procedure)
 
     def undoable(self, function: Callable[P, R]) -> Callable[P, R]:
         """Have every run of a function be a turn, labelled with its name."""

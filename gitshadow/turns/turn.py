@@ -72,6 +72,7 @@ class TurnCore:
     round_trips: int = 0
     report: UndoReport | None = None
     is_first: bool = False
+    _last_words: list[NewEvent] = field(default_factory=list)
     _transaction: UndoTransaction | None = None
 
     @property
@@ -128,9 +129,13 @@ class TurnCore:
     def check(self, moment_ns: int) -> None:
         """Raise what stands against going on: closed, cancelled, out of time."""
         self.check_open()
+        self.check_cancelled()
+        self.check_time(moment_ns)
+
+    def check_cancelled(self) -> None:
+        """Raise `TurnCancelled` when `cancel` was called."""
         if self.cancelled:
             raise TurnCancelled(f"{self.row.id} was cancelled")
-        self.check_time(moment_ns)
 
     def check_time(self, moment_ns: int) -> None:
         """Raise `TimeLimitExceeded` when the turn takes too long."""
@@ -226,6 +231,11 @@ class TurnCore:
         self.check_open()
         yield Save((self.event(author, kind, text, moment, records.canonical(data)),))
 
+    def conclude(self, author: str, text: str) -> None:
+        """Have an event join the history if, and when, the turn commits."""
+        kind, moment = author, self.row.started_ns
+        self._last_words.append(self.event(author, kind, text, moment))
+
     def set_state(self, changes: Mapping[str, object]) -> Procedure[None]:
         """Change the session's state; None makes a key absent."""
         moment = yield from now()
@@ -294,7 +304,10 @@ class TurnCore:
         status = advance(self.status, event)
         self.row = replace(self.row, status=status.value, ended_ns=moment)
         body = {"status": status.value, "cause": self.row.cause}
-        yield Save((self.row, self.note("turn_" + status.value, body, moment)))
+        note = self.note("turn_" + status.value, body, moment)
+        commits = status is TurnStatus.COMMITTED
+        words = [replace(one, ts_ns=moment) for one in self._last_words if commits]
+        yield Save((self.row, note, *words))
 
 
 def creation(session: str, state: Mapping[str, object], ts_ns: int) -> NewEvent:
