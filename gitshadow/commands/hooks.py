@@ -14,7 +14,7 @@ from gitshadow.commands.hooking import (
 )
 from gitshadow.commands.hookwork import AgentWork, ConfigWork, GitWork, Work
 from gitshadow.commands.options import json_option
-from gitshadow.errors import ExitCode
+from gitshadow.errors import ExitCode, UsageError
 from gitshadow.hookfiles import advice, detect, gitconfig, githooks, health, install
 from gitshadow.hookfiles.catalog import AGENTS
 from gitshadow.hookfiles.health import State
@@ -41,9 +41,17 @@ def command() -> None:
 
 
 @command.command("install")
+@click.option(
+    "--check/--no-check",
+    default=None,
+    help="With `git`: have `check` look at each commit.",
+)
 @writing_options
 def install_command(
-    agents: tuple[str, ...], scope: str | None, yes: bool, dry_run: bool, as_json: bool
+    agents: tuple[str, ...],
+    scope: str | None,
+    check: bool | None,
+    **manner: bool,
 ) -> int:
     """Write the hooks of each AGENT; without one, of every agent found on this machine.
 
@@ -51,6 +59,8 @@ def install_command(
     copy of it is kept for `hooks uninstall`. In this repository, the name `git` stands for
     Git's own hooks, `git-config` for settings that keep our refs out of its listings.
     """
+    if check is not None and _GIT not in agents:
+        raise UsageError("could not use --check: it goes with the name git")
     around, layout = find_surroundings()
     wanted = None if scope is None else Scope(scope)
     works: list[Work] = []
@@ -65,7 +75,7 @@ def install_command(
         )
     if _GIT in agents:
         git = Git(find_layout(), dict(os.environ))
-        plan = githooks.plan(find_layout(), git, around.executable)
+        plan = githooks.plan(find_layout(), git, around.executable, check=check)
         works.append(GitWork(plan, git))
         notes += plan.advice.splitlines()
     if _CONFIG in agents:
@@ -75,7 +85,7 @@ def install_command(
         notes.append(
             "no agent was found here; for the names: git agent-undo hooks list"
         )
-    return carry_out(works, notes, Manner(yes, dry_run, as_json))
+    return carry_out(works, notes, Manner(**manner))
 
 
 @command.command("uninstall")

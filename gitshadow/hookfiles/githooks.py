@@ -15,33 +15,24 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from gitshadow.errors import RefusedError, ShadowError
-from gitshadow.ipc.pushguard import NAMESPACES, REFUSED
+from gitshadow.hookfiles.hooktexts import (
+    BEFORE,
+    CHECK,
+    CHECKED,
+    CHECKING,
+    EVENTS,
+    GUARD,
+    MARKER,
+    check_command,
+    configured_command,
+    is_ours,
+    script,
+)
+from gitshadow.ipc.pushguard import REFUSED
 from gitshadow.store.git import Git
 from gitshadow.store.layout import Layout
 
-EVENTS = (
-    "pre-commit",
-    "prepare-commit-msg",
-    "post-commit",
-    "post-checkout",
-    "post-merge",
-    "post-rewrite",
-    "pre-push",
-)
-BEFORE = ".before-gitshadow"
 _CONFIGURED_SINCE = (2, 54)
-_WITH_INPUT = frozenset({"post-rewrite"})
-_MARKER = "# gitshadow-managed: git"
-_PROGRAM = "gitshadow="
-_GUARD = "pre-push"
-_GUARDING = f"""\
-input="$(cat; echo .)"
-case $input in {" | ".join(f"*{namespace}*" for namespace in NAMESPACES)})
-    [ ! -x "$gitshadow" ] || printf %s "${{input%.}}" | "$gitshadow" git-hook {_GUARD} "$@"
-    [ $? -ne {REFUSED} ] ;;
-esac"""
-# It keeps its input, and fails where we say no; any other end of ours, also that of a broken
-# installation, is a yes.
 
 
 class Way(StrEnum):
@@ -95,13 +86,14 @@ class Plan:
     advice: str = ""
 
 
-def plan(layout: Layout, git: Git, command: str) -> Plan:
+def plan(layout: Layout, git: Git, command: str, *, check: bool | None = None) -> Plan:
     """Plan what makes git call us; nothing is written.
 
     Args:
         layout: Any worktree of the repository; all of them share their hooks.
         git: Its git.
         command: The absolute path of `git-agent-undo`.
+        check: Whether a commit is checked, and refused where a policy says so; None: as it is.
 
     Raises:
         StoreError: git could not be asked.
@@ -109,18 +101,22 @@ def plan(layout: Layout, git: Git, command: str) -> Plan:
     """
     if git.version() >= _CONFIGURED_SINCE:
         old = _removals(_default_directory(layout))
-        return Plan(Way.CONFIG, (*old.changes, *_settings(git, command)), old.advice)
+        if check is None:
+            check = _is_configured(git, CHECK)
+        settings = (*_settings(git, command), *_check_settings(git, command, check))
+        return Plan(Way.CONFIG, (*old.changes, *settings), old.advice)
     directory = _hooks_directory(layout, git)
     if directory is None:
-        return Plan(Way.MANUAL, (), _by_hand(git, command))
+        return Plan(Way.MANUAL, (), _by_hand(command, check=check))
     changes: list[Change] = []
     left: list[str] = []
     for event in EVENTS:
         path = os.path.join(directory, event)
-        text, seen = script(event, command), _read(path)
+        seen = _read(path)
+        text = script(event, command, check=_is_checked(event, seen, check))
         if seen == text.encode():
             continue
-        if seen is not None and not _is_ours(seen, event):
+        if seen is not None and not is_ours(seen, event):
             if os.path.lexists(path + BEFORE):
                 left.append(f"{path}: {path + BEFORE} is in the way")
                 continue
@@ -173,43 +169,6 @@ def status(layout: Layout, git: Git, command: str) -> State:
     return State.STALE if removal.changes else State.MISSING
 
 
-def script(event: str, command: str) -> str:
-    """Return the hook file for one event: ours first, then the one that stood there.
-
-    What git sends is kept in a variable, which no full disk cuts short; the full stop keeps
-    its last line ends.
-    """
-    if event == _GUARD:
-        return _guard_script(command)
-    reads = event in _WITH_INPUT
-    keep = 'input="$(cat; echo .)"\n' if reads else ""
-    give = """printf '%s' "${input%.}" 2>/dev/null | """ if reads else ""
-    return (
-        f"#!/bin/sh\n{_MARKER} {event}\n"
-        "# Tells gitshadow, then runs the hook that stood here before.\n"
-        f"{_PROGRAM}{shlex.quote(command)}\n"
-        f'before="$(dirname "$0")/{event}{BEFORE}"\n{keep}'
-        'tell() { [ ! -x "$gitshadow" ] || "$gitshadow" git-hook "$@" || :; }\n'
-        f'[ -x "$before" ] || {{ {give}tell {event} "$@"; exit 0; }}\n'
-        f'{give}tell --chained {event} "$@"\n'
-        f'{give}"$before" "$@"\nstatus=$?\n'
-        "tell hooks-done </dev/null\nexit $status\n"
-    )
-
-
-def _guard_script(command: str) -> str:
-    """Return the hook that looks at what a push sends; we are started for shadow refs alone."""
-    return (
-        f"#!/bin/sh\n{_MARKER} {_GUARD}\n"
-        "# Stops a push of recorded history, else runs the hook that stood here before.\n"
-        f"{_PROGRAM}{shlex.quote(command)}\n"
-        f'before="$(dirname "$0")/{_GUARD}{BEFORE}"\n'
-        f"{_GUARDING} || exit 1\n"
-        '[ -x "$before" ] || exit 0\n'
-        """printf '%s' "${input%.}" 2>/dev/null | "$before" "$@"\n"""
-    )
-
-
 def _settings(git: Git, command: str) -> Iterator[Change]:
     """Yield what is not configured yet; a hook is named after us, never after an event."""
     for event in EVENTS:
@@ -220,21 +179,32 @@ def _settings(git: Git, command: str) -> Iterator[Change]:
                 yield Change(Act.SET, name, value)
 
 
-def configured_command(event: str, command: str) -> str:
-    """Return the configured command of one event; git appends the hook's arguments."""
-    word = shlex.quote(command)
-    if event == _GUARD:
-        text = f"gitshadow={word}\n{_GUARDING}"
-        return f"sh -c {shlex.quote(text)} {event}"
-    text = f'if [ -x {word} ]; then {word} git-hook --beside {event} "$@" || :; fi'
-    return f"sh -c {shlex.quote(text)} {event}"
+def _check_settings(git: Git, command: str, check: bool) -> Iterator[Change]:
+    if not check:
+        if _is_configured(git, CHECK):
+            yield Change(Act.UNSET, _section(CHECK))
+        return
+    wanted = {"command": check_command(command), "event": CHECKED}
+    for key, value in wanted.items():
+        name = f"{_section(CHECK)}.{key}"
+        if _setting(git, name) != [value]:
+            yield Change(Act.SET, name, value)
 
 
 def _configured(git: Git) -> Iterator[str]:
-    for event in EVENTS:
-        names = (f"{_section(event)}.{key}" for key in ("command", "event"))
-        if any(_setting(git, name) for name in names):
-            yield event
+    return (event for event in (*EVENTS, CHECK) if _is_configured(git, event))
+
+
+def _is_configured(git: Git, event: str) -> bool:
+    names = (f"{_section(event)}.{key}" for key in ("command", "event"))
+    return any(_setting(git, name) for name in names)
+
+
+def _is_checked(event: str, seen: bytes | None, check: bool | None) -> bool:
+    """Tell whether a hook file is to run the check: as is asked, else as it does."""
+    if event != CHECKED:
+        return False
+    return check if check is not None else CHECKING.encode() in (seen or b"")
 
 
 def _section(event: str) -> str:
@@ -278,20 +248,25 @@ def _is_below(path: str, top: str) -> bool:
     return os.path.commonpath((path, os.path.realpath(top))) == os.path.realpath(top)
 
 
-def _by_hand(git: Git, command: str) -> str:
-    """Say what a person adds to the hooks that a manager of theirs writes."""
+def _by_hand(command: str, *, check: bool | None) -> str:
+    """Say what a person adds to the hooks that a manager of theirs writes.
+
+    Where the check is wanted, its line comes first.
+    """
     word = shlex.quote(command)
     lines = [
         "core.hooksPath leads into the working tree or to no directory; nothing is written there.",
         "Add to your hooks (with pre-commit: the hooks gitshadow-note and gitshadow-window):",
     ]
+    if check:
+        lines.append(f"  {CHECKED}: {word} check --quiet || [ $? -ne 5 ] || exit 1")
     lines += [
         f'  {event}: {word} git-hook --beside {event} "$@" || true'
         for event in EVENTS
-        if event != _GUARD
+        if event != GUARD
     ]
     lines.append(
-        f'  {_GUARD}: {word} git-hook {_GUARD} "$@"; [ $? -ne {REFUSED} ] || exit 1'
+        f'  {GUARD}: {word} git-hook {GUARD} "$@"; [ $? -ne {REFUSED} ] || exit 1'
     )
     return "\n".join(lines)
 
@@ -302,29 +277,13 @@ def _removals(directory: str) -> Plan:
     for event in EVENTS:
         path = os.path.join(directory, event)
         seen, before = _read(path), _read(path + BEFORE)
-        if seen is not None and _is_ours(seen, event):
+        if seen is not None and is_ours(seen, event):
             changes.append(Change(Act.REMOVE, path, "", seen))
             if before is not None:
                 changes.append(Change(Act.MOVE, path + BEFORE, path, before))
-        elif before is not None or (seen is not None and _MARKER.encode() in seen):
+        elif before is not None or (seen is not None and MARKER.encode() in seen):
             left.append(f"{path} was changed since it was installed: left as it is")
     return Plan(Way.FILES, tuple(changes), "\n".join(left))
-
-
-def _is_ours(data: bytes, event: str) -> bool:
-    """Tell whether a hook file is word for word what we write, with whatever program."""
-    for line in data.decode("utf-8", "surrogateescape").splitlines():
-        if line.startswith(_PROGRAM):
-            words = _words(line.removeprefix(_PROGRAM))
-            return len(words) == 1 and os.fsencode(script(event, words[0])) == data
-    return False
-
-
-def _words(text: str) -> list[str]:
-    try:
-        return shlex.split(text)
-    except ValueError:
-        return []
 
 
 def _read(path: str) -> bytes | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gitshadow.errors import RefusedError
-from gitshadow.hookfiles import githooks
+from gitshadow.hookfiles import githooks, hooktexts
 from gitshadow.hookfiles.githooks import Act, Plan, State, Way
 from gitshadow.store.git import Git
 from gitshadow.store.layout import Layout, discover
@@ -42,8 +42,9 @@ class Yard:
     def plan(self, command: str = COMMAND) -> Plan:
         return githooks.plan(self.layout, self.git, command)
 
-    def install(self, command: str = COMMAND) -> None:
-        githooks.apply(self.plan(command), self.git)
+    def install(self, command: str = COMMAND, *, check: bool | None = None) -> None:
+        wanted = githooks.plan(self.layout, self.git, command, check=check)
+        githooks.apply(wanted, self.git)
 
     def uninstall(self) -> Plan:
         removal = githooks.plan_removal(self.layout, self.git)
@@ -65,6 +66,25 @@ def yard(repo: Repo) -> Yard:
     return Yard(repo)
 
 
+def check_by(repo: Repo, code: int) -> str:
+    """Return a program that ends as `check` does, and says what it was called with."""
+    lines = (
+        "#!/bin/sh",
+        f'echo "$@" >>{repo.root.parent}/called',
+        f'[ "$1" != check ] || exit {code}',
+    )
+    text = "".join(f"{line}\n" for line in lines)
+    repo.write("../program", text, 0o755)
+    return str(repo.root.parent / "program")
+
+
+def commits(yard: Yard) -> bool:
+    """Tell whether git makes a commit."""
+    head = yard.repo.git("rev-parse", "HEAD")
+    yard.repo.git("commit", "--allow-empty", "-qm", "x", check=False)
+    return yard.repo.git("rev-parse", "HEAD") != head
+
+
 def acts(plan: Plan) -> list[Act]:
     return [change.act for change in plan.changes]
 
@@ -73,7 +93,7 @@ def test_scripts_are_written_where_there_is_no_hook(yard: Yard) -> None:
     assert yard.status() is State.MISSING
     yard.install()
     hooks = yard.repo.root / ".git" / "hooks"
-    assert all(os.access(hooks / event, os.X_OK) for event in githooks.EVENTS)
+    assert all(os.access(hooks / event, os.X_OK) for event in hooktexts.EVENTS)
     assert (yard.plan().changes, yard.status()) == ((), State.INSTALLED)
 
 
@@ -142,7 +162,7 @@ def test_hooks_succeed_silently_without_the_program(
     repo: Repo, kind: type[Git]
 ) -> None:
     yard = Yard(repo, kind)
-    for event in githooks.EVENTS:
+    for event in hooktexts.EVENTS:
         for text in commands_of(yard, event, "/nowhere/git-agent-undo"):
             assert run(text, "a", "b") == (0, b"", b"")
 
@@ -217,7 +237,7 @@ def test_configuration_is_used_by_a_git_that_runs_hooks_from_it(repo: Repo) -> N
     assert set(acts(yard.plan())) == {Act.SET}
     yard.install()
     assert yard.status() is State.INSTALLED
-    for event in githooks.EVENTS:
+    for event in hooktexts.EVENTS:
         assert repo.git("config", f"hook.gitshadow-{event}.event") == event
     yard.uninstall()
     assert yard.snapshot() == before
@@ -254,7 +274,7 @@ def commands_of(yard: Yard, event: str, program: str) -> Sequence[str]:
         name = f"hook.gitshadow-{event}.command"
         return [change.text for change in plan.changes if change.place == name]
     path = yard.repo.root.parent / f"{event}.sh"
-    path.write_text(githooks.script(event, program))
+    path.write_text(hooktexts.script(event, program))
     return [f"sh {shlex.quote(str(path))}"]
 
 
@@ -268,3 +288,64 @@ def run(text: str, *args: str) -> tuple[int, bytes, bytes]:
         check=False,
     )
     return done.returncode, done.stdout, done.stderr
+
+
+# -- the check ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("code", "passes"), [(0, True), (5, False), (1, True)])
+@pytest.mark.parametrize("foreign", [False, True])
+def test_check_holds_up_what_a_policy_refuses_alone(
+    yard: Yard, code: int, passes: bool, foreign: bool
+) -> None:
+    if foreign:
+        yard.repo.write(".git/hooks/pre-commit", "#!/bin/sh\nexit 0\n", 0o755)
+    yard.install(check_by(yard.repo, code), check=True)
+    assert commits(yard) is passes
+    called = (yard.repo.root.parent / "called").read_text().splitlines()
+    assert called[0] == "check --quiet"
+
+
+def test_check_whose_program_is_gone_holds_nothing_up(yard: Yard) -> None:
+    yard.install("/nowhere/git-agent-undo", check=True)
+    assert commits(yard)
+
+
+def test_nothing_is_checked_unless_it_was_asked_for(yard: Yard) -> None:
+    yard.install(check_by(yard.repo, 5))
+    assert commits(yard)
+
+
+@pytest.mark.parametrize("kind", [Git, NewGit])
+def test_check_stays_as_it_is_until_it_is_asked_for_otherwise(
+    repo: Repo, kind: type[Git]
+) -> None:
+    yard = Yard(repo, kind)
+    before = yard.snapshot()
+    yard.install(check=True)
+    checked = yard.snapshot()
+    assert (yard.plan().changes, yard.status()) == ((), State.INSTALLED)
+    yard.install(check=False)
+    assert yard.snapshot() not in (before, checked)
+    yard.install(check=True)
+    assert yard.snapshot() == checked
+    assert yard.uninstall().advice == ""
+    assert yard.snapshot() == before
+
+
+@pytest.mark.parametrize(("code", "status"), [(0, 0), (5, 1), (1, 0)])
+def test_configured_check_ends_as_its_policies_say(
+    repo: Repo, code: int, status: int
+) -> None:
+    """Git 2.54 runs `sh -c COMMAND`; no packaged git does yet."""
+    text = hooktexts.check_command(check_by(repo, code))
+    assert run(text)[0] == status
+
+
+def test_line_of_the_check_is_among_what_is_added_by_hand(yard: Yard) -> None:
+    yard.repo.git("config", "core.hooksPath", ".husky")
+    plan = githooks.plan(yard.layout, yard.git, COMMAND, check=True)
+    assert (
+        f"  pre-commit: {COMMAND} check --quiet || [ $? -ne 5 ] || exit 1"
+        in plan.advice
+    )

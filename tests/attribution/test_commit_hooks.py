@@ -1,0 +1,78 @@
+"""A commit whose hooks run is seen by git's own processes."""
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from gitshadow.attribution.commit_hooks import hooks_at
+from gitshadow.attribution.process import ProcessId, process_start
+from tests.support.repo import Repo
+
+_WAITING = '#!/bin/sh\necho $$ >"%s"\nread line <"%s"\n'
+
+
+@pytest.fixture
+def waiting(repo: Repo, tmp_path: Path) -> Callable[[str], Path]:
+    """Return a function that makes a program which waits to be let go."""
+    os.mkfifo(tmp_path / "gate")
+    os.mkfifo(tmp_path / "pid")
+
+    def make(name: str) -> Path:
+        path = tmp_path / name if "/" not in name else repo.root / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(_WAITING % (tmp_path / "pid", tmp_path / "gate"))
+        path.chmod(0o755)
+        return path
+
+    return make
+
+
+@contextmanager
+def at_work(repo: Repo, where: Path, *words: str) -> Iterator[int]:
+    """Run git until it waits; give the pid of what it waits for, then let it go."""
+    with subprocess.Popen(
+        ["git", *words], cwd=repo.root, stdout=subprocess.DEVNULL
+    ) as child:
+        pid = int((where / "pid").read_text())
+        try:
+            yield pid
+        finally:
+            (where / "gate").write_text("\n")
+            child.wait(30)
+
+
+def test_hook_of_a_commit_is_found(
+    repo: Repo, tmp_path: Path, waiting: Callable[[str], Path]
+) -> None:
+    waiting(".git/hooks/pre-commit")
+    words = ("-c", "core.quotePath=true", "commit", "-q", "--allow-empty", "-m", "x")
+    with at_work(repo, tmp_path, *words) as pid:
+        started = process_start(pid)
+        assert started is not None
+        assert hooks_at(str(repo.root)) == ProcessId(pid, started)
+        assert hooks_at(str(tmp_path)) is None
+    assert hooks_at(str(repo.root)) is None
+
+
+def test_editor_of_a_commit_is_no_hook(
+    repo: Repo,
+    tmp_path: Path,
+    waiting: Callable[[str], Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A person may write the message for an hour, and files beside it."""
+    monkeypatch.setenv("GIT_EDITOR", str(waiting("editor")))
+    with at_work(repo, tmp_path, "commit", "-q", "--allow-empty"):
+        assert hooks_at(str(repo.root)) is None
+
+
+def test_hook_of_another_command_is_no_commits(
+    repo: Repo, tmp_path: Path, waiting: Callable[[str], Path]
+) -> None:
+    waiting(".git/hooks/post-checkout")
+    with at_work(repo, tmp_path, "checkout", "-q", "-b", "topic"):
+        assert hooks_at(str(repo.root)) is None
