@@ -57,6 +57,14 @@ class AgentProcess(NamedTuple):
     started_ns: int
 
 
+class Relation(NamedTuple):
+    """Hold one living process, its parent's pid and its short name."""
+
+    id: ProcessId
+    parent: int
+    name: str
+
+
 class _Stat(NamedTuple):
     """Hold what `/proc/PID/stat` tells.
 
@@ -114,6 +122,12 @@ def program_at(pid: int, proc: str = "/proc") -> Program:
     executable = _link(os.path.join(proc, str(pid), "exe"))
     words = [os.fsdecode(word) for word in command_line(pid, proc)]
     return program_of(os.fsdecode(executable), words)
+
+
+def relations(proc: str = "/proc") -> Iterator[Relation]:
+    """Yield the living processes of this user as they are now."""
+    for stat in _own_processes(proc):
+        yield Relation(stat.id, stat.parent, stat.name)
 
 
 def boot_ns() -> int:
@@ -282,27 +296,11 @@ class ProcessScan:
             return
         self._scanned_s = now_s
         self._agents_before, self._agents = self._agents or (), None
-        self._stats = {stat.id.pid: stat for stat in self._own_processes()}
+        self._stats = {stat.id.pid: stat for stat in _own_processes(self._proc)}
         if len(self._variables) + len(self._programs) > 4 * len(self._stats):
             living = {stat.key for stat in self._stats.values()}
             self._variables = {k: v for k, v in self._variables.items() if k in living}
             self._programs = {k: v for k, v in self._programs.items() if k in living}
-
-    def _own_processes(self) -> Iterable[_Stat]:
-        user = os.getuid()
-        try:
-            entries = [e for e in os.scandir(self._proc) if e.name.isdecimal()]
-        except OSError:
-            return
-        for entry in entries:
-            try:
-                if entry.stat(follow_symlinks=False).st_uid != user:
-                    continue
-            except OSError:
-                continue
-            stat = _read_stat(self._proc, int(entry.name))
-            if stat is not None and not stat.dead:
-                yield stat
 
     def _variables_of(self, stat: _Stat) -> Mapping[str, str] | None:
         """Return what the environment tells; a program never changes that later.
@@ -322,6 +320,24 @@ class ProcessScan:
 
     def _file(self, stat: _Stat, name: str) -> str:
         return f"{self._proc}/{stat.id.pid}/{name}"
+
+
+def _own_processes(proc: str) -> Iterator[_Stat]:
+    """Yield what lives of this user's processes."""
+    user = os.getuid()
+    try:
+        entries = [e for e in os.scandir(proc) if e.name.isdecimal()]
+    except OSError:
+        return
+    for entry in entries:
+        try:
+            if entry.stat(follow_symlinks=False).st_uid != user:
+                continue
+        except OSError:
+            continue
+        stat = _read_stat(proc, int(entry.name))
+        if stat is not None and not stat.dead:
+            yield stat
 
 
 def _agents_of(sessions: Iterable[Session]) -> Mapping[ProcessId, tuple[str, ...]]:

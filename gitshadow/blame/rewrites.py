@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from gitshadow.attribution.commit_hooks import is_by_hooks
 from gitshadow.blame.before import Before, Change, mark_of_change
 from gitshadow.blame.marks import mark_of, mark_of_oid
 from gitshadow.blame.owners import (
@@ -166,12 +167,13 @@ class Rewrites:
         """Return the state that Git brought back by an ordinary write, None if it did not.
 
         It did where the content is committed; or where Git had taken it away before and
-        nothing, or committed content, stood there meanwhile (stash pop).
+        nothing, or committed content, stood there meanwhile (stash pop). What the hooks of a
+        commit take away they bring back, whatever stood there.
         """
         after = event.after
         known = self.known(after.oid) if after is not None else None
-        if known is None:
-            return None
+        if known is None or is_by_hooks(event):
+            return known
         committed = self.past.committed(path)
         if known.oid in committed:
             return known

@@ -10,18 +10,25 @@ so or with its process, and one whose end nobody watched claims nothing after it
 import contextlib
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from gitshadow.attribution.process import ProcessId, is_alive
+from gitshadow.attribution.commit_hooks import (
+    AT_WORK,
+    BROUGHT_BACK,
+    hooks_at,
+    is_by_hooks,
+)
+from gitshadow.attribution.process import ProcessId, boot_ns, is_alive
 from gitshadow.capture.drafts import Draft
 from gitshadow.errors import StoreError
-from gitshadow.model import Attribution, Confidence
+from gitshadow.model import Actor, Attribution, Confidence, Event, RepoPath
 from gitshadow.store.layout import Layout
 
 _SLACK_NS = 20_000_000
-REASON = "hooks of a commit were at work (pre-commit)"
+_MOST_RETURNS = 200
+"""So many files of a batch are asked about: whether hooks bring them back."""
 
 
 class _Window(NamedTuple):
@@ -34,6 +41,7 @@ class Commits:
 
     def __init__(self, layout: Layout) -> None:
         self._path = os.path.join(layout.wt_dir, "commit")
+        self._root = layout.root
         self._window = _load(self._path)
         self._alive_ns = self._window.opened_ns if self._window is not None else 0
 
@@ -67,6 +75,41 @@ class Commits:
             self._window = None
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self._path)
+
+    def revise(
+        self,
+        drafts: Sequence[Draft],
+        claims: Sequence[Attribution],
+        nobody: Callable[[str], Attribution],
+        newest_at: Callable[[RepoPath], Event | None],
+    ) -> list[Attribution]:
+        """Take what hooks of a commit write from whoever seems to have written it.
+
+        Args:
+            drafts: Writes.
+            claims: Who made them, as the ladder has it, in the same order.
+            nobody: Gives the attribution to nobody, for a reason.
+            newest_at: Gives the newest event of a path.
+        """
+        if any(map(is_doubtful, claims)):
+            self._look()
+        revised = list(claims)
+        if not self.running:
+            return revised
+        unsure = [at for at, one in enumerate(claims) if not _is_certain(one)]
+        for at in unsure[:_MOST_RETURNS]:
+            if brings_back(drafts[at], newest_at(drafts[at].path)):
+                revised[at] = nobody(BROUGHT_BACK)
+        return self.relabel(drafts, revised, nobody(AT_WORK))
+
+    def _look(self) -> None:
+        """Open the window of a commit whose hooks run now, though nobody told of it."""
+        if self.running and not self.gone():
+            return
+        process = hooks_at(self._root)
+        if process is not None:
+            with contextlib.suppress(StoreError):
+                self.begin(process, started_ns(process))
 
     def belongs_to(self, process: ProcessId) -> bool:
         """Tell whether a window is open that was opened for this process."""
@@ -109,13 +152,34 @@ class Commits:
         return not self.gone() or draft.end_ns <= self._alive_ns + _SLACK_NS
 
 
+def is_doubtful(claim: Attribution) -> bool:
+    """Tell a claim of an agent's that rests on the time alone."""
+    return claim.actor is Actor.AGENT and not _is_certain(claim)
+
+
+def _is_certain(claim: Attribution) -> bool:
+    return claim.confidence is Confidence.CERTAIN
+
+
+def started_ns(process: ProcessId) -> int:
+    """Return when a process started, to a tick."""
+    return boot_ns() + process.started * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+
+
+def brings_back(draft: Draft, last: Event | None) -> bool:
+    """Tell a write that takes back exactly what hooks of a commit wrote last at its path."""
+    if last is None or last.path != draft.path or not is_by_hooks(last):
+        return False
+    return (last.after, last.before) == draft.versions
+
+
 def _weakened(claim: Attribution, nobody: Attribution) -> Attribution:
     if claim.confidence is not Confidence.CERTAIN or claim.call is None:
         return nobody
     return replace(
         nobody,
         confidence=Confidence.AMBIGUOUS,
-        reason=f"{REASON} while a call that names the path was open",
+        reason=f"{AT_WORK} while a call that names the path was open",
         candidates=(claim.session,),
     )
 

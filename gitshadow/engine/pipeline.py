@@ -13,7 +13,7 @@ from gitshadow.capture.reconcile import Change, Observed, observe
 from gitshadow.capture.steps import STORM_PATHS, Claimed
 from gitshadow.engine.adopting import adopt
 from gitshadow.engine.claims import Claimant
-from gitshadow.engine.commits import REASON, Commits
+from gitshadow.engine.commits import Commits
 from gitshadow.engine.head import (
     HeadMove,
     candidates,
@@ -283,9 +283,14 @@ class Pipeline:
 
     def _claim(self, drafts: Sequence[Draft], offline: bool) -> list[Attribution]:
         claims = self._claimant.claim(drafts, offline=offline)
-        if not self._commits.running:
-            return claims
-        return self._commits.relabel(drafts, claims, self._claimant.nobody(REASON))
+        return self._commits.revise(
+            drafts, claims, self._claimant.nobody, self._newest_at
+        )
+
+    def _newest_at(self, path: RepoPath) -> Event | None:
+        here = self._ws.layout.worktree
+        wanted = EventFilter(worktree=here, paths=(path,), limit=1)
+        return next(iter(events.rows(self._ws.db, wanted)), None)
 
     def gap(self, why: str, path: RepoPath | None = None) -> None:
         """Journal a gap once for as long as its path looks the same."""

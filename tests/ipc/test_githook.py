@@ -157,7 +157,7 @@ def test_no_third_party_package_is_imported() -> None:
 def test_entries_for_pre_commit_run_where_the_program_is(shadow_n: Shadow) -> None:
     text = (ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8")
     entries = re.findall(r"^ +entry: git-agent-undo (.+)$", text, re.MULTILINE)
-    assert len(entries) == text.count("-   id: ") == 2
+    assert len(entries) == text.count("-   id: ") == 3
     for entry in entries:
         done = shadow_n(*entry.split(), env={"PRE_COMMIT": "1"})
         assert (done.code, done.raw, done.err) == (0, b"", "")

@@ -5,8 +5,9 @@ Source: githooks(5), git 2.56; pre-commit 4.7.
 
 import os
 
-from gitshadow.attribution.process import ProcessId, ancestors, boot_ns, command_line
+from gitshadow.attribution.process import ProcessId, ancestors, command_line
 from gitshadow.engine import params as read
+from gitshadow.engine.commits import started_ns
 from gitshadow.engine.desk import Desk
 from gitshadow.engine.verbs import Document, Params
 
@@ -34,19 +35,13 @@ def git_hook(desk: Desk, params: Params) -> Document:
     process = _runner(params, event, above)
     if process is not None and read.flag(params, "managed"):
         # A manager has taken changes away before it calls the first of its hooks.
-        commits.begin(process, _started_ns(desk, process))
+        commits.begin(process, min(desk.workspace.clock.now_ns(), started_ns(process)))
     desk.observer.settle()
     if over:
         commits.end()
     if process is not None:
         commits.begin(process, desk.workspace.clock.now_ns())
     return {}
-
-
-def _started_ns(desk: Desk, process: ProcessId) -> int:
-    ticks = os.sysconf("SC_CLK_TCK")
-    started_ns = boot_ns() + process.started * 1_000_000_000 // ticks
-    return min(desk.workspace.clock.now_ns(), started_ns)
 
 
 def _above(params: Params) -> tuple[ProcessId, ...]:
