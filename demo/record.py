@@ -35,7 +35,17 @@ CHAR_PX = 8.43
 LINE_PX = 20
 MARGIN_PX = 18
 PAPER, INK, FAINT = "#16181d", "#d8dee9", "#7b8494"
-COLOURS = {31: "#e06c75", 32: "#98c379", 33: "#e5c07b", 36: "#56b6c2"}
+COLOURS = {
+    31: "#e06c75",
+    32: "#98c379",
+    33: "#e5c07b",
+    34: "#7aa2f7",
+    35: "#c678dd",
+    36: "#56b6c2",
+    37: INK,
+    39: INK,
+}
+GROUNDS = {42: "#2c4a33", 44: "#2b3a5e"}
 _SGR = re.compile(r"\033\[([0-9;]*)m")
 _OTHER = re.compile(r"\033\[[0-9;?]*[A-Za-ln-z]|\r")
 
@@ -45,6 +55,7 @@ class Style(NamedTuple):
 
     colour: str = INK
     bold: bool = False
+    ground: str = ""
 
 
 def on_terminal(command: str, cwd: str, environ: dict[str, str]) -> str:
@@ -89,23 +100,31 @@ def _changed(style: Style, codes: str) -> Style:
             style = style._replace(colour=FAINT)
         elif code in COLOURS:
             style = style._replace(colour=COLOURS[code])
+        elif 40 <= code <= 49:
+            style = style._replace(ground=GROUNDS.get(code, ""))
     return style
 
 
-def draw(lines: list[tuple[str, Style]]) -> str:
+def draw(
+    lines: list[tuple[str, Style]],
+    title: str = "git agent-undo in a terminal",
+    columns: int = COLUMNS,
+) -> str:
     """Return lines of terminal output as an SVG document."""
-    width = round(COLUMNS * CHAR_PX + 2 * MARGIN_PX)
+    width = round(columns * CHAR_PX + 2 * MARGIN_PX)
     height = len(lines) * LINE_PX + 2 * MARGIN_PX
-    rows = [
-        f'<text x="{MARGIN_PX}" y="{MARGIN_PX + (number + 1) * LINE_PX - 6}">{spans}</text>'
-        for number, (line, style) in enumerate(lines)
-        if (spans := "".join(map(_span, pieces(line, style))))
-    ]
+    rows: list[str] = []
+    for number, (line, style) in enumerate(lines):
+        parts = list(pieces(line, style))
+        bottom = MARGIN_PX + (number + 1) * LINE_PX
+        rows += _grounds(parts, bottom - LINE_PX)
+        if spans := "".join(map(_span, parts)):
+            rows.append(f'<text x="{MARGIN_PX}" y="{bottom - 6}">{spans}</text>')
     return "\n".join(
         (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}"'
             f' width="{width}" height="{height}" role="img">',
-            "<title>git agent-undo in a terminal</title>",
+            f"<title>{html.escape(title)}</title>",
             f'<rect width="100%" height="100%" rx="8" fill="{PAPER}"/>',
             f'<g font-family="ui-monospace, Menlo, Consolas, monospace" font-size="{FONT_PX}"'
             ' xml:space="preserve">',
@@ -115,6 +134,19 @@ def draw(lines: list[tuple[str, Style]]) -> str:
             "",
         )
     )
+
+
+def _grounds(parts: list[tuple[str, Style]], top: int) -> Iterator[str]:
+    """Yield what stands behind the pieces of one line."""
+    column = 0
+    for text, style in parts:
+        if style.ground and text:
+            x, width = MARGIN_PX + column * CHAR_PX, len(text) * CHAR_PX
+            yield (
+                f'<rect x="{x:.1f}" y="{top}" width="{width:.1f}" height="{LINE_PX}"'
+                f' fill="{style.ground}"/>'
+            )
+        column += len(text)
 
 
 def _span(piece: tuple[str, Style]) -> str:

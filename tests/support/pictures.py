@@ -9,13 +9,20 @@ import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from demo.record import Style, draw, pieces
 from gitshadow.render.page import page
 from tests.support.browser import browsing
+from tests.support.display import await_colour, display, shown
+from tests.support.panes import pane
 from tests.support.repo import Repo
 from tests.support.scenery import shop
 from tests.support.studio import studio_of
+from tests.support.tools import need
+from tests.support.waiting import until
 
 IMAGES = Path(__file__).parents[2] / "docs" / "img"
+_LINK = "0000ff"
+"""The colour of links in gitk 2.39: the names of branches come after everything else."""
 _CONFIG = (
     "[user]\n\tname = You\n\temail = you@example.com\n[init]\n\tdefaultBranch = main\n"
 )
@@ -35,7 +42,47 @@ def report(repo: Repo, scratch: Path) -> bytes:
         return browser.picture()
 
 
-PICTURES: Mapping[str, Callable[[Repo, Path], bytes]] = {"report.png": report}
+def tig(repo: Repo, scratch: Path) -> bytes:
+    """Return tig on a session that is shown."""
+    command = (need("tig"), "main", _exposed(repo))
+    columns = 126
+    with pane(scratch, command, repo.root, columns=columns, lines=13) as seen:
+        until(lambda: "Start" in seen())
+        lines = seen("-e").rstrip("\n").split("\n")
+    style, styled = Style(), []
+    for line in lines:
+        styled.append((line, style))
+        *_, (_, style) = pieces(line, style)
+    return draw(styled, "A session in tig", columns).encode()
+
+
+def gitk(repo: Repo, scratch: Path) -> bytes:
+    """Return gitk on a session that is shown."""
+    geometry = scratch / ".config" / "git" / "gitk"
+    geometry.parent.mkdir(parents=True)
+    geometry.write_text(
+        "set geometry(main) 1000x640+0+0\nset geometry(topheight) 190\n"
+    )
+    session = _exposed(repo)
+    command = (need("gitk"), f"--select-commit={session}", "main", session)
+    with display(scratch) as screen, shown(screen, command, repo.root):
+        return await_colour(screen, _LINK, 1_300).png()
+
+
+def _exposed(repo: Repo) -> str:
+    with studio_of(repo) as studio:
+        session = studio.session("main")
+        studio.run("expose", session=session)
+    repo.git("checkout", "-q", "--", ".")
+    repo.git("clean", "-fdq")
+    return f"remotes/agent-undo/{session}"
+
+
+PICTURES: Mapping[str, Callable[[Repo, Path], bytes]] = {
+    "report.png": report,
+    "tig.svg": tig,
+    "gitk.png": gitk,
+}
 
 
 def main(names: list[str]) -> None:
@@ -45,6 +92,7 @@ def main(names: list[str]) -> None:
             home = Path(scratch)
             (home / ".gitconfig").write_text(_CONFIG)
             os.environ |= {"HOME": scratch, "TZ": "UTC"}
+            os.environ.pop("XDG_CONFIG_HOME", None)
             repo = shop(home / "shop")
             (IMAGES / name).write_bytes(PICTURES[name](repo, home))
 

@@ -83,6 +83,8 @@ AFTERNOON_S = 46 * 60
 def shop(root: Path) -> Repo:
     """Make a repository with a session in it; the id of its agent's session is `main`."""
     repo = Repo.create(root, files=())
+    repo.git("config", "user.name", "You")
+    repo.git("config", "user.email", "you@example.com")
     repo.write("shop/orders.py", PARSER)
     repo.write("README.md", "# Shop\n\nOrders, one a line: `name,amount`.\n")
     repo.write(".gitignore", "build/\n.env\n")
