@@ -189,6 +189,14 @@ PROMPTS = Key(
     "journal",
     "Keep the text of prompts in the journal only, in the shadow commits too, or nowhere.",
 )
+TRAILERS = Key(
+    "trailers",
+    _boolean,
+    _BOOLEAN,
+    "false",
+    "Name the agents and sessions that wrote staged lines in commit messages "
+    "(`Assisted-by`, `Agent-Session`); `hooks install git` makes Git ask.",
+)
 RETENTION_AGE = Key(
     "retentionAge",
     _or_off(_duration_ns),
@@ -271,6 +279,7 @@ KEYS: tuple[Key[object], ...] = (
     IDLE_GAP,
     CONFIRM,
     PROMPTS,
+    TRAILERS,
     RETENTION_AGE,
     RETENTION_SIZE,
     MIRROR,
@@ -301,6 +310,7 @@ class Config:
     idle_gap_ns: int
     confirm: bool
     prompts: PromptPolicy
+    trailers: bool
     retention_age_ns: int | None
     retention_size_bytes: int | None
     mirror: str | None
@@ -345,6 +355,7 @@ def load(
         idle_gap_ns=sources.value(IDLE_GAP),
         confirm=sources.value(CONFIRM),
         prompts=sources.value(PROMPTS),
+        trailers=sources.value(TRAILERS),
         retention_age_ns=sources.value(RETENTION_AGE),
         retention_size_bytes=sources.value(RETENTION_SIZE),
         mirror=sources.value(MIRROR),

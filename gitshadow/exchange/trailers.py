@@ -12,6 +12,7 @@ from gitshadow.exchange.claims import identifier
 CHECKPOINT = "Entire-Checkpoint"
 _LINE = re.compile(r"([A-Za-z0-9][A-Za-z0-9-]*)[ \t]*:[ \t]*(.*)")
 _LONGEST = 20_000
+_CUT = b" ------------------------ >8 ------------------------"
 
 
 def final_block(message: bytes) -> Iterator[tuple[str, str]]:
@@ -42,3 +43,20 @@ def checkpoints(message: bytes) -> list[str]:
         for key, value in final_block(message)
         if key.lower() == CHECKPOINT.lower() and value
     ]
+
+
+def own_text(message: bytes, comment: bytes) -> bytes:
+    """Return what a person wrote of a message: without comments, and what lies behind a cut.
+
+    Args:
+        message: The file that Git has edited (git-commit(1), --cleanup and --verbose).
+        comment: What a comment begins with.
+    """
+    kept: list[bytes] = []
+    for line in message.split(b"\n"):
+        if line.startswith(comment):
+            if _CUT in line:
+                break
+            continue
+        kept.append(line.rstrip())
+    return b"\n".join(kept).strip()

@@ -13,6 +13,7 @@ from gitshadow.ipc.pushguard import NAMESPACES, REFUSED
 EVENTS = (
     "pre-commit",
     "prepare-commit-msg",
+    "commit-msg",
     "post-commit",
     "post-checkout",
     "post-merge",

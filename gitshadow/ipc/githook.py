@@ -22,6 +22,7 @@ CHAINED = "--chained"
 BESIDE = "--beside"
 _ANSWER_S = 10.0
 _PUSH = "pre-push"
+_MESSAGES = ("prepare-commit-msg", "commit-msg")
 _WITH_INPUT = ("post-rewrite", _PUSH, "reference-transaction")
 _MANAGED_EVENTS = (
     ("PRE_COMMIT_CHECKOUT_TYPE", "post-checkout"),
@@ -55,7 +56,7 @@ def main(arguments: list[str], in_process: "Tell") -> int:
         if event == _PUSH:
             return _guard(words[1:2], given)
         if _is_of_interest(event, words):
-            _tell({"event": event, **told}, in_process)
+            _tell({"event": event, **told, **_message(event, words)}, in_process)
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - never stop git
         # A terminal shows this: no control characters.
         print(f"git-agent-undo: {str(error)!a}", file=sys.stderr)  # noqa: T201
@@ -78,6 +79,18 @@ def _is_of_interest(event: str, words: list[str]) -> bool:
     return event != "reference-transaction" or words[1:2] == ["committed"]
 
 
+def _message(event: str, words: list[str]) -> "Params":
+    """Return which message is being written, why, and from which index the commit is made."""
+    if event not in _MESSAGES or len(words) < 2:
+        return {}
+    index = os.environ.get("GIT_INDEX_FILE")
+    return {
+        "message": os.path.abspath(words[1]),
+        "source": words[2] if len(words) > 2 else "",
+        "index": None if index is None else os.path.abspath(index),
+    }
+
+
 def _tell(params: "Params", in_process: "Tell") -> None:
     """Have the engine take a call, where the repository was initialised."""
     for name in [name for name in os.environ if name.startswith("GIT_")]:
@@ -85,6 +98,8 @@ def _tell(params: "Params", in_process: "Tell") -> None:
     layout = discover(os.getcwd())
     if layout is None or not layout.initialised:
         return
+    if params["event"] == _MESSAGES[1] and not os.path.exists(layout.trailers):
+        return  # nobody asked for more than this look
     full = {**params, "pid": os.getppid()}
     from gitshadow.errors import LockedError, ShadowError, UnreachableError
     from gitshadow.ipc import client

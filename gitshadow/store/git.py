@@ -9,7 +9,7 @@ Invariant: nothing here writes to the repository unless the function's name says
 
 import os
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from gitshadow.errors import StoreError
@@ -114,9 +114,19 @@ class Git:
         )
         named = {} if index is None else {"GIT_INDEX_FILE": index}
         named |= {} if args[0] in _ONLINE else _OFFLINE
+        done = self._start((*place, *args), stdin, named)
+        if done.returncode not in ok:
+            said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+            detail = "; ".join(said) or f"exit {done.returncode}"
+            raise StoreError(f"could not run git {_verb(args)}: {detail}")
+        return done.stdout
+
+    def _start(
+        self, words: Sequence[str | bytes], stdin: bytes, named: Mapping[str, str]
+    ) -> subprocess.CompletedProcess[bytes]:
         try:
-            done = subprocess.run(
-                ["git", *_SAFE, *place, *args],
+            return subprocess.run(
+                ["git", *_SAFE, *words],
                 input=stdin,
                 capture_output=True,
                 check=False,
@@ -125,12 +135,7 @@ class Git:
                 timeout=_TIMEOUT_S,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise StoreError(f"could not run git {_verb(args)}: {error}") from error
-        if done.returncode not in ok:
-            said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-            detail = "; ".join(said) or f"exit {done.returncode}"
-            raise StoreError(f"could not run git {_verb(args)}: {detail}")
-        return done.stdout
+            raise StoreError(f"could not run git: {error}") from error
 
     def staged(self) -> bytes:
         """Return the index's entries, conflicted ones once per stage, for `parse_staged`."""
@@ -228,6 +233,24 @@ class Git:
         without = () if base is None else ("--not", base)
         out = self.run("rev-list", "--topo-order", "--reverse", tip, *without, "--")
         return [Oid(line) for line in out.decode("ascii").split()]
+
+    def with_trailers(
+        self, message: bytes, trailers: Sequence[tuple[str, str]], comment: str
+    ) -> bytes:
+        """Return a commit message with trailers, each unless it stands there already.
+
+        The repository's configuration does not count: its `trailer.*.command` would be run.
+
+        Raises:
+            StoreError: Git could not do it.
+        """
+        added = [f"--trailer={key}: {value}" for key, value in trailers]
+        how = ("interpret-trailers", "--if-exists=addIfDifferent", *added)
+        nowhere = ("--git-dir=" + os.devnull, "-c", f"core.commentChar={comment}")
+        done = self._start((*nowhere, *how), message, _OFFLINE)
+        if done.returncode:
+            raise StoreError(f"could not add trailers: git exit {done.returncode}")
+        return done.stdout
 
     def put_ref(self, name: str, new: Oid, old: Oid | None) -> None:
         """Write a ref of the user's, as Git does, where it still is at `old` (None: absent)."""

@@ -65,6 +65,11 @@ class Layout:
         return os.path.join(self.wt_dir, "cookies")
 
     @property
+    def trailers(self) -> str:
+        """Return the file of trailers that wait until a commit's message is written."""
+        return os.path.join(self.wt_dir, "trailers")
+
+    @property
     def missed(self) -> str:
         """Return the empty file whose mtime is not 0 when a hook could not even be spooled."""
         return os.path.join(self.state_dir, "missed")

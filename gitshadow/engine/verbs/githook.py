@@ -13,6 +13,8 @@ from gitshadow.engine.verbs import Document, Params
 
 _BEGINNINGS = frozenset({"pre-commit", "pre-merge-commit", "commit-msg", "post-commit"})
 _ENDS = frozenset({"prepare-commit-msg"})
+_WRITTEN = "commit-msg"
+_REPLAYS = frozenset({b"cherry-pick", b"revert", b"rebase", b"am", b"merge", b"pull"})
 _DONE = "hooks-done"
 _REFS = "reference-transaction"
 
@@ -41,7 +43,39 @@ def git_hook(desk: Desk, params: Params) -> Document:
         commits.end()
     if process is not None:
         commits.begin(process, desk.workspace.clock.now_ns())
+    _write_trailers(desk, params, above)
     return {}
+
+
+def _write_trailers(desk: Desk, params: Params, above: tuple[ProcessId, ...]) -> None:
+    """Have the message of a commit that a person makes name whose lines it commits."""
+    message = read.text(params, "message")
+    if message is None:
+        return
+    from gitshadow.engine import assisting  # it takes blame along
+
+    source, index = read.text(params, "source") or "", read.text(params, "index")
+    asked = assisting.Asked(message, source, index)
+    if read.text(params, "event") == _WRITTEN:
+        assisting.finish(desk, asked)
+    elif _git_verb(above) not in _REPLAYS:
+        assisting.prepare(desk, asked)
+
+
+def _git_verb(above: tuple[ProcessId, ...]) -> bytes | None:
+    """Return what the nearest git above was called for, None where that is not to be seen."""
+    for process in above:
+        words = command_line(process.pid)
+        if not words or os.path.basename(words[0]) != b"git":
+            continue
+        rest = iter(words[1:])
+        for word in rest:
+            if word in (b"-c", b"-C"):
+                next(rest, None)
+            elif not word.startswith(b"-"):
+                return word
+        return None
+    return None
 
 
 def _above(params: Params) -> tuple[ProcessId, ...]:
