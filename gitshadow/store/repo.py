@@ -259,7 +259,8 @@ class Repo:
             reference = self._repository.lookup_reference("HEAD")
             found.append((Oid(str(reference.resolve().target)), ""))
             for entry in islice(reference.log(), limit):
-                found.append((Oid(str(entry.oid_new)), entry.message))
+                # libgit2 has None for an entry without words, as `git worktree add` leaves.
+                found.append((Oid(str(entry.oid_new)), entry.message or ""))
                 found.append((Oid(str(entry.oid_old)), ""))
         except (KeyError, ValueError, pygit2.GitError):
             pass  # unborn, or without a reflog

@@ -407,6 +407,15 @@ def test_config_values_are_all_of_a_section(repo: Repo, store: Store) -> None:
     assert store.config_get("no.such") is None
 
 
+def test_heads_of_a_new_worktree_have_words_or_none(repo: Repo, tmp_path: Path) -> None:
+    repo.git("worktree", "add", "-q", str(tmp_path / "linked"))
+    tip = repo.git("rev-parse", "HEAD")
+    with opened(Repo(tmp_path / "linked")) as store:
+        heads = store.heads(9)
+    assert {oid for oid, _ in heads} == {tip}
+    assert {words for _, words in heads} == {"", "reset: moving to HEAD"}
+
+
 def test_identity_is_the_users_or_human(repo: Repo, sealed: Path) -> None:
     with opened(repo) as store:
         assert store.identity() == (b"Test User", b"test@example.com")
