@@ -12,6 +12,7 @@ from gitshadow.model import Oid
 from gitshadow.store.git import TreeDelta
 
 _SECOND_NS = 1_000_000_000
+_DEEPEN = "in a shallow clone: git fetch --unshallow"
 
 
 class Kind(StrEnum):
@@ -60,6 +61,10 @@ def of_commit(ws: Workspace, typed: str) -> Change:
     tip = _commit(ws, typed)
     parents = ws.repo.commit(tip).parents
     base = parents[0] if parents else None
+    if base is not None and not ws.repo.has(base):
+        raise UsageError(
+            f"could not find commit {base}, the parent of {typed}", hint=_DEEPEN
+        )
     files = ws.git.changes(base, tip)
     return _change(ws, Kind.COMMIT, (base, base, tip), files)
 
@@ -104,6 +109,6 @@ def _commit(ws: Workspace, typed: str) -> Oid:
     if found is None:
         raise UsageError(
             f"could not find commit {typed}",
-            hint="git log; in a shallow clone: git fetch --unshallow",
+            hint=f"git log; {_DEEPEN}",
         )
     return found

@@ -51,7 +51,7 @@ def policies_for(ws: Workspace, change: Change, environ: Mapping[str, str]) -> P
     before, after = _before(ws, change), _after(ws, change)
     if after is not None:
         reading = _read(ws, after)
-        _take(found, f"{_NAME} in this change", reading)
+        _take(found, _NAME if before == after else f"{_NAME} in this change", reading)
         found.findings += [_broken(why) for why in reading.errors]
     if before is not None and before != after:
         reading = _read(ws, before)

@@ -49,6 +49,11 @@ class Mark(NamedTuple):
     target: str
     items: tuple[Reviewed, ...]
 
+    @property
+    def sessions(self) -> frozenset[str]:
+        """Return the sessions whose lines it names."""
+        return frozenset(one.session for one in self.items if one.session is not None)
+
 
 def line_digest(written: tuple[str, int] | None, path: RepoPath, text: bytes) -> bytes:
     """Return the digest of a line: of its text, and of the very write that brought it.
@@ -117,8 +122,7 @@ def list_marks(repo: Repo) -> list[Mark]:
 def drop_orphans(repo: Repo, known: Container[str]) -> None:
     """Delete the marks that name sessions, none of which is known any more."""
     for mark in list_marks(repo):
-        named = {one.session for one in mark.items if one.session is not None}
-        if named and not any(session in known for session in named):
+        if mark.sessions and not any(one in known for one in mark.sessions):
             repo.delete_ref(mark.ref)
 
 

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -300,6 +301,12 @@ def test_repository_cannot_loosen_what_the_user_demands(studio: Studio) -> None:
     ]
 
 
+def test_policy_that_the_change_leaves_alone_is_named_once(guarded: Studio) -> None:
+    guarded.hand("b", "by hand\n")
+    stage(guarded)
+    assert check(guarded)["policies"] == ["git config", ".agent-undo.toml"]
+
+
 def test_policy_that_is_not_staged_does_not_count(studio: Studio) -> None:
     """The working tree is not part of the change, and an agent may be writing there."""
     studio.hand(".agent-undo.toml", '[check]\nprotectedPaths = ["*"]\n')
@@ -548,6 +555,19 @@ def test_change_that_is_none_is_a_usage_error(
         check(studio, **words)
 
 
+def test_commit_whose_parent_a_shallow_clone_lacks_is_a_usage_error(
+    studio: Studio, tmp_path: Path
+) -> None:
+    """Else a check on a build server would pass without a look."""
+    studio.hand("a", "by hand\n")
+    studio.commit("second")
+    url, where = f"file://{studio.repo.root}", tmp_path / "shallow"
+    studio.repo.git("clone", "-q", "--depth", "1", url, str(where))
+    with studio_of(Repo(where)) as there, pytest.raises(UsageError) as caught:
+        check(there, rev="HEAD")
+    assert caught.value.hint == "in a shallow clone: git fetch --unshallow"
+
+
 def test_other_index_is_read_where_git_names_one(studio: Studio) -> None:
     studio.write("S1", "new", LINES)
     index = str(studio.repo.root / ".git" / "other-index")
@@ -625,6 +645,46 @@ def test_remedy_is_typed_where_the_user_stands(studio: Studio) -> None:
     assert str(row["remedy"]).endswith("""then: git add 'it'"'"'s'""")
 
 
+def test_nothing_that_a_repository_configures_is_run(
+    studio: Studio, tmp_path: Path
+) -> None:
+    """spec/provenance.md 4.2: hooks, fsmonitor, filters, text conversion, external diff."""
+    ran = tmp_path / "ran"
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/sh\necho x >>{ran}\ncat\n")
+    program.chmod(0o755)
+    studio.repo.write(".gitattributes", "* filter=x diff=x merge=x\n")
+    studio.write("S1", "a", LINES)
+    stage(studio)
+    for key in (
+        *("core.fsmonitor", "diff.external", "diff.x.textconv", "diff.x.command"),
+        *("filter.x.clean", "filter.x.smudge", "gpg.program", "core.pager"),
+    ):
+        studio.repo.git("config", key, str(program))
+    hooks = tmp_path / "hooks"
+    hooks.mkdir()
+    for event in ("post-index-change", "reference-transaction", "pre-commit"):
+        (hooks / event).symlink_to(program)
+    studio.repo.git("config", "core.hooksPath", str(hooks))
+    assert check(studio)["status"] == "refused"
+    studio.run("review")
+    check(studio, range="HEAD..HEAD")
+    assert not ran.exists()
+
+
+def test_other_worktree_is_judged_by_what_was_written_there(
+    studio: Studio, tmp_path: Path
+) -> None:
+    """The turn is open on a file of that name, in another working tree."""
+    studio.repo.git("worktree", "add", "-q", str(tmp_path / "linked"))
+    studio.write("S1", "a", LINES)
+    linked = Repo(tmp_path / "linked")
+    with studio_of(linked) as there:
+        there.hand("a", "by hand\n")
+        stage(there)
+        assert check(there)["status"] == "passed"
+
+
 # -- without a journal -------------------------------------------------------------------------
 
 
@@ -687,6 +747,25 @@ def test_review_marks_come_along_with_the_refs(
     )
     document = local.run(layout_of(clone), "check", {"rev": "HEAD"})
     assert [row[0] for row in said(document)] == ["protected"]
+
+
+def test_push_sends_the_marks_of_its_sessions(
+    reviewing: Studio, make_repo: Callable[..., Repo]
+) -> None:
+    there = make_repo("there", files=())
+    reviewing.run("review")
+    reviewing.write("S2", "b", LINES)
+    reviewing.stop("S2")
+    one, two = (reviewing.session(who) for who in ("S1", "S2"))
+    reviewing.run("push", remote=str(there.root), sessions=[two])
+    assert sorted(there.shadow_refs()) == [f"refs/agent-undo/{two}"]
+    reviewing.run("push", remote=str(there.root), sessions=[one])
+    assert len(there.shadow_refs()) == 3
+    assert there.shadow_refs() == {
+        ref: oid
+        for ref, oid in reviewing.repo.shadow_refs().items()
+        if "/unknown-" not in ref
+    }
 
 
 def test_clone_without_the_refs_cannot_be_judged(repo: Repo) -> None:

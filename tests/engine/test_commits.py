@@ -65,6 +65,22 @@ def test_files_that_a_hook_takes_away_and_brings_back_are_nobodys(
     assert repo.read("a") == b"agent\n"
 
 
+def test_files_that_a_manager_takes_away_are_nobodys_though_it_never_calls_us(
+    dirty: Claude,
+) -> None:
+    """Seen by git's own processes, and what comes back later by its content."""
+    shadow, repo = dirty.shadow, dirty.shadow.repo
+    repo.write(".git/hooks/pre-commit", _STASHING % 0, 0o755)
+    call = dirty.pre("Bash", {"command": "git commit -m x"})
+    repo.git("commit", "-qm", "by the agent")
+    dirty.post(call)
+    rows = [row for row in shadow.log() if row["path"] == "a"]
+    assert [by_hooks(row) for row in rows] == [True, True, False]
+    assert {row["actor"] for row in rows[:2]} == {"unknown"}
+    owners = shadow.ok("blame", "--json", "a").rows()
+    assert [row["agent"] for row in owners] == ["claude-code"]
+
+
 def test_turn_is_undone_whole_after_a_commit_with_hooks(dirty: Claude) -> None:
     """The files came back as the agent left them: its lines are its own still."""
     repo = dirty.shadow.repo

@@ -178,5 +178,5 @@ def _row(mark: Mark) -> Row:
         "lines": len(lines),
         "files": len({one.path for one in mark.items}),
         "paths": sorted({display_path(one.path) for one in mark.items}),
-        "sessions": sorted({one.session for one in lines if one.session is not None}),
+        "sessions": sorted(mark.sessions),
     }

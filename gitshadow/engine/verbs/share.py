@@ -12,6 +12,7 @@ from gitshadow.engine.secrets import secret_names
 from gitshadow.engine.verbs import Document, Params
 from gitshadow.errors import RefusedError, UsageError
 from gitshadow.model import Chain, RepoPath
+from gitshadow.store import marks
 from gitshadow.store.journal import sessions
 from gitshadow.store.refs import display_path
 
@@ -37,8 +38,16 @@ def push(desk: Desk, params: Params) -> Document:
             f" ({shown})",
             hint="look at them first; --force-secrets sends them all the same",
         )
-    ws.git.push(remote, [f"{chain.ref}:{chain.ref}" for chain in chains])
-    return {"remote": remote, "pushed": [chain.ref for chain in chains]}
+    sent = [chain.ref for chain in chains]
+    sent += _marks_of({chain.session for chain in chains}, desk)
+    ws.git.push(remote, [f"{ref}:{ref}" for ref in sent])
+    return {"remote": remote, "pushed": sent}
+
+
+def _marks_of(named: set[str], desk: Desk) -> list[str]:
+    """Return the refs of the review marks of some sessions."""
+    found = marks.list_marks(desk.workspace.repo)
+    return [one.ref for one in found if not named.isdisjoint(one.sessions)]
 
 
 def _chains(desk: Desk, typed: str) -> list[Chain]:
