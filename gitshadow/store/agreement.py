@@ -39,8 +39,8 @@ NOTHING = CatchUp((), (), (), {})
 def agree(db: Db, found: Mapping[str, Oid]) -> bool:
     """Tell whether every chain and pin of the journal is at its ref, and no ref without one.
 
-    Review marks are in no table: their refs are all there is of them.
+    Review marks are in no table: their refs are all there is of them. Artifacts are none of these.
     """
     known = {chain.ref: chain.tip for chain in sessions.chains(db)}
     known |= {pin.ref: pin.commit for pin in pins.list_pins(db)}
-    return known == {ref: tip for ref, tip in found.items() if not refs.is_mark(ref)}
+    return known == {ref: tip for ref, tip in found.items() if not refs.is_apart(ref)}

@@ -99,7 +99,7 @@ def publish(
             author_name=name,
             author_email=email,
             author_time=now_ns // 1_000_000_000,
-            committer_time=_committer_date(repo, head),
+            committer_time=committer_date(repo, head),
             message=refs.format_message(message),
         )
     )
@@ -188,6 +188,6 @@ def _id(now_ns: int, blob: Oid) -> str:
     return f"{refs.MARK_PREFIX}{day}-{digits}"
 
 
-def _committer_date(repo: Repo, head: Oid | None) -> int:
+def committer_date(repo: Repo, head: Oid | None) -> int:
     """Return a date before what the other side has, as chains have it (docs/format.md)."""
     return _OLD_DATE if head is None else max(1, repo.oldest_unshared(head) - 1)

@@ -33,6 +33,7 @@ REF_PREFIX = "refs/agent-undo/"
 EXPOSED_PREFIX = "refs/remotes/agent-undo/"
 PIN_PREFIX = "pin-"
 MARK_PREFIX = "review-"
+ARTIFACT_PREFIX = "artifacts-"
 FORMAT = 1
 MAIN_WORKTREE = "main"
 _PREFIX = "Agent-Undo-"
@@ -43,7 +44,17 @@ _UNSAFE = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 _KINDS = frozenset(
-    {"baseline", "write", "sync", "restore", "head", "coverage", "pin", "review"}
+    {
+        "baseline",
+        "write",
+        "sync",
+        "restore",
+        "head",
+        "coverage",
+        "pin",
+        "review",
+        "artifact",
+    }
 )
 _SESSION = re.compile(r"[a-z0-9-]{1,40}")
 _NUMBER = re.compile(r"[0-9]{1,18}")
@@ -113,7 +124,7 @@ def clean_name(name: str) -> str:
 def session_id(agent: str, native: str, day_ns: int, length: int = 6) -> str:
     """Return the id of a session: `<agent>-<yyyymmdd>-<hex>`, at most 40 characters."""
     name = clean_name(agent)
-    if f"{name}-".startswith((PIN_PREFIX, MARK_PREFIX)):
+    if f"{name}-".startswith((PIN_PREFIX, MARK_PREFIX, ARTIFACT_PREFIX)):
         name = f"agent-{name}"
     day = datetime.fromtimestamp(day_ns // 1_000_000_000, UTC).strftime("%Y%m%d")
     text = f"{agent}\0{native}".encode("utf-8", "surrogateescape")
@@ -141,9 +152,14 @@ def is_mark(ref: str) -> bool:
     return ref.startswith(REF_PREFIX + MARK_PREFIX)
 
 
+def is_apart(ref: str) -> bool:
+    """Tell the refs of which no table of recorded files knows: review marks, artifacts."""
+    return is_mark(ref) or ref.startswith(REF_PREFIX + ARTIFACT_PREFIX)
+
+
 def is_chain(ref: str) -> bool:
-    """Tell the ref of a session's chain from those of pins and review marks."""
-    return ref.startswith(REF_PREFIX) and not is_pin(ref) and not is_mark(ref)
+    """Tell the ref of a session's chain from those of pins, review marks and artifacts."""
+    return ref.startswith(REF_PREFIX) and not is_pin(ref) and not is_apart(ref)
 
 
 def pin_ref(name: str) -> str:

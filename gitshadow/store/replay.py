@@ -230,7 +230,7 @@ def rebuild(db: Db, repo: ChainReader) -> Rebuilt:
     tails: list[Tail] = []
     broken: list[tuple[str, str]] = []
     for ref, tip in sorted(repo.refs().items()):
-        if refs.is_mark(ref):
+        if refs.is_apart(ref):
             continue
         try:
             if refs.is_pin(ref):

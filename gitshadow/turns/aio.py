@@ -90,6 +90,10 @@ class AsyncTurn(TurnFront):
         """Change the session's state; as `Turn.set_state`."""
         await self._driver.run(self.core.set_state(changes))
 
+    async def save_artifact(self, name: str, data: bytes) -> int:
+        """Save a new version of an artifact and return its number; as `Turn.save_artifact`."""
+        return await self._driver.run(self.core.save_artifact(name, data))
+
     @asynccontextmanager
     async def savepoint(self, name: str) -> AsyncIterator[None]:
         """Take back what was done inside the block if something leaves it by exception."""
@@ -113,7 +117,7 @@ class AsyncAgentUndo(SessionFront):
 
     def __init__(self, desk: Desk) -> None:
         super().__init__(desk)
-        self._driver = AsyncDriver(desk.db, desk.clock)
+        self._driver = AsyncDriver(desk.db, desk.clock, desk.vault)
 
     @classmethod
     def open(

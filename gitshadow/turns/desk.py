@@ -31,11 +31,12 @@ from gitshadow.turns.machine import TurnEvent, TurnStatus, advance
 from gitshadow.turns.policy import Policy
 from gitshadow.turns.registry import ToolRegistry
 from gitshadow.turns.report import UndoKind, UndoReport
-from gitshadow.turns.rewind import Rewind
+from gitshadow.turns.rewind import Rewind, Target
 from gitshadow.turns.saga import UndoRequest, Unwind, new_op
 from gitshadow.turns.steps import Procedure, Save, now
 from gitshadow.turns.turn import Setting, TurnCore, creation
 from gitshadow.turns.values import OnDrift, UndoEntry
+from gitshadow.turns.vault import Vault
 
 _NAME_BYTES = 8
 
@@ -57,6 +58,7 @@ class Desk:
     def __init__(self, layout: Layout, opening: Opening) -> None:
         self.db = Db.open(layout.journal, create=False, durable=True)
         self.clock = opening.host.clock
+        self.vault = Vault(layout)
         self.setting = Setting(
             session=opening.session,
             agent=opening.agent,
@@ -92,6 +94,7 @@ class Desk:
     def close(self) -> None:
         """Give journal and lock back."""
         self.db.close()
+        self.vault.close()
         self._lock.release()
 
     @property
@@ -270,8 +273,14 @@ class Desk:
             seq = rewind.find(self.db, self.session, before).first
         return rewind.values(history.state_before(self.db, self.session, seq))
 
+    def _with_missing(self, target: Target) -> Target:
+        """Find out which artifacts' bytes are gone: nothing is silently emptied."""
+        blobs = target.blobs.items()
+        gone = {n for n, oid in blobs if oid is not None and not self.vault.has(oid)}
+        return replace(target, missing=frozenset(gone))
+
     def _rewind(self, op: SagaOp) -> Rewind:
-        target = rewind.find(self.db, self.session, op.target)
+        target = self._with_missing(rewind.find(self.db, self.session, op.target))
         hidden = rewind.standing(self.db, self.session, target)
         unwinds = None
         if records.parse(op.request).get("effects") is True:

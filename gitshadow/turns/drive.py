@@ -21,27 +21,32 @@ from gitshadow.turns.steps import (
     Ended,
     Event,
     Invoke,
+    Keep,
+    Kept,
     Now,
     Pause,
     Procedure,
     Pull,
     Raised,
     Recall,
+    Recalled,
     Returned,
     Save,
     T,
     TimedOut,
 )
+from gitshadow.turns.vault import Vault
 
 
 class Base:
     """Do what needs no waiting: both drivers are alike in it."""
 
-    def __init__(self, db: Db, clock: Clock) -> None:
+    def __init__(self, db: Db, clock: Clock, vault: Vault) -> None:
         self.db = db
         self.clock = clock
+        self.vault = vault
 
-    def at_once(self, command: Save | Claim | Now | Recall) -> object:
+    def at_once(self, command: Save | Claim | Now | Recall | Keep) -> object:
         """Carry a command out and return its event."""
         if isinstance(command, Save):
             saga.save(self.db, command.rows)
@@ -49,14 +54,25 @@ class Base:
         if isinstance(command, Now):
             return self.clock()
         if isinstance(command, Recall):
-            first = history.first_of(self.db, command.session, command.invocation)
-            if first is None:
-                return {}
-            return history.state_delta(self.db, command.session, first)
-        name = CallName(command.session, command.turn, command.call)
+            return self._recall(command)
+        if isinstance(command, Keep):
+            session, name = command.session, command.name
+            version = history.next_version(self.db, session, name)
+            moment = self.clock()
+            oid = self.vault.keep(session, name, version, command.data, moment)
+            return Kept(oid, version)
+        call = CallName(command.session, command.turn, command.call)
         return saga.claim(
-            self.db, name, command.owner, command.now_ns, command.until_ns
+            self.db, call, command.owner, command.now_ns, command.until_ns
         )
+
+    def _recall(self, command: Recall) -> Recalled:
+        first = history.first_of(self.db, command.session, command.invocation)
+        if first is None:
+            return Recalled({}, {})
+        versions = history.artifact_delta(self.db, command.session, first)
+        blobs = {name: one.oid if one else None for name, one in versions.items()}
+        return Recalled(history.state_delta(self.db, command.session, first), blobs)
 
 
 class Driver(Base):

@@ -5,7 +5,7 @@ Invariant: no method here runs user code.
 
 from collections.abc import Mapping
 
-from gitshadow.store.journal import saga
+from gitshadow.store.journal import history, saga
 from gitshadow.store.journal.history import SessionEvent
 from gitshadow.store.journal.saga import Noted, SagaCall, SagaTurn
 from gitshadow.turns.desk import Desk, chosen
@@ -70,6 +70,33 @@ class TurnFront:
             question.answer(yes)
 
 
+class Artifacts:
+    """Look at the artifacts of a session."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    def list(self) -> list[str]:
+        """Return the names of what there is, sorted."""
+        return sorted(history.artifacts(self._desk.db, self._desk.session))
+
+    def load(self, name: str, version: int | None = None) -> bytes | None:
+        """Return the bytes of a version (None: the current one), or None where there is none.
+
+        Raises:
+            StoreError: there is one, and its bytes are gone.
+        """
+        found = history.versions(self._desk.db, self._desk.session, name)
+        wanted = found[-1:] if version is None else found[version : version + 1]
+        oid = wanted[0].oid if wanted else None
+        return None if oid is None else self._desk.vault.read(oid)
+
+    def versions(self, name: str) -> tuple[int, ...]:
+        """Return the numbers of all versions, oldest first; restored ones are new versions."""
+        found = history.versions(self._desk.db, self._desk.session, name)
+        return tuple(version.number for version in found)
+
+
 class SessionFront:
     """Look at a session's turns, calls and log."""
 
@@ -120,6 +147,11 @@ class SessionFront:
     def messages(self) -> list[Message]:
         """Return the conversation as a model gets it."""
         return messages(self._desk.live_events())
+
+    @property
+    def artifacts(self) -> "Artifacts":
+        """Return the session's artifacts, to look at; a turn saves them."""
+        return Artifacts(self._desk)
 
     def attention(self) -> list[SagaCall]:
         """Return the calls that a person should look at: failed or doubtful inverses."""

@@ -7,11 +7,12 @@ asked for, and named otherwise.
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from gitshadow.model import Oid
 from gitshadow.store.journal import history, saga
 from gitshadow.store.journal.db import Db
-from gitshadow.store.journal.history import MARKER, NewEvent
+from gitshadow.store.journal.history import MARKER, NewEvent, Version
 from gitshadow.store.journal.saga import SagaCall, SagaOp
 from gitshadow.turns import events, judging, records
 from gitshadow.turns.errors import InvocationNotFound, NothingToUndo, SessionNotFound
@@ -19,7 +20,7 @@ from gitshadow.turns.report import Domain, UndoItem, UndoKind, UndoReport
 from gitshadow.turns.saga import Unwind
 from gitshadow.turns.steps import Procedure, Save, now
 from gitshadow.turns.values import Reversibility
-from gitshadow.undo.report import Action, State, Uncovered
+from gitshadow.undo.report import Action, Reason, State, Uncovered
 
 OTHER_SCOPES = ("app:", "user:", "temp:")
 """Keys of other scopes than the session's: a rewind leaves them alone."""
@@ -29,7 +30,9 @@ OTHER_SCOPES = ("app:", "user:", "temp:")
 class Target:
     """Hold what a rewind goes back to, read before anything is changed.
 
-    `first` is the first event to be hidden, `delta` what restores the state (JSON texts).
+    `first` is the first event to be hidden, `delta` what restores the state (JSON texts),
+    `artifacts` the versions that become current again, None for what was not there. `missing` are
+    those of them whose bytes are gone.
     """
 
     invocation: str
@@ -37,6 +40,17 @@ class Target:
     marker: int
     delta: Mapping[str, str | None]
     hides: tuple[str, ...]
+    artifacts: Mapping[str, Version | None] = field(default_factory=dict)
+    missing: frozenset[str] = frozenset()
+
+    @property
+    def blobs(self) -> dict[str, Oid | None]:
+        """Return what is to be made current again, and can be."""
+        return {
+            name: version.oid if version else None
+            for name, version in self.artifacts.items()
+            if name not in self.missing
+        }
 
 
 def find(db: Db, session: str, before: str) -> Target:
@@ -57,8 +71,13 @@ def find(db: Db, session: str, before: str) -> Target:
         for key, value in history.state_delta(db, session, first).items()
         if not key.startswith(OTHER_SCOPES)
     }
-    hides = history.invocations_since(db, session, first)
-    return Target(before, first, last + 1, delta, tuple(hides))
+    hides = tuple(history.invocations_since(db, session, first))
+    versions = {
+        name: version
+        for name, version in history.artifact_delta(db, session, first).items()
+        if not name.startswith(OTHER_SCOPES)
+    }
+    return Target(before, first, last + 1, delta, hides, versions)
 
 
 def last_live(db: Db, session: str) -> str:
@@ -96,7 +115,7 @@ class Rewind:
             for unwind in self.unwinds:
                 items += yield from unwind.take_back()
         moment = yield from now()
-        report = self._report((*items, *_state_items(self.target.delta)))
+        report = self._report((*items, *_restored(self.target)))
         text = records.lenient(report.to_json())
         op = replace(
             self.op, status="done", token=report.token, ended_ns=moment, report=text
@@ -108,7 +127,7 @@ class Rewind:
         body = {
             "rewind_before_invocation_id": self.target.invocation,
             "state_delta": values(self.target.delta),
-            "artifact_delta": {},
+            "artifact_delta": _numbers(self.target),
             "hidden_from": self.target.first,
             "op": self.op.id,
         }
@@ -121,6 +140,7 @@ class Rewind:
             text="Session rewound",
             body=records.canonical(body),
             delta=self.target.delta,
+            artifacts=self.target.blobs,
         )
 
     def _report(self, items: Iterable[UndoItem]) -> UndoReport:
@@ -134,7 +154,7 @@ class Rewind:
             token=records.token([self.op.target, self.target.first, delta]),
             not_covered=tuple(outstanding),
             state_delta=delta,
-            artifact_delta={},
+            artifact_delta=_numbers(self.target),
             hidden_invocations=self.target.hides,
             marker_event=self.target.marker,
         )
@@ -147,17 +167,41 @@ def values(texts: Mapping[str, str | None]) -> dict[str, object]:
     }
 
 
-def _state_items(delta: Mapping[str, str | None]) -> Iterator[UndoItem]:
-    for key, value in delta.items():
-        yield UndoItem(
-            call_id="",
-            tool="",
-            klass="",
-            path=key,
-            domain=Domain.STATE,
-            action=Action.DELETE if value is None else Action.WRITE,
-            state=State.REVERSED,
-        )
+def _numbers(target: Target) -> dict[str, int | None]:
+    """Return the number of the version that each artifact has again; None for none."""
+    return {
+        name: version.number if version else None
+        for name, version in target.artifacts.items()
+        if name not in target.missing
+    }
+
+
+def _restored(target: Target) -> Iterator[UndoItem]:
+    for key, value in target.delta.items():
+        yield _item(Domain.STATE, key, gone=value is None)
+    for name, version in target.artifacts.items():
+        item = _item(Domain.ARTIFACTS, name, gone=version is None)
+        if version is not None and name in target.missing:
+            item = replace(
+                item,
+                state=State.NOT_REVERSED,
+                action=Action.NONE,
+                reason=Reason.NO_INVERSE,
+                detail=f"the bytes of version {version.number} are gone",
+            )
+        yield item
+
+
+def _item(domain: Domain, name: str, *, gone: bool) -> UndoItem:
+    return UndoItem(
+        call_id="",
+        tool="",
+        klass="",
+        path=name,
+        domain=domain,
+        action=Action.DELETE if gone else Action.WRITE,
+        state=State.REVERSED,
+    )
 
 
 def _outstanding(calls: Iterable[SagaCall]) -> Iterator[Uncovered]:

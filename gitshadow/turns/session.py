@@ -109,6 +109,16 @@ class Turn(TurnFront):
         """
         self._driver.run(self.core.set_state(changes))
 
+    def save_artifact(self, name: str, data: bytes) -> int:
+        """Save a new version of an artifact and return its number, from 0.
+
+        A turn that is rolled back makes the version before it current again.
+
+        Raises:
+            StoreError: it could not be written.
+        """
+        return self._driver.run(self.core.save_artifact(name, data))
+
     @contextmanager
     def savepoint(self, name: str) -> Iterator[None]:
         """Take back what was done inside the block if something leaves it by exception.
@@ -133,7 +143,7 @@ class AgentUndo(SessionFront):
 
     def __init__(self, desk: Desk) -> None:
         super().__init__(desk)
-        self._driver = Driver(desk.db, desk.clock)
+        self._driver = Driver(desk.db, desk.clock, desk.vault)
 
     @classmethod
     def open(

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mappin
 from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
+from gitshadow.model import Oid
 from gitshadow.store.journal.saga import SagaRow
 from gitshadow.turns.policy import Proposal
 
@@ -110,13 +111,35 @@ class Now:
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """Look up what would bring a session's state back to before an invocation.
-
-    The event maps keys to JSON texts, None for a key that is to be absent.
-    """
+    """Look up what would bring a session back to before an invocation: the event is `Recalled`."""
 
     session: str
     invocation: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """Hold changes that bring a session back: JSON texts by key, blobs by name; None: absent."""
+
+    state: Mapping[str, str | None]
+    artifacts: Mapping[str, Oid | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Store the bytes of an artifact's next version; the event is `Kept`."""
+
+    session: str
+    name: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Say which blob holds a version, and the number that it gets."""
+
+    oid: Oid
+    version: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +154,7 @@ class Ended:
     """Say that a stream has no more items."""
 
 
-Command: TypeAlias = Invoke | Save | Claim | Answer | Pause | Now | Recall | Pull
+Command: TypeAlias = Invoke | Save | Claim | Answer | Pause | Now | Recall | Keep | Pull
 Event: TypeAlias = Returned | Raised | TimedOut
 Procedure: TypeAlias = Generator[Command, object, T]
 
@@ -165,10 +188,17 @@ def told(command: Claim | Answer) -> Procedure[bool]:
     return (yield command) is True
 
 
-def recalled(command: Recall) -> Procedure[Mapping[str, str | None]]:
-    """Return the changes that bring a state back."""
+def recalled(command: Recall) -> Procedure[Recalled]:
+    """Return the changes that bring a session back."""
     event = yield command
-    assert isinstance(event, Mapping)
+    assert isinstance(event, Recalled)
+    return event
+
+
+def kept(command: Keep) -> Procedure[Kept]:
+    """Store bytes and return where they are."""
+    event = yield command
+    assert isinstance(event, Kept)
     return event
 
 

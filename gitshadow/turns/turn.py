@@ -28,6 +28,7 @@ from gitshadow.turns.report import UndoKind, UndoReport
 from gitshadow.turns.saga import UndoRequest, Unwind, new_op
 from gitshadow.turns.steps import (
     Invoke,
+    Keep,
     Procedure,
     Question,
     Raised,
@@ -36,6 +37,7 @@ from gitshadow.turns.steps import (
     Save,
     ask,
     demand,
+    kept,
     now,
     recalled,
 )
@@ -247,6 +249,16 @@ class TurnCore:
         event = self.event("agent", "state", "", moment)
         yield Save((replace(event, delta=texts),))
 
+    def save_artifact(self, name: str, data: bytes) -> Procedure[int]:
+        """Save a version of an artifact; return its number."""
+        moment = yield from now()
+        self.check_open()
+        session = self.row.session
+        found = yield from kept(Keep(session, name, data))
+        event = self.event("agent", "artifact", name, moment)
+        yield Save((replace(event, artifacts={name: found.oid}),))
+        return found.version
+
     def check_open(self) -> None:
         """Raise `TurnClosed` where the turn has ended."""
         if self.status is not TurnStatus.OPEN:
@@ -276,12 +288,13 @@ class TurnCore:
         yield from self._enter(done)
 
     def _restore_state(self) -> Procedure[None]:
-        """Give the state the values again that it had before the turn."""
-        delta = yield from recalled(Recall(self.row.session, self.row.id))
-        if delta:
+        """Give state and artifacts the values again that they had before the turn."""
+        back = yield from recalled(Recall(self.row.session, self.row.id))
+        if back.state or back.artifacts:
             moment = yield from now()
             event = self.event("system", "state", "Turn rolled back", moment)
-            yield Save((replace(event, delta=delta),))
+            restored = replace(event, delta=back.state, artifacts=back.artifacts)
+            yield Save((restored,))
 
     def _unwind(self, calls: Iterable[SagaCall], target: str) -> Procedure[UndoReport]:
         setting = self.setting

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import pygit2
 import pytest
 
 from gitshadow.store.journal.db import Db
@@ -27,8 +28,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 def place(tmp_path: Path) -> Path:
     """Return a directory that looks like a recorded repository, without the 50 ms of `init`."""
     root = tmp_path / "place"
-    (root / ".git").mkdir(parents=True)
-    (root / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    pygit2.init_repository(root)
     journal = root / ".git" / "agent-undo" / "journal.db"
     with closing(Db.open(str(journal), create=True)):
         return root

@@ -62,6 +62,9 @@ class AnyTurn:
     ) -> None:
         await _settled(self.inner.say(author, text, kind=kind, **data))
 
+    async def save(self, name: str, data: bytes) -> int:
+        return await _settled(self.inner.save_artifact(name, data))
+
     async def set_state(self, **changes: object) -> None:
         await _settled(self.inner.set_state(changes))
 

@@ -422,6 +422,19 @@ async def test_the_conversation_keeps_completed_exchanges(
     assert world.state["drafts"] == {}
 
 
+async def test_an_answer_joins_only_what_commits(front: Front) -> None:
+    """TX-12: a host that fails to commit leaves the user's words alone."""
+
+    class Failing(Spy):
+        def commit(self) -> None:
+            raise OSError("disk full")
+
+    chat = Chat(front, DONE, host=Host(undo=Failing()))
+    with pytest.raises(OSError, match="disk full"):
+        await chat.send("go")
+    assert chat.shown == [("user", "go")]
+
+
 async def test_a_running_loop_takes_no_second_prompt(front: Front) -> None:
     """AN-13: no message, no turn; the first goes on."""
     errors: list[Exception] = []

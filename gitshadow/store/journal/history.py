@@ -1,11 +1,13 @@
-"""The conversation and the state of agent programs' sessions: events, and values key by key.
+"""The conversation and the state of agent programs' sessions: events, values, versions.
 
-Invariant: nothing is deleted or changed; a value that is None says that the key is absent.
+Invariant: nothing is deleted or changed; a value that is None says that the key is absent, a
+version without a blob that the artifact is.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from gitshadow.model import Oid
 from gitshadow.store.journal.db import Db, Row
 
 MARKER = "rewind"
@@ -18,7 +20,11 @@ _LAST = "SELECT max(seq) FROM saga_events WHERE session = ?"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewEvent:
-    """Hold an event to be added; `delta` are values as JSON texts, None for an absent key."""
+    """Hold an event to be added.
+
+    `delta` are values as JSON texts, None for an absent key; `artifacts` are blobs that become the
+    newest version of their names, None for an absent one.
+    """
 
     session: str
     invocation: str
@@ -28,6 +34,7 @@ class NewEvent:
     text: str = ""
     body: str = "{}"
     delta: Mapping[str, str | None] = field(default_factory=dict)
+    artifacts: Mapping[str, Oid | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +71,12 @@ def append(db: Db, event: NewEvent) -> None:
     )
     rows = [(event.session, key, seq, value) for key, value in event.delta.items()]
     db.run_many("INSERT INTO saga_state VALUES (?, ?, ?, ?)", rows)
+    for name, oid in event.artifacts.items():
+        version = next_version(db, event.session, name)
+        db.run(
+            "INSERT INTO saga_artifacts VALUES (?, ?, ?, ?, ?)",
+            (event.session, name, version, seq, oid),
+        )
 
 
 def last_seq(db: Db, session: str) -> int:
@@ -126,6 +139,64 @@ def state_delta(db: Db, session: str, seq: int) -> dict[str, str | None]:
         if now != then:
             found[key] = then
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """Hold one version of an artifact; without a blob the artifact is absent."""
+
+    number: int
+    oid: Oid | None
+
+
+def next_version(db: Db, session: str, name: str) -> int:
+    """Return the number that the next version of an artifact gets, from 0."""
+    sql = "SELECT max(version) FROM saga_artifacts WHERE session = ? AND name = ?"
+    row = db.row(sql, (session, name))
+    return 0 if row is None or row[0] is None else int(row[0]) + 1
+
+
+def versions(db: Db, session: str, name: str) -> list[Version]:
+    """Return the versions of an artifact, oldest first."""
+    sql = (
+        "SELECT version, oid FROM saga_artifacts WHERE session = ? AND name = ?"
+        " ORDER BY version"
+    )
+    return [Version(row[0], row[1]) for row in db.rows(sql, (session, name))]
+
+
+def artifacts(db: Db, session: str) -> dict[str, Version]:
+    """Return the newest version of each artifact that there is, by name."""
+    sql = (
+        "SELECT name, max(version), oid FROM saga_artifacts WHERE session = ?"
+        " GROUP BY name ORDER BY name"
+    )
+    rows = db.rows(sql, (session,))
+    return {name: Version(number, oid) for name, number, oid in rows if oid is not None}
+
+
+def artifact_delta(db: Db, session: str, seq: int) -> dict[str, Version | None]:
+    """Return which version each artifact saved since an event had before it; None: it had none."""
+    sql = (
+        "SELECT DISTINCT name FROM saga_artifacts WHERE session = ? AND seq >= ?"
+        " ORDER BY name"
+    )
+    found: dict[str, Version | None] = {}
+    for (name,) in db.rows(sql, (session, seq)):
+        then = _version(db, session, name, seq)
+        now = _version(db, session, name, None)
+        if (then and then.oid) != (now and now.oid):
+            found[name] = then if then is not None and then.oid is not None else None
+    return found
+
+
+def _version(db: Db, session: str, name: str, seq: int | None) -> Version | None:
+    sql = (
+        "SELECT version, oid FROM saga_artifacts WHERE session = ?1 AND name = ?2"
+        " AND (?3 IS NULL OR seq < ?3) ORDER BY version DESC LIMIT 1"
+    )
+    row = db.row(sql, (session, name, seq))
+    return None if row is None else Version(row[0], row[1])
 
 
 def _value(db: Db, session: str, key: str, seq: int | None) -> str | None:

@@ -32,6 +32,7 @@ _COPIES = (
     ("saga_log", "SELECT * FROM saga_log ORDER BY seq", 8),
     ("saga_events", "SELECT * FROM saga_events", 8),
     ("saga_state", "SELECT * FROM saga_state", 4),
+    ("saga_artifacts", "SELECT * FROM saga_artifacts", 5),
     ("meta", "SELECT * FROM meta WHERE key <> 'next_seq'", 2),
 )
 _DETAILS = (

@@ -3,7 +3,7 @@
 Invariant: a migration is never edited once released; `PRAGMA user_version` counts them.
 """
 
-VERSION = 5
+VERSION = 6
 
 MIGRATIONS: tuple[str, ...] = (
     """
@@ -175,5 +175,12 @@ CREATE TRIGGER saga_events_no_update BEFORE UPDATE ON saga_events
     BEGIN SELECT RAISE(ABORT, 'events are never changed'); END;
 CREATE TRIGGER saga_events_no_delete BEFORE DELETE ON saga_events
     BEGIN SELECT RAISE(ABORT, 'events are never deleted'); END;
+""",
+    """
+CREATE TABLE saga_artifacts (
+    session TEXT NOT NULL, name TEXT NOT NULL, version INTEGER NOT NULL, seq INTEGER NOT NULL,
+    oid TEXT, PRIMARY KEY (session, name, version)
+) WITHOUT ROWID;
+CREATE INDEX saga_artifacts_seq ON saga_artifacts (session, seq);
 """,
 )
