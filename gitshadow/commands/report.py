@@ -9,8 +9,9 @@ from gitshadow.commands.asking import ask, find_layout
 from gitshadow.commands.options import json_option
 from gitshadow.errors import ShadowError
 from gitshadow.render import json, output
-from gitshadow.render.document import Document, inner, text
+from gitshadow.render.document import inner, text
 from gitshadow.render.style import printable
+from gitshadow.store.layout import page_of
 
 _STDOUT = "-"
 
@@ -44,16 +45,12 @@ def command(
     if target == _STDOUT:
         output.show_bytes(data)
         return
-    path = _default_path(document) if target is None else os.path.abspath(target)
+    own = page_of(find_layout(), text(inner(document, "session"), "id"))
+    path = own if target is None else os.path.abspath(target)
     _write(path, data, private=target is None)
     click.echo(printable(path))
     if opened:
         _open(path)
-
-
-def _default_path(document: Document) -> str:
-    name = text(inner(document, "session"), "id")
-    return os.path.join(find_layout().pages_dir, f"{name}.html")
 
 
 def _write(path: str, data: bytes, *, private: bool) -> None:

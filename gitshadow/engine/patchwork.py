@@ -16,7 +16,7 @@ LARGEST_BYTES = 1024 * 1024
 """A file larger than this is not compared."""
 FILE_LINES = 400
 LINE_CHARACTERS = 400
-TOTAL_LINES = 8_000
+TOTAL_LINES = 20_000
 
 
 class Patchwork:

@@ -100,6 +100,11 @@ class Layout:
         return os.path.exists(self.journal)
 
 
+def page_of(layout: Layout, session: str) -> str:
+    """Return the file of a session's page, where it is not told to be elsewhere."""
+    return os.path.join(layout.pages_dir, f"{session}.html")
+
+
 def discover(start: str) -> Layout | None:
     """Find the worktree that holds a directory, looking upwards as Git does.
 

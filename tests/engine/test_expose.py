@@ -2,10 +2,12 @@
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from gitshadow.errors import RefusedError, UsageError
+from gitshadow.store.layout import page_of
 from tests.support.kept import kept
 from tests.support.repo import Repo
 from tests.support.studio import Studio, studio_of
@@ -84,6 +86,24 @@ def test_ref_of_somebody_else_is_neither_moved_nor_deleted(studio: Studio) -> No
     document = studio.run("unexpose", session=session)
     assert document == {"unexposed": [], "left": [PREFIX + session]}
     assert refs(studio.repo) == before
+
+
+def test_prune_takes_what_is_shown_and_written_of_a_session_and_nothing_else(
+    studio: Studio,
+) -> None:
+    studio.write("S2", "b", "agent\n")
+    one, two = studio.session("S1"), studio.session("S2")
+    studio.run("expose", session=one)
+    studio.repo.git("update-ref", PREFIX + two, "HEAD")
+    layout = studio.desk.workspace.layout
+    os.mkdir(layout.pages_dir)
+    for name in (one, "kept"):
+        Path(page_of(layout, name)).write_text("prompts and source")
+    for who in ("S1", "S2"):
+        studio.hook(who, "SessionEnd", reason="other")
+    studio.run("prune", all=True)
+    assert list(refs(studio.repo)) == [PREFIX + two]
+    assert os.listdir(layout.pages_dir) == ["kept.html"]
 
 
 def test_remote_of_our_name_is_left_to_its_owner(studio: Studio) -> None:

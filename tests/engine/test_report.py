@@ -99,6 +99,22 @@ def test_undo_of_somebody_else_is_none_of_its_business(studio: Studio) -> None:
     assert len(rows(studio.run("report", session="S2"), "ops")) == 1
 
 
+def test_what_git_switched_and_undos_of_its_own_are_no_changes(studio: Studio) -> None:
+    studio.repo.git("checkout", "-qb", "side")
+    studio.repo.write("b", "on the side\n")
+    studio.commit("side")
+    studio.write("S1", "a", "x\n")
+    call = {"tool_name": "Bash", "tool_use_id": "c1"}
+    studio.hook("S1", "PreToolUse", **call, tool_input={"command": "git checkout main"})
+    studio.repo.git("stash", "-q")
+    studio.repo.git("checkout", "-q", "main")
+    studio.hook("S1", "PostToolUse", **call, tool_input={}, tool_response={})
+    document = studio.run("report", session="S1")
+    listed = studio.run("log", session=studio.session("S1"))
+    assert "b" in [path for (path,) in told(rows(listed, "rows"), "path")]
+    assert "b" not in [path for (path,) in told(rows(document, "files"), "path")]
+
+
 def test_later_work_of_others_is_marked(studio: Studio) -> None:
     two_turns(studio)
     studio.hand("n", "1\n3\n4\n")

@@ -22,6 +22,8 @@ SPECS = [
     (["^refs/agent-undo/*", "+refs/*:refs/*"], False),
     (["+refs/*:refs/*", "^refs/agent-undo/s1"], True),
     (["+refs/*:refs/*", "^refs/a*"], False),
+    (["+refs/*:refs/*", "^refs/agent-undo"], True),
+    (["+refs/*:refs/*", "^refs/*1"], True),
     ([], False),
 ]
 

@@ -32,7 +32,7 @@ def expose(desk: Desk, params: Params) -> Document:
     }
     for ref in refs:
         present = repo.ref(ref)
-        if present is not None and not _is_ours(repo, present):
+        if present is not None and not is_ours(repo, present):
             raise RefusedError(
                 f"could not expose: {ref} is not ours",
                 hint=f"if nobody needs it: git update-ref -d {ref}",
@@ -52,7 +52,7 @@ def unexpose(desk: Desk, params: Params) -> Document:
     if typed is not None:
         wanted = {exposed_ref(chain.ref) for chain in _chains(desk, typed)}
         shown = {ref: tip for ref, tip in shown.items() if ref in wanted}
-    gone = sorted(ref for ref, tip in shown.items() if _is_ours(repo, tip))
+    gone = sorted(ref for ref, tip in shown.items() if is_ours(repo, tip))
     for ref in gone:
         repo.delete_ref(ref)
     return {"unexposed": gone, "left": sorted(shown.keys() - set(gone))}
@@ -63,7 +63,8 @@ def _chains(desk: Desk, typed: str) -> list[Chain]:
     return sessions.chains_of(desk.workspace.db, session.id)
 
 
-def _is_ours(repo: Repo, tip: Oid) -> bool:
+def is_ours(repo: Repo, tip: Oid) -> bool:
+    """Tell whether what a remote branch shows is a shadow commit."""
     try:
         return FORMAT_MARK in repo.commit(tip).message
     except StoreError:

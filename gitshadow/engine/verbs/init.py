@@ -12,8 +12,9 @@ from gitshadow.store.layout import Layout
 from gitshadow.store.refs import display_path
 
 _VIEW_HINT = (
-    "git log --all shows the recorded history too; --exclude='refs/agent-undo/*' hides it,"
-    " and git agent-undo hooks install git-config the rest (log.excludeDecoration, where needed)"
+    "git log --all shows the recorded history too; --exclude='refs/agent-undo/*' hides it;"
+    " settings for Git, log.excludeDecoration where it helps:"
+    " git agent-undo hooks install git-config"
 )
 
 

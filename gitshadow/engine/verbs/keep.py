@@ -3,15 +3,20 @@
 Invariant: objects and packs are never removed; refs and rows go, Git's own gc does the rest.
 """
 
+import os
+from contextlib import suppress
+
 from gitshadow.engine import params as read
 from gitshadow.engine.desk import Desk
 from gitshadow.engine.rows import Row, rfc3339
 from gitshadow.engine.verbs import Document, Params
+from gitshadow.engine.verbs.expose import is_ours
 from gitshadow.engine.verbs.status import disk
 from gitshadow.model import Session
 from gitshadow.store import marks
 from gitshadow.store.journal import prune as journal
 from gitshadow.store.journal import sessions
+from gitshadow.store.layout import page_of
 from gitshadow.store.refs import exposed_ref
 
 
@@ -52,17 +57,21 @@ def _doomed(desk: Desk, params: Params) -> list[Session]:
 
 
 def _drop(desk: Desk, session: Session) -> None:
-    """Drop one session: tombstone first, then refs, then rows."""
+    """Drop one session: tombstone first, then refs, then rows, and its page."""
     ws = desk.workspace
     chains = sessions.chains_of(ws.db, session.id)
     with ws.db.write():
         journal.bury(ws.db, session.id, ws.clock.now_ns(), chains)
     for chain in chains:
-        for ref in (exposed_ref(chain.ref), chain.ref):
-            if ws.repo.ref(ref) is not None:
-                ws.repo.delete_ref(ref)
+        shown = ws.repo.ref(exposed_ref(chain.ref))
+        if shown is not None and is_ours(ws.repo, shown):
+            ws.repo.delete_ref(exposed_ref(chain.ref))
+        if ws.repo.ref(chain.ref) is not None:
+            ws.repo.delete_ref(chain.ref)
     with ws.db.write():
         journal.drop_session(ws.db, session.id)
+    with suppress(OSError):
+        os.unlink(page_of(ws.layout, session.id))
 
 
 def du(desk: Desk, params: Params) -> Document:
