@@ -1,6 +1,7 @@
 """The sealed environment of every test, and the fixtures that all of them share."""
 
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -48,6 +49,15 @@ settings.register_profile(
     suppress_health_check=NEVER_TOO_SLOW,
 )
 settings.load_profile("full" if FULL else "ci")
+
+
+def pytest_configure() -> None:
+    """Take Ctrl-C again where a shell started the run with `&`, which has it ignored.
+
+    Every child would ignore it too, and so would those that a test means to interrupt.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -173,12 +173,19 @@ class Repo:
     @property
     def git_dir(self) -> Path:
         """Return this worktree's Git directory."""
-        return self.root / self.git("rev-parse", "--git-dir")
+        return self._own_git_dir() or self.root / self.git("rev-parse", "--git-dir")
 
     @property
     def common_dir(self) -> Path:
         """Return the Git directory that all worktrees share."""
-        return self.root / self.git("rev-parse", "--git-common-dir")
+        own = self._own_git_dir()
+        return own or self.root / self.git("rev-parse", "--git-common-dir")
+
+    def _own_git_dir(self) -> Path | None:
+        """Return `.git` where it is all: no process is needed to know that."""
+        here = self.root / ".git"
+        is_whole = here.is_dir() and not (here / "commondir").exists()
+        return here if is_whole else None
 
     @property
     def state_dir(self) -> Path:

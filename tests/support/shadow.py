@@ -8,10 +8,14 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gitshadow.commands import asking
+from gitshadow.errors import ShadowError
+from gitshadow.ipc import launch
+from gitshadow.store.layout import Layout
 from tests.support import audit
 from tests.support.repo import PathLike, Repo
 from tests.support.waiting import HANGS_S
@@ -118,15 +122,8 @@ class Shadow:
 
     # Sentences of the acceptance rows
 
-    def init(self) -> None:
-        """Do `init`, and start the daemon where the test is about it."""
-        self.ok("init")
-        if self.daemon:
-            self.ok("start")
-
     def log(self, *args: PathLike) -> list[Document]:
-        """Flush and return the rows of `log`, newest first."""
-        self.ok("flush")
+        """Return the rows of `log`, newest first: like every look it flushes first."""
         return self.ok("log", "--json", *args).rows()
 
     def oops(self, *args: PathLike) -> Document:
@@ -139,13 +136,42 @@ class Shadow:
 
     def verify(self) -> None:
         """Check V2, V4 and V5 now, also that no covered file went unrecorded."""
-        self.ok("flush")
+        self.settle()
         self.repo.check()
         audit.audit(self.repo)
         coverage = self.status()["coverage"]
         assert isinstance(coverage, dict)
         tops = [str(item["path"]) for item in coverage["excluded"]]
         assert audit.unrecorded(self.repo, tops) == []
+
+    # Before and after what a test is about: as the command does it, but in this process
+
+    @contextmanager
+    def _in_its_environment(self) -> Iterator[Layout]:
+        kept = dict(os.environ)
+        os.environ.update(self.environment())
+        try:
+            yield asking.find_layout(str(self.repo.root))
+        finally:
+            os.environ.clear()
+            os.environ.update(kept)
+
+    def init(self) -> None:
+        """Do `init`, which starts the daemon where the test is about it."""
+        with self._in_its_environment() as layout:
+            asking.ask("init", {"force": False}, root_hint=layout.root)
+            if self.daemon:
+                launch.start(layout)
+
+    def settle(self) -> None:
+        """Do `flush`."""
+        with self._in_its_environment() as layout:
+            asking.ask("flush", {}, root_hint=layout.root)
+
+    def _stop(self) -> None:
+        """Do `stop`; what goes on in spite of it is found afterwards."""
+        with suppress(ShadowError), self._in_its_environment() as layout:
+            launch.stop(layout)
 
     # The end of a test
 
@@ -155,11 +181,11 @@ class Shadow:
         audited = recording and not self.repo.damaged
         try:
             if audited:
-                self.ok("flush")
+                self.settle()
                 audit.audit(self.repo)
         finally:
             if recording:
-                self("stop")
+                self._stop()
             self._reap()
         if self.repo.root.exists():
             self.repo.check()
