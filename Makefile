@@ -11,11 +11,12 @@ PYTHON ?= $(shell for name in python3 python3.11 python3.12 python3.13 python3.1
 
 .PHONY: test test-full lint fmt docs pictures demo bench venv clean
 
-# Coverage is counted where it is cheap: the end-to-end tests start thousands of processes.
+# Coverage is counted where it is cheap: the end-to-end tests start thousands of processes, the
+# properties of undo and blame play tens of thousands of examples.
 test: lint
 	$(BIN)/python -m compileall -q gitshadow
-	$(BIN)/python -m pytest -n $(JOBS) --cov --ignore tests/e2e $(PYTEST_ARGS)
-	$(BIN)/python -m pytest -n $(JOBS) tests/e2e $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not uncounted" --cov $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m uncounted $(PYTEST_ARGS)
 
 # Long property and scale runs, without coverage.
 test-full: lint

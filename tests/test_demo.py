@@ -13,6 +13,8 @@ import pytest
 from tests.support.repo import Repo
 from tests.support.waiting import HANGS_S
 
+pytestmark = pytest.mark.uncounted
+
 DEMO = Path(__file__).parent.parent / "demo"
 COMMAND = Path(sys.executable).parent / "git-agent-undo"
 NAMES = ("a.txt", "b.txt", "c.txt", "d.txt", "e.txt")

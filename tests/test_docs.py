@@ -18,6 +18,7 @@ RUNNABLE = [
 ]
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize("page", RUNNABLE, ids=lambda page: page.name)
 @pytest.mark.timeout(300)
 def test_console_blocks_do_what_the_page_says(

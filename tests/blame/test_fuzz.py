@@ -4,6 +4,8 @@ import random
 from collections import Counter
 from collections.abc import Callable
 
+import pytest
+
 from gitshadow.blame.ground import Ground
 from gitshadow.blame.owners import Origin, Source
 from gitshadow.blame.replay import Replay
@@ -75,6 +77,7 @@ def verdict(world: Tokens, text: bytes, origin: Origin) -> str:
     return "gap"
 
 
+@pytest.mark.uncounted
 def test_no_line_gets_a_wrong_owner() -> None:
     counts: Counter[str] = Counter()
     for seed in range(HISTORIES):

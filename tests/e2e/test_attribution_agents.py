@@ -44,6 +44,10 @@ class Agent:
         result = self.shadow("hook", self.name, stdin=data)
         assert (result.code, result.raw, result.err) == (0, b"", ""), result
 
+    def spool(self, payload: Mapping[str, object]) -> None:
+        """Leave one payload for the next command, at this moment."""
+        self.shadow.spool(self.name, json.dumps(payload).encode())
+
     def send_sample(self, name: str, **changes: object) -> None:
         """Deliver one sample."""
         self.send(self.sample(name, **changes))
@@ -418,7 +422,7 @@ def test_saved_file_is_the_agents_when_only_its_save_is_told(shadow_n: Shadow) -
     kiro.send_sample("kiro_v1__UserPromptSubmit")
     saved = kiro.sample("kiro_v1__PostFileSave", file_path="a")
     kiro.write()
-    kiro.send(saved)
+    kiro.spool(saved)
     row = rows_of(shadow_n)["a"]
     assert (row["agent"], row["tool"], row["confidence"]) == (
         "kiro",
@@ -432,8 +436,9 @@ def test_edit_is_the_agents_when_only_its_end_is_told(shadow_n: Shadow) -> None:
     any_agent = Agent(shadow_n, "generic", "a")
     shadow_n.repo.write("a", "human\n")
     any_agent.send_sample("gitai_agent_v1__human", will_edit_filepaths=["a"])
+    edited = any_agent.sample("gitai_agent_v1__ai_agent", edited_filepaths=["a"])
     any_agent.write()
-    any_agent.send_sample("gitai_agent_v1__ai_agent", edited_filepaths=["a"])
+    any_agent.spool(edited)
     rows = shadow_n.log()
     assert [(row["agent"], row["tool"], row["confidence"]) for row in rows] == [
         ("my-agent", "ai_agent", "certain"),

@@ -24,9 +24,14 @@ def hook(
     env: Mapping[str, str] | None = None,
 ) -> None:
     """Deliver one payload; the fixtures' directory becomes the repository."""
-    raw = json.dumps(payload).replace(ROOT, str(shadow.repo.root)).encode()
+    raw = adapted(shadow, payload)
     result = shadow("hook", agent, stdin=raw, cwd=cwd, env=env)
     assert (result.code, result.raw, result.err) == (0, b"", "")
+
+
+def adapted(shadow: Shadow, payload: Mapping[str, object]) -> bytes:
+    """Return a payload of the fixtures' directory as one of this repository."""
+    return json.dumps(payload).replace(ROOT, str(shadow.repo.root)).encode()
 
 
 def load(name: str, **changes: object) -> dict[str, object]:
@@ -89,8 +94,9 @@ def test_cursor_edit_is_its_own_when_no_other_hook_tells_of_it(
 ) -> None:
     """Builds without `preToolUse`; a daemon has recorded the write before it is told whose."""
     hook(shadow_n, "cursor", load("cursor__beforeSubmitPrompt"))
+    payload = adapted(shadow_n, edited("a"))
     shadow_n.repo.write("a", "agent\n")
-    hook(shadow_n, "cursor", edited("a"))
+    shadow_n.spool("cursor", payload)
     (row,) = rows_of(shadow_n)
     assert (row["agent"], row["confidence"], row["tool"]) == (
         "cursor",

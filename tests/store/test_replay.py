@@ -254,6 +254,7 @@ def play(world: World, step: tuple[str, str, str, RepoPath, bytes, int]) -> None
     )
 
 
+@pytest.mark.uncounted
 @shares_fixture
 @given(history=histories())
 def test_rebuild_gives_back_every_history(
@@ -268,6 +269,7 @@ def test_rebuild_gives_back_every_history(
     check(world)
 
 
+@pytest.mark.uncounted
 @shares_fixture
 @given(history=histories(), crash=st.integers(0, 13))
 def test_catch_up_equals_a_run_without_the_crash(
@@ -288,6 +290,7 @@ def test_catch_up_equals_a_run_without_the_crash(
     assert catch_up(world.db, world.repo, "main") == CatchUp((), (), (), {})
 
 
+@pytest.mark.uncounted
 def test_what_the_recorder_writes_is_rebuilt(shadow_n: Shadow) -> None:
     """KEEP-10: the same law, with everything that records in between."""
     repo, agent = shadow_n.repo, Claude(shadow_n)
@@ -459,6 +462,7 @@ def test_catch_up_brings_missing_rows_of_several_chains_in_order(world: World) -
     check(world)
 
 
+@pytest.mark.uncounted
 def test_start_up_after_rows_were_lost_with_the_power(
     shadow_n: Shadow, tmp_path: Path
 ) -> None:

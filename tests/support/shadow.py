@@ -6,6 +6,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -143,6 +144,17 @@ class Shadow:
         assert isinstance(coverage, dict)
         tops = [str(item["path"]) for item in coverage["excluded"]]
         assert audit.unrecorded(self.repo, tops) == []
+
+    def spool(self, agent: str, payload: bytes) -> None:
+        """Leave a hook's payload as a hook does that finds nobody: its time is this moment.
+
+        For payloads that say what was written a moment ago, within seconds: a process that
+        delivers one may be slower than that on a machine that is busy or stands still.
+        """
+        document = {"agent": agent, "cwd": "/", "payload": payload.decode()}
+        path = self.repo.state_dir / "spool" / f"{time.time_ns()}-{os.getpid()}.json"
+        path.with_suffix(".part").write_text(json.dumps(document))
+        path.with_suffix(".part").rename(path)
 
     # Before and after what a test is about: as the command does it, but in this process
 

@@ -212,6 +212,7 @@ def errors(calls: list[str]) -> Iterator[tuple[int, int]]:
             yield from ((at, one) for one in (_ERRORS if FULL else [_ERRORS[at % 3]]))
 
 
+@pytest.mark.uncounted
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("faults", [kills, errors])
 def test_undo_is_whole_when_any_call_fails(

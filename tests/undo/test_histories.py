@@ -14,6 +14,8 @@ from tests.undo.histories import Step, histories
 from tests.undo.memory import Memory
 from tests.undo.trial import Trial
 
+pytestmark = pytest.mark.uncounted
+
 _TIMES = 10 if FULL else 1
 _LONGEST = {6: 3_000, 10: 4_000, 14: 3_000}
 _ON_DISK = 500

@@ -93,6 +93,7 @@ def worked(repo: Repo) -> tuple[Path, dict[str, tuple[int, bytes]], set[str]]:
     return repo.root, before, {"d"}
 
 
+@pytest.mark.uncounted
 def test_kill_at_every_step_when_the_next_command_recovers(
     worked: tuple[Path, dict[str, tuple[int, bytes]], set[str]],
 ) -> None:
@@ -126,6 +127,7 @@ def test_kill_at_every_step_when_the_next_command_recovers(
     assert outcomes == {True, False}
 
 
+@pytest.mark.uncounted
 def test_kill_inside_a_rollback_when_the_next_command_recovers(
     worked: tuple[Path, dict[str, tuple[int, bytes]], set[str]],
 ) -> None:
