@@ -216,7 +216,7 @@ def test_read_only_object_store_is_a_gap_and_nothing_is_lost(
 ) -> None:
     """Bad input, ROB-08: the agent goes on, a gap says why, and it is caught up afterwards."""
     shadow, repo = shadow_new, shadow_new.repo
-    shadow.init()
+    shadow.ok("init")
     objects = Path(os.fsdecode(repo.path(".git/objects")))
     directories = [objects, *(one for one in objects.iterdir() if one.is_dir())]
     for one in directories:
@@ -468,7 +468,7 @@ def test_read_only_home_is_none_of_our_business(
     for one in directories:
         one.chmod(0o555)
     try:
-        shadow.init()
+        shadow.ok("init")
         Claude(shadow).write("a", "agent\n")
         (row,) = shadow.log()
         assert row["confidence"] == "certain"

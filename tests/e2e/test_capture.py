@@ -384,7 +384,7 @@ def test_one_unreadable_path_does_not_stop_the_rest(
     """CAP-20: four are recorded, the fifth is a gap with its reason."""
     names = [f"f{number}" for number in range(5)]
     with without_privilege(), kept(repo, "a", *names):
-        shadow_new.init()
+        shadow_new.ok("init")
         claude.prompt("go")
         call = claude.pre("Bash", {"command": "make files"})
         for name in names:
