@@ -15,7 +15,7 @@ from gitshadow.store.journal import bursts, sessions
 BURSTS = 2_000
 OTHERS = 5
 MARKS = 200
-_SHORTEST_NS = 60 * 1_000_000_000
+_SHORTEST_NS = 2_000_000_000
 _MARGIN = 20
 _STRETCHES = 200
 
@@ -26,12 +26,10 @@ class Lanes:
     def __init__(self, desk: Desk, story: Story) -> None:
         self._db = desk.workspace.db
         self._story = story
-        length = max(story.ended_ns - story.began_ns, _SHORTEST_NS)
-        margin = length // _MARGIN
-        self.begin_ns = story.began_ns - margin
-        self.end_ns = story.ended_ns + margin
-        if story.ended_ns - story.began_ns < _SHORTEST_NS:
-            self.end_ns = self.begin_ns + _SHORTEST_NS
+        length_ns = story.ended_ns - story.began_ns
+        margin_ns = max(length_ns // _MARGIN, (_SHORTEST_NS - length_ns) // 2)
+        self.begin_ns = story.began_ns - margin_ns
+        self.end_ns = story.ended_ns + margin_ns
 
     def document(
         self, ops: Sequence[Op], rare: Sequence[Event], others: Sequence[Event]

@@ -198,6 +198,16 @@ def test_timeline_has_a_lane_for_each_writer(studio: Studio) -> None:
     assert [len(lane["spans"]) for lane in timeline["lanes"]] == [2, 1, 1]
 
 
+def test_timeline_of_a_moment_has_room_around_it(studio: Studio) -> None:
+    two_turns(studio)
+    document = studio.run("report")
+    timeline, session = document["timeline"], document["session"]
+    assert isinstance(timeline, dict)
+    assert isinstance(session, dict)
+    assert timeline["begin"] < session["started"]
+    assert timeline["end"] > session["last"]
+
+
 def test_newest_session_of_an_agent_is_meant_where_none_is_named(
     studio: Studio,
 ) -> None:
