@@ -306,3 +306,25 @@ def test_hooks_of_git_itself_are_installed_by_name(hooks: Shadow) -> None:
     assert hooks.ok("hooks", "uninstall", "git", "--yes", "--json").json()[
         "status"
     ] in ("nothing_to_do", "done")
+
+
+def test_settings_for_git_are_shown_written_and_taken_out_by_name(
+    hooks: Shadow,
+) -> None:
+    repo = hooks.repo
+    before = repo.snapshot()
+    refused = hooks("hooks", "install", "git-config")
+    assert refused.code == 5
+    assert "+\thideRefs = refs/agent-undo/" in refused.out
+    assert repo.snapshot() == before
+    done = hooks.ok("hooks", "install", "git-config", "--yes", "--json").json()
+    items = done["items"]
+    assert isinstance(items, list)
+    assert [(item["agent"], item["action"]) for item in items] == [
+        ("git-config", "create"),
+        ("git-config", "change"),
+    ]
+    (state,) = hooks.ok("hooks", "status", "git-config", "--json").rows()
+    assert (state["agent"], state["state"]) == ("git-config", "installed")
+    hooks.ok("hooks", "uninstall", "git-config", "--yes")
+    assert repo.snapshot() == before
