@@ -316,6 +316,27 @@ def _timed_anew(place: Place, run: Callable[[], object]) -> float:
     return timed(run)
 
 
+def stats(scale: float) -> Iterator[Row]:
+    """Whole process over a tree of which a few files were written, or named by a commit."""
+    number = max(200, int(5_000 * scale))
+    with repository(number) as place:
+        few = sorted(place.root.rglob("*.txt"))[:: max(1, number // 100)][:100]
+        for path in few[::2]:
+            path.write_text(path.read_text() + "by an agent, elsewhere\n")
+        naming = "more\n\nCo-authored-by: Claude <noreply@anthropic.com>"
+        place.git("commit", "-q", "-a", "-m", naming)
+        _start(place)
+        wrote = "for f; do echo one more >>$f; done"
+        names = [str(path) for path in few[1::2]]
+        place.shadow("exec", "--agent", "helper", "--", "sh", "-c", wrote, "sh", *names)
+        values = [timed(partial(place.shadow, "stats", "--json")) for _ in range(5)]
+        what = f"{number:,} files, 50 of them written, 50 named by a commit"
+        yield Row(f"`stats --json`, {what}", "–", ms(values), "ms")
+        place.git("commit", "-q", "-a", "-m", "second")
+        values = [timed(partial(place.shadow, "stats", "HEAD")) for _ in range(5)]
+        yield Row("`stats HEAD`, a commit of 50 files", "–", ms(values), "ms")
+
+
 BUDGETS = {
     "latency": latency,
     "burst": burst,
@@ -326,4 +347,5 @@ BUDGETS = {
     "undo": undo,
     "log": log,
     "blame": blame,
+    "stats": stats,
 }

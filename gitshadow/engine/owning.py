@@ -1,7 +1,7 @@
 """Owners of the lines of many files: on disk, staged, or in a commit of the user's.
 
-A file is replayed where recorded events tell of it. Every other one is Git's as a whole, unless one
-of its commits speaks for somebody else than its author: then `git blame` is asked, as for one file.
+A file is replayed where recorded writes tell of it. Every other one is Git's as a whole, unless one
+of its commits speaks: then `git blame` is asked, as for one file.
 Invariant: the same answer as `blame` gives for that file; after a barrier; nothing is written.
 """
 
@@ -37,8 +37,7 @@ class Owning:
         self._past = past_of(desk)
         self._head = self._ws.repo.head()[1]
         self.crediting = Crediting(self._ws.repo, self._ws.db)
-        self._speaking = Speaking(self._ws.git, self.crediting)
-        self._under: dict[Oid, bool] = {}
+        self._speaking = Speaking(self._ws.git, self.crediting, self._past)
 
     def recorded_since(self) -> Oid | None:
         """Return the commit on which recording began; None on an unborn branch."""
@@ -76,38 +75,22 @@ class Owning:
             StoreError: its content is missing.
         """
         blob = self._past.blob(commit, path)
-        if (
-            blob is not None
-            and self._is_older(path, blob, commit)
-            and path not in self._speaking.paths(commit)
-        ):
+        if blob is not None and self._is_gits(path, commit):
             return self._by_git(path, blob)
         return self._blamed(Wish(path=path, commit=commit))
 
     def _is_as_in_head(self, path: RepoPath, blob: Oid) -> bool:
-        """Tell a content that is HEAD's, without a recorded event, nor a speaking commit."""
         head = self._head
         return (
             head is not None
             and self._past.blob(head, path) == blob
-            and not self._has_events(path)
-            and path not in self._speaking.paths(head)
+            and self._is_gits(path, head)
         )
 
-    def _is_older(self, path: RepoPath, blob: Oid, commit: Oid) -> bool:
-        """Tell a committed content that was there when recording began."""
-        since = self._past.recorded_since()
-        if since is None or self._has_events(path):
-            return False
-        return self._past.blob(since, path) == blob or self._stands_under(commit, since)
-
-    def _stands_under(self, commit: Oid, since: Oid) -> bool:
-        if commit not in self._under:
-            self._under[commit] = not self._past.newer([commit], since)
-        return self._under[commit]
-
-    def _has_events(self, path: RepoPath) -> bool:
-        return events.is_named(self._ws.db, path)
+    def _is_gits(self, path: RepoPath, commit: Oid) -> bool:
+        """Tell a file of which Git names the author of every line, whoever that is."""
+        written = events.is_written(self._ws.db, path)
+        return not written and path not in self._speaking.paths(commit)
 
     def _by_git(self, path: RepoPath, blob: Oid) -> FileOwners:
         data = self._ws.repo.read_blob(blob)

@@ -112,6 +112,18 @@ class GitPast:
         self._all_heads()
         return commit in self._made
 
+    def made_since(self, tip: Oid) -> list[Oid]:
+        """Return the commits up to one that were made here since recording began, newest first.
+
+        In topological order, as `Git.commits_saying`.
+        """
+        self._all_heads()
+        try:
+            found = self.git.commits_between(self.recorded_since(), tip)
+        except StoreError:  # the commit on which it began was collected
+            found = self.git.commits_between(None, tip)
+        return [oid for oid in reversed(found) if oid in self._made]
+
     def plainly_made(self, commit: Oid) -> bool:
         """Tell whether a commit was made here by `git commit`, without taking another over."""
         self._all_heads()

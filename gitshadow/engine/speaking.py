@@ -1,5 +1,6 @@
-"""Commits that speak: they name an agent, or others claim lines of them.
+"""Commits that speak: they name an agent, others claim lines of them, or they were made here.
 
+What was committed here since recording began was to be seen being written.
 Invariant: a path that is not listed has no line of such a commit, also under its earlier names, so
 nobody need ask `git blame` which class its lines are of.
 """
@@ -9,6 +10,7 @@ from dataclasses import dataclass, field
 
 from gitshadow.attribution.identities import AUTHOR_PATTERNS, MESSAGE_PATTERN
 from gitshadow.engine.crediting import Crediting
+from gitshadow.engine.past import GitPast
 from gitshadow.model import Oid, RepoPath
 from gitshadow.store.git import Git
 
@@ -19,6 +21,7 @@ class Speaking:
 
     git: Git
     crediting: Crediting
+    past: GitPast
     _paths: dict[Oid, frozenset[RepoPath]] = field(default_factory=dict)
 
     def paths(self, tip: Oid) -> frozenset[RepoPath]:
@@ -30,9 +33,8 @@ class Speaking:
                 [oid for oid in oids if self.crediting.agent_of(oid)]
                 for oids in (by_words, by_name)
             ]
-            found = set().union(
-                *(self._reached(tip, oids) for oids in (*named, self._claimed(tip)))
-            )
+            every = (*named, self._claimed(tip), self.past.made_since(tip))
+            found = set().union(*(self._reached(tip, oids) for oids in every))
             self._paths[tip] = frozenset(found)
         return self._paths[tip]
 

@@ -115,7 +115,12 @@ def _line(name: str, row: Mapping[str, object], indent: int) -> str:
 
 def _percent(row: Mapping[str, object]) -> str:
     share = row.get("share")
-    return f"{100 * share:.1f} %" if isinstance(share, float) else "-"
+    if not isinstance(share, float):
+        return "-"
+    said = f"{100 * share:.1f} %"
+    if said == "0.0 %" and number(row, "lines"):
+        return "<0.1 %"
+    return ">99.9 %" if said == "100.0 %" and share < 1 else said
 
 
 def _s(count: int) -> str:

@@ -113,20 +113,55 @@ def test_staged_content_that_is_heads_is_gits(repo: Repo, open_it: Open) -> None
     assert {credit.actor for credit in owned.credits} == {"human"}
 
 
-def test_git_blame_is_not_asked_for_files_without_events(
-    repo: Repo, open_it: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    studio = lived_in(repo, open_it)
+def counted(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> list[RepoPath]:
+    """Return a list in which every path appears that `git blame` is asked for."""
     asked: list[RepoPath] = []
     git = studio.desk.workspace.git
     blame = git.blame
 
-    def counted(commit: Oid, path: RepoPath, *, options: Sequence[str] = ()) -> bytes:
+    def count(commit: Oid, path: RepoPath, *, options: Sequence[str] = ()) -> bytes:
         asked.append(path)
         return blame(commit, path, options=options)
 
-    monkeypatch.setattr(git, "blame", counted)
+    monkeypatch.setattr(git, "blame", count)
+    return asked
+
+
+def test_git_blame_is_not_asked_for_files_without_events(
+    repo: Repo, open_it: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    studio = lived_in(repo, open_it)
+    asked = counted(studio, monkeypatch)
     owning = Owning(studio.desk)
     for path in (b"c", b"moved", b"new"):
         owning.on_disk(RepoPath(path))
     assert asked == [b"moved"]
+
+
+def test_git_blame_is_not_asked_for_what_git_switched(
+    repo: Repo, open_it: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A branch made elsewhere, checked out and left again, costs nothing; one made here does."""
+    for name in ("a", "b"):
+        repo.append(name, "side\n")
+    repo.git("add", "--all")
+    tree = repo.git("write-tree")
+    made = repo.git("commit-tree", "-p", "HEAD", "-m", "elsewhere", tree)
+    repo.git("branch", "side", made)
+    repo.git("reset", "-q", "--hard")
+    studio = open_it(repo)
+    repo.git("switch", "-q", "side")
+    studio.desk.observer.settle()
+    repo.append("b", "unseen\n")
+    repo.git("commit", "-qam", "made here")
+    studio.desk.observer.settle()
+    told_by_blame = {path: blamed(studio, path) for path in ("a", "b", "c")}
+    asked = counted(studio, monkeypatch)
+    owning, head = Owning(studio.desk), Oid(repo.git("rev-parse", "HEAD"))
+    for path, expected in told_by_blame.items():
+        where = RepoPath(path.encode())
+        assert told(owning.on_disk(where)) == expected
+        assert told(owning.committed(where, head)) == expected
+    assert b"a" not in asked
+    assert b"c" not in asked
+    assert [row[0] for row in told_by_blame["b"]] == ["human"] * 11 + ["unknown"]

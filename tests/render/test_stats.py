@@ -58,3 +58,17 @@ def test_no_name_acts_on_the_terminal() -> None:
     said = "\n".join(stats_lines(document, View()))
     assert not any(ord(char) < 32 and char != "\n" for char in said)
     assert "\x9b" not in said
+
+
+def test_some_is_never_shown_as_none_nor_most_as_all() -> None:
+    document = {
+        **NOTHING,
+        "lines": 9,
+        "files": 1,
+        "classes": [
+            row(1, 0.0001, **{"class": "agent"}),
+            row(8, 0.9999, **{"class": "human"}),
+        ],
+    }
+    first = next(stats_lines(document, View()))
+    assert first.endswith(": <0.1 % by agents, >99.9 % by people")

@@ -154,9 +154,9 @@ def begins_ns(db: Db, worktree: str) -> int | None:
     return None if row is None else int(row[0])
 
 
-def is_named(db: Db, path: RepoPath) -> bool:
-    """Tell whether any event but a gap names a path, as its name or its old one."""
-    sql = "SELECT 1 FROM events WHERE {} = ? AND kind <> 'gap' LIMIT 1"
+def is_written(db: Db, path: RepoPath) -> bool:
+    """Tell whether any event names a path but a gap and those by which Git switched it."""
+    sql = "SELECT 1 FROM events WHERE {} = ? AND kind <> 'gap' AND switched = 0 LIMIT 1"
     return any(db.row(sql.format(end), (path,)) for end in ("path", "old_path"))
 
 
