@@ -115,6 +115,9 @@ event=$(git agent-undo log -n 1 --json --agent claude-code --kind modify -- "$1"
     python3 -c 'import json, sys; print(json.load(sys.stdin)["seq"])')
 run show "$event"
 
+say "Line by line: the agent's first line, with what it had been told; yours is not the agent's."
+run blame --prompt -L 1,2 -L "$(wc -l <"$1"),+1" "$1"
+
 say "The panic button: the agent's last turn goes, your line stays."
 run oops --yes
 files "$work" >"$temporary/oops"

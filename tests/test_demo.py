@@ -90,6 +90,19 @@ def test_demo_shows_what_the_agent_did(project: Repo, scratch: Path) -> None:
     ]
 
 
+def test_demo_shows_whose_lines_there_are(project: Repo, scratch: Path) -> None:
+    project.commit("first")
+    lines = run_demo(project.root, scratch).stdout.splitlines()
+    at = lines.index("$ git agent-undo blame --prompt -L 1,2 -L 31,+1 a.txt")
+    prompt, agents, older, yours = lines[at + 1 : at + 5]
+    assert prompt == "# Tidy this project up"
+    assert agents.split()[1] == "claude-code"
+    assert agents.endswith(" 1) a.txt: line 0 of thirty (tidied up)")
+    assert older.endswith(" 2) a.txt: line 1 of thirty")
+    assert yours.split()[1] != "claude-code"
+    assert yours.endswith(") A line that you wrote while the agent was at work.")
+
+
 def test_demo_works_on_files_without_a_commit(project: Repo, scratch: Path) -> None:
     before = everything(project.root)
     done = run_demo(project.root, scratch)

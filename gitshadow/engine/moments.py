@@ -7,6 +7,12 @@ Invariant: a moment before the first snapshot is a UsageError, never an empty tr
 
 from typing import NamedTuple
 
+from gitshadow.engine.commit_ids import (
+    Recorded,
+    events_of_commit,
+    newest_until,
+    recorded_commit,
+)
 from gitshadow.engine.desk import Desk
 from gitshadow.engine.resolve import find
 from gitshadow.engine.rows import rfc3339
@@ -31,7 +37,7 @@ def moment_of(desk: Desk, at: object) -> Moment:
     Args:
         desk: The worktree, settled.
         at: None or `now`: the present. A number: nanoseconds since the epoch. A text: a pin's
-            name, or any id that is printed: the moment after its last event.
+            name, a commit of ours, or any id that is printed: the moment after its last event.
 
     Raises:
         UsageError: it names none, or lies before the history.
@@ -47,6 +53,9 @@ def moment_of(desk: Desk, at: object) -> Moment:
     pin = None if text.isdigit() else pins.get(ws.db, text)
     if pin is not None:
         return Moment(ws.repo.commit(pin.commit).tree, None)
+    commit = recorded_commit(ws, text)
+    if commit is not None:
+        return _of_commit(desk, commit)
     event = _event_named(desk, text)
     limit = EventFilter(limit=1, before_seq=event.seq + 1, worktree=event.worktree)
     return _of_events(desk, limit, f"event {event.seq}")
@@ -89,6 +98,10 @@ def _event_named(desk: Desk, text: str) -> Event:
         UsageError: it names nothing, several things, or what wrote nothing here.
     """
     ws = desk.workspace
+    commit = recorded_commit(ws, text)
+    rows = [] if commit is None else events_of_commit(ws, commit)
+    if rows:
+        return rows[-1]
     thing = find(ws.db, text).thing
     if isinstance(thing, Event):
         return thing
@@ -99,6 +112,13 @@ def _event_named(desk: Desk, text: str) -> Event:
             hint="a time, a pin, or an id of what wrote (git agent-undo log)",
         )
     return mine[-1]
+
+
+def _of_commit(desk: Desk, commit: Recorded) -> Moment:
+    """Return the moment of one of our commits; its tree is the true state at it."""
+    ws = desk.workspace
+    rows = events_of_commit(ws, commit)
+    return Moment(commit.info.tree, rows[-1].seq if rows else newest_until(ws, commit))
 
 
 def _of_events(desk: Desk, wanted: EventFilter, what: str) -> Moment:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gitshadow.errors import StoreError
-from gitshadow.model import Event, FileVersion, RepoPath, format_mode, git_mode
+from gitshadow.model import Event, FileVersion, Oid, RepoPath, format_mode, git_mode
 from gitshadow.store.refs import quote
 from gitshadow.store.repo import Repo
 
@@ -49,6 +49,16 @@ def _differs(delta: Delta) -> bool:
 def patch_of(repo: Repo, rows: Sequence[Event]) -> str:
     """Return the net patch of some events, oldest first."""
     return "".join(format_delta(repo, delta) for delta in net_deltas(rows))
+
+
+def deltas_between(repo: Repo, old: Oid | None, new: Oid) -> list[Delta]:
+    """Return what differs between two trees; None is an empty one."""
+    deltas = []
+    for change in repo.diff(old, new):
+        before = FileVersion(change.old[1], change.old[0]) if change.old else None
+        after = FileVersion(change.new[1], change.new[0]) if change.new else None
+        deltas.append(Delta(change.path, change.path, before, after))
+    return deltas
 
 
 def format_delta(repo: Repo, delta: Delta) -> str:

@@ -21,6 +21,8 @@ MANAGED = "--from-pre-commit"
 CHAINED = "--chained"
 BESIDE = "--beside"
 _ANSWER_S = 10.0
+_FALSE = ("false", "no", "off", "0", "")
+"""What Git takes for no (git-config(1))."""
 _PUSH = "pre-push"
 _MESSAGES = ("prepare-commit-msg", "commit-msg")
 _WITH_INPUT = ("post-rewrite", _PUSH, "reference-transaction")
@@ -72,7 +74,7 @@ def _managed_event() -> str:
 
 def _is_of_interest(event: str, words: list[str]) -> bool:
     """Tell whether a call says anything: one of our own git or a half-done one does not."""
-    if os.environ.get("GITSHADOW_INTERNAL"):
+    if os.environ.get("GITSHADOW_INTERNAL") or _is_off():
         return False
     if os.environ.get("_PRE_COMMIT_SKIP_POST_CHECKOUT"):
         return False  # pre-commit takes changes away; its own window is open
@@ -89,6 +91,11 @@ def _message(event: str, words: list[str]) -> "Params":
         "source": words[2] if len(words) > 2 else "",
         "index": None if index is None else os.path.abspath(index),
     }
+
+
+def _is_off() -> bool:
+    """Tell whether whoever runs git here wants nothing of it recorded."""
+    return os.environ.get("GITSHADOW_ENABLED", "true").lower() in _FALSE
 
 
 def _tell(params: "Params", in_process: "Tell") -> None:

@@ -79,6 +79,17 @@ def test_calls_of_our_own_git_and_of_a_stash_are_dropped(
     assert hook(told, "post-checkout", "a", "b", "0") == []
 
 
+@pytest.mark.parametrize(("word", "calls"), [("false", 0), ("OFF", 0), ("true", 1)])
+def test_call_is_dropped_where_recording_is_switched_off(
+    told: list[dict[str, object]],
+    monkeypatch: pytest.MonkeyPatch,
+    word: str,
+    calls: int,
+) -> None:
+    monkeypatch.setenv("GITSHADOW_ENABLED", word)
+    assert len(hook(told, "post-checkout", "a", "b", "0")) == calls
+
+
 def test_only_the_end_of_a_reference_transaction_is_told(shadow_n: Shadow) -> None:
     for state in ("preparing", "prepared", "aborted", "committed"):
         done = shadow_n(

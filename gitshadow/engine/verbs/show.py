@@ -1,11 +1,12 @@
-"""show: one event, call, turn, burst, session or op, with what it changed."""
+"""show: one event, call, turn, burst, session, op or commit, with what it changed."""
 
 import json
 from collections.abc import Sequence
 
 from gitshadow.engine import params as read
+from gitshadow.engine.commit_ids import Recorded, events_of_commit, recorded_commit
 from gitshadow.engine.desk import Desk
-from gitshadow.engine.patches import patch_of
+from gitshadow.engine.patches import deltas_between, format_delta, patch_of
 from gitshadow.engine.resolve import Found, find
 from gitshadow.engine.rows import (
     Row,
@@ -13,6 +14,7 @@ from gitshadow.engine.rows import (
     call_row,
     event_row,
     op_row,
+    rfc3339,
     session_row,
     turn_row,
 )
@@ -28,19 +30,62 @@ _EVENTS_SHOWN = 1000
 def show(desk: Desk, params: Params) -> Document:
     """Return what an id names: its own fields, its events, and a patch of them."""
     desk.observer.settle()
-    found = find(desk.workspace.db, read.needed(params, "id"))
+    typed = read.needed(params, "id")
+    commit = recorded_commit(desk.workspace, typed)
+    if commit is not None:
+        return _show_commit(desk, commit)
+    found = find(desk.workspace.db, typed)
     kind, row, wanted = _describe(desk, found)
     rows = events.rows(desk.workspace.db, wanted) if wanted is not None else []
     if isinstance(found.thing, Event):
         rows = [found.thing]
     rows.reverse()
     document: Document = {"type": kind, **row}
-    if not isinstance(found.thing, Event):
+    if isinstance(found.thing, Event):
+        document["prompt"] = _prompt(desk, found.thing)
+    else:
         document["events"] = [event_row(event) for event in rows]
     if isinstance(found.thing, Op) and found.thing.report is not None:
         document["report"] = json.loads(found.thing.report)
     document["diff"] = _patch(desk, rows)
     return document
+
+
+def _show_commit(desk: Desk, commit: Recorded) -> Document:
+    """Return what one of our commits holds: what wrote it, and as the prompt of whom."""
+    ws, said = desk.workspace, commit.said
+    rows = events_of_commit(ws, commit)
+    prompts = {_prompt(desk, row) for row in rows} - {None}
+    parent = (
+        ws.repo.commit(commit.info.parents[0]).tree if commit.info.parents else None
+    )
+    document: Document = {
+        "type": "commit",
+        "id": commit.oid,
+        "subject": said.subject,
+        "kind": said.kind,
+        "ts": rfc3339(said.time_ns),
+        "session": said.session,
+        "agent": said.agent,
+        "turn": said.turn,
+        "call": said.call,
+        "op": said.op,
+        "prompt": prompts.pop() if len(prompts) == 1 else None,
+        "events": [event_row(row) for row in rows],
+    }
+    if said.kind != "baseline":
+        deltas = deltas_between(ws.repo, parent, commit.info.tree)
+        document["diff"] = "".join(format_delta(ws.repo, delta) for delta in deltas)
+    return document
+
+
+def _prompt(desk: Desk, event: Event) -> str | None:
+    """Return what the agent had been told when it wrote, where that is known."""
+    who = event.attribution
+    if who is None or who.turn is None:
+        return None
+    turn = turns.get_turn(desk.workspace.db, who.session, who.turn)
+    return None if turn is None else turn.prompt
 
 
 def _describe(desk: Desk, found: Found) -> tuple[str, Row, EventFilter | None]:

@@ -4,13 +4,19 @@ import base64
 
 from gitshadow.engine import params as read
 from gitshadow.engine.desk import Desk
-from gitshadow.engine.moments import Moment, moment_of, version_at
-from gitshadow.engine.patches import Delta, format_delta, line_counts, net_deltas
+from gitshadow.engine.moments import moment_of, version_at
+from gitshadow.engine.patches import (
+    Delta,
+    deltas_between,
+    format_delta,
+    line_counts,
+    net_deltas,
+)
 from gitshadow.engine.resolve import session_of
 from gitshadow.engine.rows import Row
 from gitshadow.engine.verbs import Document, Params
 from gitshadow.errors import UsageError
-from gitshadow.model import FileVersion, RepoPath, format_mode
+from gitshadow.model import RepoPath, format_mode
 from gitshadow.store.journal import events
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.refs import display_path
@@ -50,20 +56,10 @@ def diff(desk: Desk, params: Params) -> Document:
     else:
         old = moment_of(desk, params.get("a"))
         new = moment_of(desk, params.get("b"))
-        deltas = _between(desk, old, new)
+        deltas = deltas_between(ws.repo, old.tree, new.tree)
     chosen = [delta for delta in deltas if _within(delta.path, paths)]
     patch = "".join(format_delta(ws.repo, delta) for delta in chosen)
     return {"patch": patch, "stat": [_stat_row(desk, delta) for delta in chosen]}
-
-
-def _between(desk: Desk, old: Moment, new: Moment) -> list[Delta]:
-    repo = desk.workspace.repo
-    deltas = []
-    for change in repo.diff(old.tree, new.tree):
-        before = FileVersion(change.old[1], change.old[0]) if change.old else None
-        after = FileVersion(change.new[1], change.new[0]) if change.new else None
-        deltas.append(Delta(change.path, change.path, before, after))
-    return deltas
 
 
 def _within(path: RepoPath, chosen: list[RepoPath]) -> bool:

@@ -317,6 +317,44 @@ def commit_with(db: Db, path: RepoPath, blob: Oid) -> Oid | None:
     return None if row is None else Oid(row[0])
 
 
+def seq_until(db: Db, worktree: str, until_ns: int) -> int:
+    """Return the number of a worktree's newest row up to a time, 0 where there is none."""
+    return db.number(
+        "SELECT MAX(seq) FROM events WHERE worktree = ? AND ts_ns <= ?",
+        (worktree, until_ns),
+    )
+
+
+def of_commit(db: Db, commit: Oid, seqs: tuple[int, int] | None) -> list[Event]:
+    """Return the events whose rows a commit stands in, oldest first.
+
+    Args:
+        db: The journal.
+        commit: One of our commits.
+        seqs: The first and the last number that its message gives; None for none.
+    """
+    if seqs is None:
+        return []
+    sql = f"{_SELECT} WHERE seq BETWEEN ? AND ? AND commit_oid = ? ORDER BY seq"
+    return [_event(row) for row in db.rows(sql, (*seqs, commit))]
+
+
+def newest_with(
+    db: Db, worktree: str, path: RepoPath, after: Oid | None, until_ns: int
+) -> Event | None:
+    """Return the newest event, up to a time, that left a content (None: nothing) at a path."""
+    left = "path = ? AND after_oid IS ?"
+    if after is None:
+        left = "((path = ? AND after_oid IS ?) OR old_path = ?)"
+    values = (path, after, path) if after is None else (path, after)
+    row = db.row(
+        f"{_SELECT} WHERE {left} AND worktree = ? AND ts_ns <= ? AND kind <> 'gap'"
+        " ORDER BY seq DESC LIMIT 1",
+        (*values, worktree, until_ns),
+    )
+    return None if row is None else _event(row)
+
+
 def path_known_before(db: Db, worktree: str, prefix: RepoPath, seq: int) -> bool:
     """Tell whether any event before `seq` is about a path below a directory."""
     sql = (
