@@ -20,7 +20,7 @@ RUNNABLE = [
 
 @pytest.mark.uncounted
 @pytest.mark.parametrize("page", RUNNABLE, ids=lambda page: page.name)
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_console_blocks_do_what_the_page_says(
     page: Path, repo: Repo, make_shadow: Callable[..., Shadow]
 ) -> None:

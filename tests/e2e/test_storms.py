@@ -5,7 +5,7 @@ import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -170,23 +170,6 @@ def test_daemon_killed_at_any_moment(repo: Repo, shadow_d: Shadow, after: int) -
         if number == 20 + 45 * after:
             os.kill(pid, signal.SIGKILL)
     check_agreement(shadow_d)
-
-
-def test_two_starts_at_once_give_one_daemon(
-    repo: Repo, make_shadow: Callable[..., Shadow]
-) -> None:
-    """ROB-04: the lock decides, and each write is recorded once."""
-    shadow = make_shadow(repo)
-    shadow.ok("init")
-    starts = [shadow.spawn("start", "--json") for _ in range(3)]
-    ends = [start.communicate(timeout=HANGS_S) for start in starts]
-    assert [start.returncode for start in starts] == [0, 0, 0], ends
-    repo.write("a", "once\n")
-    rows = shadow.log()
-    assert [(row["path"], row["kind"]) for row in rows] == [("a", "modify")]
-    pid = daemon_pid(shadow)
-    assert shadow.daemons() == [pid]
-    assert shadow.ok("start", "--json").json()["already"] is True
 
 
 def test_stale_files_of_a_dead_daemon_are_replaced(

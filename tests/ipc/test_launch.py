@@ -43,7 +43,8 @@ def test_two_starts_at_once_make_one_daemon(quiet: Shadow) -> None:
     assert len(pids) == 1
     until(lambda: quiet.daemons() == list(pids))
     quiet.repo.append("a", "more\n")
-    assert [row["path"] for row in quiet.log("-n5")] == ["a"]
+    assert [(row["path"], row["kind"]) for row in quiet.log("-n5")] == [("a", "modify")]
+    assert quiet.ok("start", "--json").json()["already"] is True
 
 
 def test_stop_waits_until_the_daemon_is_gone(quiet: Shadow) -> None:
