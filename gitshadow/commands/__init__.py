@@ -59,6 +59,17 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
         "session": Verb("session", "Open or close a session by hand."),
         "flush": Verb("flush", "Wait until every earlier write is recorded."),
     },
+    "effects": {
+        "saga": Verb("saga", "Look at what agent programs did outside the file tree."),
+        "tools": Verb("tools", "List a program's tools and what can be taken back."),
+        "events": Verb("events", "List the events of an agent program's session."),
+        "state": Verb("state", "Show the state of an agent program's session."),
+        "rewind": Verb("rewind", "Take a session's state and conversation back."),
+        "recover": Verb("recover", "Finish undos of effects that a crash interrupted."),
+        "attention": Verb("attention", "List what a person should look at."),
+        "resolve": Verb("resolve", "Record that a person has settled a call."),
+        "verify": Verb("verify", "Check that nobody changed the saga log."),
+    },
     "keep": {
         "prune": Verb("prune", "Drop old sessions."),
         "reindex": Verb("reindex", "Rebuild the journal from the refs."),

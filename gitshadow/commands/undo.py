@@ -2,8 +2,10 @@
 
 import click
 
+from gitshadow.commands import undo_effects
 from gitshadow.commands.asking import spelled
 from gitshadow.commands.options import SeparatingCommand, separated, spelled_paths
+from gitshadow.commands.undo_effects import Program
 from gitshadow.commands.undoing import (
     Manner,
     Request,
@@ -20,24 +22,31 @@ from gitshadow.errors import UsageError
     "--except", "leave", multiple=True, metavar="PATH", help="Leave this path as it is."
 )
 @click.option("--include-low", is_flag=True, help="Take what is only maybe theirs too.")
+@undo_effects.program_options
 @manner_options
 @click.argument("targets", nargs=-1, metavar="TARGET...")
-@click.pass_context
 def command(
-    ctx: click.Context,
     only: tuple[str, ...],
     leave: tuple[str, ...],
     include_low: bool,
     targets: tuple[str, ...],
     manner: Manner,
+    program: Program,
 ) -> int:
     """Take a call, turn, session, burst, event, op or file back.
 
     TARGET is any id that another verb prints, or its beginning, or a path; behind `--` it
-    is always a path. What others wrote since stays.
+    is always a path. What others wrote since stays. The turn of an agent program (`t-3`)
+    is undone by its inverses, which run here: `--tools` says where they are.
     """
+    paths = separated(click.get_current_context())
+    session = None if paths else undo_effects.session_of(targets, program)
+    if session is not None:
+        if only or leave or manner.interactive:
+            raise UsageError("could not choose: the effects of a turn are no paths")
+        return undo_effects.undo(session, targets[0], program, manner)
     wanted = [target(spelled(words)) for words in targets]
-    wanted += [target(path, path_only=True) for path in separated(ctx)]
+    wanted += [target(path, path_only=True) for path in paths]
     if not wanted:
         raise UsageError(
             "could not tell what to undo: no target given",

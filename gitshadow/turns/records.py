@@ -79,6 +79,19 @@ def parse(text: str | None) -> dict[str, object]:
     return found
 
 
+def loads(text: str) -> object:
+    """Return the value that a text of the journal stands for.
+
+    Raises:
+        JournalError: it is no JSON.
+    """
+    try:
+        found: object = json.loads(text)
+    except ValueError as error:
+        raise JournalError(f"could not read the saga: {error}") from error
+    return found
+
+
 def secret_values(arguments: Mapping[str, object], names: Iterable[str]) -> list[str]:
     """Return the texts of secret arguments, as they would turn up elsewhere."""
     found = (str(arguments[name]) for name in names if name in arguments)

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from gitshadow.model import Oid
 from gitshadow.store import artifacts, refs
+from gitshadow.store.agreement import agree
 from gitshadow.turns.errors import TurnClosed
 from tests.turns.front import Front, Session
 from tests.turns.world import BoomError
@@ -114,6 +116,8 @@ async def test_bytes_are_blobs_that_git_shows(front: Front) -> None:
     assert not refs.is_chain(ref)
     assert git(front.root, "show", f"{ref}:report.pdf/1") == "again"
     assert len(git(front.root, "ls-tree", "-r", ref).splitlines()) == 7
+    assert git(front.root, "rev-list", "--count", ref) == "7\n"
+    assert agree(session.au._desk.db, {ref: Oid(git(front.root, "rev-parse", ref))})
     git(front.root, "fsck", "--strict", "--no-dangling")
     git(front.root, "gc", "-q", "--prune=now")
     for name in names[1:]:

@@ -1,0 +1,20 @@
+"""`git agent-undo attention`: what of agent programs' effects a person should look at."""
+
+import click
+
+from gitshadow.commands.effects import journal, session_option
+from gitshadow.commands.options import json_option
+from gitshadow.commands.printing import print_rows
+from gitshadow.render.effects import attention_lines
+
+
+@click.command("attention")
+@session_option
+@json_option
+def command(session: str | None, as_json: bool) -> None:
+    """List turns and undos that were cut short, and inverses that failed or are in doubt."""
+    from gitshadow.turns import looking
+
+    with journal() as db:
+        found = list(looking.attention_rows(db, session))
+    print_rows({"rows": found}, attention_lines, as_json=as_json)

@@ -1,0 +1,118 @@
+"""What the verbs on agent programs share: the journal to look at, the session to act on.
+
+Inverses are the program's own functions, so they run in this process and never in the daemon.
+Invariant: a module is imported only where its name was typed or is in the user's own settings.
+"""
+
+import asyncio
+import importlib
+import os
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from gitshadow.commands.asking import find_layout
+from gitshadow.commands.viewing import screen
+from gitshadow.errors import NotInitialisedError, UsageError
+from gitshadow.render import json, output
+from gitshadow.render.effects import report_text
+
+if TYPE_CHECKING:
+    from gitshadow.store.journal.db import Db
+    from gitshadow.turns.aio import AsyncAgentUndo
+    from gitshadow.turns.registry import ToolRegistry
+    from gitshadow.turns.report import UndoReport
+
+_F = TypeVar("_F", bound=Callable[..., object])
+_VARIABLE = "GITSHADOW_TOOLS"
+
+
+def session_option(function: _F) -> _F:
+    """Add `--session`."""
+    return click.option(
+        "--session",
+        metavar="ID",
+        help="The agent program's session, if there are several.",
+    )(function)
+
+
+def tools_option(function: _F) -> _F:
+    """Add `--tools`."""
+    return click.option(
+        "--tools",
+        metavar="MODULE:NAME",
+        help=f"Where the ToolRegistry is; {_VARIABLE} by default.",
+    )(function)
+
+
+@contextmanager
+def journal() -> Iterator["Db"]:
+    """Open the journal of this repository to look at it.
+
+    Raises:
+        NotInitialisedError: there is none.
+    """
+    from gitshadow.store.journal.db import Db
+
+    layout = find_layout()
+    if not layout.initialised:
+        raise NotInitialisedError(
+            f"could not find a journal in {layout.root}", hint="git agent-undo init"
+        )
+    db = Db.open(layout.journal, create=False)
+    try:
+        yield db
+    finally:
+        db.close()
+
+
+def load_tools(named: str | None, *, needed: bool) -> "ToolRegistry":
+    """Import a program's registry.
+
+    Raises:
+        UsageError: none is named although one is needed, or there is none by that name.
+    """
+    from gitshadow.turns.registry import ToolRegistry
+
+    spec = named or os.environ.get(_VARIABLE, "")
+    if not spec and not needed:
+        return ToolRegistry()
+    module, _, name = spec.partition(":")
+    if not module or not name:
+        raise UsageError(
+            "could not tell where the tools are", hint="name them: --tools MODULE:NAME"
+        )
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise UsageError(f"could not load the tools {spec}: {error}") from error
+    if not isinstance(found, ToolRegistry):
+        raise UsageError(f"could not use the tools {spec}: it is no ToolRegistry")
+    return found
+
+
+def act(
+    session: str,
+    tools: "ToolRegistry",
+    verb: Callable[["AsyncAgentUndo"], Coroutine[object, object, list["UndoReport"]]],
+    *,
+    as_json: bool,
+) -> int:
+    """Open a session, have something done in it, print the reports and return the exit code."""
+    from gitshadow.turns.aio import AsyncAgentUndo
+
+    async def run() -> list["UndoReport"]:
+        root = find_layout().root
+        async with AsyncAgentUndo.open(root, session=session, tools=tools) as au:
+            return await verb(au)
+
+    reports = asyncio.run(run())
+    view = screen().view
+    for report in reports:
+        if as_json:
+            json.show(report.to_json())
+        else:
+            output.show(report_text(report.to_json(), view))
+    return max((int(report.exit_code) for report in reports), default=0)

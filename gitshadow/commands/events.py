@@ -1,0 +1,23 @@
+"""`git agent-undo events`: the conversation of an agent program's session."""
+
+import click
+
+from gitshadow.commands.effects import journal, session_option
+from gitshadow.commands.options import json_option
+from gitshadow.commands.printing import print_rows
+from gitshadow.render.effects import event_lines
+
+
+@click.command("events")
+@click.option("--live", is_flag=True, help="Only what no rewind has hidden.")
+@click.option("--all", "everything", is_flag=True, help="All of them (the default).")
+@session_option
+@json_option
+def command(live: bool, everything: bool, session: str | None, as_json: bool) -> None:
+    """List the events of a session, with what a rewind has hidden."""
+    from gitshadow.turns import looking
+
+    with journal() as db:
+        named = looking.session_named(db, session)
+        found = list(looking.event_rows(db, named, live=live and not everything))
+    print_rows({"rows": found}, event_lines, as_json=as_json)

@@ -1,0 +1,36 @@
+"""`git agent-undo rewind`: take an agent program's session back to before a turn."""
+
+import click
+
+from gitshadow.commands.effects import (
+    act,
+    journal,
+    load_tools,
+    session_option,
+    tools_option,
+)
+from gitshadow.commands.options import json_option
+
+
+@click.command("rewind")
+@click.option("--before", required=True, metavar="ID", help="The turn to go back to.")
+@click.option("--effects", is_flag=True, help="Take outside effects back too.")
+@session_option
+@tools_option
+@json_option
+def command(
+    before: str, effects: bool, session: str | None, tools: str | None, as_json: bool
+) -> int:
+    """Restore state and artifacts as they were, and hide what followed; delete nothing."""
+    from gitshadow.turns import looking
+    from gitshadow.turns.aio import AsyncAgentUndo
+    from gitshadow.turns.report import UndoReport
+
+    registry = load_tools(tools, needed=effects)
+    with journal() as db:
+        named = looking.session_named(db, session)
+
+    async def go_back(au: AsyncAgentUndo) -> list[UndoReport]:
+        return [await au.rewind(before, effects=effects)]
+
+    return act(named, registry, go_back, as_json=as_json)

@@ -1,0 +1,53 @@
+"""`git agent-undo saga`: what agent programs did outside the file tree, step by step."""
+
+import click
+
+from gitshadow.commands.effects import journal, session_option
+from gitshadow.commands.options import json_option
+from gitshadow.commands.printing import print_rows
+from gitshadow.render.effects import call_lines, log_lines, turn_lines
+
+
+@click.group("saga")
+def command() -> None:
+    """Look at what agent programs did outside the file tree."""
+
+
+@command.command("log")
+@session_option
+@click.option("--turn", metavar="ID", help="Only the steps of this turn.")
+@click.option("--tool", metavar="PATTERN", help="Only calls of these tools (`crm.*`).")
+@json_option
+def log(session: str | None, turn: str | None, tool: str | None, as_json: bool) -> None:
+    """List every step: intents, outcomes with their inverses, undos."""
+    from gitshadow.turns import looking
+
+    with journal() as db:
+        found = list(looking.log_rows(db, session, turn, tool))
+    print_rows({"rows": found}, log_lines, as_json=as_json)
+
+
+@command.command("turns")
+@session_option
+@json_option
+def turns(session: str | None, as_json: bool) -> None:
+    """List the turns of agent programs and how they ended."""
+    from gitshadow.turns import looking
+
+    with journal() as db:
+        found = list(looking.turn_rows(db, session))
+    print_rows({"rows": found}, turn_lines, as_json=as_json)
+
+
+@command.command("show")
+@session_option
+@json_option
+@click.argument("turn")
+def show(turn: str, session: str | None, as_json: bool) -> None:
+    """Show the calls of TURN: outcomes, inverses, what became of them."""
+    from gitshadow.turns import looking
+
+    with journal() as db:
+        named = looking.session_named(db, session, turn)
+        found = list(looking.call_rows(db, named, turn))
+    print_rows({"rows": found}, call_lines, as_json=as_json)

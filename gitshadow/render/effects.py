@@ -1,0 +1,97 @@
+"""What agent programs did outside the file tree, as text.
+
+Invariant: whatever a program wrote is escaped before a terminal sees it.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+
+from gitshadow.render.document import flag, inner, rows, text
+from gitshadow.render.style import View, printable
+from gitshadow.render.text import local_time
+
+_Rows = Sequence[Mapping[str, object]]
+
+
+def log_lines(found: _Rows, view: View) -> Iterator[str]:
+    """Yield one line per step: time, turn, call, what happened, to which tool."""
+    for row in found:
+        call = text(row, "call") or text(row, "turn")
+        named = f"{printable(call):<12}  {text(row, 'kind'):<24}"
+        said = printable(text(row, "tool"))
+        yield f"{text(row, 'seq'):>6}  {local_time(text(row, 'ts'))}  {named}  {said}".rstrip()
+
+
+def turn_lines(found: _Rows, view: View) -> Iterator[str]:
+    """Yield one line per turn: id, start, session, how it ended, label."""
+    for row in found:
+        label = view.paint(printable(text(row, "label")), "bold")
+        yield (
+            f"{printable(text(row, 'id')):<8}  {local_time(text(row, 'started'))}  "
+            f"{printable(text(row, 'session'))}  {text(row, 'status'):<22}  "
+            f"{text(row, 'entries')} entries  {label}"
+        ).rstrip()
+
+
+def call_lines(found: _Rows, view: View) -> Iterator[str]:
+    """Yield one line per call: id, tool, class, outcome, what became of its inverse."""
+    for row in found:
+        outcome = text(row, "outcome") or "in doubt"
+        said = printable(text(row, "error") or text(row, "description"))
+        yield (
+            f"{printable(text(row, 'id')):<12}  {printable(text(row, 'tool')):<20}  "
+            f"{text(row, 'class'):<14}  {outcome:<12}  undo {text(row, 'undo'):<9}  {said}"
+        ).rstrip()
+
+
+def event_lines(found: _Rows, view: View) -> Iterator[str]:
+    """Yield one line per event; what a rewind hid is marked with `-`."""
+    for row in found:
+        mark = " " if flag(row, "live") else "-"
+        first, _, rest = text(row, "text").partition("\n")
+        said = printable(first[:100]) + ("…" if rest or len(first) > 100 else "")
+        who = printable(text(row, "author"))
+        yield (
+            f"{mark}{text(row, 'seq'):>6}  {printable(text(row, 'invocation')):<8}  "
+            f"{text(row, 'kind'):<10}  {who:<10}  {view.paint(said, 'bold')}"
+        ).rstrip()
+
+
+def state_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
+    """Yield one line per key, sorted."""
+    for key, value in sorted(inner(document, "state").items()):
+        yield printable(f"{key} = {json.dumps(value, ensure_ascii=False)}")
+
+
+def attention_lines(found: _Rows, view: View) -> Iterator[str]:
+    """Yield one line per thing that a person should look at."""
+    for row in found:
+        name = text(row, "call") or text(row, "turn")
+        what = printable(text(row, "tool") or text(row, "what"))
+        said = printable(text(row, "text"))
+        yield (
+            f"{printable(text(row, 'session'))}  {printable(name):<12}  "
+            f"{text(row, 'state'):<14}  {what}  {said}"
+        ).rstrip()
+
+
+def tool_lines(found: _Rows, view: View) -> Iterator[str]:
+    """Yield one line per tool: name and class."""
+    for row in found:
+        yield f"{printable(text(row, 'name')):<24}  {text(row, 'class')}"
+
+
+def report_text(report: Mapping[str, object], view: View) -> Iterator[str]:
+    """Yield the report of an undo of effects, per item."""
+    yield view.paint(
+        printable(f"{text(report, 'target')}: {text(report, 'headline')}"), "bold"
+    )
+    for item in rows(report, "items"):
+        name = text(item, "path") or f"{text(item, 'tool')} {text(item, 'call_id')}"
+        reason = f" ({text(item, 'reason')})" if text(item, "reason") else ""
+        parts = (text(item, key) for key in ("detail", "residue", "error", "follow_up"))
+        said = "; ".join(part for part in parts if part)
+        line = f"  {text(item, 'state'):<12}  {name}{reason}{': ' * bool(said)}{said}"
+        yield printable(line)
+    for entry in rows(report, "not_covered"):
+        yield printable(f"  not covered: {text(entry, 'what')}: {text(entry, 'why')}")

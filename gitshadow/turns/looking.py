@@ -1,0 +1,174 @@
+"""The journal's view of agent programs, as JSON rows: for the command line and other readers.
+
+Invariant: nothing is written, no lock is taken, and every session of the repository can be seen.
+"""
+
+import fnmatch
+from collections.abc import Iterator
+
+from gitshadow.engine.rows import rfc3339
+from gitshadow.errors import UsageError
+from gitshadow.store.journal import history, saga
+from gitshadow.store.journal.db import Db
+from gitshadow.store.journal.saga import SagaCall
+from gitshadow.turns import events, records, rewind
+from gitshadow.turns.registry import Tool
+
+Row = dict[str, object]
+
+
+def session_named(db: Db, session: str | None, turn: str | None = None) -> str:
+    """Return the session that is meant: the one named, else the only one (with such a turn).
+
+    Raises:
+        UsageError: there is none, or several.
+    """
+    if session is not None:
+        return session
+    turns = [one for one in saga.turns(db) if turn is None or one.id == turn]
+    found = list(dict.fromkeys(one.session for one in turns))
+    if len(found) == 1:
+        return found[0]
+    wanted = "a session of an agent program" if turn is None else f"turn {turn}"
+    if not found:
+        raise UsageError(f"could not find {wanted}")
+    raise UsageError(
+        f"could not tell which session is meant: {', '.join(found)}",
+        hint="name it: --session ID",
+    )
+
+
+def log_rows(
+    db: Db, session: str | None, turn: str | None, tool: str | None
+) -> Iterator[Row]:
+    """Return the steps of the log, those of tools that a pattern names if one is given."""
+    tools: dict[tuple[str, str], str] = {}
+    for turn_row in saga.turns(db, session):
+        for call in saga.calls(db, turn_row.session, turn_row.id):
+            tools[turn_row.session, call.id] = call.tool
+    for step in saga.log(db, session, turn):
+        name = tools.get((step.session, step.call or ""))
+        if tool is None or (name is not None and fnmatch.fnmatchcase(name, tool)):
+            yield {
+                "seq": step.seq,
+                "ts": rfc3339(step.ts_ns),
+                "session": step.session,
+                "turn": step.turn,
+                "call": step.call,
+                "tool": name,
+                "kind": step.kind,
+                "body": records.parse(step.body),
+                "digest": step.digest,
+            }
+
+
+def turn_rows(db: Db, session: str | None) -> Iterator[Row]:
+    """Return the turns of agent programs, newest first."""
+    for turn in reversed(saga.turns(db, session)):
+        calls = saga.calls(db, turn.session, turn.id)
+        yield {
+            "id": turn.id,
+            "session": turn.session,
+            "agent": turn.agent,
+            "label": turn.label,
+            "status": turn.status,
+            "cause": turn.cause,
+            "started": rfc3339(turn.started_ns),
+            "ended": rfc3339(turn.ended_ns),
+            "calls": len(calls),
+            "entries": sum(call.outcome == "success" for call in calls),
+        }
+
+
+def call_rows(db: Db, session: str, turn: str) -> Iterator[Row]:
+    """Return the calls of a turn in the order in which they started."""
+    for call in saga.calls(db, session, turn):
+        yield {
+            "id": call.id,
+            "tool": call.tool,
+            "class": call.klass,
+            "description": call.description,
+            "intent": records.parse(call.intent),
+            "outcome": call.outcome,
+            "content": None if call.content is None else records.loads(call.content),
+            "inverse": records.parse(call.inverse) if call.inverse else None,
+            "key": call.key,
+            "undo": call.undo,
+            "attempts": call.attempts,
+            "error": call.error,
+            "op": call.op,
+        }
+
+
+def event_rows(db: Db, session: str, *, live: bool) -> Iterator[Row]:
+    """Return the events of a session, all or those that count, each with what hid it."""
+    out = events.hidden(history.markers(db, session))
+    for event in history.events(db, session):
+        gap = next((one for one in out if one.first <= event.seq <= one.last), None)
+        if live and gap is not None:
+            continue
+        yield {
+            "seq": event.seq,
+            "ts": rfc3339(event.ts_ns),
+            "session": session,
+            "invocation": event.invocation,
+            "author": event.author,
+            "kind": event.kind,
+            "text": event.text,
+            "live": gap is None,
+            "hidden_by": gap.last if gap is not None else None,
+            "body": records.parse(event.body),
+        }
+
+
+def state_document(db: Db, session: str, before: str | None) -> Row:
+    """Return a session's state, as it is or as it was before an invocation.
+
+    Raises:
+        SessionNotFound, InvocationNotFound: there is none.
+    """
+    seq = history.last_seq(db, session) + 1
+    if before is not None or seq == 0:
+        seq = rewind.find(db, session, before or "").first
+    values = rewind.values(history.state_before(db, session, seq))
+    return {"session": session, "before": before, "state": values}
+
+
+def attention_rows(db: Db, session: str | None) -> Iterator[Row]:
+    """Return what a person should look at: turns and undos cut short, inverses in doubt."""
+    for turn in saga.turns(db, session):
+        if turn.status in ("interrupted", "rolling_back"):
+            yield {
+                "what": "turn",
+                "session": turn.session,
+                "turn": turn.id,
+                "state": turn.status,
+                "text": turn.label,
+            }
+    for call in saga.unsettled(db, session):
+        yield _call_row(call)
+
+
+def tool_row(tool: Tool) -> Row:
+    """Return how a tool is declared."""
+    return {
+        "name": tool.name,
+        "class": tool.reversibility.value if tool.reversibility else "undeclared",
+        "inverse": "inverse" in tool.options,
+        "observe": "observe" in tool.options,
+        "repeatable": tool.repeatable,
+        "undo_for_s": tool.options.get("undo_for_s"),
+    }
+
+
+def _call_row(call: SagaCall) -> Row:
+    return {
+        "what": "call",
+        "session": call.session,
+        "turn": call.turn,
+        "call": call.id,
+        "tool": call.tool,
+        "state": call.undo,
+        "attempts": call.attempts,
+        "text": call.error or "",
+    }

@@ -1,0 +1,357 @@
+"""The verbs on agent programs, in this process: what they show and how they end.
+
+Rows of the contract that speak of the command line; the SDK's own tests are in tests/turns.
+"""
+
+import json
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pygit2
+import pytest
+
+from gitshadow.cli import main
+from gitshadow.store.journal.db import Db
+from gitshadow.turns.policy import Policy
+from gitshadow.turns.session import AgentUndo
+from tests.turns.world import World, registry
+
+ROOT = Path(__file__).parent.parent.parent
+TOOLS = ["--tools", "tests.turns.declared:TOOLS"]
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Stand in a recorded place with a world in it."""
+    root = tmp_path / "place"
+    pygit2.init_repository(root)
+    journal = root / ".git" / "agent-undo" / "journal.db"
+    Db.open(str(journal), create=True).close()
+    World.make(root / "world")
+    monkeypatch.chdir(root)
+    monkeypatch.setenv("TOY_WORLD", str(root / "world"))
+    monkeypatch.delitem(sys.modules, "tests.turns.declared", raising=False)
+    return root
+
+
+@pytest.fixture
+def world(place: Path) -> World:
+    """Return the world."""
+    return World(place / "world")
+
+
+@pytest.fixture
+def au(place: Path, world: World) -> Iterator[AgentUndo]:
+    """Return a session of a program that is still at work."""
+    policy = Policy(non_reversible="allow")
+    tools = registry(world)
+    with AgentUndo.open(str(place), session="s", tools=tools, policy=policy) as opened:
+        yield opened
+
+
+def shown(
+    capsys: pytest.CaptureFixture[str], *words: str, code: int = 0
+) -> list[object]:
+    """Run a verb and return its JSON documents."""
+    capsys.readouterr()
+    found = main([*words, "--json"])
+    out = capsys.readouterr().out
+    assert found == code, out
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def column(rows: list[object], name: str) -> list[object]:
+    """Return one field of every row."""
+    return [row[name] for row in rows if isinstance(row, dict)]
+
+
+def test_the_log_shows_an_open_turn(
+    au: AgentUndo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """INV-01, ENG-10: forward and inverse, from outside, while the turn is open."""
+    with au.turn("go") as turn:
+        turn.call("draft.create", title="x")
+        rows = shown(capsys, "saga", "log", "--turn", "t-1")
+    assert column(rows, "kind") == ["turn_begun", "intent", "outcome"]
+    body = column(rows, "body")[2]
+    assert isinstance(body, dict)
+    assert json.loads(body["inverse"])["handler"] == "draft.delete"
+
+
+def test_the_log_is_filtered_by_tool(
+    au: AgentUndo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """EN-10."""
+    with au.turn("go") as turn:
+        turn.call("notes.read", note="n")
+        turn.call("crm.update", id=7, field="name", value="A")
+    rows = shown(capsys, "saga", "log", "--tool", "crm.*")
+    assert set(column(rows, "tool")) == {"crm.update"}
+    assert main(["saga", "log"]) == 0
+    assert "crm.update" in capsys.readouterr().out
+
+
+def test_tools_are_listed_with_their_class(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """CLS-01."""
+    rows = shown(capsys, "tools", *TOOLS)
+    found = dict(zip(column(rows, "name"), column(rows, "class"), strict=True))
+    assert [found[name] for name in ("draft.create", "card.charge", "mail.send")] == [
+        *("reversible", "compensable", "non_reversible")
+    ]
+    assert found["slack.post"] == "undeclared"
+
+
+@pytest.mark.parametrize("spec", [[], ["--tools", "no.such:X"], ["--tools", "json:x"]])
+def test_tools_that_are_not_there_are_a_usage_error(
+    place: Path, capsys: pytest.CaptureFixture[str], spec: list[str]
+) -> None:
+    assert main(["tools", *spec]) == 2
+    assert capsys.readouterr().err.startswith("error: could not")
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "status", "code"),
+    [
+        ("draft.create", {"title": "x"}, "reversed", 0),
+        ("card.charge", {"amount": 5}, "compensated", 3),
+        ("mail.send", {"to": "x"}, "partial", 4),
+        ("notes.read", {"note": "n"}, "nothing_to_do", 0),
+    ],
+)
+def test_the_exit_code_of_an_undo_tells_the_truth(
+    au: AgentUndo,
+    world: World,
+    capsys: pytest.CaptureFixture[str],
+    tool: str,
+    arguments: dict[str, object],
+    status: str,
+    code: int,
+) -> None:
+    """REP-03, ENG-08: by another opener of the same journal, with the registry by its name."""
+    with au.turn("go") as turn:
+        turn.call(tool, arguments)
+    (report,) = shown(capsys, "undo", "t-1", "--yes", *TOOLS, code=code)
+    assert isinstance(report, dict)
+    assert report["status"] == status
+
+
+def test_without_a_yes_nothing_is_undone(
+    au: AgentUndo, world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """REP-03: refused is 5; AN-04: a plan calls nothing, and its token applies it."""
+    with au.turn("go") as turn:
+        turn.call("draft.create", title="x")
+    (refused,) = shown(capsys, "undo", "t-1", *TOOLS, code=5)
+    (plan,) = shown(capsys, "undo", "t-1", "--dry-run", *TOOLS)
+    assert isinstance(refused, dict)
+    assert isinstance(plan, dict)
+    assert (refused["status"], plan["status"]) == ("refused", "planned")
+    assert world.inverses == []
+    shown(capsys, "undo", "t-1", "--token", "0000", *TOOLS, code=5)
+    assert world.inverses == []
+    shown(capsys, "undo", "t-1", "--token", str(plan["token"]), *TOOLS)
+    assert world.inverses == ["undo:draft"]
+
+
+def test_a_turn_of_two_sessions_must_be_named(
+    au: AgentUndo, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with au.turn("go"):
+        pass
+    with (
+        AgentUndo.open(
+            str(place), session="other", tools=registry(World(place))
+        ) as two,
+        two.turn("go"),
+    ):
+        pass
+    assert main(["undo", "t-1", "--yes", *TOOLS]) == 2
+    assert "s, other" in capsys.readouterr().err
+    assert main(["undo", "t-1", "--yes", "--session", "other", *TOOLS]) == 0
+
+
+def test_effects_are_no_paths(
+    au: AgentUndo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with au.turn("go"):
+        pass
+    assert main(["undo", "t-1", "--yes", "--only", "a", *TOOLS]) == 2
+
+
+@pytest.mark.timeout(60)
+def test_another_process_undoes_from_the_log_alone(
+    au: AgentUndo, place: Path, world: World
+) -> None:
+    """ENG-08: the program is gone; a process that has the registry does it."""
+    before = world.text
+    with au.turn("go") as turn:
+        turn.call("draft.create", title="x")
+        turn.call("crm.update", id=7, field="name", value="A")
+    au.close()
+    code = (
+        f"import sys; sys.path.insert(0, {str(ROOT)!r});"
+        "from gitshadow.cli import main; sys.exit(main(sys.argv[1:]))"
+    )
+    words = ["undo", "t-1", "--yes", "--json", *TOOLS]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["counts"]["reversed"] == 2
+    assert world.text == before
+
+
+def test_events_tell_what_a_rewind_hid(
+    au: AgentUndo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """EVT-08, RW-01: all rows with a flag, and which marker hid them."""
+    for number in (1, 2):
+        with au.turn(f"turn {number}") as turn:
+            turn.set_state({"n": number})
+    (report,) = shown(capsys, "rewind", "--before", "t-2")
+    assert isinstance(report, dict)
+    rows = shown(capsys, "events", "--all")
+    assert column(rows, "live") == [True, True, True, False, False, False]
+    assert column(rows, "hidden_by")[3:] == [report["marker_event"]] * 3
+    assert len(shown(capsys, "events", "--live")) == 3
+    (state,) = shown(capsys, "state")
+    assert isinstance(state, dict)
+    assert state["state"] == {"n": 1}
+    (earlier,) = shown(capsys, "state", "--at", "t-1")
+    assert isinstance(earlier, dict)
+    assert earlier["state"] == {}
+
+
+@pytest.mark.parametrize(
+    "words", [["rewind", "--before", "nope"], ["state", "--at", "nope"]]
+)
+def test_an_unknown_invocation_is_a_usage_error(
+    au: AgentUndo, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    """RW-10: exit 2, nothing added."""
+    with au.turn("go"):
+        pass
+    before = au.events()
+    assert main(words) == 2
+    assert "invocation nope" in capsys.readouterr().err
+    assert au.events() == before
+
+
+def test_what_needs_a_person_is_listed_and_settled(
+    au: AgentUndo, world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """AN-22: both records stay."""
+    with au.turn("go") as turn:
+        turn.call("draft.create", title="x")
+    world.trouble["undo:draft"] = [OSError("down")] * 3
+    au.undo("t-1")
+    (row,) = shown(capsys, "attention")
+    assert isinstance(row, dict)
+    assert (row["call"], row["state"], row["text"]) == (
+        "t-1.1",
+        "failed",
+        "OSError: down",
+    )
+    assert main(["resolve", "t-1.1", "--note", "deleted by hand"]) == 0
+    assert shown(capsys, "attention") == []
+    assert main(["resolve", "t-1.1", "--note", "again"]) == 2
+    kinds = column(shown(capsys, "saga", "log"), "kind")
+    assert "undo_failed" in kinds
+    assert kinds[-1] == "resolved"
+
+
+def test_turns_and_their_calls_are_shown(
+    au: AgentUndo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """TX-02, TX-04, REV-08: label, no entries, and the numbers of a conflict."""
+    with au.turn("rename clips"):
+        pass
+    with au.turn("go") as turn:
+        turn.call("toy.stale", call_id="c1")
+    rows = shown(capsys, "saga", "turns")
+    assert column(rows, "label") == ["go", "rename clips"]
+    assert column(rows, "entries") == [0, 0]
+    assert column(rows, "status") == ["committed", "committed"]
+    (call,) = shown(capsys, "saga", "show", "t-2")
+    assert isinstance(call, dict)
+    assert call["content"] == {
+        "message": "M",
+        "expected": 3,
+        "actual": 5,
+        "state_delta": "D",
+    }
+    assert main(["saga", "turns"]) == 0
+    assert "rename clips" in capsys.readouterr().out
+    assert main(["saga", "show", "t-2"]) == 0
+    assert "conflict" in capsys.readouterr().out
+
+
+def interrupted_rollback(au: AgentUndo, world: World) -> None:
+    """Cancel a turn, and leave its rollback in the first inverse."""
+
+    def cut(name: str) -> None:
+        if name == "undo:draft":
+            raise KeyboardInterrupt
+
+    with au.turn("go") as turn:
+        turn.call("draft.create", title="x")
+        world.before_call = cut
+        turn.cancel()
+
+
+def test_a_rollback_that_was_cut_short_is_finished(
+    au: AgentUndo, world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """AN-05."""
+    with pytest.raises(KeyboardInterrupt):
+        interrupted_rollback(au, world)
+    world.before_call = lambda name: None
+    assert main(["recover"]) == 2
+    capsys.readouterr()
+    (report,) = shown(capsys, "recover", *TOOLS)
+    assert isinstance(report, dict)
+    assert (report["kind"], report["status"]) == ("rollback", "reversed")
+    assert world.state["drafts"] == {}
+    assert au.turns()[0].status == "rolled_back"
+
+
+def test_nothing_to_recover_is_said(
+    au: AgentUndo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["recover"]) == 0
+    assert capsys.readouterr().err == "nothing to recover\n"
+
+
+def test_verify_names_a_row_that_was_changed(
+    au: AgentUndo, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """AN-34."""
+    with au.turn("go"):
+        pass
+    assert shown(capsys, "verify") == [{"ok": True, "broken_at": None}]
+    journal = place / ".git" / "agent-undo" / "journal.db"
+    with closing(sqlite3.connect(journal, isolation_level=None)) as raw:
+        raw.execute("DROP TRIGGER saga_log_no_update")
+        raw.execute("UPDATE saga_log SET kind = 'x' WHERE seq = 2")
+    assert shown(capsys, "verify", code=1) == [{"ok": False, "broken_at": 2}]
+
+
+def test_what_a_program_wrote_does_not_reach_the_terminal_raw(
+    au: AgentUndo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """DESIGN 12."""
+    with au.turn("\x1b[31mred") as turn:
+        turn.say("\x1b]0;x\x07", "\x1b[2J", kind="user")
+        turn.set_state({"\x1b[1m": "\x1b[5m"})
+    for words in (["events"], ["saga", "log"], ["state"]):
+        assert main(words) == 0
+        assert "\x1b" not in capsys.readouterr().out
