@@ -177,15 +177,15 @@ class Inspection:
         return found
 
     def _writes(self, session: Session, turn: Turn, one: TreeDelta) -> bool:
-        names = {one.path, one.old_path}
+        names, here = {one.path, one.old_path}, self._ws.layout.worktree
         for call in turns.open_calls(self._ws.db, session.id):
-            if names.intersection(call.paths):
+            if call.worktree == here and names.intersection(call.paths):
                 return True
         wanted = EventFilter(
             sessions=(session.id,),
             turn=turn.id,
             paths=tuple(names),
-            worktree=self._ws.layout.worktree,
+            worktree=here,
         )
         rows = events.rows(self._ws.db, wanted)
         return any(
