@@ -9,9 +9,18 @@ from typing import NamedTuple
 
 from gitshadow.attribution.identities import agent_named
 from gitshadow.capture.drafts import Draft
+from gitshadow.engine.reflog import only_commits
 from gitshadow.errors import StoreError
-from gitshadow.model import GITLINK_MODE, FileVersion, Oid, RepoPath, git_mode
+from gitshadow.model import (
+    GITLINK_MODE,
+    TREE_MODE,
+    FileVersion,
+    Oid,
+    RepoPath,
+    git_mode,
+)
 from gitshadow.store.repo import Repo
+from gitshadow.store.safe_paths import parents
 from gitshadow.store.trees import Entry
 
 _SHORT = 10
@@ -90,6 +99,18 @@ def _named(repo: Repo, old: Oid | None, new: Oid | None) -> str | None:
     return None
 
 
+def split_move(
+    repo: Repo,
+    git_dir: str,
+    move: HeadMove,
+    drafts: Sequence[Draft],
+) -> tuple[list[Draft], list[Draft]]:
+    """Split drafts into those that Git switched, which a commit never does, and the others."""
+    if only_commits(git_dir, move.old, move.new):
+        return [], list(drafts)
+    return split_switched(repo, move, drafts, repo.read_blob)
+
+
 def split_switched(
     repo: Repo,
     move: HeadMove,
@@ -101,11 +122,32 @@ def split_switched(
     if ends is None:
         return [], list(drafts)
     known = _Pair(repo, *ends, data_of)
-    switched: list[Draft] = []
-    others: list[Draft] = []
-    for draft in drafts:
-        (switched if known.switched(draft) else others).append(draft)
-    return switched, others
+    gits = {at for at, draft in enumerate(drafts) if known.switched(draft)}
+    while barred := _barred(drafts, gits):
+        gits -= barred
+    switched = [draft for at, draft in enumerate(drafts) if at in gits]
+    return switched, [draft for at, draft in enumerate(drafts) if at not in gits]
+
+
+def _barred(drafts: Sequence[Draft], gits: set[int]) -> set[int]:
+    """Return which of Git's drafts need room that one of the others makes.
+
+    A move is recorded before the others: a file there first, where the tree still has a directory
+    or the other way round, would take along what is not in the same commit.
+    """
+    left = {
+        draft.old_path or draft.path
+        for at, draft in enumerate(drafts)
+        if at not in gits and (draft.after is None or draft.old_path is not None)
+    }
+    above = {up for path in left for up in parents(path)}
+    return {
+        at
+        for at in gits
+        if left
+        and drafts[at].after is not None
+        and (drafts[at].path in above or not left.isdisjoint(parents(drafts[at].path)))
+    }
 
 
 def trees_of(repo: Repo, move: HeadMove) -> tuple[Oid | None, Oid | None] | None:
@@ -169,9 +211,13 @@ class _Pair(NamedTuple):
     def _was(
         self, path: RepoPath, before: FileVersion | None, after: FileVersion | None
     ) -> bool:
-        old = self.repo.entry(self.old, path) if self.old else None
-        new = self.repo.entry(self.new, path) if self.new else None
+        old, new = self._entry(self.old, path), self._entry(self.new, path)
         return old != new and self._is(old, before) and self._is(new, after)
+
+    def _entry(self, tree: Oid | None, path: RepoPath) -> Entry | None:
+        """Return what a commit has at a path; a directory is no file there."""
+        entry = self.repo.entry(tree, path) if tree else None
+        return None if entry is None or entry[0] == TREE_MODE else entry
 
     def _is(self, entry: Entry | None, version: FileVersion | None) -> bool:
         if entry is None or version is None:

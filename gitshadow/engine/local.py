@@ -18,6 +18,7 @@ LOCK_S = 20.0
 _ON_REFS = frozenset({"check", "review", "reviews", "unreview"})
 """What can be answered where there is no journal, but shadow refs were fetched."""
 HOOK_LOCK_S = 1.0
+JOURNAL_S = 5.0
 
 
 def run(
@@ -83,6 +84,7 @@ def _open(layout: Layout, timeout_s: float) -> Desk:
     desk = open_desk(layout, os.environ, lock_timeout_s=timeout_s)
     hooks.listen(desk)
     try:
+        desk.workspace.db.be_patient(min(timeout_s, JOURNAL_S))
         mend(desk)
         settings.follow(desk)
         hooks.drain_spool(desk)

@@ -18,7 +18,7 @@ from gitshadow.engine.head import (
     HeadMove,
     candidates,
     read_move,
-    split_switched,
+    split_move,
     trees_of,
 )
 from gitshadow.engine.uncovered import Uncovered
@@ -366,7 +366,7 @@ class Pipeline:
         self, move: HeadMove, drafts: list[Draft], noticed_ns: int
     ) -> tuple[list[Event], list[Draft]]:
         ws, row = self._ws, self._ws.recorder.row
-        switched, others = split_switched(ws.repo, move, drafts, ws.repo.read_blob)
+        switched, others = split_move(ws.repo, ws.layout.git_dir, move, drafts)
         claim = self._claimant.head(noticed_ns)
         moved = replace(
             row, tree=self._carry(move), head=move.new, head_ref=move.new_ref

@@ -140,11 +140,11 @@ def _without_daemon(layout: Layout, body: bytes, in_process: "Capture") -> bytes
                 return b""
             time.sleep(0.005)
         return _told(layout, body)
-    from gitshadow.errors import LockedError
+    from gitshadow.errors import JournalBusyError, LockedError
 
     try:
         return in_process(layout, body)
-    except LockedError:  # whoever holds the lock takes it from the spool
+    except (LockedError, JournalBusyError):  # the next barrier takes it from the spool
         _spool(layout, body)
         return b""
     except BaseException:

@@ -3,6 +3,8 @@
 Invariant: pure; what other file systems read as `.git` counts as `.git` too.
 """
 
+from collections.abc import Iterator
+
 from gitshadow.errors import StoreError
 from gitshadow.model import RepoPath
 
@@ -50,3 +52,11 @@ def check_path(path: RepoPath) -> None:
     """Raise UnsafePathError for a path that must never be written."""
     if not safe_path(path):
         raise UnsafePathError(f"could not use path {path!r}: it is not a safe name")
+
+
+def parents(path: RepoPath) -> Iterator[RepoPath]:
+    """Yield the directories above a path, outermost first."""
+    at = path.find(b"/")
+    while at >= 0:
+        yield RepoPath(path[:at])
+        at = path.find(b"/", at + 1)

@@ -15,8 +15,7 @@ from gitshadow.errors import RefusedError, StoreError
 from gitshadow.model import FileState, FileVersion, Oid, RepoPath
 from gitshadow.store.clock import Clock
 from gitshadow.store.files import Reading, WorkFiles, digest
-from gitshadow.store.safe_paths import UnsafePathError
-from gitshadow.undo.cases import parents
+from gitshadow.store.safe_paths import UnsafePathError, parents
 from gitshadow.undo.plan import Plan, Planned, Step
 from gitshadow.undo.report import Action, Item, Reason, State
 from gitshadow.undo.reverse import blob_oid

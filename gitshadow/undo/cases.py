@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gitshadow.model import FileVersion, RepoPath
-from gitshadow.store.safe_paths import safe_path
+from gitshadow.store.safe_paths import parents, safe_path
 from gitshadow.undo.lineage import Record
 from gitshadow.undo.report import Reason
 from gitshadow.undo.reverse import Turned
@@ -155,11 +155,3 @@ class _Room:
         return not below.files <= self._vacated or any(
             wanted.startswith(inside) for wanted in self.arriving
         )
-
-
-def parents(path: RepoPath) -> Iterator[RepoPath]:
-    """Yield the directories above a path, outermost first."""
-    at = path.find(b"/")
-    while at >= 0:
-        yield RepoPath(path[:at])
-        at = path.find(b"/", at + 1)

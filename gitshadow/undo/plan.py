@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 from gitshadow.model import Event, FileVersion, Oid, RepoPath
 from gitshadow.store.refs import display_path
+from gitshadow.store.safe_paths import parents
 from gitshadow.undo import hunks, merge
-from gitshadow.undo.cases import Case, World, check_alone, parents, settle
+from gitshadow.undo.cases import Case, World, check_alone, settle
 from gitshadow.undo.lineage import Lineage, Record, Run, runs_of, trace, undone_by
 from gitshadow.undo.report import Action, Item, Reason, State
 from gitshadow.undo.reverse import Blobs, Manner, Read, Turned, take_back

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from gitshadow.model import FileState, FileVersion, Oid, RepoPath
 from gitshadow.store.files import Look, WorkFiles
-from gitshadow.store.safe_paths import safe_path
-from gitshadow.undo.cases import Below, World, parents
+from gitshadow.store.safe_paths import parents, safe_path
+from gitshadow.undo.cases import Below, World
 from gitshadow.undo.report import Reason
 from gitshadow.undo.reverse import blob_oid
 

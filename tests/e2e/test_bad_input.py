@@ -7,12 +7,14 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from tests.conftest import FULL
 from tests.support import shadow as shadow_module
 from tests.support.claude import Claude
 from tests.support.kept import kept
@@ -31,6 +33,7 @@ VERBS = (
     ("record", "a"),
     ("restore", "--yes", "a"),
 )
+_LOCKED_S = 30.0
 _AS_OWNER = "--bounding-set=-dac_override,-dac_read_search"
 
 
@@ -441,20 +444,26 @@ def test_odd_payload_stops_neither_hooks_nor_verbs(
 
 
 def test_locked_journal_blocks_no_agent_and_loses_nothing(shadow: Shadow) -> None:
-    """Bad input, ROB-05: the hook ends although another process still holds the journal."""
+    """Bad input, ROB-05: each hook ends while another process still holds the journal.
+
+    It holds it for 30 seconds with GITSHADOW_TEST_FULL=1, else for one write.
+    """
     repo, agent = shadow.repo, Claude(shadow)
     agent.write("b", "before\n")
     shadow.ok("flush")
+    began = time.monotonic()
     with closing(
         sqlite3.connect(repo.state_dir / "journal.db", isolation_level=None)
     ) as held:
         held.execute("BEGIN EXCLUSIVE")
-        call = agent.pre("Write", {"file_path": str(repo.root / "a")})
-        repo.write("a", "agent\n")
+        call = agent.write("a", "agent\n")
+        while FULL and time.monotonic() - began < _LOCKED_S:
+            call = agent.write("a", f"agent {call}\n")
         held.execute("ROLLBACK")
-    agent.post(call)
     (row,) = [row for row in shadow.log("a") if row["kind"] != "gap"]
     assert (row["call"], row["confidence"]) == (call, "certain")
+    assert shadow.oops()["status"] == "reversed"
+    assert repo.read("a") == ten_lines("a").encode()
     shadow.verify()
 
 

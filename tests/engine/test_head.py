@@ -218,3 +218,52 @@ def test_move_names_nobody_when_head_went_back(repo: Repo, store: Store) -> None
     new = store.head()[1]
     repo.git("reset", "--quiet", "--hard", str(old))
     assert read_move(store, ref, new) == HeadMove(ref, new, ref, old)
+
+
+def test_split_sees_a_link_that_gives_way_to_a_directory(
+    repo: Repo, store: Store
+) -> None:
+    """CAP-18: and the other way round; a directory is no file of the other HEAD."""
+    repo.symlink("d", "a")
+    repo.commit("link")
+    link, file = state(store, b"a", 0o120000), state(store, b"x\n")
+
+    def change() -> HeadMove:
+        repo.delete("d")
+        repo.write("d/x", "x\n")
+        return moved(repo, store, "directory")
+
+    drafts = [draft("d", link, None), draft("d/x", None, file)]
+    move = change()
+    assert paths_of(split_switched(store, move, drafts, store.read_blob)) == (
+        [b"d", b"d/x"],
+        [],
+    )
+    back = HeadMove(move.new_ref, move.new, move.old_ref, move.old)
+    drafts = [draft("d/x", file, None), draft("d", None, link)]
+    assert paths_of(split_switched(store, back, drafts, store.read_blob)) == (
+        [b"d/x", b"d"],
+        [],
+    )
+
+
+def test_split_leaves_what_needs_room_that_somebody_else_makes(
+    repo: Repo, store: Store
+) -> None:
+    """A move is recorded first: it cannot put a file below a link that is still there."""
+    repo.symlink("d", "a")
+    repo.commit("link")
+    mine, file = state(store, b"b", 0o120000), state(store, b"x\n")
+    repo.delete("d")
+    repo.write("d/x", "x\n")
+    repo.write("e", "x\n")
+    move = moved(repo, store, "directory")
+    drafts = [
+        draft("d", mine, None),
+        draft("d/x", None, file),
+        draft("e", None, file),
+    ]
+    assert paths_of(split_switched(store, move, drafts, store.read_blob)) == (
+        [b"e"],
+        [b"d", b"d/x"],
+    )

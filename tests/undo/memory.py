@@ -17,7 +17,8 @@ from gitshadow.model import (
     StatKey,
 )
 from gitshadow.store.files import digest
-from gitshadow.undo.cases import Below, World, parents
+from gitshadow.store.safe_paths import parents
+from gitshadow.undo.cases import Below, World
 from gitshadow.undo.plan import Plan, Wish, plan_unit
 from gitshadow.undo.reverse import Manner, OnConflict
 from gitshadow.undo.units import Unit, is_undoable

@@ -66,6 +66,10 @@ class Db:
             raise
         return db
 
+    def be_patient(self, seconds: float) -> None:
+        """Wait that long, and no longer, for another process that writes."""
+        self.run(f"PRAGMA busy_timeout = {int(seconds * 1000)}")
+
     def close(self) -> None:
         """Close the file; WAL is folded in by SQLite where nobody else has it open."""
         self._connection.close()
