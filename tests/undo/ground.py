@@ -2,7 +2,8 @@
 
 import os
 import shutil
-from collections.abc import Collection, Iterator, Sequence
+import subprocess
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,16 +15,26 @@ from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.replay import rebuild
 from gitshadow.undo.report import Report, Status
+from gitshadow.undo.selecting import Choice
 from gitshadow.undo.targets import events_of, unit_of_ids
 from gitshadow.undo.units import is_undoable
 from tests.support.audit import audit, contradictions, open_journal, stale
 from tests.support.journal_dump import dump_all
 from tests.support.repo import Repo
 from tests.undo.histories import Change, Entry, Tree, base
-from tests.undo.trial import Outcome, Wanted
+from tests.undo.trial import Outcome, Wanted, some_parts
 from tests.undo.yard import Yard
 
 _SHM = Path("/dev/shm")
+_PIN = "pin"
+_COMMANDS: Mapping[str, Sequence[str]] = {
+    "commit": ("commit", "-q", "--allow-empty", "-m", "x"),
+    "amend": ("commit", "-q", "--allow-empty", "--amend", "-m", "y"),
+    "switch": ("checkout", "-q", "-"),
+    "reset": ("reset", "-q", "--hard", "HEAD~1"),
+    "discard": ("reset", "-q", "--hard"),
+    "stash": ("stash", "push", "-q"),
+}
 
 
 def fast_directory(fallback: Path) -> Path:
@@ -34,9 +45,12 @@ def fast_directory(fallback: Path) -> Path:
 def make_template(at: Path) -> Path:
     """Make a repository in which every history begins; its index and HEAD are the user's."""
     repo = Repo.create(at, ())
+    repo.git("commit", "-q", "--allow-empty", "-m", "nothing")
     for path, (mode, data) in base().items():
         repo.write(path, data, mode & 0o777)
     repo.commit("first")
+    for branch in ("other", "main"):  # so that `-` names the other one
+        repo.git("checkout", "-qB", branch)
     shutil.rmtree(at / ".git" / "hooks", ignore_errors=True)
     Yard.open(at).close()
     return at
@@ -112,9 +126,29 @@ class Ground:
         """Make changes with the calls that programs use, and record them."""
         for verb, path, what in changes:
             self._change(verb, path, what)
-        if who == "git":
-            return self.yard.switch()
         return self.yard.by(who, turn).record()
+
+    def git(self, verb: str, who: str, turn: str | None) -> Collection[Event]:
+        """Run the git command; where it refuses, that is all it does."""
+        if verb in ("commit", "amend"):
+            self._run("add", "-A")
+        popped = verb == "stash" and (self.yard.root / ".git/refs/stash").exists()
+        self._run(*(("stash", "pop", "-q") if popped else _COMMANDS[verb]))
+        self.users = dict(self._users())
+        return self.yard.by(who, turn).moved()
+
+    def pin(self) -> None:
+        """Pin the present."""
+        self.yard.pin(_PIN)
+
+    def _run(self, *words: str) -> None:
+        options = ("-c", "gc.auto=0", "-c", "maintenance.auto=false")
+        subprocess.run(
+            ["git", *options, *words],
+            cwd=self.yard.root,
+            capture_output=True,
+            check=False,
+        )
 
     def data(self, version: FileVersion) -> bytes:
         """Return recorded bytes."""
@@ -135,14 +169,17 @@ class Ground:
         if report.op_id is None:
             assert report.status in (Status.NOTHING_TO_DO, Status.PARTIAL)
             return Outcome(items=report.items)
-        return self._outcome(report)
+        return self._outcome(report, wanted)
 
-    def _outcome(self, report: Report) -> Outcome:
+    def _outcome(self, report: Report, wanted: Wanted) -> Outcome:
         db = self.yard.db
         assert report.op_id is not None
         op = ops.get(db, report.op_id)
         assert op is not None
-        taken = events_of(db, self.yard.worktree, unit_of_ids(db, op.undoes))
+        undoes = op.undoes
+        if wanted.verb == "hunks":  # what was taken in part is not among them
+            undoes = (self._target(wanted),)
+        taken = events_of(db, self.yard.worktree, unit_of_ids(db, undoes))
         rows = events.rows(db, EventFilter(op=op.id))
         return Outcome(items=report.items, taken=taken, op=op.id, rows=rows)
 
@@ -150,14 +187,25 @@ class Ground:
         yard, manner = self.yard, wanted.on_conflict
         if wanted.verb in ("oops", "redo"):
             return yard.ask(OpKind(wanted.verb), apply=apply, on_conflict=manner)
+        if wanted.verb == "at":
+            return yard.restore(apply=apply, at_ns=wanted.at_ns)
+        if wanted.verb == "pinned":
+            return yard.restore(apply=apply, pin=_PIN)
         typed = self._target(wanted)
-        return yard.ask(OpKind.UNDO, typed, apply=apply, on_conflict=manner)
+        choice: Choice | None = None
+        if wanted.verb == "hunks":
+            offer = yard.undo(typed, apply=False, offer=True, on_conflict=manner)
+            choice = Choice(offer.token, some_parts(offer.items, wanted.pick))
+        only = [os.fsdecode(wanted.path)] if wanted.verb == "only" else ()
+        return yard.undo(
+            typed, apply=apply, on_conflict=manner, choice=choice, only=only
+        )
 
     def _target(self, wanted: Wanted) -> str:
         db, pick = self.yard.db, wanted.pick
         if wanted.verb == "session":
             return wanted.who
-        if wanted.verb == "turn_back":
+        if wanted.verb in ("turn_back", "hunks", "only"):
             return f"{wanted.who}:{wanted.turn}"
         if wanted.verb == "op":
             known = [op.id for op in ops.list_ops(db)]

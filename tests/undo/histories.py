@@ -35,15 +35,21 @@ EDITS = (
     *("create",) * 2,
     *("delete", "rename", "rename", "move", "remove", "chmod", "chmod"),
     *("link", "binary", "empty", "crlf", "endless", "swap", "clear"),
-    *("revert", "turn", "turn", "commit", "switch"),
+    *("revert", "turn", "turn", "pin"),
+    *("commit", "commit", "amend", "switch", "switch", "reset", "discard", "stash"),
 )
+GIT = frozenset({"commit", "amend", "switch", "reset", "discard", "stash"})
+"""Git commands; a stash is popped where there is one, `reset` goes to the commit before."""
+
 UNDOS = (
     *("oops",) * 4,
     *("session",) * 3,
     *("turn_back",) * 2,
     *("redo",) * 3,
     *("event", "op", "op", "file"),
+    *("at", "at", "pinned", "hunks", "hunks", "only"),
 )
+MOMENTS = frozenset({"at", "pinned"})
 
 Step = tuple[int, str, int, int, int]
 _NUMBER = st.integers(0, 11)
@@ -119,8 +125,6 @@ class Script:
     written: int = 0
     past: dict[bytes, list[Entry]] = field(default_factory=dict)
     turns: dict[str, int] = field(default_factory=dict)
-    branches: list[Tree] = field(default_factory=lambda: [base(), base()])
-    branch: int = 0
 
     def turn(self, who: str) -> str | None:
         """Return the turn that a session is in."""
@@ -132,34 +136,11 @@ class Script:
         if verb == "turn":
             self.turns[who] = self.turns.get(who, 1) + 1
             return []
-        if verb == "commit":
-            self.branches[self.branch] = dict(tree)
-            return []
         changes = list(self._changes(tree, step))
         for path, entry in tree.items():
             if entry not in self.past.setdefault(path, []):
                 self.past[path].append(entry)
         return changes
-
-    def switch(self, tree: Tree) -> list[Change]:
-        """Return what a checkout of the other branch does; dirty paths stay as they are."""
-        old, new = self.branches[self.branch], self.branches[1 - self.branch]
-        paths = {
-            path
-            for path in {*old, *new}
-            if old.get(path) != new.get(path) and old.get(path) == tree.get(path)
-        }
-        gone = [path for path in sorted(paths) if path not in new]
-        left = {path: entry for path, entry in tree.items() if path not in paths}
-        came: list[bytes] = []
-        for path in sorted(paths - set(gone)):
-            if not is_free(left, path):
-                return []
-            left[path] = new[path]
-            came.append(path)
-        self.branch = 1 - self.branch
-        drops: list[Change] = [("drop", path, None) for path in gone]
-        return drops + [("put", path, new[path]) for path in came]
 
     def _token(self, who: str) -> bytes:
         self.written += 1

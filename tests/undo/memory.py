@@ -1,6 +1,6 @@
 """A world in memory: real drafts, lineages and plans, but no disk, journal or objects."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gitshadow.capture.drafts import Draft, Moment, Seen, draft_changes
@@ -18,13 +18,16 @@ from gitshadow.model import (
 )
 from gitshadow.store.files import digest
 from gitshadow.store.safe_paths import parents
+from gitshadow.undo import plan as planning
 from gitshadow.undo.cases import Below, World
-from gitshadow.undo.plan import Plan, Wish, plan_unit
+from gitshadow.undo.plan import PathFilter, Plan, Wish, plan_states, plan_unit
 from gitshadow.undo.reverse import Manner, OnConflict
+from gitshadow.undo.selecting import Choice
 from gitshadow.undo.units import Unit, is_undoable
 from tests.support.blobs import Blobs
-from tests.undo.histories import Change, Entry, Tree, base
-from tests.undo.trial import Outcome, Wanted
+from tests.undo.branches import Branches, committed
+from tests.undo.histories import MOMENTS, Change, Entry, Tree, base
+from tests.undo.trial import Outcome, Wanted, is_agents_own, some_parts
 
 _ACTORS = {"human": Actor.HUMAN, "unknown": Actor.UNKNOWN, "git": Actor.UNKNOWN}
 
@@ -48,6 +51,7 @@ class Memory:
     blobs: Blobs = field(default_factory=Blobs)
     events: list[Event] = field(default_factory=list)
     ops: list[Done] = field(default_factory=list)
+    branches: Branches = field(default_factory=Branches)
     clock: int = 1
 
     def __post_init__(self) -> None:
@@ -70,14 +74,43 @@ class Memory:
         before = dict(self.files)
         for verb, path, what in changes:
             self._change(verb, RepoPath(path), what)
+        return [self._row(draft, who, turn) for draft in self._drafts(before)]
+
+    def git(self, verb: str, who: str, turn: str | None) -> Collection[Event]:
+        """Have Git move HEAD and write files; what it switched is nobody's."""
+        old, files = self.branches.head, dict(self.files)
+        after = self.branches.act(verb, self.tree())
+        if after is None:
+            return []
+        for path in sorted(files.keys() - after.keys()):
+            del self.files[path]
+        for name, entry in after.items():
+            if entry != self._entry(files.get(RepoPath(name))):
+                self.files[RepoPath(name)] = self._state(entry)
+        drafts = self._drafts(files)
+        new = self.branches.head
+        mine = [one for one in drafts if not _is_switched(one, old, new, self._entry)]
+        gits = [one for one in drafts if one not in mine]
+        rows = [self._row(draft, "git", None) for draft in gits]
+        return rows + [self._row(draft, who, turn) for draft in mine]
+
+    def pin(self) -> None:
+        """Pin nothing: the trial remembers the tree."""
+
+    def _drafts(self, before: Mapping[RepoPath, FileState]) -> list[Draft]:
+        """Return the drafts of what is not as it was."""
         seen = [
             Seen(path, before.get(path), self.files.get(path))
             for path in sorted({*before, *self.files})
             if before.get(path) != self.files.get(path)
         ]
         self.clock += 1
-        drafts = draft_changes(seen, Moment(0, self.clock, lambda _: None))
-        return [self._row(draft, who, turn) for draft in drafts]
+        return draft_changes(seen, Moment(0, self.clock, lambda _: None))
+
+    def _entry(self, state: FileState | None) -> Entry | None:
+        if state is None:
+            return None
+        return state.version.mode, self.blobs[state.version.oid]
 
     def data(self, version: FileVersion) -> bytes:
         """Return recorded bytes."""
@@ -85,6 +118,8 @@ class Memory:
 
     def undo(self, wanted: Wanted) -> Outcome:
         """Plan an undo by the real planner and carry it out."""
+        if wanted.verb in MOMENTS:
+            return self._restore(wanted)
         chosen = self._choose(wanted)
         if chosen is None:
             return Outcome()
@@ -92,20 +127,48 @@ class Memory:
         taken = [event for event in self.events if unit.holds(event)]
         if not taken:
             return Outcome()
-        plan = self._plan(taken, OnConflict(wanted.on_conflict))
+        plan = self._plan(taken, wanted)
         items = [planned.item for planned in plan.items]
         if not plan.steps:
             return Outcome(items=items, taken=taken)
-        op = Done(
-            f"op-{len(self.ops) + 1}",
-            unit,
-            undoes,
-            len(self.events),
-            wanted.verb == "redo",
+        if wanted.verb in ("hunks", "only"):
+            unit = Unit(seqs=plan.taken)
+        op = self._done(unit, undoes, redo=wanted.verb == "redo")
+        return Outcome(items=items, taken=taken, op=op.id, rows=self._apply(plan, op))
+
+    def _restore(self, wanted: Wanted) -> Outcome:
+        """Plan a moment by the real planner; what is to go, the trial's own rule says."""
+        goal = wanted.goal
+        if goal is None:  # in the middle of a step, nobody remembers what was there
+            return Outcome()
+        since = [one for one in self.events if one.ts_ns > (wanted.at_ns or 0)]
+        asked = {RepoPath(end) for one in since for end in _ends(one)}
+        wants = {
+            path: planning.Wanted(
+                self._version_of(goal.get(path)), is_agents_own(self.events, path)
+            )
+            for path in asked
+        }
+        plan = plan_states(
+            wants, self._wish((), wanted), self._world(), self.blobs.get, 0
         )
-        rows = self._apply(plan, op)
+        items = [planned.item for planned in plan.items]
+        if not plan.steps:
+            return Outcome(items=items)
+        op = self._done(Unit(), None, redo=False)
+        return Outcome(items=items, op=op.id, rows=self._apply(plan, op))
+
+    def _version_of(self, entry: Entry | None) -> FileVersion | None:
+        return (
+            FileVersion(self.blobs.store(entry[1]), entry[0])
+            if entry is not None
+            else None
+        )
+
+    def _done(self, unit: Unit, undoes: str | None, *, redo: bool) -> Done:
+        op = Done(f"op-{len(self.ops) + 1}", unit, undoes, len(self.events), redo)
         self.ops.append(op)
-        return Outcome(items=items, taken=taken, op=op.id, rows=rows)
+        return op
 
     # -- choosing --------------------------------------------------------------------------
 
@@ -115,7 +178,7 @@ class Memory:
             return (Unit(turns=frozenset({found})), None) if found else None
         if wanted.verb == "session":
             return Unit(sessions=frozenset({wanted.who})), None
-        if wanted.verb == "turn_back":
+        if wanted.verb in ("turn_back", "hunks", "only"):
             return Unit(turns=frozenset({(wanted.who, wanted.turn)})), None
         if wanted.verb == "event":
             known = [one for one in self.events if is_undoable(one)]
@@ -154,15 +217,26 @@ class Memory:
 
     # -- planning --------------------------------------------------------------------------
 
-    def _plan(self, taken: Sequence[Event], manner: OnConflict) -> Plan:
-        wish = Wish(
-            seqs=frozenset(event.seq for event in taken),
-            manner=Manner(on_conflict=manner),
-            undoings={op.id: op.unit for op in self.ops},
-        )
+    def _plan(self, taken: Sequence[Event], wanted: Wanted) -> Plan:
         since = taken[0].seq
         history = [event for event in self.events if event.seq >= since]
-        return plan_unit(history, wish, self._world(), self.blobs.get)
+        wish, world = self._wish(taken, wanted), self._world()
+        if wanted.verb == "hunks":
+            offer = replace(wish, offer=True)
+            plan = plan_unit(history, offer, world, self.blobs.get)
+            items = [planned.item for planned in plan.items]
+            choice = Choice(plan.whole, some_parts(items, wanted.pick))
+            wish = replace(wish, choice=choice)
+        return plan_unit(history, wish, world, self.blobs.get)
+
+    def _wish(self, taken: Sequence[Event], wanted: Wanted) -> Wish:
+        only = (RepoPath(wanted.path),) if wanted.verb == "only" else ()
+        return Wish(
+            seqs=frozenset(event.seq for event in taken),
+            manner=Manner(on_conflict=OnConflict(wanted.on_conflict)),
+            undoings={op.id: op.unit for op in self.ops},
+            paths=PathFilter(only),
+        )
 
     def _world(self) -> World:
         paths = {RepoPath(end) for one in self.events for end in _ends(one)}
@@ -264,6 +338,24 @@ class Memory:
         )
         self.events.append(event)
         return event
+
+
+def _is_switched(
+    draft: Draft,
+    old: Tree,
+    new: Tree,
+    entry_of: Callable[[FileState | None], Entry | None],
+) -> bool:
+    """Tell whether each end of a draft was as in the old HEAD and is as in the new one."""
+    before, after = committed(entry_of(draft.before)), committed(entry_of(draft.after))
+    ends = [(draft.path, before, after)]
+    if draft.old_path is not None:
+        ends = [(draft.old_path, before, None), (draft.path, None, after)]
+    return all(
+        old.get(path) != new.get(path)
+        and (old.get(path), new.get(path)) == (was, is_now)
+        for path, was, is_now in ends
+    )
 
 
 def _ends(event: Event) -> list[bytes]:

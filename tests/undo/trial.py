@@ -1,13 +1,15 @@
 """A trial: one random history in one world, with the laws checked after every undo."""
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from gitshadow.model import LINK_MODE, Event, FileVersion
+from gitshadow.model import LINK_MODE, Actor, Event, FileVersion
 from gitshadow.store.refs import parse_path
 from gitshadow.undo.report import Action, Item, State
 from tests.undo.histories import (
+    GIT,
+    MOMENTS,
     UNDOS,
     WRITERS,
     Change,
@@ -25,13 +27,20 @@ _BACKWARD = frozenset(UNDOS) - {"redo"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Hold one undo that is asked for; the numbers choose among what there is."""
+    """Hold one undo that is asked for; the numbers choose among what there is.
+
+    `path` is the one of `only`. A moment is that of `at_ns`, or of the pin where there is none;
+    `goal` is the tree of then, None where it is not known.
+    """
 
     verb: str
     who: str
     turn: str
     pick: int
     on_conflict: str = "skip"
+    path: bytes = b""
+    at_ns: int | None = None
+    goal: Tree | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +63,15 @@ class Ground(Protocol):
     def play(
         self, who: str, turn: str | None, changes: Sequence[Change]
     ) -> Collection[Event]:
-        """Make changes and record them; return the events. Git switches where who is `git`."""
+        """Make changes and record them; return the events."""
+        ...
+
+    def git(self, verb: str, who: str, turn: str | None) -> Collection[Event]:
+        """Run one of the git commands, if it can be, and record what it did."""
+        ...
+
+    def pin(self) -> None:
+        """Pin the present."""
         ...
 
     def data(self, version: FileVersion) -> bytes:
@@ -78,6 +95,9 @@ class Trial:
     script: Script = field(default_factory=Script)
     put_by: dict[bytes, set[int]] = field(default_factory=dict)
     mixed: bool = False
+    pinned: Tree | None = None
+    log: list[Event] = field(default_factory=list)
+    trees: dict[int, Tree] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.put_by = {token: {0} for token in tokens(self.ground.tree())}
@@ -92,29 +112,64 @@ class Trial:
 
     def _edit(self, step: Step) -> None:
         before = self.ground.tree()
-        who = WRITERS[step[0]]
-        if step[1] == "switch":
-            changes, who = self.script.switch(before), "git"
-            self.mixed = True
-        else:
-            changes = self.script.edit(before, step)
-        if not changes:
-            return
-        rows = self.ground.play(who, self.script.turn(who), changes)
-        assert self.ground.tree() == changed(before, changes)
-        self._note(rows)
+        who, verb = WRITERS[step[0]], step[1]
+        if verb == "pin":
+            self.ground.pin()
+            self.pinned = before
+        elif verb in GIT:
+            self._note(self.ground.git(verb, who, self.script.turn(who)))
+            self.mixed |= self.ground.tree() != before
+        elif changes := self.script.edit(before, step):
+            rows = self.ground.play(who, self.script.turn(who), changes)
+            assert self.ground.tree() == changed(before, changes)
+            self._note(rows)
 
     def _undo(self, step: Step) -> None:
-        who, pick = WRITERS[step[0]], step[2]
-        turn = f"t{1 + pick % self.script.turns.get(who, 1)}"
-        manner = _MANNERS[step[3] % len(_MANNERS)]
-        wanted = Wanted(verb=step[1], who=who, turn=turn, pick=pick, on_conflict=manner)
+        wanted = self._wanted(step)
+        if wanted is None:
+            return
         before = self.ground.tree()
         outcome = self._checked(wanted)
         if outcome.op is not None and step[1] in _BACKWARD and step[4] % 2:
-            done = Wanted(verb="redo", who=who, turn=turn, pick=0)
-            self._checked(done)
+            self._checked(replace(wanted, verb="redo", pick=0, on_conflict="skip"))
             assert self.ground.tree() == before
+
+    def _wanted(self, step: Step) -> Wanted | None:
+        """Return what an undoing step asks for; None where there is no such moment."""
+        who, verb, pick = WRITERS[step[0]], step[1], step[2]
+        wanted = Wanted(
+            verb=verb,
+            who=who,
+            turn=f"t{1 + pick % self.script.turns.get(who, 1)}",
+            pick=pick,
+            on_conflict=_MANNERS[step[3] % len(_MANNERS)],
+        )
+        if verb == "pinned" and self.pinned is None:
+            self._edit((step[0], "pin", 0, 0, 0))
+            return None
+        if verb == "pinned":
+            return (
+                replace(wanted, goal=self.pinned) if self.pinned is not None else None
+            )
+        if verb != "at":
+            return wanted
+        if not self.log:
+            return None
+        at_ns = self.log[-1 - pick % len(self.log)].ts_ns
+        last = max(event.seq for event in self.log if event.ts_ns <= at_ns)
+        return replace(wanted, at_ns=at_ns, goal=self.trees.get(last))
+
+    def _in_part(self, wanted: Wanted) -> Wanted | None:
+        """Take a part of the turn that an agent wrote in last."""
+        mine = [row for row in self.log if row.attribution and row.attribution.turn]
+        if not mine or mine[-1].attribution is None:
+            return None
+        who = mine[-1].attribution
+        turn = [one.path for one in mine if _turn_of(one) == (who.session, who.turn)]
+        path = turn[wanted.pick % len(turn)]
+        return replace(
+            wanted, who=who.session, turn=who.turn or "", path=bytes(path or b"")
+        )
 
     def _checked(self, wanted: Wanted) -> Outcome:
         before = self.ground.tree()
@@ -122,21 +177,38 @@ class Trial:
         after = self.ground.tree()
         check_named(before, after, outcome)
         check_items(before, after, outcome)
-        check_modes(before, after, outcome)
-        self._check_kept(before, after, outcome)
+        if wanted.verb in MOMENTS:
+            self._check_moment(before, after, outcome, wanted.goal)
+        else:
+            check_modes(before, after, outcome)
+            self._check_kept(before, after, outcome)
         self.mixed |= any(_is_marked(item) for item in outcome.items)
         if wanted.verb in ("session", "turn_back") and not self.mixed:
             self._check_gone(after, outcome)
         self._note(outcome.rows)
         return outcome
 
-    def _note(self, rows: Iterable[Event]) -> None:
-        """Remember who put each token where it had not been."""
+    def _note(self, rows: Collection[Event]) -> None:
+        """Remember who put each token where it had not been, and what is there by now."""
+        self.log += sorted(rows, key=lambda row: row.seq)
+        if rows:
+            self.trees[self.log[-1].seq] = self.ground.tree()
         for event in rows:
             old = tokens_in(self.ground.data(event.before) if event.before else b"")
             new = tokens_in(self.ground.data(event.after) if event.after else b"")
             for token in new - old:
                 self.put_by.setdefault(token, set()).add(event.seq)
+
+    def _check_moment(
+        self, before: Tree, after: Tree, outcome: Outcome, goal: Tree | None
+    ) -> None:
+        """Each item is exactly as it was then; law 3: what goes came by agents alone."""
+        for path in before.keys() - after.keys():
+            assert is_agents_own(self.log, path)
+        for item in outcome.items if goal is not None else ():
+            assert goal is not None
+            if item.state is not State.NOT_REVERSED:
+                assert all(after.get(one) == goal.get(one) for one in paths_of(item))
 
     def _check_kept(self, before: Tree, after: Tree, outcome: Outcome) -> None:
         """Law 4: nothing is lost that the unit did not put there, unless asked to."""
@@ -165,6 +237,37 @@ class Trial:
             if token in self.put_by and self.put_by[token] <= unit
         }
         assert stays == set()
+
+
+def _turn_of(event: Event) -> tuple[str, str | None] | None:
+    who = event.attribution
+    return (who.session, who.turn) if who is not None else None
+
+
+def some_parts(items: Sequence[Item], pick: int) -> dict[int, frozenset[int]]:
+    """Choose most of the hunks that are offered."""
+    return {
+        number: frozenset(
+            part
+            for at, hunk in enumerate(item.hunks)
+            if (pick + number + at) % 3
+            for part in hunk.parts
+        )
+        for number, item in enumerate(items)
+    }
+
+
+def is_agents_own(log: Iterable[Event], path: bytes) -> bool:
+    """Tell whether agents, or ops, alone wrote a path since it came."""
+    mine = True
+    for event in log:
+        if path not in (event.path, event.old_path):
+            continue
+        who = event.attribution
+        agents = who is not None and who.actor is Actor.AGENT and not event.switched
+        came = path == event.path and (event.before is None or event.old_path)
+        mine = (agents or event.op is not None) and (bool(came) or mine)
+    return mine
 
 
 def paths_of(item: Item) -> list[bytes]:
@@ -238,4 +341,5 @@ def _left(outcome: Outcome) -> set[bytes]:
 
 
 def _is_marked(item: Item) -> bool:
-    return item.detail is not None and "marked in it" in item.detail
+    """Tell what was changed in part: conflicts marked in it, or some hunks of it taken."""
+    return item.state is State.NOT_REVERSED and item.action is not Action.NONE

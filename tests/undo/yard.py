@@ -14,6 +14,7 @@ from gitshadow.capture.drafts import Draft, Moment, Seen, draft_changes
 from gitshadow.capture.recorder import Recorder
 from gitshadow.capture.states import StateTable
 from gitshadow.capture.steps import Claimed
+from gitshadow.engine.head import read_move, split_move
 from gitshadow.errors import UsageError
 from gitshadow.model import (
     Actor,
@@ -298,6 +299,20 @@ class Yard:
         drafts = draft_changes(self._seen(), Moment(0, now, lambda _: None))
         self.by("unknown")
         return self.recorder.record_head(note, self.claim(), drafts, now)
+
+    def moved(self) -> list[Event]:
+        """Record what a git command did that `who` ran: its move of HEAD, its writes, theirs."""
+        row, now = self.recorder.row, self.clock.now_ns()
+        move = read_move(self.repo, row.head_ref, row.head)
+        drafts = draft_changes(self._seen(), Moment(0, now, lambda _: None))
+        if move is None:
+            return self.recorder.record([Claimed(one, self.claim()) for one in drafts])
+        git_dir = str(self.root / ".git")
+        gits, others = split_move(self.repo, git_dir, move, drafts)
+        fresh = replace(row, head=move.new, head_ref=move.new_ref)
+        who = self.claim()
+        rows = self.recorder.record_head(move.describe(), who, gits, now, fresh)
+        return rows + self.recorder.record([Claimed(one, who) for one in others])
 
     def claim(self) -> Attribution:
         """Return the attribution of what is written now."""
