@@ -130,6 +130,7 @@ def test_hooks_of_this_repository_run_the_installed_program(
         "PIP_NO_INDEX": "1",
         "PIP_NO_DEPS": "1",
         "PIP_NO_BUILD_ISOLATION": "0",
+        "VIRTUALENV_NO_PERIODIC_UPDATE": "1",
     }
     install(
         shadow_n,
