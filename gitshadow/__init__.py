@@ -21,6 +21,7 @@ _HOMES = {
         *("TurnCancelled", "TurnClosed", "TurnError"),
     ),
     "gitshadow.turns.events": ("Message",),
+    "gitshadow.turns.hooked": ("HookedTurns",),
     "gitshadow.turns.host": ("Context", "Host"),
     "gitshadow.turns.model_io": (
         *("ModelProvider", "ModelRequest", "TextDelta", "ToolCall", "ToolDefinition"),

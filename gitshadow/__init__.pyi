@@ -14,6 +14,7 @@ from gitshadow.turns.errors import TurnCancelled as TurnCancelled
 from gitshadow.turns.errors import TurnClosed as TurnClosed
 from gitshadow.turns.errors import TurnError as TurnError
 from gitshadow.turns.events import Message as Message
+from gitshadow.turns.hooked import HookedTurns as HookedTurns
 from gitshadow.turns.host import Context as Context
 from gitshadow.turns.host import Host as Host
 from gitshadow.turns.model_io import ModelProvider as ModelProvider

@@ -187,13 +187,13 @@ class AsyncAgentUndo(SessionFront):
     async def rewind(self, before: str, *, effects: bool = False) -> UndoReport:
         """Go back to before an invocation; as `AgentUndo.rewind`."""
         with self._desk.locked():
-            found = self._desk.rewind(before, effects=effects)
+            found = self._desk.past.rewind(before, effects=effects)
             return await self._driver.shielded(found.run())
 
     async def undo_last(self, *, effects: bool = False) -> UndoReport:
         """Go back to before the newest invocation that counts; again: one further."""
         with self._desk.locked():
-            found = self._desk.rewind(self._desk.last_live(), effects=effects)
+            found = self._desk.past.rewind(self._desk.past.last_live(), effects=effects)
             return await self._driver.shielded(found.run())
 
     async def resume(self, op: str) -> UndoReport:

@@ -13,14 +13,13 @@ from gitshadow.errors import UsageError
 from gitshadow.store.journal.saga import SagaCall
 from gitshadow.turns import records
 from gitshadow.turns.errors import ToolFailure
-from gitshadow.turns.policy import Proposal, Verdict, VerdictKind, strictest
+from gitshadow.turns.gate import refusal
+from gitshadow.turns.policy import Proposal
 from gitshadow.turns.records import NotStorableError
 from gitshadow.turns.registry import Capture, Tool
 from gitshadow.turns.steps import (
-    Answer,
     Invoke,
     Procedure,
-    Question,
     Raised,
     Returned,
     Save,
@@ -28,7 +27,6 @@ from gitshadow.turns.steps import (
     ask,
     demand,
     now,
-    told,
 )
 from gitshadow.turns.turn import TurnCore
 from gitshadow.turns.values import (
@@ -83,6 +81,43 @@ def run(turn: TurnCore, request: Request) -> Procedure[Outcome]:
     return outcome
 
 
+def announce(turn: TurnCore, request: Request) -> Procedure[Outcome | None]:
+    """Write down a call that runs elsewhere; an outcome says that it must not run.
+
+    Raises:
+        UsageError: the id is that of an earlier call of this turn.
+        TurnClosed, LimitExceeded: the turn does not go on.
+    """
+    moment = yield from now()
+    ordinal = turn.admit(moment)
+    tool = turn.setting.registry.find(request.tool)
+    row = _row(turn, request, ordinal, tool, moment)
+    if row.id in turn.calls:
+        raise UsageError(f"could not call {request.tool}: {row.id} was used before")
+    opened = yield from _Call(turn, row, request.arguments).open(tool)
+    return opened if isinstance(opened, Outcome) else None
+
+
+def conclude(
+    turn: TurnCore, row: SagaCall, outcome: Outcome, arguments: Mapping[str, object]
+) -> Procedure[Outcome]:
+    """Write down how an announced call ended."""
+    tool = turn.setting.registry.find(row.tool)
+    if tool is None:
+        raise UsageError(f"could not conclude {row.id}: {row.tool} is not registered")
+    intent = records.parse(row.intent)
+    trouble, before = intent.get("trouble"), intent.get("before")
+    prepared = _Prepared(
+        intent.get("capture"),
+        None if trouble is None else str(trouble),
+        None if before is None else str(before),
+    )
+    names = tool.options.get("secrets", ())
+    secrets = tuple(records.secret_values(arguments, names))
+    call = _Call(turn, row, arguments, secrets)
+    return (yield from call.close(tool, prepared, outcome))
+
+
 @dataclass(slots=True)
 class _Call:
     turn: TurnCore
@@ -91,11 +126,22 @@ class _Call:
     secrets: tuple[str, ...] = ()
 
     def run(self, tool: Tool | None) -> Procedure[Outcome]:
+        """Do all of it."""
+        opened = yield from self.open(tool)
+        if tool is None or isinstance(opened, Outcome):
+            assert isinstance(opened, Outcome), "an unknown tool is never prepared"
+            return opened
+        outcome = yield from self._execute(tool, opened)
+        return (yield from self.close(tool, opened, outcome))
+
+    def open(self, tool: Tool | None) -> Procedure[Outcome | _Prepared]:
+        """Let the call in and write down what is about to be done; an outcome is a no."""
         if tool is None:
             return (yield from self._ended(Outcome.unknown_tool(self.row.tool)))
         names = tool.options.get("secrets", ())
         self.secrets = tuple(records.secret_values(self.arguments, names))
-        reason = yield from self._refusal(tool)
+        proposal = Proposal(self.row.id, tool.name, self.arguments, tool.effective)
+        reason = yield from refusal(self.turn, proposal)
         if reason is not None:
             return (yield from self._ended(Outcome.denied(reason)))
         prepared = yield from self._prepare(tool)
@@ -104,49 +150,16 @@ class _Call:
             said = f"could not prepare to undo {tool.name}: {prepared.trouble}"
             return (yield from self._ended(Outcome.failed(said)))
         yield from self._intend(tool, prepared)
-        outcome = yield from self._execute(tool, prepared)
+        return prepared
+
+    def close(
+        self, tool: Tool, prepared: _Prepared, outcome: Outcome
+    ) -> Procedure[Outcome]:
+        """Write down how the tool's work ended."""
         if not outcome.ok:
             return (yield from self._ended(outcome))
         yield from self._succeeded(tool, prepared, outcome)
         return outcome
-
-    def _refusal(self, tool: Tool) -> Procedure[str | None]:
-        """Return why the call must not run, or None."""
-        policy = self.turn.setting.policy
-        proposal = Proposal(self.row.id, tool.name, self.arguments, tool.effective)
-        verdicts = []
-        for guard in policy.guards:
-            value = yield from demand(Invoke(guard, (proposal,)))
-            verdicts += [value] if isinstance(value, Verdict) else []
-        verdict = strictest([*verdicts, policy.verdict_on(tool.effective, tool.name)])
-        if verdict.kind is VerdictKind.DENY:
-            return verdict.text
-        if verdict.kind is VerdictKind.ALLOW:
-            return None
-        return (yield from self._confirm(replace(proposal, question=verdict.text)))
-
-    def _confirm(self, proposal: Proposal) -> Procedure[str | None]:
-        """Have somebody asked; return why the answer is no, or None."""
-        policy = self.turn.setting.policy
-        if policy.confirm is None:
-            return f"{proposal.question}, and nobody can be asked"
-        question = Question(proposal)
-        self.turn.questions.append(question)
-        try:
-            if isinstance(policy.confirm, str):
-                yes = yield from told(Answer(question, policy.confirm_timeout_s))
-                return None if yes else f"{proposal.question}: declined"
-            handler = Invoke(
-                policy.confirm, (proposal,), timeout_s=policy.confirm_timeout_s
-            )
-            event = yield from ask(handler)
-        finally:
-            self.turn.questions.remove(question)
-        if isinstance(event, Raised):
-            raise event.error
-        if isinstance(event, TimedOut):
-            return f"{proposal.question}: no answer after {event.seconds:g} s"
-        return None if event.value is True else f"{proposal.question}: declined"
 
     def _prepare(self, tool: Tool) -> Procedure[_Prepared]:
         """Read what must be known before the call: revision, prior values, the world."""
@@ -187,6 +200,7 @@ class _Call:
         intent = {
             "arguments": records.redact_arguments(self.arguments, names),
             "capture": prepared.captured,
+            "trouble": prepared.trouble,
             "before": prepared.before,
             "revision": prepared.revision,
             "follow_up": tool.options.get("follow_up"),

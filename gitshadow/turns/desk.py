@@ -20,21 +20,21 @@ from gitshadow.errors import (
 )
 from gitshadow.store.journal import history, saga
 from gitshadow.store.journal.db import Db
-from gitshadow.store.journal.history import SessionEvent
 from gitshadow.store.journal.saga import Note, SagaCall, SagaOp, SagaTurn
 from gitshadow.store.layout import Layout, discover
 from gitshadow.store.lock import WriterLock
-from gitshadow.turns import events, records, report, rewind
+from gitshadow.turns import records
 from gitshadow.turns.errors import SessionBusy
 from gitshadow.turns.host import ContextCache, Host
 from gitshadow.turns.machine import TurnEvent, TurnStatus, advance
+from gitshadow.turns.past import Past
 from gitshadow.turns.policy import Policy
 from gitshadow.turns.registry import ToolRegistry
 from gitshadow.turns.report import UndoKind, UndoReport
-from gitshadow.turns.rewind import Rewind, Target
+from gitshadow.turns.rewind import Rewind
 from gitshadow.turns.saga import UndoRequest, Unwind, new_op
 from gitshadow.turns.steps import Procedure, Save, now
-from gitshadow.turns.turn import Setting, TurnCore, creation
+from gitshadow.turns.turn import Setting, TurnCore
 from gitshadow.turns.values import OnDrift, UndoEntry
 from gitshadow.turns.vault import Vault
 
@@ -98,6 +98,11 @@ class Desk:
         self._lock.release()
 
     @property
+    def past(self) -> Past:
+        """Return the session's history and the ways back in it."""
+        return Past(self)
+
+    @property
     def session(self) -> str:
         """Return the session's id."""
         return self.setting.session
@@ -110,10 +115,15 @@ class Desk:
         """
         self.take()
         try:
-            last = self._after_losses()
+            self._after_losses()
+            return self.next_turn(label)
         except BaseException:
             self.release()
             raise
+
+    def next_turn(self, label: str, *, lease_ns: int | None = None) -> TurnCore:
+        """Return a turn with the next number; to be called under the lock."""
+        last = saga.last_turn(self.db, self.session)
         ordinal = last.ordinal + 1 if last is not None else 1
         row = SagaTurn(
             session=self.session,
@@ -124,9 +134,44 @@ class Desk:
             status=TurnStatus.OPEN.value,
             started_ns=self.clock(),
             owner=self.setting.owner,
+            lease_ns=lease_ns,
         )
         is_first = history.last_seq(self.db, self.session) < 0
         return TurnCore(self.setting, row, is_first=is_first)
+
+    def hooked_turn(self) -> TurnCore | None:
+        """Return the open turn of which hooks tell, as the journal has it; None without one."""
+        row = saga.last_turn(self.db, self.session)
+        if row is None or row.status != TurnStatus.OPEN or row.lease_ns is None:
+            return None
+        found = saga.calls(self.db, self.session, row.id)
+        return TurnCore(
+            self.setting,
+            row,
+            calls={call.id: call for call in found},
+            entries=entries_of(found),
+            started=len(found),
+        )
+
+    def interrupt_open(self) -> None:
+        """Mark an open turn as interrupted; to be called under the lock."""
+        saga.free_leases(self.db, self.session)
+        last = saga.last_turn(self.db, self.session)
+        if last is None or last.status != TurnStatus.OPEN:
+            return
+        moment = self.clock()
+        lost = replace(
+            last, status=TurnStatus.INTERRUPTED.value, cause="lost", ended_ns=moment
+        )
+        note = Note(
+            session=self.session,
+            turn=last.id,
+            call=None,
+            kind="turn_interrupted",
+            ts_ns=moment,
+            body=records.canonical({"owner": last.owner}),
+        )
+        saga.save(self.db, [lost, note])
 
     def take(self) -> None:
         """Take the session's lock.
@@ -189,22 +234,15 @@ class Desk:
             UsageError: this session has no such undo.
         """
         op = saga.op(self.db, op_id)
-        if op is None or op.session != self.session:
+        if op is None or op.session != self.session or op.kind == UndoKind.REWIND:
             raise UsageError(f"could not find undo {op_id} in session {self.session}")
         return self._unwind(op, _request_of(op))
-
-    def stored(self, op_id: str) -> UndoReport | None:
-        """Return the report of an undo that has ended, or None."""
-        op = saga.op(self.db, op_id)
-        if op is None or op.report is None:
-            return None
-        return report.from_json(records.parse(op.report))
 
     def unfinished(self) -> list[Unwind | Rewind]:
         """Return the undos, rollbacks and rewinds that lost their process, oldest first."""
         ops = [op for op in saga.ops(self.db, self.session) if op.status != "done"]
         return [
-            self._rewind(op)
+            self.past.resumed(op)
             if op.kind == UndoKind.REWIND
             else self._unwind(op, _request_of(op))
             for op in ops
@@ -222,76 +260,6 @@ class Desk:
             status = advance(TurnStatus.ROLLING_BACK, event).value
             yield Save((replace(turn, status=status, ended_ns=moment),))
         return found
-
-    def create(self, state: Mapping[str, object]) -> None:
-        """Begin the session's history with a state.
-
-        Raises:
-            UsageError: it has a history already.
-        """
-        with self.locked():
-            if history.last_seq(self.db, self.session) >= 0:
-                raise UsageError(f"could not create {self.session}: it exists")
-            saga.save(self.db, [creation(self.session, state, self.clock())])
-
-    def rewind(self, before: str, *, effects: bool) -> Rewind:
-        """Return a rewind, not begun yet; to be called under the lock.
-
-        Raises:
-            SessionNotFound: the session has no history.
-            InvocationNotFound: it has no such invocation.
-        """
-        rewind.find(self.db, self.session, before)
-        op = new_op(self.session, UndoKind.REWIND, before, self.clock())
-        told = records.canonical({"effects": effects})
-        return self._rewind(replace(op, request=told))
-
-    def last_live(self) -> str:
-        """Return the newest invocation that counts.
-
-        Raises:
-            NothingToUndo: there is none.
-        """
-        return rewind.last_live(self.db, self.session)
-
-    def events(self) -> list[SessionEvent]:
-        """Return the session's whole history, oldest first."""
-        return history.events(self.db, self.session)
-
-    def live_events(self) -> list[SessionEvent]:
-        """Return the events that count, oldest first."""
-        return events.live(self.events(), history.markers(self.db, self.session))
-
-    def state(self, before: str | None = None) -> dict[str, object]:
-        """Return the state, as it is or as it was before an invocation.
-
-        Raises:
-            InvocationNotFound: there is no such invocation.
-        """
-        seq = history.last_seq(self.db, self.session) + 1
-        if before is not None:
-            seq = rewind.find(self.db, self.session, before).first
-        return rewind.values(history.state_before(self.db, self.session, seq))
-
-    def _with_missing(self, target: Target) -> Target:
-        """Find out which artifacts' bytes are gone: nothing is silently emptied."""
-        blobs = target.blobs.items()
-        gone = {n for n, oid in blobs if oid is not None and not self.vault.has(oid)}
-        return replace(target, missing=frozenset(gone))
-
-    def _rewind(self, op: SagaOp) -> Rewind:
-        target = self._with_missing(rewind.find(self.db, self.session, op.target))
-        hidden = rewind.standing(self.db, self.session, target)
-        unwinds = None
-        if records.parse(op.request).get("effects") is True:
-            turns = dict.fromkeys(call.turn for call in reversed(hidden))
-            unwinds = tuple(
-                self._unwind_of(
-                    op, [one for one in hidden if one.turn == turn], UndoRequest()
-                )
-                for turn in turns
-            )
-        return Rewind(op=op, target=target, calls=tuple(hidden), unwinds=unwinds)
 
     def resolve(self, turn: str, call: str, note: str) -> None:
         """Record that a person has taken a call back.
@@ -314,11 +282,15 @@ class Desk:
         saga.save(self.db, [replace(found, undo="resolved", error=note), row])
 
     def _unwind(self, op: SagaOp, request: UndoRequest) -> Unwind:
-        return self._unwind_of(op, self.calls(_turn_of(op.target)), request)
+        since = records.parse(op.request).get("since")
+        mark = since if isinstance(since, int) else 0
+        found = self.calls(_turn_of(op.target))
+        return self.unwind_of(op, [c for c in found if c.ordinal > mark], request)
 
-    def _unwind_of(
+    def unwind_of(
         self, op: SagaOp, calls: Iterable[SagaCall], request: UndoRequest
     ) -> Unwind:
+        """Return the undo of these calls, as a part of an op."""
         return Unwind(
             op=op,
             calls=tuple(calls),
@@ -328,26 +300,26 @@ class Desk:
             owner=self.setting.owner,
         )
 
-    def _after_losses(self) -> SagaTurn | None:
-        """Mark what lost its process: claims, and an open turn; return the newest turn."""
-        saga.free_leases(self.db, self.session)
+    def _after_losses(self) -> None:
+        """Mark what lost its process: claims, and an open turn.
+
+        Raises:
+            SessionBusy: hooks tell of the turn, and its lease has not run out.
+        """
         last = saga.last_turn(self.db, self.session)
-        if last is None or last.status != TurnStatus.OPEN:
-            return last
-        moment = self.clock()
-        lost = replace(
-            last, status=TurnStatus.INTERRUPTED.value, cause="lost", ended_ns=moment
-        )
-        note = Note(
-            session=self.session,
-            turn=last.id,
-            call=None,
-            kind="turn_interrupted",
-            ts_ns=moment,
-            body=records.canonical({"owner": last.owner}),
-        )
-        saga.save(self.db, [lost, note])
-        return lost
+        is_open = last is not None and last.status == TurnStatus.OPEN
+        if is_open and last is not None and (last.lease_ns or 0) > self.clock():
+            raise _busy(self.session)
+        self.interrupt_open()
+
+
+def entries_of(calls: Iterable[SagaCall]) -> list[UndoEntry]:
+    """Return one entry per successful call, in order."""
+    return [
+        UndoEntry(call.id, call.tool, call.description)
+        for call in calls
+        if call.outcome == "success"
+    ]
 
 
 def chosen(entries: Iterable[UndoEntry], tool: str | None) -> list[UndoEntry]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from gitshadow.store.journal import history, saga
 from gitshadow.store.journal.history import SessionEvent
 from gitshadow.store.journal.saga import Noted, SagaCall, SagaTurn
-from gitshadow.turns.desk import Desk, chosen
+from gitshadow.turns.desk import Desk, chosen, entries_of
 from gitshadow.turns.events import Message, messages
 from gitshadow.turns.machine import TurnStatus
 from gitshadow.turns.policy import Proposal
@@ -115,6 +115,15 @@ class SessionFront:
         """Return the calls of a turn, with outcomes and inverses, in order of their start."""
         return self._desk.calls(turn)
 
+    def entries(self, turn: str, tool: str | None = None) -> list[UndoEntry]:
+        """Return one entry per successful call of a turn; `tool` is a pattern like `crm.*`."""
+        return chosen(entries_of(self._desk.calls(turn)), tool)
+
+    @property
+    def desk(self) -> Desk:
+        """Return what the session works on; for adapters built on it."""
+        return self._desk
+
     def log(self, turn: str | None = None) -> list[Noted]:
         """Return what happened in the session (in one turn), step by step, oldest first."""
         return list(saga.log(self._desk.db, self._desk.session, turn))
@@ -125,28 +134,28 @@ class SessionFront:
         Raises:
             UsageError: the session has a history already.
         """
-        self._desk.create(state)
+        self._desk.past.create(state)
 
     @property
     def state(self) -> dict[str, object]:
         """Return the session's state, a copy."""
-        return self._desk.state()
+        return self._desk.past.state()
 
     def state_at(self, invocation: str) -> dict[str, object]:
         """Return the state as it was before an invocation."""
-        return self._desk.state(invocation)
+        return self._desk.past.state(invocation)
 
     def events(self) -> list[SessionEvent]:
         """Return the session's whole history, what was rewound included, oldest first."""
-        return self._desk.events()
+        return self._desk.past.events()
 
     def live_events(self) -> list[SessionEvent]:
         """Return the events that count: what no rewind has taken out, and no marker."""
-        return self._desk.live_events()
+        return self._desk.past.live_events()
 
     def messages(self) -> list[Message]:
         """Return the conversation as a model gets it."""
-        return messages(self._desk.live_events())
+        return messages(self._desk.past.live_events())
 
     @property
     def artifacts(self) -> "Artifacts":

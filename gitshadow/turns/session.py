@@ -248,7 +248,7 @@ class AgentUndo(SessionFront):
             SessionBusy: a turn or an undo of this session is at work.
         """
         with self._desk.locked():
-            found = self._desk.rewind(before, effects=effects)
+            found = self._desk.past.rewind(before, effects=effects)
             return self._driver.run(found.run())
 
     def undo_last(self, *, effects: bool = False) -> UndoReport:
@@ -258,7 +258,7 @@ class AgentUndo(SessionFront):
             NothingToUndo: there is none.
         """
         with self._desk.locked():
-            found = self._desk.rewind(self._desk.last_live(), effects=effects)
+            found = self._desk.past.rewind(self._desk.past.last_live(), effects=effects)
             return self._driver.run(found.run())
 
     def resume(self, op: str) -> UndoReport:

@@ -4,7 +4,7 @@ Invariant: a turn that began ends exactly once, with one commit or one rollback 
 transaction; what ends it carries the report.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -194,8 +194,7 @@ class TurnCore:
 
     def undo_since(self, mark: int, name: str, error: BaseException) -> Procedure[None]:
         """Take back what the turn did after its first `mark` calls; the turn goes on."""
-        calls = [call for call in self.calls.values() if call.ordinal > mark]
-        report = yield from self._unwind(calls, f"{self.row.id}:{name}")
+        report = yield from self._unwind(f"{self.row.id}:{name}", since=mark)
         _attach(report, error)
 
     def note(
@@ -276,7 +275,7 @@ class TurnCore:
     def _roll_back(self, error: BaseException) -> Procedure[None]:
         self.row = replace(self.row, cause=_cause(error))
         yield from self._enter(TurnEvent.FAIL)
-        report = yield from self._unwind(self.calls.values(), self.row.id)
+        report = yield from self._unwind(self.row.id, since=0)
         yield from self._restore_state()
         if self._transaction is not None:
             event = yield from ask(Invoke(self._transaction.rollback))
@@ -296,10 +295,12 @@ class TurnCore:
             restored = replace(event, delta=back.state, artifacts=back.artifacts)
             yield Save((restored,))
 
-    def _unwind(self, calls: Iterable[SagaCall], target: str) -> Procedure[UndoReport]:
+    def _unwind(self, target: str, *, since: int) -> Procedure[UndoReport]:
         setting = self.setting
         moment = yield from now()
         op = new_op(self.row.session, UndoKind.ROLLBACK, target, moment)
+        op = replace(op, request=records.canonical({"since": since}))
+        calls = [call for call in self.calls.values() if call.ordinal > since]
         unwind = Unwind(
             op=op,
             calls=tuple(calls),

@@ -197,6 +197,36 @@ def test_a_kill_in_an_undo_is_finished_by_the_next(place: Path, world: World) ->
             assert au.verify() is None
 
 
+def half_back(au: AgentUndo) -> None:
+    """Run a turn that takes its second half back at a savepoint."""
+    with au.turn("go") as turn:
+        turn.call("draft.create", title="outer")
+        try:
+            with turn.savepoint("risky"):
+                turn.call("draft.create", title="inner")
+                raise ValueError("no")
+        except ValueError:
+            pass
+
+
+@pytest.mark.timeout(180)
+def test_a_kill_in_a_savepoint_takes_back_its_part_alone(
+    place: Path, world: World
+) -> None:
+    """AN-30: what the turn did before it stays, whoever finishes the rollback."""
+    finished = 0
+    for copy in copies(place, half_back):
+        there = World(copy / "world")
+        with closing(opened(copy)) as au:
+            reports = au.recover()
+            finished += len(reports)
+            if reports:
+                assert there.state["drafts"] == {"9": "outer"}
+            assert [report.target for report in reports] == ["t-1:risky"] * len(reports)
+            assert au.recover() == []
+    assert finished > 3
+
+
 def go_back(au: AgentUndo) -> None:
     """Rewind with effects."""
     au.rewind("t-1", effects=True)

@@ -1,0 +1,135 @@
+"""Turns of a loop that runs elsewhere and tells of itself by hooks, each in a process of its own.
+
+The journal is all that two hooks share. Nothing is undone by itself here: a person interrupts an
+agent without any hook, and its work must not vanish for that.
+Invariant: a turn is open before its first call is written down; a lease says how long one that is
+silent is believed to be alive.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TypeVar
+
+from gitshadow.errors import UsageError
+from gitshadow.turns import calls, records
+from gitshadow.turns.calls import Request
+from gitshadow.turns.desk import Desk
+from gitshadow.turns.session import AgentUndo
+from gitshadow.turns.steps import Procedure, Save
+from gitshadow.turns.turn import TurnCore
+from gitshadow.turns.values import Outcome
+
+T = TypeVar("T")
+
+_NS_PER_S = 1_000_000_000
+_LEASE_S = 3600.0
+
+
+class HookedTurns:
+    """Take the hooks of one session; any number of processes may take one each.
+
+    Args:
+        au: The session. `Host.undo` cannot be used: its transaction would end with the process.
+        lease_s: How long a turn that is silent is believed to be at work.
+
+    Raises:
+        UsageError: the session has a `Host.undo`.
+    """
+
+    def __init__(self, au: AgentUndo, *, lease_s: float = _LEASE_S) -> None:
+        if au.desk.setting.host.undo is not None:
+            raise UsageError("could not take hooks: Host.undo lives in one process")
+        self._au = au
+        self._lease_ns = int(lease_s * _NS_PER_S)
+
+    def begin(self, label: str) -> str:
+        """A prompt was given: open a turn and return its id.
+
+        One that is open still was interrupted without a hook: it is marked so, and not undone.
+
+        Raises:
+            SessionBusy: a turn or an undo of this session is at work in a process.
+        """
+        with self._locked() as desk:
+            desk.interrupt_open()
+            return self._opened(desk, label).row.id
+
+    def before(
+        self, tool: str, arguments: Mapping[str, object], *, call_id: str
+    ) -> Outcome | None:
+        """A tool is about to run: write its intent down.
+
+        Returns:
+            None to let it run; an outcome for the model (denied, unknown) where it must not.
+        """
+        request = Request(tool, arguments, call_id)
+        return self._in_turn(lambda turn: calls.announce(turn, request))
+
+    def after(
+        self,
+        call_id: str,
+        result: object = None,
+        *,
+        arguments: Mapping[str, object] | None = None,
+    ) -> None:
+        """A tool has run: write down how that ended, and its inverse.
+
+        Args:
+            call_id: As `before` was given it.
+            result: The tool's result, or an `Outcome` for a failure or a conflict.
+            arguments: Needed where some are secret: those are not in the journal.
+
+        Raises:
+            UsageError: no such call is under way.
+        """
+        outcome = result if isinstance(result, Outcome) else Outcome.success(result)
+        self._in_turn(lambda turn: _concluded(turn, call_id, outcome, arguments))
+
+    def end(self) -> None:
+        """The agent has stopped: commit the turn, if one is open."""
+        with self._locked() as desk:
+            turn = desk.hooked_turn()
+            if turn is not None:
+                self._au.drive(turn.finish(None))
+
+    def _in_turn(self, procedure: Callable[[TurnCore], Procedure[T]]) -> T:
+        """Run a procedure on the open turn; where no prompt was told of, one is opened."""
+        with self._locked() as desk:
+            turn = desk.hooked_turn() or self._opened(desk, "")
+            found = self._au.drive(procedure(turn))
+            self._au.drive(_kept_alive(turn, desk.clock() + self._lease_ns))
+            return found
+
+    def _opened(self, desk: Desk, label: str) -> TurnCore:
+        turn = desk.next_turn(label, lease_ns=desk.clock() + self._lease_ns)
+        self._au.drive(turn.begin())
+        return turn
+
+    @contextmanager
+    def _locked(self) -> Iterator[Desk]:
+        desk = self._au.desk
+        desk.take()
+        try:
+            yield desk
+        finally:
+            desk.release()
+
+
+def _concluded(
+    turn: TurnCore,
+    call_id: str,
+    outcome: Outcome,
+    arguments: Mapping[str, object] | None,
+) -> Procedure[Outcome]:
+    row = turn.calls.get(call_id)
+    if row is None or row.outcome is not None:
+        raise UsageError(f"could not conclude {call_id}: no such call is under way")
+    stored = records.parse(row.intent).get("arguments")
+    known = stored if isinstance(stored, Mapping) else {}
+    return (yield from calls.conclude(turn, row, outcome, arguments or known))
+
+
+def _kept_alive(turn: TurnCore, lease_ns: int) -> Procedure[None]:
+    turn.row = replace(turn.row, lease_ns=lease_ns)
+    yield Save((turn.row,))
