@@ -15,6 +15,8 @@ from gitshadow.blame.marks import mark_of, mark_of_oid
 from gitshadow.blame.owners import (
     Diff,
     Origin,
+    Owner,
+    Source,
     State,
     Vector,
     removed,
@@ -24,6 +26,8 @@ from gitshadow.blame.owners import (
 from gitshadow.model import Event, Oid, RepoPath
 from gitshadow.store.files import blob_oid
 from gitshadow.store.line_diff import Hunk
+
+AGAIN = "Git had taken such a line away, and may have brought it back"
 
 _PAIRED = 8
 """With how many earlier committed states each is compared: as many commits may become one."""
@@ -192,6 +196,9 @@ class Rewrites:
     ) -> None:
         """Give the lines that Git merged into committed content the owners they had.
 
+        A line that Git had taken away and that comes back otherwise (merged with the lines
+        around it) is not the writer's either: nobody can tell.
+
         Args:
             path: The file.
             prior: The content before.
@@ -206,13 +213,18 @@ class Rewrites:
             return
         old, new = split_lines(whole(prior.data)), split_lines(whole(data))
         for hunk in hunks:
-            key = change_of(old, new, hunk)
-            if not all(map(self._is_lost, key[1])):
-                continue
-            owners = self.same_change(key)
+            key, start = change_of(old, new, hunk), hunk[2] - 1
+            lost = [self._is_lost(line) for line in key[1]]
+            owners = self.same_change(key) if all(lost) else None
             if owners is not None:
-                start = hunk[2] - 1
                 vector[start : start + hunk[3]] = owners
+                continue
+            telling = all(lost) and _is_telling_change(key)
+            nobody = None
+            for at, line in enumerate(key[1], start):
+                if telling or (lost[at - start] and is_telling(line)):
+                    nobody = nobody or _nobody(vector[at].owner)
+                    vector[at] = Origin(nobody, vector[at].line)
 
     def same_change(self, change: Change) -> list[Origin] | None:
         """Return the owners of the lines that a recorded change added, if it is telling."""
@@ -284,6 +296,10 @@ def is_telling(data: bytes) -> bool:
 
 def _is_telling_change(change: Change) -> bool:
     return bool(change[1]) and is_telling(b"".join(change[1]))
+
+
+def _nobody(owner: Owner) -> Owner:
+    return Owner(source=Source.UNKNOWN, path=owner.path, event=owner.event, note=AGAIN)
 
 
 def _whose(owners: Sequence[Origin]) -> list[tuple[int, int]]:

@@ -18,7 +18,7 @@ from gitshadow.blame.owners import Origin, Owner, Source, State, count_lines
 from gitshadow.errors import StoreError
 from gitshadow.model import Event, Oid, RepoPath
 
-VERSION = 1
+VERSION = 2
 """Counted up whenever a replay comes to answer otherwise, or the form changes."""
 
 Place = tuple[str, RepoPath]

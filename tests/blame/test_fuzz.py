@@ -16,6 +16,7 @@ from tests.blame.world import BASE, HAND, MemoryGit, Tokens
 from tests.conftest import FULL
 
 HISTORIES = 50_000 if FULL else 5_000
+GIT = ("amend", "squash", "switch", "pick", "rebase", "revert", "stash", "pop")
 MOVES = 30
 
 
@@ -80,8 +81,10 @@ def verdict(world: Tokens, text: bytes, origin: Origin) -> str:
 @pytest.mark.uncounted
 def test_no_line_gets_a_wrong_owner() -> None:
     counts: Counter[str] = Counter()
+    done: Counter[str] = Counter()
     for seed in range(HISTORIES):
         world = played(seed)
+        done += world.done
         for path in sorted(world.files):
             for text, origin in blamed(world, path):
                 found = verdict(world, text, origin)
@@ -89,3 +92,6 @@ def test_no_line_gets_a_wrong_owner() -> None:
                 counts[found] += 1
     assert counts["right"] > 5 * HISTORIES
     assert counts["gap"] < 0.01 * counts["right"], counts
+    moves = (*GIT, "checkout", "undo", "rename")
+    rare = [move for move in moves if done[move] < 0.02 * HISTORIES]
+    assert rare == [], done

@@ -5,6 +5,7 @@ model that blame is compared with, and never reads what blame reads.
 """
 
 import random
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -39,7 +40,8 @@ WRITERS = ("S1", "S1", "S2", "S2", "shell", HAND, HAND)
 _VERBS = (
     *("edit", "edit", "edit", "edit", "create", "delete", "rename"),
     *("undo", "redo", "commit", "commit", "amend", "branch", "switch"),
-    *("pick", "rebase", "squash", "revert", "stash", "pop", "checkout"),
+    *("pick", "pick", "rebase", "rebase", "squash", "revert"),
+    *("stash", "pop", "checkout", "diverge", "diverge"),
 )
 
 Tree = dict[RepoPath, Oid]
@@ -71,6 +73,7 @@ class Tokens:
     stash: tuple[Tree, Tree] | None = None
     plain: set[Oid] = field(default_factory=set)
     commits: dict[Oid, Commit] = field(default_factory=dict)
+    done: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         for path in PATHS[:2]:
@@ -132,6 +135,7 @@ class Tokens:
             version = self.files.pop(old)
             self.files[new] = version
             who = self.rng.choice(WRITERS)
+            self.done["rename"] += 1
             self._row(who, new, EventKind.RENAME, (version, version), old)
 
     def put(self, who: str, path: RepoPath, kind: EventKind, data: bytes) -> None:
@@ -194,6 +198,7 @@ class Tokens:
         present = {path: self.files.get(path) for path in PATHS}
         plan = plan_unit(self.events, wish, World(present=present), self.blobs.get)
         self.blobs.update(plan.made)
+        self.done["undo"] += bool(plan.steps)
         for path, step in plan.steps.items():
             assert self.files.pop(path, None) == step.before
             if step.after is not None:
@@ -253,11 +258,13 @@ class Tokens:
         if self.head.parent is not None:
             made = self.commit_of(self.head.parent, self.tree())
             self.move_head(made)
+            self.done["amend"] += 1
 
     def do_squash(self) -> None:
         parent = self.head.parent
         if self.is_clean() and parent is not None and parent.parent is not None:
             self.move_head(self.commit_of(parent.parent, self.tree()))
+            self.done["squash"] += 1
 
     def do_branch(self) -> None:
         name = f"b{len(self.branches)}"
@@ -272,19 +279,41 @@ class Tokens:
             self.branch = other
             self.move_head(target)
             self.switch_to(target.tree, switched=True)
+            self.done["switch"] += 1
+
+    def do_diverge(self) -> None:
+        """Go back on another branch, commit something there, and return."""
+        home, mine = self.branch, self.line(self.head)
+        if not self.is_clean() or len(mine) < 2:
+            return
+        base = self.rng.choice(mine[1:4])
+        for name in ("side", home):
+            if name != home:
+                self.branches[name] = base
+            self.branch = name
+            self.move_head(self.branches[name])
+            self.switch_to(self.head.tree, switched=True)
+            if name != home:
+                self.do_edit()
+                self.do_commit()
 
     def do_pick(self) -> None:
-        other = self.branches[self.rng.choice(sorted(self.branches))]
+        mine = self.line(self.head)
+        tips = self.branches.values()
+        others = [c for tip in tips for c in self.line(tip)[:3] if c not in mine]
+        other = self.rng.choice(others) if others else self.head
         if self.is_clean() and other.parent is not None:
-            self.replay_on(self.head, [other])
+            self.done["pick"] += self.replay_on(self.head, [other])
 
     def do_rebase(self) -> None:
         """Take the commits of another branch's tip on, then stand there."""
-        onto = self.branches[self.rng.choice(sorted(self.branches))]
         mine = self.line(self.head)
+        ontos = [b for b in sorted(self.branches) if self.branches[b] not in mine]
+        onto = self.branches[self.rng.choice(ontos)] if ontos else self.head
         common = [c for c in self.line(onto) if c in mine]
         if self.is_clean() and common and onto not in mine:
-            self.replay_on(onto, mine[: mine.index(common[0])][::-1])
+            commits = mine[: mine.index(common[0])][::-1]
+            self.done["rebase"] += self.replay_on(onto, commits)
 
     def line(self, commit: Commit) -> list[Commit]:
         found = [commit]
@@ -292,13 +321,13 @@ class Tokens:
             found.append(found[-1].parent)
         return found
 
-    def replay_on(self, onto: Commit, commits: Sequence[Commit]) -> None:
+    def replay_on(self, onto: Commit, commits: Sequence[Commit]) -> bool:
         """Make each commit's change anew; HEAD is seen at each step, or only at the end."""
         at, steps = onto, []
         for commit in commits:
             tree = self.changed(commit.parent, commit, at.tree)
             if tree is None or tree == at.tree:
-                return
+                return False
             at = self.commit_of(at, tree)
             steps.append(at)
         each = self.rng.random() < 0.5
@@ -309,6 +338,7 @@ class Tokens:
             self.move_head(step)
             if each or step is steps[-1]:
                 self.switch_to(step.tree, switched=True)
+        return bool(steps)
 
     def changed(
         self, old: Commit | None, new: Commit, tree: Tree, *, back: bool = False
@@ -343,11 +373,13 @@ class Tokens:
             if tree is not None and tree != self.head.tree:
                 self.move_head(self.commit_of(self.head, tree))
                 self.switch_to(tree, switched=True)
+                self.done["revert"] += 1
 
     def do_stash(self) -> None:
         if self.tree() != self.head.tree and self.stash is None:
             self.stash = self.head.tree, self.tree()
             self.switch_to(self.head.tree, switched=False)
+            self.done["stash"] += 1
 
     def do_pop(self) -> None:
         if self.stash is None or not self.is_clean():
@@ -357,6 +389,7 @@ class Tokens:
         if tree is not None:
             self.stash = None
             self.switch_to(tree, switched=False)
+            self.done["pop"] += 1
 
     def do_checkout(self) -> None:
         """Have Git bring one path back to HEAD."""
@@ -365,6 +398,7 @@ class Tokens:
         if dirty:
             path = self.rng.choice(dirty)
             self.switch_to({**tree, path: self.head.tree[path]}, switched=False)
+            self.done["checkout"] += 1
 
 
 @dataclass

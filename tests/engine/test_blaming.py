@@ -289,3 +289,23 @@ def test_partial_clone_is_not_fetched_from(repo: Repo) -> None:
         "git blame could not tell: objects are missing, git blame fetches them"
     ]
     assert not ran.exists()
+
+
+# -- what Git brings back ------------------------------------------------------------------------
+
+
+def test_stash_that_comes_back_beside_other_lines_is_not_whoevers_shell_popped_it(
+    near: Near,
+) -> None:
+    """Found by the fuzzer: a change of S2's that became one with S1's was all S1's."""
+    theirs = "".join(f"a line that S2 wrote, number {number}\n" for number in range(3))
+    s1, s2 = near.agent("s1"), near.agent("s2")
+    for agent in (s2, s1):
+        agent.start()
+        agent.prompt("go")
+    s2.write("a", near.repo.read("a").decode() + theirs)
+    s2.stop()
+    near.repo.git("stash", "-q")
+    near.desk.observer.settle()
+    s1.shell("git stash pop -q; echo 'a line that S1 wrote' >>a")
+    assert actors(near, "a") == ["human"] * 10 + ["unknown"] * 3 + ["agent"]
