@@ -198,7 +198,7 @@ def _agreed(plan: Document, manner: Manner, shown: Screen) -> bool:
             output.show(report_lines(plan, shown.view))
             click.echo("hint: nothing was changed; to apply this plan: --yes", err=True)
         return False
-    output.show(report_lines(plan, shown.view))
+    output.show(report_lines({**plan, "token": ""}, shown.view))
     if ask_yes("apply this?", default=not would_overwrite(plan)):
         return True
     click.echo("nothing was changed")

@@ -13,8 +13,8 @@ _SHOWN_ON_TERMINAL = 40
 _LINES_SHOWN = 400
 
 _REASONS: Mapping[str, str] = {
-    "conflict": "changed again since, on the same lines",
-    "binary": "changed again since, and binary: nothing can be merged",
+    "conflict": "changed again since",
+    "binary": "binary, and changed again since",
     "type_clash": "something of another type stands there now",
     "no_baseline": "what stood there before was never recorded",
     "not_created_by_unit": "what is taken back did not create it",
@@ -30,11 +30,11 @@ _REASONS: Mapping[str, str] = {
 }
 _ACTIONS: Mapping[str, str] = {
     "write": "content",
-    "create": "file",
+    "create": "there again",
     "delete": "removed",
     "chmod": "mode",
     "link": "link",
-    "rename": "name",
+    "rename": "renamed",
     "merge": "merged, later lines kept",
     "compensate": "compensated",
 }
@@ -244,6 +244,9 @@ def _onward(
     reasons = {text(item, "reason") for item in items}
     if "conflict" in reasons and text(report, "status") in ("planned", "partial"):
         yield f"for what is left: {_again(report)}"
+    token = printable(text(report, "token"))
+    if token and text(report, "status") == "planned":
+        yield f"to apply just this: --token {token}"
     op_id = printable(text(report, "op_id"))
     if not op_id or text(report, "status") not in (
         "reversed",

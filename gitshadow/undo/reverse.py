@@ -171,9 +171,7 @@ class _Fold:
         if after is None:
             return Record(path, self._recreated(before, now))
         if now is None:
-            return Record(
-                path, self._clash(before, Reason.CONFLICT, "it was deleted since")
-            )
+            return Record(path, self._clash(before, Reason.CONFLICT, "it was deleted"))
         return Record(path, self._versions(before, after, now))
 
     def _recreated(self, before: FileVersion, now: FileVersion | None) -> FileVersion:
@@ -181,7 +179,7 @@ class _Fold:
         assert now is not None  # the run left nothing and the present is not that
         if self.manner.on_conflict is OnConflict.MARKERS:
             return self._mark(None, before, now)
-        return self._clash(before, Reason.CONFLICT, "it was created anew since")
+        return self._clash(before, Reason.CONFLICT, "it was created anew")
 
     def _versions(
         self, before: FileVersion, after: FileVersion, now: FileVersion
@@ -191,7 +189,7 @@ class _Fold:
         elif _content(before) in (_content(after), _content(now)):
             oid, link = _content(now)
         elif before.is_link and after.is_link and now.is_link:
-            return self._clash(before, Reason.CONFLICT, "the link was changed since")
+            return self._clash(before, Reason.CONFLICT, "the link")
         elif before.is_link or after.is_link or now.is_link:
             return self._clash(before, Reason.TYPE_CLASH, "a file and a link")
         else:
@@ -203,14 +201,14 @@ class _Fold:
     ) -> FileVersion:
         base, old, new = (self._bytes(one) for one in (after, before, now))
         if any(merge.is_binary(data) for data in (base, old, new)):
-            return self._clash(before, Reason.BINARY, "binary content changed since")
+            return self._clash(before, Reason.BINARY, "nothing can be merged")
         data = merge.merge(base, old, new)
         if data is not None:
             self.merged = True
             return FileVersion(self.blobs.make(data), _mode(before, after, now))
         if self.manner.on_conflict is OnConflict.MARKERS:
             return self._mark(after, before, now)
-        return self._clash(before, Reason.CONFLICT, "the same lines were changed since")
+        return self._clash(before, Reason.CONFLICT, "on the same lines")
 
     def _mark(
         self, after: FileVersion | None, before: FileVersion, now: FileVersion

@@ -6,7 +6,7 @@ an op ends recorded as one commit, or as if it had never begun.
 
 import json
 import secrets
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -131,7 +131,7 @@ class _Undo:
         return self._draft_unit(chooser.undo(self.request.targets))
 
     def _draft_oops(self, chooser: Chooser) -> tuple[_Draft, World]:
-        """Plan for the newest burst that left anything; what left nothing bars no way back."""
+        """Plan for the newest burst; temporary files alone bar no way further back."""
         passed: list[str] = []
         first: tuple[_Draft, World] | None = None
         while True:
@@ -141,10 +141,24 @@ class _Undo:
             found = self._draft_unit(selection)
             if not selection.taken and first is not None:
                 return first
-            if not _is_without_effect(found[0]):
-                return found
+            if not _is_fleeting(found[0]):
+                return self._with_way_back(chooser, found, passed)
             first = first or found
             passed += selection.undoes
+
+    def _with_way_back(
+        self, chooser: Chooser, found: tuple[_Draft, World], passed: Sequence[str]
+    ) -> tuple[_Draft, World]:
+        """Name the burst before one of which nothing is there any more: nobody meant that one."""
+        (selection, plan, paths), world = found
+        items = [planned.item for planned in plan.items]
+        if not items or any(item.state is not State.NO_EFFECT for item in items):
+            return found
+        before = chooser.oops([*passed, *selection.undoes])
+        if before.taken:
+            on = f"to go further back: git agent-undo undo {before.undoes[0]}"
+            selection = replace(selection, notes=(*selection.notes, on))
+        return _Draft(selection, plan, paths), world
 
     def _draft_unit(self, selection: Selection) -> tuple[_Draft, World]:
         engine, taken = self.engine, selection.taken
@@ -352,11 +366,14 @@ class _Undo:
     def _report(self, draft: _Draft) -> Report:
         engine, selection = self.engine, draft.selection
         first = min(draft.plan.seqs, default=None)
-        notes = around.notes_of(engine.db, engine.worktree, selection)
+        notes = selection.notes
+        items = tuple(planned.item for planned in draft.plan.items)
+        if any(item.state is not State.NO_EFFECT for item in items):
+            notes = around.notes_of(engine.db, engine.worktree, selection)
         report = Report(
             kind=self.request.kind,
             target=selection.target,
-            items=tuple(planned.item for planned in draft.plan.items),
+            items=items,
             token=draft.plan.token,
             planned=True,
             not_covered=around.not_covered(
@@ -392,15 +409,15 @@ class _Undo:
         if back and len(back) == len(report.items):
             return f"nothing to do: {selection.target} is {back[-1]}"
         if selection.taken:
-            return f"nothing to do: nothing of {selection.target} is there any more"
+            newest = "the newest burst, " * (selection.kind is OpKind.OOPS)
+            return f"nothing to do: nothing of {newest}{selection.target} is there any more"
         return "nothing to do: everything is so already"
 
 
-def _is_without_effect(draft: _Draft) -> bool:
-    """Tell a unit of which nothing is there any more, and nothing may be."""
-    items = [planned.item for planned in draft.plan.items]
-    nothing = all(item.state is State.NO_EFFECT for item in items)
-    return bool(draft.selection.taken) and nothing and not draft.selection.maybe
+def _is_fleeting(draft: _Draft) -> bool:
+    """Tell a unit that came and went by itself, and leaves nobody a choice."""
+    selection = draft.selection
+    return bool(selection.taken) and not draft.plan.items and not selection.maybe
 
 
 def _counted(report: Report) -> str:

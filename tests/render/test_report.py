@@ -90,10 +90,10 @@ def test_report_lines_say_what_stays_why_and_how_to_go_back() -> None:
     assert list(report_lines(document, View())) == [
         "3 files back, 1 left as it is, 1 already so",
         "note: HEAD moved since",
-        "  left  c: changed again since, on the same lines",
+        "  left  c: changed again since",
         "  back  a  (content)",
         "  back  b  (removed)",
-        "  back  d  (file)",
+        "  back  d  (there again)",
         "maybe theirs, left alone (--include-low takes these too):",
         "  x",
         "theirs or somebody else's, left alone (show EVENT says whose it may be):",
@@ -117,6 +117,7 @@ def test_report_lines_offer_no_way_back_where_nothing_was_done() -> None:
     assert list(report_lines(document, View())) == [
         "plan: 1 file back",
         "  back  a  (content)",
+        "to apply just this: --token t",
     ]
 
 
@@ -150,6 +151,7 @@ def test_plan_on_a_terminal_has_the_graph_of_a_diffstat() -> None:
         "  back  link  (link)",
         "  back  new  (removed, +0 -30)  ------------------------------",
         " 4 files changed, 2 insertions(+), 31 deletions(-)",
+        "to apply just this: --token t",
     ]
     coloured = list(report_lines(plan, View(terminal=True, colour=True)))
     assert coloured[1].endswith(")     \033[32m++\033[m\033[31m-\033[m")
@@ -168,7 +170,7 @@ def test_moves_of_head_are_said_once() -> None:
 
 def test_report_lines_show_both_names_of_a_rename() -> None:
     moved = item("a", "reversed", action="rename", old_path="d")
-    assert "  back  d → a  (name)" in report_lines(report(moved), View())
+    assert "  back  d → a  (renamed)" in report_lines(report(moved), View())
 
 
 def test_report_lines_show_paths_from_the_current_directory() -> None:

@@ -83,12 +83,10 @@ def test_file_that_a_person_removed_is_named(yard: Yard) -> None:
     ]
 
 
-def test_oops_goes_past_what_left_nothing(yard: Yard) -> None:
-    """A turn that made a temporary file alone, or that a person took back, bars no way."""
+def test_oops_goes_past_temporary_files(yard: Yard) -> None:
+    """A turn that only made and removed a temporary file bars no way back."""
     yard.by("s1", "t1").write("a", "1\n")
-    yard.by("s1", "t2").write("b", "2\n")
-    yard.by("human").write("b", lines("b"))
-    yard.by("s1", "t3").write("tmp", "x\n")
+    yard.by("s1", "t2").write("tmp", "x\n")
     yard.remove("tmp")
     report = yard.oops()
     assert yard.read("a").decode() == lines("a")
@@ -96,9 +94,21 @@ def test_oops_goes_past_what_left_nothing(yard: Yard) -> None:
     assert report.notes[0] == "what was written after this left nothing to take back"
     again = yard.oops()
     assert (again.status, again.items) == ("nothing_to_do", ())
-    assert again.headline.startswith("nothing to do: nothing of ")
+    assert again.headline.startswith("nothing to do: nothing of the newest burst, b-")
     yard.redo()
     assert yard.read("a") == b"1\n"
+
+
+def test_oops_stays_with_what_a_person_took_away(yard: Yard) -> None:
+    """By hand, or into a stash: an older turn is nobody's wish, but how to have it is said."""
+    yard.by("s1", "t1").write("a", "1\n")
+    older = str(yard.log()[0].burst)
+    yard.by("s1", "t2").write("b", "2\n")
+    yard.by("human").write("b", lines("b"))
+    report = yard.oops()
+    assert (report.status, yard.read("a")) == ("nothing_to_do", b"1\n")
+    assert report.notes == (f"to go further back: git agent-undo undo {older}",)
+    assert yard.undo(older).status == "reversed"
 
 
 def test_oops_goes_no_further_than_what_may_be_theirs(yard: Yard) -> None:
