@@ -3,6 +3,8 @@
 
 VENV ?= .venv
 JOBS ?= 2
+# End-to-end tests wait a good part of their time.
+WAITING_JOBS ?= 3
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTHON ?= $(shell for name in python3 python3.11 python3.12 python3.13 python3.14; do \
@@ -16,7 +18,7 @@ PYTHON ?= $(shell for name in python3 python3.11 python3.12 python3.13 python3.1
 test: lint
 	$(BIN)/python -m compileall -q gitshadow
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not uncounted" --cov $(PYTEST_ARGS)
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m uncounted $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(WAITING_JOBS) --dist worksteal -m uncounted $(PYTEST_ARGS)
 
 # Long property and scale runs, without coverage.
 test-full: lint
