@@ -42,7 +42,8 @@ def reindex(layout: Layout) -> Reindexed:
     """Build the journal of a repository from its refs.
 
     Raises:
-        LockedError: another process is recording, in this worktree or in a linked one.
+        LockedError: another process is recording, in this worktree or in a linked one, or an
+            agent program has a turn at work.
         StoreError, JournalError: it could not be built; the old journal stands.
     """
     make_state_dirs(layout)
@@ -50,6 +51,9 @@ def reindex(layout: Layout) -> Reindexed:
         # Linked worktrees write to the same journal, which is about to be replaced.
         for one in recorded(layout):
             held.enter_context(WriterLock(one.lock)).acquire(LOCK_S)
+        # So do agent programs; none of them may begin or be at work.
+        for path in (layout.sagas_lock, *layout.saga_locks()):
+            held.enter_context(WriterLock(path)).acquire(LOCK_S)
         repo = Repo.open(layout)
         held.callback(repo.close)
         return _reindex(layout, repo)

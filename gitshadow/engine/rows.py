@@ -18,6 +18,7 @@ from gitshadow.model import (
     Turn,
     format_mode,
 )
+from gitshadow.store.journal.saga import SagaTurn
 from gitshadow.store.refs import display_path
 
 Row = dict[str, object]
@@ -106,6 +107,22 @@ def turn_row(turn: Turn, events: int, files: int) -> Row:
         "prompt": turn.prompt,
         "events": events,
         "files": files,
+    }
+
+
+def program_turn_row(turn: SagaTurn) -> Row:
+    """Format one turn of an agent program; what it wrote to files is not told apart yet."""
+    return {
+        "id": turn.id,
+        "turn": turn.id,
+        "session": turn.session,
+        "ordinal": turn.ordinal,
+        "started": rfc3339(turn.started_ns),
+        "ended": rfc3339(turn.ended_ns),
+        "prompt": turn.label,
+        "events": 0,
+        "files": 0,
+        "status": turn.status,
     }
 
 

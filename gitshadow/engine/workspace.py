@@ -72,6 +72,7 @@ def make_state_dirs(layout: Layout) -> None:
         layout.wt_dir,
         layout.cookie_dir,
         layout.reports_dir,
+        layout.sagas_dir,
     ):
         os.makedirs(path, mode=_DIR_MODE, exist_ok=True)
         os.chmod(path, _DIR_MODE)

@@ -80,6 +80,21 @@ class Layout:
         return os.path.join(self.state_dir, "sagas")
 
     @property
+    def sagas_lock(self) -> str:
+        """Return the file whose flock keeps agent programs from beginning anything."""
+        return os.path.join(self.sagas_dir, "all.lock")
+
+    def saga_locks(self) -> list[str]:
+        """Return the locks of all sessions of agent programs that there ever were, sorted."""
+        try:
+            names = sorted(os.listdir(self.sagas_dir))
+        except OSError:
+            return []
+        own = os.path.basename(self.sagas_lock)
+        found = (name for name in names if name.endswith(".lock") and name != own)
+        return [os.path.join(self.sagas_dir, name) for name in found]
+
+    @property
     def log(self) -> str:
         """Return the file that says what went wrong."""
         return os.path.join(self.state_dir, "log")

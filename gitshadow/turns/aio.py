@@ -117,7 +117,7 @@ class AsyncAgentUndo(SessionFront):
 
     def __init__(self, desk: Desk) -> None:
         super().__init__(desk)
-        self._driver = AsyncDriver(desk.db, desk.clock, desk.vault)
+        self._driver = AsyncDriver(desk)
 
     @classmethod
     def open(

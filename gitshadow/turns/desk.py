@@ -39,6 +39,7 @@ from gitshadow.turns.values import OnDrift, UndoEntry
 from gitshadow.turns.vault import Vault
 
 _NAME_BYTES = 8
+_PROBE_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,9 @@ class Desk:
     """Hold one session's journal, lock and settings."""
 
     def __init__(self, layout: Layout, opening: Opening) -> None:
+        self.layout = layout
         self.db = Db.open(layout.journal, create=False, durable=True)
+        self._identity = _identity(layout.journal)
         self.clock = opening.host.clock
         self.vault = Vault(layout)
         self.setting = Setting(
@@ -183,8 +186,20 @@ class Desk:
             raise _busy(self.session)
         try:
             self._lock.acquire(0)
+            # Held by a `reindex`, which is about to replace the journal.
+            with WriterLock(self.layout.sagas_lock) as everybody:
+                everybody.acquire(_PROBE_S)
         except LockedError as error:
+            self._lock.release()
             raise _busy(self.session) from error
+        self._follow_journal()
+
+    def _follow_journal(self) -> None:
+        """Open the journal again where a `reindex` has put a new file in its place."""
+        if _identity(self.layout.journal) != self._identity:
+            self.db.close()
+            self.db = Db.open(self.layout.journal, create=False, durable=True)
+            self._identity = _identity(self.layout.journal)
 
     def release(self) -> None:
         """Give the session's lock back."""
@@ -342,6 +357,11 @@ def _request_of(op: SagaOp) -> UndoRequest:
 
 def _turn_of(target: str) -> str:
     return target.partition(":")[0]
+
+
+def _identity(path: str) -> tuple[int, int]:
+    found = os.stat(path)
+    return found.st_dev, found.st_ino
 
 
 def _busy(session: str) -> SessionBusy:

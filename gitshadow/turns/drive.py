@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextvars import copy_context
+from typing import Protocol
 
 from gitshadow.store.journal import history, saga
 from gitshadow.store.journal.db import Db
@@ -38,41 +39,49 @@ from gitshadow.turns.steps import (
 from gitshadow.turns.vault import Vault
 
 
+class Means(Protocol):
+    """What a driver works with; the journal may be another one after a `reindex`."""
+
+    db: Db
+    clock: Clock
+    vault: Vault
+
+
 class Base:
     """Do what needs no waiting: both drivers are alike in it."""
 
-    def __init__(self, db: Db, clock: Clock, vault: Vault) -> None:
-        self.db = db
-        self.clock = clock
-        self.vault = vault
+    def __init__(self, desk: Means) -> None:
+        self.desk = desk
 
     def at_once(self, command: Save | Claim | Now | Recall | Keep) -> object:
         """Carry a command out and return its event."""
         if isinstance(command, Save):
-            saga.save(self.db, command.rows)
+            saga.save(self.desk.db, command.rows)
             return None
         if isinstance(command, Now):
-            return self.clock()
+            return self.desk.clock()
         if isinstance(command, Recall):
             return self._recall(command)
         if isinstance(command, Keep):
             session, name = command.session, command.name
-            version = history.next_version(self.db, session, name)
-            moment = self.clock()
-            oid = self.vault.keep(session, name, version, command.data, moment)
+            version = history.next_version(self.desk.db, session, name)
+            moment = self.desk.clock()
+            oid = self.desk.vault.keep(session, name, version, command.data, moment)
             return Kept(oid, version)
         call = CallName(command.session, command.turn, command.call)
         return saga.claim(
-            self.db, call, command.owner, command.now_ns, command.until_ns
+            self.desk.db, call, command.owner, command.now_ns, command.until_ns
         )
 
     def _recall(self, command: Recall) -> Recalled:
-        first = history.first_of(self.db, command.session, command.invocation)
+        first = history.first_of(self.desk.db, command.session, command.invocation)
         if first is None:
             return Recalled({}, {})
-        versions = history.artifact_delta(self.db, command.session, first)
+        versions = history.artifact_delta(self.desk.db, command.session, first)
         blobs = {name: one.oid if one else None for name, one in versions.items()}
-        return Recalled(history.state_delta(self.db, command.session, first), blobs)
+        return Recalled(
+            history.state_delta(self.desk.db, command.session, first), blobs
+        )
 
 
 class Driver(Base):

@@ -5,6 +5,7 @@ Invariant: no method here runs user code.
 
 from collections.abc import Mapping
 
+from gitshadow.errors import UsageError
 from gitshadow.store.journal import history, saga
 from gitshadow.store.journal.history import SessionEvent
 from gitshadow.store.journal.saga import Noted, SagaCall, SagaTurn
@@ -27,8 +28,16 @@ class TurnFront:
 
     @property
     def core(self) -> TurnCore:
-        """Return the turn's state; there is none before its block is entered."""
-        assert self._core is not None, "enter the turn first: with au.turn(...) as turn"
+        """Return the turn's state.
+
+        Raises:
+            UsageError: the block was not entered, so there is none.
+        """
+        if self._core is None:
+            raise UsageError(
+                "could not use a turn that has not begun",
+                hint="enter it first: with au.turn(...) as turn",
+            )
         return self._core
 
     @property

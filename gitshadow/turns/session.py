@@ -143,7 +143,7 @@ class AgentUndo(SessionFront):
 
     def __init__(self, desk: Desk) -> None:
         super().__init__(desk)
-        self._driver = Driver(desk.db, desk.clock, desk.vault)
+        self._driver = Driver(desk)
 
     @classmethod
     def open(

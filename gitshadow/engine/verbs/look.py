@@ -3,11 +3,18 @@
 from gitshadow.engine import params as read
 from gitshadow.engine.desk import Desk
 from gitshadow.engine.resolve import session_of
-from gitshadow.engine.rows import Row, event_row, op_row, session_row, turn_row
+from gitshadow.engine.rows import (
+    Row,
+    event_row,
+    op_row,
+    program_turn_row,
+    session_row,
+    turn_row,
+)
 from gitshadow.engine.verbs import Document, Params
 from gitshadow.errors import UsageError
 from gitshadow.model import Chain, EventKind
-from gitshadow.store.journal import events
+from gitshadow.store.journal import events, saga
 from gitshadow.store.journal import ops as ops_journal
 from gitshadow.store.journal import sessions as session_journal
 from gitshadow.store.journal import turns as turn_journal
@@ -65,7 +72,7 @@ def sessions(desk: Desk, params: Params) -> Document:
 
 
 def turns(desk: Desk, params: Params) -> Document:
-    """Return the turns of one session, or of all, newest first."""
+    """Return the turns of one session, or of all and of agent programs too, newest first."""
     desk.observer.settle()
     db = desk.workspace.db
     wanted = read.text(params, "session")
@@ -74,6 +81,9 @@ def turns(desk: Desk, params: Params) -> Document:
         turn_row(turn, *events.counts_of_turn(db, turn.session, turn.id))
         for turn in reversed(turn_journal.list_turns(db, session))
     ]
+    if session is None:
+        rows += [program_turn_row(turn) for turn in reversed(saga.turns(db))]
+        rows.sort(key=lambda row: str(row["started"]), reverse=True)
     return {"rows": rows}
 
 
