@@ -1,6 +1,6 @@
 """Blame over one worktree: wires journal, object store and Git to `blame`.
 
-Invariant: after a barrier; nothing is written.
+Invariant: after a barrier; nothing is written but snapshots, which nobody needs.
 """
 
 import contextlib

@@ -2,7 +2,8 @@
 
 A file is replayed where recorded writes tell of it. Every other one is Git's as a whole, unless one
 of its commits speaks: then `git blame` is asked, as for one file.
-Invariant: the same answer as `blame` gives for that file; after a barrier; nothing is written.
+Invariant: the same answer as `blame` gives for that file; after a barrier; nothing is written but
+blame's snapshots.
 """
 
 from collections.abc import Sequence

@@ -218,11 +218,17 @@ def test_case_13c_abort_leaves_all_as_before(scene: Make) -> None:
     assert s.owners("f").split() == SIDE
 
 
-def test_case_14_squash_keeps_three_owners(scene: Make) -> None:
+@pytest.mark.parametrize("how", ["rebase -i", "reset --soft"])
+def test_case_14_squash_keeps_three_owners(scene: Make, how: str) -> None:
     s = scene("f", *numbered("h", 1, 12))
     _branch(s)
-    s.git("reset", "-q", "--soft", "main")
-    s.commit("all in one")
+    if how == "rebase -i":
+        squash = "sequence.editor=sed -i '2,$s/^pick/squash/'"
+        s.git("-c", squash, "-c", "core.editor=true", "rebase", "-i", "main")
+    else:
+        s.git("reset", "-q", "--soft", "main")
+        s.commit("all in one")
+    assert s.git("rev-list", "--count", "main..HEAD") == "1"
     assert s.owners("f").split() == SIDE
     assert s.owners("f", "--commit", "HEAD").split() == SIDE
 
