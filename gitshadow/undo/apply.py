@@ -140,6 +140,9 @@ class _Run:
             for step in writes:
                 if not _is_chmod(step) and not self._is_barred(step.path):
                     self._try(self._stage, step)
+            for step in writes:
+                if step.path in self.temps:
+                    self._try(self._harden, step)
             for step in early:
                 self._try(self._remove, step)
             for directory in self.plan.clear:
@@ -187,10 +190,14 @@ class _Run:
         data = self._data(step.after)
         self.temps[step.path] = files.stage(step.path, data, step.after.mode)
 
+    def _harden(self, step: Step) -> None:
+        self.tools.files.harden(self.temps[step.path])
+
     def _write(self, step: Step) -> None:
         assert step.after is not None
         if not _is_chmod(step) and step.path not in self.temps:
             self._stage(step)
+            self._harden(step)
             self.tools.hook(f"staged {step.path!r}")
         self._expect(step)
         if _is_chmod(step):
@@ -338,7 +345,9 @@ def put_back(
         files.unlink(path)
     else:
         files.make_parents(path)
-        files.publish(files.stage(path, tools.read(before.oid), before.mode), path)
+        temp = files.stage(path, tools.read(before.oid), before.mode)
+        files.harden(temp)
+        files.publish(temp, path)
     return version_at(files, path) == before
 
 

@@ -400,13 +400,38 @@ def test_stage_lies_beside_its_target_under_a_name_of_ours(yard: Yard) -> None:
 def test_stage_leaves_nothing_when_it_fails(
     yard: Yard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full_disk(fd: int) -> None:
+    def full_disk(fd: int, data: bytes) -> int:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(os, "fsync", full_disk)
+    monkeypatch.setattr(os, "write", full_disk)
     with pytest.raises(OSError, match="No space left"):
         yard.files.stage(RepoPath(b"f"), b"x", 0o100644)
     assert os.listdir(yard.root) == []
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o400, 0o200, 0])
+def test_staged_file_is_on_the_disk_before_it_is_in_place(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch, mode: int
+) -> None:
+    """Law 9: also one that nobody may read."""
+    synced: list[int] = []
+    real = os.fsync
+
+    def fsync(fd: int) -> None:
+        synced.append(os.fstat(fd).st_ino)
+        real(fd)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    temp = yard.files.stage(RepoPath(b"f"), b"x", 0o100000 | mode)
+    yard.files.harden(temp)
+    yard.files.publish(temp, RepoPath(b"f"))
+    assert synced == [os.lstat(yard.full(b"f")).st_ino]
+
+
+def test_link_needs_no_hardening(yard: Yard) -> None:
+    temp = yard.files.stage(RepoPath(b"l"), b"x", LINK_MODE)
+    yard.files.harden(temp)
+    assert yard.files.read(temp) is not None
 
 
 def test_stage_of_a_link_publishes_its_target(yard: Yard) -> None:

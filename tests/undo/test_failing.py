@@ -195,8 +195,9 @@ def test_undo_names_what_had_no_baseline(yard: Yard) -> None:
     assert yard.exists("y")
 
 
-def test_a_full_disk_rolls_everything_back(yard: Yard) -> None:
-    """ROB-08: refused, and as before."""
+@pytest.mark.parametrize("late", [False, True])
+def test_a_full_disk_rolls_everything_back(yard: Yard, late: bool) -> None:
+    """ROB-08: refused, and as before; also where only hardening finds that there is no room."""
     yard.by("s1", "t1").write("a", "1\n")
     yard.write("b", "2\n")
     yard.remove("c")
@@ -204,9 +205,14 @@ def test_a_full_disk_rolls_everything_back(yard: Yard) -> None:
 
     class Full(WorkFiles):
         def stage(self, path: RepoPath, data: bytes, mode: int) -> RepoPath:
-            if path == b"c":
+            if path == b"c" and not late:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             return super().stage(path, data, mode)
+
+        def harden(self, temp: RepoPath) -> None:
+            if late:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            super().harden(temp)
 
     yard.files = Full(str(yard.root))
     with pytest.raises(RefusedError, match="not enough space"):
