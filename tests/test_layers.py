@@ -67,6 +67,12 @@ def test_package_import_loads_nothing_else() -> None:
     assert imported_by("import gitshadow") == set()
 
 
+def test_sync_programs_load_no_event_loop_and_no_git() -> None:
+    """A hook of an agent program starts a process per tool call."""
+    loaded = imported_by("from gitshadow import AgentUndo, HookedTurns")
+    assert loaded & {"asyncio", "pygit2", "click", "random"} == set()
+
+
 def test_public_names_are_those_of_the_stub() -> None:
     """What the stub promises is there, and nothing is there that it hides."""
     import gitshadow

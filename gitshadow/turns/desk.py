@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from secrets import token_hex
 
 from gitshadow.errors import (
     LockedError,
@@ -68,7 +67,7 @@ class Desk:
             registry=opening.tools,
             policy=opening.policy,
             host=opening.host,
-            owner=f"{os.getpid()}-{token_hex(4)}",
+            owner=f"{os.getpid()}-{os.urandom(4).hex()}",
             contexts=ContextCache(opening.host.contexts),
         )
         self._lock = WriterLock(_lock_path(layout, opening.session))

@@ -6,7 +6,7 @@ Invariant: whoever asks what is live (requests, the last turn, a reader) asks he
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from gitshadow.store.journal.history import Marker, SessionEvent
 from gitshadow.turns import records
@@ -15,8 +15,7 @@ Role = Literal["user", "assistant", "call", "result", "system"]
 _ROLES: tuple[Role, ...] = ("user", "assistant", "call", "result", "system")
 
 
-@dataclass(frozen=True, slots=True)
-class Hidden:
+class Hidden(NamedTuple):
     """Hold a closed range of event numbers that a rewind took out."""
 
     first: int

@@ -8,7 +8,7 @@ to its end counts as taken back.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from secrets import token_hex
+from os import urandom
 
 from gitshadow.errors import RefusedError
 from gitshadow.store.journal.saga import Note, SagaCall, SagaOp
@@ -60,7 +60,7 @@ class UndoRequest:
 def new_op(session: str, kind: UndoKind, target: str, now_ns: int) -> SagaOp:
     """Return a new undo under an id that nobody else has."""
     return SagaOp(
-        id=f"op-{token_hex(_ID_BYTES)}",
+        id=f"op-{urandom(_ID_BYTES).hex()}",
         session=session,
         kind=kind.value,
         target=target,

@@ -2,13 +2,14 @@
 
 A procedure is a generator: it yields a command and is sent the event that answers it. It does
 nothing itself, so the same procedure runs in both fronts, in a test without a journal, and can be
-dropped after any command, as a crash would.
+dropped after any command, as a crash would. Tuples, because a hook's process loads them all: to
+define a frozen dataclass takes six times as long.
 Invariant: user code runs in drivers alone; what it raises comes back as an event.
 """
 
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import TypeAlias, TypeVar
+from types import MappingProxyType
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from gitshadow.model import Oid
 from gitshadow.store.journal.saga import SagaRow
@@ -17,46 +18,40 @@ from gitshadow.turns.policy import Proposal
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Invoke:
+class Invoke(NamedTuple):
     """Run a function of the host; the event is `Returned`, `Raised` or `TimedOut`."""
 
     function: Callable[..., object]
     args: tuple[object, ...] = ()
-    kwargs: Mapping[str, object] = field(default_factory=dict)
+    kwargs: Mapping[str, object] = MappingProxyType({})
     timeout_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Returned:
+class Returned(NamedTuple):
     """Say what a function returned."""
 
     value: object
 
 
-@dataclass(frozen=True, slots=True)
-class Raised:
+class Raised(NamedTuple):
     """Say what a function raised."""
 
     error: Exception
 
 
-@dataclass(frozen=True, slots=True)
-class TimedOut:
+class TimedOut(NamedTuple):
     """Say that a function took too long; it may still be at work."""
 
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Save:
+class Save(NamedTuple):
     """Write rows in one transaction, on the disk when the event (None) comes."""
 
     rows: tuple[SagaRow, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(NamedTuple):
     """Take a compensation for one attempt; the event tells whether it is ours."""
 
     session: str
@@ -89,44 +84,38 @@ class Question:
             listener()
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """Wait for the answer to a question; the event is a bool, False when nobody answers."""
 
     question: Question
     timeout_s: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Pause:
+class Pause(NamedTuple):
     """Wait; the event is None."""
 
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Now:
+class Now(NamedTuple):
     """Look at the clock; the event is nanoseconds since the epoch."""
 
 
-@dataclass(frozen=True, slots=True)
-class Recall:
+class Recall(NamedTuple):
     """Look up what would bring a session back to before an invocation: the event is `Recalled`."""
 
     session: str
     invocation: str
 
 
-@dataclass(frozen=True, slots=True)
-class Recalled:
+class Recalled(NamedTuple):
     """Hold changes that bring a session back: JSON texts by key, blobs by name; None: absent."""
 
     state: Mapping[str, str | None]
     artifacts: Mapping[str, Oid | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Keep:
+class Keep(NamedTuple):
     """Store the bytes of an artifact's next version; the event is `Kept`."""
 
     session: str
@@ -134,23 +123,20 @@ class Keep:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(NamedTuple):
     """Say which blob holds a version, and the number that it gets."""
 
     oid: Oid
     version: int
 
 
-@dataclass(frozen=True, slots=True)
-class Pull:
+class Pull(NamedTuple):
     """Take the next item of a stream; the event is `Returned`, `Raised` or `Ended`."""
 
     stream: Iterator[object] | AsyncIterator[object]
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(NamedTuple):
     """Say that a stream has no more items."""
 
 
