@@ -10,8 +10,8 @@ import secrets
 import stat as st
 import time
 from builtins import list as _list
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from hashlib import sha1
 from typing import NamedTuple
 
@@ -229,11 +229,16 @@ class WorkFiles:
         with self._parent(path) as (parent, name):
             if mode == LINK_MODE:
                 os.symlink(data, temp, dir_fd=parent)
+                try:
+                    _own_like(temp, parent, name)
+                except OSError:
+                    os.unlink(temp, dir_fd=parent)
+                    raise
                 return _sibling(path, temp)
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             fd = os.open(temp, flags, 0o600 & mode, dir_fd=parent)
             try:
-                _own_like(fd, parent, name)
+                _own_like(temp, parent, name)
                 _write_all(fd, data)
                 os.fchmod(fd, mode & 0o7777)
                 if mode & 0o400:
@@ -263,6 +268,23 @@ class WorkFiles:
             finally:
                 os.close(fd)
 
+    @contextmanager
+    def holding(self, path: RepoPath) -> Iterator[Callable[[], bytes | None]]:
+        """Keep hold of a regular file that is about to be replaced or removed.
+
+        Yields:
+            What returns its bytes as they are by then, also when its name leads elsewhere;
+            None where there is no such file, or nobody may read it.
+        """
+        fd: int | None = None
+        with suppress(OSError), self._parent(path) as (parent, name):
+            fd = os.open(name, _FILE_FLAGS, dir_fd=parent)
+        try:
+            yield lambda: _bytes_of(fd)
+        finally:
+            if fd is not None:
+                os.close(fd)
+
     def publish(self, temp: RepoPath, path: RepoPath) -> None:
         """Rename a staged temporary over its target, in one step."""
         with self._parent(path) as (parent, name):
@@ -278,6 +300,7 @@ class WorkFiles:
             for depth, part in enumerate(parts, 1):
                 try:
                     os.mkdir(part, dir_fd=fd)
+                    _own_like(part, fd, None)
                     made.append(RepoPath(b"/".join(parts[:depth])))
                 except FileExistsError:
                     pass
@@ -431,18 +454,25 @@ def _read_all(fd: int, size: int) -> bytes:
     return b"".join(parts)
 
 
+def _bytes_of(fd: int | None) -> bytes | None:
+    if fd is None or not st.S_ISREG(os.fstat(fd).st_mode):
+        return None
+    os.lseek(fd, 0, os.SEEK_SET)
+    return _read_all(fd, os.fstat(fd).st_size)
+
+
 def _write_all(fd: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
 
 
-def _own_like(fd: int, parent: int, name: bytes) -> None:
-    """As root, give a new file the owner of the file it replaces, or of its directory."""
+def _own_like(made: bytes, parent: int, name: bytes | None) -> None:
+    """As root, give what was made the owner of what it replaces, or of its directory."""
     if os.geteuid() != 0:
         return
-    try:
-        model = os.stat(name, dir_fd=parent, follow_symlinks=False)
-    except FileNotFoundError:
-        model = os.fstat(parent)
-    os.fchown(fd, model.st_uid, model.st_gid)
+    model = os.fstat(parent)
+    if name is not None:
+        with suppress(FileNotFoundError):
+            model = os.stat(name, dir_fd=parent, follow_symlinks=False)
+    os.chown(made, model.st_uid, model.st_gid, dir_fd=parent, follow_symlinks=False)

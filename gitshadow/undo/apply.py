@@ -199,19 +199,38 @@ class _Run:
             self._stage(step)
             self._harden(step)
             self.tools.hook(f"staged {step.path!r}")
-        self._expect(step)
         if _is_chmod(step):
+            self._expect(step)
             self.tools.files.chmod(step.path, step.after.mode)
+            self.written.add(step.path)
         else:
-            self.tools.files.publish(self.temps[step.path], step.path)
-            del self.temps[step.path]
-        self.written.add(step.path)
+            self._replace(step)
         self._verify(step)
 
+    def _replace(self, step: Step) -> None:
+        with self.tools.files.holding(step.path) as bytes_then:
+            self._expect(step)
+            self.tools.files.publish(self.temps[step.path], step.path)
+            del self.temps[step.path]
+            self.written.add(step.path)
+            self._keep_newer(step, bytes_then())
+
     def _remove(self, step: Step) -> None:
-        self._expect(step)
-        self.tools.files.unlink(step.path)
-        self.states[step.path] = None
+        with self.tools.files.holding(step.path) as bytes_then:
+            self._expect(step)
+            self.tools.files.unlink(step.path)
+            self.states[step.path] = None
+            self._keep_newer(step, bytes_then())
+
+    def _keep_newer(self, step: Step, data: bytes | None) -> None:
+        """Give a path back what somebody wrote between the last look at it and its change."""
+        files = self.tools.files
+        if data is None or step.before is None or blob_oid(data) == step.before.oid:
+            return
+        temp = files.stage(step.path, data, step.before.mode)
+        files.harden(temp)
+        files.publish(temp, step.path)
+        raise _MovedError
 
     def _expect(self, step: Step) -> None:
         """Make sure that a path still holds what the plan found there."""

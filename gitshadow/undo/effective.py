@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gitshadow.model import Confidence, Event, Op, OpKind, OpStatus, RepoPath
+from gitshadow.model import Confidence, Event, Op, OpKind, RepoPath
 from gitshadow.store.journal import events, ops
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
@@ -29,8 +29,8 @@ def standing(db: Db, worktree: str | None = None) -> Standing:
     """Return which ops (of one worktree) are in effect, and what each took back."""
     undone: dict[str, Op] = {}
     found: list[Op] = []
-    for op in ops.list_ops(db, worktree):
-        if op.status is not OpStatus.DONE or op.id in undone:
+    for op in ops.done_in_order(db, worktree):
+        if op.id in undone:
             continue
         undone.update(dict.fromkeys(set(op.undoes) - undone.keys(), op))
         found.append(op)
@@ -65,6 +65,7 @@ class _Back:
     op: Op
     unit: Unit
     paths: frozenset[RepoPath] | None = None
+    last_seq: int | None = None
 
 
 class Undone:
@@ -84,7 +85,7 @@ class Undone:
         on; a `low` event only where the op did change its path.
         """
         for back in self._backs:
-            if event.ts_ns > back.op.ts_ns or not back.unit.holds(event):
+            if not back.unit.holds(event) or event.seq > self._last_seq(back):
                 continue
             if not _is_low(event) or event.path in self._paths(back):
                 return back.op
@@ -100,6 +101,13 @@ class Undone:
             if newest is None or op.ts_ns > newest.ts_ns:
                 newest = op
         return newest
+
+    def _last_seq(self, back: _Back) -> int:
+        """Return an op's newest row: what came after it is not taken back, by any clock."""
+        if back.last_seq is None:
+            rows = events.rows(self._db, EventFilter(op=back.op.id, limit=1))
+            back.last_seq = rows[0].seq if rows else 0
+        return back.last_seq
 
     def _paths(self, back: _Back) -> frozenset[RepoPath]:
         if back.paths is None:

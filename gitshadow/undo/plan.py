@@ -223,9 +223,9 @@ def _finish(
         settle(cases, world)
         cases.sort(key=_place)
         token = _token(cases, seqs, wish, seq)
-    items = [_planned(case, blobs, offer=wish.offer) for case in _shown(cases)]
-    items += _ambiguous_items(cases, wish)
     steps = _steps(cases, world)
+    items = [_planned(case, blobs, steps, offer=wish.offer) for case in _shown(cases)]
+    items += _ambiguous_items(cases, wish)
     return Plan(
         items=tuple(items),
         steps=steps,
@@ -256,9 +256,14 @@ def _is_taken(case: Case) -> bool:
     return case.turned.reason is not Reason.DECLINED
 
 
-def _planned(case: Case, blobs: Blobs, *, offer: bool) -> Planned:
+def _planned(
+    case: Case, blobs: Blobs, steps: Collection[RepoPath], *, offer: bool
+) -> Planned:
     turned, start = case.turned, case.start
-    state = State.REVERSED if case.moves else State.NO_EFFECT
+    needed = {case.destination, case.vacates} & set(steps)
+    # Files with the same content that change places change nothing.
+    acts = case.moves and bool(needed)
+    state = State.REVERSED if acts else State.NO_EFFECT
     if turned.reason is not None:
         state = State.NOT_REVERSED
     moved = case.moves and start.version is not None and case.destination is not None
@@ -271,7 +276,7 @@ def _planned(case: Case, blobs: Blobs, *, offer: bool) -> Planned:
         path=display_path(path),
         old_path=display_path(start.path) if moved else None,
         session=case.session,
-        action=_action(case),
+        action=_action(case) if acts else Action.NONE,
         state=state,
         reason=turned.reason,
         detail=turned.detail,
@@ -280,7 +285,7 @@ def _planned(case: Case, blobs: Blobs, *, offer: bool) -> Planned:
         removed=removed,
         hunks=hunks.offer(case, blobs) if offer else (),
     )
-    return Planned(item, tuple(paths) if case.moves else ())
+    return Planned(item, tuple(one for one in paths if one in needed))
 
 
 def _action(case: Case) -> Action:
@@ -349,7 +354,8 @@ def _steps(cases: Sequence[Case], world: World) -> dict[RepoPath, Step]:
         target = case.turned.target
         if case.moves and target.version is not None:
             before = world.present.get(target.path)
-            steps[target.path] = Step(target.path, before, target.version)
+            if before != target.version:
+                steps[target.path] = Step(target.path, before, target.version)
     return dict(sorted(steps.items()))
 
 

@@ -463,6 +463,18 @@ def test_stage_keeps_the_owner_as_root(yard: Yard) -> None:
         assert stat.S_IMODE(look.st_mode) == 0o4755
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_directories_and_links_have_their_directorys_owner_as_root(yard: Yard) -> None:
+    """What root brings back, the user can still change."""
+    os.chown(yard.root, 4321, 1234)
+    inner, link = RepoPath(b"d/e/f"), RepoPath(b"d/l")
+    yard.files.make_parents(inner)
+    yard.files.publish(yard.files.stage(link, b"x", LINK_MODE), link)
+    for path in (b"d", b"d/e", b"d/l"):
+        look = os.lstat(yard.full(path))
+        assert (look.st_uid, look.st_gid) == (4321, 1234)
+
+
 def test_make_parents_tells_what_it_made(yard: Yard) -> None:
     os.mkdir(yard.full(b"a"))
     assert yard.files.make_parents(RepoPath(b"a/b/c/f")) == [b"a/b", b"a/b/c"]

@@ -130,6 +130,19 @@ def test_oops_goes_no_further_than_what_is_in_conflict(yard: Yard) -> None:
     assert yard.read("a") == b"1\n"
 
 
+def test_clock_that_was_set_back_confuses_no_order(yard: Yard) -> None:
+    """UNDO-03: what counts is which row came first."""
+    yard.by("s1", "t1").write("a", "1\n")
+    yard.oops()
+    with yard.db.write():
+        yard.db.run("UPDATE ops SET ts_ns = ts_ns + 3600000000000")
+    yard.by("s1", "t1").write("b", "2\n")
+    assert yard.oops().status == "reversed"
+    assert yard.read("b").decode() == lines("b")
+    yard.redo()
+    assert (yard.read("a").decode(), yard.read("b")) == (lines("a"), b"2\n")
+
+
 def test_restore_gives_a_pin_and_a_moment_back(yard: Yard) -> None:
     """UNDO-33: each state exact; what came later and is not an agent's stays, named."""
     yard.by("human").write("p", "pinned\n", 0o600)

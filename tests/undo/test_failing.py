@@ -45,6 +45,38 @@ def test_oops_leaves_what_changes_while_it_runs(yard: Yard) -> None:
     assert yard.litter() == []
 
 
+@pytest.mark.parametrize("call", ["publish", "unlink"])
+def test_write_in_the_last_moment_is_kept(yard: Yard, call: str) -> None:
+    """UNDO-29: between the last look at a file and its change, by whoever has it open."""
+    yard.by("s1", "t1").write("a", "agent\n")
+    yard.write("n", "agent\n")
+    path = {"publish": "a", "unlink": "n"}[call]
+
+    class Late(WorkFiles):
+        def publish(self, temp: RepoPath, at: RepoPath) -> None:
+            self._write("publish", at)
+            super().publish(temp, at)
+
+        def unlink(self, at: RepoPath) -> None:
+            self._write("unlink", at)
+            super().unlink(at)
+
+        def _write(self, name: str, at: RepoPath) -> None:
+            nonlocal call
+            if (call, path.encode()) == (name, at):
+                call = ""
+                Path(yard.root, path).write_text("human\n")
+
+    yard.files = Late(str(yard.root))
+    report = yard.oops()
+    assert dict(reasons(report))[path] == "conflict"
+    assert report.counts["reversed"] == 1
+    assert yard.read(path) == b"human\n"
+    assert yard.litter() == []
+    yard.redo()
+    assert yard.read(path) == b"human\n"
+
+
 def test_oops_goes_on_when_one_file_cannot_be_replaced(yard: Yard) -> None:
     """UNDO-30: two come back, one has the system's reason."""
     yard.by("s1", "t1")

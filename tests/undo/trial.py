@@ -156,8 +156,18 @@ class Trial:
         if not self.log:
             return None
         at_ns = self.log[-1 - pick % len(self.log)].ts_ns
+        return replace(wanted, at_ns=at_ns, goal=self._tree_at(at_ns))
+
+    def _tree_at(self, at_ns: int) -> Tree | None:
+        """Return the tree of a moment; None where it falls between two writes of one step.
+
+        A copied template's files are younger than what is known of them, and a commit's rows
+        have one time: then times are not in the order of the rows, and no tree ever was so.
+        """
         last = max(event.seq for event in self.log if event.ts_ns <= at_ns)
-        return replace(wanted, at_ns=at_ns, goal=self.trees.get(last))
+        so_far = [event for event in self.log if event.seq <= last]
+        in_order = all(event.ts_ns <= at_ns for event in so_far)
+        return self.trees.get(last) if in_order else None
 
     def _in_part(self, wanted: Wanted) -> Wanted | None:
         """Take a part of the turn that an agent wrote in last."""

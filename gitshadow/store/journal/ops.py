@@ -82,6 +82,15 @@ def list_ops(db: Db, worktree: str | None = None) -> list[Op]:
     return [_op(row) for row in db.rows(sql, (worktree,))]
 
 
+def done_in_order(db: Db, worktree: str | None = None) -> list[Op]:
+    """Return the finished ops, newest first: by their rows, whatever the clock said."""
+    sql = (
+        f"{_SELECT} WHERE status = 'done' AND (?1 IS NULL OR worktree = ?1)"
+        " ORDER BY (SELECT max(seq) FROM events WHERE op = ops.id) DESC, ts_ns DESC"
+    )
+    return [_op(row) for row in db.rows(sql, (worktree,))]
+
+
 def ended(db: Db) -> Ended:
     """Return which ops have ended; it differs whenever one more has."""
     row = db.row("SELECT count(*), max(ts_ns) FROM ops WHERE status = 'done'")
