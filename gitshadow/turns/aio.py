@@ -4,17 +4,19 @@ Invariant: every method runs the procedure that `session` runs, awaited; the end
 every undo are shielded from cancellation.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import wraps
 from types import TracebackType
 from typing import ParamSpec, TypeVar
 
+from gitshadow.errors import ShadowError
 from gitshadow.turns import calls
 from gitshadow.turns.adrive import AsyncDriver
 from gitshadow.turns.calls import Request
 from gitshadow.turns.desk import Desk, Opening
-from gitshadow.turns.front import SessionFront, TurnFront
+from gitshadow.turns.front import SessionFront, TurnFront, stays_primary
 from gitshadow.turns.host import Host
 from gitshadow.turns.policy import Policy
 from gitshadow.turns.registry import ToolRegistry
@@ -64,6 +66,12 @@ class AsyncTurn(TurnFront):
         """
         try:
             await self._driver.shielded(self.core.finish(error))
+        except ShadowError as trouble:
+            stays_primary(error, trouble)
+        except asyncio.CancelledError:
+            # Cancelled again meanwhile: the first one, which has the report, goes on.
+            if not isinstance(error, asyncio.CancelledError):
+                raise
         finally:
             self._desk.release()
 
@@ -101,7 +109,10 @@ class AsyncTurn(TurnFront):
         try:
             yield
         except BaseException as error:
-            await self._driver.shielded(self.core.undo_since(mark, name, error))
+            try:
+                await self._driver.shielded(self.core.undo_since(mark, name, error))
+            except ShadowError as trouble:
+                stays_primary(error, trouble)
             raise
 
     async def undo(self, *, on_drift: str = "skip") -> UndoReport:

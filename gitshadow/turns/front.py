@@ -5,7 +5,7 @@ Invariant: no method here runs user code.
 
 from collections.abc import Mapping
 
-from gitshadow.errors import UsageError
+from gitshadow.errors import ShadowError, UsageError
 from gitshadow.store.journal import history, saga
 from gitshadow.store.journal.history import SessionEvent
 from gitshadow.store.journal.saga import Noted, SagaCall, SagaTurn
@@ -16,6 +16,19 @@ from gitshadow.turns.policy import Proposal
 from gitshadow.turns.report import UndoReport
 from gitshadow.turns.turn import TurnCore
 from gitshadow.turns.values import UndoEntry
+
+
+def stays_primary(error: BaseException | None, trouble: ShadowError) -> None:
+    """Let what ended a turn go on although its rollback stopped, and say so in a note.
+
+    Raises:
+        ShadowError: nothing else had ended the turn, so the trouble itself does.
+    """
+    if error is None:
+        raise trouble
+    error.add_note(
+        f"the rollback stopped: {trouble}; what is left: git agent-undo attention"
+    )
 
 
 class TurnFront:

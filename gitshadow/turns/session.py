@@ -9,11 +9,12 @@ from functools import wraps
 from types import TracebackType
 from typing import ParamSpec, TypeVar
 
+from gitshadow.errors import ShadowError
 from gitshadow.turns import calls
 from gitshadow.turns.calls import Request
 from gitshadow.turns.desk import Desk, Opening
 from gitshadow.turns.drive import Driver
-from gitshadow.turns.front import SessionFront, TurnFront
+from gitshadow.turns.front import SessionFront, TurnFront, stays_primary
 from gitshadow.turns.host import Host
 from gitshadow.turns.policy import Policy
 from gitshadow.turns.registry import ToolRegistry
@@ -57,6 +58,8 @@ class Turn(TurnFront):
         """End the turn; an exception goes on, with the rollback's report as `undo_report`."""
         try:
             self._driver.run(self.core.finish(error))
+        except ShadowError as trouble:
+            stays_primary(error, trouble)
         finally:
             self._desk.release()
 
@@ -130,7 +133,10 @@ class Turn(TurnFront):
         try:
             yield
         except BaseException as error:
-            self._driver.run(self.core.undo_since(mark, name, error))
+            try:
+                self._driver.run(self.core.undo_since(mark, name, error))
+            except ShadowError as trouble:
+                stays_primary(error, trouble)
             raise
 
     def undo(self, *, on_drift: str = "skip") -> UndoReport:

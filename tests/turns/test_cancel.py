@@ -284,7 +284,15 @@ async def test_cancelling_does_not_stop_a_rollback(async_front: Front) -> None:
                 await turn.call("slow.do", number=number)
             await asyncio.Event().wait()
 
-    task = asyncio.create_task(work())
+    async def watched() -> None:
+        try:
+            await work()
+        except asyncio.CancelledError as error:
+            left.append(error)
+            raise
+
+    left: list[BaseException] = []
+    task = asyncio.create_task(watched())
     while not session.au.turns() or len(session.au.calls("t-1")) < 3:
         await asyncio.sleep(0)
     await asyncio.sleep(0)
@@ -297,6 +305,8 @@ async def test_cancelling_does_not_stop_a_rollback(async_front: Front) -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert done == [3, 2, 1]
+    (first,) = left
+    assert getattr(first, "undo_report", None) is not None
     assert session.au.turns()[0].status == "rolled_back"
 
 

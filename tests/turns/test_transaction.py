@@ -5,6 +5,7 @@ from collections.abc import Awaitable
 
 import pytest
 
+from gitshadow.errors import JournalError
 from gitshadow.turns.errors import SessionBusy, ToolCallLimitExceeded, TurnCancelled
 from gitshadow.turns.host import Host
 from gitshadow.turns.policy import Limits, Policy
@@ -262,6 +263,29 @@ async def test_a_host_that_fails_to_roll_back_does_not_hide_the_cause(
         ("the host's undo", "stuck")
     ]
     assert turn.inner.status == "partially_rolled_back"
+
+
+async def test_a_journal_that_fails_does_not_hide_the_cause(front: Front) -> None:
+    """AN-14: the rollback stops, the exception goes on with a note, the next look finds it."""
+    session = front.session()
+    with pytest.raises(BoomError) as caught:
+        async with session.turn() as turn:
+            await turn.call("draft.create", title="x")
+            session.au.desk.db.close()
+            raise BoomError("first")
+    assert caught.value.__notes__[0].startswith("the rollback stopped: could not use")
+    again = front.session()
+    assert [one.status for one in again.au.turns()] == ["open"]
+    report = await again.undo("t-1")
+    assert [item.state for item in report.items] == ["reversed"]
+    assert [one.status for one in again.au.turns()] == ["interrupted"]
+
+
+async def test_a_journal_that_fails_to_commit_is_said(front: Front) -> None:
+    session = front.session()
+    with pytest.raises(JournalError):
+        async with session.turn():
+            session.au.desk.db.close()
 
 
 async def test_a_session_has_one_turn_at_a_time(front: Front) -> None:
