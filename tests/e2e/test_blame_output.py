@@ -26,9 +26,12 @@ def scene(shadow_n: Shadow) -> Scene:
 def test_porcelain_is_gits_where_nobody_wrote(scene: Scene, option: str) -> None:
     """The parser reads git's own output; ours is the same byte for byte."""
     repo = scene.shadow.repo
-    repo.write("a", "new\n" + repo.read("a").decode() + "end\n")
-    repo.git("mv", "b", 'b \u00e9"\\')
-    repo.commit("second")
+    elsewhere = Repo(repo.root.parent / "elsewhere")
+    repo.git("clone", "-q", ".", str(elsewhere.root))
+    elsewhere.write("a", "new\n" + repo.read("a").decode() + "end\n")
+    elsewhere.git("mv", "b", 'b \u00e9"\\')
+    elsewhere.commit("second")
+    repo.git("pull", "-q", "--ff-only", str(elsewhere.root), "main")
     for path in ("a", 'b \u00e9"\\', "c"):
         theirs = git_blame(repo, option, "--", path)
         every = option == "--line-porcelain"
