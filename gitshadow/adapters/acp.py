@@ -163,6 +163,4 @@ def _prompt(payload: Mapping[str, object]) -> str | None:
     blocks = fields.at(payload, "params.prompt")
     if not isinstance(blocks, list):
         return None
-    whole = (one for one in blocks if isinstance(one, dict))
-    said = "\n".join(fields.text(one, "text") or "" for one in whole).strip("\n")
-    return said[: fields.MAX_PROMPT_CHARS] or None
+    return fields.prompt_of(one for one in blocks if isinstance(one, dict))

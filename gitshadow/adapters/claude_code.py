@@ -6,23 +6,15 @@ Invariant: only the fields named here are read. Everything else may change weekl
 from collections.abc import Mapping
 
 from gitshadow.adapters.base import Context, Parsed, Phase, Traits
-from gitshadow.adapters.shape import Shape, Tools
+from gitshadow.adapters.shape import CLAUDE_SETTINGS_PHASES, Shape, Tools
 from gitshadow.model import ToolClass
 
 NAME = "claude-code"
 
 _PHASES: Mapping[str, Phase] = {
-    "SessionStart": Phase.SESSION_START,
-    "UserPromptSubmit": Phase.PROMPT,
-    "PreToolUse": Phase.BEFORE,
-    "PostToolUse": Phase.AFTER,
-    "PostToolUseFailure": Phase.FAILED,
+    **CLAUDE_SETTINGS_PHASES,
     "PermissionDenied": Phase.DENIED,
-    "Stop": Phase.TURN_END,
     "StopFailure": Phase.TURN_END,
-    "SubagentStart": Phase.SUBAGENT_START,
-    "SubagentStop": Phase.SUBAGENT_END,
-    "SessionEnd": Phase.SESSION_END,
 }
 
 _TOOLS: Tools = {

@@ -16,7 +16,7 @@ from dataclasses import replace
 from gitshadow.adapters import fields
 from gitshadow.adapters.base import HookEvent, Parsed, Phase, Traits
 from gitshadow.adapters.filetools import SAVED_WITHIN_NS
-from gitshadow.adapters.shape import SUBAGENT_PHASES, Shape
+from gitshadow.adapters.shape import CLAUDE_SETTINGS_PHASES, SUBAGENT_PHASES, Shape
 from gitshadow.model import ToolClass
 
 NAME = "cursor"
@@ -39,15 +39,7 @@ _SHAPE = Shape(
         "subagentStop": Phase.SUBAGENT_END,
         "sessionEnd": Phase.SESSION_END,
         # Spelled so where Cursor runs the hooks of Claude Code's settings.
-        "SessionStart": Phase.SESSION_START,
-        "UserPromptSubmit": Phase.PROMPT,
-        "PreToolUse": Phase.BEFORE,
-        "PostToolUse": Phase.AFTER,
-        "PostToolUseFailure": Phase.FAILED,
-        "Stop": Phase.TURN_END,
-        "SubagentStart": Phase.SUBAGENT_START,
-        "SubagentStop": Phase.SUBAGENT_END,
-        "SessionEnd": Phase.SESSION_END,
+        **CLAUDE_SETTINGS_PHASES,
     },
     session=("conversation_id", "session_id"),
     turn=("generation_id",),

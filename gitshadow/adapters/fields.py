@@ -6,7 +6,7 @@ Invariant: what comes out is bounded and can be a key, a trailer or a file name'
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 MAX_ID_CHARS = 200
 MAX_NATIVE_CHARS = 1_000
@@ -55,6 +55,12 @@ def prompt_text(payload: Mapping[str, object], key: str) -> str | None:
     """Return a prompt, cut at a million characters."""
     value = text(payload, key)
     return value if value is None else value[:MAX_PROMPT_CHARS]
+
+
+def prompt_of(parts: Iterable[Mapping[str, object]]) -> str | None:
+    """Return the texts of a message's parts as one prompt, cut like `prompt_text`, or None."""
+    said = "\n".join(text(one, "text") or "" for one in parts).strip("\n")
+    return said[:MAX_PROMPT_CHARS] or None
 
 
 def mapping(payload: Mapping[str, object], key: str) -> Mapping[str, object]:

@@ -145,5 +145,4 @@ def _prompt(output: Mapping[str, object]) -> str | None:
     if not isinstance(parts, list):
         return None
     whole = (one for one in parts if isinstance(one, dict) and not one.get("synthetic"))
-    said = "\n".join(fields.text(one, "text") or "" for one in whole).strip("\n")
-    return said[: fields.MAX_PROMPT_CHARS] or None
+    return fields.prompt_of(whole)

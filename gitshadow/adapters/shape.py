@@ -15,6 +15,19 @@ from gitshadow.model import ToolClass
 Tools = Mapping[ToolClass, frozenset[str]]
 Keys = tuple[str, ...]
 
+CLAUDE_SETTINGS_PHASES: Mapping[str, Phase] = {
+    "SessionStart": Phase.SESSION_START,
+    "UserPromptSubmit": Phase.PROMPT,
+    "PreToolUse": Phase.BEFORE,
+    "PostToolUse": Phase.AFTER,
+    "PostToolUseFailure": Phase.FAILED,
+    "Stop": Phase.TURN_END,
+    "SubagentStart": Phase.SUBAGENT_START,
+    "SubagentStop": Phase.SUBAGENT_END,
+    "SessionEnd": Phase.SESSION_END,
+}
+"""Events as Claude Code's settings name them; Cursor and VS Code send them by these names too."""
+
 SUBAGENT_PHASES = (Phase.SUBAGENT_START, Phase.SUBAGENT_END)
 
 _Value = TypeVar("_Value")

@@ -6,8 +6,8 @@ Invariant: only the fields named here are read.
 
 from collections.abc import Mapping
 
-from gitshadow.adapters.base import Parsed, Phase, Traits
-from gitshadow.adapters.shape import Shape
+from gitshadow.adapters.base import Parsed, Traits
+from gitshadow.adapters.shape import CLAUDE_SETTINGS_PHASES, Shape
 from gitshadow.model import ToolClass
 
 NAME = "vscode-copilot"
@@ -15,17 +15,7 @@ NAME = "vscode-copilot"
 _SHAPE = Shape(
     agent=NAME,
     event=("hookEventName", "hook_event_name"),
-    phases={
-        "SessionStart": Phase.SESSION_START,
-        "UserPromptSubmit": Phase.PROMPT,
-        "PreToolUse": Phase.BEFORE,
-        "PostToolUse": Phase.AFTER,
-        "PostToolUseFailure": Phase.FAILED,
-        "Stop": Phase.TURN_END,
-        "SubagentStart": Phase.SUBAGENT_START,
-        "SubagentStop": Phase.SUBAGENT_END,
-        "SessionEnd": Phase.SESSION_END,
-    },
+    phases=CLAUDE_SETTINGS_PHASES,
     session=("sessionId", "session_id"),
     call=("tool_use_id",),
     subagent=("agent_id",),
