@@ -156,10 +156,8 @@ def test_more_clients_than_places_are_served_in_turn(
     def served() -> bool:
         try:
             return client.request(layout, "look", {}, HANGS_S)["verb"] == "look"
-        except (
-            UnreachableError
-        ):  # a test that stood still is taken for a silent one too
-            return False
+        except UnreachableError:
+            return False  # a test that stood still is taken for a silent one too
 
     monkeypatch.setattr(listening, "READ_S", 0.5)
     with ExitStack() as stack:
@@ -210,6 +208,7 @@ def test_ping_is_answered_while_the_engine_is_busy(
     busy.start()
     until(lambda: engine.verbs == ["wait"])
     until(lambda: client.ping(layout) == os.getpid())
+    assert busy.is_alive()
     engine.gate.set()
     busy.join()
 

@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,32 +13,11 @@ from gitshadow.store.journal import saga
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.saga import CallName, Note, SagaCall, SagaTurn
 from gitshadow.store.journal.schema import MIGRATIONS
+from tests.support import saga_rows
 
 NAME = CallName("s", "t-1", "c1")
-CALL = SagaCall(
-    session="s",
-    turn="t-1",
-    id="c1",
-    ordinal=1,
-    tool="x.do",
-    klass="reversible",
-    description="",
-    intent="{}",
-    started_ns=1,
-    outcome="success",
-    key="k",
-    undo="planned",
-)
-TURN = SagaTurn(
-    session="s",
-    id="t-1",
-    ordinal=1,
-    label="go",
-    agent=None,
-    status="open",
-    started_ns=1,
-    owner="me",
-)
+CALL = replace(saga_rows.CALL, outcome="success", undo="planned")
+TURN = saga_rows.TURN
 
 
 @pytest.fixture

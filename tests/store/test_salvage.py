@@ -36,9 +36,10 @@ from gitshadow.store.journal import (
     turns,
 )
 from gitshadow.store.journal.db import Db
-from gitshadow.store.journal.saga import Note, SagaCall, SagaOp, SagaTurn
+from gitshadow.store.journal.saga import Note, SagaOp
 from gitshadow.store.journal.salvage import Salvaged, salvage
 from gitshadow.store.journal.schema import VERSION
+from tests.support import saga_rows
 
 A = RepoPath(b"a")
 OID = Oid("a" * 40)
@@ -128,28 +129,8 @@ def test_what_the_refs_know_nothing_of_comes_over(old: str, new: Db) -> None:
 
 def test_turns_of_agent_programs_come_over(old: str, new: Db) -> None:
     """Law 7: with their inverses, undos and the log, whose digests still fit."""
-    turn = SagaTurn(
-        session="s",
-        id="t-1",
-        ordinal=1,
-        label="go",
-        agent=None,
-        status="committed",
-        started_ns=1,
-        owner="me",
-    )
-    call = SagaCall(
-        session="s",
-        turn="t-1",
-        id="c1",
-        ordinal=1,
-        tool="x.do",
-        klass="reversible",
-        description="",
-        intent="{}",
-        started_ns=1,
-        key="k",
-    )
+    turn = replace(saga_rows.TURN, status="committed")
+    call = saga_rows.CALL
     op = SagaOp(
         id="op-9",
         session="s",

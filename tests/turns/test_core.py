@@ -31,6 +31,7 @@ from gitshadow.turns.steps import (
 from gitshadow.turns.turn import Setting, TurnCore
 from gitshadow.turns.values import Inverse, Retry, Reversibility
 from gitshadow.undo.report import State
+from tests.support import saga_rows
 
 SETTING = Setting(
     session="s",
@@ -217,19 +218,7 @@ def test_the_intent_is_written_before_the_tool_runs() -> None:
 
 def replace_turn(tools: ToolRegistry) -> TurnCore:
     """Return an open turn with these tools."""
-    from gitshadow.store.journal.saga import SagaTurn
-
-    row = SagaTurn(
-        session="s",
-        id="t-1",
-        ordinal=1,
-        label="x",
-        agent=None,
-        status="open",
-        started_ns=1,
-        owner="me",
-    )
-    return TurnCore(replace(SETTING, registry=tools), row)
+    return TurnCore(replace(SETTING, registry=tools), saga_rows.TURN)
 
 
 @given(st.lists(st.sampled_from(list(VerdictKind))))
