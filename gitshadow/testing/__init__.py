@@ -1,0 +1,1 @@
+"""What agent programs test themselves with: their inverses, their plugged-in parts."""
