@@ -29,7 +29,7 @@ _HOMES = {
     ),
     "gitshadow.turns.policy": ("Limits", "Policy", "Proposal", "Verdict"),
     "gitshadow.turns.protocols": (
-        *("ContextSource", "RevisionProvider", "UndoTransaction"),
+        *("ContextSource", "RevisionProvider", "SessionStore", "UndoTransaction"),
         "UndoTransactionProvider",
     ),
     "gitshadow.turns.registry": ("ToolOptions", "ToolRegistry"),

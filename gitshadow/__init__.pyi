@@ -29,6 +29,7 @@ from gitshadow.turns.policy import Proposal as Proposal
 from gitshadow.turns.policy import Verdict as Verdict
 from gitshadow.turns.protocols import ContextSource as ContextSource
 from gitshadow.turns.protocols import RevisionProvider as RevisionProvider
+from gitshadow.turns.protocols import SessionStore as SessionStore
 from gitshadow.turns.protocols import UndoTransaction as UndoTransaction
 from gitshadow.turns.protocols import UndoTransactionProvider as UndoTransactionProvider
 from gitshadow.turns.registry import ToolOptions as ToolOptions

@@ -18,7 +18,7 @@ from gitshadow.model import (
     Turn,
     format_mode,
 )
-from gitshadow.store.journal.saga import SagaTurn
+from gitshadow.store.journal.saga_rows import SagaTurn
 from gitshadow.store.refs import display_path
 
 Row = dict[str, object]

@@ -1,1 +1,17 @@
-"""What agent programs test themselves with: their inverses, their plugged-in parts."""
+"""What agent programs test themselves with; types: `__init__.pyi`.
+
+Invariant: importing this package loads nothing else, for pytest imports it in every project of
+whoever has gitshadow installed.
+"""
+
+_HOMES = {"gitshadow.testing.memory": ("MemoryStore",)}
+
+
+def __getattr__(name: str) -> object:
+    """Load a public name from where it lives."""
+    for module, names in _HOMES.items():
+        if name in names:
+            import importlib
+
+            return getattr(importlib.import_module(module), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -19,6 +19,7 @@ from gitshadow.turns.desk import Desk, Opening
 from gitshadow.turns.front import SessionFront, TurnFront, stays_primary
 from gitshadow.turns.host import Host
 from gitshadow.turns.policy import Policy
+from gitshadow.turns.protocols import SessionStore
 from gitshadow.turns.registry import ToolRegistry
 from gitshadow.turns.report import UndoReport
 from gitshadow.turns.saga import UndoRequest
@@ -144,6 +145,21 @@ class AsyncAgentUndo(SessionFront):
         """Open a session; as `AgentUndo.open`."""
         opening = Opening(session, tools, agent, policy or Policy(), host or Host())
         return cls(Desk.open(path, opening))
+
+    @classmethod
+    def over(
+        cls,
+        store: SessionStore,
+        *,
+        session: str,
+        tools: ToolRegistry,
+        agent: str | None = None,
+        policy: Policy | None = None,
+        host: Host | None = None,
+    ) -> "AsyncAgentUndo":
+        """Open a session kept in a store of the program's own; as `AgentUndo.over`."""
+        opening = Opening(session, tools, agent, policy or Policy(), host or Host())
+        return cls(Desk(store, opening))
 
     async def __aenter__(self) -> "AsyncAgentUndo":
         return self

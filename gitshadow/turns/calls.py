@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 
 from gitshadow.errors import UsageError
-from gitshadow.store.journal.saga import SagaCall
+from gitshadow.store.journal.saga_rows import SagaCall
 from gitshadow.turns import records
 from gitshadow.turns.errors import ToolFailure
 from gitshadow.turns.gate import refusal

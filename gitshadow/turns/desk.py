@@ -9,7 +9,6 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from hashlib import blake2b
 
 from gitshadow.errors import (
     LockedError,
@@ -17,17 +16,16 @@ from gitshadow.errors import (
     UnsupportedError,
     UsageError,
 )
-from gitshadow.store.journal import history, saga
-from gitshadow.store.journal.db import Db
-from gitshadow.store.journal.saga import Note, SagaCall, SagaOp, SagaTurn
+from gitshadow.store.journal.saga_rows import Note, SagaCall, SagaOp, SagaTurn
 from gitshadow.store.layout import Layout, discover
-from gitshadow.store.lock import WriterLock
 from gitshadow.turns import records
 from gitshadow.turns.errors import SessionBusy
 from gitshadow.turns.host import ContextCache, Host
+from gitshadow.turns.journal_store import JournalStore
 from gitshadow.turns.machine import TurnEvent, TurnStatus, advance
 from gitshadow.turns.past import Past
 from gitshadow.turns.policy import Policy
+from gitshadow.turns.protocols import SessionStore
 from gitshadow.turns.registry import ToolRegistry
 from gitshadow.turns.report import UndoKind, UndoReport
 from gitshadow.turns.rewind import Rewind
@@ -35,10 +33,6 @@ from gitshadow.turns.saga import UndoRequest, Unwind, new_op
 from gitshadow.turns.steps import Procedure, Save, now
 from gitshadow.turns.turn import Setting, TurnCore
 from gitshadow.turns.values import OnDrift, UndoEntry
-from gitshadow.turns.vault import Vault
-
-_NAME_BYTES = 8
-_PROBE_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +47,14 @@ class Opening:
 
 
 class Desk:
-    """Hold one session's journal, lock and settings."""
+    """Hold one session's store, lock and settings; `layout` is None away from a repository."""
 
-    def __init__(self, layout: Layout, opening: Opening) -> None:
+    def __init__(
+        self, store: SessionStore, opening: Opening, layout: Layout | None = None
+    ) -> None:
+        self.store = store
         self.layout = layout
-        self.db = Db.open(layout.journal, create=False, durable=True)
-        self._identity = _identity(layout.journal)
         self.clock = opening.host.clock
-        self.vault = Vault(layout)
         self.setting = Setting(
             session=opening.session,
             agent=opening.agent,
@@ -70,7 +64,7 @@ class Desk:
             owner=f"{os.getpid()}-{os.urandom(4).hex()}",
             contexts=ContextCache(opening.host.contexts),
         )
-        self._lock = WriterLock(_lock_path(layout, opening.session))
+        self._lock = store.lock(opening.session)
 
     @classmethod
     def open(cls, path: str, opening: Opening) -> "Desk":
@@ -91,12 +85,11 @@ class Desk:
                 f"could not find a journal in {layout.root}",
                 hint="git agent-undo init",
             )
-        return cls(layout, opening)
+        return cls(JournalStore(layout), opening, layout)
 
     def close(self) -> None:
-        """Give journal and lock back."""
-        self.db.close()
-        self.vault.close()
+        """Give store and lock back."""
+        self.store.close()
         self._lock.release()
 
     @property
@@ -125,7 +118,7 @@ class Desk:
 
     def next_turn(self, label: str, *, lease_ns: int | None = None) -> TurnCore:
         """Return a turn with the next number; to be called under the lock."""
-        last = saga.last_turn(self.db, self.session)
+        last = self.store.last_turn(self.session)
         ordinal = last.ordinal + 1 if last is not None else 1
         row = SagaTurn(
             session=self.session,
@@ -138,15 +131,15 @@ class Desk:
             owner=self.setting.owner,
             lease_ns=lease_ns,
         )
-        is_first = history.last_seq(self.db, self.session) < 0
+        is_first = self.store.last_seq(self.session) < 0
         return TurnCore(self.setting, row, is_first=is_first)
 
     def hooked_turn(self) -> TurnCore | None:
         """Return the open turn of which hooks tell, as the journal has it; None without one."""
-        row = saga.last_turn(self.db, self.session)
+        row = self.store.last_turn(self.session)
         if row is None or row.status != TurnStatus.OPEN or row.lease_ns is None:
             return None
-        found = saga.calls(self.db, self.session, row.id)
+        found = self.store.calls(self.session, row.id)
         return TurnCore(
             self.setting,
             row,
@@ -157,8 +150,8 @@ class Desk:
 
     def interrupt_open(self) -> None:
         """Mark an open turn as interrupted; to be called under the lock."""
-        saga.free_leases(self.db, self.session)
-        last = saga.last_turn(self.db, self.session)
+        self.store.free_leases(self.session)
+        last = self.store.last_turn(self.session)
         if last is None or last.status != TurnStatus.OPEN:
             return
         moment = self.clock()
@@ -173,7 +166,7 @@ class Desk:
             ts_ns=moment,
             body=records.canonical({"owner": last.owner}),
         )
-        saga.save(self.db, [lost, note])
+        self.store.save([lost, note])
 
     def take(self) -> None:
         """Take the session's lock.
@@ -181,24 +174,10 @@ class Desk:
         Raises:
             SessionBusy: somebody has it.
         """
-        if self._lock.held:
-            raise _busy(self.session)
         try:
-            self._lock.acquire(0)
-            # Held by a `reindex`, which is about to replace the journal.
-            with WriterLock(self.layout.sagas_lock) as everybody:
-                everybody.acquire(_PROBE_S)
+            self._lock.take()
         except LockedError as error:
-            self._lock.release()
             raise _busy(self.session) from error
-        self._follow_journal()
-
-    def _follow_journal(self) -> None:
-        """Open the journal again where a `reindex` has put a new file in its place."""
-        if _identity(self.layout.journal) != self._identity:
-            self.db.close()
-            self.db = Db.open(self.layout.journal, create=False, durable=True)
-            self._identity = _identity(self.layout.journal)
 
     def release(self) -> None:
         """Give the session's lock back."""
@@ -220,7 +199,7 @@ class Desk:
 
     def turns(self) -> list[SagaTurn]:
         """Return the session's turns, oldest first."""
-        return saga.turns(self.db, self.session)
+        return self.store.turns(self.session)
 
     def calls(self, turn: str) -> list[SagaCall]:
         """Return the calls of a turn in the order in which they started.
@@ -228,9 +207,9 @@ class Desk:
         Raises:
             UsageError: there is no such turn.
         """
-        if saga.turn(self.db, self.session, turn) is None:
+        if self.store.turn(self.session, turn) is None:
             raise UsageError(f"could not find turn {turn} in session {self.session}")
-        return saga.calls(self.db, self.session, turn)
+        return self.store.calls(self.session, turn)
 
     def unwind(self, turn: str, request: UndoRequest) -> Unwind:
         """Return the undo of a turn, not begun yet."""
@@ -247,14 +226,14 @@ class Desk:
         Raises:
             UsageError: this session has no such undo.
         """
-        op = saga.op(self.db, op_id)
+        op = self.store.op(op_id)
         if op is None or op.session != self.session or op.kind == UndoKind.REWIND:
             raise UsageError(f"could not find undo {op_id} in session {self.session}")
         return self._unwind(op, _request_of(op))
 
     def unfinished(self) -> list[Unwind | Rewind]:
         """Return the undos, rollbacks and rewinds that lost their process, oldest first."""
-        ops = [op for op in saga.ops(self.db, self.session) if op.status != "done"]
+        ops = [op for op in self.store.ops(self.session) if op.status != "done"]
         return [
             self.past.resumed(op)
             if op.kind == UndoKind.REWIND
@@ -267,7 +246,7 @@ class Desk:
         found = yield from unwind.run()
         if isinstance(unwind, Rewind):
             return found
-        turn = saga.turn(self.db, self.session, _turn_of(unwind.op.target))
+        turn = self.store.turn(self.session, _turn_of(unwind.op.target))
         if turn is not None and turn.status == TurnStatus.ROLLING_BACK:
             event = TurnEvent.UNWOUND if found.ok else TurnEvent.STUCK
             moment = yield from now()
@@ -293,7 +272,7 @@ class Desk:
             ts_ns=self.clock(),
             body=records.lenient(body),
         )
-        saga.save(self.db, [replace(found, undo="resolved", error=note), row])
+        self.store.save([replace(found, undo="resolved", error=note), row])
 
     def _unwind(self, op: SagaOp, request: UndoRequest) -> Unwind:
         since = records.parse(op.request).get("since")
@@ -320,7 +299,7 @@ class Desk:
         Raises:
             SessionBusy: hooks tell of the turn, and its lease has not run out.
         """
-        last = saga.last_turn(self.db, self.session)
+        last = self.store.last_turn(self.session)
         is_open = last is not None and last.status == TurnStatus.OPEN
         if is_open and last is not None and (last.lease_ns or 0) > self.clock():
             raise _busy(self.session)
@@ -358,20 +337,8 @@ def _turn_of(target: str) -> str:
     return target.partition(":")[0]
 
 
-def _identity(path: str) -> tuple[int, int]:
-    found = os.stat(path)
-    return found.st_dev, found.st_ino
-
-
 def _busy(session: str) -> SessionBusy:
     return SessionBusy(
         f"could not use session {session}: a turn or an undo of it is at work",
         hint="wait until it ends; a session has one turn at a time",
     )
-
-
-def _lock_path(layout: Layout, session: str) -> str:
-    directory = layout.sagas_dir
-    os.makedirs(directory, mode=0o700, exist_ok=True)
-    name = blake2b(session.encode(), digest_size=_NAME_BYTES).hexdigest()
-    return os.path.join(directory, f"{name}.lock")

@@ -6,7 +6,7 @@ Invariant: only a tool with `observe` can tell; silence is no drift.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gitshadow.store.journal.saga import SagaCall
+from gitshadow.store.journal.saga_rows import SagaCall
 from gitshadow.turns import records
 from gitshadow.turns.registry import ToolRegistry
 from gitshadow.turns.steps import Invoke, Procedure, Returned, ask

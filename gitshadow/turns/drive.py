@@ -11,10 +11,8 @@ from collections.abc import Callable, Iterator
 from contextvars import copy_context
 from typing import Protocol
 
-from gitshadow.store.journal import history, saga
-from gitshadow.store.journal.db import Db
-from gitshadow.store.journal.saga import CallName
-from gitshadow.turns.protocols import Clock
+from gitshadow.store.journal.saga_rows import CallName
+from gitshadow.turns.protocols import Clock, SessionStore
 from gitshadow.turns.steps import (
     Answer,
     Claim,
@@ -36,15 +34,13 @@ from gitshadow.turns.steps import (
     T,
     TimedOut,
 )
-from gitshadow.turns.vault import Vault
 
 
 class Means(Protocol):
-    """What a driver works with; the journal may be another one after a `reindex`."""
+    """What a driver works with."""
 
-    db: Db
+    store: SessionStore
     clock: Clock
-    vault: Vault
 
 
 class Base:
@@ -55,33 +51,31 @@ class Base:
 
     def at_once(self, command: Save | Claim | Now | Recall | Keep) -> object:
         """Carry a command out and return its event."""
+        store = self.desk.store
         if isinstance(command, Save):
-            saga.save(self.desk.db, command.rows)
+            store.save(command.rows)
             return None
         if isinstance(command, Now):
             return self.desk.clock()
         if isinstance(command, Recall):
-            return self._recall(command)
+            return _recalled(store, command)
         if isinstance(command, Keep):
             session, name = command.session, command.name
-            version = history.next_version(self.desk.db, session, name)
+            version = store.next_version(session, name)
             moment = self.desk.clock()
-            oid = self.desk.vault.keep(session, name, version, command.data, moment)
+            oid = store.keep(session, name, version, command.data, moment)
             return Kept(oid, version)
         call = CallName(command.session, command.turn, command.call)
-        return saga.claim(
-            self.desk.db, call, command.owner, command.now_ns, command.until_ns
-        )
+        return store.claim(call, command.owner, command.now_ns, command.until_ns)
 
-    def _recall(self, command: Recall) -> Recalled:
-        first = history.first_of(self.desk.db, command.session, command.invocation)
-        if first is None:
-            return Recalled({}, {})
-        versions = history.artifact_delta(self.desk.db, command.session, first)
-        blobs = {name: one.oid if one else None for name, one in versions.items()}
-        return Recalled(
-            history.state_delta(self.desk.db, command.session, first), blobs
-        )
+
+def _recalled(store: SessionStore, command: Recall) -> Recalled:
+    first = store.first_of(command.session, command.invocation)
+    if first is None:
+        return Recalled({}, {})
+    versions = store.artifact_delta(command.session, first)
+    blobs = {name: one.oid if one else None for name, one in versions.items()}
+    return Recalled(store.state_delta(command.session, first), blobs)
 
 
 class Driver(Base):

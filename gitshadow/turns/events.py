@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from gitshadow.store.journal.history import Marker, SessionEvent
+from gitshadow.store.journal.saga_rows import Marker, SessionEvent
 from gitshadow.turns import records
 
 Role = Literal["user", "assistant", "call", "result", "system"]

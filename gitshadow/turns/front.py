@@ -6,9 +6,7 @@ Invariant: no method here runs user code.
 from collections.abc import Mapping
 
 from gitshadow.errors import ShadowError, UsageError
-from gitshadow.store.journal import history, saga
-from gitshadow.store.journal.history import SessionEvent
-from gitshadow.store.journal.saga import Noted, SagaCall, SagaTurn
+from gitshadow.store.journal.saga_rows import Noted, SagaCall, SagaTurn, SessionEvent
 from gitshadow.turns.desk import Desk, chosen, entries_of
 from gitshadow.turns.events import Message, messages
 from gitshadow.turns.machine import TurnStatus
@@ -100,7 +98,7 @@ class Artifacts:
 
     def list(self) -> list[str]:
         """Return the names of what there is, sorted."""
-        return sorted(history.artifacts(self._desk.db, self._desk.session))
+        return sorted(self._desk.store.artifacts(self._desk.session))
 
     def load(self, name: str, version: int | None = None) -> bytes | None:
         """Return the bytes of a version (None: the current one), or None where there is none.
@@ -108,14 +106,14 @@ class Artifacts:
         Raises:
             StoreError: there is one, and its bytes are gone.
         """
-        found = history.versions(self._desk.db, self._desk.session, name)
+        found = self._desk.store.versions(self._desk.session, name)
         wanted = found[-1:] if version is None else found[version : version + 1]
         oid = wanted[0].oid if wanted else None
-        return None if oid is None else self._desk.vault.read(oid)
+        return None if oid is None else self._desk.store.read(oid)
 
     def versions(self, name: str) -> tuple[int, ...]:
         """Return the numbers of all versions, oldest first; restored ones are new versions."""
-        found = history.versions(self._desk.db, self._desk.session, name)
+        found = self._desk.store.versions(self._desk.session, name)
         return tuple(version.number for version in found)
 
 
@@ -126,7 +124,7 @@ class SessionFront:
         self._desk = desk
 
     def close(self) -> None:
-        """Close the journal."""
+        """Close the session store."""
         self._desk.close()
 
     def turns(self) -> list[SagaTurn]:
@@ -148,7 +146,7 @@ class SessionFront:
 
     def log(self, turn: str | None = None) -> list[Noted]:
         """Return what happened in the session (in one turn), step by step, oldest first."""
-        return list(saga.log(self._desk.db, self._desk.session, turn))
+        return list(self._desk.store.log(self._desk.session, turn))
 
     def create(self, state: Mapping[str, object]) -> None:
         """Begin the session with a state; without it, it begins with an empty one.
@@ -186,7 +184,7 @@ class SessionFront:
 
     def attention(self) -> list[SagaCall]:
         """Return the calls that a person should look at: failed or doubtful inverses."""
-        return saga.unsettled(self._desk.db, self._desk.session)
+        return self._desk.store.unsettled(self._desk.session)
 
     def resolve(self, turn: str, call: str, *, note: str) -> None:
         """Record that a person has settled a call; what the machine knew stays in the log."""
@@ -194,4 +192,4 @@ class SessionFront:
 
     def verify(self) -> int | None:
         """Return the first row of the log that was changed by hand, or None."""
-        return saga.broken_at(self._desk.db)
+        return self._desk.store.broken_at()

@@ -6,7 +6,7 @@ Invariant: the first rule that speaks decides; a call of which none speaks has a
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from gitshadow.store.journal.saga import SagaCall
+from gitshadow.store.journal.saga_rows import SagaCall
 from gitshadow.turns import records
 from gitshadow.turns.records import StoredInverse
 from gitshadow.turns.registry import Tool, ToolRegistry

@@ -10,7 +10,7 @@ from gitshadow.engine.rows import rfc3339
 from gitshadow.errors import UsageError
 from gitshadow.store.journal import history, saga
 from gitshadow.store.journal.db import Db
-from gitshadow.store.journal.saga import SagaCall
+from gitshadow.store.journal.saga_rows import SagaCall
 from gitshadow.turns import events, records, rewind
 from gitshadow.turns.registry import Tool
 
@@ -127,9 +127,11 @@ def state_document(db: Db, session: str, before: str | None) -> Row:
     Raises:
         SessionNotFound, InvocationNotFound: there is none.
     """
-    seq = history.last_seq(db, session) + 1
-    if before is not None or seq == 0:
-        seq = rewind.find(db, session, before or "").first
+    last = history.last_seq(db, session)
+    seq = last + 1
+    if before is not None or last < 0:
+        first = history.first_of(db, session, before or "")
+        seq = rewind.found(session, before or "", last, first)
     values = rewind.values(history.state_before(db, session, seq))
     return {"session": session, "before": before, "state": values}
 

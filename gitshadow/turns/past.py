@@ -8,9 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gitshadow.errors import UsageError
-from gitshadow.store.journal import history, saga
-from gitshadow.store.journal.history import SessionEvent
-from gitshadow.store.journal.saga import SagaOp
+from gitshadow.store.journal.saga_rows import SagaOp, SessionEvent
 from gitshadow.turns import events, records, rewind
 from gitshadow.turns.report import UndoKind
 from gitshadow.turns.rewind import Rewind, Target
@@ -34,10 +32,10 @@ class Past:
             UsageError: it has a history already.
         """
         with self._desk.locked():
-            if history.last_seq(self._desk.db, self._desk.session) >= 0:
+            if self._desk.store.last_seq(self._desk.session) >= 0:
                 raise UsageError(f"could not create {self._desk.session}: it exists")
-            saga.save(
-                self._desk.db, [creation(self._desk.session, state, self._desk.clock())]
+            self._desk.store.save(
+                [creation(self._desk.session, state, self._desk.clock())]
             )
 
     def rewind(self, before: str, *, effects: bool) -> Rewind:
@@ -47,7 +45,7 @@ class Past:
             SessionNotFound: the session has no history.
             InvocationNotFound: it has no such invocation.
         """
-        rewind.find(self._desk.db, self._desk.session, before)
+        rewind.find(self._desk.store, self._desk.session, before)
         op = new_op(self._desk.session, UndoKind.REWIND, before, self._desk.clock())
         told = records.canonical({"effects": effects})
         return self.resumed(replace(op, request=told))
@@ -58,17 +56,15 @@ class Past:
         Raises:
             NothingToUndo: there is none.
         """
-        return rewind.last_live(self._desk.db, self._desk.session)
+        return rewind.last_live(self._desk.store, self._desk.session)
 
     def events(self) -> list[SessionEvent]:
         """Return the session's whole history, oldest first."""
-        return history.events(self._desk.db, self._desk.session)
+        return self._desk.store.events(self._desk.session)
 
     def live_events(self) -> list[SessionEvent]:
         """Return the events that count, oldest first."""
-        return events.live(
-            self.events(), history.markers(self._desk.db, self._desk.session)
-        )
+        return events.live(self.events(), self._desk.store.markers(self._desk.session))
 
     def state(self, before: str | None = None) -> dict[str, object]:
         """Return the state, as it is or as it was before an invocation.
@@ -76,18 +72,16 @@ class Past:
         Raises:
             InvocationNotFound: there is no such invocation.
         """
-        seq = history.last_seq(self._desk.db, self._desk.session) + 1
+        seq = self._desk.store.last_seq(self._desk.session) + 1
         if before is not None:
-            seq = rewind.find(self._desk.db, self._desk.session, before).first
-        return rewind.values(
-            history.state_before(self._desk.db, self._desk.session, seq)
-        )
+            seq = rewind.find(self._desk.store, self._desk.session, before).first
+        return rewind.values(self._desk.store.state_before(self._desk.session, seq))
 
     def resumed(self, op: SagaOp) -> Rewind:
         """Return the rewind that an op stands for, new or interrupted."""
         desk = self._desk
-        target = self._with_missing(rewind.find(desk.db, desk.session, op.target))
-        hidden = rewind.standing(desk.db, desk.session, target)
+        target = self._with_missing(rewind.find(desk.store, desk.session, op.target))
+        hidden = rewind.standing(desk.store, desk.session, target)
         unwinds = None
         if records.parse(op.request).get("effects") is True:
             turns = dict.fromkeys(call.turn for call in reversed(hidden))
@@ -99,6 +93,6 @@ class Past:
 
     def _with_missing(self, target: Target) -> Target:
         """Find out which artifacts' bytes are gone: nothing is silently emptied."""
-        blobs, vault = target.blobs.items(), self._desk.vault
+        blobs, vault = target.blobs.items(), self._desk.store
         gone = {name for name, oid in blobs if oid is not None and not vault.has(oid)}
         return replace(target, missing=frozenset(gone))

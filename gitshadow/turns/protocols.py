@@ -1,11 +1,24 @@
 """What a host may plug in: structural, so that nothing needs to inherit from us.
 
-Every method may be a plain function or, with the async front, a coroutine function.
+Every method may be a plain function or, with the async front, a coroutine function; those of a
+session store are plain functions in both.
 """
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable, Iterator
 from typing import Protocol, runtime_checkable
 
+from gitshadow.model import Oid
+from gitshadow.store.journal.saga_rows import (
+    CallName,
+    Marker,
+    Noted,
+    SagaCall,
+    SagaOp,
+    SagaRow,
+    SagaTurn,
+    SessionEvent,
+    Version,
+)
 from gitshadow.turns.values import Revision, UndoEntry
 
 
@@ -57,4 +70,170 @@ class Clock(Protocol):
 
     def __call__(self) -> int:
         """Return nanoseconds since the epoch; it may go back, nothing is ordered by it."""
+        ...
+
+
+class SessionLock(Protocol):
+    """The right to run a turn or an undo of one session; it ends with its process."""
+
+    def take(self) -> None:
+        """Take it without waiting.
+
+        Raises:
+            LockedError: somebody has it, be it this very object.
+        """
+        ...
+
+    def release(self) -> None:
+        """Give it back where it is held; else nothing happens."""
+        ...
+
+
+class SagaStore(Protocol):
+    """Turns, calls, undos and the log: where things stand, and what happened."""
+
+    def save(self, rows: Iterable[SagaRow]) -> None:
+        """Keep rows, all or none, and durably where the store is durable.
+
+        A turn, call or op replaces the one with its ids; a `Note` is added to the log, which has
+        one chain of digests for all sessions (`saga_rows.digest_of`); a `NewEvent` gets the next
+        number of its session, from 0, and each of its artifacts the next version.
+
+        Raises:
+            JournalError: nothing of it stands.
+        """
+        ...
+
+    def claim(self, call: CallName, owner: str, now_ns: int, until_ns: int) -> bool:
+        """Take a call's inverse for one attempt, by compare-and-set; tell whether it is ours.
+
+        It is free where `undo` is `planned` or `failed`, or `running` with this owner or with a
+        lease that has run out (`lease_ns <= now_ns`). A claim sets `running`, owner and lease and
+        counts the attempt.
+        """
+        ...
+
+    def free_leases(self, session: str) -> None:
+        """End the leases of all claims of a session; its lock is held."""
+        ...
+
+    def turn(self, session: str, turn: str) -> SagaTurn | None:
+        """Return a turn, or None."""
+        ...
+
+    def last_turn(self, session: str) -> SagaTurn | None:
+        """Return the turn with the highest ordinal, or None."""
+        ...
+
+    def turns(self, session: str) -> list[SagaTurn]:
+        """Return the turns of a session by start and ordinal."""
+        ...
+
+    def calls(self, session: str, turn: str) -> list[SagaCall]:
+        """Return the calls of a turn by ordinal."""
+        ...
+
+    def unsettled(self, session: str) -> list[SagaCall]:
+        """Return the calls whose `undo` is `running`, `failed` or `in_doubt`."""
+        ...
+
+    def op(self, op: str) -> SagaOp | None:
+        """Return an undo of any session, or None."""
+        ...
+
+    def ops(self, session: str) -> list[SagaOp]:
+        """Return the undos of a session, first saved first."""
+        ...
+
+    def log(self, session: str, turn: str | None = None) -> Iterator[Noted]:
+        """Return the log of a session, or of one turn, oldest first."""
+        ...
+
+    def broken_at(self) -> int | None:
+        """Return the first row of the whole log whose digest does not fit, or None."""
+        ...
+
+
+class HistoryStore(Protocol):
+    """Events, values and versions: nothing is ever deleted or changed."""
+
+    def last_seq(self, session: str) -> int:
+        """Return the number of the newest event; -1 where there is none."""
+        ...
+
+    def events(self, session: str) -> list[SessionEvent]:
+        """Return all events, oldest first."""
+        ...
+
+    def first_of(self, session: str, invocation: str) -> int | None:
+        """Return the number of an invocation's first event, or None."""
+        ...
+
+    def invocations_since(self, session: str, seq: int) -> list[str]:
+        """Return the invocations with events from a number on, by the first of those."""
+        ...
+
+    def markers(self, session: str) -> list[Marker]:
+        """Return the events of kind `rewind`, newest first; `hidden_from` is in the body."""
+        ...
+
+    def state_before(self, session: str, seq: int) -> dict[str, str]:
+        """Return the values that stood before an event as JSON texts, sorted by key."""
+        ...
+
+    def state_delta(self, session: str, seq: int) -> dict[str, str | None]:
+        """Return what must be set for the state to be as before an event; None: absent.
+
+        Its cost should be that of what was set since, whatever the session holds.
+        """
+        ...
+
+    def versions(self, session: str, name: str) -> list[Version]:
+        """Return the versions of an artifact, oldest first."""
+        ...
+
+    def artifacts(self, session: str) -> dict[str, Version]:
+        """Return the newest version of each artifact that has one with a blob, by name."""
+        ...
+
+    def artifact_delta(self, session: str, seq: int) -> dict[str, Version | None]:
+        """Return the version that each artifact changed since an event had before; None: none."""
+        ...
+
+    def next_version(self, session: str, name: str) -> int:
+        """Return the number that an artifact's next version gets, from 0."""
+        ...
+
+
+class BlobStore(Protocol):
+    """The bytes of artifacts, by the id that Git gives to a blob."""
+
+    def keep(
+        self, session: str, name: str, version: int, data: bytes, now_ns: int
+    ) -> Oid:
+        """Keep the bytes of a version and return their id.
+
+        Raises:
+            StoreError: they could not be kept.
+        """
+        ...
+
+    def read(self, oid: Oid) -> bytes:
+        """Return bytes; raise `StoreError` where they are gone."""
+        ...
+
+    def has(self, oid: Oid) -> bool:
+        """Tell whether bytes are there."""
+        ...
+
+
+class SessionStore(SagaStore, HistoryStore, BlobStore, Protocol):
+    """Where sessions of agent programs are kept; `gitshadow.testing` checks one."""
+
+    def lock(self, session: str) -> SessionLock:
+        """Return the lock of a session, not taken; every call makes another object."""
+        ...
+
+    def close(self) -> None:
+        """Give back what the store holds open."""
         ...

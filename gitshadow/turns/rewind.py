@@ -10,12 +10,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from gitshadow.model import Oid
-from gitshadow.store.journal import history, saga
-from gitshadow.store.journal.db import Db
-from gitshadow.store.journal.history import MARKER, NewEvent, Version
-from gitshadow.store.journal.saga import SagaCall, SagaOp
+from gitshadow.store.journal.saga_rows import (
+    MARKER,
+    NewEvent,
+    SagaCall,
+    SagaOp,
+    Version,
+)
 from gitshadow.turns import events, judging, records
 from gitshadow.turns.errors import InvocationNotFound, NothingToUndo, SessionNotFound
+from gitshadow.turns.protocols import SessionStore
 from gitshadow.turns.report import Domain, UndoItem, UndoKind, UndoReport
 from gitshadow.turns.saga import Unwind
 from gitshadow.turns.steps import Procedure, Save, now
@@ -53,49 +57,59 @@ class Target:
         }
 
 
-def find(db: Db, session: str, before: str) -> Target:
+def find(store: SessionStore, session: str, before: str) -> Target:
     """Return the target of a rewind.
 
     Raises:
         SessionNotFound: the session has no history.
         InvocationNotFound: it has no such invocation.
     """
-    last = history.last_seq(db, session)
-    if last < 0:
-        raise SessionNotFound(f"could not find session {session}")
-    first = history.first_of(db, session, before)
-    if first is None or first == 0:
-        raise InvocationNotFound(f"could not find invocation {before} in {session}")
+    last = store.last_seq(session)
+    first = found(session, before, last, store.first_of(session, before))
     delta = {
         key: value
-        for key, value in history.state_delta(db, session, first).items()
+        for key, value in store.state_delta(session, first).items()
         if not key.startswith(OTHER_SCOPES)
     }
-    hides = tuple(history.invocations_since(db, session, first))
+    hides = tuple(store.invocations_since(session, first))
     versions = {
         name: version
-        for name, version in history.artifact_delta(db, session, first).items()
+        for name, version in store.artifact_delta(session, first).items()
         if not name.startswith(OTHER_SCOPES)
     }
     return Target(before, first, last + 1, delta, hides, versions)
 
 
-def last_live(db: Db, session: str) -> str:
+def found(session: str, before: str, last: int, first: int | None) -> int:
+    """Return an invocation's first event, given the session's last; the creation is none.
+
+    Raises:
+        SessionNotFound: the session has no history.
+        InvocationNotFound: it has no such invocation.
+    """
+    if last < 0:
+        raise SessionNotFound(f"could not find session {session}")
+    if not first:
+        raise InvocationNotFound(f"could not find invocation {before} in {session}")
+    return first
+
+
+def last_live(store: SessionStore, session: str) -> str:
     """Return the newest invocation that is in the conversation.
 
     Raises:
         NothingToUndo: there is none.
     """
-    out = events.hidden(history.markers(db, session))
-    for event in reversed(history.events(db, session)):
+    out = events.hidden(store.markers(session))
+    for event in reversed(store.events(session)):
         if event.seq > 0 and events.is_live(event.seq, out):
             return event.invocation
     raise NothingToUndo(f"could not undo in {session}: there is nothing left")
 
 
-def standing(db: Db, session: str, target: Target) -> list[SagaCall]:
+def standing(store: SessionStore, session: str, target: Target) -> list[SagaCall]:
     """Return the calls of the turns that a rewind hides."""
-    return [call for turn in target.hides for call in saga.calls(db, session, turn)]
+    return [call for turn in target.hides for call in store.calls(session, turn)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from os import urandom
 
 from gitshadow.errors import RefusedError
-from gitshadow.store.journal.saga import Note, SagaCall, SagaOp
+from gitshadow.store.journal.saga_rows import Note, SagaCall, SagaOp
 from gitshadow.turns import judging, records
 from gitshadow.turns.drift import Drift
 from gitshadow.turns.errors import ToolFailure

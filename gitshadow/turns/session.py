@@ -17,6 +17,7 @@ from gitshadow.turns.drive import Driver
 from gitshadow.turns.front import SessionFront, TurnFront, stays_primary
 from gitshadow.turns.host import Host
 from gitshadow.turns.policy import Policy
+from gitshadow.turns.protocols import SessionStore
 from gitshadow.turns.registry import ToolRegistry
 from gitshadow.turns.report import UndoReport
 from gitshadow.turns.saga import UndoRequest
@@ -179,6 +180,24 @@ class AgentUndo(SessionFront):
         """
         opening = Opening(session, tools, agent, policy or Policy(), host or Host())
         return cls(Desk.open(path, opening))
+
+    @classmethod
+    def over(
+        cls,
+        store: SessionStore,
+        *,
+        session: str,
+        tools: ToolRegistry,
+        agent: str | None = None,
+        policy: Policy | None = None,
+        host: Host | None = None,
+    ) -> "AgentUndo":
+        """Open a session kept in a store of the program's own, without any repository.
+
+        Closing the session closes the store.
+        """
+        opening = Opening(session, tools, agent, policy or Policy(), host or Host())
+        return cls(Desk(store, opening))
 
     def __enter__(self) -> "AgentUndo":
         return self

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from gitshadow.model import Oid
-from gitshadow.store.journal.saga import SagaRow
+from gitshadow.store.journal.saga_rows import SagaRow
 from gitshadow.turns.policy import Proposal
 
 T = TypeVar("T")

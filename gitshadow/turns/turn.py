@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from gitshadow.store.journal.history import NewEvent
-from gitshadow.store.journal.saga import Note, SagaCall, SagaTurn
+from gitshadow.store.journal.saga_rows import NewEvent, Note, SagaCall, SagaTurn
 from gitshadow.turns import records
 from gitshadow.turns.errors import (
     LimitExceeded,

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from gitshadow.store.journal.saga import SagaCall
+from gitshadow.store.journal.saga_rows import SagaCall
 from gitshadow.turns import records
 from gitshadow.turns.front import SessionFront
 from gitshadow.turns.session import AgentUndo

@@ -11,7 +11,7 @@ import pytest
 from gitshadow.errors import JournalError
 from gitshadow.store.journal import saga
 from gitshadow.store.journal.db import Db
-from gitshadow.store.journal.saga import CallName, Note, SagaCall, SagaTurn
+from gitshadow.store.journal.saga_rows import CallName, Note, SagaCall, SagaTurn
 from gitshadow.store.journal.schema import MIGRATIONS
 from tests.support import saga_rows
 

@@ -36,7 +36,7 @@ from gitshadow.store.journal import (
     turns,
 )
 from gitshadow.store.journal.db import Db
-from gitshadow.store.journal.saga import Note, SagaOp
+from gitshadow.store.journal.saga_rows import Note, SagaOp
 from gitshadow.store.journal.salvage import Salvaged, salvage
 from gitshadow.store.journal.schema import VERSION
 from tests.support import saga_rows

@@ -1,6 +1,6 @@
 """Rows of the saga tables as a turn has just written them; a test changes what it is about."""
 
-from gitshadow.store.journal.saga import SagaCall, SagaTurn
+from gitshadow.store.journal.saga_rows import SagaCall, SagaTurn
 
 TURN = SagaTurn(
     session="s",

@@ -34,9 +34,13 @@ def place(tmp_path: Path) -> Path:
         return root
 
 
-@pytest.fixture(params=["sync", "async"])
-def front(request: pytest.FixtureRequest, place: Path) -> Iterator[Front]:
-    """Return a front, the world and its tools: every row runs through both."""
+@pytest.fixture(params=["sync", "async", "memory"])
+def front(request: pytest.FixtureRequest) -> Iterator[Front]:
+    """Return a front, the world and its tools: every row runs through both, and both stores."""
+    if request.param == "memory":
+        place: Path = request.getfixturevalue("tmp_path")
+    else:
+        place = request.getfixturevalue("place")
     made = Front.make(request.param, place)
     yield made
     made.close()

@@ -3,15 +3,20 @@
 `Front` opens a session with the sync or the async front; what it gives is awaited either way.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
 
+import pytest
+
+from gitshadow.testing.memory import MemoryStore
 from gitshadow.turns.aio import AsyncAgentUndo, AsyncTurn
+from gitshadow.turns.desk import Desk, Opening
 from gitshadow.turns.host import Host
+from gitshadow.turns.journal_store import JournalStore
 from gitshadow.turns.policy import Policy
 from gitshadow.turns.registry import ToolRegistry
 from gitshadow.turns.report import UndoReport
@@ -21,6 +26,8 @@ from tests.turns.world import World, registry
 
 T = TypeVar("T")
 FREE = Policy(non_reversible="allow")
+# For tests that look at the journal itself, at refs, or from another process.
+in_journal = pytest.mark.parametrize("front", ["sync", "async"], indirect=True)
 
 
 class AnyTurn:
@@ -108,12 +115,16 @@ class Session:
 
 @dataclass(slots=True)
 class Front:
-    """Open sessions with one of the fronts, on one world and one journal."""
+    """Open sessions with one of the fronts, on one world and one journal.
+
+    The one called `memory` is the sync front on a store in memory.
+    """
 
     name: str
     root: Path
     world: World
     tools: ToolRegistry
+    store: MemoryStore = field(default_factory=MemoryStore)
     opened: list[Session] = field(default_factory=list)
 
     @classmethod
@@ -124,18 +135,26 @@ class Front:
     def session(
         self, name: str = "s", *, policy: Policy = FREE, host: Host | None = None
     ) -> Session:
-        opener: Callable[..., AgentUndo | AsyncAgentUndo] = (
-            AsyncAgentUndo.open if self.name == "async" else AgentUndo.open
+        opening = Opening(name, self.tools, None, policy, host or Host())
+        in_memory = self.name == "memory"
+        desk = (
+            Desk(self.store, opening)
+            if in_memory
+            else Desk.open(str(self.root), opening)
         )
-        made = opener(
-            str(self.root), session=name, tools=self.tools, policy=policy, host=host
-        )
+        made = AsyncAgentUndo(desk) if self.name == "async" else AgentUndo(desk)
         self.opened.append(Session(made))
         return self.opened[-1]
 
     def close(self) -> None:
         for one in self.opened:
             one.au.close()
+
+
+def journal_of(au: AgentUndo | AsyncAgentUndo) -> JournalStore:
+    """Return the store of a session that is kept in the journal."""
+    assert isinstance(au.desk.store, JournalStore)
+    return au.desk.store
 
 
 async def _settled(value: T | Awaitable[T]) -> T:

@@ -9,7 +9,7 @@ from gitshadow.model import Oid
 from gitshadow.store import artifacts, refs
 from gitshadow.store.agreement import agree
 from gitshadow.turns.errors import TurnClosed
-from tests.turns.front import Front, Session
+from tests.turns.front import Front, Session, in_journal, journal_of
 from tests.turns.world import BoomError
 
 
@@ -106,6 +106,7 @@ async def test_artifacts_of_the_user_stay(front: Front) -> None:
     assert session.au.artifacts.list() == ["user:avatar"]
 
 
+@in_journal
 async def test_bytes_are_blobs_that_git_shows(front: Front) -> None:
     """DESIGN 4: reachable from a ref of the session, whatever the names; fsck is content."""
     session = front.session()
@@ -117,7 +118,9 @@ async def test_bytes_are_blobs_that_git_shows(front: Front) -> None:
     assert git(front.root, "show", f"{ref}:report.pdf/1") == "again"
     assert len(git(front.root, "ls-tree", "-r", ref).splitlines()) == 7
     assert git(front.root, "rev-list", "--count", ref) == "7\n"
-    assert agree(session.au._desk.db, {ref: Oid(git(front.root, "rev-parse", ref))})
+    assert agree(
+        journal_of(session.au).db, {ref: Oid(git(front.root, "rev-parse", ref))}
+    )
     git(front.root, "fsck", "--strict", "--no-dangling")
     git(front.root, "gc", "-q", "--prune=now")
     for name in names[1:]:
@@ -129,6 +132,7 @@ async def test_bytes_are_blobs_that_git_shows(front: Front) -> None:
     assert (message.kind, message.native) == ("artifact", "s")
 
 
+@in_journal
 async def test_missing_bytes_are_named_and_nothing_is_emptied(front: Front) -> None:
     """AN-12."""
     session = front.session()
@@ -136,7 +140,7 @@ async def test_missing_bytes_are_named_and_nothing_is_emptied(front: Front) -> N
     await saved(session, ("a", b"a1"), ("b", b"b1"))
     oid = git(front.root, "rev-parse", f"{artifacts.artifact_ref('s')}:a/0").strip()
     (front.root / ".git" / "objects" / oid[:2] / oid[2:]).unlink()
-    session.au._desk.vault.close()
+    journal_of(session.au).vault.close()
     report = await session.rewind("t-2")
     assert [(item.path, item.state, item.reason) for item in report.items] == [
         ("a", "not_reversed", "no_inverse"),

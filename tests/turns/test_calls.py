@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from gitshadow.errors import UsageError
-from gitshadow.store.journal.saga import SagaCall
+from gitshadow.store.journal.saga_rows import SagaCall
 from gitshadow.turns.errors import (
     RegistrationError,
     TimeLimitExceeded,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gitshadow.errors import UsageError
-from gitshadow.store.journal.saga import SagaCall
+from gitshadow.store.journal.saga_rows import SagaCall
 from gitshadow.turns.errors import SessionBusy
 from gitshadow.turns.hooked import HookedTurns
 from gitshadow.turns.host import Host

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from gitshadow.store.journal.saga import SagaCall
+from gitshadow.store.journal.saga_rows import SagaCall
 from gitshadow.turns.drive import Driver
 from gitshadow.turns.policy import Policy
 from gitshadow.turns.report import UndoReport

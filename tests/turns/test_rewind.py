@@ -13,7 +13,7 @@ from gitshadow.errors import UsageError
 from gitshadow.model import Oid
 from gitshadow.store.journal import history, saga
 from gitshadow.store.journal.db import Db
-from gitshadow.store.journal.history import MARKER, Marker, NewEvent
+from gitshadow.store.journal.saga_rows import MARKER, Marker, NewEvent
 from gitshadow.turns import events
 from gitshadow.turns.errors import (
     InvocationNotFound,
@@ -25,7 +25,7 @@ from gitshadow.turns.host import Context, Host
 from gitshadow.turns.registry import ToolRegistry
 from gitshadow.turns.session import AgentUndo
 from gitshadow.turns.values import UndoEntry
-from tests.turns.front import Front, Session
+from tests.turns.front import Front, Session, journal_of
 from tests.turns.world import BoomError, World
 
 FIRST = {"tenant": "t1", "k1": "v1"}
@@ -361,9 +361,9 @@ def statements_of_a_rewind(place: Path, before: int) -> int:
             )
             for number in range(before + 100)
         ]
-        saga.save(au._desk.db, rows)
+        au.desk.store.save(rows)
         ran: list[str] = []
-        au._desk.db._connection.set_trace_callback(ran.append)
+        journal_of(au).db._connection.set_trace_callback(ran.append)
         report = au.rewind(f"i-{before // 10}")
         assert len(report.state_delta) == 50
         return len(ran)
@@ -385,13 +385,13 @@ def statements_of_artifacts(place: Path, others: int) -> int:
                 ts_ns=0,
                 artifacts=blobs if first == "i-0" else {"file0": Oid("f" * 40)},
             )
-            saga.save(au._desk.db, [event])
+            au.desk.store.save([event])
         before = NewEvent(
             session=session, invocation="i-2", author="user", kind="user", ts_ns=0
         )
-        saga.save(au._desk.db, [before])
+        au.desk.store.save([before])
         ran: list[str] = []
-        au._desk.db._connection.set_trace_callback(ran.append)
+        journal_of(au).db._connection.set_trace_callback(ran.append)
         report = au.rewind("i-1")
         assert [item.path for item in report.items] == ["file0"]
         return len(ran)

@@ -5,14 +5,14 @@ from collections.abc import Mapping
 
 import pytest
 
-from gitshadow.store.journal.saga import SagaCall
+from gitshadow.store.journal.saga_rows import SagaCall
 from gitshadow.turns.errors import RegistrationError
 from gitshadow.turns.records import parse
 from gitshadow.turns.registry import ToolRegistry
 from gitshadow.turns.report import UndoItem, UndoReport
 from gitshadow.turns.session import AgentUndo
 from gitshadow.turns.values import Inverse, Reversibility
-from tests.turns.front import FREE, Front, Session
+from tests.turns.front import FREE, Front, Session, in_journal
 from tests.turns.world import World, registry
 
 
@@ -120,6 +120,7 @@ async def test_a_read_has_no_effect(front: Front) -> None:
     assert (report.counts["reversed"], report.counts["not_reversed"]) == (0, 0)
 
 
+@in_journal
 async def test_forward_and_inverse_are_there_while_the_turn_is_open(
     front: Front,
 ) -> None:

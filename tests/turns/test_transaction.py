@@ -10,7 +10,7 @@ from gitshadow.turns.errors import SessionBusy, ToolCallLimitExceeded, TurnCance
 from gitshadow.turns.host import Host
 from gitshadow.turns.policy import Limits, Policy
 from gitshadow.turns.values import UndoEntry
-from tests.turns.front import Front
+from tests.turns.front import Front, in_journal, journal_of
 from tests.turns.world import BoomError, World
 
 
@@ -265,13 +265,14 @@ async def test_a_host_that_fails_to_roll_back_does_not_hide_the_cause(
     assert turn.inner.status == "partially_rolled_back"
 
 
+@in_journal
 async def test_a_journal_that_fails_does_not_hide_the_cause(front: Front) -> None:
     """AN-14: the rollback stops, the exception goes on with a note, the next look finds it."""
     session = front.session()
     with pytest.raises(BoomError) as caught:
         async with session.turn() as turn:
             await turn.call("draft.create", title="x")
-            session.au.desk.db.close()
+            journal_of(session.au).close()
             raise BoomError("first")
     assert caught.value.__notes__[0].startswith("the rollback stopped: could not use")
     again = front.session()
@@ -281,11 +282,12 @@ async def test_a_journal_that_fails_does_not_hide_the_cause(front: Front) -> Non
     assert [one.status for one in again.au.turns()] == ["interrupted"]
 
 
+@in_journal
 async def test_a_journal_that_fails_to_commit_is_said(front: Front) -> None:
     session = front.session()
     with pytest.raises(JournalError):
         async with session.turn():
-            session.au.desk.db.close()
+            journal_of(session.au).close()
 
 
 async def test_a_session_has_one_turn_at_a_time(front: Front) -> None:

@@ -4,59 +4,19 @@ Invariant: nothing is deleted or changed; a value that is None says that the key
 version without a blob that the artifact is.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-
-from gitshadow.model import Oid
 from gitshadow.store.journal.db import Db, Row
-
-MARKER = "rewind"
+from gitshadow.store.journal.saga_rows import (
+    MARKER,
+    Marker,
+    NewEvent,
+    SessionEvent,
+    Version,
+)
 
 _SELECT = (
     "SELECT session, seq, invocation, author, kind, ts_ns, text, body FROM saga_events"
 )
 _LAST = "SELECT max(seq) FROM saga_events WHERE session = ?"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewEvent:
-    """Hold an event to be added.
-
-    `delta` are values as JSON texts, None for an absent key; `artifacts` are blobs that become the
-    newest version of their names, None for an absent one.
-    """
-
-    session: str
-    invocation: str
-    author: str
-    kind: str
-    ts_ns: int
-    text: str = ""
-    body: str = "{}"
-    delta: Mapping[str, str | None] = field(default_factory=dict)
-    artifacts: Mapping[str, Oid | None] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionEvent:
-    """Hold one event of a session; `body` is JSON, `text` what people and models read."""
-
-    session: str
-    seq: int
-    invocation: str
-    author: str
-    kind: str
-    ts_ns: int
-    text: str
-    body: str
-
-
-@dataclass(frozen=True, slots=True)
-class Marker:
-    """Say that a rewind, itself event `seq`, hid everything from event `first` on."""
-
-    seq: int
-    first: int
 
 
 def append(db: Db, event: NewEvent) -> None:
@@ -139,14 +99,6 @@ def state_delta(db: Db, session: str, seq: int) -> dict[str, str | None]:
         if now != then:
             found[key] = then
     return found
-
-
-@dataclass(frozen=True, slots=True)
-class Version:
-    """Hold one version of an artifact; without a blob the artifact is absent."""
-
-    number: int
-    oid: Oid | None
 
 
 def next_version(db: Db, session: str, name: str) -> int:

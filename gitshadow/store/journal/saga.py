@@ -6,118 +6,24 @@ Invariant: an outcome and its inverse are written in one transaction; JSON texts
 where they are part of the chain.
 """
 
-import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
-from hashlib import blake2b
-from typing import TypeAlias
+from dataclasses import fields
 
 from gitshadow.errors import JournalError
 from gitshadow.store.journal import history
 from gitshadow.store.journal.db import Db, Row, Value
-from gitshadow.store.journal.history import NewEvent
-
-_DIGEST_BYTES = 16
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SagaTurn:
-    """Hold one turn of an agent program.
-
-    `owner` names the process that runs it; `lease_ns` is until when one that is told of by hooks
-    is believed to be alive, None where a lock tells that.
-    """
-
-    session: str
-    id: str
-    ordinal: int
-    label: str
-    agent: str | None
-    status: str
-    cause: str | None = None
-    started_ns: int
-    ended_ns: int | None = None
-    owner: str
-    lease_ns: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SagaCall:
-    """Hold one tool call of a turn.
-
-    `intent` (JSON: arguments, capture, observation, revision) is there before the tool runs;
-    `outcome` is None until it has. `inverse` (JSON) and `undo` (`none`, `planned`, `running`,
-    `done`, `failed`, `in_doubt`, `skipped`, `resolved`) belong to what takes it back; `key` is
-    the same in every attempt. `op` is the undo that settled it. The class `undeclared` is a word
-    of its own here.
-    """
-
-    session: str
-    turn: str
-    id: str
-    ordinal: int
-    tool: str
-    klass: str
-    description: str
-    intent: str
-    started_ns: int
-    ended_ns: int | None = None
-    outcome: str | None = None
-    content: str | None = None
-    inverse: str | None = None
-    key: str
-    expires_ns: int | None = None
-    undo: str = "none"
-    attempts: int = 0
-    owner: str | None = None
-    lease_ns: int | None = None
-    error: str | None = None
-    op: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SagaOp:
-    """Hold one undo of effects; `status` is `applying` until it has a report."""
-
-    id: str
-    session: str
-    kind: str
-    target: str
-    status: str
-    token: str
-    started_ns: int
-    ended_ns: int | None = None
-    request: str
-    report: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
-    """Hold what happened, to be added to the log."""
-
-    session: str
-    turn: str | None
-    call: str | None
-    kind: str
-    ts_ns: int
-    body: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Noted:
-    """Hold one row of the log."""
-
-    seq: int
-    session: str
-    turn: str | None
-    call: str | None
-    kind: str
-    ts_ns: int
-    body: str
-    digest: str
-
-
-SagaRow: TypeAlias = SagaTurn | SagaCall | SagaOp | Note | NewEvent
+from gitshadow.store.journal.saga_rows import (
+    CallName,
+    NewEvent,
+    Note,
+    Noted,
+    SagaCall,
+    SagaOp,
+    SagaRow,
+    SagaTurn,
+    digest_of,
+    first_broken,
+)
 
 _TURN = [field.name for field in fields(SagaTurn)]
 _CALL = ["class" if f.name == "klass" else f.name for f in fields(SagaCall)]
@@ -157,15 +63,6 @@ def save(db: Db, rows: Iterable[SagaRow]) -> None:
             else:
                 kind = type(row)
                 db.run(_PUTS[kind], [getattr(row, field.name) for field in fields(row)])
-
-
-@dataclass(frozen=True, slots=True)
-class CallName:
-    """Name one call."""
-
-    session: str
-    turn: str
-    id: str
 
 
 def claim(db: Db, call: CallName, owner: str, now_ns: int, until_ns: int) -> bool:
@@ -254,20 +151,7 @@ def broken_at(db: Db) -> int | None:
 
     A row that is missing shows at the one after it; the newest rows can be cut off unseen.
     """
-    before, expected = "", 1
-    for row in log(db):
-        note = Note(
-            session=row.session,
-            turn=row.turn,
-            call=row.call,
-            kind=row.kind,
-            ts_ns=row.ts_ns,
-            body=row.body,
-        )
-        if row.seq != expected or row.digest != _digest(before, row.seq, note):
-            return row.seq
-        before, expected = row.digest, row.seq + 1
-    return None
+    return first_broken(log(db))
 
 
 def _append(db: Db, note: Note) -> None:
@@ -277,15 +161,9 @@ def _append(db: Db, note: Note) -> None:
         "INSERT INTO saga_log VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         (
             *(seq, note.session, note.turn, note.call, note.kind, note.ts_ns),
-            *(note.body, _digest(before, seq, note)),
+            *(note.body, digest_of(before, seq, note)),
         ),
     )
-
-
-def _digest(before: str, seq: int, note: Note) -> str:
-    parts = [before, seq, note.session, note.turn, note.call, note.kind, note.ts_ns]
-    text = json.dumps([*parts, note.body], ensure_ascii=True, separators=(",", ":"))
-    return blake2b(text.encode(), digest_size=_DIGEST_BYTES).hexdigest()
 
 
 def _turn(row: Row) -> SagaTurn:

@@ -1,0 +1,199 @@
+"""The rows of agent programs' sessions as values: whatever keeps them, these go in and come out.
+
+Invariant: frozen, and without a database: a store that is none of ours needs no SQLite.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import TypeAlias
+
+from gitshadow.model import Oid
+
+MARKER = "rewind"
+
+_DIGEST_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SagaTurn:
+    """Hold one turn of an agent program.
+
+    `owner` names the process that runs it; `lease_ns` is until when one that is told of by hooks
+    is believed to be alive, None where a lock tells that.
+    """
+
+    session: str
+    id: str
+    ordinal: int
+    label: str
+    agent: str | None
+    status: str
+    cause: str | None = None
+    started_ns: int
+    ended_ns: int | None = None
+    owner: str
+    lease_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SagaCall:
+    """Hold one tool call of a turn.
+
+    `intent` (JSON: arguments, capture, observation, revision) is there before the tool runs;
+    `outcome` is None until it has. `inverse` (JSON) and `undo` (`none`, `planned`, `running`,
+    `done`, `failed`, `in_doubt`, `skipped`, `resolved`) belong to what takes it back; `key` is
+    the same in every attempt. `op` is the undo that settled it. The class `undeclared` is a word
+    of its own here.
+    """
+
+    session: str
+    turn: str
+    id: str
+    ordinal: int
+    tool: str
+    klass: str
+    description: str
+    intent: str
+    started_ns: int
+    ended_ns: int | None = None
+    outcome: str | None = None
+    content: str | None = None
+    inverse: str | None = None
+    key: str
+    expires_ns: int | None = None
+    undo: str = "none"
+    attempts: int = 0
+    owner: str | None = None
+    lease_ns: int | None = None
+    error: str | None = None
+    op: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SagaOp:
+    """Hold one undo of effects; `status` is `applying` until it has a report."""
+
+    id: str
+    session: str
+    kind: str
+    target: str
+    status: str
+    token: str
+    started_ns: int
+    ended_ns: int | None = None
+    request: str
+    report: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """Hold what happened, to be added to the log."""
+
+    session: str
+    turn: str | None
+    call: str | None
+    kind: str
+    ts_ns: int
+    body: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noted:
+    """Hold one row of the log."""
+
+    seq: int
+    session: str
+    turn: str | None
+    call: str | None
+    kind: str
+    ts_ns: int
+    body: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallName:
+    """Name one call."""
+
+    session: str
+    turn: str
+    id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewEvent:
+    """Hold an event to be added.
+
+    `delta` are values as JSON texts, None for an absent key; `artifacts` are blobs that become the
+    newest version of their names, None for an absent one.
+    """
+
+    session: str
+    invocation: str
+    author: str
+    kind: str
+    ts_ns: int
+    text: str = ""
+    body: str = "{}"
+    delta: Mapping[str, str | None] = field(default_factory=dict)
+    artifacts: Mapping[str, Oid | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionEvent:
+    """Hold one event of a session; `body` is JSON, `text` what people and models read."""
+
+    session: str
+    seq: int
+    invocation: str
+    author: str
+    kind: str
+    ts_ns: int
+    text: str
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """Say that a rewind, itself event `seq`, hid everything from event `first` on."""
+
+    seq: int
+    first: int
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """Hold one version of an artifact; without a blob the artifact is absent."""
+
+    number: int
+    oid: Oid | None
+
+
+SagaRow: TypeAlias = SagaTurn | SagaCall | SagaOp | Note | NewEvent
+
+
+def digest_of(before: str, seq: int, note: Note) -> str:
+    """Return the digest of a row of the log, over itself and the digest of the row before."""
+    parts = [before, seq, note.session, note.turn, note.call, note.kind, note.ts_ns]
+    text = json.dumps([*parts, note.body], ensure_ascii=True, separators=(",", ":"))
+    return blake2b(text.encode(), digest_size=_DIGEST_BYTES).hexdigest()
+
+
+def first_broken(rows: Iterable[Noted]) -> int | None:
+    """Return the first row of a whole log whose digest does not fit, or None where all do."""
+    before, expected = "", 1
+    for row in rows:
+        note = Note(
+            session=row.session,
+            turn=row.turn,
+            call=row.call,
+            kind=row.kind,
+            ts_ns=row.ts_ns,
+            body=row.body,
+        )
+        if row.seq != expected or row.digest != digest_of(before, row.seq, note):
+            return row.seq
+        before, expected = row.digest, row.seq + 1
+    return None

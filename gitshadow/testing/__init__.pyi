@@ -1,0 +1,1 @@
+from gitshadow.testing.memory import MemoryStore as MemoryStore
