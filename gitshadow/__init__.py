@@ -18,7 +18,7 @@ _HOMES = {
             "RoundTripLimitExceeded",
         ),
         *("SessionBusy", "TimeLimitExceeded", "ToolCallLimitExceeded", "ToolFailure"),
-        *("TurnCancelled", "TurnClosed", "TurnError"),
+        *("TurnCancelled", "TurnClosed", "TurnError", "ValidationFailed"),
     ),
     "gitshadow.turns.events": ("Message",),
     "gitshadow.turns.hooked": ("HookedTurns",),

@@ -13,6 +13,7 @@ from gitshadow.turns.errors import ToolFailure as ToolFailure
 from gitshadow.turns.errors import TurnCancelled as TurnCancelled
 from gitshadow.turns.errors import TurnClosed as TurnClosed
 from gitshadow.turns.errors import TurnError as TurnError
+from gitshadow.turns.errors import ValidationFailed as ValidationFailed
 from gitshadow.turns.events import Message as Message
 from gitshadow.turns.hooked import HookedTurns as HookedTurns
 from gitshadow.turns.host import Context as Context

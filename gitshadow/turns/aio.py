@@ -9,13 +9,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import wraps
 from types import TracebackType
-from typing import ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar, overload
 
 from gitshadow.errors import ShadowError
 from gitshadow.turns import calls
 from gitshadow.turns.adrive import AsyncDriver
 from gitshadow.turns.calls import Request
 from gitshadow.turns.desk import Desk, Opening
+from gitshadow.turns.ending import Check, Terms, may_retry, validated
+from gitshadow.turns.errors import ValidationFailed
 from gitshadow.turns.front import SessionFront, TurnFront, stays_primary
 from gitshadow.turns.host import Host
 from gitshadow.turns.policy import Policy
@@ -33,8 +35,10 @@ R = TypeVar("R")
 class AsyncTurn(TurnFront):
     """Hold one turn; an async context manager that commits, or rolls back on exceptions."""
 
-    def __init__(self, desk: Desk, driver: AsyncDriver, label: str) -> None:
-        super().__init__(desk, label)
+    def __init__(
+        self, desk: Desk, driver: AsyncDriver, label: str, terms: Terms
+    ) -> None:
+        super().__init__(desk, label, terms)
         self._driver = driver
 
     async def __aenter__(self) -> "AsyncTurn":
@@ -43,7 +47,7 @@ class AsyncTurn(TurnFront):
         Raises:
             SessionBusy: the session has a turn or an undo at work; nothing was changed.
         """
-        core = self._desk.new_turn(self._label)
+        core = self._desk.new_turn(self._label, self._terms.policy)
         try:
             await self._driver.shielded(core.begin())
         except BaseException as error:
@@ -66,6 +70,18 @@ class AsyncTurn(TurnFront):
         A cancelled task stays cancelled: its own `CancelledError` goes on, after the rollback.
         """
         try:
+            if error is None:
+                await self._driver.run(validated(self.core, self._terms.validate))
+        except BaseException as failed:
+            await self._end(failed)
+            raise
+        else:
+            await self._end(error)
+        finally:
+            self._desk.release()
+
+    async def _end(self, error: BaseException | None) -> None:
+        try:
             await self._driver.shielded(self.core.finish(error))
         except ShadowError as trouble:
             stays_primary(error, trouble)
@@ -73,14 +89,11 @@ class AsyncTurn(TurnFront):
             # Cancelled again meanwhile: the first one, which has the report, goes on.
             if not isinstance(error, asyncio.CancelledError):
                 raise
-        finally:
-            self._desk.release()
 
     async def call(
         self,
         tool: str,
         arguments: Mapping[str, object] | None = None,
-        /,
         *,
         call_id: str | None = None,
         **more: object,
@@ -172,25 +185,74 @@ class AsyncAgentUndo(SessionFront):
     ) -> None:
         self.close()
 
-    def turn(self, label: str) -> AsyncTurn:
-        """Return a turn; it begins where its `async with` block does."""
-        return AsyncTurn(self._desk, self._driver, label)
+    def turn(
+        self,
+        label: str,
+        *,
+        policy: Policy | None = None,
+        validate: Check | None = None,
+    ) -> AsyncTurn:
+        """Return a turn; it begins where its `async with` block does; as `AgentUndo.turn`."""
+        terms = Terms(policy=policy, validate=validate)
+        return AsyncTurn(self._desk, self._driver, label, terms)
+
+    async def run_turn(
+        self,
+        label: str,
+        work: Callable[[AsyncTurn], Awaitable[R]],
+        *,
+        policy: Policy | None = None,
+        validate: Check | None = None,
+        retries: int = 0,
+    ) -> R:
+        """Run a coroutine function in a turn of its own; as `AgentUndo.run_turn`."""
+        for left in range(max(retries, 0), -1, -1):
+            try:
+                async with self.turn(label, policy=policy, validate=validate) as turn:
+                    return await work(turn)
+            except ValidationFailed as error:
+                if not may_retry(error, left):
+                    raise
+        raise AssertionError("the last round returns or raises")
 
     async def drive(self, procedure: Procedure[R]) -> R:
         """Run a procedure of the core; for loops built on it."""
         return await self._driver.run(procedure)
 
+    @overload
     def undoable(
-        self, function: Callable[P, Awaitable[R]]
-    ) -> Callable[P, Awaitable[R]]:
-        """Have every run of a coroutine function be a turn, labelled with its name."""
+        self, function: Callable[P, Awaitable[R]], /
+    ) -> Callable[P, Awaitable[R]]: ...
 
-        @wraps(function)
-        async def in_turn(*args: P.args, **kwargs: P.kwargs) -> R:
-            async with self.turn(getattr(function, "__name__", "turn")):
-                return await function(*args, **kwargs)
+    @overload
+    def undoable(
+        self, *, validate: Check | None = None, retries: int = 0
+    ) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Awaitable[R]]]: ...
 
-        return in_turn
+    def undoable(
+        self,
+        function: Callable[..., Awaitable[object]] | None = None,
+        *,
+        validate: Check | None = None,
+        retries: int = 0,
+    ) -> object:
+        """Have every run of a coroutine function be a turn; as `AgentUndo.undoable`."""
+
+        def declare(
+            function: Callable[..., Awaitable[object]],
+        ) -> Callable[..., Awaitable[object]]:
+            @wraps(function)
+            async def in_turn(*args: object, **kwargs: object) -> object:
+                return await self.run_turn(
+                    getattr(function, "__name__", "turn"),
+                    lambda turn: function(*args, **kwargs),
+                    validate=validate,
+                    retries=retries,
+                )
+
+            return in_turn
+
+        return declare if function is None else declare(function)
 
     async def plan(self, turn: str, *, on_drift: str = "skip") -> UndoReport:
         """Say what `undo` would do; no inverse is called, nothing is written."""

@@ -78,6 +78,7 @@ def run(turn: TurnCore, request: Request) -> Procedure[Outcome]:
         outcome = yield from _Call(turn, row, request.arguments).run(tool)
     finally:
         turn.active.pop(row.id, None)
+    turn.check_time((yield from now()))
     return outcome
 
 
@@ -264,7 +265,6 @@ class _Call:
         yield from self._write("outcome", body)
         entry = UndoEntry(self.row.id, tool.name, self.row.description)
         yield from self.turn.record(entry)
-        self.turn.check_time(moment)
 
     def _inverse(
         self, tool: Tool, prepared: _Prepared, outcome: Outcome

@@ -102,8 +102,8 @@ class Desk:
         """Return the session's id."""
         return self.setting.session
 
-    def new_turn(self, label: str) -> TurnCore:
-        """Take the lock and return the next turn, not begun yet.
+    def new_turn(self, label: str, policy: Policy | None = None) -> TurnCore:
+        """Take the lock and return the next turn, not begun yet; None: the session's policy.
 
         Raises:
             SessionBusy: a turn or an undo of this session is at work, here or elsewhere.
@@ -111,7 +111,9 @@ class Desk:
         self.take()
         try:
             self._after_losses()
-            return self.next_turn(label)
+            core = self.next_turn(label)
+            core.setting = replace(core.setting, policy=policy or core.setting.policy)
+            return core
         except BaseException:
             self.release()
             raise

@@ -8,6 +8,7 @@
         ├── SessionBusy               the session has a turn or an undo at work
         ├── TurnClosed                the turn has ended
         ├── TurnCancelled             `cancel()` was called
+        ├── ValidationFailed          the turn's own check said no
         ├── LimitExceeded             a bound of the turn was reached
         │   ├── ToolCallLimitExceeded
         │   ├── RoundTripLimitExceeded
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 class TurnError(ShadowError):
     """Report a turn, an undo or a rewind that could not go on."""
 
+    undo_report: "UndoReport | None" = None
+
 
 class RegistrationError(TurnError):
     """Report a tool whose declaration is wrong."""
@@ -47,6 +50,10 @@ class TurnClosed(TurnError):
 
 class TurnCancelled(TurnError):
     """Report that a turn was cancelled by `cancel()`; its effects were rolled back."""
+
+
+class ValidationFailed(TurnError):
+    """Report that a turn's own check said no or raised; its effects were rolled back."""
 
 
 class LimitExceeded(TurnError):

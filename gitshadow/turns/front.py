@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from gitshadow.errors import ShadowError, UsageError
 from gitshadow.store.journal.saga_rows import Noted, SagaCall, SagaTurn, SessionEvent
 from gitshadow.turns.desk import Desk, chosen, entries_of
+from gitshadow.turns.ending import Terms
 from gitshadow.turns.events import Message, messages
 from gitshadow.turns.machine import TurnStatus
 from gitshadow.turns.policy import Proposal
@@ -32,9 +33,10 @@ def stays_primary(error: BaseException | None, trouble: ShadowError) -> None:
 class TurnFront:
     """Look at a turn, cancel it, answer its questions."""
 
-    def __init__(self, desk: Desk, label: str) -> None:
+    def __init__(self, desk: Desk, label: str, terms: Terms) -> None:
         self._desk = desk
         self._label = label
+        self._terms = terms
         self._core: TurnCore | None = None
 
     @property

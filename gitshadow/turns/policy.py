@@ -10,6 +10,8 @@ from typing import Literal, TypeAlias
 
 from gitshadow.turns.values import Reversibility
 
+_RANKS = tuple(Reversibility)
+
 
 class VerdictKind(StrEnum):
     """Say what a guard thinks of a call."""
@@ -76,6 +78,8 @@ class Policy:
     Args:
         non_reversible: What happens to tools that nothing takes back, undeclared ones among
             them: `ask` through `confirm` (and deny where nobody can be asked), `deny`, `allow`.
+        min_reversibility: Tools of a worse class are denied, whatever else is said; undeclared
+            ones are of the worst. None is no floor.
         guards: Asked before every call.
         confirm: Who is asked: a handler, or `prompt` for a question that `answer()` settles.
         confirm_timeout_s: A question without an answer after this time is a no.
@@ -83,6 +87,7 @@ class Policy:
     """
 
     non_reversible: Literal["ask", "deny", "allow"] = "ask"
+    min_reversibility: Reversibility | None = None
     guards: tuple[Guard, ...] = ()
     confirm: ConfirmHandler | Literal["prompt"] | None = None
     confirm_timeout_s: float | None = 45.0
@@ -90,6 +95,12 @@ class Policy:
 
     def verdict_on(self, reversibility: Reversibility, tool: str) -> Verdict:
         """Return what the policy itself thinks of a tool."""
+        floor = self.min_reversibility
+        if floor is not None and _RANKS.index(reversibility) < _RANKS.index(floor):
+            word = reversibility.value
+            return Verdict.deny(
+                f"{tool} is {word}: what runs here must be at least {floor}"
+            )
         if reversibility is not Reversibility.NON_REVERSIBLE:
             return Verdict.allow()
         said = f"{tool} cannot be undone"

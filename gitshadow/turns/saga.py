@@ -73,7 +73,10 @@ def new_op(session: str, kind: UndoKind, target: str, now_ns: int) -> SagaOp:
 
 @dataclass(slots=True, kw_only=True)
 class Unwind:
-    """Take calls back; `after` holds their rows as the undo left them."""
+    """Take calls back; `after` holds their rows as the undo left them.
+
+    `why` is what the report is to say of the reason, where that is not plain from its target.
+    """
 
     op: SagaOp
     calls: tuple[SagaCall, ...]
@@ -81,6 +84,7 @@ class Unwind:
     host: Host
     request: UndoRequest
     owner: str
+    why: str | None = None
     after: list[SagaCall] = field(default_factory=list)
     _items: list[UndoItem] = field(default_factory=list)
     _scene: Scene = field(init=False)
@@ -272,7 +276,9 @@ class Unwind:
         return records.token([self.op.target, self.request.on_drift, rows])
 
     def _notes(self) -> Iterator[str]:
-        """Say where a tool is declared differently now; the class at the time counts."""
+        """Say why, and where a tool is declared differently now: the class at the time counts."""
+        if self.why is not None:
+            yield self.why
         for call in judging.mutating(self.calls):
             tool = self.registry.find(call.tool)
             declared = tool.reversibility if tool is not None else None

@@ -7,13 +7,15 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
 from types import TracebackType
-from typing import ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar, overload
 
 from gitshadow.errors import ShadowError
 from gitshadow.turns import calls
 from gitshadow.turns.calls import Request
 from gitshadow.turns.desk import Desk, Opening
 from gitshadow.turns.drive import Driver
+from gitshadow.turns.ending import Check, Terms, may_retry, validated
+from gitshadow.turns.errors import ValidationFailed
 from gitshadow.turns.front import SessionFront, TurnFront, stays_primary
 from gitshadow.turns.host import Host
 from gitshadow.turns.policy import Policy
@@ -31,8 +33,8 @@ R = TypeVar("R")
 class Turn(TurnFront):
     """Hold one turn; a context manager that commits, or rolls back when something is raised."""
 
-    def __init__(self, desk: Desk, driver: Driver, label: str) -> None:
-        super().__init__(desk, label)
+    def __init__(self, desk: Desk, driver: Driver, label: str, terms: Terms) -> None:
+        super().__init__(desk, label, terms)
         self._driver = driver
 
     def __enter__(self) -> "Turn":
@@ -41,7 +43,7 @@ class Turn(TurnFront):
         Raises:
             SessionBusy: the session has a turn or an undo at work; nothing was changed.
         """
-        core = self._desk.new_turn(self._label)
+        core = self._desk.new_turn(self._label, self._terms.policy)
         try:
             self._driver.run(core.begin())
         except BaseException:
@@ -58,17 +60,26 @@ class Turn(TurnFront):
     ) -> None:
         """End the turn; an exception goes on, with the rollback's report as `undo_report`."""
         try:
+            if error is None:
+                self._driver.run(validated(self.core, self._terms.validate))
+        except BaseException as failed:
+            self._end(failed)
+            raise
+        else:
+            self._end(error)
+        finally:
+            self._desk.release()
+
+    def _end(self, error: BaseException | None) -> None:
+        try:
             self._driver.run(self.core.finish(error))
         except ShadowError as trouble:
             stays_primary(error, trouble)
-        finally:
-            self._desk.release()
 
     def call(
         self,
         tool: str,
         arguments: Mapping[str, object] | None = None,
-        /,
         *,
         call_id: str | None = None,
         **more: object,
@@ -210,23 +221,91 @@ class AgentUndo(SessionFront):
     ) -> None:
         self.close()
 
-    def turn(self, label: str) -> Turn:
-        """Return a turn; it begins where its `with` block does."""
-        return Turn(self._desk, self._driver, label)
+    def turn(
+        self,
+        label: str,
+        *,
+        policy: Policy | None = None,
+        validate: Check | None = None,
+    ) -> Turn:
+        """Return a turn; it begins where its `with` block does.
+
+        Args:
+            label: What people read of it.
+            policy: What its calls must pass, in place of the session's.
+            validate: Asked when the block was left without an exception: anything but True rolls
+                the turn back, and `ValidationFailed` is raised.
+        """
+        terms = Terms(policy=policy, validate=validate)
+        return Turn(self._desk, self._driver, label, terms)
+
+    def run_turn(
+        self,
+        label: str,
+        work: Callable[[Turn], R],
+        *,
+        policy: Policy | None = None,
+        validate: Check | None = None,
+        retries: int = 0,
+    ) -> R:
+        """Run a function in a turn of its own and return its value.
+
+        Args:
+            label: What people read of the turn.
+            work: Gets the turn.
+            policy: As for `turn`.
+            validate: As for `turn`.
+            retries: How often it is run again, in a new turn, when the check said no. Where the
+                rollback left something standing it is not.
+
+        Raises:
+            ValidationFailed: the check said no each time.
+            SessionBusy: a turn or an undo is at work; nothing was changed.
+            Exception: what the function raised; the turn was rolled back.
+        """
+        for left in range(max(retries, 0), -1, -1):
+            try:
+                with self.turn(label, policy=policy, validate=validate) as turn:
+                    return work(turn)
+            except ValidationFailed as error:
+                if not may_retry(error, left):
+                    raise
+        raise AssertionError("the last round returns or raises")
 
     def drive(self, procedure: Procedure[R]) -> R:
         """Run a procedure of the core; for loops built on it."""
         return self._driver.run(procedure)
 
-    def undoable(self, function: Callable[P, R]) -> Callable[P, R]:
-        """Have every run of a function be a turn, labelled with its name."""
+    @overload
+    def undoable(self, function: Callable[P, R], /) -> Callable[P, R]: ...
 
-        @wraps(function)
-        def in_turn(*args: P.args, **kwargs: P.kwargs) -> R:
-            with self.turn(function.__name__):
-                return function(*args, **kwargs)
+    @overload
+    def undoable(
+        self, *, validate: Check | None = None, retries: int = 0
+    ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 
-        return in_turn
+    def undoable(
+        self,
+        function: Callable[..., object] | None = None,
+        *,
+        validate: Check | None = None,
+        retries: int = 0,
+    ) -> object:
+        """Have every run of a function be a turn, labelled with its name; see `run_turn`."""
+
+        def declare(function: Callable[..., object]) -> Callable[..., object]:
+            @wraps(function)
+            def in_turn(*args: object, **kwargs: object) -> object:
+                return self.run_turn(
+                    getattr(function, "__name__", "turn"),
+                    lambda turn: function(*args, **kwargs),
+                    validate=validate,
+                    retries=retries,
+                )
+
+            return in_turn
+
+        return declare if function is None else declare(function)
 
     def plan(self, turn: str, *, on_drift: str = "skip") -> UndoReport:
         """Say what `undo` would do; no inverse is called, nothing is written."""

@@ -17,6 +17,7 @@ from gitshadow.turns.errors import (
     ToolCallLimitExceeded,
     TurnCancelled,
     TurnClosed,
+    ValidationFailed,
 )
 from gitshadow.turns.host import ContextCache, Host
 from gitshadow.turns.machine import TurnEvent, TurnStatus, advance
@@ -274,7 +275,8 @@ class TurnCore:
     def _roll_back(self, error: BaseException) -> Procedure[None]:
         self.row = replace(self.row, cause=_cause(error))
         yield from self._enter(TurnEvent.FAIL)
-        report = yield from self._unwind(self.row.id, since=0)
+        why = f"rolled back: {error}" if isinstance(error, ValidationFailed) else None
+        report = yield from self._unwind(self.row.id, since=0, why=why)
         yield from self._restore_state()
         if self._transaction is not None:
             event = yield from ask(Invoke(self._transaction.rollback))
@@ -294,7 +296,9 @@ class TurnCore:
             restored = replace(event, delta=back.state, artifacts=back.artifacts)
             yield Save((restored,))
 
-    def _unwind(self, target: str, *, since: int) -> Procedure[UndoReport]:
+    def _unwind(
+        self, target: str, *, since: int, why: str | None = None
+    ) -> Procedure[UndoReport]:
         setting = self.setting
         moment = yield from now()
         op = new_op(self.row.session, UndoKind.ROLLBACK, target, moment)
@@ -307,6 +311,7 @@ class TurnCore:
             host=setting.host,
             request=UndoRequest(),
             owner=setting.owner,
+            why=why,
         )
         report = yield from unwind.run()
         self.calls.update({call.id: call for call in unwind.after})
@@ -344,5 +349,7 @@ def _cause(error: BaseException) -> str:
     """Return in one word why a turn was rolled back."""
     if isinstance(error, LimitExceeded):
         return "limit"
+    if isinstance(error, ValidationFailed):
+        return "validation"
     name = type(error).__name__
     return "cancelled" if name in ("TurnCancelled", "CancelledError") else name

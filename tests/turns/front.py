@@ -3,7 +3,7 @@
 `Front` opens a session with the sync or the async front; what it gives is awaited either way.
 """
 
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +15,7 @@ import pytest
 from gitshadow.testing.memory import MemoryStore
 from gitshadow.turns.aio import AsyncAgentUndo, AsyncTurn
 from gitshadow.turns.desk import Desk, Opening
+from gitshadow.turns.ending import Check
 from gitshadow.turns.host import Host
 from gitshadow.turns.journal_store import JournalStore
 from gitshadow.turns.policy import Policy
@@ -91,8 +92,35 @@ class Session:
 
     au: AgentUndo | AsyncAgentUndo
 
-    def turn(self, label: str = "a turn") -> AnyTurn:
-        return AnyTurn(self.au.turn(label))
+    def turn(
+        self,
+        label: str = "a turn",
+        *,
+        policy: Policy | None = None,
+        validate: Check | None = None,
+    ) -> AnyTurn:
+        return AnyTurn(self.au.turn(label, policy=policy, validate=validate))
+
+    async def run_turn(
+        self,
+        work: Callable[[AnyTurn], Awaitable[T]],
+        *,
+        validate: Check | None = None,
+        retries: int = 0,
+    ) -> T:
+        if isinstance(self.au, AgentUndo):
+            return self.au.run_turn(
+                "a turn",
+                lambda turn: _at_once(work(AnyTurn(turn))),
+                validate=validate,
+                retries=retries,
+            )
+        return await self.au.run_turn(
+            "a turn",
+            lambda turn: work(AnyTurn(turn)),
+            validate=validate,
+            retries=retries,
+        )
 
     async def undo(self, turn: str, **more: object) -> UndoReport:
         return await _settled(self.au.undo(turn, **more))  # type: ignore[arg-type]
@@ -155,6 +183,17 @@ def journal_of(au: AgentUndo | AsyncAgentUndo) -> JournalStore:
     """Return the store of a session that is kept in the journal."""
     assert isinstance(au.desk.store, JournalStore)
     return au.desk.store
+
+
+def _at_once(work: Awaitable[T]) -> T:
+    """Run a coroutine that waits for nothing, as all do that use the sync front."""
+    steps = work.__await__()
+    try:
+        next(steps)
+    except StopIteration as stop:
+        value: T = stop.value
+        return value
+    raise AssertionError("it waits")
 
 
 async def _settled(value: T | Awaitable[T]) -> T:

@@ -63,7 +63,9 @@ async def test_effects_roll_back_when_cancelled(front: Front, world: World) -> N
             await turn.call("draft.create", title="x")
             turn.inner.cancel()
     assert world.text == before
-    assert caught.value.undo_report.counts["reversed"] == 2  # type: ignore[attr-defined]
+    report = caught.value.undo_report
+    assert report is not None
+    assert report.counts["reversed"] == 2
     assert [(one.status, one.cause) for one in session.au.turns()] == [
         ("rolled_back", "cancelled")
     ]
