@@ -11,6 +11,7 @@ _HOMES = {
     "gitshadow.turns.aio": ("AsyncAgentUndo", "AsyncTurn"),
     "gitshadow.turns.chat": ("AgentSession",),
     "gitshadow.turns.errors": (
+        "FinalFailure",
         *(
             "LimitExceeded",
             "PartialUndo",
@@ -21,6 +22,7 @@ _HOMES = {
         *("TurnCancelled", "TurnClosed", "TurnError", "ValidationFailed"),
     ),
     "gitshadow.turns.events": ("Message",),
+    "gitshadow.turns.external": ("Allowed",),
     "gitshadow.turns.hooked": ("HookedTurns",),
     "gitshadow.turns.host": ("Context", "Host"),
     "gitshadow.turns.model_io": (
@@ -29,7 +31,13 @@ _HOMES = {
     ),
     "gitshadow.turns.policy": ("Limits", "Policy", "Proposal", "Verdict"),
     "gitshadow.turns.protocols": (
-        *("ContextSource", "RevisionProvider", "SessionStore", "UndoTransaction"),
+        *(
+            "ContextSource",
+            "McpCaller",
+            "RevisionProvider",
+            "SessionStore",
+            "UndoTransaction",
+        ),
         "UndoTransactionProvider",
     ),
     "gitshadow.turns.registry": ("ToolOptions", "ToolRegistry"),

@@ -2,6 +2,7 @@ from gitshadow.turns.achat import AsyncAgentSession as AsyncAgentSession
 from gitshadow.turns.aio import AsyncAgentUndo as AsyncAgentUndo
 from gitshadow.turns.aio import AsyncTurn as AsyncTurn
 from gitshadow.turns.chat import AgentSession as AgentSession
+from gitshadow.turns.errors import FinalFailure as FinalFailure
 from gitshadow.turns.errors import LimitExceeded as LimitExceeded
 from gitshadow.turns.errors import PartialUndo as PartialUndo
 from gitshadow.turns.errors import RegistrationError as RegistrationError
@@ -15,6 +16,7 @@ from gitshadow.turns.errors import TurnClosed as TurnClosed
 from gitshadow.turns.errors import TurnError as TurnError
 from gitshadow.turns.errors import ValidationFailed as ValidationFailed
 from gitshadow.turns.events import Message as Message
+from gitshadow.turns.external import Allowed as Allowed
 from gitshadow.turns.hooked import HookedTurns as HookedTurns
 from gitshadow.turns.host import Context as Context
 from gitshadow.turns.host import Host as Host
@@ -29,6 +31,7 @@ from gitshadow.turns.policy import Policy as Policy
 from gitshadow.turns.policy import Proposal as Proposal
 from gitshadow.turns.policy import Verdict as Verdict
 from gitshadow.turns.protocols import ContextSource as ContextSource
+from gitshadow.turns.protocols import McpCaller as McpCaller
 from gitshadow.turns.protocols import RevisionProvider as RevisionProvider
 from gitshadow.turns.protocols import SessionStore as SessionStore
 from gitshadow.turns.protocols import UndoTransaction as UndoTransaction

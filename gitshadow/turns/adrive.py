@@ -75,6 +75,9 @@ async def _invoke(command: Invoke) -> Event:
     limit = asyncio.timeout(command.timeout_s)
     try:
         async with limit:
+            if command.blocking:
+                run = asyncio.to_thread
+                return Returned(await run(command.function, **command.kwargs))
             value = command.function(*command.args, **command.kwargs)
             return Returned(await value if inspect.isawaitable(value) else value)
     except Exception as error:  # noqa: BLE001 - the host's own errors are events

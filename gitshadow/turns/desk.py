@@ -18,7 +18,7 @@ from gitshadow.errors import (
 )
 from gitshadow.store.journal.saga_rows import Note, SagaCall, SagaOp, SagaTurn
 from gitshadow.store.layout import Layout, discover
-from gitshadow.turns import records
+from gitshadow.turns import evidence, records
 from gitshadow.turns.errors import SessionBusy
 from gitshadow.turns.host import ContextCache, Host
 from gitshadow.turns.journal_store import JournalStore
@@ -63,6 +63,7 @@ class Desk:
             host=opening.host,
             owner=f"{os.getpid()}-{os.urandom(4).hex()}",
             contexts=ContextCache(opening.host.contexts),
+            root=layout.root if layout is not None else os.getcwd(),
         )
         self._lock = store.lock(opening.session)
 
@@ -286,13 +287,24 @@ class Desk:
         self, op: SagaOp, calls: Iterable[SagaCall], request: UndoRequest
     ) -> Unwind:
         """Return the undo of these calls, as a part of an op."""
+        found = tuple(calls)
+        log = (
+            row
+            for turn in dict.fromkeys(call.turn for call in found)
+            for row in self.store.log(self.session, turn)
+        )
+        altered = evidence.altered(found, log)
+        outside = evidence.reaching_outside(found)
+        if outside and self.store.broken_at() is not None:
+            altered |= outside
         return Unwind(
             op=op,
-            calls=tuple(calls),
+            calls=tuple(evidence.without_inverse(found, altered)),
             registry=self.setting.registry,
-            host=self.setting.host,
+            outside=self.setting.outside,
             request=request,
             owner=self.setting.owner,
+            altered=altered,
         )
 
     def _after_losses(self) -> None:

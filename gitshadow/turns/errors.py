@@ -18,7 +18,8 @@
         ├── NothingToUndo             everything is undone already
         └── PartialUndo (4)           `raise_for_partial` found something not reversed
 
-`ToolFailure` stands apart: a tool raises it to say "no" without ending the turn.
+`ToolFailure` stands apart: a tool raises it to say "no" without ending the turn, and an inverse to
+say that it did nothing; `FinalFailure` is one of an inverse that it is no use to try again.
 Invariant: whatever ends a turn carries the rollback's report as `undo_report`.
 """
 
@@ -100,3 +101,7 @@ class PartialUndo(TurnError):
 
 class ToolFailure(Exception):
     """Raised by a tool that did nothing and wants the model to read why."""
+
+
+class FinalFailure(ToolFailure):
+    """Raised by an inverse that did nothing, and will not be able to either the next time."""

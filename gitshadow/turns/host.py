@@ -3,6 +3,7 @@
 Invariant: a source that fails is a diagnostic, never the end of a turn.
 """
 
+import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from dataclasses import dataclass, field
 from gitshadow.turns.protocols import (
     Clock,
     ContextSource,
+    McpCaller,
     RevisionProvider,
     UndoTransactionProvider,
 )
@@ -35,14 +37,18 @@ class Host:
         undo: The program's own undo machinery: one transaction per turn.
         revisions: Tells the version of the program's document before every call.
         contexts: Told to the model in requests, and anew after a conflict.
-        secrets: Where inverses look up what is not stored, by name.
+        secrets: Where inverses look up what is not stored, by name; the environment by default.
+        mcp: Reaches MCP servers, for inverses that are tools of theirs.
+        environ: Of which commands get what they need to start, and nothing else.
         clock: Nanoseconds since the epoch.
     """
 
     undo: UndoTransactionProvider | None = None
     revisions: RevisionProvider | None = None
     contexts: tuple[Context, ...] = ()
-    secrets: Mapping[str, str] | Callable[[str], str] = field(default_factory=dict)
+    secrets: Mapping[str, str] | Callable[[str], str] | None = None
+    mcp: McpCaller | None = None
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     clock: Clock = time.time_ns
 
     def secret(self, name: str) -> str:
@@ -51,9 +57,8 @@ class Host:
         Raises:
             KeyError: there is none of that name.
         """
-        if isinstance(self.secrets, Mapping):
-            return self.secrets[name]
-        return self.secrets(name)
+        known = self.environ if self.secrets is None else self.secrets
+        return known[name] if isinstance(known, Mapping) else known(name)
 
 
 @dataclass(slots=True)

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from gitshadow.store.journal.saga_rows import SagaCall
-from gitshadow.turns import records
+from gitshadow.turns import external, records
+from gitshadow.turns.outside import Outside
 from gitshadow.turns.records import StoredInverse
 from gitshadow.turns.registry import Tool, ToolRegistry
 from gitshadow.turns.report import UndoItem
@@ -22,12 +23,16 @@ class Scene:
     """Hold what the rules look at; `stuck` are calls of this undo that were not taken back."""
 
     registry: ToolRegistry
+    outside: Outside
     now_ns: int
     only: frozenset[str] | None = None
+    altered: frozenset[str] = frozenset()
     stuck: dict[str, SagaCall] = field(default_factory=dict)
 
     def handler(self, inverse: StoredInverse) -> Tool | None:
         """Return what an inverse calls."""
+        if external.is_external(inverse.handler):
+            return self.outside.handler(inverse)
         return self.registry.handler(inverse.handler)
 
 
@@ -80,10 +85,11 @@ def blank(call: SagaCall) -> UndoItem:
 
 def taken_back(call: SagaCall, *, already: bool = False) -> UndoItem:
     """Return the item of a call whose inverse ran to its end."""
-    inverse = records.stored_inverse(call.inverse or "")
-    residue = inverse.residue
+    inverse = records.stored_inverse(call.inverse) if call.inverse else None
+    residue = inverse.residue if inverse is not None else None
     if call.klass == Reversibility.COMPENSABLE and residue is None:
-        residue = f"what {call.tool} did stays on record beside {inverse.handler}"
+        made_up = inverse.handler if inverse is not None else "what made up for it"
+        residue = f"what {call.tool} did stays on record beside {made_up}"
     return replace(
         blank(call),
         state=State.REVERSED if residue is None else State.COMPENSATED,
@@ -92,6 +98,15 @@ def taken_back(call: SagaCall, *, already: bool = False) -> UndoItem:
         error=None,
         already=already,
     )
+
+
+def promised(call: SagaCall) -> UndoItem:
+    """Return the item of a call that would be taken back; what reaches outside is spelt out."""
+    inverse = records.stored_inverse(call.inverse or "")
+    item = taken_back(call)
+    if not external.is_external(inverse.handler):
+        return item
+    return replace(item, detail=external.described(inverse.handler, inverse.args))
 
 
 def left(call: SagaCall, reason: Reason, detail: str | None = None) -> UndoItem:
@@ -149,6 +164,13 @@ def _no_way_back(call: SagaCall, scene: Scene) -> UndoItem | None:
     return replace(left(call, reason), follow_up=str(follow_up))
 
 
+def _altered(call: SagaCall, scene: Scene) -> UndoItem | None:
+    if call.id not in scene.altered:
+        return None
+    said = "the log does not bear out the inverse that the journal has for it"
+    return left(call, Reason.DECLINED, said)
+
+
 def _no_inverse(call: SagaCall, scene: Scene) -> UndoItem | None:
     return left(call, Reason.NO_INVERSE) if call.inverse is None else None
 
@@ -164,7 +186,17 @@ def _handler_missing(call: SagaCall, scene: Scene) -> UndoItem | None:
     if scene.handler(inverse) is not None:
         return None
     said = f"nothing is registered as {inverse.handler}"
+    if external.is_external(inverse.handler):
+        said = f"nothing reaches {inverse.args.get('server')}: Host(mcp=...) is missing"
     return left(call, Reason.HANDLER_MISSING, said)
+
+
+def _not_allowed(call: SagaCall, scene: Scene) -> UndoItem | None:
+    inverse = records.stored_inverse(call.inverse or "")
+    if not external.is_external(inverse.handler):
+        return None
+    no = scene.outside.refusal(inverse)
+    return None if no is None else left(call, Reason.DECLINED, no)
 
 
 def _half_undone(call: SagaCall, scene: Scene) -> UndoItem | None:
@@ -207,9 +239,11 @@ _RULES: tuple[Callable[[SagaCall, Scene], UndoItem | None], ...] = (
     _out_of_scope,
     _unfinished,
     _no_way_back,
+    _altered,
     _no_inverse,
     _expired,
     _handler_missing,
+    _not_allowed,
     _half_undone,
     _blocked,
 )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal, TypeAlias
 
+from gitshadow.turns.external import Allowed
 from gitshadow.turns.values import Reversibility
 
 _RANKS = tuple(Reversibility)
@@ -84,6 +85,8 @@ class Policy:
         confirm: Who is asked: a handler, or `prompt` for a question that `answer()` settles.
         confirm_timeout_s: A question without an answer after this time is a no.
         limits: Bounds of one turn.
+        inverses: Which commands, requests and tools of servers an undo may use without a question;
+            others are asked of `confirm`, where that is a handler, and declined where not.
     """
 
     non_reversible: Literal["ask", "deny", "allow"] = "ask"
@@ -92,6 +95,7 @@ class Policy:
     confirm: ConfirmHandler | Literal["prompt"] | None = None
     confirm_timeout_s: float | None = 45.0
     limits: Limits = field(default_factory=Limits)
+    inverses: Allowed = field(default_factory=Allowed)
 
     def verdict_on(self, reversibility: Reversibility, tool: str) -> Verdict:
         """Return what the policy itself thinks of a tool."""

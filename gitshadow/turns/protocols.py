@@ -4,7 +4,7 @@ Every method may be a plain function or, with the async front, a coroutine funct
 session store are plain functions in both.
 """
 
-from collections.abc import Awaitable, Iterable, Iterator
+from collections.abc import Awaitable, Iterable, Iterator, Mapping
 from typing import Protocol, runtime_checkable
 
 from gitshadow.model import Oid
@@ -62,6 +62,20 @@ class ContextSource(Protocol):
 
     def summary(self) -> Awaitable[str] | str:
         """Return the present state in a few lines."""
+        ...
+
+
+class McpCaller(Protocol):
+    """Reaches the MCP servers of the host, for inverses that are tools of theirs."""
+
+    def call(
+        self,
+        server: str,
+        tool: str,
+        arguments: Mapping[str, object],
+        idempotency_key: str,
+    ) -> Awaitable[object] | object:
+        """Call a tool; `Outcome.failed` or `ToolFailure` only where surely nothing was done."""
         ...
 
 

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 from gitshadow.errors import JournalError
+from gitshadow.turns import external
 from gitshadow.turns.values import Conflict, Inverse, Json, Outcome, Retry, Secret
 
 REDACTED = "[redacted]"
-_SECRET_KEY = "$secret"
+# What only looks like a reference (a value that a tool once read) is wrapped, never looked up.
+_LITERAL_KEY = "$literal"
 # A shorter "secret" would turn up in every other word.
 _SHORTEST_SECRET = 4
 _TOKEN_BYTES = 8
@@ -123,6 +125,7 @@ class StoredInverse:
     residue: str | None
     depends_on: tuple[str, ...]
     critical: bool
+    idempotent: bool
     after: str | None
     after_files: bool
     retry: Retry
@@ -134,12 +137,7 @@ class StoredInverse:
         Raises:
             KeyError: there is no such secret.
         """
-        return {
-            name: look_up(str(value[_SECRET_KEY]))
-            if isinstance(value, Mapping) and value.keys() == {_SECRET_KEY}
-            else value
-            for name, value in self.args.items()
-        }
+        return {name: _restored(value, look_up) for name, value in self.args.items()}
 
 
 def inverse_text(
@@ -155,12 +153,14 @@ def inverse_text(
     Raises:
         NotStorableError: an argument is no JSON, or holds a secret's value.
     """
-    args = {
-        name: {_SECRET_KEY: value.variable} if isinstance(value, Secret) else value
-        for name, value in inverse.args.items()
-    }
+    args = {name: _storable(value) for name, value in inverse.args.items()}
     if redact(canonical(args), secrets) != canonical(args):
         raise NotStorableError("it would store a secret: pass Secret(NAME) instead")
+    if external.is_external(inverse.handler):
+        try:
+            external.check(inverse.handler, args)
+        except ValueError as error:
+            raise NotStorableError(str(error)) from error
     return canonical(
         {
             "handler": inverse.handler,
@@ -168,6 +168,7 @@ def inverse_text(
             "residue": inverse.residue,
             "depends_on": list(inverse.depends_on),
             "critical": inverse.critical,
+            "idempotent": inverse.idempotent,
             "after": after,
             "after_files": after_files,
             "retry": {
@@ -201,6 +202,7 @@ def stored_inverse(text: str) -> StoredInverse:
             residue=_maybe(row["residue"]),
             depends_on=tuple(depends),
             critical=row["critical"] is True,
+            idempotent=row.get("idempotent") is True,
             after=_maybe(row["after"]),
             after_files=row["after_files"] is True,
             retry=Retry(**retry),
@@ -224,6 +226,34 @@ def content_text(outcome: Outcome, secrets: Sequence[str]) -> str | None:
     else:
         kept = outcome.text
     return redact(lenient(kept), secrets)
+
+
+def _storable(value: object) -> object:
+    """Return a value with its secrets replaced by their names."""
+    if isinstance(value, Secret):
+        return {external.SECRET_KEY: value.variable}
+    if isinstance(value, Mapping):
+        stored = {name: _storable(each) for name, each in value.items()}
+        return {_LITERAL_KEY: stored} if _is_special(value) else stored
+    if isinstance(value, list | tuple):
+        return [_storable(each) for each in value]
+    return value
+
+
+def _restored(value: object, look_up: Callable[[str], str]) -> object:
+    if isinstance(value, Mapping):
+        if value.keys() == {external.SECRET_KEY}:
+            return look_up(str(value[external.SECRET_KEY]))
+        literal = value.get(_LITERAL_KEY) if _is_special(value) else None
+        found = literal if isinstance(literal, Mapping) else value
+        return {name: _restored(each, look_up) for name, each in found.items()}
+    if isinstance(value, list):
+        return [_restored(each, look_up) for each in value]
+    return value
+
+
+def _is_special(value: Mapping[str, object]) -> bool:
+    return value.keys() in ({external.SECRET_KEY}, {_LITERAL_KEY})
 
 
 def _maybe(value: object) -> str | None:

@@ -72,7 +72,9 @@ class ToolOptions(TypedDict):
 class Tool:
     """Hold one declared tool; `options` as in `ToolOptions`.
 
-    `reversibility` is None for a tool that declares none.
+    `reversibility` is None for a tool that declares none. `foreign` is what stands for a program or
+    server of others: it is handed a key, and nobody knows whether it heeds that. `blocking` is what
+    waits without letting others go on.
     """
 
     name: str
@@ -80,6 +82,8 @@ class Tool:
     reversibility: Reversibility | None = None
     takes: frozenset[str] = frozenset()
     options: ToolOptions = field(default_factory=ToolOptions)
+    foreign: bool = False
+    blocking: bool = False
 
     @property
     def effective(self) -> Reversibility:
@@ -94,7 +98,8 @@ class Tool:
     @property
     def repeatable(self) -> bool:
         """Tell whether a second call with one key or arguments is the same as one."""
-        return "idempotency_key" in self.takes or self.options.get("idempotent", False)
+        heeds_key = "idempotency_key" in self.takes and not self.foreign
+        return heeds_key or self.options.get("idempotent", False)
 
     def expires_ns(self, now_ns: int) -> int | None:
         """Return until when a call made now can be taken back; None for ever."""

@@ -14,9 +14,9 @@ from gitshadow.errors import RefusedError
 from gitshadow.store.journal.saga_rows import Note, SagaCall, SagaOp
 from gitshadow.turns import judging, records
 from gitshadow.turns.drift import Drift
-from gitshadow.turns.errors import ToolFailure
-from gitshadow.turns.host import Host
+from gitshadow.turns.errors import FinalFailure, ToolFailure
 from gitshadow.turns.judging import Scene
+from gitshadow.turns.outside import Outside, patience_s
 from gitshadow.turns.records import StoredInverse
 from gitshadow.turns.registry import Tool, ToolRegistry
 from gitshadow.turns.report import UndoItem, UndoKind, UndoReport
@@ -76,31 +76,42 @@ class Unwind:
     """Take calls back; `after` holds their rows as the undo left them.
 
     `why` is what the report is to say of the reason, where that is not plain from its target.
+    `altered` are calls whose inverse in the journal is not the one that the log has.
     """
 
     op: SagaOp
     calls: tuple[SagaCall, ...]
     registry: ToolRegistry
-    host: Host
+    outside: Outside
     request: UndoRequest
     owner: str
     why: str | None = None
+    altered: frozenset[str] = frozenset()
     after: list[SagaCall] = field(default_factory=list)
     _items: list[UndoItem] = field(default_factory=list)
     _scene: Scene = field(init=False)
 
     def __post_init__(self) -> None:
-        self._scene = Scene(self.registry, self.op.started_ns, self.request.only)
+        self._scene = self._new_scene()
+
+    def _new_scene(self) -> Scene:
+        return Scene(
+            self.registry,
+            self.outside,
+            self.op.started_ns,
+            self.request.only,
+            self.altered,
+        )
 
     def plan(self) -> Procedure[UndoReport]:
         """Say what a run would do; nothing is written and no inverse is called."""
         drift = Drift(self.registry)
-        scene = Scene(self.registry, self.op.started_ns, self.request.only)
+        scene = self._new_scene()
         items = []
         for call in judging.in_undo_order(judging.mutating(self.calls)):
             item = judging.judge(call, scene)
             if item is None:
-                item = judging.taken_back(call)
+                item = judging.promised(call)
                 moved = yield from drift.predict(call)
                 if moved is not None and self.request.on_drift is OnDrift.SKIP:
                     item = judging.left(call, Reason.DRIFTED, moved)
@@ -149,20 +160,23 @@ class Unwind:
 
     def _compensate(self, call: SagaCall) -> Procedure[tuple[SagaCall, UndoItem]]:
         inverse = records.stored_inverse(call.inverse or "")
-        handler = self.registry.handler(inverse.handler)
+        handler = self._scene.handler(inverse)
         assert handler is not None, "judged before"
         if self.request.on_drift is OnDrift.SKIP:
             moved = yield from Drift(self.registry).look(call)
             if moved is not None:
                 return call, judging.left(call, Reason.DRIFTED, moved)
+        if handler.foreign:
+            no = yield from self.outside.approval(call, inverse)
+            if no is not None:
+                return call, judging.left(call, Reason.DECLINED, no)
         for attempt in range(1, inverse.retry.attempts + 1):
             claimed = yield from self._claim(call, inverse)
             if claimed is None:
                 said = "another process is taking it back"
                 return call, judging.left(call, Reason.IN_DOUBT, said)
             call = claimed
-            event = yield from self._attempt(call, inverse, handler)
-            trouble = _trouble(event)
+            event, trouble = yield from self._attempt(call, inverse, handler)
             if trouble is None:
                 call = yield from self._settle(call, "done", None)
                 return call, judging.taken_back(call)
@@ -196,20 +210,32 @@ class Unwind:
 
     def _attempt(
         self, call: SagaCall, inverse: StoredInverse, handler: Tool
-    ) -> Procedure[Event]:
-        """Run a handler once, after the log says so."""
+    ) -> Procedure[tuple[Event, str | None]]:
+        """Run a handler once, after the log says so; return what went wrong too."""
         body = {"attempt": call.attempts, "handler": handler.name, "key": call.key}
         yield Save((self._note("undo_attempt", body, call),))
+        secrets: list[str] = []
+
+        def look_up(name: str) -> str:
+            secrets.append(self.outside.host.secret(name))
+            return secrets[-1]
+
         try:
-            arguments = inverse.resolved(self.host.secret)
+            arguments = inverse.resolved(look_up)
         except KeyError as error:
-            return Raised(ToolFailure(f"there is no secret {error}"))
+            event: Event = Raised(FinalFailure(f"there is no secret {error}"))
+            return event, _trouble(event)
         if "idempotency_key" in handler.takes:
             arguments["idempotency_key"] = call.key
         command = Invoke(
-            handler.function, kwargs=arguments, timeout_s=inverse.retry.timeout_s
+            handler.function,
+            kwargs=arguments,
+            timeout_s=patience_s(inverse, handler),
+            blocking=handler.blocking,
         )
-        return (yield from ask(command))
+        event = yield from ask(command)
+        trouble = _trouble(event)
+        return event, None if trouble is None else records.redact(trouble, secrets)
 
     def _settle(
         self, call: SagaCall, undo: str, error: str | None
@@ -353,5 +379,7 @@ def _is_final(event: Event, inverse: StoredInverse) -> bool:
     """Tell whether an error is one that no further attempt mends."""
     if not isinstance(event, Raised):
         return False
+    if isinstance(event.error, FinalFailure):
+        return True
     names = {kind.__name__ for kind in type(event.error).__mro__}
     return not names.isdisjoint(inverse.non_retryable)

@@ -19,12 +19,16 @@ T = TypeVar("T")
 
 
 class Invoke(NamedTuple):
-    """Run a function of the host; the event is `Returned`, `Raised` or `TimedOut`."""
+    """Run a function of the host; the event is `Returned`, `Raised` or `TimedOut`.
+
+    One that is `blocking` gets a thread of its own where others would wait for it.
+    """
 
     function: Callable[..., object]
     args: tuple[object, ...] = ()
     kwargs: Mapping[str, object] = MappingProxyType({})
     timeout_s: float | None = None
+    blocking: bool = False
 
 
 class Returned(NamedTuple):

@@ -21,6 +21,7 @@ from gitshadow.turns.errors import (
 )
 from gitshadow.turns.host import ContextCache, Host
 from gitshadow.turns.machine import TurnEvent, TurnStatus, advance
+from gitshadow.turns.outside import Outside
 from gitshadow.turns.policy import Policy
 from gitshadow.turns.protocols import UndoTransaction
 from gitshadow.turns.registry import ToolRegistry
@@ -48,7 +49,7 @@ _NS_PER_S = 1_000_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """Hold what all turns of a session share."""
+    """Hold what all turns of a session share; `root` is where their files are."""
 
     session: str
     agent: str | None
@@ -57,6 +58,12 @@ class Setting:
     host: Host
     owner: str
     contexts: ContextCache
+    root: str
+
+    @property
+    def outside(self) -> Outside:
+        """Return the way to inverses that are no function of the program."""
+        return Outside(self.root, self.host, self.policy)
 
 
 @dataclass(slots=True)
@@ -308,7 +315,7 @@ class TurnCore:
             op=op,
             calls=tuple(calls),
             registry=setting.registry,
-            host=setting.host,
+            outside=setting.outside,
             request=UndoRequest(),
             owner=setting.owner,
             why=why,

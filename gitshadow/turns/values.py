@@ -18,6 +18,9 @@ Revision: TypeAlias = int | str | None
 """A version of the host's own document: a counter, or a text such as a Git tree id."""
 
 
+_IDEMPOTENT = ("PUT", "DELETE")
+
+
 class Reversibility(StrEnum):
     """Say what can be taken back of a tool's effect; the worst stands first."""
 
@@ -125,17 +128,32 @@ class Secret:
 
     variable: str
 
+    @classmethod
+    def named(cls, reference: "str | Secret") -> "Secret":
+        """Return the secret that `env:NAME` means.
+
+        Raises:
+            ValueError: it is no reference; the text does not repeat it.
+        """
+        if isinstance(reference, Secret):
+            return reference
+        word, _, name = reference.partition(":")
+        if word != "env" or not name:
+            raise ValueError("a secret is given by name: env:NAME")
+        return cls(name)
+
 
 @dataclass(frozen=True, slots=True)
 class Inverse:
     """Say what takes one effect back: a handler's name and its arguments, data only.
 
     Args:
-        handler: A registered tool or compensator.
+        handler: A registered tool or compensator, or `command`, `http`, `mcp`.
         args: JSON values, and `Secret` for what must not be stored.
         residue: What stays in the world although this ran; a sentence for people.
         depends_on: Ids of calls whose inverses must have succeeded before this one runs.
         critical: Whether the inverses of earlier calls wait for this one to succeed.
+        idempotent: Whether doing it twice is the same as once; a handler says that for itself.
     """
 
     handler: str
@@ -143,11 +161,76 @@ class Inverse:
     residue: str | None = None
     depends_on: tuple[str, ...] = ()
     critical: bool = False
+    idempotent: bool = False
 
     @classmethod
     def tool(cls, handler: str, /, **args: object) -> "Inverse":
         """Return the inverse that calls a handler with these arguments."""
         return cls(handler, args)
+
+    @classmethod
+    def command(
+        cls,
+        argv: Sequence[str],
+        *,
+        cwd: str | None = None,
+        secrets: Sequence[str] = (),
+    ) -> "Inverse":
+        """Return the inverse that runs a program, without a shell.
+
+        It runs only where the policy allows it or somebody says yes. It succeeds with exit code 0.
+
+        Args:
+            argv: The program (a bare name or an absolute path) and its arguments.
+            cwd: Where; the root of the working tree by default.
+            secrets: Names that are looked up then and handed over as variables of that name.
+        """
+        env = {name: Secret(name) for name in secrets}
+        return cls("command", {"argv": list(argv), "cwd": cwd, "env": env})
+
+    @classmethod
+    def http(
+        cls,
+        method: str,
+        url: str,
+        *,
+        json: object = None,
+        auth: str | Secret | None = None,
+        headers: Mapping[str, str | Secret] | None = None,
+        accept: Sequence[int] = (),
+    ) -> "Inverse":
+        """Return the inverse that sends one HTTP request.
+
+        It is sent only where the policy allows it or somebody says yes, goes through no proxy and
+        follows no redirect. It succeeds with an answer of 200 to 299.
+
+        Args:
+            method: PUT and DELETE are idempotent by RFC 9110, others need `repeatable()`.
+            url: Without credentials.
+            json: The body.
+            auth: `env:NAME` of a bearer token.
+            headers: Credentials among them as `Secret`.
+            accept: Further statuses that are a success, such as 404 where something is deleted.
+        """
+        args = {
+            "method": method.upper(),
+            "url": url,
+            "json": json,
+            "auth": None if auth is None else Secret.named(auth),
+            "headers": dict(headers or {}),
+            "accept": list(accept),
+        }
+        return cls("http", args, idempotent=method.upper() in _IDEMPOTENT)
+
+    @classmethod
+    def mcp(cls, server: str, tool: str, /, **arguments: object) -> "Inverse":
+        """Return the inverse that calls a tool of an MCP server, by `Host(mcp=...)`."""
+        args = {"server": server, "tool": tool, "arguments": arguments}
+        return cls("mcp", args)
+
+    def repeatable(self) -> "Inverse":
+        """Return the same inverse, which does no harm when it is tried again."""
+        return replace(self, idempotent=True)
 
     def leaving(self, residue: str) -> "Inverse":
         """Return the same inverse, which admits that something stays."""

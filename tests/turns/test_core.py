@@ -34,6 +34,7 @@ from gitshadow.undo.report import State
 from tests.support import saga_rows
 
 SETTING = Setting(
+    root=".",
     session="s",
     agent=None,
     registry=ToolRegistry(),
@@ -110,7 +111,7 @@ def unwind(rows: tuple[SagaCall, ...], failing: frozenset[int]) -> Unwind:
         op=new_op("s", UndoKind.UNDO, "t-1", 1),
         calls=rows,
         registry=tools,
-        host=Host(),
+        outside=SETTING.outside,
         request=UndoRequest(),
         owner="me",
     )

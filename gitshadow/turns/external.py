@@ -1,0 +1,174 @@
+"""Inverses that are no function of the program: a command, an HTTP request, a tool of a server.
+
+What the journal holds of them is data of unknown origin: it is checked when it is written and when
+it is read, and what may run is said by the program's own policy or by a person.
+Invariant: pure; a text that people see names secrets, it never holds one.
+"""
+
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+from urllib.parse import SplitResult, urlsplit
+
+COMMAND, HTTP, MCP = "command", "http", "mcp"
+"""Handlers without a domain: no registered one can have these names."""
+
+SECRET_KEY = "$secret"
+_METHOD = re.compile(r"[A-Z]{3,12}")
+_HEADER = re.compile(r"[A-Za-z0-9-]{1,64}")
+_CREDENTIAL = re.compile(r"(?i)auth|token|secret|cookie|key|password")
+_OURS = frozenset({"host", "content-length", "transfer-encoding", "idempotency-key"})
+_UNSEEN = re.compile(r"[\x00-\x20\x7f]")
+_CLIMBS = re.compile(r"(?i)/(\.|%2e){1,2}(/|$)")
+_PORTS = {"http": 80, "https": 443}
+
+
+def is_external(handler: str) -> bool:
+    """Tell whether a handler is none of the program's own functions."""
+    return handler in _CHECKS
+
+
+def check(handler: str, args: Mapping[str, object]) -> None:
+    """Check the arguments of an external inverse, as stored: secrets by name.
+
+    Raises:
+        ValueError: it must not be stored or run; the text repeats no value.
+    """
+    _CHECKS[handler](args)
+
+
+def described(handler: str, args: Mapping[str, object]) -> str:
+    """Return for people what would be done."""
+    if handler == COMMAND:
+        place = f" (in {args['cwd']})" if args.get("cwd") else ""
+        return f"runs {shlex.join(_texts(args['argv']))}{place}"
+    if handler == HTTP:
+        return f"sends {args['method']} {args['url']}"
+    return f"calls {args['server']}/{args['tool']}"
+
+
+class Allowed(NamedTuple):
+    """Say which external inverses run without a question.
+
+    Args:
+        commands: First words of command lines: `git tag -d` allows every command that begins so.
+        urls: Beginnings of addresses, by whole segments: `https://api.example.com/v1`.
+        mcp: Servers, or `server/tool`.
+    """
+
+    commands: tuple[str, ...] = ()
+    urls: tuple[str, ...] = ()
+    mcp: tuple[str, ...] = ()
+
+    def covers(self, handler: str, args: Mapping[str, object]) -> bool:
+        """Tell whether an external inverse is allowed."""
+        if handler == COMMAND:
+            argv = _texts(args["argv"])
+            begins = [shlex.split(entry) for entry in self.commands]
+            return any(words and argv[: len(words)] == words for words in begins)
+        if handler == HTTP:
+            url = urlsplit(str(args["url"]))
+            return any(_is_below(url, urlsplit(entry)) for entry in self.urls)
+        names = (str(args["server"]), f"{args['server']}/{args['tool']}")
+        return any(name in self.mcp for name in names)
+
+
+def _is_below(url: SplitResult, top: SplitResult) -> bool:
+    if _origin(url) != _origin(top):
+        return False
+    path = top.path.rstrip("/")
+    return url.path == path or url.path.startswith(path + "/")
+
+
+def _origin(url: SplitResult) -> tuple[str, str | None, int | None]:
+    return url.scheme, url.hostname, url.port or _PORTS.get(url.scheme)
+
+
+def _check_command(args: Mapping[str, object]) -> None:
+    argv, cwd, env = args.get("argv"), args.get("cwd"), args.get("env")
+    if not isinstance(argv, list) or not argv or not all(map(_is_word, argv)):
+        raise ValueError("a command is a list of texts")
+    if "/" in argv[0] and not argv[0].startswith("/"):
+        raise ValueError("a program is a bare name or an absolute path")
+    if cwd is not None and not isinstance(cwd, str):
+        raise ValueError("a directory is a text")
+    if not isinstance(env, Mapping) or not all(map(_is_secret, env.values())):
+        raise ValueError("variables of a command are secrets, by name")
+
+
+def _check_http(args: Mapping[str, object]) -> None:
+    method, url, headers = args.get("method"), args.get("url"), args.get("headers")
+    if not isinstance(method, str) or not _METHOD.fullmatch(method):
+        raise ValueError("a method is a word in capitals")
+    if not isinstance(url, str):
+        raise ValueError("an address is a text")
+    _check_url(url)
+    if not isinstance(headers, Mapping):
+        raise ValueError("headers are a mapping")
+    for name, value in headers.items():
+        _check_header(name, value)
+    if args.get("auth") is not None and not _is_secret(args["auth"]):
+        raise ValueError("a token is given by name: env:NAME")
+    accept = args.get("accept")
+    if not isinstance(accept, list) or not all(isinstance(n, int) for n in accept):
+        raise ValueError("accepted statuses are numbers")
+
+
+def _check_url(text: str) -> None:
+    try:
+        url = urlsplit(text)
+        origin = _origin(url)
+    except ValueError as error:
+        raise ValueError("it is no address") from error
+    if url.scheme not in _PORTS or not origin[1]:
+        raise ValueError("an address begins with https:// or http:// and a host")
+    if "@" in url.netloc:
+        raise ValueError("an address holds no credentials: pass auth=env:NAME")
+    if url.fragment or "\\" in text or _UNSEEN.search(text) or not text.isascii():
+        raise ValueError("an address has no spaces, fragments or unescaped letters")
+    if _CLIMBS.search(url.path):
+        raise ValueError("an address has no /../ in it")
+
+
+def _check_header(name: object, value: object) -> None:
+    if not isinstance(name, str) or not _HEADER.fullmatch(name):
+        raise ValueError("a header's name is letters, digits and dashes")
+    if name.lower() in _OURS:
+        raise ValueError(f"the header {name} is not for inverses to set")
+    if _is_secret(value):
+        return
+    if _CREDENTIAL.search(name):
+        raise ValueError(f"the header {name} holds a credential: pass Secret(NAME)")
+    if not isinstance(value, str) or "\n" in value or "\r" in value:
+        raise ValueError(f"the header {name} is no line of text")
+
+
+def _check_mcp(args: Mapping[str, object]) -> None:
+    if not all(isinstance(args.get(name), str) for name in ("server", "tool")):
+        raise ValueError("a server and its tool are named by texts")
+    if not isinstance(args.get("arguments"), Mapping):
+        raise ValueError("arguments are a mapping")
+
+
+def _is_word(value: object) -> bool:
+    return isinstance(value, str) and "\0" not in value
+
+
+def _is_secret(value: object) -> bool:
+    return (
+        isinstance(value, Mapping)
+        and value.keys() == {SECRET_KEY}
+        and isinstance(value[SECRET_KEY], str)
+    )
+
+
+def _texts(value: object) -> list[str]:
+    return list(map(str, value)) if isinstance(value, Sequence) else []
+
+
+_CHECKS: Mapping[str, Callable[[Mapping[str, object]], None]] = {
+    COMMAND: _check_command,
+    HTTP: _check_http,
+    MCP: _check_mcp,
+}

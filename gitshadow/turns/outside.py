@@ -1,0 +1,105 @@
+"""The way to inverses that are no function of the program: who may, who asks, what runs.
+
+Invariant: neither the repository nor the journal says what may run; the program's policy does, or
+a person, and what is not sure is declined. What runs them is loaded when one does: HTTP is 40 ms.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from gitshadow.store.journal.saga_rows import SagaCall
+from gitshadow.turns import external
+from gitshadow.turns.host import Host
+from gitshadow.turns.policy import Policy, Proposal
+from gitshadow.turns.records import StoredInverse
+from gitshadow.turns.registry import Tool
+from gitshadow.turns.steps import Invoke, Procedure, Raised, Returned, TimedOut, ask
+from gitshadow.turns.values import Reversibility
+
+_TIMEOUT_S = 60.0
+"""For an inverse that is given any time: nothing outside is waited for without an end."""
+_GRACE_S = 5.0
+"""So much longer is waited for what ends itself when its time is over."""
+
+
+def patience_s(inverse: StoredInverse, handler: Tool) -> float | None:
+    """Return how long to wait for one attempt; None for ever."""
+    if not handler.blocking:
+        return inverse.retry.timeout_s
+    return (inverse.retry.timeout_s or _TIMEOUT_S) + _GRACE_S
+
+
+class Outside(NamedTuple):
+    """Hold what external inverses of a session need; `root` is where commands run."""
+
+    root: str
+    host: Host
+    policy: Policy
+
+    def handler(self, inverse: StoredInverse) -> Tool | None:
+        """Return what stands for an external inverse; None where nothing reaches it."""
+        function = self._function(inverse)
+        if function is None:
+            return None
+        return Tool(
+            name=inverse.handler,
+            function=function,
+            takes=frozenset({"idempotency_key"}),
+            options={"idempotent": inverse.idempotent},
+            foreign=True,
+            blocking=inverse.handler != external.MCP,
+        )
+
+    def _function(self, inverse: StoredInverse) -> Callable[..., object] | None:
+        timeout_s = inverse.retry.timeout_s or _TIMEOUT_S
+        if inverse.handler == external.COMMAND:
+            from gitshadow.turns.running import Runner
+
+            environ = self.host.environ
+            return Runner(root=self.root, environ=environ, timeout_s=timeout_s)
+        if inverse.handler == external.HTTP:
+            from gitshadow.turns.sending import Sender
+
+            return Sender(timeout_s)
+        return self.host.mcp.call if self.host.mcp is not None else None
+
+    def refusal(self, inverse: StoredInverse) -> str | None:
+        """Return why an external inverse must not run; None: it may, or somebody is asked."""
+        try:
+            external.check(inverse.handler, inverse.args)
+        except ValueError as error:
+            return f"it is no inverse: {error}"
+        if self._is_allowed(inverse) or callable(self.policy.confirm):
+            return None
+        said = external.described(inverse.handler, inverse.args)
+        return f"it {said}, which the policy does not allow, and nobody can be asked"
+
+    def approval(self, call: SagaCall, inverse: StoredInverse) -> Procedure[str | None]:
+        """Have somebody asked where the policy does not allow it; return why the answer is no."""
+        confirm = self.policy.confirm
+        if self._is_allowed(inverse) or not callable(confirm):
+            return None
+        said = external.described(inverse.handler, inverse.args)
+        proposal = Proposal(
+            call_id=call.id,
+            tool=call.tool,
+            arguments=inverse.args,
+            reversibility=Reversibility.NON_REVERSIBLE,
+            question=f"to take {call.tool} {call.id} back, it {said}",
+        )
+        timeout_s = self.policy.confirm_timeout_s
+        event = yield from ask(Invoke(confirm, (proposal,), timeout_s=timeout_s))
+        if isinstance(event, Returned) and event.value is True:
+            return None
+        return f"it {said}: {_answer(event)}"
+
+    def _is_allowed(self, inverse: StoredInverse) -> bool:
+        return self.policy.inverses.covers(inverse.handler, inverse.args)
+
+
+def _answer(event: Returned | Raised | TimedOut) -> str:
+    if isinstance(event, TimedOut):
+        return f"no answer after {event.seconds:g} s"
+    if isinstance(event, Raised):
+        return f"the question failed: {type(event.error).__name__}"
+    return "declined"
