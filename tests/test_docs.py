@@ -44,6 +44,7 @@ def test_python_blocks_of_the_sdk_page_run(
     blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     assert len(blocks) >= 5
     make_shadow(repo, daemon=False).init()
+    monkeypatch.setenv("GITSHADOW_DAEMON", "off")
     monkeypatch.chdir(repo.root)
     printed: list[str] = []
     names: dict[str, object] = {"print": printed.append}

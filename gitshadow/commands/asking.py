@@ -4,26 +4,21 @@ Invariant: the engine (and pygit2, sqlite3 with it) is imported only when no dae
 """
 
 import os
-import time
 from collections.abc import Mapping
 
 import click
 
+from gitshadow.engine.answering import answer
 from gitshadow.errors import (
     ExitCode,
-    LockedError,
     RefusedError,
     ShadowError,
-    UnreachableError,
     UnsupportedError,
     UsageError,
 )
 from gitshadow.render.document import Document, texts
 from gitshadow.render.style import printable
 from gitshadow.store.layout import Layout, discover, is_bare
-
-_LOCK_S = 20.0
-_LOCK_TURN_S = 0.25
 
 
 def ask(
@@ -48,28 +43,11 @@ def ask(
     here = current_directory()
     layout = find_layout(root_hint or here)
     full = {**params, "cwd": spelled(here)}
-    document = _answer(layout, verb, full)
+    document = answer(layout, verb, full)
     raise_if_error(document)
     for note in texts(document, "recovered"):
         click.echo(f"note: {printable(note)}", err=True)
     return document
-
-
-def _answer(layout: Layout, verb: str, params: Mapping[str, object]) -> Document:
-    """Ask the daemon, else do it here; who has the lock may be a daemon about to answer."""
-    from gitshadow.ipc import client
-
-    deadline = time.monotonic() + _LOCK_S
-    while True:
-        try:
-            return client.request(layout, verb, params)
-        except UnreachableError:
-            from gitshadow.engine import local
-        try:
-            return local.run(layout, verb, params, lock_timeout_s=_LOCK_TURN_S)
-        except LockedError:
-            if time.monotonic() > deadline:
-                raise
 
 
 def raise_if_error(document: Mapping[str, object]) -> None:

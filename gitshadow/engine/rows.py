@@ -111,7 +111,7 @@ def turn_row(turn: Turn, events: int, files: int) -> Row:
 
 
 def program_turn_row(turn: SagaTurn) -> Row:
-    """Format one turn of an agent program; what it wrote to files is not told apart yet."""
+    """Format one turn of an agent program that the recorder of files was not told of."""
     return {
         "id": turn.id,
         "turn": turn.id,

@@ -88,22 +88,49 @@ def main(arguments: list[str], in_process: "Capture") -> int:
         payload, whole = _read_all()
         layout = _find(payload)
         if layout is not None:
-            body = _body(agent, payload if whole else _TOO_LARGE)
-            _deliver(layout, body, in_process)
+            body = make_body(agent, payload if whole else _TOO_LARGE, _ancestors())
+            said = deliver(layout, body, in_process)
+            if said:
+                os.write(1, said)
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - never stop an agent
         _complain(layout, error)
     return 0
 
 
-def _deliver(layout: Layout, body: bytes, in_process: "Capture") -> None:
+def deliver(layout: Layout, body: bytes, in_process: "Capture") -> bytes:
+    """Have a delivery taken now: by the daemon, one that is started, or in this process.
+
+    Where none of them can, it is left in the spool.
+
+    Args:
+        layout: The worktree.
+        body: As `make_body` makes it.
+        in_process: Takes it in this process, where no daemon may run.
+
+    Returns:
+        What the agent is to read.
+    """
     try:
         sock = wire.connect(layout.wt_dir, ANSWER_S)
     except OSError:
-        answer = _without_daemon(layout, body, in_process)
+        return _without_daemon(layout, body, in_process)
+    return _ask(layout, sock, body)
+
+
+def leave(layout: Layout, body: bytes) -> None:
+    """Have a delivery taken by the daemon where one answers, else leave it in the spool.
+
+    For what needs to be known only later: its time is what counts, and the spool keeps that.
+
+    Raises:
+        OSError: it could not even be spooled.
+    """
+    try:
+        sock = wire.connect(layout.wt_dir, ANSWER_S)
+    except OSError:
+        _spool(layout, body)
     else:
-        answer = _ask(layout, sock, body)
-    if answer:
-        os.write(1, answer)
+        _ask(layout, sock, body)
 
 
 def _ask(layout: Layout, sock: "socket", body: bytes) -> bytes:
@@ -238,9 +265,10 @@ def _parsed(payload: bytes, key: str) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _body(agent: str, payload: bytes) -> bytes:
+def make_body(agent: str, payload: bytes, pids: list[str]) -> bytes:
+    """Return the body of a delivery; `pids` are `pid/start` of who speaks, nearest first."""
     fields = [("agent", agent), ("cwd", _here()), ("pid", str(os.getpid()))]
-    fields.append(("ppids", " ".join(_ancestors())))
+    fields.append(("ppids", " ".join(pids)))
     for name in _MARKERS:
         value = os.environ.get(name)
         if value is not None:
@@ -251,9 +279,12 @@ def _body(agent: str, payload: bytes) -> bytes:
 
 
 def _ancestors() -> list[str]:
-    """Return `pid/start` of each ancestor, nearest first; proc(5)."""
+    return lineage(os.getppid())
+
+
+def lineage(pid: int) -> list[str]:
+    """Return `pid/start` of a process and of each above it, nearest first; proc(5)."""
     found: list[str] = []
-    pid = os.getppid()
     while pid > 1 and len(found) < _MAX_ANCESTORS:
         try:
             with open(f"/proc/{pid}/stat", "rb", buffering=0) as handle:

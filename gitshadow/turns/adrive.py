@@ -20,6 +20,7 @@ from gitshadow.turns.steps import (
     Raised,
     Returned,
     T,
+    Tell,
     TimedOut,
 )
 
@@ -67,6 +68,8 @@ class AsyncDriver(Base):
             return None
         if isinstance(command, Pull):
             return await _pull(command)
+        if isinstance(command, Tell):
+            return await asyncio.to_thread(self.tell, command)
         return self.at_once(command)
 
 

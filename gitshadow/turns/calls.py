@@ -5,7 +5,8 @@ in between leaves an intent without an outcome, which is in doubt.
 Invariant: the tool's own function gets what the model said, and nothing is changed in its answer.
 """
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
@@ -23,6 +24,7 @@ from gitshadow.turns.steps import (
     Raised,
     Returned,
     Save,
+    Tell,
     TimedOut,
     ask,
     demand,
@@ -33,6 +35,7 @@ from gitshadow.turns.values import (
     Inverse,
     Outcome,
     OutcomeKind,
+    Reversibility,
     Revision,
     UndoEntry,
 )
@@ -151,12 +154,14 @@ class _Call:
             said = f"could not prepare to undo {tool.name}: {prepared.trouble}"
             return (yield from self._ended(Outcome.failed(said)))
         yield from self._intend(tool, prepared)
+        yield from self._tell("before", tool)
         return prepared
 
     def close(
         self, tool: Tool, prepared: _Prepared, outcome: Outcome
     ) -> Procedure[Outcome]:
         """Write down how the tool's work ended."""
+        yield from self._tell("after" if outcome.ok else "failed", tool)
         if not outcome.ok:
             return (yield from self._ended(outcome))
         yield from self._succeeded(tool, prepared, outcome)
@@ -205,11 +210,17 @@ class _Call:
             "before": prepared.before,
             "revision": prepared.revision,
             "follow_up": tool.options.get("follow_up"),
+            "files_only": self._is_files_only(tool),
         }
         text = records.redact(records.lenient(intent), self.secrets)
         said = yield from self._described(tool)
         self.row = replace(self.row, intent=text, description=said)
         yield from self._write("intent", {"tool": tool.name, "intent": text})
+
+    def _is_files_only(self, tool: Tool) -> bool:
+        """Tell whether the turn's files are all that takes the call back."""
+        only = tool.options.get("files_only", False) and "inverse" not in tool.options
+        return only and self.turn.setting.records_files
 
     def _described(self, tool: Tool) -> Procedure[str]:
         """Return the text of the entry; a `describe` that fails costs only its words."""
@@ -235,8 +246,17 @@ class _Call:
         error = event.error if isinstance(event, Raised) else TimeoutError()
         if isinstance(error, ToolFailure):
             return Outcome.failed(str(error))
+        yield from self._tell("failed", tool)
         yield from self._raised(error)
         raise error
+
+    def _tell(self, event: str, tool: Tool) -> Procedure[None]:
+        """Tell the recorder of files that a tool begins or has ended; one that reads is no news."""
+        if tool.reversibility is Reversibility.READ_ONLY:
+            return
+        paths = tuple(_paths(self.arguments, tool.options.get("paths", ())))
+        told = Tell(event, self.turn.row.id, "", self.row.id, tool.name, paths)
+        yield from self.turn.tell(told)
 
     def _raised(self, error: Exception) -> Procedure[None]:
         moment = yield from now()
@@ -336,6 +356,18 @@ def _row(
         key="",
     )
     return replace(row, key=key_of(row, "undo"))
+
+
+def _paths(arguments: Mapping[str, object], names: Iterable[str]) -> Iterator[str]:
+    """Yield the paths among the arguments of these names: one each, or a list of them."""
+    for name in names:
+        value = arguments.get(name)
+        found = value if isinstance(value, list | tuple) else (value,)
+        yield from (
+            os.fsdecode(one)
+            for one in found
+            if isinstance(one, str | bytes | os.PathLike)
+        )
 
 
 def _class_word(tool: Tool | None) -> str:

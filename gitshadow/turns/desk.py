@@ -26,6 +26,7 @@ from gitshadow.turns.machine import TurnEvent, TurnStatus, advance
 from gitshadow.turns.past import Past
 from gitshadow.turns.policy import Policy
 from gitshadow.turns.protocols import SessionStore
+from gitshadow.turns.recording import Recorder
 from gitshadow.turns.registry import ToolRegistry
 from gitshadow.turns.report import UndoKind, UndoReport
 from gitshadow.turns.rewind import Rewind
@@ -55,6 +56,7 @@ class Desk:
         self.store = store
         self.layout = layout
         self.clock = opening.host.clock
+        self.recorder = _recorder(layout, opening)
         self.setting = Setting(
             session=opening.session,
             agent=opening.agent,
@@ -64,6 +66,7 @@ class Desk:
             owner=f"{os.getpid()}-{os.urandom(4).hex()}",
             contexts=ContextCache(opening.host.contexts),
             root=layout.root if layout is not None else os.getcwd(),
+            records_files=self.recorder is not None,
         )
         self._lock = store.lock(opening.session)
 
@@ -90,6 +93,8 @@ class Desk:
 
     def close(self) -> None:
         """Give store and lock back."""
+        if self.recorder is not None:
+            self.recorder.close()
         self.store.close()
         self._lock.release()
 
@@ -349,6 +354,14 @@ def _request_of(op: SagaOp) -> UndoRequest:
 
 def _turn_of(target: str) -> str:
     return target.partition(":")[0]
+
+
+def _recorder(layout: Layout | None, opening: Opening) -> Recorder | None:
+    if layout is None:
+        return None
+    is_recorded = os.path.isdir(layout.wt_dir)
+    wanted = is_recorded if opening.host.files is None else opening.host.files
+    return Recorder(layout, opening.session, opening.agent) if wanted else None
 
 
 def _busy(session: str) -> SessionBusy:

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from gitshadow.store.journal.saga_rows import CallName
 from gitshadow.turns.protocols import Clock, SessionStore
+from gitshadow.turns.recording import Recorder
 from gitshadow.turns.steps import (
     Answer,
     Claim,
@@ -32,6 +33,7 @@ from gitshadow.turns.steps import (
     Returned,
     Save,
     T,
+    Tell,
     TimedOut,
 )
 
@@ -41,6 +43,7 @@ class Means(Protocol):
 
     store: SessionStore
     clock: Clock
+    recorder: Recorder | None
 
 
 class Base:
@@ -67,6 +70,11 @@ class Base:
             return Kept(oid, version)
         call = CallName(command.session, command.turn, command.call)
         return store.claim(call, command.owner, command.now_ns, command.until_ns)
+
+    def tell(self, command: Tell) -> str | None:
+        """Tell the recorder; it may take a while."""
+        recorder = self.desk.recorder
+        return None if recorder is None else recorder.tell(command)
 
 
 def _recalled(store: SessionStore, command: Recall) -> Recalled:
@@ -107,6 +115,8 @@ class Driver(Base):
             return None
         if isinstance(command, Pull):
             return pull(command)
+        if isinstance(command, Tell):
+            return self.tell(command)
         return self.at_once(command)
 
     def _invoke(self, command: Invoke) -> Event:

@@ -41,6 +41,8 @@ class Host:
         mcp: Reaches MCP servers, for inverses that are tools of theirs.
         environ: Of which commands get what they need to start, and nothing else.
         clock: Nanoseconds since the epoch.
+        files: Whether the files that a turn writes are its own, and come back with it; by default
+            where `init` was run in this working tree.
     """
 
     undo: UndoTransactionProvider | None = None
@@ -50,6 +52,7 @@ class Host:
     mcp: McpCaller | None = None
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     clock: Clock = time.time_ns
+    files: bool | None = None
 
     def secret(self, name: str) -> str:
         """Return a secret.

@@ -120,6 +120,13 @@ def _read_only(call: SagaCall, scene: Scene) -> UndoItem | None:
     return replace(blank(call), state=State.NO_EFFECT)
 
 
+def _files_only(call: SagaCall, scene: Scene) -> UndoItem | None:
+    if records.parse(call.intent).get("files_only") is not True:
+        return None
+    said = "all that it changed are files: see there"
+    return replace(blank(call), state=State.NO_EFFECT, detail=said)
+
+
 def _did_not_happen(call: SagaCall, scene: Scene) -> UndoItem | None:
     if call.undo != "skipped":
         return None
@@ -233,6 +240,7 @@ def _depends_on(call: SagaCall) -> tuple[str, ...]:
 
 _RULES: tuple[Callable[[SagaCall, Scene], UndoItem | None], ...] = (
     _read_only,
+    _files_only,
     _did_not_happen,
     _resolved,
     _already,

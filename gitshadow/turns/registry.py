@@ -45,8 +45,10 @@ class ToolOptions(TypedDict):
     `describe`: the entry's text. `retry`: how its inverse is tried. `undo_for_s`: how long it can
     be taken back. `residue`: what stays after its inverse. `follow_up`: what a person can do where
     nothing takes it back. `idempotent`: calling it again with the same arguments changes nothing.
-    `secrets`: arguments that are never stored. `after_files`: its inverse runs after the files.
-    `schema`, `description`: for the model. `version`: of the handler.
+    `secrets`: arguments that are never stored. `paths`: arguments that name every file it writes;
+    without it the time of a write tells whose it is. `files_only`: all that it changes are files
+    of the working tree, which come back with the turn: it needs no inverse. `after_files`: its
+    inverse runs after the files. `schema`, `description`: for the model. `version`: of the handler.
     """
 
     reversibility: NotRequired[Reversibility]
@@ -62,6 +64,8 @@ class ToolOptions(TypedDict):
     follow_up: NotRequired[str]
     idempotent: NotRequired[bool]
     secrets: NotRequired[tuple[str, ...]]
+    paths: NotRequired[tuple[str, ...]]
+    files_only: NotRequired[bool]
     after_files: NotRequired[bool]
     schema: NotRequired[Mapping[str, Json]]
     description: NotRequired[str]
@@ -147,10 +151,11 @@ class ToolRegistry:
         """Declare a tool, as `tool` does, where there is no place for a decorator."""
         full = self._qualified(name)
         reversibility = options.get("reversibility")
-        if reversibility in _NEEDS_INVERSE and "inverse" not in options:
+        has_inverse = "inverse" in options or options.get("files_only", False)
+        if reversibility in _NEEDS_INVERSE and not has_inverse:
             raise RegistrationError(
                 f"could not register {full}: {reversibility} without an inverse",
-                hint="give inverse=, or declare it non_reversible",
+                hint="give inverse= or files_only=True, or declare it non_reversible",
             )
         made = Tool(
             name=full,

@@ -134,6 +134,23 @@ class Kept(NamedTuple):
     version: int
 
 
+class Tell(NamedTuple):
+    """Tell the recorder of files what happens, as a hook would.
+
+    `event` is `prompt`, `before`, `after`, `failed` or `turn_end`; `paths` are what a tool says
+    that it writes. `hooked` tells that the program is not this process, but the one above it. The
+    event is None, or a text that says why the recorder could not be told.
+    """
+
+    event: str
+    turn: str
+    label: str = ""
+    call: str | None = None
+    tool: str | None = None
+    paths: tuple[str, ...] = ()
+    hooked: bool = False
+
+
 class Pull(NamedTuple):
     """Take the next item of a stream; the event is `Returned`, `Raised` or `Ended`."""
 
@@ -144,7 +161,9 @@ class Ended(NamedTuple):
     """Say that a stream has no more items."""
 
 
-Command: TypeAlias = Invoke | Save | Claim | Answer | Pause | Now | Recall | Keep | Pull
+Command: TypeAlias = (
+    Invoke | Save | Claim | Answer | Pause | Now | Recall | Keep | Tell | Pull
+)
 Event: TypeAlias = Returned | Raised | TimedOut
 Procedure: TypeAlias = Generator[Command, object, T]
 
@@ -189,6 +208,13 @@ def kept(command: Keep) -> Procedure[Kept]:
     """Store bytes and return where they are."""
     event = yield command
     assert isinstance(event, Kept)
+    return event
+
+
+def untold(command: Tell) -> Procedure[str | None]:
+    """Tell the recorder; return why it could not be told, or None."""
+    event = yield command
+    assert event is None or isinstance(event, str)
     return event
 
 

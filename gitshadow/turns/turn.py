@@ -36,15 +36,19 @@ from gitshadow.turns.steps import (
     Recall,
     Returned,
     Save,
+    Tell,
     ask,
     demand,
     kept,
     now,
     recalled,
+    untold,
 )
 from gitshadow.turns.values import UndoEntry
 
 _NS_PER_S = 1_000_000_000
+UNTOLD = "files_untold"
+"""The kind of note that says what the recorder of files does not know of a turn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +63,7 @@ class Setting:
     owner: str
     contexts: ContextCache
     root: str
+    records_files: bool = False
 
     @property
     def outside(self) -> Outside:
@@ -100,6 +105,7 @@ class TurnCore:
         )
         begun = self.event("system", "turn", self.row.label, self.row.started_ns)
         yield Save((self.row, note, *created, begun))
+        yield from self.tell(Tell("prompt", self.row.id, label=self.row.label))
         provider = self.setting.host.undo
         if provider is None:
             return
@@ -110,6 +116,17 @@ class TurnCore:
         error = event.error if isinstance(event, Raised) else TimeoutError()
         yield from self._roll_back(error)
         raise error
+
+    def tell(self, told: Tell) -> Procedure[None]:
+        """Tell the recorder of files; what it could not be told is written down."""
+        if not self.setting.records_files:
+            return
+        told = told._replace(hooked=self.row.lease_ns is not None)
+        why = yield from untold(told)
+        if why is not None:
+            moment = yield from now()
+            body = {"event": told.event, "why": why}
+            yield Save((self.note(UNTOLD, body, moment, told.call),))
 
     def cancel(self) -> None:
         """Ask the turn to end at the next boundary; one that has ended stays as it is."""
@@ -277,12 +294,14 @@ class TurnCore:
             if isinstance(event, Raised):
                 return event.error
         yield from self._enter(TurnEvent.COMMIT)
+        yield from self.tell(Tell("turn_end", self.row.id))
         return None
 
     def _roll_back(self, error: BaseException) -> Procedure[None]:
         self.row = replace(self.row, cause=_cause(error))
         yield from self._enter(TurnEvent.FAIL)
         why = f"rolled back: {error}" if isinstance(error, ValidationFailed) else None
+        yield from self.tell(Tell("turn_end", self.row.id))
         report = yield from self._unwind(self.row.id, since=0, why=why)
         yield from self._restore_state()
         if self._transaction is not None:

@@ -2,6 +2,7 @@
 
 from gitshadow.engine import params as read
 from gitshadow.engine.desk import Desk
+from gitshadow.engine.programs import recorded_turn
 from gitshadow.engine.resolve import session_of
 from gitshadow.engine.rows import (
     Row,
@@ -81,9 +82,14 @@ def turns(desk: Desk, params: Params) -> Document:
         turn_row(turn, *events.counts_of_turn(db, turn.session, turn.id))
         for turn in reversed(turn_journal.list_turns(db, session))
     ]
-    if session is None:
-        rows += [program_turn_row(turn) for turn in reversed(saga.turns(db))]
-        rows.sort(key=lambda row: str(row["started"]), reverse=True)
+    by_id = {(str(row["session"]), str(row["id"])): row for row in rows}
+    for turn in reversed(saga.turns(db)):
+        known = recorded_turn(db, turn.session, turn.agent, turn.id, turn.started_ns)
+        if known is None and session is None:
+            rows.append(program_turn_row(turn))
+        elif known is not None and (known.session, known.id) in by_id:
+            by_id[known.session, known.id]["status"] = turn.status
+    rows.sort(key=lambda row: str(row["started"]), reverse=True)
     return {"rows": rows}
 
 

@@ -1,0 +1,102 @@
+"""Telling the recorder of turns and calls, so that the files they write are theirs.
+
+A turn and each call that may write open and close a window, as an agent's hooks do, under the
+turn's own id and the program's own session id. Without a daemon only the two ends of a turn do
+work; a call in between leaves its time in the spool.
+Invariant: nothing here raises into a turn; what could not be told is returned as a text.
+"""
+
+import json
+import os
+import threading
+
+from gitshadow.adapters.generic import NAME as GENERIC
+from gitshadow.errors import ShadowError
+from gitshadow.ipc import hook
+from gitshadow.model import RepoPath
+from gitshadow.store.layout import Layout
+from gitshadow.store.refs import display_path
+from gitshadow.turns.steps import Tell
+
+Payload = dict[str, object]
+
+_ENDS = ("prompt", "turn_end")
+
+
+class Recorder:
+    """Tell one worktree's recorder of one session; safe to be called by any thread."""
+
+    def __init__(self, layout: Layout, session: str, agent: str | None) -> None:
+        self.layout = layout
+        self.session = session
+        self.agent = agent or GENERIC
+        self._in_turn = threading.Lock()
+        self._above: dict[int, list[str]] = {}
+        self._is_known = False
+
+    def tell(self, told: Tell) -> str | None:
+        """Tell of one thing; return why it could not be told, or None.
+
+        One thing after the other: a window that opens late would stay open.
+        """
+        with self._in_turn:
+            try:
+                self._deliver(self._payload(told), told.hooked, told.event in _ENDS)
+            except (ShadowError, OSError) as error:
+                return f"{type(error).__name__}: {error}"
+            self._is_known = not told.hooked
+            return None
+
+    def close(self) -> None:
+        """Tell that the session is over, where it was told of by this process."""
+        if not self._is_known:
+            return
+        self._is_known = False
+        ended: Payload = {"event": "session_end", "reason": "closed"}
+        with self._in_turn:
+            try:
+                self._deliver(ended, hooked=False, at_once=False)
+            except OSError:
+                return  # its process will be gone soon, and the recorder sees that
+
+    def _deliver(self, payload: dict[str, object], hooked: bool, at_once: bool) -> None:
+        whole = {
+            **payload,
+            "session": self.session,
+            "agent": self.agent,
+            "cwd": _spelled(self.layout.root),
+        }
+        pids = self._pids(os.getppid() if hooked else os.getpid())
+        body = hook.make_body(GENERIC, json.dumps(whole).encode(), pids)
+        if at_once:
+            hook.deliver(self.layout, body, _in_process)
+        else:
+            hook.leave(self.layout, body)
+
+    def _payload(self, told: Tell) -> Payload:
+        payload: Payload = {"event": told.event, "turn": told.turn}
+        if told.event == "prompt":
+            payload["prompt"] = told.label
+        if told.call is not None:
+            payload |= {"call": told.call, "tool": told.tool}
+        if told.paths:
+            here = (os.path.abspath(path) for path in told.paths)
+            payload["paths"] = [_spelled(path) for path in here]
+        return payload
+
+    def _pids(self, pid: int) -> list[str]:
+        """Return a process and those above it; looked up once, and anew after a fork."""
+        if pid not in self._above:
+            self._above = {pid: hook.lineage(pid)}
+        return self._above[pid]
+
+
+def _in_process(layout: Layout, body: bytes) -> bytes:
+    """Take a delivery in this process; the engine is imported only now."""
+    from gitshadow.engine import local
+
+    return local.deliver(layout, body)
+
+
+def _spelled(path: str) -> str:
+    return display_path(RepoPath(os.fsencode(path)))
