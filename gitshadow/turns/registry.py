@@ -6,10 +6,21 @@ Invariant: what is registered is the only truth about a tool; what a model says 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, NotRequired, Protocol, TypedDict, TypeVar, Unpack
+from typing import (
+    TYPE_CHECKING,
+    Literal,
+    NotRequired,
+    Protocol,
+    TypedDict,
+    TypeVar,
+    Unpack,
+)
 
 from gitshadow.turns.errors import RegistrationError
 from gitshadow.turns.values import Inverse, Json, Retry, Reversibility
+
+if TYPE_CHECKING:
+    from gitshadow.turns.declarations import Call
 
 _F = TypeVar("_F", bound=Callable[..., object])
 _NEEDS_INVERSE = (Reversibility.REVERSIBLE, Reversibility.COMPENSABLE)
@@ -194,6 +205,44 @@ class ToolRegistry:
             return function
 
         return declare
+
+    def import_mcp(
+        self,
+        listed: object,
+        *,
+        trusted: bool = False,
+        overrides: Mapping[str, ToolOptions] | None = None,
+        call: "Call | None" = None,
+    ) -> list[Tool]:
+        """Declare the tools of an MCP server.
+
+        What a server says of its tools is a hint. A trusted server's `readOnlyHint` is believed,
+        and so is a declaration in `_meta["gitshadow/undo"]`; `idempotentHint` permits calling
+        again. `destructiveHint` says nothing about undoing. All else is undeclared, so it counts
+        as non-reversible, until `overrides` declare it.
+
+        Args:
+            listed: A `tools/list` result, as JSON or as the `mcp` package has it.
+            trusted: Whether the server's word counts.
+            overrides: Options by the server's own tool names; they win over hints.
+            call: Calls a tool of the server; without it the tools can be told of by hooks only.
+
+        Returns:
+            What was declared. Names are those of the server, after the domain of this view.
+
+        Raises:
+            RegistrationError: as `tool`; an override names no listed tool; the result is none.
+        """
+        from gitshadow.turns import mcp_tools
+
+        return mcp_tools.declare(
+            self, listed, trusted=trusted, overrides=overrides or {}, call=call
+        )
+
+    @property
+    def prefix(self) -> str | None:
+        """Return the domain that this view puts before names, if it does."""
+        return self._domain
 
     def remove(self, name: str) -> None:
         """Forget a tool or compensator, if there is one of that name."""
