@@ -14,6 +14,7 @@ from gitshadow.model import Oid
 from gitshadow.store.journal.saga_rows import (
     MARKER,
     CallName,
+    Effect,
     Marker,
     NewEvent,
     Note,
@@ -31,6 +32,7 @@ from gitshadow.turns import records
 from gitshadow.turns.protocols import SessionLock
 
 _UNSETTLED = ("running", "failed", "in_doubt")
+_SETTLED = ("done", "skipped", "resolved")
 
 
 @dataclass(slots=True)
@@ -101,6 +103,7 @@ class MemoryStore:
         self._log: list[Noted] = []
         self._histories: dict[str, _History] = defaultdict(_History)
         self._blobs: dict[Oid, bytes] = {}
+        self._effects: dict[tuple[str, str], list[tuple[int, Effect]]] = {}
         self._taken: set[str] = set()
         self._mutex = Lock()
 
@@ -126,6 +129,9 @@ class MemoryStore:
             self._ops[row.id] = row
         elif isinstance(row, Note):
             self._note(row)
+        elif isinstance(row, Effect):
+            found = self._effects.setdefault((row.session, row.digest), [])
+            found.append((self.last_seq(row.session), row))
         else:
             self._histories[row.session].add(row)
 
@@ -174,6 +180,17 @@ class MemoryStore:
     def calls(self, session: str, turn: str) -> list[SagaCall]:
         found = [row for key, row in self._calls.items() if key[:2] == (session, turn)]
         return sorted(found, key=lambda row: row.ordinal)
+
+    def standing(
+        self, session: str, digest: str, first: int, last: int
+    ) -> SagaCall | None:
+        for seq, effect in reversed(self._effects.get((session, digest), [])):
+            call = self._calls.get((session, effect.turn, effect.call))
+            if call is None or not first <= seq <= last or call.undo in _SETTLED:
+                continue
+            if call.outcome in (None, "success"):
+                return call
+        return None
 
     def unsettled(self, session: str) -> list[SagaCall]:
         found = [

@@ -96,10 +96,11 @@ class AsyncTurn(TurnFront):
         arguments: Mapping[str, object] | None = None,
         *,
         call_id: str | None = None,
+        again: bool = False,
         **more: object,
     ) -> Outcome:
         """Run one tool call; as `Turn.call`. Calls may overlap: their start is their order."""
-        request = Request(tool, {**(arguments or {}), **more}, call_id)
+        request = Request(tool, {**(arguments or {}), **more}, call_id, again)
         return await self._driver.run(calls.run(self.core, request))
 
     async def say(

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 
 from gitshadow.errors import UsageError
-from gitshadow.store.journal.saga_rows import SagaCall
-from gitshadow.turns import records
+from gitshadow.store.journal.saga_rows import SagaCall, SagaRow
+from gitshadow.turns import barrier, records
 from gitshadow.turns.errors import ToolFailure
 from gitshadow.turns.gate import refusal
 from gitshadow.turns.policy import Proposal
@@ -45,11 +45,15 @@ _KEY_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Hold what a model asked for; without an id the call gets one of ours."""
+    """Hold what a model asked for; without an id the call gets one of ours.
+
+    `again` runs it although a rewind hid the same call and nothing took that back.
+    """
 
     tool: str
     arguments: Mapping[str, object]
     call_id: str | None = None
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +82,9 @@ def run(turn: TurnCore, request: Request) -> Procedure[Outcome]:
         raise UsageError(f"could not call {request.tool}: {row.id} was used before")
     turn.active[row.id] = None
     try:
-        outcome = yield from _Call(turn, row, request.arguments).run(tool)
+        outcome = yield from _Call(
+            turn, row, request.arguments, again=request.again
+        ).run(tool)
     finally:
         turn.active.pop(row.id, None)
     turn.check_time((yield from now()))
@@ -98,7 +104,9 @@ def announce(turn: TurnCore, request: Request) -> Procedure[Outcome | None]:
     row = _row(turn, request, ordinal, tool, moment)
     if row.id in turn.calls:
         raise UsageError(f"could not call {request.tool}: {row.id} was used before")
-    opened = yield from _Call(turn, row, request.arguments).open(tool)
+    opened = yield from _Call(turn, row, request.arguments, again=request.again).open(
+        tool
+    )
     return opened if isinstance(opened, Outcome) else None
 
 
@@ -128,6 +136,7 @@ class _Call:
     row: SagaCall
     arguments: Mapping[str, object]
     secrets: tuple[str, ...] = ()
+    again: bool = False
 
     def run(self, tool: Tool | None) -> Procedure[Outcome]:
         """Do all of it."""
@@ -144,6 +153,9 @@ class _Call:
             return (yield from self._ended(Outcome.unknown_tool(self.row.tool)))
         names = tool.options.get("secrets", ())
         self.secrets = tuple(records.secret_values(self.arguments, names))
+        repeats = yield from barrier.repeats(self.turn, tool, self.arguments)
+        if repeats is not None and not self.again:
+            return (yield from self._ended(Outcome.duplicate(repeats)))
         proposal = Proposal(self.row.id, tool.name, self.arguments, tool.effective)
         reason = yield from refusal(self.turn, proposal)
         if reason is not None:
@@ -215,7 +227,8 @@ class _Call:
         text = records.redact(records.lenient(intent), self.secrets)
         said = yield from self._described(tool)
         self.row = replace(self.row, intent=text, description=said)
-        yield from self._write("intent", {"tool": tool.name, "intent": text})
+        begun = barrier.begun(self.row, tool, self.arguments)
+        yield from self._write("intent", {"tool": tool.name, "intent": text}, *begun)
 
     def _is_files_only(self, tool: Tool) -> bool:
         """Tell whether the turn's files are all that takes the call back."""
@@ -328,10 +341,12 @@ class _Call:
         contexts.invalidate()
         return replace(outcome, state=(yield from contexts.section()))
 
-    def _write(self, kind: str, body: Mapping[str, object]) -> Procedure[None]:
+    def _write(
+        self, kind: str, body: Mapping[str, object], *more: SagaRow
+    ) -> Procedure[None]:
         self.turn.calls[self.row.id] = self.row
         moment = yield from now()
-        yield Save((self.row, self.turn.note(kind, body, moment, self.row.id)))
+        yield Save((self.row, self.turn.note(kind, body, moment, self.row.id), *more))
 
 
 def key_of(call: SagaCall, direction: str) -> str:

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 from contextvars import copy_context
 from typing import Protocol
 
-from gitshadow.store.journal.saga_rows import CallName
+from gitshadow.store.journal.saga_rows import CallName, SagaCall
+from gitshadow.turns import events
 from gitshadow.turns.protocols import Clock, SessionStore
 from gitshadow.turns.recording import Recorder
 from gitshadow.turns.steps import (
@@ -32,6 +33,7 @@ from gitshadow.turns.steps import (
     Recalled,
     Returned,
     Save,
+    Standing,
     T,
     Tell,
     TimedOut,
@@ -52,7 +54,7 @@ class Base:
     def __init__(self, desk: Means) -> None:
         self.desk = desk
 
-    def at_once(self, command: Save | Claim | Now | Recall | Keep) -> object:
+    def at_once(self, command: Save | Claim | Now | Recall | Keep | Standing) -> object:
         """Carry a command out and return its event."""
         store = self.desk.store
         if isinstance(command, Save):
@@ -62,6 +64,8 @@ class Base:
             return self.desk.clock()
         if isinstance(command, Recall):
             return _recalled(store, command)
+        if isinstance(command, Standing):
+            return _standing(store, command)
         if isinstance(command, Keep):
             session, name = command.session, command.name
             version = store.next_version(session, name)
@@ -75,6 +79,15 @@ class Base:
         """Tell the recorder; it may take a while."""
         recorder = self.desk.recorder
         return None if recorder is None else recorder.tell(command)
+
+
+def _standing(store: SessionStore, command: Standing) -> SagaCall | None:
+    for gap in events.hidden(store.markers(command.session)):
+        session, digest = command.session, command.digest
+        found = store.standing(session, digest, gap.first, gap.last)
+        if found is not None:
+            return found
+    return None
 
 
 def _recalled(store: SessionStore, command: Recall) -> Recalled:

@@ -78,6 +78,11 @@ class JournalStore:
     def calls(self, session: str, turn: str) -> list[SagaCall]:
         return saga.calls(self.db, session, turn)
 
+    def standing(
+        self, session: str, digest: str, first: int, last: int
+    ) -> SagaCall | None:
+        return saga.standing(self.db, session, digest, first, last)
+
     def unsettled(self, session: str) -> list[SagaCall]:
         return saga.unsettled(self.db, session)
 

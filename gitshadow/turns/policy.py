@@ -81,6 +81,8 @@ class Policy:
             them: `ask` through `confirm` (and deny where nobody can be asked), `deny`, `allow`.
         min_reversibility: Tools of a worse class are denied, whatever else is said; undeclared
             ones are of the worst. None is no floor.
+        duplicates: What happens to a call that a rewind hid and nothing took back, when a model
+            makes it again: `refuse`, or `allow`.
         guards: Asked before every call.
         confirm: Who is asked: a handler, or `prompt` for a question that `answer()` settles.
         confirm_timeout_s: A question without an answer after this time is a no.
@@ -91,6 +93,7 @@ class Policy:
 
     non_reversible: Literal["ask", "deny", "allow"] = "ask"
     min_reversibility: Reversibility | None = None
+    duplicates: Literal["refuse", "allow"] = "refuse"
     guards: tuple[Guard, ...] = ()
     confirm: ConfirmHandler | Literal["prompt"] | None = None
     confirm_timeout_s: float | None = 45.0

@@ -111,7 +111,8 @@ class SagaStore(Protocol):
 
         A turn, call or op replaces the one with its ids; a `Note` is added to the log, which has
         one chain of digests for all sessions (`saga_rows.digest_of`); a `NewEvent` gets the next
-        number of its session, from 0, and each of its artifacts the next version.
+        number of its session, from 0, and each of its artifacts the next version; an `Effect` is
+        kept once, with the number of its session's newest event (-1: none).
 
         Raises:
             JournalError: nothing of it stands.
@@ -145,6 +146,17 @@ class SagaStore(Protocol):
 
     def calls(self, session: str, turn: str) -> list[SagaCall]:
         """Return the calls of a turn by ordinal."""
+        ...
+
+    def standing(
+        self, session: str, digest: str, first: int, last: int
+    ) -> SagaCall | None:
+        """Return the newest call whose `Effect` has this digest and stands, or None.
+
+        Meant are effects kept at an event from `first` to `last`, of calls without an outcome or
+        with `success`, whose `undo` is not `done`, `skipped` or `resolved`. It is asked before
+        calls: its cost should not grow with the session.
+        """
         ...
 
     def unsettled(self, session: str) -> list[SagaCall]:

@@ -59,7 +59,9 @@ class ToolOptions(TypedDict):
     `secrets`: arguments that are never stored. `paths`: arguments that name every file it writes;
     without it the time of a write tells whose it is. `files_only`: all that it changes are files
     of the working tree, which come back with the turn: it needs no inverse. `after_files`: its
-    inverse runs after the files. `schema`, `description`: for the model. `version`: of the handler.
+    inverse runs after the files. `allow_duplicates`: run it again although a rewind hid the same
+    call and nothing took it back. `schema`, `description`: for the model. `version`: of the
+    handler.
     """
 
     reversibility: NotRequired[Reversibility]
@@ -78,6 +80,7 @@ class ToolOptions(TypedDict):
     paths: NotRequired[tuple[str, ...]]
     files_only: NotRequired[bool]
     after_files: NotRequired[bool]
+    allow_duplicates: NotRequired[bool]
     schema: NotRequired[Mapping[str, Json]]
     description: NotRequired[str]
     version: NotRequired[str]

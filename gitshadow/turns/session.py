@@ -82,6 +82,7 @@ class Turn(TurnFront):
         arguments: Mapping[str, object] | None = None,
         *,
         call_id: str | None = None,
+        again: bool = False,
         **more: object,
     ) -> Outcome:
         """Run one tool call.
@@ -90,6 +91,7 @@ class Turn(TurnFront):
             tool: Its name.
             arguments: Its arguments; they may stand as keywords as well.
             call_id: The model's own id for the call.
+            again: Run it although a rewind hid the same call and nothing took that back.
             more: Arguments.
 
         Returns:
@@ -101,7 +103,7 @@ class Turn(TurnFront):
             LimitExceeded: a bound of the turn was reached.
             Exception: what the tool raised. Let it leave the block: the turn is rolled back.
         """
-        request = Request(tool, {**(arguments or {}), **more}, call_id)
+        request = Request(tool, {**(arguments or {}), **more}, call_id, again)
         return self._driver.run(calls.run(self.core, request))
 
     def say(

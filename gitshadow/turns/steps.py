@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from gitshadow.model import Oid
-from gitshadow.store.journal.saga_rows import SagaRow
+from gitshadow.store.journal.saga_rows import SagaCall, SagaRow
 from gitshadow.turns.policy import Proposal
 
 T = TypeVar("T")
@@ -151,6 +151,13 @@ class Tell(NamedTuple):
     hooked: bool = False
 
 
+class Standing(NamedTuple):
+    """Look for a call of a digest that a rewind hid and nothing took back: a `SagaCall` or None."""
+
+    session: str
+    digest: str
+
+
 class Pull(NamedTuple):
     """Take the next item of a stream; the event is `Returned`, `Raised` or `Ended`."""
 
@@ -162,7 +169,17 @@ class Ended(NamedTuple):
 
 
 Command: TypeAlias = (
-    Invoke | Save | Claim | Answer | Pause | Now | Recall | Keep | Tell | Pull
+    Invoke
+    | Save
+    | Claim
+    | Answer
+    | Pause
+    | Now
+    | Recall
+    | Keep
+    | Tell
+    | Standing
+    | Pull
 )
 Event: TypeAlias = Returned | Raised | TimedOut
 Procedure: TypeAlias = Generator[Command, object, T]
@@ -215,6 +232,13 @@ def untold(command: Tell) -> Procedure[str | None]:
     """Tell the recorder; return why it could not be told, or None."""
     event = yield command
     assert event is None or isinstance(event, str)
+    return event
+
+
+def standing(command: Standing) -> Procedure[SagaCall | None]:
+    """Return the call that still stands, or None."""
+    event = yield command
+    assert event is None or isinstance(event, SagaCall)
     return event
 
 

@@ -105,6 +105,11 @@ class Outcome:
         """Return the outcome of a call to a tool that does not exist."""
         return cls(OutcomeKind.UNKNOWN_TOOL, f"Unknown tool: {name}")
 
+    @classmethod
+    def duplicate(cls, text: str) -> "Outcome":
+        """Return the outcome of a call that was made before and still has its effect."""
+        return cls(OutcomeKind.DUPLICATE, text)
+
     @property
     def ok(self) -> bool:
         """Tell whether the call did its work."""

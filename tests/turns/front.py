@@ -62,6 +62,11 @@ class AnyTurn:
             return self.inner.call(tool, args, call_id=call_id)
         return await self.inner.call(tool, args, call_id=call_id)
 
+    async def again(self, tool: str, /, **args: object) -> Outcome:
+        if isinstance(self.inner, Turn):
+            return self.inner.call(tool, args, again=True)
+        return await self.inner.call(tool, args, again=True)
+
     async def undo(self) -> UndoReport:
         return await _settled(self.inner.undo())
 

@@ -227,6 +227,6 @@ async def test_a_decorated_function_is_checked_and_run_again(front: Front) -> No
 
         assert await later(1) == 2
     assert [(row.label, row.status) for row in au.turns()] == [
-        ("job" if front.name == "sync" else "later", status)
+        ("later" if front.name == "async" else "job", status)
         for status in ("rolled_back", "committed")
     ]

@@ -14,6 +14,7 @@ from gitshadow.store.journal import history
 from gitshadow.store.journal.db import Db, Row, Value
 from gitshadow.store.journal.saga_rows import (
     CallName,
+    Effect,
     NewEvent,
     Note,
     Noted,
@@ -41,6 +42,17 @@ _SELECT_TURN = f"SELECT {', '.join(_TURN)} FROM saga_turns"
 _SELECT_CALL = f"SELECT {', '.join(_CALL)} FROM saga_calls"
 _SELECT_OP = f"SELECT {', '.join(_OP)} FROM saga_ops"
 _SELECT_LOG = "SELECT seq, session, turn, call, kind, ts_ns, body, digest FROM saga_log"
+_BEGUN = (
+    "INSERT OR IGNORE INTO saga_effects SELECT ?1, ?2, COALESCE(MAX(seq), -1), ?3, ?4"
+    " FROM saga_events WHERE session = ?1"
+)
+_STANDING = (
+    f"SELECT {', '.join(f'c.{name}' for name in _CALL)} FROM saga_effects e"
+    " JOIN saga_calls c ON (c.session, c.turn, c.id) = (e.session, e.turn, e.call)"
+    " WHERE e.session = ? AND e.digest = ? AND e.seq BETWEEN ? AND ?"
+    " AND (c.outcome IS NULL OR c.outcome = 'success')"
+    " AND c.undo NOT IN ('done', 'skipped', 'resolved') ORDER BY e.seq DESC LIMIT 1"
+)
 _CLAIM = (
     "UPDATE saga_calls SET undo = 'running', attempts = attempts + 1, owner = ?,"
     " lease_ns = ? WHERE session = ? AND turn = ? AND id = ? AND (undo IN ('planned', 'failed')"
@@ -60,6 +72,8 @@ def save(db: Db, rows: Iterable[SagaRow]) -> None:
                 _append(db, row)
             elif isinstance(row, NewEvent):
                 history.append(db, row)
+            elif isinstance(row, Effect):
+                db.run(_BEGUN, (row.session, row.digest, row.turn, row.call))
             else:
                 kind = type(row)
                 db.run(_PUTS[kind], [getattr(row, field.name) for field in fields(row)])
@@ -112,6 +126,14 @@ def calls(db: Db, session: str, turn: str) -> list[SagaCall]:
     """Return the calls of a turn, in the order in which they started."""
     sql = f"{_SELECT_CALL} WHERE session = ? AND turn = ? ORDER BY ordinal"
     return [_call(row) for row in db.rows(sql, (session, turn))]
+
+
+def standing(
+    db: Db, session: str, digest: str, first: int, last: int
+) -> SagaCall | None:
+    """Return the newest call of a digest that was begun between two events and is not undone."""
+    row = db.row(_STANDING, (session, digest, first, last))
+    return None if row is None else _call(row)
 
 
 def unsettled(db: Db, session: str | None = None) -> list[SagaCall]:

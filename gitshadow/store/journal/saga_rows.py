@@ -171,7 +171,20 @@ class Version:
     oid: Oid | None
 
 
-SagaRow: TypeAlias = SagaTurn | SagaCall | SagaOp | Note | NewEvent
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """Say that a call was begun, its tool and arguments being what `digest` stands for.
+
+    A store keeps with it the number of the session's newest event at that time.
+    """
+
+    session: str
+    digest: str
+    turn: str
+    call: str
+
+
+SagaRow: TypeAlias = SagaTurn | SagaCall | SagaOp | Note | NewEvent | Effect
 
 
 def digest_of(before: str, seq: int, note: Note) -> str:

@@ -33,6 +33,7 @@ _COPIES = (
     ("saga_events", "SELECT * FROM saga_events", 8),
     ("saga_state", "SELECT * FROM saga_state", 4),
     ("saga_artifacts", "SELECT * FROM saga_artifacts", 5),
+    ("saga_effects", "SELECT * FROM saga_effects", 5),
     ("meta", "SELECT * FROM meta WHERE key <> 'next_seq'", 2),
 )
 _DETAILS = (

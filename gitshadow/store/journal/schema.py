@@ -3,7 +3,7 @@
 Invariant: a migration is never edited once released; `PRAGMA user_version` counts them.
 """
 
-VERSION = 6
+VERSION = 7
 
 MIGRATIONS: tuple[str, ...] = (
     """
@@ -182,5 +182,11 @@ CREATE TABLE saga_artifacts (
     oid TEXT, PRIMARY KEY (session, name, version)
 ) WITHOUT ROWID;
 CREATE INDEX saga_artifacts_seq ON saga_artifacts (session, seq);
+""",
+    """
+CREATE TABLE saga_effects (
+    session TEXT NOT NULL, digest TEXT NOT NULL, seq INTEGER NOT NULL, turn TEXT NOT NULL,
+    call TEXT NOT NULL, PRIMARY KEY (session, digest, seq, turn, call)
+) WITHOUT ROWID;
 """,
 )
