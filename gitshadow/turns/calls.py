@@ -319,7 +319,12 @@ class _Call:
         after_files = tool.options.get("after_files", False)
         try:
             text = records.inverse_text(
-                inverse, tool.retry, self.secrets, after=after, after_files=after_files
+                inverse,
+                tool.retry,
+                self.secrets,
+                after=after,
+                after_files=after_files,
+                version=self.turn.setting.registry.version_of(inverse.handler),
             )
         except NotStorableError as error:
             return None, f"the inverse was not stored: {error}"

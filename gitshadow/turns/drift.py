@@ -33,7 +33,7 @@ class Drift:
             if tool == call.tool and left == seen:
                 seen = found
         said = _difference(call, seen)
-        before, after = _images(call)
+        before, after = images(call)
         if said is None and before is not None and after is not None:
             self._undone.append((call.tool, after, before))
         return said
@@ -42,7 +42,7 @@ class Drift:
         """Return what the tool observes now; None where it cannot, or once was undone half."""
         tool = self.registry.find(call.tool)
         observe = tool.options.get("observe") if tool is not None else None
-        _, after = _images(call)
+        _, after = images(call)
         if observe is None or after is None or call.attempts:
             return None
         if records.REDACTED in after:
@@ -53,7 +53,7 @@ class Drift:
         return records.lenient(event.value) if isinstance(event, Returned) else None
 
 
-def _images(call: SagaCall) -> tuple[str | None, str | None]:
+def images(call: SagaCall) -> tuple[str | None, str | None]:
     """Return what the tool observed before and after a call."""
     before = records.parse(call.intent).get("before")
     after = records.stored_inverse(call.inverse).after if call.inverse else None
@@ -61,7 +61,7 @@ def _images(call: SagaCall) -> tuple[str | None, str | None]:
 
 
 def _difference(call: SagaCall, seen: str) -> str | None:
-    before, after = _images(call)
+    before, after = images(call)
     if seen in (before, after):
         return None
     return f"it left {after}, now there is {seen}"

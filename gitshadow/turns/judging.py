@@ -190,11 +190,17 @@ def _expired(call: SagaCall, scene: Scene) -> UndoItem | None:
 
 def _handler_missing(call: SagaCall, scene: Scene) -> UndoItem | None:
     inverse = records.stored_inverse(call.inverse or "")
-    if scene.handler(inverse) is not None:
+    handler = scene.handler(inverse)
+    if handler is not None and handler.serves(inverse.version):
         return None
     said = f"nothing is registered as {inverse.handler}"
     if external.is_external(inverse.handler):
         said = f"nothing reaches {inverse.args.get('server')}: Host(mcp=...) is missing"
+    elif handler is not None:
+        said = (
+            f"it was written down for version {inverse.version or 'none'} of"
+            f" {handler.name}, which is {handler.version or 'none'} now"
+        )
     return left(call, Reason.HANDLER_MISSING, said)
 
 

@@ -121,6 +121,7 @@ class StoredInverse:
     """Hold an inverse as the journal has it."""
 
     handler: str
+    version: str
     args: Mapping[str, object]
     residue: str | None
     depends_on: tuple[str, ...]
@@ -147,6 +148,7 @@ def inverse_text(
     *,
     after: str | None,
     after_files: bool,
+    version: str = "",
 ) -> str:
     """Return an inverse as the journal holds it.
 
@@ -164,6 +166,7 @@ def inverse_text(
     return canonical(
         {
             "handler": inverse.handler,
+            "version": version,
             "args": args,
             "residue": inverse.residue,
             "depends_on": list(inverse.depends_on),
@@ -198,6 +201,7 @@ def stored_inverse(text: str) -> StoredInverse:
         assert isinstance(names, list)
         return StoredInverse(
             handler=str(row["handler"]),
+            version=str(row.get("version") or ""),
             args=args,
             residue=_maybe(row["residue"]),
             depends_on=tuple(depends),

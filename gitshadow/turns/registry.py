@@ -4,7 +4,7 @@ Invariant: what is registered is the only truth about a tool; what a model says 
 """
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import (
     TYPE_CHECKING,
@@ -45,6 +45,16 @@ class BuildInverse(Protocol):
         ...
 
 
+class Verify(Protocol):
+    """Look, after an inverse has returned, whether the effect of its call is gone."""
+
+    def __call__(
+        self, arguments: Mapping[str, object], captured: object, /
+    ) -> Awaitable[bool] | bool:
+        """Return it, or an awaitable of it with the async front."""
+        ...
+
+
 class ToolOptions(TypedDict):
     """What `tool` takes beside the name; all of it may be left out.
 
@@ -62,6 +72,10 @@ class ToolOptions(TypedDict):
     inverse runs after the files. `allow_duplicates`: run it again although a rewind hid the same
     call and nothing took it back. `schema`, `description`: for the model. `version`: of the
     handler.
+
+    `verify`: after an inverse that returned, says from arguments and capture whether the effect is
+    gone; True: `observe` must see what it saw before the call. `accepts`: versions that this
+    handler can stand in for; an inverse that was written down for any other than its own stays.
     """
 
     reversibility: NotRequired[Reversibility]
@@ -84,6 +98,8 @@ class ToolOptions(TypedDict):
     schema: NotRequired[Mapping[str, Json]]
     description: NotRequired[str]
     version: NotRequired[str]
+    accepts: NotRequired[tuple[str, ...]]
+    verify: NotRequired[Verify | bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +128,15 @@ class Tool:
     def retry(self) -> Retry:
         """Return how the inverse of this tool's calls is tried."""
         return self.options.get("retry", Retry())
+
+    @property
+    def version(self) -> str:
+        """Return the version of the handler."""
+        return self.options.get("version", "")
+
+    def serves(self, version: str) -> bool:
+        """Tell whether it can run an inverse that was written down for a version."""
+        return version == self.version or version in self.options.get("accepts", ())
 
     @property
     def repeatable(self) -> bool:
@@ -171,6 +196,10 @@ class ToolRegistry:
                 f"could not register {full}: {reversibility} without an inverse",
                 hint="give inverse= or files_only=True, or declare it non_reversible",
             )
+        if options.get("verify") is True and "observe" not in options:
+            raise RegistrationError(
+                f"could not register {full}: verify=True without observe"
+            )
         made = Tool(
             name=full,
             function=function,
@@ -182,7 +211,12 @@ class ToolRegistry:
         return made
 
     def compensator(
-        self, name: str, *, idempotent: bool = False, version: str = ""
+        self,
+        name: str,
+        *,
+        idempotent: bool = False,
+        version: str = "",
+        accepts: tuple[str, ...] = (),
     ) -> Callable[[_F], _F]:
         """Declare a function that only inverses call.
 
@@ -191,7 +225,8 @@ class ToolRegistry:
             idempotent: Whether calling it twice is the same as once. One that takes
                 `idempotency_key` is expected to see to that itself. Any other is never tried
                 twice: after a failure nobody can know what it did.
-            version: Of the handler, for the log.
+            version: Of the handler: an inverse is run by the version that it was written down for.
+            accepts: Versions whose inverses it can run as well.
 
         Raises:
             RegistrationError: no domain, or taken.
@@ -203,7 +238,11 @@ class ToolRegistry:
                 name=full,
                 function=function,
                 takes=_extras(function),
-                options={"idempotent": idempotent, "version": version},
+                options={
+                    "idempotent": idempotent,
+                    "version": version,
+                    "accepts": accepts,
+                },
             )
             return function
 
@@ -259,6 +298,11 @@ class ToolRegistry:
     def handler(self, name: str) -> Tool | None:
         """Return what an inverse may call by this name: a compensator or a tool."""
         return self._compensators.get(name) or self._tools.get(name)
+
+    def version_of(self, name: str) -> str:
+        """Return the version of a handler; none of an unknown one."""
+        found = self.handler(name)
+        return "" if found is None else found.version
 
     def __iter__(self) -> Iterator[Tool]:
         """Return the tools by name; compensators are not among them."""

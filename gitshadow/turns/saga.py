@@ -35,6 +35,7 @@ from gitshadow.turns.steps import (
     told,
 )
 from gitshadow.turns.values import Inverse, OnDrift, Outcome
+from gitshadow.turns.verifying import Finding, still_there
 from gitshadow.undo.report import Reason, State, Uncovered
 
 _NS_PER_S = 1_000_000_000
@@ -177,15 +178,22 @@ class Unwind:
                 return call, judging.left(call, Reason.IN_DOUBT, said)
             call = claimed
             event, trouble = yield from self._attempt(call, inverse, handler)
+            found = None
             if trouble is None:
-                call = yield from self._settle(call, "done", None)
-                return call, judging.taken_back(call)
-            if not handler.repeatable and not _did_nothing(event):
+                tool = self.registry.find(call.tool)
+                found = yield from still_there(tool, call)
+                if found is None:
+                    call = yield from self._settle(call, "done", None)
+                    return call, judging.taken_back(call)
+                trouble = found.text
+            harmless = found.sure if found is not None else _did_nothing(event)
+            if not handler.repeatable and not harmless:
                 call = yield from self._settle(call, "in_doubt", trouble)
                 said = f"{handler.name} is not declared safe to repeat"
                 return call, judging.left(call, Reason.IN_DOUBT, said)
             call = yield from self._settle(call, "failed", trouble)
-            if attempt == inverse.retry.attempts or _is_final(event, inverse):
+            final = _is_final(event, inverse)
+            if attempt == inverse.retry.attempts or final or _lied(found, handler):
                 break
             yield Pause(inverse.retry.pause_s(attempt))
         return call, judging.left(call, Reason.FAILED)
@@ -261,7 +269,7 @@ class Unwind:
             return call
         if found is False:
             return (yield from self._settle(call, "skipped", "it did not happen"))
-        inverse, trouble = yield from _late_inverse(tool, intent, found)
+        inverse, trouble = yield from _late_inverse(self.registry, tool, intent, found)
         after = replace(
             call,
             outcome="success",
@@ -328,7 +336,7 @@ class Unwind:
 
 
 def _late_inverse(
-    tool: Tool, intent: Mapping[str, object], found: object
+    registry: ToolRegistry, tool: Tool, intent: Mapping[str, object], found: object
 ) -> Procedure[tuple[str | None, str | None]]:
     """Bind the second half of an inverse once a probe has told the result."""
     build = tool.options.get("inverse")
@@ -342,7 +350,12 @@ def _late_inverse(
     after_files = tool.options.get("after_files", False)
     try:
         text = records.inverse_text(
-            event.value, tool.retry, (), after=None, after_files=after_files
+            event.value,
+            tool.retry,
+            (),
+            after=None,
+            after_files=after_files,
+            version=registry.version_of(event.value.handler),
         )
     except records.NotStorableError as error:
         return None, f"the inverse was not stored: {error}"
@@ -366,6 +379,11 @@ def _trouble(event: Event) -> str | None:
         return f"{type(event.error).__name__}: {event.error}"
     value = event.value
     return value.text if isinstance(value, Outcome) and not value.ok else None
+
+
+def _lied(found: Finding | None, handler: Tool) -> bool:
+    """Tell whether it is for a person to try again: it returned, did nothing, and may yet do it."""
+    return found is not None and not handler.repeatable
 
 
 def _did_nothing(event: Event) -> bool:

@@ -1,0 +1,185 @@
+"""AN-31, AN-33: an inverse's word is not taken for it, and only its own version runs it."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from gitshadow.turns.errors import RegistrationError
+from gitshadow.turns.records import parse
+from gitshadow.turns.registry import ToolOptions, ToolRegistry
+from gitshadow.turns.report import UndoItem, UndoReport
+from gitshadow.turns.values import Inverse, Reversibility
+from tests.turns.front import Front, Session
+from tests.turns.world import AT_ONCE
+
+
+class Box:
+    """A value that a tool sets, and an inverse that may lie about having set it back."""
+
+    def __init__(self, *works: bool) -> None:
+        self.value: object = "before"
+        self.works = list(works)
+        self.undone = 0
+
+    def put(self, value: str) -> None:
+        self.value = value
+
+    def put_back(self) -> None:
+        self.undone += 1
+        if not self.works or self.works.pop(0):
+            self.value = "before"
+
+    def read(self, arguments: Mapping[str, object]) -> object:
+        return self.value
+
+    def is_gone(self, arguments: Mapping[str, object], captured: object) -> bool:
+        assert arguments == {"value": "after"}
+        return self.value == captured
+
+    def declare(
+        self,
+        front: Front,
+        options: ToolOptions | None = None,
+        *,
+        repeatable: bool = True,
+    ) -> None:
+        front.tools.compensator("box.undo", idempotent=repeatable)(self.put_back)
+        known: ToolOptions = {
+            "reversibility": Reversibility.REVERSIBLE,
+            "inverse": lambda a, c, r: Inverse.tool("box.undo"),
+            "capture": self.read,
+            "retry": AT_ONCE,
+        }
+        front.tools.tool("box.put", **(known | (options or {})))(self.put)
+
+
+async def undone(front: Front) -> tuple[Session, UndoItem]:
+    """Run one call and take it back."""
+    session = front.session()
+    async with session.turn() as turn:
+        await turn.call("box.put", value="after")
+    return session, only(await session.undo("t-1"))
+
+
+def only(report: UndoReport) -> UndoItem:
+    """Return the one item of a report."""
+    (item,) = report.items
+    return item
+
+
+async def test_an_inverse_that_lies_has_failed(front: Front) -> None:
+    """AN-31, trap 10: it returned, and `verify` still sees the effect."""
+    box = Box(False, False, False)
+    box.declare(front, {"verify": box.is_gone})
+    session, item = await undone(front)
+    assert (item.state, item.reason, item.attempts) == ("not_reversed", "failed", 3)
+    assert item.error == "the inverse returned, and the effect is still there"
+    assert [call.undo for call in session.au.attention()] == ["failed"]
+
+
+async def test_a_world_that_lags_is_looked_at_again(front: Front) -> None:
+    """AN-31: what can be repeated is."""
+    box = Box(False, True)
+    box.declare(front, {"verify": box.is_gone})
+    _, item = await undone(front)
+    assert (item.state, item.attempts) == ("reversed", 2)
+
+
+async def test_a_lie_is_not_repeated_blindly(front: Front) -> None:
+    """AN-31, ENG-09: failed and not in doubt, since the world was seen; a person may try again."""
+    box = Box(False, True)
+    box.declare(front, {"verify": box.is_gone}, repeatable=False)
+    session, item = await undone(front)
+    assert (item.state, item.reason, box.undone) == ("not_reversed", "failed", 1)
+    assert only(await session.undo("t-1")).state == "reversed"
+
+
+async def test_a_verify_that_cannot_tell_leaves_a_doubt(front: Front) -> None:
+    """AN-31: what was to be looked at and could not be does not count as done."""
+
+    def broken(arguments: object, captured: object) -> bool:
+        raise OSError("down")
+
+    box = Box()
+    box.declare(front, {"verify": broken}, repeatable=False)
+    _, item = await undone(front)
+    assert (item.state, item.reason) == ("not_reversed", "in_doubt")
+    assert item.error == "whether the inverse worked could not be seen: OSError: down"
+
+
+async def test_what_observes_notices_an_inverse_that_does_nothing(front: Front) -> None:
+    """AN-31, trap 10: without `verify`, where the tool can read the world anyway."""
+    box = Box(False, False, False)
+    box.declare(front, {"observe": box.read})
+    _, item = await undone(front)
+    assert (item.state, item.reason) == ("not_reversed", "failed")
+    assert item.error == 'the inverse returned, and there is still "after"'
+
+
+async def test_the_world_must_be_as_before_where_that_is_asked_for(
+    front: Front,
+) -> None:
+    """AN-31: `verify=True` compares with what was observed before the call."""
+    box = Box()
+    box.declare(front, {"observe": box.read, "verify": True})
+    front.tools.remove("box.undo")
+    front.tools.compensator("box.undo", idempotent=True)(lambda: box.put("else"))
+    _, item = await undone(front)
+    assert (item.state, item.reason) == ("not_reversed", "failed")
+    assert item.error == 'there was "before", and now there is "else"'
+
+
+async def test_without_verify_nothing_is_read_again(front: Front) -> None:
+    """AN-31: `verify=False` takes the inverse's word also from a tool that observes."""
+    box = Box(False)
+    box.declare(front, {"observe": box.read, "verify": False})
+    _, item = await undone(front)
+    assert (item.state, box.value) == ("reversed", "after")
+
+
+def test_nothing_to_compare_is_a_registration_error() -> None:
+    """AN-31."""
+    with pytest.raises(RegistrationError, match="verify=True without observe"):
+        ToolRegistry().tool("a.b", verify=True)(lambda: None)
+
+
+@pytest.mark.parametrize(
+    ("now", "accepts", "state", "reason"),
+    [
+        ("1", (), "reversed", None),
+        ("2", (), "not_reversed", "handler_missing"),
+        ("2", ("1",), "reversed", None),
+    ],
+    ids=["same", "other", "accepted"],
+)
+async def test_an_inverse_is_run_by_its_own_version(
+    front: Front, now: str, accepts: tuple[str, ...], state: str, reason: str | None
+) -> None:
+    """AN-33: name and version are written down; another version does not guess."""
+    ran: list[int] = []
+
+    def declare(version: str, accepts: tuple[str, ...] = ()) -> None:
+        front.tools.compensator(
+            "toy.undo", idempotent=True, version=version, accepts=accepts
+        )(lambda: ran.append(1))
+
+    declare("1")
+    front.tools.tool(
+        "toy.do",
+        reversibility=Reversibility.REVERSIBLE,
+        inverse=lambda a, c, r: Inverse.tool("toy.undo"),
+    )(lambda: None)
+    session = front.session()
+    async with session.turn() as turn:
+        await turn.call("toy.do")
+    (call,) = session.au.calls("t-1")
+    stored = parse(call.inverse)
+    assert (stored["handler"], stored["version"]) == ("toy.undo", "1")
+    front.tools.remove("toy.undo")
+    declare(now, accepts)
+    item = only(await session.undo("t-1"))
+    assert (item.state, item.reason, len(ran)) == (state, reason, reason is None)
+    if reason is not None:
+        assert item.detail == (
+            "it was written down for version 1 of toy.undo, which is 2 now"
+        )
