@@ -10,11 +10,12 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from gitshadow.attribution.personal import fresh_id
 from gitshadow.attribution.process import ProcessId
 from gitshadow.model import Actor, Call, Session, Turn
 from gitshadow.store.journal import sessions, turns
 from gitshadow.store.journal.db import Db
+from gitshadow.store.machine import part
+from gitshadow.store.refs import session_id
 
 ENDED_BY_PROMPT = "expired: next prompt"
 ENDED_BY_TURN = "expired: turn end"
@@ -35,6 +36,7 @@ EXPIRIES = (
 """Outcomes of calls that no hook closed."""
 
 _OWN_TURN = "turn-"
+_HEX, _MOST_HEX = 6, 12
 _SAME_PROMPT_NS = 2_000_000_000
 
 
@@ -97,7 +99,7 @@ def end_session(db: Db, session: Session, at_ns: int, reason: str) -> list[str]:
 
 def _new_session(db: Db, who: Who, at_ns: int) -> Session:
     started_ns = microseconds(at_ns)
-    name = fresh_id(who.agent, who.native_id, started_ns, _is_taken(db))
+    name = fresh_id(db, who.agent, who.native_id, started_ns)
     return _touched(
         Session(
             id=name,
@@ -121,8 +123,14 @@ def _touched(session: Session, who: Who, at_ns: int) -> Session:
     return replace(session, last_seen_ns=max(at_ns, session.last_seen_ns or 0))
 
 
-def _is_taken(db: Db) -> Callable[[str], bool]:
-    return lambda name: sessions.get(db, name) is not None
+def fresh_id(db: Db, agent: str, native: str, day_ns: int) -> str:
+    """Return a session id that is not in use, with more hex digits where the short one is."""
+    machine, length = part(db), _HEX
+    while True:
+        found = session_id(agent, native, day_ns, machine=machine, length=length)
+        if sessions.get(db, found) is None or length >= _MOST_HEX:
+            return found
+        length += 2
 
 
 def _open_children(db: Db, session: Session) -> list[Session]:

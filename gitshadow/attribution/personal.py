@@ -6,7 +6,6 @@ Invariant: an id changes at the first write of a UTC day and after eight idle ho
 from collections.abc import Callable
 
 from gitshadow.model import Actor, Session
-from gitshadow.store import refs
 
 IDLE_NS = 8 * 3_600 * 1_000_000_000
 _DAY_NS = 24 * 3_600 * 1_000_000_000
@@ -29,7 +28,7 @@ def personal_session(
     actor: Actor,
     last: Session | None,
     now_ns: int,
-    is_taken: Callable[[str], bool],
+    name: Callable[[str, str, int], str],
 ) -> Session:
     """Return the session that takes a personal write noticed now.
 
@@ -37,7 +36,7 @@ def personal_session(
         actor: HUMAN or UNKNOWN.
         last: The newest session of that actor, None when there was none.
         now_ns: The present moment.
-        is_taken: Tells whether a session id is in use.
+        name: Gives the id of a new session of an agent, by its native id and first moment.
 
     Returns:
         `last` itself where it goes on, else a new session that the caller stores.
@@ -46,22 +45,10 @@ def personal_session(
         return last
     native = f"{actor.value}-{now_ns}"
     return Session(
-        id=fresh_id(actor.value, native, now_ns, is_taken),
+        id=name(actor.value, native, now_ns),
         native_id=native,
         actor=actor,
         agent=None,
         started_ns=now_ns,
         last_seen_ns=now_ns,
     )
-
-
-def fresh_id(
-    agent: str, native: str, day_ns: int, is_taken: Callable[[str], bool]
-) -> str:
-    """Return a session id that is not in use, with more hex digits where the short one is."""
-    length = 6
-    while True:
-        found = refs.session_id(agent, native, day_ns, length)
-        if not is_taken(found) or length >= 16:
-            return found
-        length += 2

@@ -80,9 +80,10 @@ class ChainGoneError(StaleTipError):
 class ChainWriter:
     """Append links to the chains of one worktree."""
 
-    def __init__(self, repo: Repo, worktree: str) -> None:
+    def __init__(self, repo: Repo, worktree: str, machine: str | None = None) -> None:
         self._repo = repo
         self._worktree = worktree
+        self._machine = machine
 
     def publish(
         self,
@@ -211,6 +212,7 @@ class ChainWriter:
             actor=session.actor,
             parent=session.parent,
             started_ns=session.started_ns,
+            machine=self._machine,
             modes=None if ground.modes == DEFAULT_MODES else ground.modes,
             paths=ground.notes(),
         )

@@ -34,6 +34,7 @@ from gitshadow.model import (
     RepoPath,
     Session,
 )
+from gitshadow.store import machine
 from gitshadow.store.files import WorkFiles
 from gitshadow.store.journal import events, sessions
 from gitshadow.store.journal.db import Db
@@ -85,6 +86,7 @@ class Publisher:
         self._db = db
         self._states = states
         self._modes = modes
+        self._machine = machine.current(db)
         self.findings: list[Finding] = []
 
     def append(self, session: Session, steps: Sequence[Step], batch: Batch) -> Chain:
@@ -112,7 +114,7 @@ class Publisher:
 
     def pin(self, name: str, ref: str, batch: Batch, now_ns: int) -> Oid:
         """Publish the present as one commit on a ref of its own."""
-        chains = ChainWriter(self._repo, batch.row.id)
+        chains = ChainWriter(self._repo, batch.row.id, self._machine)
         return chains.publish_pin(name, ref, self._ground(batch), now_ns)
 
     def _ground(self, batch: Batch, writers: tuple[Session, ...] = ()) -> Ground:
@@ -128,7 +130,7 @@ class Publisher:
     ) -> Published:
         ground = self._ground(batch, self._others(session, known, batch))
         reserve = partial(events.reserve, self._db, 1)
-        chains = ChainWriter(self._repo, batch.row.id)
+        chains = ChainWriter(self._repo, batch.row.id, self._machine)
         return chains.publish(session, known, ground, links, reserve=reserve)
 
     def _forget_chain(

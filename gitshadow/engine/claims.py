@@ -8,6 +8,7 @@ Invariant: no session is opened here but personal ones, and those of agents with
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from gitshadow.adapters import registry
 from gitshadow.attribution import lifecycle
@@ -147,7 +148,7 @@ class Claimant:
                 return known
         last = sessions.newest_of(self._db, actor)
         session = personal_session(
-            actor, last, now_ns, lambda one: sessions.get(self._db, one) is not None
+            actor, last, now_ns, partial(lifecycle.fresh_id, self._db)
         )
         session = replace(session, last_seen_ns=now_ns)
         with self._db.write():

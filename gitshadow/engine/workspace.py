@@ -18,6 +18,7 @@ from gitshadow.config import Config
 from gitshadow.engine.tracked import IndexView
 from gitshadow.errors import JournalError, NotInitialisedError
 from gitshadow.model import Oid
+from gitshadow.store import machine
 from gitshadow.store.clock import StampClock
 from gitshadow.store.files import WorkFiles
 from gitshadow.store.git import Git
@@ -119,6 +120,7 @@ def _open_locked(
     repo = Repo.open(layout)
     settings = read_config(repo, environ)
     db = Db.open(layout.journal, create=False)
+    machine.identify(layout, db)
     git = Git(layout, dict(environ))
     files = WorkFiles(layout.root)
     index = IndexView(layout, git, repo)

@@ -95,6 +95,16 @@ class Layout:
         return [os.path.join(self.sagas_dir, name) for name in found]
 
     @property
+    def machines(self) -> str:
+        """Return the file of the ids that this copy of the repository has had."""
+        return os.path.join(self.state_dir, "machines")
+
+    @property
+    def fetched_dir(self) -> str:
+        """Return the directory of the journals of other machines."""
+        return os.path.join(self.state_dir, "fetched")
+
+    @property
     def log(self) -> str:
         """Return the file that says what went wrong."""
         return os.path.join(self.state_dir, "log")
@@ -113,6 +123,23 @@ class Layout:
     def initialised(self) -> bool:
         """Tell whether `init` has been run in this repository."""
         return os.path.exists(self.journal)
+
+
+class BorrowedLayout(Layout):
+    """Lay out a worktree whose state lies in another directory."""
+
+    __slots__ = ("_state_dir",)
+
+    def __init__(self, layout: Layout, state_dir: str) -> None:
+        super().__init__(
+            layout.root, layout.git_dir, layout.common_dir, layout.worktree
+        )
+        self._state_dir = state_dir
+
+    @property
+    def state_dir(self) -> str:
+        """Return the directory that stands for ours."""
+        return self._state_dir
 
 
 def page_of(layout: Layout, session: str) -> str:

@@ -34,6 +34,8 @@ EXPOSED_PREFIX = "refs/remotes/agent-undo/"
 PIN_PREFIX = "pin-"
 MARK_PREFIX = "review-"
 ARTIFACT_PREFIX = "artifacts-"
+FETCHED = "fetched/"
+"""Below it lie the chains that other machines recorded."""
 FORMAT = 1
 MAIN_WORKTREE = "main"
 _PREFIX = "Agent-Undo-"
@@ -57,6 +59,7 @@ _KINDS = frozenset(
     }
 )
 _SESSION = re.compile(r"[a-z0-9-]{1,40}")
+_MACHINE = re.compile(r"[0-9a-f]{12}")
 _NUMBER = re.compile(r"[0-9]{1,18}")
 _PERMISSIONS = re.compile(r"[0-7]{4}")
 _MODE = re.compile(r"10[0-7]{4}|120000")
@@ -85,6 +88,7 @@ class ShadowCommit:
     actor: Actor | None = None
     parent: str | None = None
     started_ns: int | None = None
+    machine: str | None = None
     modes: tuple[int, int] | None = None
     turn: str | None = None
     turn_ordinal: int | None = None
@@ -121,15 +125,25 @@ def clean_name(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "x"
 
 
-def session_id(agent: str, native: str, day_ns: int, length: int = 6) -> str:
-    """Return the id of a session: `<agent>-<yyyymmdd>-<hex>`, at most 40 characters."""
+def session_id(
+    agent: str, native: str, day_ns: int, *, machine: str = "", length: int = 6
+) -> str:
+    """Return the id of a session: `<agent>-<yyyymmdd>-<hex>`, at most 40 characters.
+
+    Args:
+        agent: Whose it is.
+        native: Its id with that agent.
+        day_ns: When it began, nanoseconds since the epoch.
+        machine: What the hex digits end with, so that no other machine gives out the same id.
+        length: How many of them before that, at most 12.
+    """
     name = clean_name(agent)
     if f"{name}-".startswith((PIN_PREFIX, MARK_PREFIX, ARTIFACT_PREFIX)):
         name = f"agent-{name}"
     day = datetime.fromtimestamp(day_ns // 1_000_000_000, UTC).strftime("%Y%m%d")
     text = f"{agent}\0{native}".encode("utf-8", "surrogateescape")
     digits = hashlib.blake2b(text, digest_size=16).hexdigest()[:length]
-    return f"{name[:_AGENT_CHARS].strip('-')}-{day}-{digits}"
+    return f"{name[:_AGENT_CHARS].strip('-')}-{day}-{digits}{machine}"
 
 
 def chain_ref(session: str, worktree: str) -> str:
@@ -152,14 +166,31 @@ def is_mark(ref: str) -> bool:
     return ref.startswith(REF_PREFIX + MARK_PREFIX)
 
 
+def is_fetched(ref: str) -> bool:
+    """Tell the ref of a chain of another machine from all others."""
+    return ref.startswith(REF_PREFIX + FETCHED)
+
+
 def is_apart(ref: str) -> bool:
-    """Tell the refs of which no table of recorded files knows: review marks, artifacts."""
-    return is_mark(ref) or ref.startswith(REF_PREFIX + ARTIFACT_PREFIX)
+    """Tell the refs of which the journal knows nothing: marks, artifacts, others' chains."""
+    return (
+        is_mark(ref) or is_fetched(ref) or ref.startswith(REF_PREFIX + ARTIFACT_PREFIX)
+    )
 
 
 def is_chain(ref: str) -> bool:
-    """Tell the ref of a session's chain from those of pins, review marks and artifacts."""
+    """Tell the ref of a session's chain of ours from all others."""
     return ref.startswith(REF_PREFIX) and not is_pin(ref) and not is_apart(ref)
+
+
+def fetched_ref(ref: str) -> str:
+    """Return where the chain that another machine has at a ref lies here."""
+    return REF_PREFIX + FETCHED + ref.removeprefix(REF_PREFIX)
+
+
+def original_ref(ref: str) -> str:
+    """Take `fetched_ref` back."""
+    return REF_PREFIX + ref.removeprefix(REF_PREFIX + FETCHED)
 
 
 def pin_ref(name: str) -> str:
@@ -215,6 +246,7 @@ _TEXTS = (
     ("Native", "native"),
     ("Actor", "actor"),
     ("Parent", "parent"),
+    ("Machine", "machine"),
     ("Turn", "turn"),
     ("Call", "call"),
     ("Tool", "tool"),
@@ -339,6 +371,9 @@ def _parsed(subject: str, found: dict[str, list[str]]) -> ShadowCommit:
     session = values.get("session", "x")
     if not isinstance(session, str) or _SESSION.fullmatch(session) is None:
         raise ValueError(f"session {session!r}")
+    machine = values.get("machine", "0" * 12)
+    if not isinstance(machine, str) or _MACHINE.fullmatch(machine) is None:
+        raise ValueError(f"machine {machine!r}")
     return ShadowCommit(**values)  # type: ignore[arg-type]
 
 

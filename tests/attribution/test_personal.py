@@ -4,15 +4,20 @@ from dataclasses import replace
 
 import pytest
 
-from gitshadow.attribution.personal import fresh_id, is_current, personal_session
+from gitshadow.attribution.personal import is_current, personal_session
 from gitshadow.model import Actor, Session
+from gitshadow.store.refs import session_id
 
 HOUR = 3_600 * 1_000_000_000
 MIDNIGHT = 20_000 * 24 * HOUR
 
 
+def named(agent: str, native: str, day_ns: int) -> str:
+    return session_id(agent, native, day_ns)
+
+
 def opened(at_ns: int) -> Session:
-    return personal_session(Actor.UNKNOWN, None, at_ns, lambda name: False)
+    return personal_session(Actor.UNKNOWN, None, at_ns, named)
 
 
 def test_session_is_new_when_there_was_none() -> None:
@@ -41,17 +46,10 @@ def test_session_goes_on_within_a_day_without_long_idleness(
     last = replace(opened(MIDNIGHT), last_seen_ns=MIDNIGHT + int(seen * HOUR))
     now_ns = MIDNIGHT + int(now * HOUR)
     assert is_current(last, now_ns) is current
-    again = personal_session(Actor.UNKNOWN, last, now_ns, lambda name: False)
+    again = personal_session(Actor.UNKNOWN, last, now_ns, named)
     assert (again == last) is current
 
 
 def test_session_does_not_go_on_when_it_was_ended() -> None:
     last = replace(opened(MIDNIGHT), ended_ns=MIDNIGHT + 1)
     assert is_current(last, MIDNIGHT + 2) is False
-
-
-def test_id_is_longer_when_the_short_one_is_taken() -> None:
-    short = fresh_id("x", "n", MIDNIGHT, lambda name: False)
-    longer = fresh_id("x", "n", MIDNIGHT, lambda name: name == short)
-    assert longer.startswith(short)
-    assert len(longer) > len(short)

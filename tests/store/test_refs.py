@@ -258,7 +258,7 @@ def test_refs_are_short_and_plain(agent: str, native: str, length: int) -> None:
     agent, native = (
         text.encode("utf-8", "replace").decode() for text in (agent, native)
     )
-    session = refs.session_id(agent, native, DAY_NS, length)
+    session = refs.session_id(agent, native, DAY_NS, length=length)
     for worktree in ("main", "w", "../x", "é" * 300):
         ref = refs.chain_ref(session, worktree)
         assert REF.fullmatch(ref)
@@ -281,8 +281,8 @@ def test_chain_ref_differs_in_each_worktree() -> None:
 
 
 def test_long_session_ids_keep_their_own_ref_in_a_linked_worktree() -> None:
-    one = refs.session_id("claude-code-long", "1", DAY_NS, 16)
-    two = refs.session_id("claude-code-long", "2", DAY_NS, 16)
+    one = refs.session_id("claude-code-long", "1", DAY_NS, length=16)
+    two = refs.session_id("claude-code-long", "2", DAY_NS, length=16)
     assert refs.chain_ref(one, "w") != refs.chain_ref(two, "w")
 
 

@@ -17,7 +17,7 @@ from gitshadow.errors import StoreError, UsageError
 from gitshadow.model import Actor, Call, RepoPath, Session, ToolClass
 from gitshadow.store.journal import events, sessions, turns
 from gitshadow.store.journal.events import EventFilter
-from gitshadow.store.refs import display_path, session_id
+from gitshadow.store.refs import display_path
 
 _EXEC_TOOL = "exec"
 
@@ -107,7 +107,7 @@ def session_start(desk: Desk, params: Params) -> Document:
             lifecycle.begin_turn(ws.db, session.id, None, now_ns)
         else:
             session = Session(
-                id=session_id("human", native, now_ns),
+                id=lifecycle.fresh_id(ws.db, "human", native, now_ns),
                 native_id=native,
                 actor=Actor.HUMAN,
                 agent=None,
