@@ -10,22 +10,29 @@ from gitshadow.render.keep import push_lines
 
 @click.command("push")
 @click.option(
-    "--session", "sessions", multiple=True, help="Send this one; may be repeated."
+    "--session", "named", multiple=True, help="Send this one; may be repeated."
 )
-@click.option("--force-secrets", is_flag=True, help="Send secret-looking paths too.")
+@click.option("--force-secrets", is_flag=True, help="Send what looks secret too.")
+@click.option(
+    "--as-branches",
+    is_flag=True,
+    help="As branches below agent-undo/, for a server that takes nothing else.",
+)
+@click.option("--force", is_flag=True, help="Replace another history of a session.")
 @json_option
 @click.argument("remote")
+@click.argument("sessions", nargs=-1, metavar="[SESSION]...")
 def command(
-    sessions: tuple[str, ...], force_secrets: bool, as_json: bool, remote: str
+    named: tuple[str, ...],
+    sessions: tuple[str, ...],
+    as_json: bool,
+    **others: str | bool,
 ) -> None:
-    """Send sessions to REMOTE; nothing else ever sends them.
+    """Send sessions, or all of this machine, to REMOTE; nothing else ever sends them.
 
-    A session that holds secret-looking paths is refused unless told otherwise.
+    What looks secret, by the name of a file or by its content, is refused unless told
+    otherwise.
     """
-    params = {
-        "remote": remote,
-        "sessions": list(sessions),
-        "force_secrets": force_secrets,
-    }
+    params = {"sessions": [*named, *sessions], **others}
     document = ask("push", params)
     print_document(document, push_lines, as_json=as_json)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from gitshadow.engine.head import read_move
 from gitshadow.engine.workspace import Workspace
 from gitshadow.model import Event, EventKind, FileState, Oid, RepoPath, StatKey
+from gitshadow.store import machine
 from gitshadow.store.agreement import NOTHING, CatchUp, agree
 from gitshadow.store.files import digest
 
@@ -25,7 +26,12 @@ def adopt(ws: Workspace) -> CatchUp:
             catch_up,
         )  # 10 ms, for what only a crash leaves
 
-        done = catch_up(ws.db, ws.repo, ws.layout.worktree)
+        ours = machine.ours(ws.layout)
+        done = catch_up(ws.db, ws.repo, ws.layout.worktree, ours)
+    if done.foreign:
+        from gitshadow.engine import taking_in  # for who fetched by hand
+
+        taking_in.move(ws.layout, ws.repo, done.foreign)
     if done.rows:
         _take_over(ws, done.rows, done.trees[ws.layout.worktree])
     ws.recorder.behind = False

@@ -9,34 +9,18 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from gitshadow.engine import taking_in
 from gitshadow.engine.desk import Desk, open_desk
 from gitshadow.engine.workspace import make_state_dirs
 from gitshadow.errors import NotInitialisedError
-from gitshadow.store import refs
+from gitshadow.store import machine, refs
 from gitshadow.store.journal.db import Db
-from gitshadow.store.layout import Layout
+from gitshadow.store.layout import BorrowedLayout, Layout
 from gitshadow.store.replay import rebuild
 from gitshadow.store.repo import Repo
 
 REFSPEC = "refs/agent-undo/*:refs/agent-undo/*"
 _LOCK_S = 5.0
-
-
-class BorrowedLayout(Layout):
-    """Lay out a worktree whose state lies in another directory."""
-
-    __slots__ = ("_state_dir",)
-
-    def __init__(self, layout: Layout, state_dir: str) -> None:
-        super().__init__(
-            layout.root, layout.git_dir, layout.common_dir, layout.worktree
-        )
-        self._state_dir = state_dir
-
-    @property
-    def state_dir(self) -> str:
-        """Return the directory that stands for ours."""
-        return self._state_dir
 
 
 @contextmanager
@@ -69,8 +53,9 @@ def _fill(layout: BorrowedLayout) -> None:
         db = Db.open(layout.journal, create=True)
         try:
             with db.write():
-                rebuild(db, repo)
+                foreign = rebuild(db, repo, machine.ours(layout)).foreign
         finally:
             db.close()
+        taking_in.fold(layout, repo, {ref: repo.refs()[ref] for ref in foreign})
     finally:
         repo.close()

@@ -6,6 +6,7 @@ Invariant: reads only; what is not at least `medium` evidence of an agent is unk
 """
 
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from gitshadow.attribution.identities import agent_named
 from gitshadow.blame.owners import Origin, Owner, Source
@@ -32,7 +33,8 @@ class Credit:
     `agent`, `session`, `turn`, `call` and `tool` are those of a recorded write of which somebody
     at `medium` or better made; `session` also where it is a person's. `candidates` are sessions
     that may have made it. `event` is the recorded write, `commit` a commit of the user's,
-    `claim` what somebody else says of a line of which we have no evidence.
+    `claim` what somebody else says of a line of which we have no evidence. `machine` is where the
+    write was recorded, None for here.
     """
 
     actor: Actor
@@ -47,26 +49,44 @@ class Credit:
     event: Event | None = None
     commit: Oid | None = None
     claim: ClaimRow | None = None
+    machine: str | None = None
 
 
 BY_GIT = Credit(actor=Actor.HUMAN, confidence=Confidence.MEDIUM, reason=OLDER)
 """Lines of commits of which none names an agent, whichever commit that is."""
 
 
+class Elsewhere(Protocol):
+    """Tell who wrote a line that a commit brought, by what other machines recorded."""
+
+    def event(self, origin: Origin) -> Event | None:
+        """Return the recorded write that brought a line of a commit; None for none known."""
+        ...
+
+    def machine(self, event: Event) -> str | None:
+        """Return where a write was recorded; None for here."""
+        ...
+
+
 class Crediting:
     """Credit the origins of lines of one repository."""
 
-    def __init__(self, repo: Repo, db: Db) -> None:
+    def __init__(self, repo: Repo, db: Db, elsewhere: Elsewhere) -> None:
         self._repo = repo
         self._db = db
+        self._elsewhere = elsewhere
         self._named: dict[Oid, str | None] = {}
         self._claimed: frozenset[Oid] | None = None
         self._claims: dict[Oid, list[ClaimRow]] = {}
         self._known: dict[tuple[int, ClaimRow | None], tuple[Owner, Credit]] = {}
+        self._fetched: dict[int, Credit] = {}
 
     def of(self, origin: Origin) -> Credit:
         """Return who is credited with a line; equal lines of one owner get one value."""
         owner = origin.owner
+        fetched = self._elsewhere.event(origin)
+        if fetched is not None:
+            return self._by_fetched(fetched)
         claim = self._claim_of(origin)
         key = id(owner), claim
         if key not in self._known:
@@ -87,6 +107,13 @@ class Crediting:
         if owner.source is Source.COMMIT and owner.commit is not None:
             return self._by_commit(owner.commit)
         return _unknown(owner.note or "", owner.commit)
+
+    def _by_fetched(self, event: Event) -> Credit:
+        """Return who is credited with a write that another machine recorded."""
+        if id(event) not in self._fetched:
+            where = self._elsewhere.machine(event)
+            self._fetched[id(event)] = replace(by_event(event), machine=where)
+        return self._fetched[id(event)]
 
     def _claim_of(self, origin: Origin) -> ClaimRow | None:
         """Return what is claimed of a line that a commit brought: of the line, else of all."""

@@ -5,16 +5,20 @@ Invariant: one thread, one desk.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 from gitshadow.engine.claims import Claimant
 from gitshadow.engine.commits import Commits
-from gitshadow.engine.observer import Observer
+from gitshadow.engine.observer import Observer, StillObserver
+from gitshadow.engine.others import Others
 from gitshadow.engine.pipeline import Pipeline
 from gitshadow.engine.spool import Spool
 from gitshadow.engine.walks import Walker
 from gitshadow.engine.workspace import Workspace, open_workspace
 from gitshadow.store.layout import Layout
+
+_LOOK_LOCK_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +32,11 @@ class Desk:
     walker: Walker
     observer: Observer
     spool: Spool
+    others: Others
 
     def close(self) -> None:
         """Give the workspace back."""
+        self.others.close()
         self.workspace.close()
 
 
@@ -47,4 +53,12 @@ def open_desk(
     walker = Walker(workspace, pipeline)
     observer = Observer(workspace, pipeline, walker)
     spool = Spool(layout)
-    return Desk(workspace, claimant, commits, pipeline, walker, observer, spool)
+    others = Others(layout, partial(open_still, environ=environ))
+    return Desk(workspace, claimant, commits, pipeline, walker, observer, spool, others)
+
+
+def open_still(layout: Layout, environ: Mapping[str, str]) -> Desk:
+    """Open a journal in which nothing is recorded, only to look."""
+    desk = open_desk(layout, environ, lock_timeout_s=_LOOK_LOCK_S)
+    ws = desk.workspace
+    return replace(desk, observer=StillObserver(ws, desk.pipeline, desk.walker))

@@ -348,3 +348,10 @@ class Observer:
             frontier = {path for found in listed for path in found.directories} - known
         self._fresh |= known
         return files
+
+
+class StillObserver(Observer):
+    """Observe nothing: what another machine recorded has no working tree here."""
+
+    def settle(self) -> None:
+        """Leave everything as it is."""

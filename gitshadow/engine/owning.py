@@ -13,6 +13,7 @@ from gitshadow.blame.owners import count_lines
 from gitshadow.engine.blaming import Blaming, Wish, past_of
 from gitshadow.engine.crediting import BY_GIT, Credit, Crediting
 from gitshadow.engine.desk import Desk
+from gitshadow.engine.foreign import Foreign
 from gitshadow.engine.speaking import Speaking
 from gitshadow.model import FileVersion, Oid, RepoPath
 from gitshadow.store.journal import events
@@ -37,7 +38,7 @@ class Owning:
         self._ws = desk.workspace
         self._past = past_of(desk)
         self._head = self._ws.repo.head()[1]
-        self.crediting = Crediting(self._ws.repo, self._ws.db)
+        self.crediting = Crediting(self._ws.repo, self._ws.db, Foreign(desk.others))
         self._speaking = Speaking(self._ws.git, self.crediting, self._past)
 
     def recorded_since(self) -> Oid | None:
@@ -91,6 +92,7 @@ class Owning:
     def _is_gits(self, path: RepoPath, commit: Oid) -> bool:
         """Tell a file of which Git names the author of every line, whoever that is."""
         written = events.is_written(self._ws.db, path)
+        written = written or bool(self._desk.others.who_wrote(path))
         return not written and path not in self._speaking.paths(commit)
 
     def _by_git(self, path: RepoPath, blob: Oid) -> FileOwners:

@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import NamedTuple
 
+from gitshadow.engine import taking_in
 from gitshadow.engine.workspace import make_state_dirs, save_modes
 from gitshadow.model import GITLINK_MODE, FileState, FileVersion, Oid, RepoPath, StatKey
+from gitshadow.store import machine
 from gitshadow.store.commit_rows import KnownModes
 from gitshadow.store.files import digest
 from gitshadow.store.journal import events, sessions, state
@@ -65,7 +67,7 @@ def _reindex(layout: Layout, repo: Repo) -> Reindexed:
     db = Db.open(fresh, create=True)
     try:
         with db.write():
-            rebuilt = rebuild(db, repo)
+            rebuilt = rebuild(db, repo, machine.ours(layout))
             for worktree, (tree, modes) in rebuilt.worktrees.items():
                 save_modes(db, worktree, modes.plain)
                 if worktree == layout.worktree:
@@ -80,6 +82,7 @@ def _reindex(layout: Layout, repo: Repo) -> Reindexed:
         db.close()
     aside = _set_aside(layout)
     os.replace(fresh, layout.journal)
+    taking_in.move(layout, repo, rebuilt.foreign)
     return Reindexed(
         count, known, saved.rows, tuple(saved.damaged), rebuilt.broken, aside
     )

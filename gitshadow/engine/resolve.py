@@ -41,18 +41,22 @@ def find(db: Db, typed: str) -> Found:
     Raises:
         UsageError: nothing fits, or several things do.
     """
+    chosen = things(db, typed)
+    return _only(typed, chosen, [item.id for item in chosen], "id")
+
+
+def things(db: Db, typed: str) -> list[Found]:
+    """Return all that an id may name: what it names exactly, else what begins so."""
     if typed.isdigit() and typed.isascii():
         event = events.get(db, int(typed))
         if event is not None:
-            return Found(typed, event)
+            return [Found(typed, event)]
     found = [Found(item.id, item) for item in sessions.by_prefix(db, typed)]
     found += [Found(item.id, item) for item in turns.turns_by_prefix(db, typed)]
     found += [Found(item.id, item) for item in turns.calls_by_prefix(db, typed)]
     found += [Found(item.id, item) for item in bursts.by_prefix(db, typed)]
     found += [Found(item.id, item) for item in ops.by_prefix(db, typed)]
-    exact = [item for item in found if item.id == typed]
-    chosen = exact or found
-    return _only(typed, chosen, [item.id for item in chosen], "id")
+    return [item for item in found if item.id == typed] or found
 
 
 def _only(typed: str, found: Sequence[_T], ids: Sequence[str], what: str) -> _T:

@@ -1,6 +1,7 @@
-"""Names of files that usually hold secrets: named before anything leaves this machine.
+"""What usually is a secret, by the name of a file or by its content: named before anything leaves.
 
-Invariant: only names are judged, never content; a name proves nothing and costs nothing.
+The forms of tokens are those that their issuers document; a password without a form is not known.
+Invariant: a finding names the kind, never the secret.
 """
 
 import re
@@ -19,6 +20,30 @@ _SECRET = re.compile(
     )$""",
     re.VERBOSE | re.IGNORECASE,
 )
+
+_TOKENS = {
+    "a private key": rb"-----BEGIN (?:[A-Z]+ ){0,3}PRIVATE KEY-----",
+    "an AWS key": rb"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b",
+    "a GitHub token": rb"\b(?:gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{40,})",
+    "a GitLab token": rb"\bglpat-[A-Za-z0-9_-]{20,}",
+    "a Slack token": rb"\bxox[abeoprs]-[A-Za-z0-9-]{10,}",
+    "an Anthropic key": rb"\bsk-ant-[A-Za-z0-9_-]{20,}",
+    "an OpenAI key": rb"\bsk-(?:proj-|svcacct-)?[A-Za-z0-9_-]{40,}",
+    "a Google key": rb"\bAIza[0-9A-Za-z_-]{35}",
+    "a Stripe key": rb"\b[rs]k_live_[0-9a-zA-Z]{16,}",
+    "an npm token": rb"\bnpm_[A-Za-z0-9]{36}\b",
+    "a PyPI token": rb"\bpypi-AgE[A-Za-z0-9_-]{50,}",
+    "a SendGrid key": rb"\bSG\.[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43}",
+    "a Hugging Face token": rb"\bhf_[A-Za-z0-9]{34,}",
+}
+_KINDS = list(_TOKENS)
+_ANY_TOKEN = re.compile(b"|".join(b"(%b)" % form for form in _TOKENS.values()))
+
+
+def token_in(data: bytes) -> str | None:
+    """Return what kind of secret a content holds, None where none is known by its form."""
+    match = _ANY_TOKEN.search(data)
+    return None if match is None else _KINDS[(match.lastindex or 1) - 1]
 
 
 def looks_secret(path: RepoPath) -> bool:

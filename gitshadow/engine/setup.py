@@ -24,6 +24,7 @@ from gitshadow.engine.workspace import (
 )
 from gitshadow.errors import UnsupportedError
 from gitshadow.model import Actor, FileState, FileVersion, Oid, RepoPath, git_mode
+from gitshadow.store import machine
 from gitshadow.store.files import Reading, blob_oid, digest
 from gitshadow.store.journal import excluded, sessions
 from gitshadow.store.journal.db import Db
@@ -111,10 +112,12 @@ def make_journal(layout: Layout) -> None:
         db = Db.open(layout.journal, create=True)
         try:
             if fetched:
-                from gitshadow.store.replay import rebuild  # 10 ms, for few
+                from gitshadow.engine import taking_in  # 10 ms, for few
+                from gitshadow.store.replay import rebuild
 
                 with db.write():
-                    rebuild(db, repo)
+                    foreign = rebuild(db, repo, machine.ours(layout)).foreign
+                taking_in.move(layout, repo, foreign)
         finally:
             db.close()
     finally:

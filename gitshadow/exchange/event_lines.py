@@ -39,6 +39,7 @@ HEADER: Mapping[str, object] = {
     "version": VERSION,
 }
 _SESSION = re.compile(r"[a-z0-9-]{1,40}")
+_MACHINE = re.compile(r"[0-9a-f]{12}")
 _WORKTREE = re.compile(r"[A-Za-z0-9._-]{1,200}")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST_NUMBER = 1 << 53
@@ -67,6 +68,12 @@ Line = Session | ModelLine | Turn | Call | EventLine
 def is_header(row: Mapping[str, object]) -> bool:
     """Tell whether a line begins a file of this format and version."""
     return row.get("format") == FORMAT and row.get("version") == VERSION
+
+
+def machine_of(row: Mapping[str, object]) -> str | None:
+    """Return which machine's history a header announces, None where it does not say."""
+    found = row.get("machine")
+    return found if isinstance(found, str) and _MACHINE.fullmatch(found) else None
 
 
 def read_lines(texts: Iterable[str], reader: Reader) -> Iterator[Line]:

@@ -77,6 +77,21 @@ def push_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
     yield from (f"  {printable(ref)}" for ref in pushed)
 
 
+def fetch_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
+    """Yield the sessions that came."""
+    found, remote = texts(document, "sessions"), printable(text(document, "remote"))
+    if not found:
+        yield f"nothing new at {remote}"
+    else:
+        yield f"{len(found)} session{'' if len(found) == 1 else 's'} from {remote}"
+        yield from (f"  {printable(one)}" for one in found)
+    for row in rows(document, "broken"):
+        ref, why = printable(text(row, "ref")), printable(text(row, "why"))
+        yield f"left out: {ref}: {why}"
+    if found:
+        yield f"to look at one: git agent-undo log --session {printable(found[0])}"
+
+
 def reindex_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
     """Yield what the refs gave back, and where the old journal lies."""
     yield (

@@ -52,7 +52,7 @@ def log_lines(events: Iterable[Mapping[str, object]], view: View) -> Iterator[st
     for row in events:
         kind = text(row, "kind")
         cells = (
-            f"{printable(text(row, 'seq')):>6}",
+            f"{_number_of(row):>6}",
             local_time(text(row, "ts")),
             f"{who(row):<14}",
             view.paint(f"{printable(kind):<8}", _KIND_STYLES.get(kind, "faint")),
@@ -61,6 +61,12 @@ def log_lines(events: Iterable[Mapping[str, object]], view: View) -> Iterator[st
             _subject(row, view),
         )
         yield "  ".join(cells).rstrip()
+
+
+def _number_of(row: Mapping[str, object]) -> str:
+    """Return an event's number as `show` takes it: another machine's begins with its id."""
+    machine, seq = printable(text(row, "machine")), printable(text(row, "seq"))
+    return f"{machine[:6]}:{seq}" if machine else seq
 
 
 def _subject(row: Mapping[str, object], view: View) -> str:
@@ -84,6 +90,8 @@ def session_lines(found: Sequence[Mapping[str, object]], view: View) -> Iterator
         place = "" if worktree in ("", "main") else f"  [{printable(worktree)}]"
         parent = text(row, "parent")
         below = f"  (of {printable(parent)})" if parent else ""
+        machine = text(row, "machine")
+        below += f"  (fetched, machine {printable(machine[:6])})" if machine else ""
         yield (
             f"{printable(text(row, 'id')):<34}  {local_time(text(row, 'started'))}  "
             f"{state}  {number(row, 'turns')} turns, {number(row, 'events')} events, "

@@ -25,12 +25,14 @@ class CatchUp(NamedTuple):
 
     `rows` are those that a crash had kept from the journal, newer than all that stood, in order of
     seq; `trees` has the tree of a worktree after them, which file states must be derived from.
+    `foreign` are the refs of chains that another machine recorded: they are none of ours.
     """
 
     rows: tuple[Event, ...]
     lost: tuple[Lost, ...]
     broken: tuple[tuple[str, str], ...]
     trees: dict[str, Oid]
+    foreign: tuple[str, ...] = ()
 
 
 NOTHING = CatchUp((), (), (), {})

@@ -300,9 +300,53 @@ class Git:
         triples = zip(*[iter(words)] * 3, strict=False)
         return [(RepoPath(old), RepoPath(new)) for _, old, new in triples]
 
-    def push(self, remote: str, refspecs: Sequence[str]) -> bytes:
-        """Write refs to a remote; hooks of this repository are not run."""
-        return self.run("push", "--no-verify", "--porcelain", "--", remote, *refspecs)
+    def push(self, remote: str, refspecs: Sequence[str]) -> dict[str, str | None]:
+        """Write refs to a remote; hooks of this repository are not run.
+
+        Returns:
+            For each ref over there None, or why the remote did not take it.
+
+        Raises:
+            StoreError: the remote cannot be reached.
+        """
+        how = ("push", "--no-verify", "--porcelain", "--no-follow-tags", "--")
+        out = self.run(*how, remote, *refspecs, ok=(0, 1))
+        found = dict(_pushed(out.decode("utf-8", "replace")))
+        if not found:
+            raise StoreError(f"could not push to {remote}: it said nothing")
+        return found
+
+    def remote_refs(self, remote: str, patterns: Sequence[str]) -> dict[str, Oid]:
+        """Return the refs of a remote that fit patterns.
+
+        Raises:
+            StoreError: the remote cannot be reached.
+        """
+        out = self.run("ls-remote", "--refs", "--", remote, *patterns).decode(
+            "utf-8", "replace"
+        )
+        rows = (row.split("\t", 1) for row in out.splitlines())
+        return {row[1]: Oid(row[0]) for row in rows if len(row) == 2}
+
+    def fetch(self, remote: str, refspecs: Sequence[str]) -> None:
+        """Bring refs of a remote here, and nothing else: no tags, no FETCH_HEAD, no submodules.
+
+        Raises:
+            StoreError: it could not be done.
+        """
+        how = ("--no-tags", "--no-write-fetch-head", "--no-recurse-submodules")
+        quiet = ("--quiet", "--no-auto-maintenance", "--refmap=", "--stdin")
+        listed = "".join(f"{one}\n" for one in refspecs).encode("utf-8")
+        self.run("fetch", *how, *quiet, "--", remote, stdin=listed)
+
+
+def _pushed(said: str) -> Iterator[tuple[str, str | None]]:
+    """Read what git-push(1) prints with --porcelain: flag, refs and summary of each ref."""
+    for row in said.splitlines():
+        flag, *words = row.split("\t")
+        if len(words) == 2 and ":" in words[0]:
+            name = words[0].rpartition(":")[2]
+            yield name, words[1] if flag == "!" else None
 
 
 def _verb(args: Sequence[str | bytes]) -> str:

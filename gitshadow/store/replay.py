@@ -7,7 +7,7 @@ Invariant: replaying a commit whose rows stand already changes nothing.
 """
 
 import heapq
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -63,6 +63,7 @@ class Tail:
     """Hold the commits of one ref that are to be replayed, and where the fold stands in it.
 
     `links` are (order, oid), oldest first; `tree` is that of the commit before the next one.
+    `machine` is what its baseline says, None where that was not read or does not say it.
     """
 
     ref: str
@@ -72,6 +73,7 @@ class Tail:
     tree: Oid | None = None
     tip_seq: int = 0
     modes: ChainModes | None = None
+    machine: str | None = None
 
 
 @dataclass(slots=True)
@@ -89,11 +91,13 @@ class Rebuilt(NamedTuple):
     """Say what a journal was rebuilt to.
 
     `worktrees` has the tree after the newest commit of each worktree and the exact modes in it;
-    `broken` the refs and commits that could not be read, and why.
+    `broken` the refs and commits that could not be read, and why; `foreign` the refs of chains
+    that another machine recorded, which were left out.
     """
 
     worktrees: dict[str, tuple[Oid, KnownModes]]
     broken: tuple[tuple[str, str], ...]
+    foreign: tuple[str, ...]
 
 
 class Fold:
@@ -218,17 +222,26 @@ def read_tail(
     tail = Tail(ref, newest.session, newest.worktree, own[::-1])
     if since is not None:
         tail.tree, tail.tip_seq = since.tree, since.tip_seq
+    else:
+        first = refs.parse_message(repo.commit(own[-1][1]).message)
+        tail.machine = first.machine if first is not None else None
     return tail
 
 
-def rebuild(db: Db, repo: ChainReader) -> Rebuilt:
+def rebuild(db: Db, repo: ChainReader, ours: Collection[str] = ()) -> Rebuilt:
     """Fill an empty journal from the refs alone; call it inside `db.write()`.
 
     Sessions and turns are ended where they last wrote; bursts are closed.
+
+    Args:
+        db: The journal.
+        repo: Where the refs are.
+        ours: The ids of the machine whose journal it is; chains without one are its too.
     """
     fold = Fold(db, repo, resumed=False)
     tails: list[Tail] = []
     broken: list[tuple[str, str]] = []
+    foreign: list[str] = []
     for ref, tip in sorted(repo.refs().items()):
         if refs.is_apart(ref):
             continue
@@ -240,31 +253,51 @@ def rebuild(db: Db, repo: ChainReader) -> Rebuilt:
         except StoreError as error:
             broken.append((ref, error.message))
             continue
-        if tail is not None:
+        if tail is not None and is_foreign(tail, ours):
+            foreign.append(ref)
+        elif tail is not None:
             tails.append(tail)
     done = fold.run(tails)
     sessions.close_rebuilt(db, REBUILT)
     worktrees = {name: (tree, fold.known[name]) for name, tree in fold.trees.items()}
-    return Rebuilt(worktrees, (*broken, *done.broken))
+    return Rebuilt(worktrees, (*broken, *done.broken), tuple(foreign))
 
 
-def catch_up(db: Db, repo: ChainReader, worktree: str) -> CatchUp:
+def is_foreign(tail: Tail, ours: Collection[str]) -> bool:
+    """Tell a chain that another machine recorded."""
+    return tail.machine is not None and tail.machine not in ours
+
+
+def fold_in(db: Db, repo: ChainReader, tails: Sequence[Tail]) -> list[tuple[str, str]]:
+    """Put whole chains into a journal that nobody records in; return what was broken, and why.
+
+    What stands of them already stays. Call it inside `db.write()`.
+    """
+    done = Fold(db, repo, resumed=False).run(tails)
+    sessions.close_rebuilt(db, REBUILT)
+    return done.broken
+
+
+def catch_up(
+    db: Db, repo: ChainReader, worktree: str, ours: Collection[str] = ()
+) -> CatchUp:
     """Bring the journal up to the refs after a crash between ref and row.
 
     Commits of this worktree's chains that the journal does not know become rows; chains whose refs
     are gone or went elsewhere are reported, and their rows follow the refs; so do those of pins.
-    The caller holds the writer lock of the worktree, journals the gaps and derives file states.
+    The caller holds the writer lock of the worktree, journals the gaps and derives file states;
+    chains of which the machine is none of `ours` are left to it too.
 
     Raises:
         JournalError: the journal could not be written; nothing of it stands then.
     """
     found = repo.refs()
-    behind = _behind(db, repo, found, worktree)
+    behind = _behind(db, repo, found, worktree, ours)
     broken = behind.broken
     known = {pin.ref: pin.commit for pin in pins.list_pins(db)}
     agree = known == {ref: tip for ref, tip in found.items() if refs.is_pin(ref)}
     if agree and not behind.tails and not behind.lost:
-        return CatchUp((), (), tuple(broken), {})
+        return CatchUp((), (), tuple(broken), {}, tuple(behind.foreign))
     newest = events.newest_seq(db, worktree)
     with db.write():
         broken += _catch_up_pins(db, repo, found)
@@ -277,6 +310,7 @@ def catch_up(db: Db, repo: ChainReader, worktree: str) -> CatchUp:
         lost=tuple(behind.lost),
         broken=(*broken, *done.broken),
         trees=trees if fresh else {},
+        foreign=tuple(behind.foreign),
     )
 
 
@@ -285,10 +319,15 @@ class _Behind:
     tails: list[Tail] = field(default_factory=list)
     lost: list[Lost] = field(default_factory=list)
     broken: list[tuple[str, str]] = field(default_factory=list)
+    foreign: list[str] = field(default_factory=list)
 
 
 def _behind(
-    db: Db, repo: ChainReader, found: Mapping[str, Oid], worktree: str
+    db: Db,
+    repo: ChainReader,
+    found: Mapping[str, Oid],
+    worktree: str,
+    ours: Collection[str],
 ) -> _Behind:
     """Find the chains whose rows are not where their refs are."""
     behind = _Behind()
@@ -308,7 +347,9 @@ def _behind(
         except StoreError as error:
             behind.broken.append((ref, error.message))
             continue
-        if tail is not None and tail.worktree == worktree:
+        if tail is not None and is_foreign(tail, ours):
+            behind.foreign.append(ref)
+        elif tail is not None and tail.worktree == worktree:
             behind.tails.append(tail)
     return behind
 

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 
 from gitshadow.engine.desk import Desk
+from gitshadow.engine.others import marked
+from gitshadow.engine.routing import routed
 from gitshadow.errors import UsageError
 from gitshadow.undo import recovered
 
@@ -53,12 +55,21 @@ _MODULES: Mapping[str, str] = {
     "expose": "expose",
     "unexpose": "expose",
     "push": "share",
+    "fetch": "share",
     "prune": "keep",
     "du": "keep",
     "doctor": "doctor",
 }
 
 
+_NAMED_BY: Mapping[str, str] = {
+    "log": "session",
+    "turns": "session",
+    "diff": "session",
+    "report": "session",
+    "show": "id",
+}
+"""Verbs that only look, and the parameter with what they look at: it may be another machine's."""
 _UNATTENDED = frozenset({"exec_begin", "exec_end", "git_hook", "journal_gap"})
 """What no person reads the answer of."""
 
@@ -74,10 +85,25 @@ def run(desk: Desk, verb: str, params: Params) -> Document:
     if module is None:
         raise UsageError(f"could not run {verb}: there is no such verb")
     function: Verb = getattr(import_module(f"{__name__}.{module}"), verb)
-    document = function(desk, params)
+    try:
+        document = _run_where(desk, function, verb, params)
+    finally:
+        desk.others.close()
     if verb not in _UNATTENDED:
         ws = desk.workspace
         told = recovered.take_notes(ws.db, ws.layout.worktree)
         if told:
             document["recovered"] = told
     return document
+
+
+def _run_where(desk: Desk, function: Verb, verb: str, params: Params) -> Document:
+    """Run a verb here, or on the history of the machine that has what it is about."""
+    name = _NAMED_BY.get(verb)
+    typed = params.get(name) if name is not None else None
+    if name is None or not isinstance(typed, str) or not desk.others.machines():
+        return function(desk, params)
+    machine, id = routed(desk, typed)
+    if machine is None:
+        return function(desk, params)
+    return marked(function(desk.others.desk(machine), {**params, name: id}), machine)

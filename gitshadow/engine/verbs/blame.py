@@ -9,6 +9,7 @@ from gitshadow.engine import params as read
 from gitshadow.engine.blaming import Blamed, Blaming, Wish
 from gitshadow.engine.crediting import Credit, Crediting, by_event
 from gitshadow.engine.desk import Desk
+from gitshadow.engine.foreign import Foreign
 from gitshadow.engine.moments import moment_of, version_at
 from gitshadow.engine.ranging import lines_named
 from gitshadow.engine.rows import Row, rfc3339
@@ -88,7 +89,8 @@ class _Owners:
 
     def __init__(self, desk: Desk, blamed: Blamed, *, facts: bool) -> None:
         self._ws = desk.workspace
-        self._crediting = Crediting(self._ws.repo, self._ws.db)
+        self._others = desk.others
+        self._crediting = Crediting(self._ws.repo, self._ws.db, Foreign(desk.others))
         self._blamed = blamed
         self._facts = facts
         self._at: dict[tuple[int, int], int] = {}
@@ -138,8 +140,10 @@ class _Owners:
                 "turn": credit.turn,
                 "call": credit.call,
                 "tool": credit.tool,
-                "prompt": self._prompt(credit.session, credit.turn),
+                "prompt": self._prompt(credit),
             }
+        if credit.machine is not None:
+            row["machine"] = credit.machine
         if credit.candidates:
             row["candidates"] = list(credit.candidates)
         if credit.claim is not None:
@@ -152,8 +156,13 @@ class _Owners:
             }
         return row
 
-    def _prompt(self, session: str, turn: str | None) -> str | None:
-        found = None if turn is None else turns.get_turn(self._ws.db, session, turn)
+    def _prompt(self, credit: Credit) -> str | None:
+        if credit.session is None or credit.turn is None:
+            return None
+        db = self._ws.db
+        if credit.machine is not None:
+            db = self._others.desk(credit.machine).workspace.db
+        found = turns.get_turn(db, credit.session, credit.turn)
         return found.prompt if found is not None else None
 
     def _shadow(self, event: Event) -> Row:

@@ -8,6 +8,7 @@ from gitshadow.engine.rows import Row, call_row, event_row, rfc3339, turn_row
 from gitshadow.engine.verbs import Document, Params
 from gitshadow.exchange.event_lines import HEADER
 from gitshadow.model import Call, Event, Session, Turn
+from gitshadow.store import machine
 from gitshadow.store.journal import events, models, sessions, turns
 from gitshadow.store.journal.db import Db
 from gitshadow.store.replay import REBUILT
@@ -29,7 +30,8 @@ def export_events(desk: Desk, params: Params) -> Document:
     page = events.page(db, after, _PAGE)
     lines: list[Row] = []
     if not after:
-        lines = [dict(HEADER), *_context(db, _sessions(db, wanted.sessions, seqs))]
+        header = {**HEADER, "machine": machine.current(db)}
+        lines = [header, *_context(db, _sessions(db, wanted.sessions, seqs))]
     for event in page:
         who = event.attribution
         mine = not wanted.sessions or (who and who.session in wanted.sessions)

@@ -1,16 +1,19 @@
 """import: what another clone's journal tells beside its refs, and what others claim of lines."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TextIO
 
 from gitshadow.engine import params as read
+from gitshadow.engine import taking_in
 from gitshadow.engine.believing import Believed, Believer
 from gitshadow.engine.desk import Desk
 from gitshadow.engine.importing import Importer
 from gitshadow.engine.verbs import Document, Params
+from gitshadow.engine.workspace import Workspace
 from gitshadow.errors import ShadowError, UsageError
 from gitshadow.exchange.claims import MOST_BYTES, Reader
-from gitshadow.exchange.event_lines import is_header, read_lines
+from gitshadow.exchange.event_lines import is_header, machine_of, read_lines
+from gitshadow.store import machine
 from gitshadow.store.quoting import parse_path
 
 _SOURCES = ("git-ai", "entire")
@@ -42,8 +45,9 @@ def _take_file(desk: Desk, file: TextIO, name: str) -> Document:
     head = None if first is None else reader.object_of(first)
     ws = desk.workspace
     if first is not None and head is not None and is_header(head):
-        with ws.db.write():
-            done = Importer(ws).take(read_lines(texts, reader))
+        theirs = _workspace_of(desk, head)
+        with theirs.db.write():
+            done = Importer(theirs).take(read_lines(texts, reader))
         return {
             "from": "events",
             "new": done.new,
@@ -60,6 +64,15 @@ def _take_file(desk: Desk, file: TextIO, name: str) -> Document:
         f"could not import {name}: it is no history of ours, and no Agent Trace record",
         hint="git agent-undo export --format jsonl writes the one",
     )
+
+
+def _workspace_of(desk: Desk, head: Mapping[str, object]) -> Workspace:
+    """Return where the history that a header announces belongs: ours, or another machine's."""
+    ws, name = desk.workspace, machine_of(head)
+    if name is None or name in machine.ours(ws.layout):
+        return ws
+    taking_in.make_journal(ws.layout, name)
+    return desk.others.desk(name).workspace
 
 
 def import_claims(desk: Desk, params: Params) -> Document:

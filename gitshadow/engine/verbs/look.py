@@ -2,6 +2,7 @@
 
 from gitshadow.engine import params as read
 from gitshadow.engine.desk import Desk
+from gitshadow.engine.others import marked
 from gitshadow.engine.programs import recorded_turn
 from gitshadow.engine.resolve import session_of
 from gitshadow.engine.rows import (
@@ -69,6 +70,9 @@ def sessions(desk: Desk, params: Params) -> Document:
         counts = events.counts_of_session(db, session.id)
         counts["turns"] = len(turn_journal.list_turns(db, session.id))
         rows += [session_row(session, chain, counts, worktree) for chain in owned]
+    for machine, other in desk.others.desks():
+        found = marked(sessions(other, params), machine)["rows"]
+        rows += found if isinstance(found, list) else []
     return {"rows": rows}
 
 

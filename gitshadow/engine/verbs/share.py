@@ -1,69 +1,57 @@
-"""push: sending sessions away.
+"""push and fetch: the only ways by which recorded history leaves or comes.
 
 Invariant: nothing here runs by itself.
 """
 
-from itertools import pairwise
-
 from gitshadow.engine import params as read
+from gitshadow.engine import taking_in
 from gitshadow.engine.desk import Desk
-from gitshadow.engine.resolve import session_of
-from gitshadow.engine.secrets import secret_names
+from gitshadow.engine.fetching import Fetching
+from gitshadow.engine.others import machines
+from gitshadow.engine.sending import BRANCHES, Sending, refused
 from gitshadow.engine.verbs import Document, Params
-from gitshadow.errors import RefusedError, UsageError
-from gitshadow.model import Chain, RepoPath
-from gitshadow.store import marks
-from gitshadow.store.journal import sessions
-from gitshadow.store.refs import display_path
-
-_SHOWN = 5
+from gitshadow.errors import UsageError
 
 
 def push(desk: Desk, params: Params) -> Document:
-    """Send sessions to a remote, unless they hold files that look secret."""
-    ws = desk.workspace
+    """Send sessions to a remote, unless they hold what looks secret.
+
+    Raises:
+        RefusedError: they do; nothing was sent.
+        StoreError: the remote did not take all of it.
+    """
     desk.observer.settle()
     remote = read.needed(params, "remote")
-    wanted = read.strings(params, "sessions")
-    chains = [chain for name in wanted for chain in _chains(desk, name)]
-    if not wanted:
-        chains = sessions.chains(ws.db)
+    sending = Sending(desk)
+    chains = sending.chosen(read.strings(params, "sessions"))
     if not chains:
         raise UsageError("could not push: there is no session to send")
-    found = _secrets(desk, chains)
-    if found and not read.flag(params, "force_secrets"):
-        shown = ", ".join(display_path(path) for path in found[:_SHOWN])
-        raise RefusedError(
-            f"could not push: the history holds {len(found)} files that look secret"
-            f" ({shown})",
-            hint="look at them first; --force-secrets sends them all the same",
-        )
-    sent = [chain.ref for chain in chains]
-    sent += _marks_of({chain.session for chain in chains}, desk)
-    ws.git.push(remote, [f"{ref}:{ref}" for ref in sent])
-    return {"remote": remote, "pushed": sent}
+    if not read.flag(params, "force_secrets"):
+        sending.check_secrets(chains)
+    as_branches = read.flag(params, "as_branches")
+    sent = sending.send(
+        remote, chains, as_branches=as_branches, force=read.flag(params, "force")
+    )
+    if any(why for why in sent.values()):
+        raise refused(remote, sent)
+    return {
+        "remote": remote,
+        "pushed": sorted(sent),
+        "as": BRANCHES if as_branches else None,
+    }
 
 
-def _marks_of(named: set[str], desk: Desk) -> list[str]:
-    """Return the refs of the review marks of some sessions."""
-    found = marks.list_marks(desk.workspace.repo)
-    return [one.ref for one in found if not named.isdisjoint(one.sessions)]
-
-
-def _chains(desk: Desk, typed: str) -> list[Chain]:
-    session = session_of(desk.workspace.db, typed)
-    return sessions.chains_of(desk.workspace.db, session.id)
-
-
-def _secrets(desk: Desk, chains: list[Chain]) -> list[RepoPath]:
-    """Return the secret-looking paths that any commit of some chains holds."""
-    repo = desk.workspace.repo
-    paths: set[RepoPath] = set()
-    for chain in chains:
-        commits = repo.chain(chain.tip)
-        if not commits:
-            continue
-        paths |= repo.flat(commits[0].tree).keys()
-        for before, after in pairwise(commits):
-            paths |= {change.path for change in repo.diff(before.tree, after.tree)}
-    return secret_names(paths)
+def fetch(desk: Desk, params: Params) -> Document:
+    """Bring the sessions of other machines from a remote, and take them in."""
+    remote = read.needed(params, "remote")
+    fetching = Fetching(desk)
+    fetched = fetching.fetch(remote, read.strings(params, "sessions"))
+    ws = desk.workspace
+    taken = taking_in.follow(ws.layout, ws.repo)
+    return {
+        "remote": remote,
+        "fetched": [list(one) for one in fetched],
+        "sessions": list(taken.sessions),
+        "broken": [{"ref": ref, "why": why} for ref, why in taken.broken],
+        "machines": machines(ws.layout),
+    }
