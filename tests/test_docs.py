@@ -36,20 +36,25 @@ def test_console_blocks_do_what_the_page_says(
     assert not differences, "\n\n".join(differences)
 
 
-def test_python_blocks_of_the_sdk_page_run(
-    repo: Repo, make_shadow: Callable[..., Shadow], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("page", "least"), [("sdk.md", 5), ("testing.md", 2)])
+def test_python_blocks_of_a_page_run(
+    page: str,
+    least: int,
+    repo: Repo,
+    make_shadow: Callable[..., Shadow],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What a framework author pastes first works, and prints what the page shows."""
-    text = (ROOT / "docs" / "sdk.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    assert len(blocks) >= 5
+    assert len(blocks) >= least
     make_shadow(repo, daemon=False).init()
     monkeypatch.setenv("GITSHADOW_DAEMON", "off")
     monkeypatch.chdir(repo.root)
     printed: list[str] = []
-    names: dict[str, object] = {"print": printed.append}
+    names: dict[str, object] = {"print": lambda said: printed.append(str(said))}
     for block in blocks:
-        exec(compile(block, "docs/sdk.md", "exec"), names)
+        exec(compile(block, f"docs/{page}", "exec"), names)
     shown = re.findall(r"^```text\n(.*?)\n```", text, re.MULTILINE | re.DOTALL)
     assert printed == shown
 

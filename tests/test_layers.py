@@ -63,8 +63,9 @@ def test_command_line_loads_no_heavy_library() -> None:
     assert imported_by("import gitshadow.cli") & HEAVY == set()
 
 
-def test_package_import_loads_nothing_else() -> None:
-    assert imported_by("import gitshadow") == set()
+@pytest.mark.parametrize("package", ["gitshadow", "gitshadow.testing"])
+def test_package_import_loads_nothing_else(package: str) -> None:
+    assert imported_by(f"import {package}") == set()
 
 
 def test_sync_programs_load_no_event_loop_and_no_git() -> None:
@@ -73,16 +74,16 @@ def test_sync_programs_load_no_event_loop_and_no_git() -> None:
     assert loaded & {"asyncio", "pygit2", "click", "random"} == set()
 
 
-def test_public_names_are_those_of_the_stub() -> None:
+@pytest.mark.parametrize("package", ["gitshadow", "gitshadow.testing"])
+def test_public_names_are_those_of_the_stub(package: str) -> None:
     """What the stub promises is there, and nothing is there that it hides."""
-    import gitshadow
-
-    stub = (PACKAGE / "__init__.pyi").read_text(encoding="utf-8")
+    door = importlib.import_module(package)
+    stub = Path(f"{door.__file__}i").read_text(encoding="utf-8")
     promised = re.findall(r"^from (\S+) import (\w+) as \2$", stub, re.MULTILINE)
-    homes = vars(gitshadow)["_HOMES"]
+    homes = vars(door)["_HOMES"]
     assert [(home, name) for home in homes for name in homes[home]] == promised
     for home, name in promised:
-        assert getattr(gitshadow, name) is getattr(importlib.import_module(home), name)
+        assert getattr(door, name) is getattr(importlib.import_module(home), name)
 
 
 def test_every_directory_is_seen_by_the_contracts() -> None:

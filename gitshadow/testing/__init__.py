@@ -4,7 +4,11 @@ Invariant: importing this package loads nothing else, for pytest imports it in e
 whoever has gitshadow installed.
 """
 
-_HOMES = {"gitshadow.testing.memory": ("MemoryStore",)}
+_HOMES = {
+    "gitshadow.testing.memory": ("MemoryStore",),
+    "gitshadow.testing.proof": ("Finding", "Flaw", "Proof", "StepProof"),
+    "gitshadow.testing.rollback": ("prove_rollback", "prove_rollback_async"),
+}
 
 
 def __getattr__(name: str) -> object:

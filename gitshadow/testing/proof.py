@@ -1,0 +1,163 @@
+"""What came of proving that a script can be rolled back: a finding per step, readable as it is.
+
+Invariant: frozen, and a proof is good only where each step was seen to do something and to be
+taken back as its tool declares.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import islice, takewhile
+
+_SHOWN = 5
+_AROUND = 20
+_WIDTH = 60
+
+
+class Finding(StrEnum):
+    """Say what is true of a step's inverse: four that are as declared, then the flaws."""
+
+    REVERSED = "reversed"
+    COMPENSATED = "compensated"
+    STAYS = "stays"
+    NO_EFFECT = "no_effect"
+    LIES = "lies"
+    RESIDUE = "residue"
+    NOT_IDEMPOTENT = "not_idempotent"
+    ORDER = "order"
+    IMPURE = "impure"
+    FAILS = "fails"
+    UNSEEN = "unseen"
+
+
+@dataclass(frozen=True, slots=True)
+class Flaw:
+    """Hold one thing that is not as declared; `when` says in which trial it showed."""
+
+    finding: Finding
+    when: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepProof:
+    """Hold what was found of one step, counted from 1.
+
+    `proven` is what its rollback was seen to do; `said` what stays, or what a person can do.
+    """
+
+    number: int
+    tool: str
+    proven: Finding
+    said: str | None = None
+    flaws: tuple[Flaw, ...] = ()
+
+    @property
+    def finding(self) -> Finding:
+        """Return the first flaw, or what was proven where there is none."""
+        return self.flaws[0].finding if self.flaws else self.proven
+
+    def lines(self) -> Iterator[str]:
+        """Return the step for people: one line, and one for each flaw."""
+        word = self.finding.upper() if self.flaws else self.finding.value
+        said = f": {self.said}" if self.said and not self.flaws else ""
+        yield f"  step {self.number} {self.tool}: {word}{said}"
+        for flaw in self.flaws:
+            yield f"    {flaw.finding.upper()}, {flaw.when}: {flaw.detail}"
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """Hold what was found of a script; `notes` name what could not be proven."""
+
+    steps: tuple[StepProof, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Tell whether no step has a flaw."""
+        return not any(step.flaws for step in self.steps)
+
+    @property
+    def findings(self) -> list[Finding]:
+        """Return the finding of each step."""
+        return [step.finding for step in self.steps]
+
+    def without(self, *accepted: Finding) -> "Proof":
+        """Return the proof as if these flaws were none."""
+        steps = (
+            replace(
+                step,
+                flaws=tuple(f for f in step.flaws if f.finding not in accepted),
+            )
+            for step in self.steps
+        )
+        return replace(self, steps=tuple(steps))
+
+    def render(self) -> str:
+        """Return the proof for people: `assert proof.ok, proof` shows it."""
+        flawed = sum(bool(step.flaws) for step in self.steps)
+        lines = [f"rollback of {len(self.steps)} steps: {flawed} flawed"]
+        for step in self.steps:
+            lines += step.lines()
+        lines += [f"  not proven: {note}" for note in self.notes]
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.render()
+
+
+def difference(before: object, after: object) -> str:
+    """Return in words how two observations differ: the first few places."""
+    found = _differences(before, after, "")
+    shown = list(islice(found, _SHOWN))
+    more = sum(1 for _ in found)
+    return "; ".join([*shown, f"and {more} more"] if more else shown)
+
+
+def _differences(before: object, after: object, place: str) -> Iterator[str]:
+    if before == after:
+        return
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        keys = dict.fromkeys([*before, *after])
+        yield from _parts(before, after, keys, place)
+    elif isinstance(before, list | tuple) and isinstance(after, list | tuple):
+        keys = dict.fromkeys(range(max(len(before), len(after))))
+        yield from _parts(dict(enumerate(before)), dict(enumerate(after)), keys, place)
+    else:
+        was, now = _cut(before, after)
+        yield f"{place or 'the world'} was {was}, is {now}"
+
+
+def _parts(
+    before: Mapping[object, object],
+    after: Mapping[object, object],
+    keys: Iterable[object],
+    place: str,
+) -> Iterator[str]:
+    for key in keys:
+        inner = f"{place}.{key}" if place else str(key)
+        if key not in before:
+            yield f"{inner} is new: {_short(after[key])}"
+        elif key not in after:
+            yield f"{inner} is gone: {_short(before[key])}"
+        else:
+            yield from _differences(before[key], after[key], inner)
+
+
+def _cut(before: object, after: object) -> tuple[str, str]:
+    """Return two values as short texts; of long ones the part where they begin to differ."""
+    if not (isinstance(before, str | bytes) and isinstance(after, str | bytes)):
+        return _short(before), _short(after)
+    same = sum(1 for _ in takewhile(bool, map(_equal, before, after)))
+    first = max(0, same - _AROUND)
+    return _short(before[first:]), _short(after[first:])
+
+
+def _equal(one: object, other: object) -> bool:
+    return one == other
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _WIDTH else f"{text[:_WIDTH]}…"
