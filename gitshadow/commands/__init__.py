@@ -77,6 +77,7 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
         "fetch": Verb("fetch", "Bring sessions of others from a remote."),
         "export": Verb("export", "Write who wrote what in a form that others read."),
         "import": Verb("import_", "Take in what others wrote of who wrote what."),
+        "pack": Verb("pack", "Pack what the history has as loose objects."),
         "du": Verb("du", "Say how much disk the history takes."),
     },
 }

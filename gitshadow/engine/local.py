@@ -4,6 +4,7 @@ Invariant: the same verbs and documents as in the daemon, under the same lock.
 """
 
 import os
+from collections.abc import Callable
 
 from gitshadow.engine import hooks, settings, setup
 from gitshadow.engine.desk import Desk, open_desk
@@ -17,6 +18,8 @@ from gitshadow.store.layout import Layout
 LOCK_S = 20.0
 _ON_REFS = frozenset({"check", "review", "reviews", "unreview"})
 """What can be answered where there is no journal, but shadow refs were fetched."""
+_WAITED_FOR = frozenset({"git_hook", "exec_begin"})
+"""What somebody waits for who did not ask us for anything: nothing is tidied up then."""
 HOOK_LOCK_S = 1.0
 JOURNAL_S = 5.0
 
@@ -37,10 +40,37 @@ def run(
     if verb in _ON_REFS and not layout.initialised:
         return _on_refs(layout, verb, params)
     desk = _open(layout, lock_timeout_s)
+    tidy: Callable[[], None] | None = None
     try:
-        return run_verb(desk, verb, params)
+        document = run_verb(desk, verb, params)
+        if verb not in _WAITED_FOR:
+            tidy = _tidying(desk)
     finally:
         desk.close()
+    if tidy is not None:
+        tidy()
+    return document
+
+
+def pack(layout: Layout) -> Document:
+    """Pack what the history has loose, beside whoever records.
+
+    Raises:
+        LockedError: another process packs, for too long.
+        ShadowError: it could not be done; what was done stays.
+    """
+    from gitshadow.engine.upkeep import pack_now
+
+    return pack_now(layout, os.environ, wait_s=LOCK_S)
+
+
+def _tidying(desk: Desk) -> Callable[[], None] | None:
+    """Return what is to be done when the worktree is closed, usually nothing."""
+    if not os.path.isdir(os.path.join(desk.workspace.layout.objects_dir, "17")):
+        return None
+    from gitshadow.engine.upkeep import at_end  # takes packing along, for few
+
+    return at_end(desk.workspace)
 
 
 def drain(layout: Layout) -> None:

@@ -12,6 +12,7 @@ from gitshadow.capture.hints import Hints, WatchPort
 from gitshadow.engine import hooks, settings, vigil
 from gitshadow.engine.desk import Desk, open_desk
 from gitshadow.engine.mending import finish_undo, mend
+from gitshadow.engine.upkeep import Upkeep
 from gitshadow.engine.verbs import Document
 from gitshadow.engine.verbs import run as run_verb
 from gitshadow.errors import JournalError, StoreError
@@ -27,6 +28,7 @@ class Service:
         self._desk = desk
         self._port: WatchPort | None = None
         self._stamps = settings.stamps(desk.workspace)
+        self._upkeep = Upkeep(desk.workspace)
 
     @classmethod
     def open(
@@ -84,6 +86,8 @@ class Service:
         if over:  # it failed: only its end tells so
             self._desk.observer.settle()
             self._desk.commits.end()
+        if self.enabled:
+            self._upkeep.tick()
 
     def run(self, verb: str, params: Mapping[str, object]) -> Document:
         """Run one verb; errors as the verb's."""
@@ -127,5 +131,6 @@ class Service:
 
     def close(self) -> None:
         """Give the worktree back."""
+        self._upkeep.close()
         vigil.end(self._desk)
         self._desk.close()

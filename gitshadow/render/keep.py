@@ -32,6 +32,19 @@ def du_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
     )
 
 
+def pack_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
+    """Yield what was packed and what there is now."""
+    found, merged = number(document, "packed"), number(document, "merged")
+    yield f"{found} objects packed" if found else "nothing new to pack"
+    if merged:
+        yield f"{merged} packs merged into one"
+    count = number(document, "packs")
+    yield (
+        f"the history has {count} pack{'' if count == 1 else 's'} of its own,"
+        f" {size(number(document, 'bytes'))}"
+    )
+
+
 def prune_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
     """Yield the sessions that went, or would go."""
     dropped = rows(document, "dropped")

@@ -9,7 +9,8 @@ Invariant: nothing here writes to the repository unless the function's name says
 
 import os
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from gitshadow.errors import StoreError
@@ -31,9 +32,15 @@ _OFFLINE = {"GIT_ALLOW_PROTOCOL": "", "GIT_NO_LAZY_FETCH": "1"}
 """Nothing is fetched by the way; the second is known to git 2.45 and later."""
 _ONLINE = ("push", "fetch", "ls-remote")
 _TIMEOUT_S = 600.0
+_NICE = 10
+_LOOK_S = 0.1
 _NO_OID = "0" * 40
 _EMPTY_TREE = Oid("4b825dc642cb6eb9a060e54bf8d69288fbee4904")
 """Git knows it without having it (object-file.c, cached objects)."""
+
+
+class StoppedError(StoreError):
+    """Report work that was ended before it was done, because that was asked for."""
 
 
 def scrubbed_environment(environ: dict[str, str]) -> dict[str, str]:
@@ -108,18 +115,55 @@ class Git:
         Raises:
             StoreError: it could not be started, or its exit code is not in `ok`.
         """
-        place = (
-            f"--git-dir={self._layout.git_dir}",
-            f"--work-tree={self._layout.root}",
-        )
         named = {} if index is None else {"GIT_INDEX_FILE": index}
         named |= {} if args[0] in _ONLINE else _OFFLINE
-        done = self._start((*place, *args), stdin, named)
+        done = self._start((*self._place(), *args), stdin, named)
         if done.returncode not in ok:
-            said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-            detail = "; ".join(said) or f"exit {done.returncode}"
-            raise StoreError(f"could not run git {_verb(args)}: {detail}")
+            raise _failure(args, done.returncode, done.stderr)
         return done.stdout
+
+    def labour(
+        self,
+        *args: str,
+        stdin: bytes = b"",
+        stopping: Callable[[], bool],
+        environ: Mapping[str, str] | None = None,
+    ) -> bytes:
+        """Do long work that writes objects or removes loose ones, at a low priority.
+
+        Args:
+            args: The command.
+            stdin: What it reads.
+            stopping: Asked ten times a second; the child is ended when it says so.
+            environ: Variables of its own, as where objects are to be written.
+
+        Raises:
+            StoppedError: it was told to stop.
+            StoreError: it could not be started, or it failed.
+        """
+        words = ["git", *_SAFE, *self._place(), *args]
+        try:
+            child = subprocess.Popen(
+                words,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=self._layout.root,
+                env={**self._env, **_OFFLINE, **(environ or {})},
+            )
+        except OSError as error:
+            raise StoreError(f"could not run git: {error}") from error
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, child.pid, _NICE)
+        with child:
+            out, said = _awaited(child, stdin, stopping)
+        if child.returncode != 0:
+            raise _failure(args, child.returncode, said)
+        return out
+
+    def _place(self) -> tuple[str, str]:
+        layout = self._layout
+        return f"--git-dir={layout.git_dir}", f"--work-tree={layout.root}"
 
     def _start(
         self, words: Sequence[str | bytes], stdin: bytes, named: Mapping[str, str]
@@ -347,6 +391,28 @@ def _pushed(said: str) -> Iterator[tuple[str, str | None]]:
         if len(words) == 2 and ":" in words[0]:
             name = words[0].rpartition(":")[2]
             yield name, words[1] if flag == "!" else None
+
+
+def _awaited(
+    child: subprocess.Popen[bytes], stdin: bytes, stopping: Callable[[], bool]
+) -> tuple[bytes, bytes]:
+    feed: bytes | None = stdin
+    while True:
+        try:
+            return child.communicate(feed, timeout=_LOOK_S)
+        except subprocess.TimeoutExpired:
+            feed = None
+        if stopping():
+            child.kill()
+            child.communicate()
+            raise StoppedError("could not finish: it was told to stop")
+
+
+def _failure(args: Sequence[str | bytes], code: int, stderr: bytes) -> StoreError:
+    said = stderr.decode("utf-8", "replace").strip().splitlines()
+    return StoreError(
+        f"could not run git {_verb(args)}: {'; '.join(said) or f'exit {code}'}"
+    )
 
 
 def _verb(args: Sequence[str | bytes]) -> str:

@@ -105,6 +105,26 @@ class Layout:
         return os.path.join(self.state_dir, "fetched")
 
     @property
+    def objects_dir(self) -> str:
+        """Return the directory of the repository's objects."""
+        return os.path.join(self.common_dir, "objects")
+
+    @property
+    def packing_lock(self) -> str:
+        """Return the file whose flock makes one process at a time change packs."""
+        return os.path.join(self.state_dir, "packing.lock")
+
+    @property
+    def packing_dir(self) -> str:
+        """Return the directory where packs are made; it is there only meanwhile."""
+        return os.path.join(self.state_dir, "packing")
+
+    @property
+    def packed(self) -> str:
+        """Return the file that says up to where each of our refs is packed."""
+        return os.path.join(self.state_dir, "packed")
+
+    @property
     def log(self) -> str:
         """Return the file that says what went wrong."""
         return os.path.join(self.state_dir, "log")

@@ -17,8 +17,9 @@ _POLL_S = 0.01
 class WriterLock:
     """Hold the flock of one worktree; a context manager."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, name: str = "writer lock") -> None:
         self._path = path
+        self._name = name
         self._fd: int | None = None
 
     def acquire(self, timeout_s: float) -> None:
@@ -49,7 +50,7 @@ class WriterLock:
                     holder = os.pread(fd, 32, 0).strip().decode("ascii", "replace")
                     os.close(fd)
                     raise LockedError(
-                        f"could not take the writer lock: process {holder or '?'} holds it",
+                        f"could not take the {self._name}: process {holder or '?'} holds it",
                         hint="wait for it to end, or run: git agent-undo stop",
                     ) from None
                 time.sleep(_POLL_S)

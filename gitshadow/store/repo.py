@@ -27,6 +27,8 @@ LIBGIT2_VERSION = pygit2.LIBGIT2_VERSION
 _MAX_LINE = 10_000
 _TRUE = frozenset({"true", "yes", "on", "1"})
 _FAN = re.compile(r"[0-9a-f]{2}")
+_OID = re.compile(r"[0-9a-f]{40}")
+_EXPOSED = "refs/remotes/agent-undo/"
 _REF_NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
 _AS_BLAME = DiffOption.FORCE_TEXT | DiffOption.INDENT_HEURISTIC
 
@@ -96,6 +98,10 @@ class Repo:
         """
         self._repository.free()
         self.trees.forget()
+
+    def let_go(self) -> None:
+        """Close packs that are open: those that were removed meanwhile take room till then."""
+        self._repository.free()
 
     # -- objects ---------------------------------------------------------------------------
 
@@ -297,6 +303,20 @@ class Repo:
             }
         except (pygit2.GitError, ValueError) as error:
             raise StoreError(f"could not list refs: {error}") from error
+
+    def tips_of_user(self) -> frozenset[Oid]:
+        """Return the commits that HEAD, branches and remote-tracking branches are at.
+
+        Those that we show as remote branches are not the user's.
+        """
+        _, head = self.head()
+        found = {
+            oid
+            for prefix in ("refs/heads/", "refs/remotes/")
+            for name, oid in self.refs(prefix).items()
+            if _OID.fullmatch(oid) and not name.startswith(_EXPOSED)
+        }
+        return frozenset(found | ({head} if head is not None else set()))
 
     def create_ref(self, name: str, oid: Oid) -> None:
         """Create a ref; raise StaleTipError where it exists already."""

@@ -8,9 +8,10 @@ from gitshadow.engine import remotes
 from gitshadow.engine.desk import Desk
 from gitshadow.engine.mending import repair
 from gitshadow.engine.secrets import secret_names
+from gitshadow.engine.upkeep import TROUBLE
 from gitshadow.engine.verbs import Document, Params
 from gitshadow.errors import StoreError
-from gitshadow.store.journal import events, sessions
+from gitshadow.store.journal import events, meta, sessions
 from gitshadow.store.refs import display_path
 
 _SHOWN = 5
@@ -37,6 +38,7 @@ def doctor(desk: Desk, params: Params) -> Document:
         *_refs(desk),
         *_remotes(desk),
         *_gaps(desk),
+        *_packing(desk),
         *_secrets(desk),
     ]
     rows = [
@@ -107,6 +109,16 @@ def _gaps(desk: Desk) -> Iterator[Check]:
         count == 0,
         f"{count} gaps in the recording" if count else "no gaps",
         "git agent-undo log --kind gap" if count else None,
+    )
+
+
+def _packing(desk: Desk) -> Iterator[Check]:
+    trouble = meta.get(desk.workspace.db, TROUBLE)
+    yield Check(
+        "packing",
+        not trouble,
+        trouble or "nothing keeps the history from being packed",
+        "git agent-undo pack" if trouble else None,
     )
 
 

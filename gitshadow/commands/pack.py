@@ -1,0 +1,21 @@
+"""`git agent-undo pack`: pack what the history has loose."""
+
+import click
+
+from gitshadow.commands.asking import ask, find_layout
+from gitshadow.commands.options import json_option
+from gitshadow.commands.printing import print_document
+from gitshadow.render.keep import pack_lines
+
+
+@click.command("pack")
+@json_option
+def command(as_json: bool) -> None:
+    """Pack what the history has as loose objects, and merge its packs.
+
+    The daemon does so by itself, and so do commands where no daemon runs.
+    """
+    ask("flush", {})
+    from gitshadow.engine import local
+
+    print_document(local.pack(find_layout()), pack_lines, as_json=as_json)
