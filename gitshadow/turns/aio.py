@@ -103,6 +103,18 @@ class AsyncTurn(TurnFront):
         request = Request(tool, {**(arguments or {}), **more}, call_id, again)
         return await self._driver.run(calls.run(self.core, request))
 
+    async def call_through(
+        self,
+        function: Callable[..., object],
+        tool: str,
+        arguments: Mapping[str, object],
+        *,
+        call_id: str | None = None,
+    ) -> Outcome:
+        """Run one call of a tool whose work something else does; as `Turn.call_through`."""
+        request = Request(tool, arguments, call_id, function=function)
+        return await self._driver.run(calls.run(self.core, request))
+
     async def say(
         self, author: str, text: str, *, kind: str = "note", **data: object
     ) -> None:

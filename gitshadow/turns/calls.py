@@ -6,7 +6,7 @@ Invariant: the tool's own function gets what the model said, and nothing is chan
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
@@ -48,12 +48,14 @@ class Request:
     """Hold what a model asked for; without an id the call gets one of ours.
 
     `again` runs it although a rewind hid the same call and nothing took that back.
+    `function` does the tool's work instead of the registered one: a framework has its own way.
     """
 
     tool: str
     arguments: Mapping[str, object]
     call_id: str | None = None
     again: bool = False
+    function: Callable[..., object] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,8 @@ def run(turn: TurnCore, request: Request) -> Procedure[Outcome]:
     moment = yield from now()
     ordinal = turn.admit(moment)
     tool = turn.setting.registry.find(request.tool)
+    if tool is not None and request.function is not None:
+        tool = replace(tool, function=request.function)
     row = _row(turn, request, ordinal, tool, moment)
     if row.id in turn.calls:
         raise UsageError(f"could not call {request.tool}: {row.id} was used before")

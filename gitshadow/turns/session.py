@@ -106,6 +106,29 @@ class Turn(TurnFront):
         request = Request(tool, {**(arguments or {}), **more}, call_id, again)
         return self._driver.run(calls.run(self.core, request))
 
+    def call_through(
+        self,
+        function: Callable[..., object],
+        tool: str,
+        arguments: Mapping[str, object],
+        *,
+        call_id: str | None = None,
+    ) -> Outcome:
+        """Run one call of a tool whose work something else does, a framework for example.
+
+        Args:
+            function: Called instead of the registered function, with the arguments and with what
+                that one asks for (`idempotency_key`, `revision`).
+            tool: Its name.
+            arguments: Its arguments, which the journal keeps.
+            call_id: The model's own id for the call.
+
+        Returns:
+            How it ended; as `call`, whose errors it raises.
+        """
+        request = Request(tool, arguments, call_id, function=function)
+        return self._driver.run(calls.run(self.core, request))
+
     def say(
         self, author: str, text: str, *, kind: str = "note", **data: object
     ) -> None:

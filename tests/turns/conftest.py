@@ -27,7 +27,11 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     """Return a directory that looks like a recorded repository, without the 50 ms of `init`."""
-    root = tmp_path / "place"
+    return recorded(tmp_path / "place")
+
+
+def recorded(root: Path) -> Path:
+    """Make a directory look like a recorded repository and return it."""
     pygit2.init_repository(root)
     journal = root / ".git" / "agent-undo" / "journal.db"
     with closing(Db.open(str(journal), create=True)):

@@ -67,6 +67,11 @@ class AnyTurn:
             return self.inner.call(tool, args, again=True)
         return await self.inner.call(tool, args, again=True)
 
+    async def through(
+        self, function: Callable[..., object], tool: str, **args: object
+    ) -> Outcome:
+        return await _settled(self.inner.call_through(function, tool, args))
+
     async def undo(self) -> UndoReport:
         return await _settled(self.inner.undo())
 

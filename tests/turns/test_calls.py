@@ -6,6 +6,7 @@ import pytest
 
 from gitshadow.errors import UsageError
 from gitshadow.store.journal.saga_rows import SagaCall
+from gitshadow.turns.calls import key_of
 from gitshadow.turns.errors import (
     RegistrationError,
     TimeLimitExceeded,
@@ -67,6 +68,24 @@ def test_a_tools_name_has_a_domain() -> None:
         tools.tool("trim")(lambda: None)
     with pytest.raises(RegistrationError, match="taken"):
         tools.tool("timeline.trim")(lambda: None)
+
+
+async def test_something_else_may_do_the_work_of_a_tool(
+    front: Front, world: World
+) -> None:
+    """AN-40: a framework runs it; class, capture and inverse are the registered tool's."""
+    given: dict[str, object] = {}
+
+    def framework(**arguments: object) -> dict[str, int]:
+        given.update(arguments)
+        return {"id": 4}
+
+    async with front.session().turn() as turn:
+        await turn.through(framework, "draft.create", title="x")
+    call = only_call(front)
+    assert given == {"title": "x", "idempotency_key": key_of(call, "do")}
+    assert parse(str(call.inverse))["args"] == {"id": 4}
+    assert world.calls == []
 
 
 async def test_every_success_is_an_entry_in_order(front: Front) -> None:
