@@ -105,6 +105,17 @@ def test_every_directory_is_seen_by_the_contracts() -> None:
         ("config.py", "import merge3", "Only undo.merge imports merge3"),
         ("config.py", "import tomlkit", "Only hookfiles.toml imports tomlkit"),
         ("config.py", "import jinja2", "Only render.page imports jinja2"),
+        (
+            "config.py",
+            "import agents",
+            "Only integrations.openai_agents imports agents",
+        ),
+        (
+            "config.py",
+            "import langgraph",
+            "Only integrations.langgraph imports langgraph",
+        ),
+        ("config.py", "import pydantic_ai", "Only integrations.pydantic_ai imports"),
         ("config.py", "import click", "Only the command line imports click"),
         ("config.py", "import subprocess", "Only these start child processes"),
     ],
