@@ -13,7 +13,7 @@ from gitshadow.errors import UsageError
 from gitshadow.testing.memory import MemoryStore
 from gitshadow.turns import calls
 from gitshadow.turns.adrive import AsyncDriver
-from gitshadow.turns.calls import Request
+from gitshadow.turns.call_rows import Request
 from gitshadow.turns.desk import Desk, Opening
 from gitshadow.turns.drive import Driver
 from gitshadow.turns.host import Host

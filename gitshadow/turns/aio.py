@@ -14,7 +14,7 @@ from typing import ParamSpec, TypeVar, overload
 from gitshadow.errors import ShadowError
 from gitshadow.turns import calls
 from gitshadow.turns.adrive import AsyncDriver
-from gitshadow.turns.calls import Request
+from gitshadow.turns.call_rows import Request
 from gitshadow.turns.desk import Desk, Opening
 from gitshadow.turns.ending import Check, Terms, may_retry, validated
 from gitshadow.turns.errors import ValidationFailed

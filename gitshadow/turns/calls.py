@@ -5,14 +5,13 @@ in between leaves an intent without an outcome, which is in doubt.
 Invariant: the tool's own function gets what the model said, and nothing is changed in its answer.
 """
 
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 
 from gitshadow.errors import UsageError
 from gitshadow.store.journal.saga_rows import SagaCall, SagaRow
 from gitshadow.turns import barrier, records
+from gitshadow.turns.call_rows import Request, in_words, key_of, paths_of, row_of
 from gitshadow.turns.errors import ToolFailure
 from gitshadow.turns.gate import refusal
 from gitshadow.turns.policy import Proposal
@@ -40,23 +39,6 @@ from gitshadow.turns.values import (
     UndoEntry,
 )
 
-_KEY_BYTES = 16
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """Hold what a model asked for; without an id the call gets one of ours.
-
-    `again` runs it although a rewind hid the same call and nothing took that back.
-    `function` does the tool's work instead of the registered one: a framework has its own way.
-    """
-
-    tool: str
-    arguments: Mapping[str, object]
-    call_id: str | None = None
-    again: bool = False
-    function: Callable[..., object] | None = None
-
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
@@ -81,7 +63,7 @@ def run(turn: TurnCore, request: Request) -> Procedure[Outcome]:
     tool = turn.setting.registry.find(request.tool)
     if tool is not None and request.function is not None:
         tool = replace(tool, function=request.function)
-    row = _row(turn, request, ordinal, tool, moment)
+    row = row_of(turn.row, request, ordinal, tool, moment)
     if row.id in turn.calls:
         raise UsageError(f"could not call {request.tool}: {row.id} was used before")
     turn.active[row.id] = None
@@ -105,7 +87,7 @@ def announce(turn: TurnCore, request: Request) -> Procedure[Outcome | None]:
     moment = yield from now()
     ordinal = turn.admit(moment)
     tool = turn.setting.registry.find(request.tool)
-    row = _row(turn, request, ordinal, tool, moment)
+    row = row_of(turn.row, request, ordinal, tool, moment)
     if row.id in turn.calls:
         raise UsageError(f"could not call {request.tool}: {row.id} was used before")
     opened = yield from _Call(turn, row, request.arguments, again=request.again).open(
@@ -190,7 +172,7 @@ class _Call:
         event = yield from self._look(capture)
         trouble = None
         if isinstance(event, Raised):
-            trouble = records.redact(_text(event.error), self.secrets)
+            trouble = records.redact(in_words(event.error), self.secrets)
         before = yield from self._observed(tool)
         captured = event.value if isinstance(event, Returned) else None
         return _Prepared(captured, trouble, before, revision)
@@ -271,13 +253,13 @@ class _Call:
         """Tell the recorder of files that a tool begins or has ended; one that reads is no news."""
         if tool.reversibility is Reversibility.READ_ONLY:
             return
-        paths = tuple(_paths(self.arguments, tool.options.get("paths", ())))
+        paths = tuple(paths_of(self.arguments, tool.options.get("paths", ())))
         told = Tell(event, self.turn.row.id, "", self.row.id, tool.name, paths)
         yield from self.turn.tell(told)
 
     def _raised(self, error: Exception) -> Procedure[None]:
         moment = yield from now()
-        said = records.redact(_text(error), self.secrets)
+        said = records.redact(in_words(error), self.secrets)
         self.row = replace(
             self.row, ended_ns=moment, outcome="raised", error=said, content=None
         )
@@ -315,7 +297,7 @@ class _Call:
             Invoke(build, (self.arguments, prepared.captured, outcome.content))
         )
         if not isinstance(event, Returned) or not isinstance(event.value, Inverse):
-            why = _text(event.error) if isinstance(event, Raised) else "no inverse"
+            why = in_words(event.error) if isinstance(event, Raised) else "no inverse"
             return None, records.redact(why, self.secrets)
         inverse = event.value
         if inverse.residue is None and "residue" in tool.options:
@@ -356,51 +338,3 @@ class _Call:
         self.turn.calls[self.row.id] = self.row
         moment = yield from now()
         yield Save((self.row, self.turn.note(kind, body, moment, self.row.id), *more))
-
-
-def key_of(call: SagaCall, direction: str) -> str:
-    """Return the idempotency key of a call or of its inverse: the same in every attempt."""
-    text = "\0".join((call.session, call.turn, call.id, direction))
-    return blake2b(text.encode(), digest_size=_KEY_BYTES).hexdigest()
-
-
-def _row(
-    turn: TurnCore, request: Request, ordinal: int, tool: Tool | None, moment: int
-) -> SagaCall:
-    row = SagaCall(
-        session=turn.row.session,
-        turn=turn.row.id,
-        id=request.call_id or f"{turn.row.id}.{ordinal}",
-        ordinal=ordinal,
-        tool=request.tool,
-        klass=_class_word(tool),
-        description=f"Executed {request.tool}",
-        intent="{}",
-        started_ns=moment,
-        key="",
-    )
-    return replace(row, key=key_of(row, "undo"))
-
-
-def _paths(arguments: Mapping[str, object], names: Iterable[str]) -> Iterator[str]:
-    """Yield the paths among the arguments of these names: one each, or a list of them."""
-    for name in names:
-        value = arguments.get(name)
-        found = value if isinstance(value, list | tuple) else (value,)
-        yield from (
-            os.fsdecode(one)
-            for one in found
-            if isinstance(one, str | bytes | os.PathLike)
-        )
-
-
-def _class_word(tool: Tool | None) -> str:
-    if tool is None or tool.reversibility is None:
-        return "undeclared"
-    return tool.reversibility.value
-
-
-def _text(error: Exception) -> str:
-    """Return an exception as one line."""
-    said = str(error)
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__

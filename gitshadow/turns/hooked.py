@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from gitshadow.errors import UsageError
 from gitshadow.turns import calls, records
-from gitshadow.turns.calls import Request
+from gitshadow.turns.call_rows import Request
 from gitshadow.turns.desk import Desk
 from gitshadow.turns.session import AgentUndo
 from gitshadow.turns.steps import Procedure, Save

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from gitshadow.turns import calls, records
-from gitshadow.turns.calls import Request
+from gitshadow.turns.call_rows import Request
 from gitshadow.turns.events import Message
 from gitshadow.turns.model_io import (
     ModelProvider,

@@ -6,7 +6,7 @@ import pytest
 
 from gitshadow.errors import UsageError
 from gitshadow.store.journal.saga_rows import SagaCall
-from gitshadow.turns.calls import key_of
+from gitshadow.turns.call_rows import key_of
 from gitshadow.turns.errors import (
     RegistrationError,
     TimeLimitExceeded,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gitshadow.store.journal.saga_rows import SagaCall
 from gitshadow.turns import calls, records
-from gitshadow.turns.calls import Request
+from gitshadow.turns.call_rows import Request
 from gitshadow.turns.errors import TurnClosed
 from gitshadow.turns.host import ContextCache, Host
 from gitshadow.turns.judging import in_undo_order

@@ -1,0 +1,78 @@
+"""A call before anything is known of it: what was asked for, its row, its key, its paths.
+
+Invariant: pure; the key of a call and that of its inverse are the same in every attempt.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+
+from gitshadow.store.journal.saga_rows import SagaCall, SagaTurn
+from gitshadow.turns.registry import Tool
+
+_KEY_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Hold what a model asked for; without an id the call gets one of ours.
+
+    `again` runs it although a rewind hid the same call and nothing took that back.
+    `function` does the tool's work instead of the registered one: a framework has its own way.
+    """
+
+    tool: str
+    arguments: Mapping[str, object]
+    call_id: str | None = None
+    again: bool = False
+    function: Callable[..., object] | None = None
+
+
+def key_of(call: SagaCall, direction: str) -> str:
+    """Return the idempotency key of a call or of its inverse: the same in every attempt."""
+    text = "\0".join((call.session, call.turn, call.id, direction))
+    return blake2b(text.encode(), digest_size=_KEY_BYTES).hexdigest()
+
+
+def row_of(
+    turn: SagaTurn, request: Request, ordinal: int, tool: Tool | None, moment: int
+) -> SagaCall:
+    """Return the row of a call about which nothing is known but what was asked for."""
+    row = SagaCall(
+        session=turn.session,
+        turn=turn.id,
+        id=request.call_id or f"{turn.id}.{ordinal}",
+        ordinal=ordinal,
+        tool=request.tool,
+        klass=_class_word(tool),
+        description=f"Executed {request.tool}",
+        intent="{}",
+        started_ns=moment,
+        key="",
+    )
+    return replace(row, key=key_of(row, "undo"))
+
+
+def paths_of(arguments: Mapping[str, object], names: Iterable[str]) -> Iterator[str]:
+    """Yield the paths among the arguments of these names: one each, or a list of them."""
+    for name in names:
+        value = arguments.get(name)
+        found = value if isinstance(value, list | tuple) else (value,)
+        yield from (
+            os.fsdecode(one)
+            for one in found
+            if isinstance(one, str | bytes | os.PathLike)
+        )
+
+
+def _class_word(tool: Tool | None) -> str:
+    if tool is None or tool.reversibility is None:
+        return "undeclared"
+    return tool.reversibility.value
+
+
+def in_words(error: Exception) -> str:
+    """Return an exception as one line."""
+    said = str(error)
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
