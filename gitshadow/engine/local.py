@@ -64,6 +64,26 @@ def pack(layout: Layout) -> Document:
     return pack_now(layout, os.environ, wait_s=LOCK_S)
 
 
+def du(layout: Layout) -> Document:
+    """Count what the history takes, beside whoever records.
+
+    Raises:
+        ShadowError: refs, objects or journal could not be read.
+    """
+    from gitshadow.engine.usage import usage
+    from gitshadow.store.git import Git
+    from gitshadow.store.journal.db import Db
+    from gitshadow.store.repo import Repo
+
+    repo = Repo.open(layout)
+    db = Db.open(layout.journal, create=False)
+    try:
+        return usage(layout, Git(layout, dict(os.environ)), repo, db)
+    finally:
+        db.close()
+        repo.close()
+
+
 def _tidying(desk: Desk) -> Callable[[], None] | None:
     """Return what is to be done when the worktree is closed, usually nothing."""
     if not os.path.isdir(os.path.join(desk.workspace.layout.objects_dir, "17")):

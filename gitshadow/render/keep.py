@@ -5,7 +5,7 @@ Invariant: the first line answers the command; nothing from a repository is prin
 
 from collections.abc import Iterator, Mapping
 
-from gitshadow.render.document import flag, number, rows, text, texts
+from gitshadow.render.document import flag, inner, number, rows, text, texts
 from gitshadow.render.status import size
 from gitshadow.render.style import View, printable
 from gitshadow.render.text import local_time
@@ -23,13 +23,27 @@ def unpin_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
     yield f"pin {printable(text(document, 'name'))} is deleted; no file changed"
 
 
+_DEAREST = 10
+
+
 def du_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
-    """Yield what the history costs."""
-    yield f"{size(number(document, 'bytes'))} in the journal and the other files of gitshadow"
+    """Yield what the history costs, the dearest sessions first."""
+    total, packs = inner(document, "total"), inner(document, "packs")
     yield (
-        f"{number(document, 'loose')} loose objects and {number(document, 'packed')} packs in "
-        "the repository, yours and the history's"
+        f"{size(number(total, 'bytes'))} in {number(total, 'objects')} objects of the history,"
+        f" {size(number(document, 'bytes'))} in the journal and other files"
     )
+    yield (
+        f"{number(packs, 'count')} packs of its own, {size(number(packs, 'bytes'))};"
+        f" {number(document, 'loose')} loose objects and {number(document, 'packed')} packs in"
+        " the whole repository"
+    )
+    dearest = rows(document, "sessions")
+    for one in (*dearest[:_DEAREST], *rows(document, "other")):
+        name = text(one, "id") or text(one, "kind")
+        yield f"  {size(number(one, 'bytes')):>10}  {printable(name)}"
+    if len(dearest) > _DEAREST:
+        yield f"  and {len(dearest) - _DEAREST} sessions more: --json lists them all"
 
 
 def pack_lines(document: Mapping[str, object], view: View) -> Iterator[str]:

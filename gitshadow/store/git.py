@@ -269,6 +269,21 @@ class Git:
         rows = (row.split(" ") for row in out.splitlines())
         return {Oid(oid): int(size) for oid, size in rows if size.isdigit()}
 
+    def reachable(self, tips: Sequence[Oid], without: Sequence[Oid]) -> list[Oid]:
+        """Return every object that some commits reach and others do not."""
+        asked = "".join([*(f"{t}\n" for t in tips), *(f"^{w}\n" for w in without)])
+        how = ("rev-list", "--objects", "--no-object-names", "--stdin")
+        out = self.run(*how, stdin=asked.encode("ascii")) if tips else b""
+        return [Oid(line) for line in out.decode("ascii").split()]
+
+    def disk_sizes(self, oids: Sequence[Oid]) -> dict[Oid, int]:
+        """Return the bytes that objects take where they are, deltas and compression counted."""
+        listed = "".join(f"{oid}\n" for oid in oids).encode("ascii")
+        how = "--batch-check=%(objectname) %(objectsize:disk)"
+        out = self.run("cat-file", "--buffer", how, stdin=listed).decode("ascii")
+        rows = (row.split(" ") for row in out.splitlines())
+        return {Oid(oid): int(size) for oid, size in rows if size.isdigit()}
+
     def commits_between(self, base: Oid | None, tip: Oid) -> list[Oid]:
         """Return the commits on which one stands and another (None: none) does not.
 

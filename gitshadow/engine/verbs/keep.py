@@ -9,9 +9,9 @@ from contextlib import suppress
 from gitshadow.engine import params as read
 from gitshadow.engine.desk import Desk
 from gitshadow.engine.rows import Row, rfc3339
+from gitshadow.engine.usage import usage
 from gitshadow.engine.verbs import Document, Params
 from gitshadow.engine.verbs.expose import is_ours
-from gitshadow.engine.verbs.status import disk
 from gitshadow.model import Session
 from gitshadow.store import marks
 from gitshadow.store.journal import prune as journal
@@ -75,7 +75,7 @@ def _drop(desk: Desk, session: Session) -> None:
 
 
 def du(desk: Desk, params: Params) -> Document:
-    """Return what the history takes: objects of the repository, and our own files."""
+    """Return what the history takes, session by session and in total."""
     del params
-    layout = desk.workspace.layout
-    return {**disk(layout.state_dir, layout.common_dir)}
+    ws = desk.workspace
+    return usage(ws.layout, ws.git, ws.repo, ws.db)

@@ -1,0 +1,106 @@
+"""What the history costs on disk: objects that our refs reach and the user's do not.
+
+Counted by Git, so it is what Git says: an object that two sessions reach counts for both, and once
+in the total.
+Invariant: reads only, and holds nothing that anybody waits for.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from gitshadow.engine.verbs.status import disk
+from gitshadow.model import Oid
+from gitshadow.store import refs
+from gitshadow.store.git import Git
+from gitshadow.store.journal import sessions
+from gitshadow.store.journal.db import Db
+from gitshadow.store.layout import Layout
+from gitshadow.store.packs import Packs
+from gitshadow.store.repo import Repo
+
+_KINDS = (
+    ("pins", refs.is_pin),
+    ("reviews", refs.is_mark),
+    ("artifacts", lambda ref: ref.startswith(refs.REF_PREFIX + refs.ARTIFACT_PREFIX)),
+)
+
+
+class Cost(NamedTuple):
+    """Hold what some refs keep: how many objects, and the bytes they take on disk."""
+
+    objects: int
+    size_bytes: int
+
+
+class Ledger:
+    """Count for one repository; objects are weighed once."""
+
+    def __init__(self, git: Git, repo: Repo) -> None:
+        self._git = git
+        self._refs = repo.refs()
+        self._users = sorted(repo.tips_of_user())
+        self._sizes: dict[Oid, int] = {}
+        self._all = git.reachable([*self._refs.values()], self._users)
+        self._sizes = git.disk_sizes(self._all)
+
+    @property
+    def refs(self) -> Mapping[str, Oid]:
+        """Return all refs of ours."""
+        return self._refs
+
+    def total(self) -> Cost:
+        """Return what all of them keep."""
+        return self._weighed(self._all)
+
+    def of(self, names: Sequence[str], *, beside: Sequence[str] = ()) -> Cost:
+        """Return what some refs keep, or keep beside what others keep anyway."""
+        tips = [self._refs[name] for name in names if name in self._refs]
+        others = [self._refs[name] for name in beside if name in self._refs]
+        if not tips:
+            return Cost(0, 0)
+        return self._weighed(self._git.reachable(tips, [*self._users, *others]))
+
+    def _weighed(self, oids: Sequence[Oid]) -> Cost:
+        return Cost(len(oids), sum(self._sizes.get(oid, 0) for oid in oids))
+
+
+def usage(layout: Layout, git: Git, repo: Repo, db: Db) -> dict[str, object]:
+    """Return what the history takes, session by session, dearest first, and in total.
+
+    Raises:
+        StoreError: the refs or objects could not be read.
+    """
+    ledger = Ledger(git, repo)
+    chains: dict[str, list[str]] = {}
+    for chain in sessions.chains(db):
+        chains.setdefault(chain.session, []).append(chain.ref)
+    costs = {name: ledger.of(found) for name, found in chains.items()}
+    dearest = sorted(chains, key=lambda name: (-costs[name].size_bytes, name))
+    known = {ref for found in chains.values() for ref in found}
+    other = []
+    left = [ref for ref in ledger.refs if ref not in known]
+    for kind, is_one in _KINDS:
+        found = [ref for ref in left if is_one(ref)]
+        left = [ref for ref in left if ref not in found]
+        other.append(_row({"kind": kind}, ledger.of(found), found))
+    other.append(_row({"kind": "other"}, ledger.of(left), left))
+    total = ledger.total()
+    packs = Packs(layout.objects_dir, layout.packing_dir).ours()
+    return {
+        **disk(layout.state_dir, layout.common_dir),
+        "total": {"objects": total.objects, "bytes": total.size_bytes},
+        "packs": {"count": len(packs), "bytes": sum(one.size_bytes for one in packs)},
+        "sessions": [_row({"id": name}, costs[name], chains[name]) for name in dearest],
+        "other": [row for row in other if row["refs"]],
+    }
+
+
+def _row(
+    named: Mapping[str, object], cost: Cost, names: Sequence[str]
+) -> dict[str, object]:
+    return {
+        **named,
+        "refs": sorted(names),
+        "objects": cost.objects,
+        "bytes": cost.size_bytes,
+    }
