@@ -14,6 +14,7 @@ from gitshadow.turns.steps import (
     Ended,
     Event,
     Invoke,
+    Part,
     Pause,
     Procedure,
     Pull,
@@ -70,6 +71,8 @@ class AsyncDriver(Base):
             return await _pull(command)
         if isinstance(command, Tell):
             return await asyncio.to_thread(self.tell, command)
+        if isinstance(command, Part):
+            return await self.run(command.procedure)
         return self.at_once(command)
 
 
@@ -80,7 +83,8 @@ async def _invoke(command: Invoke) -> Event:
         async with limit:
             if command.blocking:
                 run = asyncio.to_thread
-                return Returned(await run(command.function, **command.kwargs))
+                function, args = command.function, command.args
+                return Returned(await run(function, *args, **command.kwargs))
             value = command.function(*command.args, **command.kwargs)
             return Returned(await value if inspect.isawaitable(value) else value)
     except Exception as error:  # noqa: BLE001 - the host's own errors are events

@@ -25,6 +25,7 @@ from gitshadow.turns.steps import (
     Keep,
     Kept,
     Now,
+    Part,
     Pause,
     Procedure,
     Pull,
@@ -130,6 +131,8 @@ class Driver(Base):
             return pull(command)
         if isinstance(command, Tell):
             return self.tell(command)
+        if isinstance(command, Part):
+            return self.run(command.procedure)
         return self.at_once(command)
 
     def _invoke(self, command: Invoke) -> Event:

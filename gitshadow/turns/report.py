@@ -225,7 +225,7 @@ def from_json(row: Mapping[str, object]) -> UndoReport:
             op_id=_text(row, "op_id"),
             kind=UndoKind(str(row["kind"])),
             target=str(row["target"]),
-            items=tuple(_item(each) for each in _rows(row, "items")),
+            items=tuple(item_from_json(each) for each in _rows(row, "items")),
             token=str(row["token"]),
             planned=row["status"] == Status.PLANNED,
             commit=_text(row, "commit"),
@@ -241,6 +241,20 @@ def from_json(row: Mapping[str, object]) -> UndoReport:
         )
     except (KeyError, TypeError, ValueError) as error:
         raise JournalError(f"could not read a stored report: {error}") from error
+
+
+def item_from_json(value: object) -> UndoItem:
+    """Return the item that `to_json` gave.
+
+    Raises:
+        JournalError: it is not one.
+    """
+    if not isinstance(value, Mapping):
+        raise JournalError("could not read a stored item: it is no object")
+    try:
+        return _item(value)
+    except (KeyError, TypeError, ValueError) as error:
+        raise JournalError(f"could not read a stored item: {error}") from error
 
 
 def _item(row: Mapping[str, object]) -> UndoItem:

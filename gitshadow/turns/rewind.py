@@ -22,7 +22,7 @@ from gitshadow.turns.errors import InvocationNotFound, NothingToUndo, SessionNot
 from gitshadow.turns.protocols import SessionStore
 from gitshadow.turns.report import Domain, UndoItem, UndoKind, UndoReport
 from gitshadow.turns.saga import Unwind
-from gitshadow.turns.steps import Procedure, Save, now
+from gitshadow.turns.steps import Part, Procedure, Save, now
 from gitshadow.turns.values import Reversibility
 from gitshadow.undo.report import Action, Reason, State, Uncovered
 
@@ -128,14 +128,17 @@ class Rewind:
             yield Save((self.op,))
             for unwind in self.unwinds:
                 items += yield from unwind.take_back()
-        moment = yield from now()
         report = self._report((*items, *_restored(self.target)))
+        yield Part("end", self._end(report))
+        return report
+
+    def _end(self, report: UndoReport) -> Procedure[None]:
+        moment = yield from now()
         text = records.lenient(report.to_json())
         op = replace(
             self.op, status="done", token=report.token, ended_ns=moment, report=text
         )
         yield Save((self._marker(moment), op))
-        return report
 
     def _marker(self, moment_ns: int) -> NewEvent:
         body = {

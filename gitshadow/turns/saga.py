@@ -19,11 +19,12 @@ from gitshadow.turns.judging import Scene
 from gitshadow.turns.outside import Outside, patience_s
 from gitshadow.turns.records import StoredInverse
 from gitshadow.turns.registry import Tool, ToolRegistry
-from gitshadow.turns.report import UndoItem, UndoKind, UndoReport
+from gitshadow.turns.report import UndoItem, UndoKind, UndoReport, item_from_json
 from gitshadow.turns.steps import (
     Claim,
     Event,
     Invoke,
+    Part,
     Pause,
     Procedure,
     Raised,
@@ -40,7 +41,8 @@ from gitshadow.undo.report import Reason, State, Uncovered
 
 _NS_PER_S = 1_000_000_000
 _LEASE_S = 60.0
-_ID_BYTES = 4
+# Other hosts may name theirs in the same database of an engine.
+_ID_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,6 @@ class Unwind:
     why: str | None = None
     altered: frozenset[str] = frozenset()
     after: list[SagaCall] = field(default_factory=list)
-    _items: list[UndoItem] = field(default_factory=list)
     _scene: Scene = field(init=False)
 
     def __post_init__(self) -> None:
@@ -127,25 +128,47 @@ class Unwind:
         Raises:
             RefusedError: the plan is not the one that the token stands for; nothing was done.
         """
-        if self.request.token is not None:
-            planned = yield from self.plan()
-            if planned.token != self.request.token:
-                raise RefusedError(
-                    "could not undo: the plan has changed since it was shown",
-                    hint="look at a new plan",
-                )
-        yield Save((self.op, self._note("undo_begun", {"kind": self.op.kind})))
+        yield from self.admit()
+        yield Part("begin", self._begin())
         report = self._report((yield from self.take_back()), planned=False)
-        yield from self._close(report)
+        yield Part("end", self._close(report))
         return report
+
+    def admit(self) -> Procedure[None]:
+        """Do nothing if the plan is the one that was asked for.
+
+        Raises:
+            RefusedError: it is not; nothing was done.
+        """
+        if self.request.token is None:
+            return
+        planned = yield from self.plan()
+        if planned.token != self.request.token:
+            raise RefusedError(
+                "could not undo: the plan has changed since it was shown",
+                hint="look at a new plan",
+            )
 
     def take_back(self) -> Procedure[list[UndoItem]]:
         """Take the calls back as a part of an op that somebody else begins and ends."""
+        items = []
         for call in judging.in_undo_order(judging.mutating(self.calls)):
-            yield from self._take_back(call)
-        return self._items
+            row = yield Part(f"take back {call.id}", self._take_back(call))
+            item = item_from_json(row)
+            if item.state is State.NOT_REVERSED:
+                self._scene.stuck[call.id] = self._as_left(call)
+            items.append(item)
+        return items
 
-    def _take_back(self, call: SagaCall) -> Procedure[None]:
+    def _as_left(self, call: SagaCall) -> SagaCall:
+        """Return a call's row after its part; one that an engine replays was read after it."""
+        done = self.after[-1:]
+        return done[0] if done and done[0].id == call.id else call
+
+    def _begin(self) -> Procedure[None]:
+        yield Save((self.op, self._note("undo_begun", {"kind": self.op.kind})))
+
+    def _take_back(self, call: SagaCall) -> Procedure[dict[str, object]]:
         if call.outcome is None:
             call = yield from self._probed(call)
         self._scene.now_ns = yield from now()
@@ -154,10 +177,8 @@ class Unwind:
             call, item = yield from self._compensate(call)
         elif item.reason is Reason.IN_DOUBT and call.undo == "running":
             call = yield from self._settle(call, "in_doubt", item.detail)
-        if item.state is State.NOT_REVERSED:
-            self._scene.stuck[call.id] = call
-        self._items.append(item)
         self.after.append(call)
+        return item.to_json()
 
     def _compensate(self, call: SagaCall) -> Procedure[tuple[SagaCall, UndoItem]]:
         inverse = records.stored_inverse(call.inverse or "")

@@ -168,6 +168,17 @@ class Ended(NamedTuple):
     """Say that a stream has no more items."""
 
 
+class Part(NamedTuple):
+    """Do one part of an undo; the event is the value of its procedure, which is JSON.
+
+    An engine may write the value down and, after a crash, give it instead of doing the part again:
+    whatever else a part leaves behind has to be in the journal.
+    """
+
+    name: str
+    procedure: "Procedure[object]"
+
+
 Command: TypeAlias = (
     Invoke
     | Save
@@ -180,6 +191,7 @@ Command: TypeAlias = (
     | Tell
     | Standing
     | Pull
+    | Part
 )
 Event: TypeAlias = Returned | Raised | TimedOut
 Procedure: TypeAlias = Generator[Command, object, T]
