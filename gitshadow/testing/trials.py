@@ -23,7 +23,15 @@ from gitshadow.turns.recording import Recorder
 from gitshadow.turns.registry import Tool, ToolRegistry
 from gitshadow.turns.report import UndoReport
 from gitshadow.turns.saga import UndoRequest
-from gitshadow.turns.steps import Command, Invoke, Pause, Procedure, T, demand
+from gitshadow.turns.steps import (
+    Command,
+    Invoke,
+    Pause,
+    Procedure,
+    T,
+    demand,
+    in_the_open,
+)
 from gitshadow.turns.turn import TurnCore
 
 Arguments: TypeAlias = (
@@ -184,6 +192,7 @@ def watched(
     inner: Procedure[T], watch: Callable[[Command, object], Procedure[None]]
 ) -> Procedure[T]:
     """Run a procedure, and another after each of its commands with the event that answered it."""
+    inner = in_the_open(inner)
     event: object = None
     while True:
         try:

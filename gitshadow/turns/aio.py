@@ -147,7 +147,7 @@ class AsyncTurn(TurnFront):
         request = UndoRequest(OnDrift(on_drift))
         with self._desk.locked():
             unwind = self._desk.unwind(self.id, request)
-            return await self._driver.shielded(unwind.run())
+            return await self._driver.shielded(self._desk.carrying.run(unwind))
 
 
 class AsyncAgentUndo(SessionFront):
@@ -284,29 +284,29 @@ class AsyncAgentUndo(SessionFront):
         request = UndoRequest(OnDrift(on_drift), only, token)
         with self._desk.locked():
             unwind = self._desk.unwind(turn, request)
-            return await self._driver.shielded(unwind.run())
+            return await self._driver.shielded(self._desk.carrying.run(unwind))
 
     async def rewind(self, before: str, *, effects: bool = False) -> UndoReport:
         """Go back to before an invocation; as `AgentUndo.rewind`."""
         with self._desk.locked():
             found = self._desk.past.rewind(before, effects=effects)
-            return await self._driver.shielded(found.run())
+            return await self._driver.shielded(self._desk.carrying.run(found))
 
     async def undo_last(self, *, effects: bool = False) -> UndoReport:
         """Go back to before the newest invocation that counts; again: one further."""
         with self._desk.locked():
             found = self._desk.past.rewind(self._desk.past.last_live(), effects=effects)
-            return await self._driver.shielded(found.run())
+            return await self._driver.shielded(self._desk.carrying.run(found))
 
     async def resume(self, op: str) -> UndoReport:
         """Go on with an undo that left something or was interrupted; what is done stays."""
-        with self._desk.locked():
-            return await self._driver.shielded(self._desk.resumed(op).run())
+        with self._desk.locked(finishing=True):
+            work = self._desk.carrying.resumed(op)
+            return await self._driver.shielded(
+                self._desk.carrying.run(work, again=True)
+            )
 
     async def recover(self) -> list[UndoReport]:
         """Bring to their end the rollbacks and undos of this session that a crash interrupted."""
-        with self._desk.locked():
-            return [
-                await self._driver.shielded(self._desk.recovered(one))
-                for one in self._desk.unfinished()
-            ]
+        with self._desk.locked(finishing=True):
+            return await self._driver.shielded(self._desk.carrying.recover())

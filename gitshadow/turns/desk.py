@@ -19,19 +19,18 @@ from gitshadow.errors import (
 from gitshadow.store.journal.saga_rows import Note, SagaCall, SagaOp, SagaTurn
 from gitshadow.store.layout import Layout, discover
 from gitshadow.turns import evidence, records
+from gitshadow.turns.carrying import Carrying, turn_of
 from gitshadow.turns.errors import SessionBusy
 from gitshadow.turns.host import ContextCache, Host
 from gitshadow.turns.journal_store import JournalStore
-from gitshadow.turns.machine import TurnEvent, TurnStatus, advance
+from gitshadow.turns.machine import TurnStatus
 from gitshadow.turns.past import Past
 from gitshadow.turns.policy import Policy
-from gitshadow.turns.protocols import SessionStore
+from gitshadow.turns.protocols import CompensationEngine, SessionStore
 from gitshadow.turns.recording import Recorder
 from gitshadow.turns.registry import ToolRegistry
-from gitshadow.turns.report import UndoKind, UndoReport
-from gitshadow.turns.rewind import Rewind
+from gitshadow.turns.report import UndoKind
 from gitshadow.turns.saga import UndoRequest, Unwind, new_op
-from gitshadow.turns.steps import Procedure, Save, now
 from gitshadow.turns.turn import Setting, TurnCore
 from gitshadow.turns.values import OnDrift, UndoEntry
 
@@ -69,6 +68,7 @@ class Desk:
             records_files=self.recorder is not None,
         )
         self._lock = store.lock(opening.session)
+        self.engine = _bound(layout, opening)
 
     @classmethod
     def open(cls, path: str, opening: Opening) -> "Desk":
@@ -108,6 +108,11 @@ class Desk:
         """Return the session's id."""
         return self.setting.session
 
+    @property
+    def carrying(self) -> Carrying:
+        """Return what brings the session's undos to their end."""
+        return Carrying(self)
+
     def new_turn(self, label: str, policy: Policy | None = None) -> TurnCore:
         """Take the lock and return the next turn, not begun yet; None: the session's policy.
 
@@ -126,6 +131,7 @@ class Desk:
 
     def next_turn(self, label: str, *, lease_ns: int | None = None) -> TurnCore:
         """Return a turn with the next number; to be called under the lock."""
+        self.carrying.check_none_waits()
         last = self.store.last_turn(self.session)
         ordinal = last.ordinal + 1 if last is not None else 1
         row = SagaTurn(
@@ -192,15 +198,20 @@ class Desk:
         self._lock.release()
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self, *, finishing: bool = False) -> Iterator[None]:
         """Hold the lock for a block; turns that lost their process are marked before it.
 
+        Args:
+            finishing: Whether the block goes on with undos that wait for an engine.
+
         Raises:
-            SessionBusy: somebody has it.
+            SessionBusy: somebody has it, or an undo waits for its engine.
         """
         self.take()
         try:
             self._after_losses()
+            if not finishing:
+                self.carrying.check_none_waits()
             yield
         finally:
             self.release()
@@ -228,39 +239,9 @@ class Desk:
         }
         return self._unwind(replace(op, request=records.canonical(told)), request)
 
-    def resumed(self, op_id: str) -> Unwind:
-        """Return an earlier undo to go on with: what it did stays done.
-
-        Raises:
-            UsageError: this session has no such undo.
-        """
-        op = self.store.op(op_id)
-        if op is None or op.session != self.session or op.kind == UndoKind.REWIND:
-            raise UsageError(f"could not find undo {op_id} in session {self.session}")
+    def unwind_again(self, op: SagaOp) -> Unwind:
+        """Return an undo or a rollback that was begun before."""
         return self._unwind(op, _request_of(op))
-
-    def unfinished(self) -> list[Unwind | Rewind]:
-        """Return the undos, rollbacks and rewinds that lost their process, oldest first."""
-        ops = [op for op in self.store.ops(self.session) if op.status != "done"]
-        return [
-            self.past.resumed(op)
-            if op.kind == UndoKind.REWIND
-            else self._unwind(op, _request_of(op))
-            for op in ops
-        ]
-
-    def recovered(self, unwind: Unwind | Rewind) -> Procedure[UndoReport]:
-        """Bring an interrupted undo to its end, and with it the turn that it rolls back."""
-        found = yield from unwind.run()
-        if isinstance(unwind, Rewind):
-            return found
-        turn = self.store.turn(self.session, _turn_of(unwind.op.target))
-        if turn is not None and turn.status == TurnStatus.ROLLING_BACK:
-            event = TurnEvent.UNWOUND if found.ok else TurnEvent.STUCK
-            moment = yield from now()
-            status = advance(TurnStatus.ROLLING_BACK, event).value
-            yield Save((replace(turn, status=status, ended_ns=moment),))
-        return found
 
     def resolve(self, turn: str, call: str, note: str) -> None:
         """Record that a person has taken a call back.
@@ -285,7 +266,7 @@ class Desk:
     def _unwind(self, op: SagaOp, request: UndoRequest) -> Unwind:
         since = records.parse(op.request).get("since")
         mark = since if isinstance(since, int) else 0
-        found = self.calls(_turn_of(op.target))
+        found = self.calls(turn_of(op))
         return self.unwind_of(op, [c for c in found if c.ordinal > mark], request)
 
     def unwind_of(
@@ -352,8 +333,16 @@ def _request_of(op: SagaOp) -> UndoRequest:
     )
 
 
-def _turn_of(target: str) -> str:
-    return target.partition(":")[0]
+def _bound(layout: Layout | None, opening: Opening) -> CompensationEngine | None:
+    """Return the session's engine, None where undos are carried out in place."""
+    provider = opening.host.engine
+    if provider is None:
+        return None
+    if layout is None:
+        raise UsageError("could not use an engine without a repository's journal")
+    from gitshadow.turns.engine import Bench
+
+    return provider.bind(Bench(layout.root, opening))
 
 
 def _recorder(layout: Layout | None, opening: Opening) -> Recorder | None:

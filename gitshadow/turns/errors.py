@@ -16,6 +16,8 @@
         ├── SessionNotFound (2)       the session has no history
         ├── InvocationNotFound (2)    the session has no such invocation
         ├── NothingToUndo             everything is undone already
+        ├── EngineError               an engine gave an undo up
+        ├── UndoPending               an engine has not carried an undo out yet
         └── PartialUndo (4)           `raise_for_partial` found something not reversed
 
 `ToolFailure` stands apart: a tool raises it to say "no" without ending the turn, and an inverse to
@@ -87,6 +89,14 @@ class InvocationNotFound(TurnError):
 
 class NothingToUndo(TurnError):
     """Report a conversation in which nothing is left to go back to."""
+
+
+class EngineError(TurnError):
+    """Report an undo that its engine gave up; what is done stays, `recover` does the rest."""
+
+
+class UndoPending(TurnError):
+    """Report an undo that has not ended in the time that was given; it goes on."""
 
 
 class PartialUndo(TurnError):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from gitshadow.turns.protocols import (
     Clock,
     ContextSource,
+    EngineProvider,
     McpCaller,
     RevisionProvider,
     UndoTransactionProvider,
@@ -43,6 +44,7 @@ class Host:
         clock: Nanoseconds since the epoch.
         files: Whether the files that a turn writes are its own, and come back with it; by default
             where `init` was run in this working tree.
+        engine: Who carries out undos; without one, whoever asks for them, in its own thread.
     """
 
     undo: UndoTransactionProvider | None = None
@@ -53,6 +55,7 @@ class Host:
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     clock: Clock = time.time_ns
     files: bool | None = None
+    engine: EngineProvider | None = None
 
     def secret(self, name: str) -> str:
         """Return a secret.

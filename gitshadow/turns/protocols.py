@@ -5,7 +5,7 @@ session store are plain functions in both.
 """
 
 from collections.abc import Awaitable, Iterable, Iterator, Mapping
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from gitshadow.model import Oid
 from gitshadow.store.journal.saga_rows import (
@@ -20,6 +20,10 @@ from gitshadow.store.journal.saga_rows import (
     Version,
 )
 from gitshadow.turns.values import Revision, UndoEntry
+
+if TYPE_CHECKING:
+    from gitshadow.turns.engine import Bench
+    from gitshadow.turns.report import UndoReport
 
 
 class UndoTransaction(Protocol):
@@ -76,6 +80,49 @@ class McpCaller(Protocol):
         idempotency_key: str,
     ) -> Awaitable[object] | object:
         """Call a tool; `Outcome.failed` or `ToolFailure` only where surely nothing was done."""
+        ...
+
+
+class CompensationEngine(Protocol):
+    """Carry out the undos of one session; the journal says what is to be done and what is.
+
+    Every undo is in the journal before an engine hears of it. The methods block: they are called
+    in a thread without an event loop.
+    """
+
+    def submit(self, op: SagaOp) -> None:
+        """Take an undo over: once this returns, it will be carried out even if this process dies.
+
+        Submitting it again changes nothing.
+        """
+        ...
+
+    def wait(self, op_id: str, timeout_s: float | None) -> "UndoReport":
+        """Return the report of an undo when it has ended.
+
+        Raises:
+            UndoPending: it has not within the time; it goes on.
+            EngineError: the engine gave it up; `recover` goes on with it.
+        """
+        ...
+
+    def resume(self, op_id: str) -> None:
+        """Take an undo over that has ended before and left something."""
+        ...
+
+    def recover(self) -> list[str]:
+        """Take over the undos that lost their process; return their ids, oldest first.
+
+        It is called under the session's lock, so nobody is at work on any of them.
+        """
+        ...
+
+
+class EngineProvider(Protocol):
+    """Something that carries undos out: `Host(engine=...)`."""
+
+    def bind(self, bench: "Bench") -> CompensationEngine:
+        """Return the engine of one session."""
         ...
 
 

@@ -378,7 +378,7 @@ class AgentUndo(SessionFront):
         """
         with self._desk.locked():
             found = self._desk.past.rewind(before, effects=effects)
-            return self._driver.run(found.run())
+            return self._driver.run(self._desk.carrying.run(found))
 
     def undo_last(self, *, effects: bool = False) -> UndoReport:
         """Go back to before the newest invocation that counts; again: one further.
@@ -388,20 +388,20 @@ class AgentUndo(SessionFront):
         """
         with self._desk.locked():
             found = self._desk.past.rewind(self._desk.past.last_live(), effects=effects)
-            return self._driver.run(found.run())
+            return self._driver.run(self._desk.carrying.run(found))
 
     def resume(self, op: str) -> UndoReport:
         """Go on with an undo that left something or was interrupted; what is done stays."""
-        with self._desk.locked():
-            return self._driver.run(self._desk.resumed(op).run())
+        with self._desk.locked(finishing=True):
+            work = self._desk.carrying.resumed(op)
+            return self._driver.run(self._desk.carrying.run(work, again=True))
 
     def recover(self) -> list[UndoReport]:
         """Bring to their end the rollbacks and undos of this session that a crash interrupted."""
-        with self._desk.locked():
-            desk = self._desk
-            return [self._driver.run(desk.recovered(one)) for one in desk.unfinished()]
+        with self._desk.locked(finishing=True):
+            return self._driver.run(self._desk.carrying.recover())
 
 
 def _undo(desk: Desk, driver: Driver, turn: str, request: UndoRequest) -> UndoReport:
     with desk.locked():
-        return driver.run(desk.unwind(turn, request).run())
+        return driver.run(desk.carrying.run(desk.unwind(turn, request)))

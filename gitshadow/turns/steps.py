@@ -197,6 +197,21 @@ Event: TypeAlias = Returned | Raised | TimedOut
 Procedure: TypeAlias = Generator[Command, object, T]
 
 
+def in_the_open(procedure: Procedure[T]) -> Procedure[T]:
+    """Return the same procedure with the commands of its parts among its own."""
+    event: object = None
+    while True:
+        try:
+            command = procedure.send(event)
+        except StopIteration as stop:
+            value: T = stop.value
+            return value
+        if isinstance(command, Part):
+            event = yield from in_the_open(command.procedure)
+        else:
+            event = yield command
+
+
 def ask(command: Invoke) -> Procedure[Event]:
     """Run a function of the host and return how that ended."""
     event = yield command

@@ -23,12 +23,11 @@ from gitshadow.turns.steps import (
     Command,
     Invoke,
     Now,
-    Part,
     Procedure,
     Raised,
     Returned,
     Save,
-    T,
+    in_the_open,
 )
 from gitshadow.turns.turn import Setting, TurnCore
 from gitshadow.turns.values import Inverse, Retry, Reversibility
@@ -62,25 +61,10 @@ def answered(command: Command) -> object:
     return None
 
 
-def flat(procedure: Procedure[T]) -> Procedure[T]:
-    """Return a procedure with the parts of it opened, so that it can be dropped within one."""
-    event: object = None
-    while True:
-        try:
-            command = procedure.send(event)
-        except StopIteration as stop:
-            value: T = stop.value
-            return value
-        if isinstance(command, Part):
-            event = yield from flat(command.procedure)
-        else:
-            event = yield command
-
-
 def driven(procedure: Procedure[UndoReport]) -> tuple[UndoReport, list[Command]]:
     """Run a procedure without a journal; return its value and what it asked for."""
     commands: list[Command] = []
-    procedure = flat(procedure)
+    procedure = in_the_open(procedure)
     event: object = None
     while True:
         try:
@@ -178,7 +162,7 @@ def test_a_dropped_undo_is_finished_by_the_next(
     whole, commands = driven(unwind(rows, frozenset()).run())
     at = data.draw(st.integers(0, len(commands)))
     first = unwind(rows, frozenset())
-    procedure, event = flat(first.run()), None
+    procedure, event = in_the_open(first.run()), None
     kept = {row.id: row for row in rows}
     for _ in range(at):
         try:

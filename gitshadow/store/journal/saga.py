@@ -159,6 +159,14 @@ def ops(db: Db, session: str) -> list[SagaOp]:
     ]
 
 
+def sessions_with_work(db: Db) -> list[str]:
+    """Return the sessions with an undo that has no report."""
+    sql = (
+        "SELECT DISTINCT session FROM saga_ops WHERE status != 'done' ORDER BY session"
+    )
+    return [str(row[0]) for row in db.rows(sql)]
+
+
 def log(db: Db, session: str | None = None, turn: str | None = None) -> Iterator[Noted]:
     """Return the log (of one session, of one turn), oldest first."""
     sql = (
