@@ -270,8 +270,12 @@ class Git:
         return {Oid(oid): int(size) for oid, size in rows if size.isdigit()}
 
     def reachable(self, tips: Sequence[Oid], without: Sequence[Oid]) -> list[Oid]:
-        """Return every object that some commits reach and others do not."""
-        asked = "".join([*(f"{t}\n" for t in tips), *(f"^{w}\n" for w in without)])
+        """Return every object that some commits reach and others do not.
+
+        Of the others' trees all is left out, also what Git has no need to look for.
+        """
+        others = (f"^{oid}\n^{oid}^{{tree}}\n" for oid in without)
+        asked = "".join([*(f"{oid}\n" for oid in tips), *others])
         how = ("rev-list", "--objects", "--no-object-names", "--stdin")
         out = self.run(*how, stdin=asked.encode("ascii")) if tips else b""
         return [Oid(line) for line in out.decode("ascii").split()]

@@ -10,7 +10,8 @@ from tests.support.studio import Studio, studio_of
 
 def by_git(repo: Repo, *refs: str) -> dict[str, int]:
     """Count as a person would: what these refs reach and no branch does."""
-    listed = repo.git("rev-list", "--objects", *refs, "--not", "HEAD", "--branches")
+    without = ("--not", "HEAD", "--branches", "HEAD^{tree}")
+    listed = repo.git("rev-list", "--objects", *refs, *without)
     oids = "".join(f"{line.split()[0]}\n" for line in listed.splitlines())
     asked = ("cat-file", "--batch-check=%(objectsize:disk)")
     sizes = repo.git(*asked, stdin=oids.encode()).split()
