@@ -9,7 +9,7 @@ import importlib
 import os
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import click
 
@@ -22,11 +22,14 @@ from gitshadow.render.effects import report_text
 if TYPE_CHECKING:
     from gitshadow.store.journal.db import Db
     from gitshadow.turns.aio import AsyncAgentUndo
+    from gitshadow.turns.host import Host
+    from gitshadow.turns.policy import Policy
     from gitshadow.turns.registry import ToolRegistry
     from gitshadow.turns.report import UndoReport
 
 _F = TypeVar("_F", bound=Callable[..., object])
 _VARIABLE = "GITSHADOW_TOOLS"
+_FILE = ".toml"
 
 
 def session_option(function: _F) -> _F:
@@ -42,8 +45,8 @@ def tools_option(function: _F) -> _F:
     """Add `--tools`."""
     return click.option(
         "--tools",
-        metavar="MODULE:NAME",
-        help=f"Where the ToolRegistry is; {_VARIABLE} by default.",
+        metavar="MODULE:NAME|FILE.toml",
+        help=f"A ToolRegistry, or your MCP servers; {_VARIABLE} by default.",
     )(function)
 
 
@@ -68,21 +71,45 @@ def journal() -> Iterator["Db"]:
         db.close()
 
 
-def load_tools(named: str | None, *, needed: bool) -> "ToolRegistry":
-    """Import a program's registry.
+class Toolbox(NamedTuple):
+    """Hold what undoing a program's effects needs."""
+
+    tools: "ToolRegistry"
+    policy: "Policy | None" = None
+    host: "Host | None" = None
+
+    def open(self, session: str) -> "AsyncAgentUndo":
+        """Open a session of the program in this repository."""
+        from gitshadow.turns.aio import AsyncAgentUndo
+
+        return AsyncAgentUndo.open(
+            find_layout().root,
+            session=session,
+            tools=self.tools,
+            policy=self.policy,
+            host=self.host,
+        )
+
+
+def load_toolbox(named: str | None, *, needed: bool) -> Toolbox:
+    """Import a program's registry, or read the file of a user's MCP servers.
 
     Raises:
         UsageError: none is named although one is needed, or there is none by that name.
+        UnsupportedError: the package that speaks MCP is not installed.
     """
     from gitshadow.turns.registry import ToolRegistry
 
     spec = named or os.environ.get(_VARIABLE, "")
     if not spec and not needed:
-        return ToolRegistry()
+        return Toolbox(ToolRegistry())
+    if spec.endswith(_FILE):
+        return _servers(spec)
     module, _, name = spec.partition(":")
     if not module or not name:
         raise UsageError(
-            "could not tell where the tools are", hint="name them: --tools MODULE:NAME"
+            "could not tell where the tools are",
+            hint="name them: --tools MODULE:NAME, or --tools FILE.toml of MCP servers",
         )
     try:
         found = getattr(importlib.import_module(module), name)
@@ -90,22 +117,34 @@ def load_tools(named: str | None, *, needed: bool) -> "ToolRegistry":
         raise UsageError(f"could not load the tools {spec}: {error}") from error
     if not isinstance(found, ToolRegistry):
         raise UsageError(f"could not use the tools {spec}: it is no ToolRegistry")
-    return found
+    return Toolbox(found)
+
+
+def _servers(path: str) -> Toolbox:
+    from gitshadow.commands.mcp import need_mcp
+
+    need_mcp()
+    from gitshadow.integrations import mcp_config
+    from gitshadow.integrations.mcp_servers import Servers
+    from gitshadow.turns.host import Host
+    from gitshadow.turns.policy import Policy
+
+    servers = Servers(mcp_config.read(path, find_layout().root), os.environ)
+    policy = Policy(inverses=servers.allowed)
+    return Toolbox(servers.registry(), policy, Host(mcp=servers))
 
 
 def act(
     session: str,
-    tools: "ToolRegistry",
+    toolbox: Toolbox,
     verb: Callable[["AsyncAgentUndo"], Coroutine[object, object, list["UndoReport"]]],
     *,
     as_json: bool,
 ) -> int:
     """Open a session, have something done in it, print the reports and return the exit code."""
-    from gitshadow.turns.aio import AsyncAgentUndo
 
     async def run() -> list["UndoReport"]:
-        root = find_layout().root
-        async with AsyncAgentUndo.open(root, session=session, tools=tools) as au:
+        async with toolbox.open(session) as au:
             return await verb(au)
 
     reports = asyncio.run(run())

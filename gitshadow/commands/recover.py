@@ -5,7 +5,7 @@ import click
 from gitshadow.commands.effects import (
     act,
     journal,
-    load_tools,
+    load_toolbox,
     session_option,
     tools_option,
 )
@@ -34,8 +34,8 @@ def command(session: str | None, tools: str | None, as_json: bool) -> int:
     if not work:
         click.echo("nothing to recover", err=True)
         return 0
-    registry = load_tools(tools, needed=True)
+    toolbox = load_toolbox(tools, needed=True)
     codes = [
-        act(name, registry, lambda au: au.recover(), as_json=as_json) for name in work
+        act(name, toolbox, lambda au: au.recover(), as_json=as_json) for name in work
     ]
     return max(codes)

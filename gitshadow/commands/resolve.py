@@ -2,7 +2,7 @@
 
 import click
 
-from gitshadow.commands.effects import act, journal, load_tools, session_option
+from gitshadow.commands.effects import act, journal, load_toolbox, session_option
 from gitshadow.errors import UsageError
 
 
@@ -28,5 +28,5 @@ def command(call: str, note: str, session: str | None) -> int:
         au.resolve(found[0].turn, call, note=note)
         return []
 
-    tools = load_tools(None, needed=False)
-    return act(found[0].session, tools, settle, as_json=False)
+    toolbox = load_toolbox(None, needed=False)
+    return act(found[0].session, toolbox, settle, as_json=False)

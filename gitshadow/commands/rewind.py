@@ -5,7 +5,7 @@ import click
 from gitshadow.commands.effects import (
     act,
     journal,
-    load_tools,
+    load_toolbox,
     session_option,
     tools_option,
 )
@@ -26,11 +26,11 @@ def command(
     from gitshadow.turns.aio import AsyncAgentUndo
     from gitshadow.turns.report import UndoReport
 
-    registry = load_tools(tools, needed=effects)
+    toolbox = load_toolbox(tools, needed=effects)
     with journal() as db:
         named = looking.session_named(db, session)
 
     async def go_back(au: AsyncAgentUndo) -> list[UndoReport]:
         return [await au.rewind(before, effects=effects)]
 
-    return act(named, registry, go_back, as_json=as_json)
+    return act(named, toolbox, go_back, as_json=as_json)

@@ -2,7 +2,7 @@
 
 import click
 
-from gitshadow.commands.effects import load_tools, tools_option
+from gitshadow.commands.effects import load_toolbox, tools_option
 from gitshadow.commands.options import json_option
 from gitshadow.commands.printing import print_rows
 from gitshadow.render.effects import tool_lines
@@ -15,6 +15,6 @@ def command(tools: str | None, as_json: bool) -> None:
     """List the tools of a program and what can be taken back of each."""
     from gitshadow.turns import looking
 
-    registry = load_tools(tools, needed=True)
+    registry = load_toolbox(tools, needed=True).tools
     found = [looking.tool_row(tool) for tool in registry]
     print_rows({"rows": found}, tool_lines, as_json=as_json)

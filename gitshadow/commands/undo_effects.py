@@ -14,8 +14,9 @@ import click
 
 from gitshadow.commands.asking import find_layout
 from gitshadow.commands.effects import (
+    Toolbox,
     journal,
-    load_tools,
+    load_toolbox,
     session_option,
     tools_option,
 )
@@ -27,8 +28,6 @@ from gitshadow.render import json, output
 from gitshadow.render.effects import report_text
 
 if TYPE_CHECKING:
-    from gitshadow.turns.aio import AsyncAgentUndo
-    from gitshadow.turns.registry import ToolRegistry
     from gitshadow.turns.report import UndoReport
 
 _TURN = re.compile(r"t-[0-9]+")
@@ -89,9 +88,8 @@ def undo(session: str, turn: str, program: Program, manner: Manner) -> int:
     Raises:
         UsageError: the program's tools are not named, or cannot be imported.
     """
-    undo = _Undo(
-        session, turn, load_tools(program.tools, needed=True), program.on_drift
-    )
+    toolbox = load_toolbox(program.tools, needed=True)
+    undo = _Undo(session, turn, toolbox, program.on_drift)
     plan = undo.plan()
     if manner.dry_run:
         return _show(plan, manner)
@@ -110,7 +108,7 @@ def undo(session: str, turn: str, program: Program, manner: Manner) -> int:
 class _Undo(NamedTuple):
     session: str
     turn: str
-    tools: "ToolRegistry"
+    toolbox: Toolbox
     on_drift: str
 
     def plan(self) -> "UndoReport":
@@ -120,18 +118,12 @@ class _Undo(NamedTuple):
         return asyncio.run(self._run(token))
 
     async def _plan(self) -> "UndoReport":
-        async with self._opened() as au:
+        async with self.toolbox.open(self.session) as au:
             return await au.plan(self.turn, on_drift=self.on_drift)
 
     async def _run(self, token: str | None) -> "UndoReport":
-        async with self._opened() as au:
+        async with self.toolbox.open(self.session) as au:
             return await au.undo(self.turn, on_drift=self.on_drift, token=token)
-
-    def _opened(self) -> "AsyncAgentUndo":
-        from gitshadow.turns.aio import AsyncAgentUndo
-
-        root = find_layout().root
-        return AsyncAgentUndo.open(root, session=self.session, tools=self.tools)
 
 
 def _refused(plan: "UndoReport", manner: Manner) -> int:

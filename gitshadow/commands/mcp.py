@@ -1,0 +1,159 @@
+"""`git agent-undo mcp`: MCP servers whose tool calls are turns."""
+
+import os
+import re
+import shutil
+import sys
+from typing import TYPE_CHECKING, NoReturn
+
+import click
+
+from gitshadow.commands.asking import find_layout
+from gitshadow.errors import NotInitialisedError, UnsupportedError, UsageError
+from gitshadow.render.style import printable
+
+if TYPE_CHECKING:
+    from gitshadow.integrations.mcp_config import ServerSpec
+    from gitshadow.store.layout import Layout
+
+_IDLE_S = 30.0
+_ODD = re.compile(r"[^A-Za-z0-9_-]+")
+_NAME_CHARS = 32
+
+
+@click.group("mcp")
+def command() -> None:
+    """Put turns around the tools of MCP servers."""
+
+
+@command.command(
+    "proxy",
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+@click.option(
+    "--tools",
+    metavar="FILE.toml",
+    help="Your own file of servers: how their tools are taken back.",
+)
+@click.option("--server", metavar="NAME", help="Which server of FILE this is.")
+@click.option(
+    "--session", metavar="ID", help="Continue a session; a new one by default."
+)
+@click.option(
+    "--idle",
+    type=click.FloatRange(min=0, min_open=True),
+    default=_IDLE_S,
+    show_default=True,
+    metavar="SECONDS",
+    help="A turn ends after so long without a call.",
+)
+@click.option(
+    "--deny-non-reversible",
+    is_flag=True,
+    help="Do not run what nothing takes back, undeclared tools among it.",
+)
+@click.argument("argv", nargs=-1, type=click.UNPROCESSED)
+def proxy(
+    tools: str | None,
+    server: str | None,
+    session: str | None,
+    idle: float,
+    deny_non_reversible: bool,
+    argv: tuple[str, ...],
+) -> None:
+    """Be the MCP server that CMD starts, on stdio, with every tool call in a turn.
+
+    To be named in an MCP client's settings in place of CMD. Without CMD, FILE says how the
+    server is started.
+    """
+    layout = _initialised()
+    need_mcp()
+    from gitshadow.integrations.mcp_stdio import Proxying, run
+
+    spec = _spec(layout, tools, server, argv)
+    if shutil.which(spec.command[0]) is None:
+        raise UsageError(f"could not find {printable(spec.command[0])}")
+    run(
+        Proxying(
+            root=layout.root,
+            server=spec,
+            session=session,
+            idle_s=idle,
+            denies=deny_non_reversible,
+            environ=os.environ,
+        ),
+        note=_note,
+        leave=_leave,
+    )
+
+
+def need_mcp() -> None:
+    """Look for the optional packages of MCP.
+
+    Raises:
+        UnsupportedError: they are not installed.
+    """
+    from importlib.util import find_spec
+
+    if find_spec("mcp") is None:
+        raise UnsupportedError(
+            "could not speak MCP: the package mcp is not installed",
+            hint="pip install 'gitshadow[mcp]'",
+        )
+
+
+def _spec(
+    layout: "Layout", tools: str | None, server: str | None, argv: tuple[str, ...]
+) -> "ServerSpec":
+    """Return the server that is meant, with the command it is started by.
+
+    Raises:
+        UsageError: the file is wrong, or nothing says which server, or how to start it.
+    """
+    from dataclasses import replace
+
+    from gitshadow.integrations import mcp_config
+
+    known = mcp_config.read(tools, layout.root) if tools is not None else {}
+    name = server or (next(iter(known)) if len(known) == 1 else _named(argv))
+    if name is None:
+        raise UsageError("could not tell which server is meant", hint="--server NAME")
+    if known and name not in known:
+        raise UsageError(f"could not find the server {printable(name)} in {tools}")
+    spec = known.get(name) or mcp_config.ServerSpec(name=name)
+    if argv:
+        spec = replace(spec, command=argv)
+    if not spec.command:
+        raise UsageError(
+            f"could not tell how to start {printable(name)}",
+            hint="after --: its command, or command = [...] in the file",
+        )
+    return spec
+
+
+def _named(argv: tuple[str, ...]) -> str | None:
+    """Return a name for a server that nobody has named: that of its program."""
+    if not argv:
+        return None
+    base = _ODD.sub("-", os.path.basename(argv[0])).strip("-_")
+    return base[:_NAME_CHARS] or None
+
+
+def _initialised() -> "Layout":
+    layout = find_layout()
+    if not layout.initialised:
+        raise NotInitialisedError(
+            f"could not find a journal in {layout.root}", hint="git agent-undo init"
+        )
+    return layout
+
+
+def _note(text: str) -> None:
+    click.echo(f"gitshadow: {printable(text)}", err=True)
+
+
+def _leave(code: int) -> NoReturn:
+    """End at once: a thread may wait for the client's next line for ever."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

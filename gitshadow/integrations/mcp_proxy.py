@@ -1,0 +1,111 @@
+"""An MCP server that is another one, with every tool call in a turn.
+
+Invariant: what the server answers reaches the client unchanged, and only after it was written down.
+"""
+
+from collections.abc import Mapping
+from contextvars import ContextVar
+
+import anyio
+from mcp_types import JSONRPCError, JSONRPCRequest
+
+from gitshadow.errors import ShadowError
+from gitshadow.integrations import mcp_link, mcp_results
+from gitshadow.integrations.mcp_link import Answer, Link
+from gitshadow.integrations.mcp_listing import Listing
+from gitshadow.integrations.mcp_results import ServerError
+from gitshadow.integrations.mcp_turns import Passing, ProxyOptions, Turns
+from gitshadow.turns.values import Outcome
+
+_PASSING: ContextVar[Passing] = ContextVar("passing")
+
+
+class Proxy:
+    """Take the calls of one connection."""
+
+    def __init__(self, link: Link, options: ProxyOptions) -> None:
+        self._link, self._options = link, options
+        self._turns = Turns(link, options)
+        self._tools = Listing(self._turns.registry, options, self._forward, self._read)
+
+    async def take(self, request: JSONRPCRequest) -> Answer:
+        """Run one call in the turn at hand and return what the client is told."""
+        with anyio.CancelScope() as scope:
+            passing = Passing(request, scope)
+            _PASSING.set(passing)
+            with self._turns.holding(passing):
+                return await self._taken(passing)
+        return mcp_link.error(request, "the call was given up")
+
+    async def watch(self) -> None:
+        """End turns in which nothing is called any more."""
+        await self._turns.watch()
+
+    async def close(self) -> None:
+        """End the turn and the session."""
+        await self._turns.close()
+
+    async def _taken(self, passing: Passing) -> Answer:
+        outcome = None
+        try:
+            outcome = await self._called(passing)
+        except ServerError:
+            assert passing.answer is not None, "the server's own words"
+        except ShadowError as error:
+            self._options.note(f"{passing.tool}: {error}")
+            outcome = Outcome.failed(f"gitshadow did not let it run: {error}")
+        if passing.answer is not None:
+            return passing.answer
+        assert outcome is not None
+        return mcp_link.result(passing.request, mcp_results.answer_of(outcome))
+
+    async def _called(self, passing: Passing) -> Outcome:
+        name = f"{self._options.server.name}.{passing.tool}"
+        if self._tools.is_stale(self._link, name):
+            await self._tools.learn(self._link, passing.request)
+        turn = await self._turns.current(passing.turn)
+        return await turn.call(name, passing.arguments)
+
+    async def _forward(self, name: str, arguments: Mapping[str, object]) -> Outcome:
+        """Let the client's own request through; what was held is asked anew."""
+        passing = _PASSING.get(None)
+        if passing is None or passing.is_sent:
+            return self._judged(name, await self._asked(name, arguments))
+        passing.is_sent = True
+        passing.answer = await self._link.ask(passing.request)
+        if isinstance(passing.answer, JSONRPCError) and self._link.gave_up(
+            passing.request
+        ):
+            raise ServerError("it was cancelled, and what it had done is not known")
+        return self._judged(name, passing.answer)
+
+    async def _read(self, name: str, arguments: Mapping[str, object]) -> object:
+        """Call a tool on our own, to know a value before the client's call."""
+        outcome = self._judged(name, await self._asked(name, arguments))
+        if not outcome.ok:
+            raise ServerError(outcome.text)
+        return outcome.content
+
+    async def _asked(self, name: str, arguments: Mapping[str, object]) -> Answer:
+        params = {"name": name, "arguments": dict(arguments)}
+        return await self._link.request("tools/call", params, self._turns.latest)
+
+    def _judged(self, name: str, answer: Answer) -> Outcome:
+        if isinstance(answer, JSONRPCError):
+            return mcp_results.refused(answer.error.code, answer.error.message)
+        return mcp_results.outcome_of(
+            answer.result, is_harmless=self._tools.is_harmless(name)
+        )
+
+
+async def serve(link: Link, options: ProxyOptions) -> bool:
+    """Stand between a client and a server until one of them ends; True: the client did."""
+    proxy = Proxy(link, options)
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(proxy.watch)
+            ended = await link.run(proxy.take)
+            tasks.cancel_scope.cancel()
+    finally:
+        await proxy.close()
+    return ended
