@@ -1,5 +1,7 @@
 """`git agent-undo recover`: finish what a crash interrupted in agent programs' sessions."""
 
+from collections.abc import Iterator, Mapping
+
 import click
 
 from gitshadow.commands.effects import (
@@ -10,6 +12,8 @@ from gitshadow.commands.effects import (
     tools_option,
 )
 from gitshadow.commands.options import json_option
+from gitshadow.commands.printing import print_rows
+from gitshadow.render.effects import attention_lines
 
 
 @click.command("recover")
@@ -19,23 +23,30 @@ from gitshadow.commands.options import json_option
 def command(session: str | None, tools: str | None, as_json: bool) -> int:
     """Bring rollbacks, undos and rewinds to their end that lost their process.
 
-    What was taken back is not repeated. An interrupted turn is not undone by itself: see
-    `attention`, then `undo`.
+    What was taken back is not repeated. Calls that began and never ended are asked about, where
+    their tool can tell, and listed where it cannot: settle them with `resolve`. An interrupted turn
+    is not undone by itself: see `attention`, then `undo`.
     """
     from gitshadow.store.journal import saga
+    from gitshadow.turns import looking
 
     with journal() as db:
-        found = {one.session for one in saga.turns(db, session)}
-        work = [
-            name
-            for name in sorted(found)
-            if any(op.status != "done" for op in saga.ops(db, name))
-        ]
-    if not work:
-        click.echo("nothing to recover", err=True)
-        return 0
-    toolbox = load_toolbox(tools, needed=True)
+        work = list(dict.fromkeys(_sessions(looking.attention_rows(db, session))))
+        unfinished = any(saga.unfinished(db, name) for name in work)
+    toolbox = load_toolbox(tools, needed=unfinished)
     codes = [
         act(name, toolbox, lambda au: au.recover(), as_json=as_json) for name in work
     ]
-    return max(codes)
+    with journal() as db:
+        rows = looking.attention_rows(db, session)
+        left = [row for row in rows if row["what"] == "call"]
+    if left:
+        print_rows({"rows": left}, attention_lines, as_json=as_json)
+    elif not unfinished:
+        click.echo("nothing to recover", err=True)
+    return max(codes, default=0)
+
+
+def _sessions(rows: Iterator[Mapping[str, object]]) -> Iterator[str]:
+    """Return the sessions in which something was cut short; a failure alone is for `undo`."""
+    return (str(row["session"]) for row in rows if row["state"] != "failed")

@@ -7,25 +7,34 @@ from gitshadow.errors import UsageError
 
 
 @click.command("resolve")
+@click.option(
+    "--as",
+    "outcome",
+    type=click.Choice(["reversed", "compensated", "not_reversed", "no_effect"]),
+    required=True,
+    help="Taken back, made up for, left as it is, or never happened.",
+)
 @click.option("--note", required=True, metavar="TEXT", help="What was found or done.")
 @session_option
 @click.argument("call")
-def command(call: str, note: str, session: str | None) -> int:
-    """Record that a person has settled CALL; what the machine knew stays in the log."""
+def command(call: str, outcome: str, note: str, session: str | None) -> int:
+    """Record what a person found out about CALL; what the machine knew stays beside it."""
     from gitshadow.store.journal import saga
     from gitshadow.turns.aio import AsyncAgentUndo
     from gitshadow.turns.report import UndoReport
 
     with journal() as db:
-        found = [one for one in saga.unsettled(db, session) if one.id == call]
+        found = saga.calls_named(db, call, session)
+        if len(found) > 1:
+            found = [one for one in saga.unsettled(db, session) if one.id == call]
     if len(found) != 1:
         raise UsageError(
-            f"could not resolve {call}: nothing, or several things, open by that name",
-            hint="see: git agent-undo attention",
+            f"could not resolve {call}: no call, or several, of that name",
+            hint="see: git agent-undo attention; --session names the session",
         )
 
     async def settle(au: AsyncAgentUndo) -> list[UndoReport]:
-        au.resolve(found[0].turn, call, note=note)
+        au.resolve(found[0].turn, call, outcome, note=note)
         return []
 
     toolbox = load_toolbox(None, needed=False)

@@ -196,9 +196,17 @@ class MemoryStore:
         found = [
             row
             for row in self._calls.values()
-            if row.session == session and row.undo in _UNSETTLED
+            if row.session == session
+            and (row.undo in _UNSETTLED or self._is_doubtful(row))
         ]
         return sorted(found, key=lambda row: (row.turn, row.ordinal))
+
+    def _is_doubtful(self, row: SagaCall) -> bool:
+        """Tell whether a call began and never ended, in a turn that is over."""
+        turn = self._turns.get((row.session, row.turn))
+        is_over = turn is None or turn.status != "open"
+        begun = row.outcome is None and row.undo == "none"
+        return begun and is_over and row.klass != "read_only"
 
     def op(self, op: str) -> SagaOp | None:
         return self._ops.get(op)

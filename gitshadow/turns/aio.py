@@ -307,6 +307,7 @@ class AsyncAgentUndo(SessionFront):
             )
 
     async def recover(self) -> list[UndoReport]:
-        """Bring to their end the rollbacks and undos of this session that a crash interrupted."""
+        """Bring to their end what a crash interrupted; as `AgentUndo.recover`."""
         with self._desk.locked(finishing=True):
+            await self._driver.shielded(self._desk.settle_doubts())
             return await self._driver.shielded(self._desk.carrying.recover())

@@ -18,7 +18,7 @@ from gitshadow.errors import (
 )
 from gitshadow.store.journal.saga_rows import Note, SagaCall, SagaOp, SagaTurn
 from gitshadow.store.layout import Layout, discover
-from gitshadow.turns import evidence, records
+from gitshadow.turns import evidence, judging, probing, records
 from gitshadow.turns.carrying import Carrying, turn_of
 from gitshadow.turns.errors import SessionBusy
 from gitshadow.turns.host import ContextCache, Host
@@ -31,8 +31,10 @@ from gitshadow.turns.recording import Recorder
 from gitshadow.turns.registry import ToolRegistry
 from gitshadow.turns.report import UndoKind
 from gitshadow.turns.saga import UndoRequest, Unwind, new_op
+from gitshadow.turns.steps import Procedure, now
 from gitshadow.turns.turn import Setting, TurnCore
 from gitshadow.turns.values import OnDrift, UndoEntry
+from gitshadow.undo.report import State
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,25 +245,41 @@ class Desk:
         """Return an undo or a rollback that was begun before."""
         return self._unwind(op, _request_of(op))
 
-    def resolve(self, turn: str, call: str, note: str) -> None:
-        """Record that a person has taken a call back.
+    def resolve(self, turn: str, call: str, state: State, note: str) -> None:
+        """Record what a person has found out about a call, or has done about it.
 
         Raises:
             UsageError: there is no such call, or nothing about it is open.
+            SessionBusy: a turn or an undo of this session is at work.
         """
-        found = next((one for one in self.calls(turn) if one.id == call), None)
-        if found is None or found.undo in ("done", "skipped", "resolved"):
-            raise UsageError(f"could not resolve {call}: nothing about it is open")
-        body = {"was": found.undo, "error": found.error, "note": note}
-        row = Note(
-            session=self.session,
-            turn=turn,
-            call=call,
-            kind="resolved",
-            ts_ns=self.clock(),
-            body=records.lenient(body),
-        )
-        self.store.save([replace(found, undo="resolved", error=note), row])
+        with self.locked():
+            known = judging.mutating(self.calls(turn))
+            found = next((one for one in known if one.id == call), None)
+            if found is None or found.undo in ("done", "skipped"):
+                raise UsageError(f"could not resolve {call}: nothing about it is open")
+            body = {
+                "as": state.value,
+                "was": found.undo,
+                "error": found.error,
+                "note": note,
+            }
+            row = Note(
+                session=self.session,
+                turn=turn,
+                call=call,
+                kind=evidence.RESOLVED,
+                ts_ns=self.clock(),
+                body=records.lenient(body),
+            )
+            after = replace(found, undo=judging.RESOLVED_STATES[state])
+            self.store.save([after, row])
+
+    def settle_doubts(self) -> Procedure[None]:
+        """Ask about every call that began and never ended, where its tool can tell."""
+        for call in self.store.unsettled(self.session):
+            if call.outcome is None:
+                moment = yield from now()
+                yield from probing.settled(call, self.setting.registry, moment)
 
     def _unwind(self, op: SagaOp, request: UndoRequest) -> Unwind:
         since = records.parse(op.request).get("since")
@@ -274,11 +292,11 @@ class Desk:
     ) -> Unwind:
         """Return the undo of these calls, as a part of an op."""
         found = tuple(calls)
-        log = (
+        log = [
             row
             for turn in dict.fromkeys(call.turn for call in found)
             for row in self.store.log(self.session, turn)
-        )
+        ]
         altered = evidence.altered(found, log)
         outside = evidence.reaching_outside(found)
         if outside and self.store.broken_at() is not None:
@@ -291,6 +309,7 @@ class Desk:
             request=request,
             owner=self.setting.owner,
             altered=altered,
+            resolutions=evidence.resolutions(log),
         )
 
     def _after_losses(self) -> None:

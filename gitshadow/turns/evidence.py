@@ -1,16 +1,41 @@
-"""Is an inverse the one that was written down? The log, which is only added to, against the row.
+"""What the log, which is only added to, says of calls: their inverses, and what people found out.
 
 Invariant: pure; a row that the log does not bear out is never run, be it a function of the program.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
 from gitshadow.errors import JournalError
 from gitshadow.store.journal.saga_rows import Noted, SagaCall
 from gitshadow.turns import external, records
+from gitshadow.undo.report import State
 
+RESOLVED = "resolved"
+"""The kind of note with which a person settles a call."""
 _WRITTEN = ("outcome", "probed")
+
+
+class Resolution(NamedTuple):
+    """Hold what a person says of a call; `was` is how far the machine had come with it."""
+
+    state: State
+    note: str
+    was: str
+
+
+def resolutions(log: Iterable[Noted]) -> dict[str, Resolution]:
+    """Return the last word of a person on each call of a turn that has one."""
+    found: dict[str, Resolution] = {}
+    for row in log:
+        if row.kind == RESOLVED and row.call is not None:
+            body = records.parse(row.body)
+            earlier = found.get(row.call)
+            was = str(body.get("was")) if earlier is None else earlier.was
+            state = State(str(body.get("as", State.REVERSED)))
+            found[row.call] = Resolution(state, str(body.get("note")), was)
+    return found
 
 
 def altered(calls: Iterable[SagaCall], log: Iterable[Noted]) -> frozenset[str]:

@@ -15,6 +15,7 @@ from gitshadow.turns.policy import Proposal
 from gitshadow.turns.report import UndoReport
 from gitshadow.turns.turn import TurnCore
 from gitshadow.turns.values import UndoEntry
+from gitshadow.undo.report import State
 
 
 def stays_primary(error: BaseException | None, trouble: ShadowError) -> None:
@@ -185,12 +186,28 @@ class SessionFront:
         return Artifacts(self._desk)
 
     def attention(self) -> list[SagaCall]:
-        """Return the calls that a person should look at: failed or doubtful inverses."""
+        """Return the calls that a person should look at: in doubt, or not taken back."""
         return self._desk.store.unsettled(self._desk.session)
 
-    def resolve(self, turn: str, call: str, *, note: str) -> None:
-        """Record that a person has settled a call; what the machine knew stays in the log."""
-        self._desk.resolve(turn, call, note)
+    def resolve(self, turn: str, call: str, outcome: str, *, note: str) -> None:
+        """Record what a person has found out about a call, or has done about it.
+
+        What the machine knew stays in the log and in the item's `error`.
+
+        Args:
+            turn: Its turn.
+            call: Its id.
+            outcome: `reversed` (it is taken back), `compensated` (made up for, the note says how),
+                `not_reversed` (it stays), `no_effect` (it never happened).
+            note: How that is known.
+
+        Raises:
+            UsageError: there is no such call, nothing about it is open, or the outcome is none.
+            SessionBusy: a turn or an undo of this session is at work.
+        """
+        if outcome not in list(State):
+            raise UsageError(f"could not resolve {call}: {outcome} is no outcome")
+        self._desk.resolve(turn, call, State(outcome), note)
 
     def verify(self) -> int | None:
         """Return the first row of the log that was changed by hand, or None."""

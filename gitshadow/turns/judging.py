@@ -3,11 +3,12 @@
 Invariant: the first rule that speaks decides; a call of which none speaks has an inverse to run.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gitshadow.store.journal.saga_rows import SagaCall
 from gitshadow.turns import external, records
+from gitshadow.turns.evidence import Resolution
 from gitshadow.turns.outside import Outside
 from gitshadow.turns.records import StoredInverse
 from gitshadow.turns.registry import Tool, ToolRegistry
@@ -15,6 +16,21 @@ from gitshadow.turns.report import UndoItem
 from gitshadow.turns.values import Reversibility
 from gitshadow.undo.report import Action, Reason, State
 
+_HOPELESS: Mapping[str, Reason] = {
+    "undeclared": Reason.UNDECLARED,
+    Reversibility.NON_REVERSIBLE.value: Reason.NON_REVERSIBLE,
+}
+RESOLVED_STATES: Mapping[State, str] = {
+    State.REVERSED: "resolved",
+    State.COMPENSATED: "resolved",
+    State.NOT_REVERSED: "kept",
+    State.NO_EFFECT: "skipped",
+}
+"""What a call's `undo` becomes by a person's word."""
+_WITHOUT_WORDS: Mapping[str, Resolution] = {
+    "resolved": Resolution(State.REVERSED, "the log of it is gone", ""),
+    "kept": Resolution(State.NOT_REVERSED, "the log of it is gone", ""),
+}
 _FOLLOW_UP = "nothing was sent to make up for it: a person has to decide what to do"
 
 
@@ -27,6 +43,7 @@ class Scene:
     now_ns: int
     only: frozenset[str] | None = None
     altered: frozenset[str] = frozenset()
+    resolutions: Mapping[str, Resolution] = field(default_factory=dict)
     stuck: dict[str, SagaCall] = field(default_factory=dict)
 
     def handler(self, inverse: StoredInverse) -> Tool | None:
@@ -134,12 +151,25 @@ def _did_not_happen(call: SagaCall, scene: Scene) -> UndoItem | None:
 
 
 def _resolved(call: SagaCall, scene: Scene) -> UndoItem | None:
-    if call.undo != "resolved":
+    """A person's word stands beside what the machine had found, which stays in `error`."""
+    found = scene.resolutions.get(call.id) or _WITHOUT_WORDS.get(call.undo)
+    if found is None or call.undo not in RESOLVED_STATES.values():
         return None
-    said = f"settled by a person: {call.error}"
-    return replace(
-        blank(call), state=State.REVERSED, detail=said, error=None, already=True
-    )
+    said = f"settled by a person: {found.note}"
+    item = replace(blank(call), state=found.state, detail=said)
+    if found.state is State.NOT_REVERSED:
+        return replace(item, reason=_reason_of(call, found))
+    residue = found.note if found.state is State.COMPENSATED else None
+    return replace(item, residue=residue, already=True)
+
+
+def _reason_of(call: SagaCall, found: Resolution) -> Reason:
+    """Return why a call that a person leaves as it is was not taken back by the machine."""
+    if call.outcome is None or found.was in ("in_doubt", "running"):
+        return Reason.IN_DOUBT
+    if found.was == "failed":
+        return Reason.FAILED
+    return _HOPELESS.get(call.klass, Reason.DECLINED)
 
 
 def _already(call: SagaCall, scene: Scene) -> UndoItem | None:
@@ -160,11 +190,7 @@ def _unfinished(call: SagaCall, scene: Scene) -> UndoItem | None:
 
 
 def _no_way_back(call: SagaCall, scene: Scene) -> UndoItem | None:
-    reasons = {
-        "undeclared": Reason.UNDECLARED,
-        Reversibility.NON_REVERSIBLE.value: Reason.NON_REVERSIBLE,
-    }
-    reason = reasons.get(call.klass)
+    reason = _HOPELESS.get(call.klass)
     if reason is None:
         return None
     follow_up = records.parse(call.intent).get("follow_up") or _FOLLOW_UP
@@ -247,8 +273,8 @@ def _depends_on(call: SagaCall) -> tuple[str, ...]:
 _RULES: tuple[Callable[[SagaCall, Scene], UndoItem | None], ...] = (
     _read_only,
     _files_only,
-    _did_not_happen,
     _resolved,
+    _did_not_happen,
     _already,
     _out_of_scope,
     _unfinished,

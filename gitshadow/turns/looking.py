@@ -4,17 +4,19 @@ Invariant: nothing is written, no lock is taken, and every session of the reposi
 """
 
 import fnmatch
+import os
 from collections.abc import Iterator
 
 from gitshadow.engine.rows import rfc3339
 from gitshadow.errors import UsageError
 from gitshadow.store.journal import history, saga
 from gitshadow.store.journal.db import Db
-from gitshadow.store.journal.saga_rows import SagaCall
+from gitshadow.store.journal.saga_rows import SagaCall, SagaTurn
 from gitshadow.turns import events, records, rewind
 from gitshadow.turns.registry import Tool
 
 Row = dict[str, object]
+_DOUBT = "it began, and nobody knows whether it happened"
 
 
 def session_named(db: Db, session: str | None, turn: str | None = None) -> str:
@@ -137,18 +139,38 @@ def state_document(db: Db, session: str, before: str | None) -> Row:
 
 
 def attention_rows(db: Db, session: str | None) -> Iterator[Row]:
-    """Return what a person should look at: turns and undos cut short, inverses in doubt."""
-    for turn in saga.turns(db, session):
-        if turn.status in ("interrupted", "rolling_back"):
+    """Return what a person should look at: what was cut short, what is in doubt, what failed."""
+    turns = saga.turns(db, session)
+    for turn in turns:
+        if turn.status in ("interrupted", "rolling_back") or _is_lost(turn):
             yield {
                 "what": "turn",
                 "session": turn.session,
                 "turn": turn.id,
-                "state": turn.status,
+                "state": "interrupted" if turn.status == "open" else turn.status,
                 "text": turn.label,
             }
+    for name in dict.fromkeys(turn.session for turn in turns):
+        for op in saga.ops(db, name):
+            if op.status != "done":
+                yield {
+                    "what": op.kind,
+                    "session": name,
+                    "turn": op.target,
+                    "op": op.id,
+                    "state": "unfinished",
+                    "text": f"{op.id}: git agent-undo recover",
+                }
     for call in saga.unsettled(db, session):
         yield _call_row(call)
+
+
+def _is_lost(turn: SagaTurn) -> bool:
+    """Tell whether an open turn has surely lost its process; nobody has said so yet."""
+    pid = turn.owner.partition("-")[0]
+    if turn.status != "open" or turn.lease_ns is not None or not pid.isdigit():
+        return False
+    return not os.path.exists(f"/proc/{pid}")
 
 
 def tool_row(tool: Tool) -> Row:
@@ -170,7 +192,7 @@ def _call_row(call: SagaCall) -> Row:
         "turn": call.turn,
         "call": call.id,
         "tool": call.tool,
-        "state": call.undo,
+        "state": "in_doubt" if call.outcome is None else call.undo,
         "attempts": call.attempts,
-        "text": call.error or "",
+        "text": call.error or (_DOUBT if call.outcome is None else ""),
     }

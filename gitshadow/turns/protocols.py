@@ -207,7 +207,11 @@ class SagaStore(Protocol):
         ...
 
     def unsettled(self, session: str) -> list[SagaCall]:
-        """Return the calls whose `undo` is `running`, `failed` or `in_doubt`."""
+        """Return the calls that a person should look at, by turn and ordinal.
+
+        Those whose `undo` is `running`, `failed` or `in_doubt`; and those without an outcome whose
+        `undo` is `none`, unless the class is `read_only` or the turn is `open`.
+        """
         ...
 
     def op(self, op: str) -> SagaOp | None:

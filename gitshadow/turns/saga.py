@@ -15,8 +15,10 @@ from gitshadow.store.journal.saga_rows import Note, SagaCall, SagaOp
 from gitshadow.turns import judging, records
 from gitshadow.turns.drift import Drift
 from gitshadow.turns.errors import FinalFailure, ToolFailure
+from gitshadow.turns.evidence import Resolution
 from gitshadow.turns.judging import Scene
 from gitshadow.turns.outside import Outside, patience_s
+from gitshadow.turns.probing import settled
 from gitshadow.turns.records import StoredInverse
 from gitshadow.turns.registry import Tool, ToolRegistry
 from gitshadow.turns.report import UndoItem, UndoKind, UndoReport, item_from_json
@@ -35,7 +37,7 @@ from gitshadow.turns.steps import (
     now,
     told,
 )
-from gitshadow.turns.values import Inverse, OnDrift, Outcome
+from gitshadow.turns.values import OnDrift, Outcome
 from gitshadow.turns.verifying import Finding, still_there
 from gitshadow.undo.report import Reason, State, Uncovered
 
@@ -79,7 +81,8 @@ class Unwind:
     """Take calls back; `after` holds their rows as the undo left them.
 
     `why` is what the report is to say of the reason, where that is not plain from its target.
-    `altered` are calls whose inverse in the journal is not the one that the log has.
+    `altered` are calls whose inverse in the journal is not the one that the log has, `resolutions`
+    what people found out about some.
     """
 
     op: SagaOp
@@ -90,6 +93,7 @@ class Unwind:
     owner: str
     why: str | None = None
     altered: frozenset[str] = frozenset()
+    resolutions: Mapping[str, Resolution] = field(default_factory=dict)
     after: list[SagaCall] = field(default_factory=list)
     _scene: Scene = field(init=False)
 
@@ -103,6 +107,7 @@ class Unwind:
             self.op.started_ns,
             self.request.only,
             self.altered,
+            self.resolutions,
         )
 
     def plan(self) -> Procedure[UndoReport]:
@@ -169,8 +174,9 @@ class Unwind:
         yield Save((self.op, self._note("undo_begun", {"kind": self.op.kind})))
 
     def _take_back(self, call: SagaCall) -> Procedure[dict[str, object]]:
-        if call.outcome is None:
-            call = yield from self._probed(call)
+        if call.outcome is None and call.undo == "none":
+            moment = yield from now()
+            call = yield from settled(call, self.registry, moment, self.op.id)
         self._scene.now_ns = yield from now()
         item = judging.judge(call, self._scene)
         if item is None:
@@ -277,30 +283,6 @@ class Unwind:
         yield Save((after, note))
         return after
 
-    def _probed(self, call: SagaCall) -> Procedure[SagaCall]:
-        """Ask a tool whether an unfinished call happened, where it can tell."""
-        tool = self.registry.find(call.tool)
-        probe = tool.options.get("probe") if tool is not None else None
-        if tool is None or probe is None:
-            return call
-        intent = records.parse(call.intent)
-        event = yield from ask(Invoke(probe, (intent["arguments"],)))
-        found = event.value if isinstance(event, Returned) else None
-        if found is None:
-            return call
-        if found is False:
-            return (yield from self._settle(call, "skipped", "it did not happen"))
-        inverse, trouble = yield from _late_inverse(self.registry, tool, intent, found)
-        after = replace(
-            call,
-            outcome="success",
-            inverse=inverse,
-            error=trouble,
-            undo="none" if inverse is None else "planned",
-        )
-        yield Save((after, self._note("probed", {"inverse": inverse}, call)))
-        return after
-
     def _close(self, report: UndoReport) -> Procedure[None]:
         moment = yield from now()
         text = records.lenient(report.to_json())
@@ -354,33 +336,6 @@ class Unwind:
             ts_ns=self._scene.now_ns,
             body=records.lenient({"op": self.op.id, **body}),
         )
-
-
-def _late_inverse(
-    registry: ToolRegistry, tool: Tool, intent: Mapping[str, object], found: object
-) -> Procedure[tuple[str | None, str | None]]:
-    """Bind the second half of an inverse once a probe has told the result."""
-    build = tool.options.get("inverse")
-    if build is None:
-        return None, None
-    result = found.content if isinstance(found, Outcome) else None
-    args = (intent["arguments"], intent["capture"], result)
-    event = yield from ask(Invoke(build, args))
-    if not isinstance(event, Returned) or not isinstance(event.value, Inverse):
-        return None, _trouble(event) or "no inverse"
-    after_files = tool.options.get("after_files", False)
-    try:
-        text = records.inverse_text(
-            event.value,
-            tool.retry,
-            (),
-            after=None,
-            after_files=after_files,
-            version=registry.version_of(event.value.handler),
-        )
-    except records.NotStorableError as error:
-        return None, f"the inverse was not stored: {error}"
-    return text, None
 
 
 def _not_covered(calls: Sequence[SagaCall]) -> Iterator[Uncovered]:

@@ -397,8 +397,13 @@ class AgentUndo(SessionFront):
             return self._driver.run(self._desk.carrying.run(work, again=True))
 
     def recover(self) -> list[UndoReport]:
-        """Bring to their end the rollbacks and undos of this session that a crash interrupted."""
+        """Bring to their end the rollbacks and undos of this session that a crash interrupted.
+
+        Calls that began and never ended are asked about first, where their tools have a `probe`;
+        the others stay in doubt, see `attention`. An interrupted turn is not undone by itself.
+        """
         with self._desk.locked(finishing=True):
+            self._driver.run(self._desk.settle_doubts())
             return self._driver.run(self._desk.carrying.recover())
 
 

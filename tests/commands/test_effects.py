@@ -4,6 +4,8 @@ Rows of the contract that speak of the command line; the SDK's own tests are in 
 """
 
 import json
+import os
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -261,9 +263,10 @@ def test_what_needs_a_person_is_listed_and_settled(
         "failed",
         "OSError: down",
     )
-    assert main(["resolve", "t-1.1", "--note", "deleted by hand"]) == 0
+    settled = ["--as", "reversed", "--note", "deleted by hand"]
+    assert main(["resolve", "t-1.1", *settled]) == 0
     assert shown(capsys, "attention") == []
-    assert main(["resolve", "t-1.1", "--note", "again"]) == 2
+    assert main(["resolve", "t-1.9", *settled]) == 2
     kinds = column(shown(capsys, "saga", "log"), "kind")
     assert "undo_failed" in kinds
     assert kinds[-1] == "resolved"
@@ -293,6 +296,37 @@ def test_turns_and_their_calls_are_shown(
     assert "rename clips" in capsys.readouterr().out
     assert main(["saga", "show", "t-2"]) == 0
     assert "conflict" in capsys.readouterr().out
+
+
+def test_a_call_that_was_cut_short_is_listed_until_a_person_knows(
+    au: AgentUndo, place: Path, world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """AN-01: killed inside the tool: in doubt, and no inverse runs until somebody says."""
+    pid = os.fork()
+    if pid == 0:
+        world.before_call = lambda name: os.kill(os.getpid(), signal.SIGKILL)
+        tools = registry(world)
+        with AgentUndo.open(str(place), session="s", tools=tools).turn("go") as turn:
+            turn.call("draft.create", title="x")
+    os.waitpid(pid, 0)
+    (lost,) = shown(capsys, "attention")
+    assert isinstance(lost, dict)
+    assert (lost["what"], lost["turn"], lost["state"]) == ("turn", "t-1", "interrupted")
+    (call,) = shown(capsys, "recover", *TOOLS)
+    assert isinstance(call, dict)
+    assert (call["call"], call["state"]) == ("t-1.1", "in_doubt")
+    report = au.undo("t-1")
+    assert [item.reason for item in report.items] == ["in_doubt"]
+    assert world.inverses == []
+    settled = ["--as", "no_effect", "--note", "there is no such draft"]
+    assert main(["resolve", "t-1.1", *settled]) == 0
+    (item,) = au.undo("t-1").items
+    assert (item.state, item.detail) == (
+        "no_effect",
+        "settled by a person: there is no such draft",
+    )
+    assert world.inverses == []
+    assert shown(capsys, "recover", *TOOLS) == []
 
 
 def interrupted_rollback(au: AgentUndo, world: World) -> None:

@@ -77,7 +77,7 @@ async def test_what_was_taken_back_is_no_duplicate(front: Front, world: World) -
     await session.undo("t-2")
     assert (await once_more(session)).ok
     await session.rewind("t-3")
-    session.au.resolve("t-3", "t-3.1", note="refunded by hand")
+    session.au.resolve("t-3", "t-3.1", "reversed", note="refunded by hand")
     assert (await once_more(session)).ok
 
 

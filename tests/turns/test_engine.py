@@ -175,7 +175,7 @@ async def test_each_handler_keeps_its_own_rule(front: Front, rule: str) -> None:
     assert states(await session.undo("t-1")) == [("not_reversed", "in_doubt")]
     assert attempts == ["neither"]
     assert [call.id for call in session.au.attention()] == ["t-1.1"]
-    session.au.resolve("t-1", "t-1.1", note="looked: it is gone")
+    session.au.resolve("t-1", "t-1.1", "reversed", note="looked: it is gone")
     after = await session.undo("t-1")
     assert states(after) == [("reversed", None)]
     assert after.items[0].detail == "settled by a person: looked: it is gone"

@@ -60,6 +60,12 @@ _CLAIM = (
 )
 
 
+_IN_DOUBT = (
+    "(outcome IS NULL AND undo = 'none' AND class <> 'read_only' AND NOT EXISTS (SELECT 1 FROM"
+    " saga_turns t WHERE t.session = saga_calls.session AND t.id = turn AND t.status = 'open'))"
+)
+
+
 def save(db: Db, rows: Iterable[SagaRow]) -> None:
     """Write rows, new or changed, and add to the log, in one transaction.
 
@@ -128,6 +134,12 @@ def calls(db: Db, session: str, turn: str) -> list[SagaCall]:
     return [_call(row) for row in db.rows(sql, (session, turn))]
 
 
+def calls_named(db: Db, call: str, session: str | None = None) -> list[SagaCall]:
+    """Return the calls of an id, which several turns may have."""
+    sql = f"{_SELECT_CALL} WHERE id = ?1 AND (?2 IS NULL OR session = ?2)"
+    return [_call(row) for row in db.rows(sql, (call, session))]
+
+
 def standing(
     db: Db, session: str, digest: str, first: int, last: int
 ) -> SagaCall | None:
@@ -137,10 +149,11 @@ def standing(
 
 
 def unsettled(db: Db, session: str | None = None) -> list[SagaCall]:
-    """Return the calls that somebody must look at: inverses that failed or are in doubt."""
+    """Return the calls that somebody must look at: in doubt, or with an inverse that failed."""
     sql = (
         f"{_SELECT_CALL} WHERE (?1 IS NULL OR session = ?1)"
-        " AND undo IN ('running', 'failed', 'in_doubt') ORDER BY session, turn, ordinal"
+        f" AND (undo IN ('running', 'failed', 'in_doubt') OR {_IN_DOUBT})"
+        " ORDER BY session, turn, ordinal"
     )
     return [_call(row) for row in db.rows(sql, (session,))]
 
@@ -165,6 +178,12 @@ def sessions_with_work(db: Db) -> list[str]:
         "SELECT DISTINCT session FROM saga_ops WHERE status != 'done' ORDER BY session"
     )
     return [str(row[0]) for row in db.rows(sql)]
+
+
+def unfinished(db: Db, session: str) -> bool:
+    """Tell whether an undo of a session has not come to its end."""
+    sql = "SELECT 1 FROM saga_ops WHERE session = ? AND status <> 'done' LIMIT 1"
+    return db.row(sql, (session,)) is not None
 
 
 def log(db: Db, session: str | None = None, turn: str | None = None) -> Iterator[Noted]:

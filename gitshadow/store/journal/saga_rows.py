@@ -43,9 +43,9 @@ class SagaCall:
 
     `intent` (JSON: arguments, capture, observation, revision) is there before the tool runs;
     `outcome` is None until it has. `inverse` (JSON) and `undo` (`none`, `planned`, `running`,
-    `done`, `failed`, `in_doubt`, `skipped`, `resolved`) belong to what takes it back; `key` is
-    the same in every attempt. `op` is the undo that settled it. The class `undeclared` is a word
-    of its own here.
+    `done`, `failed`, `in_doubt`, `skipped`, and by a person's word `resolved` or `kept`) belong to
+    what takes it back; `key` is the same in every attempt. `op` is the undo that settled it. The
+    class `undeclared` is a word of its own here.
     """
 
     session: str
