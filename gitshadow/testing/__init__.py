@@ -6,8 +6,14 @@ whoever has gitshadow installed.
 
 _HOMES = {
     "gitshadow.testing.memory": ("MemoryStore",),
+    "gitshadow.testing.opening": ("OpenStore",),
     "gitshadow.testing.proof": ("Finding", "Flaw", "Proof", "StepProof"),
+    "gitshadow.testing.provider_kit": (
+        *("RevisionProviderKit", "UndoableDocument", "UndoProviderKit"),
+        "VersionedDocument",
+    ),
     "gitshadow.testing.rollback": ("prove_rollback", "prove_rollback_async"),
+    "gitshadow.testing.store_kit": ("SessionStoreKit",),
 }
 
 

@@ -1,7 +1,13 @@
 from gitshadow.testing.memory import MemoryStore as MemoryStore
+from gitshadow.testing.opening import OpenStore as OpenStore
 from gitshadow.testing.proof import Finding as Finding
 from gitshadow.testing.proof import Flaw as Flaw
 from gitshadow.testing.proof import Proof as Proof
 from gitshadow.testing.proof import StepProof as StepProof
+from gitshadow.testing.provider_kit import RevisionProviderKit as RevisionProviderKit
+from gitshadow.testing.provider_kit import UndoableDocument as UndoableDocument
+from gitshadow.testing.provider_kit import UndoProviderKit as UndoProviderKit
+from gitshadow.testing.provider_kit import VersionedDocument as VersionedDocument
 from gitshadow.testing.rollback import prove_rollback as prove_rollback
 from gitshadow.testing.rollback import prove_rollback_async as prove_rollback_async
+from gitshadow.testing.store_kit import SessionStoreKit as SessionStoreKit

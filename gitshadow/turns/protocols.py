@@ -159,7 +159,7 @@ class SagaStore(Protocol):
         A turn, call or op replaces the one with its ids; a `Note` is added to the log, which has
         one chain of digests for all sessions (`saga_rows.digest_of`); a `NewEvent` gets the next
         number of its session, from 0, and each of its artifacts the next version; an `Effect` is
-        kept once, with the number of its session's newest event (-1: none).
+        kept with the number of its session's newest event (-1: none).
 
         Raises:
             JournalError: nothing of it stands.

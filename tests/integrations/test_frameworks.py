@@ -25,7 +25,7 @@ from tests.integrations.frameworks import (
     through,
 )
 from tests.integrations.toy import SCRIPT, Step, saga_rows
-from tests.turns.conftest import recorded
+from tests.support.places import recorded
 from tests.turns.front import FREE
 from tests.turns.world import BoomError, World, registry
 

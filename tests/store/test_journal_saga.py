@@ -13,7 +13,7 @@ from gitshadow.store.journal import saga
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.saga_rows import CallName, Note, SagaCall, SagaTurn
 from gitshadow.store.journal.schema import MIGRATIONS
-from tests.support import saga_rows
+from gitshadow.testing import samples as saga_rows
 
 NAME = CallName("s", "t-1", "c1")
 CALL = replace(saga_rows.CALL, outcome="success", undo="planned")

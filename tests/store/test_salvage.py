@@ -39,7 +39,7 @@ from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.saga_rows import Note, SagaOp
 from gitshadow.store.journal.salvage import Salvaged, salvage
 from gitshadow.store.journal.schema import VERSION
-from tests.support import saga_rows
+from gitshadow.testing import samples as saga_rows
 
 A = RepoPath(b"a")
 OID = Oid("a" * 40)

@@ -3,13 +3,11 @@
 import asyncio
 import inspect
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
-import pygit2
 import pytest
 
-from gitshadow.store.journal.db import Db
+from tests.support.places import recorded
 from tests.turns.front import Front
 from tests.turns.world import World
 
@@ -26,16 +24,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """Return a directory that looks like a recorded repository, without the 50 ms of `init`."""
+    """Return a directory that looks like a recorded repository."""
     return recorded(tmp_path / "place")
-
-
-def recorded(root: Path) -> Path:
-    """Make a directory look like a recorded repository and return it."""
-    pygit2.init_repository(root)
-    journal = root / ".git" / "agent-undo" / "journal.db"
-    with closing(Db.open(str(journal), create=True)):
-        return root
 
 
 @pytest.fixture(params=["sync", "async", "memory"])

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from gitshadow.store.journal import saga
 from gitshadow.store.journal.db import Db
+from gitshadow.testing import samples as saga_rows
 from gitshadow.turns.barrier import begun
 from gitshadow.turns.errors import ToolFailure
 from gitshadow.turns.policy import Policy
 from gitshadow.turns.registry import ToolRegistry
 from gitshadow.turns.values import Outcome, OutcomeKind
-from tests.support import saga_rows
 from tests.turns.front import Front, Session
 from tests.turns.world import BoomError, World
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitshadow.store.journal.saga_rows import SagaCall
+from gitshadow.testing import samples as saga_rows
 from gitshadow.turns import calls, records
 from gitshadow.turns.call_rows import Request
 from gitshadow.turns.errors import TurnClosed
@@ -32,7 +33,6 @@ from gitshadow.turns.steps import (
 from gitshadow.turns.turn import Setting, TurnCore
 from gitshadow.turns.values import Inverse, Retry, Reversibility
 from gitshadow.undo.report import State
-from tests.support import saga_rows
 
 SETTING = Setting(
     root=".",
