@@ -1,13 +1,26 @@
 """`git agent-undo doctor`: check the installation."""
 
+import os
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
 import click
 
-from gitshadow.commands.asking import ask
+from gitshadow.commands.asking import ask, find_layout
+from gitshadow.commands.hooking import find_surroundings
 from gitshadow.commands.options import json_option
 from gitshadow.commands.printing import print_document
 from gitshadow.errors import ExitCode, ShadowError
-from gitshadow.render.document import flag, rows
+from gitshadow.hookfiles import health, install
+from gitshadow.hookfiles.catalog import AGENTS
+from gitshadow.hookfiles.detect import Surroundings
+from gitshadow.hookfiles.health import Health, State
+from gitshadow.hookfiles.placement import Scope
+from gitshadow.hookfiles.steps import Action
+from gitshadow.render.document import Document, flag, inner, number, rows, texts
 from gitshadow.render.status import doctor_lines
+
+_MENDABLE = frozenset({State.STALE, State.BROKEN})
 
 
 @click.command("doctor")
@@ -16,16 +29,114 @@ from gitshadow.render.status import doctor_lines
 def command(fix: bool, as_json: bool) -> int:
     """Check the installation; name a remedy for what is wrong. Exits 1 if anything is.
 
-    --fix builds a damaged or missing journal anew from the refs, and moves a ref whose newest
-    objects are lost back to its last whole commit.
+    --fix builds a damaged or missing journal anew from the refs, moves a ref whose objects
+    are lost back to its last whole commit, finishes an interrupted undo, removes locks that
+    nobody holds, starts the daemon, and writes installed hooks anew that are out of date.
     """
+    killed = _was_killed()
+    document = _engine(fix=fix)
+    outside = [_daemon(killed=killed, fix=fix), *_hooks(fix=fix)]
+    document["checks"] = [*rows(document, "checks"), *(one.check for one in outside)]
+    mended = [one.mended for one in outside if one.mended is not None]
+    document["mended"] = [*texts(document, "mended"), *mended]
+    print_document(document, doctor_lines, as_json=as_json)
+    fine = all(flag(check, "ok") for check in rows(document, "checks"))
+    return int(ExitCode.DONE if fine else ExitCode.ERROR)
+
+
+class _Outside(NamedTuple):
+    """Hold a finding about what surrounds the journal, and what was done about it."""
+
+    check: Mapping[str, object]
+    mended: str | None = None
+
+
+def _engine(*, fix: bool) -> Document:
+    """Ask the engine; build the journal anew where it, or only that, helps."""
     try:
         document = ask("doctor", {"fix": fix})
     except ShadowError as error:
         if not (fix and error.hint and "reindex" in error.hint):
             raise
-        ask("reindex", {})
-        document = ask("doctor", {"fix": fix})
-    print_document(document, doctor_lines, as_json=as_json)
-    fine = all(flag(check, "ok") for check in rows(document, "checks"))
-    return int(ExitCode.DONE if fine else ExitCode.ERROR)
+        document = {}
+    lost = any(
+        check.get("name") == "rows" and not flag(check, "ok")
+        for check in rows(document, "checks")
+    )
+    if document and not (fix and lost):
+        return document
+    ask("reindex", {})
+    again = ask("doctor", {"fix": fix})
+    said = [*texts(document, "mended"), "built the journal anew from the refs"]
+    return {**again, "mended": [*said, *texts(again, "mended")]}
+
+
+def _was_killed() -> bool:
+    """Tell whether a daemon left its socket behind: one that ends takes it away."""
+    layout = find_layout()
+    if not os.path.exists(layout.socket):
+        return False
+    from gitshadow.ipc import client
+
+    return client.ping(layout) is None
+
+
+def _daemon(*, killed: bool, fix: bool) -> _Outside:
+    status = ask("status", {"brief": True})
+    running = inner(status, "daemon")
+    if flag(running, "running"):
+        return _Outside(_check("daemon", f"running, {number(running, 'pid')}"))
+    if not flag(status, "enabled") or not flag(running, "allowed"):
+        return _Outside(_check("daemon", "off, as it is set"))
+    if not killed:
+        return _Outside(_check("daemon", "none at present; the next hook starts one"))
+    if fix:
+        from gitshadow.ipc import launch
+
+        try:
+            pid = launch.start(find_layout())
+        except ShadowError as error:
+            return _Outside(_check("daemon", error.message, "git agent-undo start"))
+        return _Outside(_check("daemon", f"running, {pid}"), "started the daemon")
+    said = "it was killed: until the next hook writes are noticed at commands alone"
+    return _Outside(_check("daemon", said, "git agent-undo start"))
+
+
+def _hooks(*, fix: bool) -> Iterator[_Outside]:
+    around, _ = find_surroundings()
+    found = [
+        state
+        for agent in AGENTS.values()
+        for scope in Scope
+        if (state := health.look(agent, scope, around)) is not None
+        and state.state is not State.ABSENT
+    ]
+    for state in found:
+        if fix and state.state in _MENDABLE and _written_anew(state, around):
+            fresh = health.look(AGENTS[state.agent], state.scope, around) or state
+            said = f"wrote the hooks of {state.agent} anew ({state.path})"
+            yield _Outside(_hook_check(fresh), said)
+        else:
+            yield _Outside(_hook_check(state))
+    if not found:
+        said = "no agent's hooks are installed: who wrote is guessed"
+        yield _Outside({**_check("hooks", said), "ok": True})
+
+
+def _written_anew(state: Health, around: Surroundings) -> bool:
+    steps = install.plan_install(AGENTS[state.agent], state.scope, around)
+    done = install.apply(steps, around, installing=True)
+    return all(step.action is not Action.FAIL for step in done)
+
+
+def _hook_check(state: Health) -> Mapping[str, object]:
+    name = f"hooks of {state.agent}"
+    if not state.findings:
+        return _check(name, f"installed in {state.path}")
+    worst = max(state.findings, key=lambda one: list(State).index(one.state))
+    return _check(name, worst.problem, worst.fix)
+
+
+def _check(name: str, message: str, remedy: str | None = None) -> Document:
+    """Return a finding as the engine's are; one with a remedy is not ok."""
+    return {"name": name, "ok": remedy is None, "message": message, "remedy": remedy}

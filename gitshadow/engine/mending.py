@@ -39,9 +39,14 @@ def mend(desk: Desk) -> None:
     finish_undo(desk)
 
 
-def repair(desk: Desk) -> None:
-    """Check every tip whatever the journal thinks, and bring journal and refs into agreement."""
-    _check_tips(desk)
+def repair(desk: Desk, *, deep: bool = False) -> None:
+    """Check every tip whatever the journal thinks, and bring journal and refs into agreement.
+
+    Args:
+        desk: The worktree.
+        deep: Whether what Git has packed is looked at too.
+    """
+    _check_tips(desk, deep=deep)
     _catch_up(desk)
     if desk.workspace.recorder.row.tree is None:
         root_worktree(desk.workspace)
@@ -112,12 +117,12 @@ def _rebooted(ws: Workspace) -> bool:
     return known is not None and known != boot
 
 
-def _check_tips(desk: Desk) -> None:
+def _check_tips(desk: Desk, *, deep: bool = False) -> None:
     """Move each ref whose newest objects were lost back to its last whole commit."""
     repo = desk.workspace.repo
     broken = False
     for ref, tip in repo.refs().items():
-        whole = _last_whole(desk, tip)
+        whole = _last_whole(desk, tip, deep=deep)
         if whole == tip:
             continue
         broken = True
@@ -125,16 +130,18 @@ def _check_tips(desk: Desk) -> None:
             repo.delete_ref(ref)
         else:
             repo.force_ref(ref, whole)
-        desk.pipeline.gap(f"objects of {ref} were lost with the power; it went back")
+        how = "" if deep else " with the power"
+        desk.pipeline.gap(f"objects of {ref} were lost{how}; it went back")
     if broken:
         repo.remove_empty_objects()
         _forget_tree(desk.workspace)
 
 
-def _last_whole(desk: Desk, tip: Oid) -> Oid | None:
+def _last_whole(desk: Desk, tip: Oid, *, deep: bool = False) -> Oid | None:
     """Return the newest commit of a chain all of whose objects can be read, down to its root.
 
-    What Git has packed was synced then, so nothing below a packed commit is looked at.
+    What Git has packed was synced then, so nothing below a packed commit is looked at, unless
+    `deep` asks for it.
     """
     repo = desk.workspace.repo
     whole: Oid | None = None
@@ -152,7 +159,7 @@ def _last_whole(desk: Desk, tip: Oid) -> Oid | None:
             whole = None
         elif whole is None:
             whole = at
-        if not repo.is_loose(at):
+        if not deep and not repo.is_loose(at):
             break
         at = parent
     return whole

@@ -97,7 +97,8 @@ def init_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
 
 
 def doctor_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
-    """Yield one line per check, with its remedy where it failed."""
+    """Yield what was mended, then one line per check, with its remedy where it failed."""
+    yield from (f"mended: {printable(said)}" for said in texts(document, "mended"))
     checks = rows(document, "checks")
     failed = 0
     for check in checks:

@@ -288,6 +288,20 @@ class Git:
         rows = (row.split(" ") for row in out.splitlines())
         return {Oid(oid): int(size) for oid, size in rows if size.isdigit()}
 
+    def missing(self, tips: Sequence[Oid]) -> list[Oid]:
+        """Return the objects that commits need, beside what HEAD needs, and that are not there.
+
+        Raises:
+            StoreError: a tip itself, or what HEAD needs, is not there.
+        """
+        how = ("--objects", "--missing=print", "--no-object-names", "--stdin")
+        # Where HEAD is unborn nothing is left out.
+        born = self.run("rev-parse", "-q", "--verify", "HEAD", ok=(0, 1))
+        without = b"^HEAD\n" if born else b""
+        listed = "".join(f"{oid}\n" for oid in tips).encode("ascii")
+        out = self.run("rev-list", *how, stdin=listed + without)
+        return [Oid(row[1:].decode()) for row in out.split(b"\n") if row[:1] == b"?"]
+
     def commits_between(self, base: Oid | None, tip: Oid) -> list[Oid]:
         """Return the commits on which one stands and another (None: none) does not.
 

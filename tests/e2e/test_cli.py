@@ -92,7 +92,7 @@ def test_ids_are_taken_by_unique_prefixes(shadow: Shadow) -> None:
     }
     one, two = sessions["one"], sessions["two"]
     kept = repo.tree_snapshot()
-    shared = one[:-6]
+    shared = one[:-10]
     assert two.startswith(shared)
     ambiguous = shadow("undo", "--yes", shared)
     assert (ambiguous.code, ambiguous.out) == (2, "")

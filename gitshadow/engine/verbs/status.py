@@ -2,6 +2,7 @@
 
 import os
 
+from gitshadow.config import DaemonMode
 from gitshadow.engine import params as read
 from gitshadow.engine import remotes
 from gitshadow.engine.desk import Desk
@@ -27,7 +28,11 @@ def status(desk: Desk, params: Params) -> Document:
         "root": display_path(RepoPath(os.fsencode(ws.layout.root))),
         "worktree": ws.layout.worktree,
         "enabled": ws.config.enabled,
-        "daemon": {"running": desk.observer.watching, "pid": desk.observer.pid},
+        "daemon": {
+            "running": desk.observer.watching,
+            "pid": desk.observer.pid,
+            "allowed": ws.config.daemon is DaemonMode.AUTO,
+        },
         "degraded": desk.observer.degraded,
         "events": events.count(ws.db),
         "sessions": len(known),

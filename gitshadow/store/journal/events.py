@@ -169,6 +169,12 @@ def first_baseline(db: Db) -> Oid | None:
     return None if row is None else Oid(row[0])
 
 
+def commits(db: Db) -> list[Oid]:
+    """Return every commit that a row names, each once."""
+    sql = "SELECT DISTINCT commit_oid FROM events WHERE commit_oid IS NOT NULL"
+    return [Oid(commit) for (commit,) in db.rows(sql)]
+
+
 def last_seq(db: Db) -> int:
     """Return the newest sequence number, 0 where there is none."""
     return db.number("SELECT MAX(seq) FROM events")

@@ -1,0 +1,269 @@
+"""Examining a worktree's recording: what is wrong with it, each finding with its remedy.
+
+Invariant: reads only; a finding that is not ok always has a remedy, a command where one helps.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from gitshadow.capture.coverage import TOO_LARGE
+from gitshadow.engine import remotes
+from gitshadow.engine.desk import Desk
+from gitshadow.engine.secrets import secret_names
+from gitshadow.engine.upkeep import TROUBLE
+from gitshadow.engine.workspace import Workspace
+from gitshadow.errors import StoreError
+from gitshadow.model import Oid
+from gitshadow.store.journal import events, meta, ops, sessions
+from gitshadow.store.refs import display_path
+from gitshadow.store.repo import REF_PREFIX
+
+FIX = "git agent-undo doctor --fix"
+REINDEX = "git agent-undo reindex"
+_SHOWN = 5
+_WATCHES = "/proc/sys/fs/inotify/max_user_watches"
+_INSTANCES = "/proc/sys/fs/inotify/max_user_instances"
+_WANTED_WATCHES = 1 << 20
+_WANTED_INSTANCES = 512
+_STALE_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Hold one finding; a warning is not ok and always has a remedy."""
+
+    name: str
+    ok: bool
+    message: str
+    remedy: str | None = None
+
+
+def examine(desk: Desk) -> list[Check]:
+    """Return all findings, the same ones in the same order whatever they say."""
+    parts: tuple[Callable[[Desk], Iterator[Check]], ...] = (
+        _recording,
+        _inotify,
+        _refs,
+        _objects,
+        _rows,
+        _locks,
+        _undos,
+        _spool,
+        _coverage,
+        _remotes,
+        _gaps,
+        _packing,
+        _secrets,
+    )
+    return [check for part in parts for check in part(desk)]
+
+
+def stale_locks(ws: Workspace) -> list[str]:
+    """Return the lock files of our refs that nobody can be holding any more."""
+    top = os.path.join(ws.layout.common_dir, REF_PREFIX)
+    before, found = time.time() - _STALE_S, []
+    for directory, _, names in os.walk(top):
+        for name in names:
+            path = os.path.join(directory, name)
+            if name.endswith(".lock") and _age_of(path) < before:
+                found.append(path)
+    return sorted(found)
+
+
+def missing(ws: Workspace) -> list[Oid]:
+    """Return the objects that our refs need and the repository does not have."""
+    tips = sorted(set(ws.repo.refs().values()))
+    return ws.git.missing(tips) if tips else []
+
+
+def _age_of(path: str) -> float:
+    try:
+        return os.lstat(path).st_mtime
+    except OSError:
+        return time.time()
+
+
+def _recording(desk: Desk) -> Iterator[Check]:
+    enabled = desk.workspace.config.enabled
+    yield Check(
+        "recording",
+        enabled,
+        "recording is on" if enabled else "recording is off",
+        None if enabled else "git config agent-undo.enabled true",
+    )
+    degraded = desk.observer.degraded
+    yield Check("watcher", degraded is None, degraded or "nothing is missed", degraded)
+
+
+def _inotify(desk: Desk) -> Iterator[Check]:
+    """A watch for each directory, and a few instances for each daemon."""
+    paths = desk.workspace.states.all()
+    need = len({os.path.dirname(path) for path in paths}) + 1
+    have, instances = _limit(_WATCHES), _limit(_INSTANCES)
+    remedy = None
+    if have is not None and have < 2 * need:
+        wanted = max(_WANTED_WATCHES, 4 * need)
+        remedy = f"sudo sysctl fs.inotify.max_user_watches={wanted}"
+    elif instances is not None and instances < _WANTED_INSTANCES // 4:
+        remedy = f"sudo sysctl fs.inotify.max_user_instances={_WANTED_INSTANCES}"
+    yield Check(
+        "inotify",
+        remedy is None,
+        f"{need} directories to watch; {have or 'unknown'} watches and"
+        f" {instances or 'unknown'} instances are allowed to all of your programs",
+        remedy,
+    )
+
+
+def _limit(path: str) -> int | None:
+    try:
+        with open(path, encoding="ascii") as handle:
+            return int(handle.read())
+    except (OSError, ValueError):
+        return None
+
+
+def _refs(desk: Desk) -> Iterator[Check]:
+    ws = desk.workspace
+    broken = ws.repo.broken_refs(ws.repo.refs())
+    for chain in sessions.chains(ws.db):
+        try:
+            ws.repo.read_tree(ws.repo.commit(chain.tip).tree)
+        except StoreError:
+            broken.append(chain.ref)
+    shown = ", ".join(broken[:_SHOWN])
+    yield Check(
+        "refs",
+        not broken,
+        f"cannot be read: {shown}" if broken else "all refs are whole",
+        FIX if broken else None,
+    )
+
+
+def _objects(desk: Desk) -> Iterator[Check]:
+    try:
+        found = missing(desk.workspace)
+    except StoreError as error:
+        yield Check("objects", False, error.message, FIX)
+        return
+    shown = ", ".join(oid[:10] for oid in found[:_SHOWN])
+    yield Check(
+        "objects",
+        not found,
+        f"missing in the history: {len(found)}, {shown}"
+        if found
+        else "no object of the history is missing",
+        FIX if found else None,
+    )
+
+
+def _rows(desk: Desk) -> Iterator[Check]:
+    """Rows whose commits are gone can be undone no more, and say so too late."""
+    ws = desk.workspace
+    commits = events.commits(ws.db)
+    there = ws.git.sizes(commits) if commits else {}
+    gone = [oid for oid in commits if oid not in there]
+    yield Check(
+        "rows",
+        not gone,
+        f"the commits of {len(gone)} writes are gone"
+        if gone
+        else "every write has its commit",
+        REINDEX if gone else None,
+    )
+
+
+def _locks(desk: Desk) -> Iterator[Check]:
+    found = stale_locks(desk.workspace)
+    shown = ", ".join(os.path.basename(path) for path in found[:_SHOWN])
+    yield Check(
+        "locks",
+        not found,
+        f"left behind by something that was killed: {shown}"
+        if found
+        else "no ref is locked",
+        FIX if found else None,
+    )
+
+
+def _undos(desk: Desk) -> Iterator[Check]:
+    ws = desk.workspace
+    found = ops.applying(ws.db, ws.layout.worktree)
+    yield Check(
+        "undo",
+        not found,
+        f"{found[0].id} could not be finished yet" if found else "none is unfinished",
+        FIX if found else None,
+    )
+
+
+def _spool(desk: Desk) -> Iterator[Check]:
+    waiting = len(desk.spool.waiting())
+    yield Check(
+        "spool",
+        True,
+        f"{waiting} hook payloads wait for their worktree"
+        if waiting
+        else "no hook payload waits",
+    )
+
+
+def _coverage(desk: Desk) -> Iterator[Check]:
+    """Files that Git tracks and we do not look at: nothing of them comes back."""
+    index = desk.workspace.index
+    holes = [
+        one.path
+        for one in desk.walker.excluded_now()
+        if one.reason == TOO_LARGE and index.contains(one.path)
+    ]
+    shown = ", ".join(display_path(path) for path in holes[:_SHOWN])
+    yield Check(
+        "coverage",
+        not holes,
+        f"{len(holes)} tracked files are too large to be recorded: {shown}"
+        if holes
+        else "all tracked files are recorded",
+        "git config agent-undo.maxFileSize 100M" if holes else None,
+    )
+
+
+def _remotes(desk: Desk) -> Iterator[Check]:
+    leaks = remotes.leaks(desk.workspace.repo)
+    for leak in leaks:
+        yield Check("remotes", False, remotes.warning(leak), remotes.remedy(leak))
+    if not leaks:
+        yield Check("remotes", True, "no remote mirrors all refs")
+
+
+def _gaps(desk: Desk) -> Iterator[Check]:
+    count = events.count_gaps(desk.workspace.db)
+    yield Check(
+        "gaps",
+        count == 0,
+        f"{count} gaps in the recording" if count else "no gaps",
+        "git agent-undo log --kind gap" if count else None,
+    )
+
+
+def _packing(desk: Desk) -> Iterator[Check]:
+    trouble = meta.get(desk.workspace.db, TROUBLE)
+    yield Check(
+        "packing",
+        not trouble,
+        trouble or "nothing keeps the history from being packed",
+        "git agent-undo pack" if trouble else None,
+    )
+
+
+def _secrets(desk: Desk) -> Iterator[Check]:
+    found = secret_names(desk.workspace.states.all())
+    shown = ", ".join(display_path(path) for path in found[:_SHOWN])
+    yield Check(
+        "secrets",
+        True,
+        f"{len(found)} recorded files look secret: {shown}"
+        if found
+        else "no recorded file looks secret",
+    )

@@ -1,0 +1,58 @@
+"""doctor --fix: what surrounds the journal is mended too."""
+
+import json
+import os
+import signal
+from pathlib import Path
+
+from tests.support.shadow import Shadow
+from tests.support.waiting import until
+
+
+def checks(shadow: Shadow, *words: str) -> dict[str, dict[str, object]]:
+    found = shadow("doctor", "--json", *words).json()["checks"]
+    assert isinstance(found, list)
+    return {str(one["name"]): one for one in found}
+
+
+def test_daemon_that_is_gone_is_started(shadow_d: Shadow) -> None:
+    (pid,) = shadow_d.daemons()
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: not shadow_d.daemons())
+    gone = checks(shadow_d)["daemon"]
+    assert (gone["ok"], gone["remedy"]) == (False, "git agent-undo start")
+    fixed = shadow_d("doctor", "--fix")
+    assert "mended: started the daemon" in fixed.out
+    assert checks(shadow_d)["daemon"]["ok"] is True
+
+
+def test_hooks_that_point_nowhere_are_written_anew(shadow: Shadow) -> None:
+    shadow.ok("hooks", "install", "claude-code", "--user", "--yes")
+    (path,) = Path(shadow.environment()["HOME"]).glob(".claude/settings.json")
+    whole = path.read_text(encoding="utf-8")
+    program = json.loads(whole)["hooks"]["Stop"][0]["hooks"][0]["command"]
+    real = next(word for word in program.split() if "git-agent-undo" in word)
+    real = real.strip("'\";")
+    path.write_text(whole.replace(real, "/nowhere/git-agent-undo"), encoding="utf-8")
+    bad = checks(shadow)["hooks of claude-code"]
+    assert bad["ok"] is False
+    assert "/nowhere/git-agent-undo" in str(bad["message"])
+    fixed = shadow("doctor", "--fix")
+    assert "mended: wrote the hooks of claude-code anew" in fixed.out
+    assert checks(shadow)["hooks of claude-code"]["ok"] is True
+    assert path.read_text(encoding="utf-8") == whole
+
+
+def test_journal_that_is_gone_is_built_anew(shadow: Shadow) -> None:
+    shadow.repo.write("a", "written\n")
+    shadow.ok("flush")
+    before = len(shadow.log())
+    shadow("stop")
+    journal = shadow.repo.common_dir / "agent-undo" / "journal.db"
+    for path in journal.parent.glob("journal.db*"):
+        path.unlink()
+    journal.write_bytes(b"no journal at all" * 100)
+    assert shadow("doctor").code == 1
+    fixed = shadow("doctor", "--fix")
+    assert "mended: built the journal anew from the refs" in fixed.out
+    assert len(shadow.log()) >= before

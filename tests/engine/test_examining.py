@@ -1,0 +1,124 @@
+"""What doctor finds, and what it mends."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from gitshadow.engine import examining
+from gitshadow.engine.examining import Check, examine
+from tests.support.repo import Repo
+from tests.support.studio import Studio, studio_of
+
+
+def found(studio: Studio, name: str) -> Check:
+    return next(one for one in examine(studio.desk) if one.name == name)
+
+
+def mended(studio: Studio) -> list[str]:
+    said = studio.run("doctor", fix=True)["mended"]
+    assert isinstance(said, list)
+    return said
+
+
+def drop_object(studio: Studio, oid: str) -> None:
+    path = studio.repo.common_dir / "objects" / oid[:2] / oid[2:]
+    assert path.exists(), "it was packed meanwhile"
+    path.chmod(0o600)
+    path.unlink()
+    studio.desk.workspace.repo.refresh()
+
+
+def test_nothing_is_wrong_with_a_fresh_recording(studio: Studio) -> None:
+    studio.write("S1", "a", "one\n")
+    bad = [one for one in examine(studio.desk) if not one.ok and one.name != "inotify"]
+    assert bad == []
+
+
+def test_every_finding_that_is_not_ok_has_a_remedy(studio: Studio) -> None:
+    studio.desk.pipeline.gap("the watcher lost events")
+    studio.repo.git("config", "remote.x.url", "/x")
+    studio.repo.git("config", "remote.x.mirror", "true")
+    bad = [one for one in examine(studio.desk) if not one.ok]
+    assert {"gaps", "remotes"} <= {one.name for one in bad}
+    assert all(one.remedy for one in bad)
+
+
+def test_missing_object_is_found_and_its_chain_goes_back(studio: Studio) -> None:
+    """Where nothing else tells: the commits are there, a blob in the middle is not."""
+    studio.write("S1", "a", "one\n")
+    before = studio.repo.git("rev-parse", f"refs/agent-undo/{studio.session('S1')}")
+    studio.write("S1", "a", "two\n")
+    studio.write("S1", "a", "three\n")
+    drop_object(studio, studio.repo.git("hash-object", "--stdin", stdin=b"two\n"))
+    check = found(studio, "objects")
+    assert (check.ok, check.remedy) == (False, "git agent-undo doctor --fix")
+    assert check.message.startswith("missing in the history: 1, ")
+    ref = f"refs/agent-undo/{studio.session('S1')}"
+    assert any(ref in said for said in mended(studio))
+    assert found(studio, "objects").ok
+    history = studio.repo.git("rev-list", ref).split()
+    assert before in history
+    assert studio.repo.read("a") == b"three\n"
+
+
+def test_rows_whose_commits_are_gone_ask_for_a_new_journal(studio: Studio) -> None:
+    studio.write("S1", "a", "one\n")
+    ref = f"refs/agent-undo/{studio.session('S1')}"
+    tip = studio.repo.git("rev-parse", ref)
+    drop_object(studio, tip)
+    check = found(studio, "rows")
+    assert (check.ok, check.remedy) == (False, "git agent-undo reindex")
+
+
+def test_old_lock_of_a_ref_is_named_and_removed(studio: Studio) -> None:
+    studio.write("S1", "a", "one\n")
+    ref = f"refs/agent-undo/{studio.session('S1')}"
+    lock = Path(studio.repo.common_dir, f"{ref}.lock")
+    lock.write_bytes(b"")
+    assert found(studio, "locks").ok, "it may be somebody's who is at work"
+    old = lock.stat().st_mtime - 3600
+    os.utime(lock, (old, old))
+    check = found(studio, "locks")
+    assert (check.ok, check.remedy) == (False, "git agent-undo doctor --fix")
+    assert mended(studio) == [f"removed {lock.name}, which nobody held"]
+    assert not lock.exists()
+    studio.write("S1", "a", "two\n")
+
+
+def test_tracked_file_that_is_too_large_is_a_hole(repo: Repo) -> None:
+    repo.git("config", "agent-undo.maxFileSize", "1k")
+    repo.write("big", "x" * 5000)
+    repo.write("ignored.log", "x" * 5000)
+    repo.write(".gitignore", "*.log\n")
+    repo.commit("big")
+    with studio_of(repo) as again:
+        check = found(again, "coverage")
+        assert not check.ok
+        assert "big" in check.message
+        assert "ignored" not in check.message
+        assert check.remedy == "git config agent-undo.maxFileSize 100M"
+
+
+@pytest.mark.parametrize(
+    ("watches", "instances", "remedy"),
+    [
+        ("8192", "128", None),
+        ("3", "128", "sudo sysctl fs.inotify.max_user_watches=1048576"),
+        ("8192", "8", "sudo sysctl fs.inotify.max_user_instances=512"),
+    ],
+)
+def test_limits_of_inotify_come_with_the_exact_command(
+    studio: Studio,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    watches: str,
+    instances: str,
+    remedy: str | None,
+) -> None:
+    (tmp_path / "watches").write_text(watches)
+    (tmp_path / "instances").write_text(instances)
+    monkeypatch.setattr(examining, "_WATCHES", str(tmp_path / "watches"))
+    monkeypatch.setattr(examining, "_INSTANCES", str(tmp_path / "instances"))
+    check = found(studio, "inotify")
+    assert (check.ok, check.remedy) == (remedy is None, remedy)
