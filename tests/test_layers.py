@@ -107,6 +107,11 @@ def test_every_directory_is_seen_by_the_contracts() -> None:
         ("config.py", "import jinja2", "Only render.page imports jinja2"),
         (
             "config.py",
+            "import claude_agent_sdk",
+            "Only integrations.claude_agent_sdk imports claude_agent_sdk",
+        ),
+        (
+            "config.py",
             "import agents",
             "Only integrations.openai_agents imports agents",
         ),

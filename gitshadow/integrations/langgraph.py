@@ -62,15 +62,15 @@ def around_calls(
             return _result(told[0])
 
         call = request.tool_call
-        asked = Asked(call["name"], call["args"], call["id"] or "")
+        asked = Asked(call["name"], call["args"], call["id"])
         done = await runs.call(asked, run, (GraphBubbleUp,))
         if told and (done.outcome.ok or _is_error(told[0])):
             return told[0]
         return ToolMessage(
             done.outcome.text,
             name=asked.name,
-            tool_call_id=asked.call_id,
-            status="error",
+            tool_call_id=call["id"],
+            status="success" if done.outcome.ok else "error",
         )
 
     return around

@@ -53,7 +53,9 @@ def undoable(tool: FunctionTool, runs: Runs) -> FunctionTool:
 
         asked = Asked(tool.name, _arguments(said), context.tool_call_id)
         done = await runs.call(asked, execute)
-        return done.answer if done.outcome.ok else done.outcome.text
+        if done.outcome.ok and done.answer is not None:
+            return done.answer.value
+        return done.outcome.text
 
     wrapped = copy.copy(tool)
     wrapped.on_invoke_tool = invoke

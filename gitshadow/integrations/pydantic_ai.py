@@ -56,11 +56,11 @@ class UndoToolset(WrapperToolset[AgentDepsT]):
         async def execute() -> object:
             return await self.wrapped.call_tool(name, tool_args, ctx, tool)
 
-        asked = Asked(name, tool_args, ctx.tool_call_id or "")
+        asked = Asked(name, tool_args, ctx.tool_call_id)
         done = await self.runs.call(asked, execute, _TO_THE_FRAMEWORK)
         if not done.outcome.ok:
             raise ToolFailed(done.outcome.text)
-        return done.answer
+        return done.answer.value if done.answer is not None else done.outcome.text
 
 
 def undo_toolset(runs: Runs) -> UndoToolset[Any]:

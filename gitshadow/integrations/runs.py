@@ -13,9 +13,15 @@ from typing import NamedTuple
 
 from gitshadow.errors import UsageError
 from gitshadow.integrations.exposing import Cell, Errors, plain_name
+from gitshadow.turns import calls
 from gitshadow.turns.aio import AsyncAgentUndo, AsyncTurn
+from gitshadow.turns.call_rows import Request
+from gitshadow.turns.ending import Check
 from gitshadow.turns.errors import ToolFailure
+from gitshadow.turns.hooked import concluded
+from gitshadow.turns.policy import Policy
 from gitshadow.turns.registry import Tool, ToolRegistry
+from gitshadow.turns.steps import Returned
 from gitshadow.turns.values import Outcome, OutcomeKind
 
 
@@ -24,14 +30,14 @@ class Asked(NamedTuple):
 
     name: str
     arguments: Mapping[str, object]
-    call_id: str
+    call_id: str | None
 
 
 class Done(NamedTuple):
-    """Hold how a call ended, and what the framework's own tool answered (None: it did not run)."""
+    """Hold how a call ended, and what the framework's own tool answered; None: it did not run."""
 
     outcome: Outcome
-    answer: object
+    answer: Returned | None
 
 
 @dataclass(slots=True)
@@ -42,30 +48,31 @@ class _Work:
     takes: frozenset[str]
     passing: Errors
     passed: Exception | None = None
-    answer: object = None
+    answer: Returned | None = None
 
     async def run(self, **given: object) -> object:
         """Have it done; return what the tool's own function gave, else the framework's answer."""
         cell = Cell({name: given[name] for name in self.takes}, self.passing)
         with cell.carried():
             try:
-                self.answer = await self.execute()
+                answer = self.answer = Returned(await self.execute())
             except self.passing as error:
                 self.passed = error
                 raise ToolFailure(str(error) or type(error).__name__) from error
-        return cell.result.value if cell.result is not None else self.answer
+        return (cell.result or answer).value
 
 
 @dataclass(slots=True)
 class _Run:
     turn: AsyncTurn
+    by_hooks: bool = False
     failed: Exception | None = None
     at_work: set["asyncio.Task[object]"] = field(default_factory=set)
     idle: asyncio.Event = field(default_factory=asyncio.Event)
 
     @contextmanager
     def busy(self) -> Iterator[None]:
-        """Say that a call is at work; what it raises fails the turn."""
+        """Say that a call is at work; what it raises fails a turn that is a block."""
         task = asyncio.current_task()
         assert task is not None, "a call runs in a task"
         self.at_work.add(task)
@@ -73,12 +80,26 @@ class _Run:
         try:
             yield
         except Exception as error:
-            self.failed = self.failed or error
+            if not self.by_hooks:
+                self.failed = self.failed or error
             raise
         finally:
             self.at_work.discard(task)
             if not self.at_work:
                 self.idle.set()
+
+    def has_done(self, call_id: str | None) -> bool:
+        """Tell whether a call of this id has done its work."""
+        row = self.turn.core.calls.get(call_id) if call_id is not None else None
+        return row is not None and row.outcome == OutcomeKind.SUCCESS
+
+    def fresh(self, call_id: str | None) -> str | None:
+        """Return an id that is new; another attempt of a call that did nothing gets a number."""
+        known, attempt, found = self.turn.core.calls, 1, call_id
+        while found in known:
+            attempt += 1
+            found = f"{call_id}~{attempt}"
+        return found
 
     async def settle(self, *, cancel: bool) -> None:
         """Wait until no call is at work; a cancelled run cancels those that are."""
@@ -109,16 +130,28 @@ class Runs:
         """Return what a tool of the turn at work raised, or None."""
         return self._run.failed if self._run is not None else None
 
+    @property
+    def by_hooks(self) -> bool | None:
+        """Tell whether hooks opened the turn at work, and not a block; None: there is none."""
+        return self._run.by_hooks if self._run is not None else None
+
     @asynccontextmanager
-    async def turn(self, label: str) -> AsyncIterator[AsyncTurn]:
+    async def turn(
+        self, label: str, *, policy: Policy | None = None, validate: Check | None = None
+    ) -> AsyncIterator[AsyncTurn]:
         """Have a block be one turn: whatever the framework runs inside it.
+
+        Args:
+            label: For people.
+            policy: As for `AgentUndo.turn`.
+            validate: As for `AgentUndo.turn`.
 
         Raises:
             SessionBusy: the session has a turn or an undo at work; nothing was changed.
             Exception: what a tool raised, itself, even where the framework wrapped it or showed
                 it to the model; the turn was rolled back, and the report is its `undo_report`.
         """
-        async with self._au.turn(label) as turn:
+        async with self._au.turn(label, policy=policy, validate=validate) as turn:
             run = self._run = _Run(turn)
             try:
                 yield turn
@@ -157,19 +190,73 @@ class Runs:
         run = self._at_work(asked.name)
         if run.failed is not None:
             raise run.failed
-        earlier = run.turn.core.calls.get(asked.call_id)
-        if earlier is not None and earlier.outcome == OutcomeKind.SUCCESS:
-            return Done(_repeated(asked), None)
+        if run.has_done(asked.call_id):
+            said = f"{asked.name} has run in this turn as {asked.call_id}; it was not run again"
+            return Done(Outcome.duplicate(said), None)
         tool = self._declared(asked.name)
-        call_id = asked.call_id if earlier is None else _next_id(asked.call_id, run)
         work = _Work(execute, tool.takes, passing)
         with run.busy():
             outcome = await run.turn.call_through(
-                work.run, tool.name, asked.arguments, call_id=call_id
+                work.run, tool.name, asked.arguments, call_id=run.fresh(asked.call_id)
             )
         if work.passed is not None:
             raise work.passed
         return Done(outcome, work.answer)
+
+    async def begin(self, label: str) -> None:
+        """Open a turn because a hook tells of one; nothing rolls it back by itself.
+
+        One that hooks opened and that has no end was interrupted: it is marked so.
+
+        Raises:
+            SessionBusy: the session has a turn or an undo at work.
+        """
+        if self.by_hooks:
+            self._au.desk.interrupt_open()
+            self._au.desk.release()
+        self._run = None
+        turn = self._au.turn(label)
+        await turn.__aenter__()
+        self._run = _Run(turn, by_hooks=True)
+
+    async def end(self) -> None:
+        """Commit the turn that hooks opened, if one is open."""
+        if self._run is not None and self._run.by_hooks:
+            run, self._run = self._run, None
+            await run.settle(cancel=False)
+            await run.turn.__aexit__(None, None, None)
+
+    async def announce(self, asked: Asked) -> Outcome | None:
+        """Write down a call that runs elsewhere, in a turn of its own where none is at work.
+
+        Returns:
+            None to let it run; an outcome for the model where it must not.
+
+        Raises:
+            Exception: what a guard raised, or an earlier error: the turn is over.
+        """
+        if self._run is None:
+            await self.begin("")
+        run = self._at_work(asked.name)
+        if run.failed is not None:
+            raise run.failed
+        tool = self._declared(asked.name)
+        request = Request(tool.name, asked.arguments, asked.call_id)
+        with run.busy():
+            return await self._au.drive(calls.announce(run.turn.core, request))
+
+    async def conclude(self, call_id: str, outcome: Outcome) -> None:
+        """Write down how an announced call ended; one that nobody announced is left alone."""
+        run = self._run
+        row = run.turn.core.calls.get(call_id) if run is not None else None
+        if run is not None and row is not None and row.outcome is None:
+            with run.busy():
+                await self._au.drive(concluded(run.turn.core, call_id, outcome))
+
+    async def note(self, author: str, text: str) -> None:
+        """Add a line to the session's history, if a turn is at work."""
+        if self._run is not None:
+            await self._run.turn.say(author, text)
 
     def _at_work(self, tool: str) -> _Run:
         if self._run is None:
@@ -185,21 +272,9 @@ class Runs:
             if name in (tool.name, plain_name(tool.name)):
                 return tool
         full = name if "." in name else f"tool.{name}"
-        return self.registry.find(full) or self.registry.add(full, _elsewhere)
+        return self.registry.find(full) or self.registry.add(full, elsewhere)
 
 
-def _repeated(asked: Asked) -> Outcome:
-    said = f"{asked.name} has run in this turn as {asked.call_id}; it was not run again"
-    return Outcome(OutcomeKind.DUPLICATE, said)
-
-
-def _next_id(call_id: str, run: _Run) -> str:
-    """Return an id for another attempt of a call that did nothing the first time."""
-    attempt = 2
-    while f"{call_id}~{attempt}" in run.turn.core.calls:
-        attempt += 1
-    return f"{call_id}~{attempt}"
-
-
-def _elsewhere(**arguments: object) -> object:
+def elsewhere(**arguments: object) -> object:
+    """Stand for the function of a tool that its framework runs."""
     raise UsageError("could not run a tool that its framework runs")

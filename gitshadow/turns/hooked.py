@@ -84,7 +84,7 @@ class HookedTurns:
             UsageError: no such call is under way.
         """
         outcome = result if isinstance(result, Outcome) else Outcome.success(result)
-        self._in_turn(lambda turn: _concluded(turn, call_id, outcome, arguments))
+        self._in_turn(lambda turn: concluded(turn, call_id, outcome, arguments))
 
     def end(self) -> None:
         """The agent has stopped: commit the turn, if one is open."""
@@ -116,12 +116,17 @@ class HookedTurns:
             desk.release()
 
 
-def _concluded(
+def concluded(
     turn: TurnCore,
     call_id: str,
     outcome: Outcome,
-    arguments: Mapping[str, object] | None,
+    arguments: Mapping[str, object] | None = None,
 ) -> Procedure[Outcome]:
+    """Write down how an announced call ended.
+
+    Raises:
+        UsageError: no such call is under way.
+    """
     row = turn.calls.get(call_id)
     if row is None or row.outcome is not None:
         raise UsageError(f"could not conclude {call_id}: no such call is under way")

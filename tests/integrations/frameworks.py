@@ -20,6 +20,7 @@ Through: TypeAlias = Callable[[Runs, Batches], Awaitable[Heard]]
 """Run an agent to its end."""
 
 MODULES = {
+    "claude_agent_sdk": "claude_agent_sdk",
     "pydantic_ai": "pydantic_ai",
     "openai_agents": "agents",
     "langgraph": "langgraph",

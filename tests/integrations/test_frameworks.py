@@ -243,10 +243,11 @@ async def test_an_undo_goes_by_the_start_of_calls_that_overlap(
     assert undone == ["fast", "slow"]
 
 
+@pytest.mark.parametrize("framework", sorted(set(MODULES) - {"claude_agent_sdk"}))
 async def test_a_run_outside_a_turn_does_nothing(
-    run: Through, au: AsyncAgentUndo, world: World
+    au: AsyncAgentUndo, world: World, framework: str
 ) -> None:
-    runs = Runs(au)
+    run, runs = through(framework), Runs(au)
     with pytest.raises(Exception, match="no turn is at work"):
         await run(runs, ((CREATE,),))
     assert world.calls == []

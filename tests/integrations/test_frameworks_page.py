@@ -13,10 +13,12 @@ from tests.integrations.toy import Step
 
 PAGE = Path(__file__).parents[2] / "docs" / "frameworks.md"
 HEADINGS = {
+    "Claude Agent SDK": "claude_agent_sdk",
     "PydanticAI": "pydantic_ai",
     "OpenAI Agents SDK": "openai_agents",
     "LangGraph": "langgraph",
 }
+CLAUDE = "claude_agent_sdk._internal.transport.subprocess_cli.SubprocessCLITransport"
 ORDER: Batches = ((Step("c1", "draft.create", {"title": "Order 7"}),),)
 
 
@@ -40,6 +42,8 @@ def test_what_a_section_has_to_paste_works(
     model: Callable[[Batches], object] = module.model
     monkeypatch.chdir(place)
     names: dict[str, object] = {"model": model(ORDER)}
+    if heading == "Claude Agent SDK":  # its model is a process
+        monkeypatch.setattr(CLAUDE, lambda **options: names["model"])
     blocks = [*blocks_below("Declare once"), *blocks_below(heading)]
     assert len(blocks) == 2
     for block in blocks:
