@@ -98,7 +98,12 @@ def _size_bytes(text: str) -> int:
     return int(match[1]) * _SIZE_UNITS[match[2]]
 
 
-def _duration_ns(text: str) -> int:
+def duration_ns(text: str) -> int:
+    """Return a length of time that is written as `30s`, `5m` or `30d`.
+
+    Raises:
+        ValueError: it is none, or no time at all.
+    """
     match = _DURATION.fullmatch(text.lower())
     if match is None or int(match[1]) == 0:
         raise ValueError(text)
@@ -170,7 +175,7 @@ INCLUDE = Key(
 )
 IDLE_GAP = Key(
     "idleGap",
-    _duration_ns,
+    duration_ns,
     _DURATION_WORDS,
     "5m",
     "A pause this long ends a burst of a session that has no turns.",
@@ -199,7 +204,7 @@ TRAILERS = Key(
 )
 RETENTION_AGE = Key(
     "retentionAge",
-    _or_off(_duration_ns),
+    _or_off(duration_ns),
     f"`off`, or {_DURATION_WORDS}",
     "off",
     "Drop closed sessions older than this. Checked, but nothing acts on it yet.",

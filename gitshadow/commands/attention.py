@@ -1,5 +1,7 @@
 """`git agent-undo attention`: what of agent programs' effects a person should look at."""
 
+import time
+
 import click
 
 from gitshadow.commands.effects import journal, session_option
@@ -12,9 +14,12 @@ from gitshadow.render.effects import attention_lines
 @session_option
 @json_option
 def command(session: str | None, as_json: bool) -> None:
-    """List turns and undos that were cut short, and inverses that failed or are in doubt."""
+    """List turns and undos that were cut short, and inverses that failed or are in doubt.
+
+    The effect that will be the next to be past undoing stands at the end.
+    """
     from gitshadow.turns import looking
 
     with journal() as db:
-        found = list(looking.attention_rows(db, session))
+        found = list(looking.attention_rows(db, session, time.time_ns()))
     print_rows({"rows": found}, attention_lines, as_json=as_json)

@@ -18,7 +18,7 @@ from gitshadow.model import (
     Turn,
     format_mode,
 )
-from gitshadow.store.journal.saga_rows import SagaTurn
+from gitshadow.store.journal.saga_rows import SagaCall, SagaTurn
 from gitshadow.store.refs import display_path
 
 Row = dict[str, object]
@@ -123,6 +123,17 @@ def program_turn_row(turn: SagaTurn) -> Row:
         "events": 0,
         "files": 0,
         "status": turn.status,
+    }
+
+
+def closing_row(call: SagaCall) -> Row:
+    """Format a call of an agent program that can be taken back until some time."""
+    return {
+        "closes": rfc3339(call.expires_ns),
+        "session": call.session,
+        "turn": call.turn,
+        "call": call.id,
+        "tool": call.tool,
     }
 
 

@@ -43,7 +43,18 @@ def status_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
     coverage = inner(document, "coverage")
     yield f"coverage   {number(coverage, 'tracked')} paths"
     yield from _excluded(coverage, view)
+    yield from _window(inner(document, "undo_window"))
     yield from _hints(document, view)
+
+
+def _window(window: Mapping[str, object]) -> Iterator[str]:
+    """Yield until when the next effect of an agent program can be taken back."""
+    if window:
+        named = f"{text(window, 'tool')} {text(window, 'call')}"
+        until = local_time(text(window, "closes"))
+        yield printable(
+            f"undo       until {until}: {named} of session {text(window, 'session')}"
+        )
 
 
 def _recording(document: Mapping[str, object], view: View) -> str:

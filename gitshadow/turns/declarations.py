@@ -25,7 +25,7 @@ _AFTER = frozenset(templates.SOURCES)
 _KEYS = frozenset(
     {
         *("class", "inverse", "capture", "observe", "residue", "follow_up", "secrets"),
-        *("idempotent", "undo_for_s", "after_files", "on_capture_failure"),
+        *("idempotent", "undo_for_s", "undo_for", "after_files", "on_capture_failure"),
     }
 )
 
@@ -114,6 +114,8 @@ class _Reader:
             if isinstance(seconds, bool) or not isinstance(seconds, int | float):
                 raise self._wrong("undo_for_s is no number")
             options["undo_for_s"] = float(seconds)
+        if "undo_for" in self._table:
+            options["undo_for"] = self._text("undo_for")
 
     def _flags(self, options: ToolOptions) -> None:
         if "idempotent" in self._table:

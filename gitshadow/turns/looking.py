@@ -7,7 +7,7 @@ import fnmatch
 import os
 from collections.abc import Iterator
 
-from gitshadow.engine.rows import rfc3339
+from gitshadow.engine.rows import closing_row, rfc3339
 from gitshadow.errors import UsageError
 from gitshadow.store.journal import history, saga
 from gitshadow.store.journal.db import Db
@@ -138,8 +138,13 @@ def state_document(db: Db, session: str, before: str | None) -> Row:
     return {"session": session, "before": before, "state": values}
 
 
-def attention_rows(db: Db, session: str | None) -> Iterator[Row]:
-    """Return what a person should look at: what was cut short, what is in doubt, what failed."""
+def attention_rows(
+    db: Db, session: str | None, now_ns: int | None = None
+) -> Iterator[Row]:
+    """Return what a person should look at: what was cut short, what is in doubt, what failed.
+
+    With a time also the effect that will be the next to be past undoing.
+    """
     turns = saga.turns(db, session)
     for turn in turns:
         if turn.status in ("interrupted", "rolling_back") or _is_lost(turn):
@@ -163,6 +168,11 @@ def attention_rows(db: Db, session: str | None) -> Iterator[Row]:
                 }
     for call in saga.unsettled(db, session):
         yield _call_row(call)
+    closing = None if now_ns is None else saga.next_to_close(db, now_ns, session)
+    if closing is not None:
+        row = closing_row(closing)
+        said = f"can be undone until {row['closes']}"
+        yield {"what": "window", "state": "closes", "text": said, **row}
 
 
 def _is_lost(turn: SagaTurn) -> bool:
@@ -181,7 +191,7 @@ def tool_row(tool: Tool) -> Row:
         "inverse": "inverse" in tool.options,
         "observe": "observe" in tool.options,
         "repeatable": tool.repeatable,
-        "undo_for_s": tool.options.get("undo_for_s"),
+        "undo_for_s": tool.window_s,
     }
 
 

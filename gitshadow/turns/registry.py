@@ -73,9 +73,10 @@ class ToolOptions(TypedDict):
     call and nothing took it back. `schema`, `description`: for the model. `version`: of the
     handler.
 
-    `verify`: after an inverse that returned, says from arguments and capture whether the effect is
-    gone; True: `observe` must see what it saw before the call. `accepts`: versions that this
-    handler can stand in for; an inverse that was written down for any other than its own stays.
+    `undo_for`: `undo_for_s` as a text: `30d`, `12h`, `90s`. `verify`: after an inverse that
+    returned, says from arguments and capture whether the effect is gone; True: `observe` must see
+    what it saw before the call. `accepts`: versions that this handler can stand in for; an
+    inverse that was written down for any other than its own stays.
     """
 
     reversibility: NotRequired[Reversibility]
@@ -87,6 +88,7 @@ class ToolOptions(TypedDict):
     describe: NotRequired[Callable[[Mapping[str, object]], str]]
     retry: NotRequired[Retry]
     undo_for_s: NotRequired[float]
+    undo_for: NotRequired[str]
     residue: NotRequired[str]
     follow_up: NotRequired[str]
     idempotent: NotRequired[bool]
@@ -146,8 +148,15 @@ class Tool:
 
     def expires_ns(self, now_ns: int) -> int | None:
         """Return until when a call made now can be taken back; None for ever."""
-        seconds = self.options.get("undo_for_s")
+        seconds = self.window_s
         return None if seconds is None else now_ns + int(seconds * _NS_PER_S)
+
+    @property
+    def window_s(self) -> float | None:
+        """Return how long a call can be taken back; None for ever."""
+        if "undo_for" in self.options:
+            return _window_ns(self.options["undo_for"]) / _NS_PER_S
+        return self.options.get("undo_for_s")
 
 
 class ToolRegistry:
@@ -200,6 +209,8 @@ class ToolRegistry:
             raise RegistrationError(
                 f"could not register {full}: verify=True without observe"
             )
+        if "undo_for" in options:
+            _check_window(full, options)
         made = Tool(
             name=full,
             function=function,
@@ -318,6 +329,26 @@ class ToolRegistry:
         if full in self._tools or full in self._compensators:
             raise RegistrationError(f"could not register {full}: the name is taken")
         return full
+
+
+def _window_ns(text: str) -> int:
+    """Return a length of time; where none is written, the settings are not loaded for it."""
+    from gitshadow.config import duration_ns
+
+    return duration_ns(text)
+
+
+def _check_window(name: str, options: ToolOptions) -> None:
+    try:
+        _window_ns(options.get("undo_for", ""))
+    except ValueError as error:
+        raise RegistrationError(
+            f"could not register {name}: undo_for is no length of time", hint="30d"
+        ) from error
+    if "undo_for_s" in options:
+        raise RegistrationError(
+            f"could not register {name}: undo_for and undo_for_s are one thing"
+        )
 
 
 def _extras(function: Callable[..., object]) -> frozenset[str]:

@@ -20,6 +20,7 @@ from gitshadow.cli import main
 from gitshadow.store.journal.db import Db
 from gitshadow.turns.policy import Policy
 from gitshadow.turns.session import AgentUndo
+from gitshadow.turns.values import Inverse, Reversibility
 from tests.turns.world import World, registry
 
 ROOT = Path(__file__).parent.parent.parent
@@ -327,6 +328,30 @@ def test_a_call_that_was_cut_short_is_listed_until_a_person_knows(
     )
     assert world.inverses == []
     assert shown(capsys, "recover", *TOOLS) == []
+
+
+def test_the_next_window_to_close_is_shown(
+    au: AgentUndo, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """AN-21: the soonest of those that can still be taken back."""
+    for name, window in (("later", "2d"), ("soon", "1d"), ("done", "1h")):
+        au.desk.setting.registry.tool(
+            f"toy.{name}",
+            reversibility=Reversibility.REVERSIBLE,
+            inverse=lambda a, c, r: Inverse.tool("draft.delete", id=1),
+            undo_for=window,
+        )(lambda: None)
+    with au.turn("go") as turn:
+        turn.call("toy.later")
+        turn.call("toy.soon")
+    with au.turn("gone") as turn:
+        turn.call("toy.done")
+    au.undo("t-2")
+    (row,) = shown(capsys, "attention")
+    assert isinstance(row, dict)
+    assert (row["what"], row["call"], row["tool"]) == ("window", "t-1.2", "toy.soon")
+    assert main(["attention"]) == 0
+    assert f"can be undone until {row['closes']}" in capsys.readouterr().out
 
 
 def interrupted_rollback(au: AgentUndo, world: World) -> None:

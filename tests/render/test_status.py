@@ -111,3 +111,18 @@ def test_size_is_what_people_read() -> None:
         "1.5 KiB",
         "5.0 GiB",
     ]
+
+
+def test_status_lines_say_until_when_the_next_effect_can_be_undone() -> None:
+    """AN-21."""
+    window = {
+        "closes": "2026-11-21T08:00:00.000000Z",
+        "session": "s-42",
+        "turn": "t-1",
+        "call": "t-1.2",
+        "tool": "card.charge",
+    }
+    assert (
+        "undo       until 2026-11-21 08:00:00: card.charge t-1.2 of session s-42"
+        in list(status_lines({**STATUS, "undo_window": window}, View()))
+    )

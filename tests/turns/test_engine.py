@@ -3,9 +3,10 @@
 import pytest
 
 from gitshadow.errors import RefusedError, UsageError
+from gitshadow.turns.errors import RegistrationError
 from gitshadow.turns.host import Host
 from gitshadow.turns.records import parse
-from gitshadow.turns.registry import ToolOptions
+from gitshadow.turns.registry import ToolOptions, ToolRegistry
 from gitshadow.turns.report import UndoReport
 from gitshadow.turns.values import Inverse, Retry, Reversibility, Secret
 from tests.turns.front import Front, Session
@@ -312,21 +313,41 @@ async def test_a_handler_that_is_gone_is_named(front: Front, world: World) -> No
     ]
 
 
-async def test_an_undo_window_closes(front: Front) -> None:
-    """AN-21."""
+@pytest.mark.parametrize(
+    "window", [{"undo_for_s": 60.0}, {"undo_for": "60s"}, {"undo_for": "1m"}]
+)
+@pytest.mark.parametrize(
+    ("later_ns", "state"),
+    [(60_000_000_000, "reversed"), (60_000_000_001, "not_reversed")],
+)
+async def test_an_undo_window_closes(
+    front: Front, window: ToolOptions, later_ns: int, state: str
+) -> None:
+    """AN-21: until its last nanosecond, and no call after it."""
     time_ns = [DAY_NS]
     options: ToolOptions = {
         "reversibility": Reversibility.REVERSIBLE,
         "inverse": lambda a, c, r: Inverse.tool("draft.delete", id=9),
-        "undo_for_s": 60.0,
+        **window,
     }
     front.tools.tool("toy.do", **options)(lambda: None)
     session = front.session(host=Host(clock=lambda: time_ns[0]))
     async with session.turn() as turn:
         await turn.call("toy.do")
-    time_ns[0] += DAY_NS
-    assert states(await session.undo("t-1")) == [("not_reversed", "expired")]
-    assert front.world.inverses == []
+    time_ns[0] += later_ns
+    (item,) = (await session.undo("t-1")).items
+    expired = state == "not_reversed"
+    assert (item.state, item.reason) == (state, "expired" if expired else None)
+    assert len(front.world.inverses) == (not expired)
+
+
+@pytest.mark.parametrize(
+    "options", [{"undo_for": "soon"}, {"undo_for": "1d", "undo_for_s": 1.0}]
+)
+def test_a_window_that_is_no_time_is_refused(options: ToolOptions) -> None:
+    """AN-21: when the tool is declared, not when it is to be taken back."""
+    with pytest.raises(RegistrationError):
+        ToolRegistry().tool("a.b", **options)(len)
 
 
 async def test_calls_out_of_scope_are_left_and_named(

@@ -6,10 +6,10 @@ from gitshadow.config import DaemonMode
 from gitshadow.engine import params as read
 from gitshadow.engine import remotes
 from gitshadow.engine.desk import Desk
-from gitshadow.engine.rows import Row, rfc3339
+from gitshadow.engine.rows import Row, closing_row, rfc3339
 from gitshadow.engine.verbs import Document, Params
 from gitshadow.model import Actor, Excluded, RepoPath
-from gitshadow.store.journal import events, sessions
+from gitshadow.store.journal import events, saga, sessions
 from gitshadow.store.refs import display_path
 
 
@@ -47,8 +47,16 @@ def status(desk: Desk, params: Params) -> Document:
             "excluded": [] if brief else excluded_rows(desk),
         },
         "disk": disk(ws.layout.state_dir, ws.layout.common_dir),
+        "undo_window": _window(desk),
         "hints": _hints(desk),
     }
+
+
+def _window(desk: Desk) -> Row | None:
+    """Return the effect of an agent program that will be the next to be past undoing."""
+    ws = desk.workspace
+    found = saga.next_to_close(ws.db, ws.clock.now_ns())
+    return None if found is None else closing_row(found)
 
 
 def excluded_rows(desk: Desk) -> list[Row]:

@@ -158,6 +158,17 @@ def unsettled(db: Db, session: str | None = None) -> list[SagaCall]:
     return [_call(row) for row in db.rows(sql, (session,))]
 
 
+def next_to_close(db: Db, now_ns: int, session: str | None = None) -> SagaCall | None:
+    """Return the call that can be taken back for the shortest time from now, or None."""
+    sql = (
+        f"{_SELECT_CALL} WHERE expires_ns IS NOT NULL AND undo IN ('planned', 'failed')"
+        " AND expires_ns >= ?1 AND (?2 IS NULL OR session = ?2)"
+        " ORDER BY expires_ns LIMIT 1"
+    )
+    row = db.row(sql, (now_ns, session))
+    return None if row is None else _call(row)
+
+
 def op(db: Db, op: str) -> SagaOp | None:
     """Return an undo, or None."""
     row = db.row(f"{_SELECT_OP} WHERE id = ?", (op,))

@@ -189,4 +189,7 @@ CREATE TABLE saga_effects (
     call TEXT NOT NULL, PRIMARY KEY (session, digest, seq, turn, call)
 ) WITHOUT ROWID;
 """,
+    """
+CREATE INDEX saga_calls_closing ON saga_calls (expires_ns) WHERE expires_ns IS NOT NULL AND undo IN ('planned', 'failed');
+""",
 )
