@@ -14,7 +14,7 @@ from gitshadow.render.effects import attention_lines
 @session_option
 @json_option
 def command(session: str | None, as_json: bool) -> None:
-    """List turns and undos that were cut short, and inverses that failed or are in doubt.
+    """List turns and undos that were cut short, what failed or is in doubt, and what is held.
 
     The effect that will be the next to be past undoing stands at the end.
     """

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import click
 
 from gitshadow.commands.asking import find_layout
+from gitshadow.commands.printing import print_rows
 from gitshadow.commands.viewing import screen
-from gitshadow.errors import NotInitialisedError, UsageError
+from gitshadow.errors import ExitCode, NotInitialisedError, UsageError
 from gitshadow.render import json, output
-from gitshadow.render.effects import report_text
+from gitshadow.render.effects import attention_lines, report_text
 
 if TYPE_CHECKING:
     from gitshadow.store.journal.db import Db
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from gitshadow.turns.policy import Policy
     from gitshadow.turns.registry import ToolRegistry
     from gitshadow.turns.report import UndoReport
+    from gitshadow.turns.values import Release
 
 _F = TypeVar("_F", bound=Callable[..., object])
 _VARIABLE = "GITSHADOW_TOOLS"
@@ -155,3 +157,17 @@ def act(
         else:
             output.show(report_text(report.to_json(), view))
     return max((int(report.exit_code) for report in reports), default=0)
+
+
+def send_held(session: str, toolbox: Toolbox, *, as_json: bool) -> int:
+    """Send what a session has to send by now, print what came of it, return the exit code."""
+    from gitshadow.turns import looking
+
+    async def run() -> list["Release"]:
+        async with toolbox.open(session) as au:
+            return await au.release()
+
+    found = asyncio.run(run())
+    rows = [looking.release_row(session, one) for one in found]
+    print_rows({"rows": rows}, attention_lines, as_json=as_json)
+    return 0 if all(one.ok for one in found) else int(ExitCode.PARTIAL)

@@ -15,6 +15,7 @@ from gitshadow.store.journal.saga_rows import (
     MARKER,
     CallName,
     Effect,
+    Held,
     Marker,
     NewEvent,
     Note,
@@ -32,6 +33,7 @@ from gitshadow.turns import records
 from gitshadow.turns.protocols import SessionLock
 
 _UNSETTLED = ("running", "failed", "in_doubt")
+_WAITING = ("held", "due", "sending", "failed")
 _SETTLED = ("done", "skipped", "resolved")
 
 
@@ -103,6 +105,7 @@ class MemoryStore:
         self._log: list[Noted] = []
         self._histories: dict[str, _History] = defaultdict(_History)
         self._blobs: dict[Oid, bytes] = {}
+        self._held: dict[tuple[str, str, str], Held] = {}
         self._effects: dict[tuple[str, str], list[tuple[int, Effect]]] = {}
         self._taken: set[str] = set()
         self._mutex = Lock()
@@ -129,6 +132,8 @@ class MemoryStore:
             self._ops[row.id] = row
         elif isinstance(row, Note):
             self._note(row)
+        elif isinstance(row, Held):
+            self._held[row.session, row.turn, row.call] = row
         elif isinstance(row, Effect):
             found = self._effects.setdefault((row.session, row.digest), [])
             found.append((self.last_seq(row.session), row))
@@ -165,6 +170,46 @@ class MemoryStore:
         for key, row in self._calls.items():
             if row.session == session and row.undo == "running":
                 self._calls[key] = replace(row, lease_ns=0)
+        for key, held in self._held.items():
+            if held.session == session and held.state == "sending":
+                self._held[key] = replace(held, lease_ns=0)
+
+    def due(self, session: str, now_ns: int) -> list[Held]:
+        return [
+            row
+            for row in self.waiting(session)
+            if (row.state == "due" and (row.due_ns or 0) <= now_ns)
+            or (row.state == "sending" and (row.lease_ns or 0) <= now_ns)
+        ]
+
+    def waiting(self, session: str) -> list[Held]:
+        return [
+            row
+            for key, row in self._held.items()
+            if row.session == session
+            and (row.state in _WAITING or _is_open_doubt(row, self._calls[key]))
+        ]
+
+    def take_out(self, call: CallName, owner: str, now_ns: int, until_ns: int) -> bool:
+        key = (call.session, call.turn, call.id)
+        with self._mutex:
+            row = self._held[key]
+            is_ours = row.owner == owner or (row.lease_ns or 0) <= now_ns
+            if row.state != "due" and not (row.state == "sending" and is_ours):
+                return False
+            row = replace(row, state="sending", attempts=row.attempts + 1, owner=owner)
+            self._held[key] = replace(row, lease_ns=until_ns)
+            return True
+
+    def withdraw(self, call: CallName) -> bool:
+        key = (call.session, call.turn, call.id)
+        with self._mutex:
+            row = self._held.get(key)
+            if row is None or row.state not in ("held", "due", "sending", "dropped"):
+                return False
+            state = "in_doubt" if row.state == "sending" else "dropped"
+            self._held[key] = replace(row, state=state)
+            return state == "dropped"
 
     def turn(self, session: str, turn: str) -> SagaTurn | None:
         return self._turns.get((session, turn))
@@ -188,7 +233,7 @@ class MemoryStore:
             call = self._calls.get((session, effect.turn, effect.call))
             if call is None or not first <= seq <= last or call.undo in _SETTLED:
                 continue
-            if call.outcome in (None, "success"):
+            if call.outcome in (None, "success", "held"):
                 return call
         return None
 
@@ -344,3 +389,8 @@ def _hidden_from(event: SessionEvent) -> int:
     first = records.parse(event.body)["hidden_from"]
     assert isinstance(first, int)
     return first
+
+
+def _is_open_doubt(row: Held, call: SagaCall) -> bool:
+    """Tell whether nobody knows yet what became of a held call."""
+    return row.state == "in_doubt" and call.outcome is None and call.undo == "none"

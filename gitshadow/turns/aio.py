@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import ParamSpec, TypeVar, overload
 
 from gitshadow.errors import ShadowError
-from gitshadow.turns import calls
+from gitshadow.turns import calls, outbox
 from gitshadow.turns.adrive import AsyncDriver
 from gitshadow.turns.call_rows import Request
 from gitshadow.turns.desk import Desk, Opening
@@ -26,7 +26,7 @@ from gitshadow.turns.registry import ToolRegistry
 from gitshadow.turns.report import UndoReport
 from gitshadow.turns.saga import UndoRequest
 from gitshadow.turns.steps import Procedure
-from gitshadow.turns.values import OnDrift, Outcome
+from gitshadow.turns.values import OnDrift, Outcome, Release
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -48,6 +48,11 @@ class AsyncTurn(TurnFront):
             SessionBusy: the session has a turn or an undo at work; nothing was changed.
         """
         core = self._desk.new_turn(self._label, self._terms.policy)
+        try:
+            await self._driver.shielded(outbox.release(core.setting))
+        except BaseException:
+            self._desk.release()
+            raise
         try:
             await self._driver.shielded(core.begin())
         except BaseException as error:
@@ -82,7 +87,7 @@ class AsyncTurn(TurnFront):
 
     async def _end(self, error: BaseException | None) -> None:
         try:
-            await self._driver.shielded(self.core.finish(error))
+            await self._driver.shielded(outbox.finish(self.core, error))
         except ShadowError as trouble:
             stays_primary(error, trouble)
         except asyncio.CancelledError:
@@ -305,6 +310,11 @@ class AsyncAgentUndo(SessionFront):
             return await self._driver.shielded(
                 self._desk.carrying.run(work, again=True)
             )
+
+    async def release(self) -> list[Release]:
+        """Send the held calls whose time has come; as `AgentUndo.release`."""
+        with self._desk.locked():
+            return await self._driver.shielded(outbox.release(self._desk.setting))
 
     async def recover(self) -> list[UndoReport]:
         """Bring to their end what a crash interrupted; as `AgentUndo.recover`."""

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
-from gitshadow.store.journal.saga_rows import SagaCall, SagaTurn
+from gitshadow.store.journal.saga_rows import Held, SagaCall, SagaTurn
+from gitshadow.turns import records
 from gitshadow.turns.registry import Tool
 
 _KEY_BYTES = 16
@@ -76,3 +77,23 @@ def in_words(error: Exception) -> str:
     """Return an exception as one line."""
     said = str(error)
     return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+def arguments_of(call: SagaCall) -> Mapping[str, object]:
+    """Return the arguments that a call was written down with; secret ones are not there.
+
+    Raises:
+        JournalError: its row cannot be read.
+    """
+    found = records.parse(call.intent).get("arguments")
+    return found if isinstance(found, Mapping) else {}
+
+
+def held_row(call: SagaCall, *, committed_ns: int | None = None) -> Held:
+    """Return the row of a held call: held still, or due since its turn has committed."""
+    held = Held(session=call.session, turn=call.turn, call=call.id, state="held")
+    if committed_ns is None:
+        return held
+    delay_ns = records.parse(call.intent).get("delay_ns")
+    wait_ns = delay_ns if isinstance(delay_ns, int) else 0
+    return replace(held, state="due", due_ns=committed_ns + wait_ns)

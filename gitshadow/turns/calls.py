@@ -11,13 +11,22 @@ from dataclasses import dataclass, replace
 from gitshadow.errors import UsageError
 from gitshadow.store.journal.saga_rows import SagaCall, SagaRow
 from gitshadow.turns import barrier, records
-from gitshadow.turns.call_rows import Request, in_words, key_of, paths_of, row_of
+from gitshadow.turns.call_rows import (
+    Request,
+    arguments_of,
+    held_row,
+    in_words,
+    key_of,
+    paths_of,
+    row_of,
+)
 from gitshadow.turns.errors import ToolFailure
 from gitshadow.turns.gate import refusal
 from gitshadow.turns.policy import Proposal
 from gitshadow.turns.records import NotStorableError
 from gitshadow.turns.registry import Capture, Tool
 from gitshadow.turns.steps import (
+    Event,
     Invoke,
     Procedure,
     Raised,
@@ -38,6 +47,8 @@ from gitshadow.turns.values import (
     Revision,
     UndoEntry,
 )
+
+_NS_PER_S = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +127,22 @@ def conclude(
     return (yield from call.close(tool, prepared, outcome))
 
 
+def run_held(
+    turn: TurnCore, row: SagaCall, tool: Tool
+) -> Procedure[Outcome | Exception]:
+    """Run a call that was held; what its tool raised is given back, and ends nothing."""
+    return (yield from _Call(turn, row, arguments_of(row)).send(tool))
+
+
+def _result(event: Event) -> Outcome | Exception:
+    """Return how a tool ended; what it raised to end the turn is an exception."""
+    if isinstance(event, Returned):
+        value = event.value
+        return value if isinstance(value, Outcome) else Outcome.success(value)
+    error = event.error if isinstance(event, Raised) else TimeoutError()
+    return Outcome.failed(str(error)) if isinstance(error, ToolFailure) else error
+
+
 @dataclass(slots=True)
 class _Call:
     turn: TurnCore
@@ -146,6 +173,8 @@ class _Call:
         reason = yield from refusal(self.turn, proposal)
         if reason is not None:
             return (yield from self._ended(Outcome.denied(reason)))
+        if tool.options.get("hold", False):
+            return (yield from self._held(tool))
         prepared = yield from self._prepare(tool)
         refuse = tool.options.get("on_capture_failure", "refuse") == "refuse"
         if prepared.trouble is not None and refuse:
@@ -164,6 +193,41 @@ class _Call:
             return (yield from self._ended(outcome))
         yield from self._succeeded(tool, prepared, outcome)
         return outcome
+
+    def _held(self, tool: Tool) -> Procedure[Outcome]:
+        """Write the call down to be run when its turn has committed."""
+        try:
+            records.canonical(self.arguments)
+        except NotStorableError as error:
+            said = f"could not hold {tool.name}: its arguments are {error}"
+            return (yield from self._ended(Outcome.failed(said)))
+        delay_s = tool.options.get("delay_s", 0.0)
+        yield from self._intend(
+            tool, _Prepared(), kind="held", delay_ns=int(delay_s * _NS_PER_S)
+        )
+        later = f", {delay_s:g} s later" if delay_s else ""
+        return Outcome.held(
+            f"Held: {tool.name} has not run yet. It runs when this turn has committed{later}."
+        )
+
+    def send(self, tool: Tool) -> Procedure[Outcome | Exception]:
+        """Run a held call now; what the tool raised is given back."""
+        prepared = yield from self._prepare(tool)
+        refuse = tool.options.get("on_capture_failure", "refuse") == "refuse"
+        if prepared.trouble is not None and refuse:
+            said = f"could not prepare to undo {tool.name}: {prepared.trouble}"
+            return (yield from self._ended(Outcome.failed(said)))
+        yield from self._intend(tool, prepared)
+        ended = _result(
+            (yield from ask(self._command(tool, prepared))),
+        )
+        if isinstance(ended, Exception):
+            yield from self._raised(ended)
+        elif ended.ok:
+            yield from self._succeeded(tool, prepared, ended)
+        else:
+            ended = yield from self._ended(ended)
+        return ended
 
     def _prepare(self, tool: Tool) -> Procedure[_Prepared]:
         """Read what must be known before the call: revision, prior values, the world."""
@@ -198,8 +262,15 @@ class _Call:
             return None
         return records.redact(records.lenient(event.value), self.secrets)
 
-    def _intend(self, tool: Tool, prepared: _Prepared) -> Procedure[None]:
-        """Write down what is about to be done."""
+    def _intend(
+        self,
+        tool: Tool,
+        prepared: _Prepared,
+        *,
+        kind: str = "intent",
+        delay_ns: int = 0,
+    ) -> Procedure[None]:
+        """Write down what is about to be done, now or (`held`) when the turn has committed."""
         names = tool.options.get("secrets", ())
         intent = {
             "arguments": records.redact_arguments(self.arguments, names),
@@ -209,12 +280,16 @@ class _Call:
             "revision": prepared.revision,
             "follow_up": tool.options.get("follow_up"),
             "files_only": self._is_files_only(tool),
+            "delay_ns": delay_ns,
         }
         text = records.redact(records.lenient(intent), self.secrets)
         said = yield from self._described(tool)
-        self.row = replace(self.row, intent=text, description=said)
-        begun = barrier.begun(self.row, tool, self.arguments)
-        yield from self._write("intent", {"tool": tool.name, "intent": text}, *begun)
+        outcome = "held" if kind == "held" else None
+        self.row = replace(self.row, intent=text, description=said, outcome=outcome)
+        more: list[SagaRow] = [*barrier.begun(self.row, tool, self.arguments)]
+        if kind == "held":
+            more.append(held_row(self.row))
+        yield from self._write(kind, {"tool": tool.name, "intent": text}, *more)
 
     def _is_files_only(self, tool: Tool) -> bool:
         """Tell whether the turn's files are all that takes the call back."""
@@ -231,23 +306,20 @@ class _Call:
         return records.redact(said or self.row.description, self.secrets)
 
     def _execute(self, tool: Tool, prepared: _Prepared) -> Procedure[Outcome]:
+        ended = _result((yield from ask(self._command(tool, prepared))))
+        if isinstance(ended, Outcome):
+            return ended
+        yield from self._tell("failed", tool)
+        yield from self._raised(ended)
+        raise ended
+
+    def _command(self, tool: Tool, prepared: _Prepared) -> Invoke:
         extras: dict[str, object] = {}
         if "revision" in tool.takes:
             extras["revision"] = prepared.revision
         if "idempotency_key" in tool.takes:
             extras["idempotency_key"] = key_of(self.row, "do")
-        event = yield from ask(
-            Invoke(tool.function, kwargs={**self.arguments, **extras})
-        )
-        if isinstance(event, Returned):
-            value = event.value
-            return value if isinstance(value, Outcome) else Outcome.success(value)
-        error = event.error if isinstance(event, Raised) else TimeoutError()
-        if isinstance(error, ToolFailure):
-            return Outcome.failed(str(error))
-        yield from self._tell("failed", tool)
-        yield from self._raised(error)
-        raise error
+        return Invoke(tool.function, kwargs={**self.arguments, **extras})
 
     def _tell(self, event: str, tool: Tool) -> Procedure[None]:
         """Tell the recorder of files that a tool begins or has ended; one that reads is no news."""

@@ -16,9 +16,10 @@ from gitshadow.errors import (
     UnsupportedError,
     UsageError,
 )
-from gitshadow.store.journal.saga_rows import Note, SagaCall, SagaOp, SagaTurn
+from gitshadow.store.journal.saga_rows import Note, SagaCall, SagaOp, SagaRow, SagaTurn
 from gitshadow.store.layout import Layout, discover
 from gitshadow.turns import evidence, judging, probing, records
+from gitshadow.turns.call_rows import held_row
 from gitshadow.turns.carrying import Carrying, turn_of
 from gitshadow.turns.errors import SessionBusy
 from gitshadow.turns.host import ContextCache, Host
@@ -182,7 +183,23 @@ class Desk:
             ts_ns=moment,
             body=records.canonical({"owner": last.owner}),
         )
-        self.store.save([lost, note])
+        self.store.save([lost, note, *self._unsent(last, moment)])
+
+    def _unsent(self, turn: SagaTurn, moment: int) -> Iterator[SagaRow]:
+        """Return rows that drop what a turn holds that will never commit."""
+        for call in self.store.calls(self.session, turn.id):
+            if call.outcome == "held":
+                held = replace(held_row(call), state="dropped")
+                yield replace(call, outcome="dropped", undo="skipped")
+                yield held
+                yield Note(
+                    session=self.session,
+                    turn=turn.id,
+                    call=call.id,
+                    kind="dropped",
+                    ts_ns=moment,
+                    body=records.canonical({"key": call.key}),
+                )
 
     def take(self) -> None:
         """Take the session's lock.
@@ -253,9 +270,16 @@ class Desk:
             SessionBusy: a turn or an undo of this session is at work.
         """
         with self.locked():
-            known = judging.mutating(self.calls(turn))
-            found = next((one for one in known if one.id == call), None)
-            if found is None or found.undo in ("done", "skipped"):
+            calls = self.calls(turn)
+            names = {one.id for one in judging.mutating(calls)}
+            waiting = [
+                one
+                for one in self.store.waiting(self.session)
+                if (one.turn, one.call) == (turn, call)
+            ]
+            names |= {one.call for one in waiting}
+            found = next((one for one in calls if one.id == call), None)
+            if found is None or call not in names or found.undo in ("done", "skipped"):
                 raise UsageError(f"could not resolve {call}: nothing about it is open")
             body = {
                 "as": state.value,
@@ -272,7 +296,8 @@ class Desk:
                 body=records.lenient(body),
             )
             after = replace(found, undo=judging.RESOLVED_STATES[state])
-            self.store.save([after, row])
+            closed = [replace(one, state="resolved") for one in waiting]
+            self.store.save([after, row, *closed])
 
     def settle_doubts(self) -> Procedure[None]:
         """Ask about every call that began and never ended, where its tool can tell."""

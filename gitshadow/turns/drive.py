@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextvars import copy_context
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from gitshadow.store.journal.saga_rows import CallName, SagaCall
 from gitshadow.turns import events
@@ -19,6 +19,7 @@ from gitshadow.turns.steps import (
     Answer,
     Claim,
     Command,
+    Due,
     Ended,
     Event,
     Invoke,
@@ -36,8 +37,11 @@ from gitshadow.turns.steps import (
     Save,
     Standing,
     T,
+    TakeOut,
     Tell,
     TimedOut,
+    Waiting,
+    Withdraw,
 )
 
 
@@ -49,13 +53,18 @@ class Means(Protocol):
     recorder: Recorder | None
 
 
+AtOnce: TypeAlias = (
+    Save | Claim | Now | Recall | Keep | Standing | Due | TakeOut | Withdraw
+)
+
+
 class Base:
     """Do what needs no waiting: both drivers are alike in it."""
 
     def __init__(self, desk: Means) -> None:
         self.desk = desk
 
-    def at_once(self, command: Save | Claim | Now | Recall | Keep | Standing) -> object:
+    def at_once(self, command: AtOnce) -> object:
         """Carry a command out and return its event."""
         store = self.desk.store
         if isinstance(command, Save):
@@ -73,13 +82,28 @@ class Base:
             moment = self.desk.clock()
             oid = store.keep(session, name, version, command.data, moment)
             return Kept(oid, version)
+        if isinstance(command, Due):
+            return tuple(_due(store, command.session, self.desk.clock()))
+        if isinstance(command, Withdraw):
+            return store.withdraw(command.call)
+        owner, now_ns, until_ns = command.owner, command.now_ns, command.until_ns
+        if isinstance(command, TakeOut):
+            return store.take_out(command.call, owner, now_ns, until_ns)
         call = CallName(command.session, command.turn, command.call)
-        return store.claim(call, command.owner, command.now_ns, command.until_ns)
+        return store.claim(call, owner, now_ns, until_ns)
 
     def tell(self, command: Tell) -> str | None:
         """Tell the recorder; it may take a while."""
         recorder = self.desk.recorder
         return None if recorder is None else recorder.tell(command)
+
+
+def _due(store: SessionStore, session: str, now_ns: int) -> Iterator[Waiting]:
+    for held in store.due(session, now_ns):
+        turn, calls = store.turn(session, held.turn), store.calls(session, held.turn)
+        call = next((one for one in calls if one.id == held.call), None)
+        if turn is not None and call is not None:
+            yield Waiting(held, turn, call)
 
 
 def _standing(store: SessionStore, command: Standing) -> SagaCall | None:

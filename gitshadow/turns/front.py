@@ -6,7 +6,13 @@ Invariant: no method here runs user code.
 from collections.abc import Mapping
 
 from gitshadow.errors import ShadowError, UsageError
-from gitshadow.store.journal.saga_rows import Noted, SagaCall, SagaTurn, SessionEvent
+from gitshadow.store.journal.saga_rows import (
+    Held,
+    Noted,
+    SagaCall,
+    SagaTurn,
+    SessionEvent,
+)
 from gitshadow.turns.desk import Desk, chosen, entries_of
 from gitshadow.turns.ending import Terms
 from gitshadow.turns.events import Message, messages
@@ -14,7 +20,7 @@ from gitshadow.turns.machine import TurnStatus
 from gitshadow.turns.policy import Proposal
 from gitshadow.turns.report import UndoReport
 from gitshadow.turns.turn import TurnCore
-from gitshadow.turns.values import UndoEntry
+from gitshadow.turns.values import Release, UndoEntry
 from gitshadow.undo.report import State
 
 
@@ -68,6 +74,11 @@ class TurnFront:
     def report(self) -> UndoReport | None:
         """Return the rollback's report; None for a turn that was not rolled back."""
         return self.core.report
+
+    @property
+    def released(self) -> tuple[Release, ...]:
+        """Return what became of the held calls that were sent when this turn committed."""
+        return tuple(self.core.released)
 
     @property
     def pending_confirmation(self) -> Proposal | None:
@@ -188,6 +199,10 @@ class SessionFront:
     def attention(self) -> list[SagaCall]:
         """Return the calls that a person should look at: in doubt, or not taken back."""
         return self._desk.store.unsettled(self._desk.session)
+
+    def held(self) -> list[Held]:
+        """Return the calls that wait to be sent, or could not be."""
+        return self._desk.store.waiting(self._desk.session)
 
     def resolve(self, turn: str, call: str, outcome: str, *, note: str) -> None:
         """Record what a person has found out about a call, or has done about it.

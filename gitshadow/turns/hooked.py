@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from gitshadow.errors import UsageError
-from gitshadow.turns import calls, records
+from gitshadow.turns import calls, outbox, records
 from gitshadow.turns.call_rows import Request
 from gitshadow.turns.desk import Desk
 from gitshadow.turns.session import AgentUndo
@@ -53,6 +53,7 @@ class HookedTurns:
         """
         with self._locked() as desk:
             desk.interrupt_open()
+            self._au.drive(outbox.release(desk.setting))
             return self._opened(desk, label).row.id
 
     def before(
@@ -91,7 +92,7 @@ class HookedTurns:
         with self._locked() as desk:
             turn = desk.hooked_turn()
             if turn is not None:
-                self._au.drive(turn.finish(None))
+                self._au.drive(outbox.finish(turn, None))
 
     def _in_turn(self, procedure: Callable[[TurnCore], Procedure[T]]) -> T:
         """Run a procedure on the open turn; where no prompt was told of, one is opened."""

@@ -10,10 +10,11 @@ from hashlib import blake2b
 
 from gitshadow.errors import JournalError, LockedError
 from gitshadow.model import Oid
-from gitshadow.store.journal import history, saga
+from gitshadow.store.journal import history, outbox, saga
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.saga_rows import (
     CallName,
+    Held,
     Marker,
     Noted,
     SagaCall,
@@ -65,6 +66,18 @@ class JournalStore:
 
     def free_leases(self, session: str) -> None:
         saga.free_leases(self.db, session)
+
+    def due(self, session: str, now_ns: int) -> list[Held]:
+        return outbox.due(self.db, session, now_ns)
+
+    def waiting(self, session: str) -> list[Held]:
+        return outbox.waiting(self.db, session)
+
+    def take_out(self, call: CallName, owner: str, now_ns: int, until_ns: int) -> bool:
+        return outbox.take(self.db, call, owner, now_ns, until_ns)
+
+    def withdraw(self, call: CallName) -> bool:
+        return outbox.withdraw(self.db, call)
 
     def turn(self, session: str, turn: str) -> SagaTurn | None:
         return saga.turn(self.db, session, turn)

@@ -12,7 +12,7 @@ from gitshadow.turns.evidence import Resolution
 from gitshadow.turns.outside import Outside
 from gitshadow.turns.records import StoredInverse
 from gitshadow.turns.registry import Tool, ToolRegistry
-from gitshadow.turns.report import UndoItem
+from gitshadow.turns.report import Domain, UndoItem
 from gitshadow.turns.values import Reversibility
 from gitshadow.undo.report import Action, Reason, State
 
@@ -32,6 +32,8 @@ _WITHOUT_WORDS: Mapping[str, Resolution] = {
     "kept": Resolution(State.NOT_REVERSED, "the log of it is gone", ""),
 }
 _FOLLOW_UP = "nothing was sent to make up for it: a person has to decide what to do"
+# A held call has done nothing yet, and one that was dropped never will: both are told of.
+_MUTATING = (None, "success", "held", "dropped")
 
 
 @dataclass(slots=True)
@@ -44,6 +46,7 @@ class Scene:
     only: frozenset[str] | None = None
     altered: frozenset[str] = frozenset()
     resolutions: Mapping[str, Resolution] = field(default_factory=dict)
+    op: str = ""
     stuck: dict[str, SagaCall] = field(default_factory=dict)
 
     def handler(self, inverse: StoredInverse) -> Tool | None:
@@ -55,11 +58,11 @@ class Scene:
 
 def mutating(calls: Iterable[SagaCall]) -> list[SagaCall]:
     """Return the calls that did something, or may have: those an undo reports on."""
-    return [call for call in calls if call.outcome in (None, "success")]
+    return [call for call in calls if call.outcome in _MUTATING]
 
 
 def in_undo_order(calls: Sequence[SagaCall]) -> list[SagaCall]:
-    """Return calls newest start first, but each after those that it depends on."""
+    """Return what is held first, then calls newest start first, each after what it depends on."""
     by_id = {call.id: call for call in calls}
     ordered: dict[str, SagaCall] = {}
     visiting: set[str] = set()
@@ -73,9 +76,15 @@ def in_undo_order(calls: Sequence[SagaCall]) -> list[SagaCall]:
                 visit(by_id[name])
         ordered[call.id] = call
 
-    for call in sorted(calls, key=lambda call: call.ordinal, reverse=True):
+    newest_first = sorted(calls, key=lambda call: call.ordinal, reverse=True)
+    for call in sorted(newest_first, key=lambda call: not is_held(call)):
         visit(call)
     return list(ordered.values())
+
+
+def is_held(call: SagaCall) -> bool:
+    """Tell whether a call waits to be sent, or was dropped instead."""
+    return call.outcome in ("held", "dropped")
 
 
 def judge(call: SagaCall, scene: Scene) -> UndoItem | None:
@@ -144,6 +153,19 @@ def _files_only(call: SagaCall, scene: Scene) -> UndoItem | None:
     return replace(blank(call), state=State.NO_EFFECT, detail=said)
 
 
+def _never_sent(call: SagaCall, scene: Scene) -> UndoItem | None:
+    if not is_held(call) or (call.outcome == "held" and not _is_meant(call, scene)):
+        return None
+    return replace(
+        blank(call),
+        domain=Domain.OUTBOX,
+        state=State.REVERSED,
+        detail="it was held, and never sent",
+        error=None,
+        already=call.outcome == "dropped" and call.op != scene.op,
+    )
+
+
 def _did_not_happen(call: SagaCall, scene: Scene) -> UndoItem | None:
     if call.undo != "skipped":
         return None
@@ -177,9 +199,13 @@ def _already(call: SagaCall, scene: Scene) -> UndoItem | None:
 
 
 def _out_of_scope(call: SagaCall, scene: Scene) -> UndoItem | None:
-    if scene.only is None or call.id in scene.only:
+    if _is_meant(call, scene):
         return None
     return left(call, Reason.OUT_OF_SCOPE)
+
+
+def _is_meant(call: SagaCall, scene: Scene) -> bool:
+    return scene.only is None or call.id in scene.only
 
 
 def _unfinished(call: SagaCall, scene: Scene) -> UndoItem | None:
@@ -274,6 +300,7 @@ _RULES: tuple[Callable[[SagaCall, Scene], UndoItem | None], ...] = (
     _read_only,
     _files_only,
     _resolved,
+    _never_sent,
     _did_not_happen,
     _already,
     _out_of_scope,

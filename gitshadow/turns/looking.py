@@ -9,11 +9,12 @@ from collections.abc import Iterator
 
 from gitshadow.engine.rows import closing_row, rfc3339
 from gitshadow.errors import UsageError
-from gitshadow.store.journal import history, saga
+from gitshadow.store.journal import history, outbox, saga
 from gitshadow.store.journal.db import Db
-from gitshadow.store.journal.saga_rows import SagaCall, SagaTurn
+from gitshadow.store.journal.saga_rows import Held, SagaCall, SagaTurn
 from gitshadow.turns import events, records, rewind
 from gitshadow.turns.registry import Tool
+from gitshadow.turns.values import Release
 
 Row = dict[str, object]
 _DOUBT = "it began, and nobody knows whether it happened"
@@ -168,11 +169,44 @@ def attention_rows(
                 }
     for call in saga.unsettled(db, session):
         yield _call_row(call)
+    for held in outbox.waiting(db, session):
+        if held.state != "in_doubt":  # its call has said so
+            yield held_row(db, held)
     closing = None if now_ns is None else saga.next_to_close(db, now_ns, session)
     if closing is not None:
         row = closing_row(closing)
         said = f"can be undone until {row['closes']}"
         yield {"what": "window", "state": "closes", "text": said, **row}
+
+
+def held_row(db: Db, held: Held) -> Row:
+    """Return a call that waits to be sent, or could not be."""
+    calls = saga.calls(db, held.session, held.turn)
+    tool = next((call.tool for call in calls if call.id == held.call), "")
+    return {
+        "what": "held",
+        "session": held.session,
+        "turn": held.turn,
+        "call": held.call,
+        "tool": tool,
+        "state": held.state,
+        "due": rfc3339(held.due_ns),
+        "attempts": held.attempts,
+        "text": held.error or "",
+    }
+
+
+def release_row(session: str, release: Release) -> Row:
+    """Return what became of a held call whose time had come."""
+    return {
+        "what": "release",
+        "session": session,
+        "turn": release.turn,
+        "call": release.call_id,
+        "tool": release.tool,
+        "state": release.state,
+        "text": release.error or "",
+    }
 
 
 def _is_lost(turn: SagaTurn) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from gitshadow.model import Oid
 from gitshadow.store.journal.saga_rows import (
     CallName,
+    Held,
     Marker,
     Noted,
     SagaCall,
@@ -176,7 +177,35 @@ class SagaStore(Protocol):
         ...
 
     def free_leases(self, session: str) -> None:
-        """End the leases of all claims of a session; its lock is held."""
+        """End the leases of all claims of a session, senders' too; its lock is held."""
+        ...
+
+    def due(self, session: str, now_ns: int) -> list[Held]:
+        """Return what is to be sent, in the order in which it was held.
+
+        That is what is `due` by now, and what is `sending` with a lease that has run out.
+        """
+        ...
+
+    def waiting(self, session: str) -> list[Held]:
+        """Return what is `held`, `due`, `sending` or `failed`, in the same order.
+
+        Also what is `in_doubt`, while its call is: without an outcome, and with `undo` `none`.
+        """
+        ...
+
+    def take_out(self, call: CallName, owner: str, now_ns: int, until_ns: int) -> bool:
+        """Take a held call for one attempt to send it, by compare-and-set, as `claim` does.
+
+        It is free where it is `due`, or `sending` with this owner or a lease that has run out.
+        """
+        ...
+
+    def withdraw(self, call: CallName) -> bool:
+        """Make a call `dropped` that is `held` or `due`, `in_doubt` one that is `sending`.
+
+        Tell whether it is `dropped` now; the session's lock is held, so nobody else sends it.
+        """
         ...
 
     def turn(self, session: str, turn: str) -> SagaTurn | None:
@@ -201,8 +230,8 @@ class SagaStore(Protocol):
         """Return the newest call whose `Effect` has this digest and stands, or None.
 
         Meant are effects kept at an event from `first` to `last`, of calls without an outcome or
-        with `success`, whose `undo` is not `done`, `skipped` or `resolved`. It is asked before
-        calls: its cost should not grow with the session.
+        with `success` or `held`, whose `undo` is not `done`, `skipped` or `resolved`. It is asked
+        before calls: its cost should not grow with the session.
         """
         ...
 

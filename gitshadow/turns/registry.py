@@ -97,6 +97,8 @@ class ToolOptions(TypedDict):
     files_only: NotRequired[bool]
     after_files: NotRequired[bool]
     allow_duplicates: NotRequired[bool]
+    hold: NotRequired[bool]
+    delay_s: NotRequired[float]
     schema: NotRequired[Mapping[str, Json]]
     description: NotRequired[str]
     version: NotRequired[str]
@@ -211,6 +213,11 @@ class ToolRegistry:
             )
         if "undo_for" in options:
             _check_window(full, options)
+        if options.get("hold", False) and options.get("secrets", ()):
+            raise RegistrationError(
+                f"could not register {full}: a held call is written down with its arguments",
+                hint="let the function look its secrets up itself",
+            )
         made = Tool(
             name=full,
             function=function,

@@ -227,4 +227,6 @@ def _outstanding(calls: Iterable[SagaCall]) -> Iterator[Uncovered]:
         settled = call.undo in ("done", "skipped", "resolved")
         if call.klass != Reversibility.READ_ONLY and not settled:
             why = "outstanding: a plain rewind takes no outside effect back"
+            if call.outcome == "held":
+                why = "held: a plain rewind does not keep it from being sent"
             yield Uncovered(f"{call.tool} {call.id}", why)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from os import urandom
 
 from gitshadow.errors import RefusedError
-from gitshadow.store.journal.saga_rows import Note, SagaCall, SagaOp
+from gitshadow.store.journal.saga_rows import CallName, Note, SagaCall, SagaOp
 from gitshadow.turns import judging, records
 from gitshadow.turns.drift import Drift
 from gitshadow.turns.errors import FinalFailure, ToolFailure
@@ -33,6 +33,7 @@ from gitshadow.turns.steps import (
     Returned,
     Save,
     TimedOut,
+    Withdraw,
     ask,
     now,
     told,
@@ -108,6 +109,7 @@ class Unwind:
             self.request.only,
             self.altered,
             self.resolutions,
+            self.op.id,
         )
 
     def plan(self) -> Procedure[UndoReport]:
@@ -174,6 +176,8 @@ class Unwind:
         yield Save((self.op, self._note("undo_begun", {"kind": self.op.kind})))
 
     def _take_back(self, call: SagaCall) -> Procedure[dict[str, object]]:
+        if call.outcome in (None, "held") and call.undo == "none":
+            call = yield from self._dropped(call)
         if call.outcome is None and call.undo == "none":
             moment = yield from now()
             call = yield from settled(call, self.registry, moment, self.op.id)
@@ -281,6 +285,18 @@ class Unwind:
         )
         note = self._note(f"undo_{undo}", {"error": error, "key": call.key}, call)
         yield Save((after, note))
+        return after
+
+    def _dropped(self, call: SagaCall) -> Procedure[SagaCall]:
+        """Keep a held call that is meant from being sent; one half sent is in doubt."""
+        only = self.request.only
+        if only is not None and call.id not in only:
+            return call
+        name = CallName(call.session, call.turn, call.id)
+        if not (yield from told(Withdraw(name))):
+            return replace(call, outcome=None)
+        after = replace(call, outcome="dropped", undo="skipped", op=self.op.id)
+        yield Save((after, self._note("dropped", {"key": call.key}, call)))
         return after
 
     def _close(self, report: UndoReport) -> Procedure[None]:

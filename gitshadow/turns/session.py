@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import ParamSpec, TypeVar, overload
 
 from gitshadow.errors import ShadowError
-from gitshadow.turns import calls
+from gitshadow.turns import calls, outbox
 from gitshadow.turns.call_rows import Request
 from gitshadow.turns.desk import Desk, Opening
 from gitshadow.turns.drive import Driver
@@ -24,7 +24,7 @@ from gitshadow.turns.registry import ToolRegistry
 from gitshadow.turns.report import UndoReport
 from gitshadow.turns.saga import UndoRequest
 from gitshadow.turns.steps import Procedure
-from gitshadow.turns.values import OnDrift, Outcome
+from gitshadow.turns.values import OnDrift, Outcome, Release
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -45,6 +45,7 @@ class Turn(TurnFront):
         """
         core = self._desk.new_turn(self._label, self._terms.policy)
         try:
+            self._driver.run(outbox.release(core.setting))
             self._driver.run(core.begin())
         except BaseException:
             self._desk.release()
@@ -72,7 +73,7 @@ class Turn(TurnFront):
 
     def _end(self, error: BaseException | None) -> None:
         try:
-            self._driver.run(self.core.finish(error))
+            self._driver.run(outbox.finish(self.core, error))
         except ShadowError as trouble:
             stays_primary(error, trouble)
 
@@ -395,6 +396,15 @@ class AgentUndo(SessionFront):
         with self._desk.locked(finishing=True):
             work = self._desk.carrying.resumed(op)
             return self._driver.run(self._desk.carrying.run(work, again=True))
+
+    def release(self) -> list[Release]:
+        """Send the held calls whose time has come; turns do so when they begin and commit.
+
+        Raises:
+            SessionBusy: a turn or an undo of this session is at work.
+        """
+        with self._desk.locked():
+            return self._driver.run(outbox.release(self._desk.setting))
 
     def recover(self) -> list[UndoReport]:
         """Bring to their end the rollbacks and undos of this session that a crash interrupted.

@@ -12,7 +12,13 @@ from types import MappingProxyType
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from gitshadow.model import Oid
-from gitshadow.store.journal.saga_rows import SagaCall, SagaRow
+from gitshadow.store.journal.saga_rows import (
+    CallName,
+    Held,
+    SagaCall,
+    SagaRow,
+    SagaTurn,
+)
 from gitshadow.turns.policy import Proposal
 
 T = TypeVar("T")
@@ -151,6 +157,35 @@ class Tell(NamedTuple):
     hooked: bool = False
 
 
+class Due(NamedTuple):
+    """Ask what a session has to send now; the event is a tuple of `Waiting`."""
+
+    session: str
+
+
+class Waiting(NamedTuple):
+    """Hold a call to be sent, with its turn."""
+
+    held: Held
+    turn: SagaTurn
+    call: SagaCall
+
+
+class TakeOut(NamedTuple):
+    """Take a held call for one attempt to send it; the event tells whether it is ours."""
+
+    call: CallName
+    owner: str
+    now_ns: int
+    until_ns: int
+
+
+class Withdraw(NamedTuple):
+    """Keep a held call from being sent; the event tells whether nobody had begun to."""
+
+    call: CallName
+
+
 class Standing(NamedTuple):
     """Look for a call of a digest that a rewind hid and nothing took back: a `SagaCall` or None."""
 
@@ -190,6 +225,9 @@ Command: TypeAlias = (
     | Keep
     | Tell
     | Standing
+    | Due
+    | TakeOut
+    | Withdraw
     | Pull
     | Part
 )
@@ -236,7 +274,7 @@ def now() -> Procedure[int]:
     return event
 
 
-def told(command: Claim | Answer) -> Procedure[bool]:
+def told(command: Claim | Answer | TakeOut | Withdraw) -> Procedure[bool]:
     """Return the yes or no that a command gives."""
     return (yield command) is True
 
@@ -259,6 +297,13 @@ def untold(command: Tell) -> Procedure[str | None]:
     """Tell the recorder; return why it could not be told, or None."""
     event = yield command
     assert event is None or isinstance(event, str)
+    return event
+
+
+def due(command: Due) -> Procedure[tuple[Waiting, ...]]:
+    """Return what is to be sent, in order."""
+    event = yield command
+    assert isinstance(event, tuple)
     return event
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from gitshadow.store.journal.saga_rows import NewEvent, Note, SagaCall, SagaTurn
 from gitshadow.turns import records
+from gitshadow.turns.call_rows import held_row
 from gitshadow.turns.errors import (
     LimitExceeded,
     RoundTripLimitExceeded,
@@ -44,7 +45,7 @@ from gitshadow.turns.steps import (
     recalled,
     untold,
 )
-from gitshadow.turns.values import UndoEntry
+from gitshadow.turns.values import Release, UndoEntry
 
 _NS_PER_S = 1_000_000_000
 UNTOLD = "files_untold"
@@ -85,6 +86,7 @@ class TurnCore:
     started: int = 0
     round_trips: int = 0
     report: UndoReport | None = None
+    released: list[Release] = field(default_factory=list)
     is_first: bool = False
     _last_words: list[NewEvent] = field(default_factory=list)
     _transaction: UndoTransaction | None = None
@@ -293,6 +295,7 @@ class TurnCore:
             event = yield from ask(Invoke(self._transaction.commit))
             if isinstance(event, Raised):
                 return event.error
+            self._transaction = None  # what is sent from now on is not the host's
         yield from self._enter(TurnEvent.COMMIT)
         yield from self.tell(Tell("turn_end", self.row.id))
         return None
@@ -351,7 +354,9 @@ class TurnCore:
         note = self.note("turn_" + status.value, body, moment)
         commits = status is TurnStatus.COMMITTED
         words = [replace(one, ts_ns=moment) for one in self._last_words if commits]
-        yield Save((self.row, note, *words))
+        held = [one for one in self.calls.values() if one.outcome == "held"]
+        sent = [held_row(one, committed_ns=moment) for one in held if commits]
+        yield Save((self.row, note, *words, *sent))
 
 
 def creation(session: str, state: Mapping[str, object], ts_ns: int) -> NewEvent:

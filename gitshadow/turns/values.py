@@ -48,6 +48,7 @@ class OutcomeKind(StrEnum):
     CONFLICT = "conflict"
     UNKNOWN_TOOL = "unknown_tool"
     DUPLICATE = "duplicate"
+    HELD = "held"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +111,11 @@ class Outcome:
         """Return the outcome of a call that was made before and still has its effect."""
         return cls(OutcomeKind.DUPLICATE, text)
 
+    @classmethod
+    def held(cls, text: str) -> "Outcome":
+        """Return the outcome of a call that runs when its turn has committed."""
+        return cls(OutcomeKind.HELD, text)
+
     @property
     def ok(self) -> bool:
         """Tell whether the call did its work."""
@@ -125,6 +131,26 @@ class Outcome:
         else:
             said = json.dumps(self.content, default=str, ensure_ascii=False)
         return f"{said}\n\nCurrent state:\n{self.state}" if self.state else said
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Say what became of a held call whose time had come.
+
+    `state` is `sent`, `failed` (it said itself that it did nothing), `in_doubt` (nobody knows, and
+    it is not safe to repeat), or `due` still: it is tried again later, or has no tool here.
+    """
+
+    turn: str
+    call_id: str
+    tool: str
+    state: str
+    error: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Tell whether it was sent."""
+        return self.state == "sent"
 
 
 @dataclass(frozen=True, slots=True)

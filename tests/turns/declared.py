@@ -3,6 +3,18 @@
 import os
 from pathlib import Path
 
-from tests.turns.world import World, registry
+from gitshadow.turns.registry import ToolRegistry
+from tests.turns.world import Toys, World, registry
+
+
+def holding(world: World) -> ToolRegistry:
+    """Return the registry of a program that holds its mails for a minute."""
+    tools = registry(world)
+    tools.remove("mail.send")
+    tools.add("mail.send", Toys(world).mail_send, hold=True, delay_s=60)
+    return tools
+
 
 TOOLS = registry(World(Path(os.environ.get("TOY_WORLD", "."))))
+HOLDING = holding(World(Path(os.environ.get("TOY_WORLD", "."))))
+EMPTY = ToolRegistry()

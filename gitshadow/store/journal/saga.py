@@ -10,11 +10,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import fields
 
 from gitshadow.errors import JournalError
-from gitshadow.store.journal import history
+from gitshadow.store.journal import history, outbox
 from gitshadow.store.journal.db import Db, Row, Value
 from gitshadow.store.journal.saga_rows import (
     CallName,
     Effect,
+    Held,
     NewEvent,
     Note,
     Noted,
@@ -29,9 +30,20 @@ from gitshadow.store.journal.saga_rows import (
 _TURN = [field.name for field in fields(SagaTurn)]
 _CALL = ["class" if f.name == "klass" else f.name for f in fields(SagaCall)]
 _OP = [field.name for field in fields(SagaOp)]
-_TABLES = {SagaTurn: "saga_turns", SagaCall: "saga_calls", SagaOp: "saga_ops"}
-_COLUMNS = {SagaTurn: _TURN, SagaCall: _CALL, SagaOp: _OP}
-_KEYS = {SagaTurn: "session, id", SagaCall: "session, turn, id", SagaOp: "id"}
+_HELD = [field.name for field in fields(Held)]
+_TABLES = {
+    SagaTurn: "saga_turns",
+    SagaCall: "saga_calls",
+    SagaOp: "saga_ops",
+    Held: "saga_outbox",
+}
+_COLUMNS = {SagaTurn: _TURN, SagaCall: _CALL, SagaOp: _OP, Held: _HELD}
+_KEYS = {
+    SagaTurn: "session, id",
+    SagaCall: "session, turn, id",
+    SagaOp: "id",
+    Held: "session, turn, call",
+}
 _PUTS = {
     kind: f"INSERT INTO {table} ({', '.join(_COLUMNS[kind])})"
     f" VALUES ({', '.join('?' * len(_COLUMNS[kind]))}) ON CONFLICT ({_KEYS[kind]})"
@@ -50,7 +62,7 @@ _STANDING = (
     f"SELECT {', '.join(f'c.{name}' for name in _CALL)} FROM saga_effects e"
     " JOIN saga_calls c ON (c.session, c.turn, c.id) = (e.session, e.turn, e.call)"
     " WHERE e.session = ? AND e.digest = ? AND e.seq BETWEEN ? AND ?"
-    " AND (c.outcome IS NULL OR c.outcome = 'success')"
+    " AND (c.outcome IS NULL OR c.outcome IN ('success', 'held'))"
     " AND c.undo NOT IN ('done', 'skipped', 'resolved') ORDER BY e.seq DESC LIMIT 1"
 )
 _CLAIM = (
@@ -105,6 +117,7 @@ def free_leases(db: Db, session: str) -> None:
             "UPDATE saga_calls SET lease_ns = 0 WHERE session = ? AND undo = 'running'",
             (session,),
         )
+        outbox.free_leases(db, session)
 
 
 def turn(db: Db, session: str, turn: str) -> SagaTurn | None:

@@ -45,7 +45,8 @@ class SagaCall:
     `outcome` is None until it has. `inverse` (JSON) and `undo` (`none`, `planned`, `running`,
     `done`, `failed`, `in_doubt`, `skipped`, and by a person's word `resolved` or `kept`) belong to
     what takes it back; `key` is the same in every attempt. `op` is the undo that settled it. The
-    class `undeclared` is a word of its own here.
+    class `undeclared` is a word of its own here. The outcome is `held` of a call that waits to be
+    sent, `dropped` of one that was dropped instead.
     """
 
     session: str
@@ -171,6 +172,26 @@ class Version:
     oid: Oid | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """Hold a call that waits to be sent.
+
+    `state`: `held` until its turn has committed, then `due` from `due_ns` on, `sending` while
+    `owner` has it until `lease_ns`, then `sent`, `failed` or `in_doubt`; `dropped` if it was taken
+    back before anybody began to send it.
+    """
+
+    session: str
+    turn: str
+    call: str
+    state: str
+    due_ns: int | None = None
+    attempts: int = 0
+    owner: str | None = None
+    lease_ns: int | None = None
+    error: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Effect:
     """Say that a call was begun, its tool and arguments being what `digest` stands for.
@@ -184,7 +205,7 @@ class Effect:
     call: str
 
 
-SagaRow: TypeAlias = SagaTurn | SagaCall | SagaOp | Note | NewEvent | Effect
+SagaRow: TypeAlias = SagaTurn | SagaCall | SagaOp | Note | NewEvent | Effect | Held
 
 
 def digest_of(before: str, seq: int, note: Note) -> str:

@@ -34,6 +34,7 @@ _COPIES = (
     ("saga_state", "SELECT * FROM saga_state", 4),
     ("saga_artifacts", "SELECT * FROM saga_artifacts", 5),
     ("saga_effects", "SELECT * FROM saga_effects", 5),
+    ("saga_outbox", "SELECT * FROM saga_outbox ORDER BY rowid", 9),
     ("meta", "SELECT * FROM meta WHERE key <> 'next_seq'", 2),
 )
 _DETAILS = (

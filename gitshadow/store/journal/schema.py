@@ -3,7 +3,7 @@
 Invariant: a migration is never edited once released; `PRAGMA user_version` counts them.
 """
 
-VERSION = 7
+VERSION = 9
 
 MIGRATIONS: tuple[str, ...] = (
     """
@@ -191,5 +191,14 @@ CREATE TABLE saga_effects (
 """,
     """
 CREATE INDEX saga_calls_closing ON saga_calls (expires_ns) WHERE expires_ns IS NOT NULL AND undo IN ('planned', 'failed');
+""",
+    """
+CREATE TABLE saga_outbox (
+    session TEXT NOT NULL, turn TEXT NOT NULL, call TEXT NOT NULL, state TEXT NOT NULL,
+    due_ns INTEGER, attempts INTEGER NOT NULL DEFAULT 0, owner TEXT, lease_ns INTEGER, error TEXT,
+    PRIMARY KEY (session, turn, call)
+);
+CREATE INDEX saga_outbox_open ON saga_outbox (session)
+    WHERE state IN ('held', 'due', 'sending', 'failed', 'in_doubt');
 """,
 )

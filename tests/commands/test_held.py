@@ -1,0 +1,111 @@
+"""AN-19 on the command line: what is held is seen, sent, dropped or settled by a person."""
+
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pygit2
+import pytest
+
+from gitshadow.cli import main
+from gitshadow.store.journal.db import Db
+from gitshadow.turns.host import Host
+from gitshadow.turns.policy import Policy
+from gitshadow.turns.session import AgentUndo
+from tests.commands.test_effects import column, shown
+from tests.turns.declared import holding
+from tests.turns.world import World
+
+TOOLS = ["--tools", "tests.turns.declared:HOLDING"]
+HOUR_NS = 3600 * 1_000_000_000
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    """Stand in a recorded place with a world in it."""
+    root = tmp_path / "place"
+    pygit2.init_repository(root)
+    journal = root / ".git" / "agent-undo" / "journal.db"
+    Db.open(str(journal), create=True).close()
+    monkeypatch.chdir(root)
+    monkeypatch.setenv("TOY_WORLD", str(root / "world"))
+    monkeypatch.delitem(sys.modules, "tests.turns.declared", raising=False)
+    return World.make(root / "world")
+
+
+@pytest.fixture
+def au(world: World) -> Iterator[AgentUndo]:
+    """Return a session that held a mail for a minute, an hour ago."""
+    policy, host = Policy(non_reversible="allow"), Host(clock=long_ago)
+    root, tools = str(world.root.parent), holding(world)
+    with AgentUndo.open(
+        root, session="s", tools=tools, policy=policy, host=host
+    ) as opened:
+        with opened.turn("go") as turn:
+            turn.call("mail.send", to="x")
+        yield opened
+
+
+def long_ago() -> int:
+    """Return the time of an hour ago."""
+    return time.time_ns() - HOUR_NS
+
+
+def test_attention_and_saga_show_what_is_held(
+    au: AgentUndo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (row,) = shown(capsys, "attention")
+    assert isinstance(row, dict)
+    assert (row["what"], row["call"], row["tool"], row["state"]) == (
+        *("held", "t-1.1", "mail.send", "due"),
+    )
+    assert str(row["due"]).endswith("Z")
+    assert column(shown(capsys, "saga", "show", "t-1"), "outcome") == ["held"]
+    assert main(["attention"]) == 0
+    assert "due" in capsys.readouterr().out
+
+
+def test_recover_sends_what_is_due_once(
+    au: AgentUndo, world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert world.state["sent"] == []
+    (row,) = shown(capsys, "recover", *TOOLS)
+    assert isinstance(row, dict)
+    assert (row["what"], row["call"], row["state"]) == ("release", "t-1.1", "sent")
+    assert world.state["sent"] == ["x"]
+    assert main(["recover"]) == 0
+    assert capsys.readouterr().err == "nothing to recover\n"
+    assert world.state["sent"] == ["x"]
+
+
+def test_recover_without_the_tool_says_so(
+    au: AgentUndo, world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit 4: something is left, and the mail still waits."""
+    other = ["--tools", "tests.turns.declared:EMPTY"]
+    (row,) = shown(capsys, "recover", *other, code=4)
+    assert isinstance(row, dict)
+    assert (row["state"], row["text"]) == ("due", "nothing is registered as mail.send")
+    assert len(au.held()) == 1
+
+
+def test_undo_drops_what_is_held(
+    au: AgentUndo, world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (report,) = shown(capsys, "undo", "t-1", "--yes", *TOOLS)
+    assert isinstance(report, dict)
+    (item,) = report["items"]
+    assert (item["domain"], item["state"]) == ("outbox", "reversed")
+    assert shown(capsys, "attention") == []
+    assert main(["recover"]) == 0
+    assert world.state["sent"] == []
+
+
+def test_a_person_may_settle_what_is_held(
+    au: AgentUndo, world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["resolve", "t-1.1", "--as", "reversed", "--note", "by hand"]) == 0
+    assert shown(capsys, "attention") == []
+    assert main(["recover"]) == 0
+    assert world.state["sent"] == []
