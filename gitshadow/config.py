@@ -91,7 +91,12 @@ def _boolean(text: str) -> bool:
     return word in _TRUE
 
 
-def _size_bytes(text: str) -> int:
+def parse_size(text: str) -> int:
+    """Return a size in bytes (`20m`).
+
+    Raises:
+        ValueError: it is none.
+    """
     match = _SIZE.fullmatch(text.lower())
     if match is None or int(match[1]) == 0:
         raise ValueError(text)
@@ -160,7 +165,7 @@ DAEMON = Key(
 )
 MAX_FILE_SIZE = Key(
     "maxFileSize",
-    _size_bytes,
+    parse_size,
     _SIZE_WORDS,
     "20m",
     "Do not record larger files; each is named as not covered.",
@@ -207,14 +212,21 @@ RETENTION_AGE = Key(
     _or_off(duration_ns),
     f"`off`, or {_DURATION_WORDS}",
     "off",
-    "Drop closed sessions older than this. Checked, but nothing acts on it yet.",
+    "Forget closed sessions that last wrote longer ago than this.",
+)
+RETENTION_COUNT = Key(
+    "retentionCount",
+    _or_off(_count),
+    "`off`, or a whole number",
+    "2000",
+    "Keep this many sessions and forget the oldest closed ones beyond that.",
 )
 RETENTION_SIZE = Key(
     "retentionSize",
-    _or_off(_size_bytes),
+    _or_off(parse_size),
     f"`off`, or {_SIZE_WORDS}",
-    "off",
-    "Drop the oldest closed sessions above this size. Checked, but nothing acts on it yet.",
+    "2g",
+    "Forget the oldest closed sessions where the history takes more than this.",
 )
 MIRROR = Key(
     "mirror",
@@ -286,6 +298,7 @@ KEYS: tuple[Key[object], ...] = (
     PROMPTS,
     TRAILERS,
     RETENTION_AGE,
+    RETENTION_COUNT,
     RETENTION_SIZE,
     MIRROR,
     PUSH_GUARD,
@@ -317,6 +330,7 @@ class Config:
     prompts: PromptPolicy
     trailers: bool
     retention_age_ns: int | None
+    retention_count: int | None
     retention_size_bytes: int | None
     mirror: str | None
     push_guard: bool
@@ -362,6 +376,7 @@ def load(
         prompts=sources.value(PROMPTS),
         trailers=sources.value(TRAILERS),
         retention_age_ns=sources.value(RETENTION_AGE),
+        retention_count=sources.value(RETENTION_COUNT),
         retention_size_bytes=sources.value(RETENTION_SIZE),
         mirror=sources.value(MIRROR),
         push_guard=sources.value(PUSH_GUARD),

@@ -133,10 +133,13 @@ class Recorder:
         ordered = tuple(sorted(drafts, key=lambda draft: draft.path))
         return self._publish([Group("restore", attribution, False, ordered, None, op)])
 
-    def ensure_baseline(self, session: Session) -> Chain:
-        """Give a session a chain, so that what it starts from is reachable."""
+    def ensure_baseline(self, session: Session, *, synced: bool = False) -> Chain:
+        """Give a session a chain, so that what it starts from is reachable.
+
+        Where it has one, `synced` has that bring in the present.
+        """
         chain = sessions.get_chain(self._db, session.id, self._row.id)
-        if chain is not None:
+        if chain is not None and (chain.tree == self.tree or not synced):
             return chain
         batch = Batch(self.tree, self._row)
         with self._noticing():
@@ -174,7 +177,9 @@ class Recorder:
 
     def restat(self, states: Mapping[RepoPath, FileState]) -> None:
         """Remember new stat fields of files whose bytes are the same."""
-        if states:
+        if self._states.apart:
+            self._states.remember(states, ())
+        elif states:
             with self._states.consistent(), self._db.write():
                 self._states.update(states, ())
 
@@ -197,6 +202,8 @@ class Recorder:
     def settled(self, walked_ns: int) -> None:
         """Remember that everything written before a moment has been recorded."""
         self._row = replace(self._row, walked_ns=walked_ns)
+        if self._states.apart:
+            return
         # The next process only knows less where this cannot be stored (a full disk).
         with suppress(JournalError), self._db.write():
             state.put_worktree(self._db, self._row)

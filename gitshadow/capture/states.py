@@ -21,6 +21,22 @@ class StateTable:
         self._all: dict[RepoPath, FileState] | None = None
         self._children: dict[RepoPath, set[RepoPath]] = {}
         self._linked: dict[int, set[RepoPath]] = {}
+        self._apart = False
+        self._saving = False
+
+    @property
+    def apart(self) -> bool:
+        """Tell whether memory alone knows: the journal is to name nothing that Git may drop."""
+        return self._apart
+
+    def take_out(self) -> None:
+        """Take all states out of the journal and keep them in memory; inside `db.write()`.
+
+        The next one that is recorded brings them back: it is published with what it stands on.
+        """
+        self.all()
+        rows.drop_states(self._db, self._worktree)
+        self._apart = True
 
     def get(self, path: RepoPath) -> FileState | None:
         """Return what a path held, or None where it was absent."""
@@ -71,6 +87,7 @@ class StateTable:
     def begin(self, states: Mapping[RepoPath, FileState]) -> None:
         """Take over the first states of a worktree that has none; inside `db.write()`."""
         rows.put_many(self._db, self._worktree, states)
+        self._apart = False
         self._all = dict(states)
         self._children = {}
         for path in self._all:
@@ -81,8 +98,16 @@ class StateTable:
     ) -> None:
         """Write states to the journal and to memory; call it inside `db.write()`."""
         drop = [path for path in drop if path not in put]
-        rows.put_many(self._db, self._worktree, put)
+        known = self._all or {} if self._apart else {}
+        rows.put_many(self._db, self._worktree, {**known, **put})
         rows.drop_many(self._db, self._worktree, drop)
+        self._saving = self._apart
+        self.remember(put, drop)
+
+    def remember(
+        self, put: Mapping[RepoPath, FileState], drop: Iterable[RepoPath]
+    ) -> None:
+        """Change states in memory alone."""
         if self._all is None:
             return
         for path, state in put.items():
@@ -93,7 +118,9 @@ class StateTable:
                 self._unhang(path)
 
     def forget(self) -> None:
-        """Drop the copy in memory, so that the journal is asked again."""
+        """Drop the copy in memory, so that the journal is asked again, where it knows more."""
+        if self._apart:
+            return
         self._all = None
         self._children = {}
         self._linked = {}
@@ -126,8 +153,10 @@ class StateTable:
     @contextmanager
     def consistent(self) -> Iterator[None]:
         """Forget the copy in memory if the block fails, since the journal rolled back."""
+        self._saving = False
         try:
             yield
         except BaseException:
             self.forget()
             raise
+        self._apart = self._apart and not self._saving

@@ -16,6 +16,7 @@ from gitshadow.engine.pipeline import Pipeline
 from gitshadow.engine.spool import Spool
 from gitshadow.engine.walks import Walker
 from gitshadow.engine.workspace import Workspace, open_workspace
+from gitshadow.model import Actor
 from gitshadow.store.layout import Layout
 
 _LOOK_LOCK_S = 10.0
@@ -33,6 +34,15 @@ class Desk:
     observer: Observer
     spool: Spool
     others: Others
+
+    def hold_present(self) -> None:
+        """Before somebody writes: have what stands on the disk published, where no ref holds it.
+
+        So it is after everything was dropped, until the next write.
+        """
+        if self.workspace.states.apart:
+            unknown = self.claimant.personal(Actor.UNKNOWN)
+            self.workspace.recorder.ensure_baseline(unknown, synced=True)
 
     def close(self) -> None:
         """Give the workspace back."""

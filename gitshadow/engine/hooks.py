@@ -151,6 +151,7 @@ def take(
     if not _concerns(desk, event, around.paths):
         return None
     if delivery.at_ns is None:
+        desk.hold_present()
         _capture_before(desk, event, around)
     if event.phase is Phase.NOTICE:
         return None

@@ -18,7 +18,7 @@ from gitshadow.model import (
     EventKind,
     Oid,
 )
-from gitshadow.store.journal import events, meta, ops, sessions, state
+from gitshadow.store.journal import events, meta, ops, prune, sessions, state
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.repo import FORMAT_MARK
 
@@ -32,11 +32,20 @@ def mend(desk: Desk) -> None:
     ws = desk.workspace
     if _rebooted(ws):
         _check_tips(desk)
+    _finish_forgetting(desk)
     _catch_up(desk)
     if ws.recorder.row.tree is None:
         root_worktree(ws)
     vigil.note_death(desk)
     finish_undo(desk)
+
+
+def _finish_forgetting(desk: Desk) -> None:
+    """Go on with a `prune` that was interrupted; what it takes is imported only then."""
+    if prune.under_way(desk.workspace.db) is not None:
+        from gitshadow.engine import forgetting
+
+        forgetting.finish(desk)
 
 
 def repair(desk: Desk, *, deep: bool = False) -> None:

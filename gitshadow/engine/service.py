@@ -28,7 +28,7 @@ class Service:
         self._desk = desk
         self._port: WatchPort | None = None
         self._stamps = settings.stamps(desk.workspace)
-        self._upkeep = Upkeep(desk.workspace)
+        self._upkeep = Upkeep(desk)
 
     @classmethod
     def open(

@@ -220,7 +220,7 @@ def _store(
     ws.recorder.settled(began_ns)
     ws.recorder.set_tree(ws.repo.trees.splice(None, entries), head[1], head[0])
     claimant = Claimant(ws.db, ws.files, ws.clock, ws.layout, ws.traces)
-    ws.recorder.ensure_baseline(claimant.personal(Actor.UNKNOWN))
+    ws.recorder.ensure_baseline(claimant.personal(Actor.UNKNOWN), synced=True)
 
 
 def carried(

@@ -1,4 +1,4 @@
-"""Upkeep: packing when it is due, by the daemon beside its work or by a command at its end.
+"""Upkeep: packing and forgetting when due, by the daemon beside its work, or after a command.
 
 Git's own maintenance must never start because of us, so what tells how much lies about is what Git
 itself looks at. The work is children of Git, waited for by a thread that touches nothing else of
@@ -8,9 +8,13 @@ Invariant: whatever fails here, recording goes on; nobody waits for it but who a
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 
+from gitshadow.engine.desk import Desk
+from gitshadow.engine.forgetting import finish, forget, limits_of, units_of
+from gitshadow.engine.retention import Limits, Unit, beyond
+from gitshadow.engine.usage import Scales
 from gitshadow.engine.workspace import Workspace
 from gitshadow.errors import JournalError, LockedError, ShadowError, StoreError
 from gitshadow.store import autogc
@@ -25,6 +29,8 @@ QUIET_S = 2.0
 _LOCKED_S = 5.0
 _FAILED_S = 60.0
 _AT_END_S = 3.0
+_FIRST_LOOK_S = 60.0
+_DAY_S = 24 * 3600.0
 _SEQ = "next_seq"
 TROUBLE = "packing_trouble"
 """The key of what keeps us from packing, as the journal has it; empty where nothing does."""
@@ -42,22 +48,24 @@ def work_of(repo: Repo) -> Work:
 
 
 class Upkeep:
-    """Pack beside the daemon's work; every method is called by its one thread."""
+    """Pack and forget beside the daemon's work; every method is called by its one thread."""
 
-    def __init__(
-        self, ws: Workspace, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._ws = ws
+    def __init__(self, desk: Desk, clock: Callable[[], float] = time.monotonic) -> None:
+        self._desk = desk
+        self._ws = ws = desk.workspace
         self._clock = clock
         self._packs = Packs(ws.layout.objects_dir, ws.layout.packing_dir)
         self._seen: str | None = None
         self._packed: str | None = None
         self._changed_at = clock()
         self._again_at = 0.0
+        self._retain_at = self._changed_at + _FIRST_LOOK_S
         self._run: _Run | None = None
+        self._choice: _Choice | None = None
+        self._forgetting: Iterator[None] | None = None
 
     def tick(self) -> None:
-        """Start packing where it is due; take note of how it ended."""
+        """Do a step of what is due."""
         now = self._clock()
         if self._run is not None:
             if self._run.is_alive():
@@ -71,12 +79,47 @@ class Upkeep:
                 work = work_of(self._ws.repo)
                 self._run = _Run(self._ws, work, seq)
                 self._run.start()
+        elif now - self._changed_at >= QUIET_S:
+            self._retain(now)
 
     def close(self) -> None:
         """Stop what is going on; what it has done stays."""
         if self._run is not None:
             self._run.stop()
             self._run = None
+        if self._choice is not None:
+            self._choice.join()
+            self._choice = None
+
+    def _retain(self, now: float) -> None:
+        """Forget what the settings leave no room for: choose once a day, then step by step."""
+        if self._forgetting is not None:
+            self._step(now)
+        elif self._choice is not None:
+            if not self._choice.is_alive():
+                going, self._choice = self._choice.going, None
+                self._forgetting = forget(self._desk, going, wait_s=0.0)
+        elif now >= self._retain_at:
+            self._retain_at = now + _DAY_S
+            limits = limits_of(self._ws)
+            if limits != Limits():
+                self._choice = _Choice(self._ws, limits)
+                self._choice.start()
+
+    def _step(self, now: float) -> None:
+        assert self._forgetting is not None
+        try:
+            next(self._forgetting)
+        except StopIteration:
+            self._forgetting = None
+        except (
+            LockedError,
+            StoreError,
+            JournalError,
+        ):  # what was begun is gone on with
+            self._forgetting, self._retain_at = None, now + _FAILED_S
+            with suppress(ShadowError):
+                finish(self._desk)
 
     def _is_due(self, now: float) -> bool:
         lying = self._packs.sampled()
@@ -125,6 +168,22 @@ class _Run(threading.Thread):
         """End it and wait for that."""
         self._stopping.set()
         self.join()
+
+
+class _Choice(threading.Thread):
+    """Choose what is to be forgotten: to weigh it takes Git a while."""
+
+    def __init__(self, ws: Workspace, limits: Limits) -> None:
+        super().__init__(name="chooser", daemon=True)
+        self._units, self._limits = units_of(ws), limits
+        self._now_ns = ws.clock.now_ns()
+        self._scales = Scales(ws)
+        self.going: list[Unit] = []
+
+    def run(self) -> None:
+        """Choose; called by the new thread."""
+        with suppress(StoreError):
+            self.going = beyond(self._units, self._limits, self._now_ns, self._scales)
 
 
 def busy_limit(ws: Workspace) -> int:

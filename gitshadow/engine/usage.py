@@ -5,12 +5,15 @@ in the total.
 Invariant: reads only, and holds nothing that anybody waits for.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from gitshadow.engine.retention import Unit
 from gitshadow.engine.verbs.status import disk
+from gitshadow.engine.workspace import Workspace
 from gitshadow.model import Oid
 from gitshadow.store import refs
+from gitshadow.store.artifacts import artifact_ref
 from gitshadow.store.git import Git
 from gitshadow.store.journal import sessions
 from gitshadow.store.journal.db import Db
@@ -35,12 +38,13 @@ class Cost(NamedTuple):
 class Ledger:
     """Count for one repository; objects are weighed once."""
 
-    def __init__(self, git: Git, repo: Repo) -> None:
+    def __init__(
+        self, git: Git, names: Mapping[str, Oid], users: Collection[Oid]
+    ) -> None:
         self._git = git
-        self._refs = repo.refs()
-        self._users = sorted(repo.tips_of_user())
-        self._sizes: dict[Oid, int] = {}
-        self._all = git.reachable([*self._refs.values()], self._users)
+        self._refs = names
+        self._users = sorted(users)
+        self._all = git.reachable([*names.values()], self._users)
         self._sizes = git.disk_sizes(self._all)
 
     @property
@@ -64,13 +68,49 @@ class Ledger:
         return Cost(len(oids), sum(self._sizes.get(oid, 0) for oid in oids))
 
 
+class Scales:
+    """Weigh what is to be forgotten; made where the repository is open, used by any thread."""
+
+    def __init__(self, ws: Workspace) -> None:
+        """Take note of what there is."""
+        self._git = Git(ws.layout, dict(ws.environ))
+        self._refs = ws.repo.refs()
+        self._users = ws.repo.tips_of_user()
+        self._ledger: Ledger | None = None
+        self._chains: dict[str, list[str]] = {}
+        for chain in sessions.chains(ws.db):
+            self._chains.setdefault(chain.session, []).append(chain.ref)
+
+    def total(self) -> int:
+        """Return the bytes that all of the history takes; StoreError where it cannot be read."""
+        return self._counted().total().size_bytes
+
+    def frees(self, going: Sequence[Unit]) -> Iterator[int]:
+        """Yield the bytes that each unit frees when it goes after those before it.
+
+        Raises:
+            StoreError: the objects could not be read.
+        """
+        left = set(self._refs)
+        for unit in going:
+            own = [ref for one in unit.ids for ref in self._chains.get(one, ())]
+            own += [artifact_ref(name) for name in unit.programs]
+            left.difference_update(own)
+            yield self._counted().of(own, beside=sorted(left)).size_bytes
+
+    def _counted(self) -> Ledger:
+        if self._ledger is None:
+            self._ledger = Ledger(self._git, self._refs, self._users)
+        return self._ledger
+
+
 def usage(layout: Layout, git: Git, repo: Repo, db: Db) -> dict[str, object]:
     """Return what the history takes, session by session, dearest first, and in total.
 
     Raises:
         StoreError: the refs or objects could not be read.
     """
-    ledger = Ledger(git, repo)
+    ledger = Ledger(git, repo.refs(), repo.tips_of_user())
     chains: dict[str, list[str]] = {}
     for chain in sessions.chains(db):
         chains.setdefault(chain.session, []).append(chain.ref)

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import FULL
+from tests.support import audit
+from tests.support.claude import Claude
 from tests.support.packed import Shelf
 from tests.support.shadow import Shadow
 from tests.support.waiting import until
@@ -77,3 +79,46 @@ def test_packing_beside_writers_loses_nothing(shadow_d: Shadow) -> None:
     out = repo.git("cat-file", "--batch-check", stdin="\n".join(commits).encode())
     assert {line.split()[1] for line in out.splitlines()} == {"commit"}
     assert not os.path.exists(repo.state_dir / "packing")
+
+
+def test_pruning_beside_writers_loses_nothing(shadow_d: Shadow) -> None:
+    """KEEP-07: sessions go while others write; no write is lost, no row without its commit."""
+    shadow, repo = shadow_d, shadow_d.repo
+    for turn in range(4):
+        agent = Claude(shadow, session=f"s{turn}")
+        for number in range(4):
+            agent.write("a", f"{turn} {number}\n")
+            repo.write("b", f"mine {turn} {number}\n")
+        agent.end()
+        shadow.ok("prune", "--keep", "2", "--yes")
+        shadow.ok("pack")
+    agent = Claude(shadow, session="last")
+    agent.write("a", "last\n")
+    rows = shadow.log("-n", "1000")
+    commits = "\n".join({str(row["commit"]) for row in rows if row["commit"]})
+    out = repo.git("cat-file", "--batch-check", stdin=commits.encode())
+    assert {line.split()[1] for line in out.splitlines()} == {"commit"}
+    assert repo.read("a") == b"last\n"
+    repo.damaged = True  # rows of what was dropped do not say how the rest came about
+    audit.audit_states(repo)
+    repo.fsck()
+
+
+def test_new_session_holds_what_was_pruned(shadow_d: Shadow) -> None:
+    """KEEP-13: nothing names what Git has collected; the user's gc and repack succeed."""
+    shadow, repo = shadow_d, shadow_d.repo
+    agent = Claude(shadow, session="one")
+    agent.write("n", "only the history holds this\n")
+    agent.end()
+    dropped = shadow.ok("prune", "--all", "--yes", "--json").json()["dropped"]
+    assert isinstance(dropped, list)
+    assert dropped
+    assert repo.shadow_refs() == {}
+    repo.git("gc", "-q", "--prune=now")
+    Claude(shadow, session="two").write("a", "agent\n")
+    shadow.ok("flush")
+    repo.git("gc", "-q", "--prune=now")
+    repo.git("repack", "-adq")
+    repo.fsck()
+    assert shadow.ok("cat", "n").raw == b"only the history holds this\n"
+    shadow.verify()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gitshadow.engine import local, upkeep
+from gitshadow.engine import forgetting, local, upkeep
 from gitshadow.engine.upkeep import Upkeep
 from gitshadow.store.layout import Layout
 from gitshadow.store.lock import WriterLock
@@ -51,7 +51,7 @@ def test_packs_when_it_is_quiet(repo: Repo) -> None:
     """KEEP-03: as soon as one object lies where Git looks, once nobody writes."""
     with studio_of(repo) as studio:
         ws, clock = studio.desk.workspace, Hands()
-        keeper = Upkeep(ws, clock)
+        keeper = Upkeep(studio.desk, clock)
         write_till_sampled(studio)
         keeper.tick()
         assert keeper._run is None
@@ -70,7 +70,7 @@ def test_packs_while_others_write_where_git_would_soon(
     monkeypatch.setattr(upkeep, "busy_limit", lambda ws: 2)
     with studio_of(repo) as studio:
         ws = studio.desk.workspace
-        keeper = Upkeep(ws, Hands())
+        keeper = Upkeep(studio.desk, Hands())
         write_till_sampled(studio, 1)
         keeper.tick()
         assert keeper._run is None
@@ -83,7 +83,7 @@ def test_what_was_packed_is_not_looked_at_again(repo: Repo) -> None:
     """What lies there then is the user's."""
     with studio_of(repo) as studio:
         ws, clock = studio.desk.workspace, Hands()
-        keeper = Upkeep(ws, clock)
+        keeper = Upkeep(studio.desk, clock)
         write_till_sampled(studio)
         keeper.tick()
         clock.now += upkeep.QUIET_S
@@ -101,7 +101,7 @@ def test_another_packer_is_not_waited_for(repo: Repo) -> None:
     """Two daemons of linked worktrees: one packs, the other tries again later."""
     with studio_of(repo) as studio:
         ws, clock = studio.desk.workspace, Hands()
-        keeper = Upkeep(ws, clock)
+        keeper = Upkeep(studio.desk, clock)
         write_till_sampled(studio)
         keeper.tick()
         clock.now += upkeep.QUIET_S
@@ -120,7 +120,7 @@ def test_another_packer_is_not_waited_for(repo: Repo) -> None:
 def test_doctor_says_what_keeps_us_from_packing(repo: Repo) -> None:
     with studio_of(repo) as studio:
         ws, clock = studio.desk.workspace, Hands()
-        keeper = Upkeep(ws, clock)
+        keeper = Upkeep(studio.desk, clock)
         write_till_sampled(studio)
         keeper.tick()
         clock.now += upkeep.QUIET_S
@@ -148,10 +148,48 @@ def checks(studio: Studio) -> list[dict[str, object]]:
     return found
 
 
+def test_the_daemon_forgets_by_itself_what_the_settings_leave_no_room_for(
+    repo: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """KEEP-06: in steps, when nobody writes; what `prune --retention` lists."""
+    monkeypatch.setattr(forgetting, "_ROWS", 2)
+    repo.git("config", "agent-undo.retentionCount", "2")
+    with studio_of(repo) as studio:
+        clock = Hands()
+        keeper = Upkeep(studio.desk, clock)
+        for who in ("S1", "S2", "S3"):
+            for number in range(3):
+                studio.write(who, "a", f"{who} {number}\n")
+            studio.hook(who, "SessionEnd", reason="other")
+        ids = [studio.session(who) for who in ("S1", "S2", "S3")]
+        planned = studio.run("prune", retention=True, dry_run=True)["dropped"]
+        assert isinstance(planned, list)
+        going = {row["id"] for row in planned}
+        keeper.tick()
+        assert known(studio) >= set(ids)
+        clock.now += 3600
+
+        def gone() -> bool:
+            keeper.tick()
+            clock.now += 1
+            return not known(studio) & going
+
+        until(gone)
+        assert ids[0] in going
+        assert ids[2] in known(studio)
+        keeper.close()
+
+
+def known(studio: Studio) -> set[object]:
+    rows = studio.run("sessions")["rows"]
+    assert isinstance(rows, list)
+    return {row["id"] for row in rows}
+
+
 def test_stopping_leaves_no_child(repo: Repo) -> None:
     with studio_of(repo) as studio:
-        ws, clock = studio.desk.workspace, Hands()
-        keeper = Upkeep(ws, clock)
+        clock = Hands()
+        keeper = Upkeep(studio.desk, clock)
         write_till_sampled(studio)
         keeper.tick()
         clock.now += upkeep.QUIET_S

@@ -70,6 +70,23 @@ _NAMED_BY: Mapping[str, str] = {
     "show": "id",
 }
 """Verbs that only look, and the parameter with what they look at: it may be another machine's."""
+_ON_THE_PRESENT = frozenset(
+    {
+        "blame",
+        "cat",
+        "check",
+        "diff",
+        "exec_begin",
+        "pin",
+        "record",
+        "report",
+        "review",
+        "session_start",
+        "stats",
+        "undo",
+    }
+)
+"""What needs the content of what stands on the disk, or begins to write."""
 _UNATTENDED = frozenset({"exec_begin", "exec_end", "git_hook", "journal_gap"})
 """What no person reads the answer of."""
 
@@ -86,6 +103,8 @@ def run(desk: Desk, verb: str, params: Params) -> Document:
         raise UsageError(f"could not run {verb}: there is no such verb")
     function: Verb = getattr(import_module(f"{__name__}.{module}"), verb)
     try:
+        if verb in _ON_THE_PRESENT:
+            desk.hold_present()
         document = _run_where(desk, function, verb, params)
     finally:
         desk.others.close()

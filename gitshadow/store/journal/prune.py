@@ -1,14 +1,37 @@
 """Dropping sessions from the journal.
 
-Invariant: a tombstone stands before the ref goes, because a deleted ref of ours has no reflog.
+Invariant: a tombstone stands before the ref goes, because a deleted ref of ours has no reflog; the
+session's own row goes last, so what a crash interrupted is found again.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from gitshadow.model import Chain
 from gitshadow.store.journal import meta
 from gitshadow.store.journal.db import Db
+from gitshadow.store.journal.saga_rows import Note, digest_of
+
+_UNDER_WAY = "forgetting"
+_BY_SESSION = ("bursts", "turns", "calls", "call_paths", "models", "touches")
+_STEPS = "DELETE FROM op_steps WHERE op IN (SELECT id FROM ops WHERE session = ?)"
+_SOME = (
+    "DELETE FROM events WHERE seq IN (SELECT seq FROM events WHERE session = ? LIMIT ?)"
+)
+_LEFT = (
+    "SELECT id FROM sessions WHERE EXISTS"
+    " (SELECT 1 FROM meta WHERE key = 'tombstone:' || sessions.id) ORDER BY id"
+)
+_PROGRAMS = (
+    "SELECT session, MIN(started_ns), MAX(COALESCE(ended_ns, started_ns)),"
+    " SUM(ended_ns IS NULL) FROM saga_turns GROUP BY session"
+)
+_BUSY = (
+    "SELECT session FROM saga_ops WHERE status != 'done' UNION"
+    " SELECT session FROM saga_calls WHERE undo IN ('running', 'failed', 'in_doubt')"
+)
+_LOG = "SELECT seq, session, turn, call, kind, ts_ns, body FROM saga_log ORDER BY seq"
 
 
 def bury(db: Db, session: str, now_ns: int, chains: Sequence[Chain]) -> None:
@@ -18,18 +41,108 @@ def bury(db: Db, session: str, now_ns: int, chains: Sequence[Chain]) -> None:
     meta.put(db, f"tombstone:{session}", text)
 
 
-def drop_session(db: Db, session: str) -> None:
-    """Forget a session with all its rows; call it inside `db.write()`."""
-    for table in (
-        "events",
-        "bursts",
-        "turns",
-        "calls",
-        "call_paths",
-        "chains",
-        "models",
-    ):
+def begin(db: Db, programs: Sequence[str]) -> None:
+    """Note that sessions are being dropped, and which of agent programs; inside `db.write()`."""
+    meta.put(db, _UNDER_WAY, json.dumps(list(programs)))
+
+
+def end(db: Db) -> None:
+    """Note that everything was dropped; call it inside `db.write()`."""
+    db.run("DELETE FROM meta WHERE key = ?", (_UNDER_WAY,))
+
+
+def under_way(db: Db) -> list[str] | None:
+    """Return the agent programs' sessions that are being dropped; None where nothing is."""
+    text = meta.get(db, _UNDER_WAY)
+    return None if text is None else [str(name) for name in json.loads(text)]
+
+
+def buried(db: Db) -> list[str]:
+    """Return the sessions that are being dropped and still have rows."""
+    return [str(row[0]) for row in db.rows(_LEFT)]
+
+
+def commits_of(db: Db, session: str) -> list[str]:
+    """Return the commits that the rows of a session name."""
+    sql = "SELECT DISTINCT commit_oid FROM events WHERE session = ? AND commit_oid IS NOT NULL"
+    return [str(row[0]) for row in db.rows(sql, (session,))]
+
+
+def drop_chains(db: Db, session: str) -> None:
+    """Forget the chains of a session, whose refs are gone; call it inside `db.write()`."""
+    db.run("DELETE FROM chains WHERE session = ?", (session,))
+
+
+def drop_some(db: Db, session: str, rows: int) -> bool:
+    """Forget a part of a session's events, or all the rest of it; tell whether it is gone.
+
+    Call it inside `db.write()`.
+    """
+    if db.run(_SOME, (session, rows)) == rows:
+        return False
+    db.run(_STEPS, (session,))
+    for table in (*_BY_SESSION, "ops", "chains"):
         db.run(f"DELETE FROM {table} WHERE session = ?", (session,))
-    db.run("DELETE FROM ops WHERE session = ?", (session,))
-    db.run("DELETE FROM touches WHERE session = ?", (session,))
     db.run("DELETE FROM sessions WHERE id = ?", (session,))
+    return True
+
+
+# -- agent programs ------------------------------------------------------------------------------
+
+
+def programs(db: Db) -> dict[str, tuple[int, int, bool]]:
+    """Return the sessions of agent programs: first and last moment, and whether one is at work.
+
+    At work is also one with an undo that did not end, or with a call that somebody must look at.
+    """
+    busy = {str(row[0]) for row in db.rows(_BUSY)}
+    return {
+        str(name): (begun, last, bool(open_turns) or name in busy)
+        for name, begun, last, open_turns in db.rows(_PROGRAMS)
+    }
+
+
+def drop_program(db: Db, session: str) -> None:
+    """Forget all that an agent program's session left here; call it inside `db.write()`.
+
+    The log is one chain of digests over all sessions, so what follows is chained anew.
+    """
+    with _unlocked(db):
+        for table in _saga_tables(db):
+            db.run(f"DELETE FROM {table} WHERE session = ?", (session,))
+        _chain_anew(db)
+
+
+def _saga_tables(db: Db) -> list[str]:
+    sql = "SELECT name FROM sqlite_master WHERE type = 'table' AND name GLOB 'saga_*'"
+    found = [str(row[0]) for row in db.rows(sql)]
+    has = "SELECT COUNT(*) FROM pragma_table_info(?) WHERE name = 'session'"
+    return [table for table in found if db.number(has, (table,))]
+
+
+@contextmanager
+def _unlocked(db: Db) -> Iterator[None]:
+    """Lift what keeps rows from being changed, for the block alone."""
+    sql = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND name GLOB 'saga_*'"
+    triggers = db.rows(sql)
+    for name, _ in triggers:
+        db.run(f"DROP TRIGGER {name}")
+    yield
+    for _, text in triggers:
+        db.run(str(text))
+
+
+def _chain_anew(db: Db) -> None:
+    before = ""
+    for number, row in enumerate(db.rows(_LOG), 1):
+        note = Note(
+            session=row[1],
+            turn=row[2],
+            call=row[3],
+            kind=row[4],
+            ts_ns=row[5],
+            body=row[6],
+        )
+        before = digest_of(before, number, note)
+        values = (number, before, row[0])
+        db.run("UPDATE saga_log SET seq = ?, digest = ? WHERE seq = ?", values)

@@ -118,6 +118,19 @@ def clear(db: Db, worktree: str) -> None:
     db.run("DELETE FROM worktrees WHERE id = ?", (worktree,))
 
 
+def drop_states(db: Db, worktree: str) -> None:
+    """Forget what a worktree held, so that it is looked at anew; inside `db.write()`."""
+    db.run("DELETE FROM file_state WHERE worktree = ?", (worktree,))
+    db.run("DELETE FROM worktrees WHERE id = ?", (worktree,))
+
+
+def worktrees(db: Db) -> list[WorktreeRow]:
+    """Return the rows of all worktrees, by name."""
+    names = [row[0] for row in db.rows("SELECT id FROM worktrees ORDER BY id")]
+    found = (get_worktree(db, name) for name in names)
+    return [row for row in found if row is not None]
+
+
 def get_worktree(db: Db, worktree: str) -> WorktreeRow | None:
     """Return a worktree's row, or None."""
     row = db.row(_GET_WORKTREE, (worktree,))
