@@ -3,6 +3,8 @@
 import os
 import sqlite3
 import stat
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -14,6 +16,7 @@ from gitshadow.store.journal import db as module
 from gitshadow.store.journal import meta
 from gitshadow.store.journal.db import Db, is_damaged
 from gitshadow.store.journal.schema import VERSION
+from tests.support.waiting import HANGS_S
 
 
 @pytest.fixture
@@ -185,3 +188,16 @@ def test_a_statement_of_a_closed_journal_is_a_journal_error(path: str) -> None:
     db.close()
     with pytest.raises(JournalError):
         db.row("SELECT 1")
+
+
+def test_opening_a_journal_again_keeps_the_locks_of_the_first(path: str) -> None:
+    """A process loses its locks on a file when it closes it: others would take the log away."""
+    code = (
+        f"import sqlite3; c = sqlite3.connect({path!r});"
+        "c.execute('CREATE TABLE t (n)'); c.close()"
+    )
+    with closing(Db.open(path, create=True)) as first:
+        Db.open(path, create=False).close()
+        subprocess.run([sys.executable, "-c", code], check=True, timeout=HANGS_S)
+        assert os.path.exists(f"{path}-wal")
+        assert first.rows("SELECT n FROM t") == []

@@ -6,6 +6,8 @@ written to. SQLite WAL mode, https://sqlite.org/wal.html.
 
 import os
 import sqlite3
+import threading
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -24,6 +26,9 @@ _STORAGE_TROUBLE = (
     "SQLITE_CANTOPEN",
 )
 _REINDEX = "git agent-undo reindex"
+# How often each file is open in this process, and whoever is about to open one.
+_OPEN: Counter[tuple[int, int]] = Counter()
+_OPENING = threading.Lock()
 # Text with lone surrogates and integers of more than 64 bits are refused by the binding itself.
 _FAILURES = (sqlite3.Error, UnicodeEncodeError, OverflowError)
 
@@ -35,6 +40,8 @@ class Db:
         self._connection = connection
         self._depth = 0
         self.path = path
+        self._file: tuple[int, int] | None = _file_at(path)
+        _OPEN[self._file] += 1
 
     @classmethod
     def open(cls, path: str, *, create: bool, durable: bool = False) -> "Db":
@@ -54,8 +61,9 @@ class Db:
             _create(path)
         elif not os.path.exists(path):
             raise JournalError("could not find the journal", hint=_REINDEX)
-        _check_file(path, empty_is_new=create)
-        db = cls(connect(path), path)
+        with _OPENING:
+            _check_file(path, empty_is_new=create)
+            db = cls(connect(path), path)
         try:
             db.run("PRAGMA journal_mode = WAL")
             db.run(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
@@ -73,6 +81,9 @@ class Db:
     def close(self) -> None:
         """Close the file; WAL is folded in by SQLite where nobody else has it open."""
         self._connection.close()
+        if self._file is not None:
+            _OPEN[self._file] -= 1
+            self._file = None
 
     def fold(self) -> None:
         """Fold the write-ahead log into the file, so that the file alone is the journal."""
@@ -229,8 +240,15 @@ def connect(path: str, *, read_only: bool = False) -> sqlite3.Connection:
 
 
 def _check_file(path: str, *, empty_is_new: bool) -> None:
-    """Refuse a newer or a truncated journal before SQLite can change a byte of it."""
+    """Refuse a newer or a truncated journal before SQLite can change a byte of it.
+
+    One that this process has open was looked at, and is not touched: closing a file, whoever opened
+    it, takes the process's locks from it, and then another process takes the write-ahead log away
+    (https://sqlite.org/howtocorrupt.html, 2.2).
+    """
     try:
+        if _OPEN[_file_at(path)]:
+            return
         with open(path, "rb") as handle:
             header = handle.read(100)
             size = os.fstat(handle.fileno()).st_size
@@ -250,6 +268,11 @@ def _check_file(path: str, *, empty_is_new: bool) -> None:
     page_bytes = 65536 if page_bytes == 1 else page_bytes
     if counted and size < _number(header, 28) * page_bytes:
         raise _damaged("it is cut short")
+
+
+def _file_at(path: str) -> tuple[int, int]:
+    found = os.stat(path)
+    return found.st_dev, found.st_ino
 
 
 def _pending_version(path: str) -> int:
