@@ -233,8 +233,8 @@ MIRROR = Key(
     _or_off(_absolute_path),
     "`off`, or an absolute path",
     "off",
-    "Copy the history to a repository outside the project. "
-    "Checked, but nothing acts on it yet.",
+    "Keep a copy of the history, branches and tags below this directory, one repository for each "
+    "project; `restore --from-mirror` brings it back.",
 )
 
 PUSH_GUARD = Key(

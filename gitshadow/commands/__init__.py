@@ -75,6 +75,7 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
         "prune": Verb("prune", "Drop old sessions."),
         "reindex": Verb("reindex", "Rebuild the journal from the refs."),
         "push": Verb("push", "Send sessions to a remote."),
+        "mirror": Verb("mirror", "Bring the copy outside the project up to date."),
         "fetch": Verb("fetch", "Bring sessions of others from a remote."),
         "export": Verb("export", "Write who wrote what in a form that others read."),
         "import": Verb("import_", "Take in what others wrote of who wrote what."),

@@ -10,6 +10,7 @@ from gitshadow.commands.asking import ask, find_layout
 from gitshadow.commands.hooking import find_surroundings
 from gitshadow.commands.options import json_option
 from gitshadow.commands.printing import print_document
+from gitshadow.commands.standstill import standstill
 from gitshadow.errors import ExitCode, ShadowError
 from gitshadow.hookfiles import health, install
 from gitshadow.hookfiles.catalog import AGENTS
@@ -65,7 +66,8 @@ def _engine(*, fix: bool) -> Document:
     )
     if document and not (fix and lost):
         return document
-    ask("reindex", {})
+    with standstill():
+        ask("reindex", {})
     again = ask("doctor", {"fix": fix})
     said = [*texts(document, "mended"), "built the journal anew from the refs"]
     return {**again, "mended": [*said, *texts(again, "mended")]}

@@ -1,9 +1,14 @@
 """`git agent-undo restore`: write an earlier state of the files."""
 
+import os
+from collections.abc import Sequence
+
 import click
 
+from gitshadow.commands.asking import ask
 from gitshadow.commands.moments import state_named
 from gitshadow.commands.options import SeparatingCommand, separated, spelled_paths
+from gitshadow.commands.standstill import standstill
 from gitshadow.commands.undoing import (
     Manner,
     Request,
@@ -11,12 +16,24 @@ from gitshadow.commands.undoing import (
     manner_options,
     target,
 )
+from gitshadow.commands.viewing import screen
 from gitshadow.errors import UsageError
+from gitshadow.render import output
+from gitshadow.render.document import number
+from gitshadow.render.keep import returned_lines
 
 
 @click.command("restore", cls=SeparatingCommand)
 @click.option("--at", metavar="WHEN", help="A time, a pin, or an id that is printed.")
 @click.option("--pin", metavar="NAME", help="A pinned state.")
+@click.option(
+    "--from-mirror",
+    "mirror",
+    is_flag=False,
+    flag_value="",
+    metavar="[PATH]",
+    help="The newest state that the mirror has; brings the history back first.",
+)
 @manner_options
 @click.argument("paths", nargs=-1)
 @click.pass_context
@@ -24,6 +41,7 @@ def command(
     ctx: click.Context,
     at: str | None,
     pin: str | None,
+    mirror: str | None,
     paths: tuple[str, ...],
     manner: Manner,
 ) -> int:
@@ -33,8 +51,12 @@ def command(
     provably made it. PATHS alone go back to what they were before an agent's newest write.
     """
     wanted = spelled_paths(paths) + separated(ctx)
-    if at is not None and pin is not None:
-        raise UsageError("could not restore two states at once: --at and --pin")
+    if sum(one is not None for one in (at, pin, mirror)) > 1:
+        raise UsageError(
+            "could not restore several states at once: --at, --pin, --from-mirror"
+        )
+    if mirror is not None:
+        return _from_mirror(mirror, wanted, manner)
     if not wanted and at is None and pin is None:
         raise UsageError(
             "could not tell what to restore",
@@ -45,5 +67,20 @@ def command(
         targets=[target(path, path_only=True) for path in wanted],
         at=state_named(at),
         pin=pin,
+    )
+    return carry_out(request, manner)
+
+
+def _from_mirror(mirror: str, paths: Sequence[str], manner: Manner) -> int:
+    """Bring the history back, then restore the newest moment in it."""
+    named = {"mirror": os.path.abspath(mirror)} if mirror else {}
+    with standstill():
+        document = ask("bring_back", named)
+    if not manner.as_json:
+        output.show(returned_lines(document, screen().view))
+    request = Request(
+        verb="restore",
+        targets=[target(path, path_only=True) for path in paths],
+        at=number(document, "at"),
     )
     return carry_out(request, manner)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from gitshadow.capture.coverage import TOO_LARGE
-from gitshadow.engine import remotes
+from gitshadow.engine import mirroring, remotes
 from gitshadow.engine.desk import Desk
 from gitshadow.engine.secrets import secret_names
 from gitshadow.engine.upkeep import TROUBLE
@@ -55,6 +55,7 @@ def examine(desk: Desk) -> list[Check]:
         _remotes,
         _gaps,
         _packing,
+        _mirror,
         _secrets,
     )
     return [check for part in parts for check in part(desk)]
@@ -255,6 +256,18 @@ def _packing(desk: Desk) -> Iterator[Check]:
         trouble or "nothing keeps the history from being packed",
         "git agent-undo pack" if trouble else None,
     )
+
+
+def _mirror(desk: Desk) -> Iterator[Check]:
+    ws = desk.workspace
+    place, trouble = mirroring.place_of(ws), meta.get(ws.db, mirroring.TROUBLE)
+    if place is None:
+        yield Check("mirror", True, "none is set")
+    else:
+        said = trouble or f"the history is copied to {place}"
+        yield Check(
+            "mirror", not trouble, said, "git agent-undo mirror" if trouble else None
+        )
 
 
 def _secrets(desk: Desk) -> Iterator[Check]:

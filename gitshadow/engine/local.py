@@ -37,6 +37,8 @@ def run(
         return _init(layout, params)
     if verb == "reindex":
         return _reindex(layout)
+    if verb == "bring_back":
+        return _bring_back(layout, params)
     if verb in _ON_REFS and not layout.initialised:
         return _on_refs(layout, verb, params)
     desk = _open(layout, lock_timeout_s)
@@ -172,6 +174,26 @@ def _reindex(layout: Layout) -> Document:
         "damaged": list(done.damaged),
         "unreadable": [ref for ref, _ in done.unreadable],
         "set_aside": done.set_aside,
+    }
+
+
+def _bring_back(layout: Layout, params: Params) -> Document:
+    """Bring the history back from a mirror, then look at everything."""
+    from gitshadow.engine.returning import bring_back  # takes replay along: 12 ms
+
+    named = params.get("mirror")
+    done = bring_back(layout, os.environ, named if isinstance(named, str) else None)
+    desk = _open(layout, LOCK_S)
+    try:
+        setup.forget_carried(desk.workspace)
+        desk.observer.settle()
+    finally:
+        desk.close()
+    return {
+        "mirror": done.mirror,
+        "refs": done.refs,
+        "branches": list(done.branches),
+        "at": done.newest_ns,
     }
 
 

@@ -12,6 +12,7 @@ from gitshadow.capture.hints import Hints, WatchPort
 from gitshadow.engine import hooks, settings, vigil
 from gitshadow.engine.desk import Desk, open_desk
 from gitshadow.engine.mending import finish_undo, mend
+from gitshadow.engine.mirroring import Mirroring
 from gitshadow.engine.upkeep import Upkeep
 from gitshadow.engine.verbs import Document
 from gitshadow.engine.verbs import run as run_verb
@@ -29,6 +30,7 @@ class Service:
         self._port: WatchPort | None = None
         self._stamps = settings.stamps(desk.workspace)
         self._upkeep = Upkeep(desk)
+        self._mirroring = Mirroring(desk.workspace)
 
     @classmethod
     def open(
@@ -88,6 +90,7 @@ class Service:
             self._desk.commits.end()
         if self.enabled:
             self._upkeep.tick()
+            self._mirroring.tick()
 
     def run(self, verb: str, params: Mapping[str, object]) -> Document:
         """Run one verb; errors as the verb's."""
@@ -132,5 +135,6 @@ class Service:
     def close(self) -> None:
         """Give the worktree back."""
         self._upkeep.close()
+        self._mirroring.close()
         vigil.end(self._desk)
         self._desk.close()

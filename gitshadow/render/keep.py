@@ -104,6 +104,21 @@ def push_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
     yield from (f"  {printable(ref)}" for ref in pushed)
 
 
+def mirror_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
+    """Yield where the mirror is, and what it is for."""
+    place = printable(text(document, "mirror"))
+    yield f"{place} holds all that was recorded, your branches and tags"
+    yield f"to come back from it: git agent-undo restore --from-mirror {place}"
+
+
+def returned_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
+    """Yield what came back from a mirror."""
+    place = printable(text(document, "mirror"))
+    yield f"{number(document, 'refs')} refs brought back from {place}"
+    for ref in texts(document, "branches"):
+        yield f"  a branch of yours: {printable(ref.removeprefix('refs/remotes/'))}"
+
+
 def fetch_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
     """Yield the sessions that came."""
     found, remote = texts(document, "sessions"), printable(text(document, "remote"))

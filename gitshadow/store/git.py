@@ -393,6 +393,46 @@ class Git:
             raise StoreError(f"could not push to {remote}: it said nothing")
         return found
 
+    def init_bare(self, path: str) -> None:
+        """Make a bare repository, private whatever the umask, unless it is one."""
+        os.makedirs(path, mode=0o700, exist_ok=True)
+        self._other(path, "init", "--quiet", "--bare", "--shared=0600")
+
+    def set_in(self, path: str, key: str, value: str) -> None:
+        """Set one value in the configuration of another repository of ours."""
+        self._other(path, "config", "--replace-all", key, value)
+
+    def get_in(self, path: str, key: str) -> str | None:
+        """Return a value of the configuration of another repository, None for none."""
+        out = self._other(path, "config", "--get", key, ok=(0, 1))
+        return out.decode("utf-8", "surrogateescape").removesuffix("\n") or None
+
+    def refs_in(self, path: str) -> dict[str, Oid]:
+        """Return all refs of another repository on this machine."""
+        out = self._other(path, "for-each-ref", "--format=%(objectname) %(refname)")
+        rows = (
+            row.split(" ", 1) for row in out.decode("utf-8", "replace").splitlines()
+        )
+        return {name: Oid(oid) for oid, name in rows}
+
+    def drop_in(self, path: str, names: Sequence[str]) -> None:
+        """Delete refs of another repository of ours."""
+        listed = "".join(f"delete {name}\n" for name in names).encode("utf-8")
+        self._other(path, "update-ref", "--stdin", stdin=listed)
+
+    def scrub_in(self, path: str) -> None:
+        """Remove what no ref of another repository of ours reaches, at once."""
+        self._other(path, "gc", "--quiet", "--prune=now")
+
+    def _other(
+        self, path: str, *args: str, stdin: bytes = b"", ok: Sequence[int] = (0,)
+    ) -> bytes:
+        done = self._start((f"--git-dir={path}", *args), stdin, _OFFLINE)
+        if done.returncode not in ok:
+            said = done.stderr.decode("utf-8", "replace").strip()
+            raise StoreError(f"could not use {path}: {said or done.returncode}")
+        return done.stdout
+
     def remote_refs(self, remote: str, patterns: Sequence[str]) -> dict[str, Oid]:
         """Return the refs of a remote that fit patterns.
 

@@ -8,6 +8,7 @@ Invariant: what was ours stays ours; two copies never share an id that either gi
 import os
 import platform
 import re
+from collections.abc import Iterable
 from contextlib import suppress
 from hashlib import blake2b
 
@@ -36,6 +37,14 @@ def identify(layout: Layout, db: Db) -> None:
             _add(layout, found)
         with db.write():
             meta.put(db, _KEY, found)
+
+
+def adopt(layout: Layout, ids: Iterable[str]) -> None:
+    """Take machines for ours: what they recorded came back from a mirror."""
+    known = ours(layout)
+    for one in ids:
+        if _ID.fullmatch(one) and one not in known:
+            _add(layout, one)
 
 
 def name(db: Db, machine: str) -> None:

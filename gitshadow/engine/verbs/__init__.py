@@ -54,6 +54,7 @@ _MODULES: Mapping[str, str] = {
     "report": "report",
     "expose": "expose",
     "unexpose": "expose",
+    "mirror": "share",
     "push": "share",
     "fetch": "share",
     "prune": "keep",

@@ -7,6 +7,7 @@ from gitshadow.engine import params as read
 from gitshadow.engine import taking_in
 from gitshadow.engine.desk import Desk
 from gitshadow.engine.fetching import Fetching
+from gitshadow.engine.mirroring import mirror_now
 from gitshadow.engine.others import machines
 from gitshadow.engine.sending import BRANCHES, Sending, refused
 from gitshadow.engine.verbs import Document, Params
@@ -39,6 +40,23 @@ def push(desk: Desk, params: Params) -> Document:
         "pushed": sorted(sent),
         "as": BRANCHES if as_branches else None,
     }
+
+
+def mirror(desk: Desk, params: Params) -> Document:
+    """Bring the mirror up to what is here.
+
+    Raises:
+        UsageError: none is configured.
+        StoreError: it could not be written.
+    """
+    desk.observer.settle()
+    place = mirror_now(desk.workspace, desk.workspace.git)
+    if place is None:
+        raise UsageError(
+            "could not mirror: no mirror is set",
+            hint="git config --global agent-undo.mirror DIRECTORY",
+        )
+    return {"mirror": place}
 
 
 def fetch(desk: Desk, params: Params) -> Document:

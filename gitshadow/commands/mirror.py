@@ -1,0 +1,18 @@
+"""`git agent-undo mirror`: bring the copy outside the project up to date."""
+
+import click
+
+from gitshadow.commands.asking import ask
+from gitshadow.commands.options import json_option
+from gitshadow.commands.printing import print_document
+from gitshadow.render.keep import mirror_lines
+
+
+@click.command("mirror")
+@json_option
+def command(as_json: bool) -> None:
+    """Bring the mirror up to date now; a daemon does so by itself when it is quiet.
+
+    It is set once: git config --global agent-undo.mirror DIRECTORY
+    """
+    print_document(ask("mirror", {}), mirror_lines, as_json=as_json)

@@ -1,0 +1,122 @@
+"""Coming back from a mirror: refs, then the journal, then a moment to restore.
+
+Invariant: nothing of the repository that is there is overwritten: refs that it has stay, and the
+working tree is left to an ordinary restore.
+"""
+
+import os
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from gitshadow.engine import mirroring
+from gitshadow.engine.reindex import reindex
+from gitshadow.engine.workspace import make_state_dirs, read_config
+from gitshadow.errors import UsageError
+from gitshadow.model import EventKind
+from gitshadow.store import machine, refs
+from gitshadow.store.git import Git
+from gitshadow.store.journal import events
+from gitshadow.store.journal.db import Db
+from gitshadow.store.journal.events import EventFilter
+from gitshadow.store.layout import Layout
+from gitshadow.store.repo import Repo
+
+BRANCHES = "refs/remotes/agent-undo/mirror/"
+"""Where the user's branches come to: none of their own is made or moved."""
+
+
+class Returned(NamedTuple):
+    """Say what came back: from where, how many refs, which branches, and the newest moment."""
+
+    mirror: str
+    refs: int
+    branches: tuple[str, ...]
+    newest_ns: int
+
+
+def bring_back(
+    layout: Layout, environ: Mapping[str, str], named: str | None
+) -> Returned:
+    """Bring the history back from a mirror.
+
+    Args:
+        layout: The worktree; its repository may be a fresh one.
+        environ: The environment, for git children and settings.
+        named: The mirror, or the directory of all mirrors; None for the configured one.
+
+    Raises:
+        UsageError: there is no such mirror, or several fit.
+        LockedError: somebody records here.
+        StoreError, JournalError: it could not be read, or the journal not be built.
+    """
+    git = Git(layout, dict(environ))
+    repo = Repo.open(layout)
+    try:
+        top = named or read_config(repo, environ).mirror
+        mirror = _found(layout, git, top)
+        here = {**repo.refs(), **repo.refs(BRANCHES)}
+    finally:
+        repo.close()
+    wanted = _wanted(git.refs_in(mirror), here)
+    if wanted:
+        git.fetch(mirror, [f"{name}:{place}" for name, place in wanted.items()])
+    make_state_dirs(layout)
+    machine.adopt(layout, (git.get_in(mirror, mirroring.MACHINES) or "").split())
+    reindex(layout)
+    branches = [place for name, place in wanted.items() if name.startswith("refs/h")]
+    return Returned(mirror, len(wanted), tuple(sorted(branches)), _newest(layout))
+
+
+def _found(layout: Layout, git: Git, top: str | None) -> str:
+    """Return the mirror of this worktree: the one that is named, else the newest that is of it."""
+    if top is None:
+        raise UsageError(
+            "could not tell where the mirror is",
+            hint="name it: git agent-undo restore --from-mirror PATH",
+        )
+    if os.path.isfile(os.path.join(top, "HEAD")):
+        return top
+    try:
+        names = sorted(os.listdir(top))
+    except OSError as error:
+        raise UsageError(f"could not read {top}: {error.strerror}") from error
+    paths = [os.path.join(top, name) for name in names if name.endswith(".git")]
+    own = [one for one in paths if git.get_in(one, mirroring.ROOT) == layout.root]
+    if not own:
+        raise UsageError(
+            f"could not find a mirror of {layout.root} in {top}",
+            hint="name one: " + (", ".join(paths) or "there is none"),
+        )
+    return max(own, key=lambda path: os.stat(os.path.join(path, "refs")).st_mtime_ns)
+
+
+def _wanted(there: Mapping[str, str], here: Mapping[str, str]) -> dict[str, str]:
+    """Return the refs of a mirror that are not here, and where they belong."""
+    found = {
+        name: name
+        for name in there
+        if name.startswith(refs.REF_PREFIX) and not refs.is_fetched(name)
+    }
+    found |= {
+        name: BRANCHES + name.removeprefix("refs/heads/")
+        for name in there
+        if name.startswith("refs/heads/")
+    }
+    return {name: place for name, place in found.items() if place not in here}
+
+
+def _newest(layout: Layout) -> int:
+    """Return the newest moment that was recorded of this worktree."""
+    db = Db.open(layout.journal, create=False)
+    try:
+        wanted = EventFilter(
+            worktree=layout.worktree,
+            limit=1,
+            kinds=tuple(kind for kind in EventKind if kind is not EventKind.GAP),
+        )
+        rows = events.rows(db, wanted)
+    finally:
+        db.close()
+    if not rows:
+        raise UsageError(f"could not find anything of worktree {layout.worktree} there")
+    return rows[0].ts_ns
