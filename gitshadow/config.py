@@ -5,6 +5,7 @@ read. A value that cannot be used is an error that names it, never a silent defa
 """
 
 import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -131,6 +132,10 @@ def _count(text: str) -> int:
     return int(text)
 
 
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(shlex.split(text))
+
+
 def _absolute_path(text: str) -> str:
     if not text.startswith("/") or "\0" in text:
         raise ValueError(text)
@@ -246,6 +251,31 @@ PUSH_GUARD = Key(
 )
 
 
+_COMMAND_WORDS = "a command and its arguments, run without a shell"
+PRE_UNDO = Key(
+    "preUndo",
+    _words,
+    _COMMAND_WORDS,
+    "",
+    "Run before an undo of an agent program's turn, with its plan as JSON on standard input; "
+    "when it fails, nothing is undone.",
+)
+POST_UNDO = Key(
+    "postUndo",
+    _words,
+    _COMMAND_WORDS,
+    "",
+    "Run after an undo or rollback of an agent program's turn, with its report as JSON.",
+)
+POST_REWIND = Key(
+    "postRewind",
+    _words,
+    _COMMAND_WORDS,
+    "",
+    "Run after a rewind, with its report as JSON; `hidden_invocations` says what is hidden.",
+)
+
+
 def _level_of(name: str, default: str, meaning: str) -> Key[Level]:
     return Key(
         f"check.{name}",
@@ -302,6 +332,9 @@ KEYS: tuple[Key[object], ...] = (
     RETENTION_SIZE,
     MIRROR,
     PUSH_GUARD,
+    PRE_UNDO,
+    POST_UNDO,
+    POST_REWIND,
     CHECK_OPEN_TURN,
     CHECK_PROTECTED,
     CHECK_PROTECTED_PATHS,
@@ -334,6 +367,9 @@ class Config:
     retention_size_bytes: int | None
     mirror: str | None
     push_guard: bool
+    pre_undo: tuple[str, ...]
+    post_undo: tuple[str, ...]
+    post_rewind: tuple[str, ...]
     check: Demands
 
 
@@ -380,6 +416,9 @@ def load(
         retention_size_bytes=sources.value(RETENTION_SIZE),
         mirror=sources.value(MIRROR),
         push_guard=sources.value(PUSH_GUARD),
+        pre_undo=sources.value(PRE_UNDO),
+        post_undo=sources.value(POST_UNDO),
+        post_rewind=sources.value(POST_REWIND),
         check=Demands(
             open_turn=sources.value(CHECK_OPEN_TURN),
             protected=sources.value(CHECK_PROTECTED),

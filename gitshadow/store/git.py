@@ -208,6 +208,17 @@ class Git:
             rules[RepoPath(path)] = rule
         return rules
 
+    def settings(self, section: str) -> dict[str, list[str]]:
+        """Return all values of a section of the configuration, by full name in lower case."""
+        pattern = f"^{section}\\."
+        out = self.run("config", "-z", "--get-regexp", pattern, ok=(0, 1))
+        found: dict[str, list[str]] = {}
+        for row in out.split(b"\0"):
+            name, marked, value = row.decode("utf-8", "surrogateescape").partition("\n")
+            if name:
+                found.setdefault(name, []).append(value if marked else "true")
+        return found
+
     def version(self) -> tuple[int, ...]:
         """Return git's version as numbers, `(2, 39, 5)`."""
         words = self.run("version").decode("ascii", "replace").split()

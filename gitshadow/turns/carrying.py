@@ -45,7 +45,7 @@ class Carrying:
         """
         engine = self._desk.engine
         if engine is None or (isinstance(work, Rewind) and work.unwinds is None):
-            return (yield from work.run())
+            return (yield from self._done(work))
         if isinstance(work, Unwind):
             yield from work.admit()
         op = replace(work.op, status=_SUBMITTED)
@@ -77,7 +77,7 @@ class Carrying:
     def finish(self, op_id: str) -> Procedure[UndoReport]:
         """Carry an undo out in place, and end with it the turn that it rolls back."""
         work = self._work(op_id)
-        found = yield from work.run()
+        found = yield from self._done(work)
         if isinstance(work, Rewind):
             return found
         turn = self._desk.store.turn(self._desk.session, turn_of(work.op))
@@ -87,6 +87,13 @@ class Carrying:
             status = advance(TurnStatus.ROLLING_BACK, event).value
             yield Save((replace(turn, status=status, ended_ns=moment),))
         return found
+
+    def _done(self, work: Unwind | Rewind) -> Procedure[UndoReport]:
+        """Carry an undo out here, and tell those who want to know."""
+        telling = self._desk.setting.telling
+        if isinstance(work, Rewind):
+            return (yield from telling.rewind(work))
+        return (yield from telling.undo(work))
 
     def resumed(self, op_id: str) -> Unwind:
         """Return an earlier undo to go on with: what it did stays done.

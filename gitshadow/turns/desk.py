@@ -34,6 +34,7 @@ from gitshadow.turns.report import UndoKind
 from gitshadow.turns.saga import UndoRequest, Unwind, new_op
 from gitshadow.turns.steps import Procedure, now
 from gitshadow.turns.turn import Setting, TurnCore
+from gitshadow.turns.userhooks import UserHooks
 from gitshadow.turns.values import OnDrift, UndoEntry
 from gitshadow.undo.report import State
 
@@ -69,6 +70,7 @@ class Desk:
             contexts=ContextCache(opening.host.contexts),
             root=layout.root if layout is not None else os.getcwd(),
             records_files=self.recorder is not None,
+            hooks=_hooks(layout, opening),
         )
         self._lock = store.lock(opening.session)
         self.engine = _bound(layout, opening)
@@ -348,6 +350,12 @@ class Desk:
         if is_open and last is not None and (last.lease_ns or 0) > self.clock():
             raise _busy(self.session)
         self.interrupt_open()
+
+
+def _hooks(layout: Layout | None, opening: Opening) -> UserHooks | None:
+    if layout is None:
+        return None
+    return UserHooks(layout, opening.session, opening.host.environ)
 
 
 def entries_of(calls: Iterable[SagaCall]) -> list[UndoEntry]:

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
 
 from gitshadow.turns.protocols import (
     Clock,
@@ -18,7 +19,13 @@ from gitshadow.turns.protocols import (
 )
 from gitshadow.turns.steps import Invoke, Procedure, Raised, Returned, ask, now
 
+if TYPE_CHECKING:
+    from gitshadow.turns.report import UndoReport
+
 _NS_PER_S = 1_000_000_000
+
+Listener: TypeAlias = "Callable[[UndoReport], object]"
+"""Told of an undo; what it returns is not looked at, but awaited with the async front."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +48,9 @@ class Host:
         secrets: Where inverses look up what is not stored, by name; the environment by default.
         mcp: Reaches MCP servers, for inverses that are tools of theirs.
         environ: Of which commands get what they need to start, and nothing else.
+        pre_undo: Given the plan before an undo or a rollback; what it raises refuses an undo.
+        post_undo: Given the report after one.
+        post_rewind: Given the report after a rewind, which names the invocations that it hid.
         clock: Nanoseconds since the epoch.
         files: Whether the files that a turn writes are its own, and come back with it; by default
             where `init` was run in this working tree.
@@ -53,6 +63,9 @@ class Host:
     secrets: Mapping[str, str] | Callable[[str], str] | None = None
     mcp: McpCaller | None = None
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    pre_undo: "Listener | None" = None
+    post_undo: "Listener | None" = None
+    post_rewind: "Listener | None" = None
     clock: Clock = time.time_ns
     files: bool | None = None
     engine: EngineProvider | None = None

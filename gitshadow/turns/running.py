@@ -9,6 +9,7 @@ import selectors
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -27,56 +28,50 @@ class CommandError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Runner:
-    """Run commands; `environ` is the program's own, of which little is passed on."""
+class Command:
+    """Hold what is to be run; `variables` are all that it sees of an environment."""
 
-    root: str
-    environ: Mapping[str, str]
+    argv: Sequence[str]
+    cwd: str
+    variables: Mapping[str, str]
     timeout_s: float
+    stdin: bytes = b""
 
-    def __call__(
-        self,
-        *,
-        argv: Sequence[str],
-        cwd: str | None,
-        env: Mapping[str, str],
-        idempotency_key: str,
-    ) -> None:
-        """Run a command to its end.
+    def run(self) -> None:
+        """Run it to its end.
 
         Raises:
             FinalFailure: it could not be started.
             CommandError: it failed; what it did before is unknown.
             TimeoutError: it took too long and was killed, with what it had started.
         """
-        passed = self._variables() | dict(env) | {KEY_VARIABLE: idempotency_key}
-        program = shutil.which(argv[0], path=passed["PATH"])
-        if program is None:
-            raise FinalFailure(f"there is no program {argv[0]}")
-        try:
-            child = subprocess.Popen(
-                list(argv),
-                executable=program,
-                cwd=os.path.join(self.root, cwd or ""),
-                env=passed,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise FinalFailure(f"could not start {argv[0]}: {error}") from error
-        with child:
+        with self._started() as child:
             said = self._watched(child)
         if child.returncode != 0:
             words = said.decode("utf-8", "replace").strip()
-            raise CommandError(f"{argv[0]} ended with {child.returncode}: {words}")
+            raise CommandError(f"{self.argv[0]} ended with {child.returncode}: {words}")
 
-    def _variables(self) -> dict[str, str]:
-        """Return what a command sees of the environment; PATH without relative places."""
-        found = {name: self.environ[name] for name in _PASSED if name in self.environ}
-        places = self.environ.get("PATH", os.defpath).split(os.pathsep)
-        return found | {"PATH": os.pathsep.join(p for p in places if p[:1] == "/")}
+    def _started(self) -> "subprocess.Popen[bytes]":
+        name = self.argv[0]
+        program = shutil.which(name, path=self.variables.get("PATH", ""))
+        if program is None:
+            raise FinalFailure(f"there is no program {name}")
+        with tempfile.TemporaryFile() as stdin:
+            stdin.write(self.stdin)
+            stdin.seek(0)
+            try:
+                return subprocess.Popen(
+                    list(self.argv),
+                    executable=program,
+                    cwd=self.cwd,
+                    env=dict(self.variables),
+                    stdin=stdin,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise FinalFailure(f"could not start {name}: {error}") from error
 
     def _watched(self, child: "subprocess.Popen[bytes]") -> bytes:
         """Wait for the end, and return the beginning of what was said."""
@@ -102,6 +97,39 @@ class Runner:
         finally:
             os.close(ended)
             _end(child)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runner:
+    """Run commands for inverses; `environ` is the program's own, of which little is passed on."""
+
+    root: str
+    environ: Mapping[str, str]
+    timeout_s: float
+
+    def __call__(
+        self,
+        *,
+        argv: Sequence[str],
+        cwd: str | None,
+        env: Mapping[str, str],
+        idempotency_key: str,
+    ) -> None:
+        """Run a command to its end; as `Command.run`."""
+        found = {name: self.environ[name] for name in _PASSED if name in self.environ}
+        found |= {"PATH": search_path(self.environ), **env}
+        Command(
+            argv=argv,
+            cwd=os.path.join(self.root, cwd or ""),
+            variables=found | {KEY_VARIABLE: idempotency_key},
+            timeout_s=self.timeout_s,
+        ).run()
+
+
+def search_path(environ: Mapping[str, str]) -> str:
+    """Return where programs are looked for: never in relative places."""
+    places = environ.get("PATH", os.defpath).split(os.pathsep)
+    return os.pathsep.join(place for place in places if place[:1] == "/")
 
 
 def _took(pipe: int, said: bytearray) -> bool:

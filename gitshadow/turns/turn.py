@@ -45,6 +45,8 @@ from gitshadow.turns.steps import (
     recalled,
     untold,
 )
+from gitshadow.turns.telling import Telling
+from gitshadow.turns.userhooks import UserHooks
 from gitshadow.turns.values import Release, UndoEntry
 
 _NS_PER_S = 1_000_000_000
@@ -65,6 +67,12 @@ class Setting:
     contexts: ContextCache
     root: str
     records_files: bool = False
+    hooks: UserHooks | None = None
+
+    @property
+    def telling(self) -> Telling:
+        """Return who is told of undos."""
+        return Telling(self.host, self.hooks)
 
     @property
     def outside(self) -> Outside:
@@ -342,7 +350,7 @@ class TurnCore:
             owner=setting.owner,
             why=why,
         )
-        report = yield from unwind.run()
+        report = yield from self.setting.telling.undo(unwind)
         self.calls.update({call.id: call for call in unwind.after})
         return report
 
