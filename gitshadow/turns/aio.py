@@ -16,7 +16,7 @@ from gitshadow.turns import calls, outbox
 from gitshadow.turns.adrive import AsyncDriver
 from gitshadow.turns.call_rows import Request
 from gitshadow.turns.desk import Desk, Opening
-from gitshadow.turns.ending import Check, Terms, may_retry, validated
+from gitshadow.turns.ending import Check, Terms, finish, may_retry, validated
 from gitshadow.turns.errors import ValidationFailed
 from gitshadow.turns.front import SessionFront, TurnFront, stays_primary
 from gitshadow.turns.host import Host
@@ -87,7 +87,7 @@ class AsyncTurn(TurnFront):
 
     async def _end(self, error: BaseException | None) -> None:
         try:
-            await self._driver.shielded(outbox.finish(self.core, error))
+            await self._driver.shielded(finish(self.core, error))
         except ShadowError as trouble:
             stays_primary(error, trouble)
         except asyncio.CancelledError:

@@ -281,6 +281,7 @@ class _Call:
             "follow_up": tool.options.get("follow_up"),
             "files_only": self._is_files_only(tool),
             "delay_ns": delay_ns,
+            "pivot": tool.options.get("pivot", False),
         }
         text = records.redact(records.lenient(intent), self.secrets)
         said = yield from self._described(tool)

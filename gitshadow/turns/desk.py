@@ -379,9 +379,13 @@ def chosen(entries: Iterable[UndoEntry], tool: str | None) -> list[UndoEntry]:
 def _request_of(op: SagaOp) -> UndoRequest:
     told: Mapping[str, object] = records.parse(op.request)
     only, on_drift = told.get("only"), told.get("on_drift")
+    declined = told.get("declined")
     return UndoRequest(
         only=frozenset(map(str, only)) if isinstance(only, list) else None,
         on_drift=OnDrift(str(on_drift)) if on_drift else OnDrift.SKIP,
+        declined=frozenset(map(str, declined))
+        if isinstance(declined, list)
+        else frozenset(),
     )
 
 

@@ -1,4 +1,4 @@
-"""The end of a turn: its own check, and whether a turn that did not pass it is tried again.
+"""The end of a turn: its own check, a question after a point of no return, what it held.
 
 Invariant: no answer is a no: only True lets a turn commit.
 """
@@ -7,10 +7,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from gitshadow.turns.errors import ValidationFailed
-from gitshadow.turns.policy import Policy
+from gitshadow.turns import gate, outbox
+from gitshadow.turns.call_rows import arguments_of
+from gitshadow.turns.errors import TurnCancelled, ValidationFailed
+from gitshadow.turns.machine import TurnStatus
+from gitshadow.turns.policy import Policy, Proposal
 from gitshadow.turns.steps import Invoke, Procedure, Raised, Returned, ask, now
 from gitshadow.turns.turn import TurnCore
+from gitshadow.turns.values import Reversibility
 
 Check: TypeAlias = Callable[[], bool | Awaitable[bool]]
 """Say whether a turn may stand, after its last call; True commits it."""
@@ -43,6 +47,40 @@ def validated(turn: TurnCore, check: Check | None) -> Procedure[None]:
             f"could not keep {turn.row.id}: its check returned {got}, not True"
         )
     turn.check((yield from now()))
+
+
+def finish(turn: TurnCore, error: BaseException | None) -> Procedure[None]:
+    """End a turn (`TurnCore.finish`), then send what is due if it has committed.
+
+    One that failed after a point of no return takes back what came up to it only if somebody who
+    can be asked says so; nobody is asked about a turn that was cancelled.
+    """
+    if isinstance(error, Exception) and not isinstance(error, TurnCancelled):
+        yield from _ask_past_pivot(turn, error)
+    yield from turn.finish(error)
+    if turn.status is TurnStatus.COMMITTED:
+        turn.released = yield from outbox.release(turn.setting, turn)
+
+
+def _ask_past_pivot(turn: TurnCore, error: Exception) -> Procedure[None]:
+    pivot = turn.pivot_since(0) if turn.status is TurnStatus.OPEN else None
+    if pivot is None:
+        return
+    question = (
+        f"{turn.row.id} failed ({type(error).__name__}) after {pivot.tool} {pivot.id},"
+        " a point of no return: take back what came up to it as well?"
+    )
+    tool = turn.setting.registry.find(pivot.tool)
+    turn.past_pivot = yield from gate.consents(
+        turn,
+        Proposal(
+            pivot.id,
+            pivot.tool,
+            arguments_of(pivot),
+            tool.effective if tool is not None else Reversibility.NON_REVERSIBLE,
+            question,
+        ),
+    )
 
 
 def may_retry(error: ValidationFailed, left: int) -> bool:

@@ -8,10 +8,12 @@ from dataclasses import replace
 from gitshadow.turns.policy import Proposal, Verdict, VerdictKind, strictest
 from gitshadow.turns.steps import (
     Answer,
+    Event,
     Invoke,
     Procedure,
     Question,
     Raised,
+    Returned,
     TimedOut,
     ask,
     demand,
@@ -40,24 +42,42 @@ def refusal(turn: TurnCore, proposal: Proposal) -> Procedure[str | None]:
     return (yield from _confirm(turn, replace(proposal, question=verdict.text)))
 
 
+def consents(turn: TurnCore, proposal: Proposal) -> Procedure[bool]:
+    """Tell whether somebody who can be asked says yes; whatever goes wrong with it is a no."""
+    if turn.setting.policy.confirm is None:
+        return False
+    return _is_yes((yield from _asked(turn, proposal)))
+
+
 def _confirm(turn: TurnCore, proposal: Proposal) -> Procedure[str | None]:
     """Have somebody asked; return why the answer is no, or None."""
-    policy = turn.setting.policy
-    if policy.confirm is None:
+    if turn.setting.policy.confirm is None:
         return f"{proposal.question}, and nobody can be asked"
-    question = Question(proposal)
-    turn.questions.append(question)
-    try:
-        if isinstance(policy.confirm, str):
-            yes = yield from told(Answer(question, policy.confirm_timeout_s))
-            return None if yes else f"{proposal.question}: declined"
-        timeout_s = policy.confirm_timeout_s
-        handler = Invoke(policy.confirm, (proposal,), timeout_s=timeout_s)
-        event = yield from ask(handler)
-    finally:
-        turn.questions.remove(question)
+    event = yield from _asked(turn, proposal)
     if isinstance(event, Raised):
         raise event.error
     if isinstance(event, TimedOut):
         return f"{proposal.question}: no answer after {event.seconds:g} s"
-    return None if event.value is True else f"{proposal.question}: declined"
+    return None if _is_yes(event) else f"{proposal.question}: declined"
+
+
+def _asked(turn: TurnCore, proposal: Proposal) -> Procedure[Event]:
+    policy = turn.setting.policy
+    question = Question(proposal)
+    turn.questions.append(question)
+    try:
+        if isinstance(policy.confirm, str):
+            return Returned(
+                (yield from told(Answer(question, policy.confirm_timeout_s)))
+            )
+        assert policy.confirm is not None, "asked before"
+        handler = Invoke(
+            policy.confirm, (proposal,), timeout_s=policy.confirm_timeout_s
+        )
+        return (yield from ask(handler))
+    finally:
+        turn.questions.remove(question)
+
+
+def _is_yes(event: Event) -> bool:
+    return isinstance(event, Returned) and event.value is True

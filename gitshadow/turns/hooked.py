@@ -15,6 +15,7 @@ from gitshadow.errors import UsageError
 from gitshadow.turns import calls, outbox, records
 from gitshadow.turns.call_rows import Request
 from gitshadow.turns.desk import Desk
+from gitshadow.turns.ending import finish
 from gitshadow.turns.session import AgentUndo
 from gitshadow.turns.steps import Procedure, Save
 from gitshadow.turns.turn import TurnCore
@@ -92,7 +93,7 @@ class HookedTurns:
         with self._locked() as desk:
             turn = desk.hooked_turn()
             if turn is not None:
-                self._au.drive(outbox.finish(turn, None))
+                self._au.drive(finish(turn, None))
 
     def _in_turn(self, procedure: Callable[[TurnCore], Procedure[T]]) -> T:
         """Run a procedure on the open turn; where no prompt was told of, one is opened."""

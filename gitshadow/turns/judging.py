@@ -47,6 +47,7 @@ class Scene:
     altered: frozenset[str] = frozenset()
     resolutions: Mapping[str, Resolution] = field(default_factory=dict)
     op: str = ""
+    declined: frozenset[str] = frozenset()
     stuck: dict[str, SagaCall] = field(default_factory=dict)
 
     def handler(self, inverse: StoredInverse) -> Tool | None:
@@ -234,6 +235,13 @@ def _no_inverse(call: SagaCall, scene: Scene) -> UndoItem | None:
     return left(call, Reason.NO_INVERSE) if call.inverse is None else None
 
 
+def _before_pivot(call: SagaCall, scene: Scene) -> UndoItem | None:
+    if call.id not in scene.declined:
+        return None
+    said = "it came before a point of no return: an undo of its turn takes it back"
+    return left(call, Reason.DECLINED, said)
+
+
 def _expired(call: SagaCall, scene: Scene) -> UndoItem | None:
     if call.expires_ns is None or call.expires_ns >= scene.now_ns:
         return None
@@ -308,6 +316,7 @@ _RULES: tuple[Callable[[SagaCall, Scene], UndoItem | None], ...] = (
     _no_way_back,
     _altered,
     _no_inverse,
+    _before_pivot,
     _expired,
     _handler_missing,
     _not_allowed,

@@ -148,7 +148,8 @@ def attention_rows(
     """
     turns = saga.turns(db, session)
     for turn in turns:
-        if turn.status in ("interrupted", "rolling_back") or _is_lost(turn):
+        is_cut = turn.status in ("interrupted", "rolling_back") or _is_lost(turn)
+        if is_cut or _is_kept(db, turn):
             yield {
                 "what": "turn",
                 "session": turn.session,
@@ -207,6 +208,13 @@ def release_row(session: str, release: Release) -> Row:
         "state": release.state,
         "text": release.error or "",
     }
+
+
+def _is_kept(db: Db, turn: SagaTurn) -> bool:
+    """Tell whether a rollback left what could be taken back: it came before a pivot, or drifted."""
+    if turn.status != "partially_rolled_back":
+        return False
+    return any(call.undo == "planned" for call in saga.calls(db, turn.session, turn.id))
 
 
 def _is_lost(turn: SagaTurn) -> bool:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from gitshadow.store.journal.saga_rows import CallName, Held, SagaCall
 from gitshadow.turns import calls
 from gitshadow.turns.call_rows import arguments_of, in_words
-from gitshadow.turns.machine import TurnStatus
 from gitshadow.turns.registry import Tool
 from gitshadow.turns.steps import (
     Due,
@@ -31,13 +30,6 @@ from gitshadow.turns.values import Outcome, Release
 
 _NS_PER_S = 1_000_000_000
 _LEASE_NS = 120 * _NS_PER_S
-
-
-def finish(turn: TurnCore, error: BaseException | None) -> Procedure[None]:
-    """End a turn (`TurnCore.finish`); where it has committed, send what is due."""
-    yield from turn.finish(error)
-    if turn.status is TurnStatus.COMMITTED:
-        turn.released = yield from release(turn.setting, turn)
 
 
 def release(setting: Setting, live: TurnCore | None = None) -> Procedure[list[Release]]:

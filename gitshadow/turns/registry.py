@@ -76,7 +76,9 @@ class ToolOptions(TypedDict):
     `undo_for`: `undo_for_s` as a text: `30d`, `12h`, `90s`. `verify`: after an inverse that
     returned, says from arguments and capture whether the effect is gone; True: `observe` must see
     what it saw before the call. `accepts`: versions that this handler can stand in for; an
-    inverse that was written down for any other than its own stays.
+    inverse that was written down for any other than its own stays. `hold`: it runs when its turn
+    has committed, `delay_s` later. `pivot`: a turn that fails after it does not by itself take back
+    what came before.
     """
 
     reversibility: NotRequired[Reversibility]
@@ -97,6 +99,7 @@ class ToolOptions(TypedDict):
     files_only: NotRequired[bool]
     after_files: NotRequired[bool]
     allow_duplicates: NotRequired[bool]
+    pivot: NotRequired[bool]
     hold: NotRequired[bool]
     delay_s: NotRequired[float]
     schema: NotRequired[Mapping[str, Json]]

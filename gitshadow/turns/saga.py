@@ -56,11 +56,13 @@ class UndoRequest:
         on_drift: What to do where the world was changed since.
         only: Ids of the calls that are meant; None means all.
         token: Go on only if the plan is still the one with this token.
+        declined: Ids of calls that are left because they came before a point of no return.
     """
 
     on_drift: OnDrift = OnDrift.SKIP
     only: frozenset[str] | None = None
     token: str | None = None
+    declined: frozenset[str] = frozenset()
 
 
 def new_op(session: str, kind: UndoKind, target: str, now_ns: int) -> SagaOp:
@@ -110,6 +112,7 @@ class Unwind:
             self.altered,
             self.resolutions,
             self.op.id,
+            self.request.declined,
         )
 
     def plan(self) -> Procedure[UndoReport]:

@@ -14,7 +14,7 @@ from gitshadow.turns import calls, outbox
 from gitshadow.turns.call_rows import Request
 from gitshadow.turns.desk import Desk, Opening
 from gitshadow.turns.drive import Driver
-from gitshadow.turns.ending import Check, Terms, may_retry, validated
+from gitshadow.turns.ending import Check, Terms, finish, may_retry, validated
 from gitshadow.turns.errors import ValidationFailed
 from gitshadow.turns.front import SessionFront, TurnFront, stays_primary
 from gitshadow.turns.host import Host
@@ -73,7 +73,7 @@ class Turn(TurnFront):
 
     def _end(self, error: BaseException | None) -> None:
         try:
-            self._driver.run(outbox.finish(self.core, error))
+            self._driver.run(finish(self.core, error))
         except ShadowError as trouble:
             stays_primary(error, trouble)
 

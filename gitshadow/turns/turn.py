@@ -96,6 +96,7 @@ class TurnCore:
     report: UndoReport | None = None
     released: list[Release] = field(default_factory=list)
     is_first: bool = False
+    past_pivot: bool = False
     _last_words: list[NewEvent] = field(default_factory=list)
     _transaction: UndoTransaction | None = None
 
@@ -313,16 +314,37 @@ class TurnCore:
         yield from self._enter(TurnEvent.FAIL)
         why = f"rolled back: {error}" if isinstance(error, ValidationFailed) else None
         yield from self.tell(Tell("turn_end", self.row.id))
+        is_kept = self.kept_since(0) is not None
         report = yield from self._unwind(self.row.id, since=0, why=why)
-        yield from self._restore_state()
+        if not is_kept:
+            yield from self._restore_state()
         if self._transaction is not None:
-            event = yield from ask(Invoke(self._transaction.rollback))
+            host = self._transaction
+            event = yield from ask(Invoke(host.commit if is_kept else host.rollback))
             if isinstance(event, Raised):
                 report = report.with_trouble("the host's undo", str(event.error))
         self.report = report
         _attach(report, error)
         done = TurnEvent.UNWOUND if report.ok else TurnEvent.STUCK
         yield from self._enter(done)
+
+    def pivot_since(self, since: int) -> SagaCall | None:
+        """Return the last point of no return that was passed after the first `since` calls.
+
+        One of which nobody knows whether it happened counts as passed.
+        """
+        passed = [
+            call
+            for call in self.calls.values()
+            if call.ordinal > since
+            and call.outcome in (None, "success")
+            and records.parse(call.intent).get("pivot") is True
+        ]
+        return max(passed, key=lambda call: call.ordinal, default=None)
+
+    def kept_since(self, since: int) -> SagaCall | None:
+        """Return the call up to which a rollback keeps what was done, or None for none."""
+        return None if self.past_pivot else self.pivot_since(since)
 
     def _restore_state(self) -> Procedure[None]:
         """Give state and artifacts the values again that they had before the turn."""
@@ -339,16 +361,20 @@ class TurnCore:
         setting = self.setting
         moment = yield from now()
         op = new_op(self.row.session, UndoKind.ROLLBACK, target, moment)
-        op = replace(op, request=records.canonical({"since": since}))
         calls = [call for call in self.calls.values() if call.ordinal > since]
+        pivot = self.kept_since(since)
+        last = pivot.ordinal if pivot is not None else 0
+        declined = [call.id for call in calls if call.ordinal <= last]
+        request = {"since": since, "declined": declined}
+        op = replace(op, request=records.canonical(request))
         unwind = Unwind(
             op=op,
             calls=tuple(calls),
             registry=setting.registry,
             outside=setting.outside,
-            request=UndoRequest(),
+            request=UndoRequest(declined=frozenset(declined)),
             owner=setting.owner,
-            why=why,
+            why=why if pivot is None else kept_up_to(pivot, why),
         )
         report = yield from self.setting.telling.undo(unwind)
         self.calls.update({call.id: call for call in unwind.after})
@@ -377,6 +403,15 @@ def creation(session: str, state: Mapping[str, object], ts_ns: int) -> NewEvent:
         ts_ns=ts_ns,
         delta={key: records.canonical(value) for key, value in state.items()},
     )
+
+
+def kept_up_to(pivot: SagaCall, why: str | None) -> str:
+    """Return what a report says where a rollback stopped at a point of no return."""
+    said = (
+        f"kept what came up to {pivot.tool} {pivot.id}, a point of no return, and with it state,"
+        " artifacts and the host's document"
+    )
+    return said if why is None else f"{why}; {said}"
 
 
 def _attach(report: UndoReport, error: BaseException) -> None:
