@@ -143,27 +143,28 @@ class SagaStoreKit:
         store.save([replace(OP, id="op-b", status="done")])
         assert [row.id for row in store.ops("s")] == ["op-b", "op-a"]
 
-    def test_only_what_somebody_must_look_at_is_unsettled(
-        self, open_store: OpenStore
-    ) -> None:
-        """Inverses at work, failed and in doubt."""
+    def test_inverses_that_hang_are_unsettled(self, open_store: OpenStore) -> None:
+        """At work, failed and in doubt: what a person should look at, by ordinal."""
         store = open_store()
-        states = [
-            "none",
-            "planned",
-            "running",
-            "done",
-            "failed",
-            "in_doubt",
-            "skipped",
-            "resolved",
-        ]
+        states = ("skipped", "running", "none", "failed", "planned", "in_doubt", "done")
         store.save(
-            replace(CALL, id=state, ordinal=number, undo=state)
+            replace(CALL, id=state, ordinal=number, undo=state, outcome="success")
             for number, state in enumerate(states)
         )
         found = [row.id for row in store.unsettled("s")]
         assert found == ["running", "failed", "in_doubt"]
+
+    def test_a_call_that_was_cut_short_is_unsettled(
+        self, open_store: OpenStore
+    ) -> None:
+        """Once its turn is over: it may have happened, where it does more than read."""
+        store = open_store()
+        reading = replace(CALL, id="c2", ordinal=2, klass="read_only")
+        raised = replace(CALL, id="c3", ordinal=3, outcome="raised")
+        store.save([TURN, CALL, reading, raised])
+        assert store.unsettled("s") == []
+        store.save([replace(TURN, status="interrupted")])
+        assert store.unsettled("s") == [CALL]
 
     def test_the_log_is_one_chain(self, open_store: OpenStore) -> None:
         """Rows are numbered from 1, each with a digest over itself and the one before."""
