@@ -36,7 +36,7 @@ def test_console_blocks_do_what_the_page_says(
     assert not differences, "\n\n".join(differences)
 
 
-@pytest.mark.parametrize(("page", "least"), [("sdk.md", 5), ("testing.md", 3)])
+@pytest.mark.parametrize(("page", "least"), [("sdk.md", 5), ("testing.md", 4)])
 def test_python_blocks_of_a_page_run(
     page: str,
     least: int,

@@ -1,3 +1,4 @@
+from gitshadow.testing.engines import EngineConformance as EngineConformance
 from gitshadow.testing.memory import MemoryStore as MemoryStore
 from gitshadow.testing.opening import OpenStore as OpenStore
 from gitshadow.testing.proof import Finding as Finding
