@@ -69,7 +69,9 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
         "attention": Verb("attention", "List what a person should look at."),
         "resolve": Verb("resolve", "Record that a person has settled a call."),
         "verify": Verb("verify", "Check that nobody changed the saga log."),
-        "mcp": Verb("mcp", "Put turns around the tools of MCP servers."),
+        "mcp": Verb(
+            "mcp", "Serve agents their own work; put turns around MCP servers."
+        ),
     },
     "keep": {
         "prune": Verb("prune", "Drop old sessions."),

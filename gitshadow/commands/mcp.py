@@ -1,4 +1,4 @@
-"""`git agent-undo mcp`: MCP servers whose tool calls are turns."""
+"""`git agent-undo mcp`: an MCP server about an agent's own work, and one around any other."""
 
 import os
 import re
@@ -21,9 +21,21 @@ _ODD = re.compile(r"[^A-Za-z0-9_-]+")
 _NAME_CHARS = 32
 
 
-@click.group("mcp")
-def command() -> None:
-    """Put turns around the tools of MCP servers."""
+@click.group("mcp", invoke_without_command=True)
+@click.pass_context
+def command(ctx: click.Context) -> None:
+    """Be an MCP server, on stdio, by which an agent looks after its own work.
+
+    It can list what its session wrote and what was undone of it, ask for a plan, and take its own
+    work back; nobody else's. To be named in an agent's settings.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    layout = _initialised()
+    need_mcp()
+    from gitshadow.integrations import mcp_server
+
+    mcp_server.make(layout).run()
 
 
 @command.command(

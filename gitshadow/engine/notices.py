@@ -103,7 +103,7 @@ def _taken_back(db: Db, reader: _Reader, now: Standing) -> Iterator[_Change]:
     """Yield the ops in effect that others ran and that took work of a session back."""
     for op in now.ops:
         if op.ts_ns > reader.since_ns and op.kind is not OpKind.REDO:
-            paths = [] if op.session in reader.around else _paths(db, op, reader.mine)
+            paths = [] if op.session in reader.around else paths_of(db, op, reader.mine)
             if paths:
                 yield _Change(op, paths)
 
@@ -116,13 +116,13 @@ def _brought_back(
         op, undoer = ops.get(db, known), now.undone_by.get(known)
         if op is None or undoer is None or undoer.session in reader.around:
             continue
-        changed = set(_paths(db, undoer))
-        paths = [path for path in _paths(db, op, reader.mine) if path in changed]
+        changed = set(paths_of(db, undoer))
+        paths = [path for path in paths_of(db, op, reader.mine) if path in changed]
         if paths:
             yield _Change(undoer, paths)
 
 
-def _paths(db: Db, op: Op, whose: Collection[str] | None = None) -> list[str]:
+def paths_of(db: Db, op: Op, whose: Collection[str] | None = None) -> list[str]:
     """Return the paths that an op changed, of work of these sessions alone where it says."""
     if op.report is not None:
         items = json.loads(op.report)["items"]
@@ -152,7 +152,7 @@ def _lines(db: Db, found: Sequence[_Change]) -> Iterator[str]:
         return
     yield _FIRST
     for op, paths in found[:_OPS_SHOWN]:
-        who = _who(db, op)
+        who = who_ran(db, op)
         yield f"- {rfc3339(op.ts_ns)}, by {who} ({op.kind.value}): {_listed(paths)}"
     if len(found) > _OPS_SHOWN:
         yield f"- and {len(found) - _OPS_SHOWN} times before"
@@ -171,7 +171,8 @@ def _listed(paths: Sequence[str]) -> str:
     return ", ".join(shown[:_PATHS_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def _who(db: Db, op: Op) -> str:
+def who_ran(db: Db, op: Op) -> str:
+    """Return who ran an op, in words for an agent."""
     runner = sessions.get(db, op.session)
     if runner is None or runner.actor is not Actor.AGENT:
         return "the user"

@@ -107,7 +107,8 @@ class Request:
 
     `targets` are what `undo` takes back and the paths of `restore`. Nothing is changed where
     `apply` is false. With a `token` only the plan that it stands for is applied. `offer` asks for
-    the hunks of each item, `choice` takes only some of them.
+    the hunks of each item, `choice` takes only some of them. `whose` are sessions: where it is
+    given, `undo` takes only what is surely theirs, whatever a target stands for.
     """
 
     kind: OpKind
@@ -122,3 +123,4 @@ class Request:
     token: str | None = None
     offer: bool = False
     choice: Choice | None = None
+    whose: frozenset[str] | None = None

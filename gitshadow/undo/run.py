@@ -20,6 +20,7 @@ from gitshadow.undo.apply import StepHook, Tools, apply, no_hook
 from gitshadow.undo.cases import World
 from gitshadow.undo.choose import NOBODY, Chooser, Selection, Window, is_ambiguous
 from gitshadow.undo.effective import undoings_of
+from gitshadow.undo.narrowing import theirs
 from gitshadow.undo.owned import Owner, tree_at, tree_before
 from gitshadow.undo.plan import PathFilter, Plan, Wish, plan_states, plan_unit
 from gitshadow.undo.port import Engine, Request
@@ -128,7 +129,9 @@ class _Undo:
             return self._draft_oops(chooser)
         if self.request.kind is OpKind.REDO:
             return self._draft_unit(chooser.redo(self.request.targets))
-        return self._draft_unit(chooser.undo(self.request.targets))
+        chosen = chooser.undo(self.request.targets)
+        whose = self.request.whose
+        return self._draft_unit(chosen if whose is None else theirs(chosen, whose))
 
     def _draft_oops(self, chooser: Chooser) -> tuple[_Draft, World]:
         """Plan for the newest burst; temporary files alone bar no way further back."""
