@@ -220,7 +220,7 @@ class MemoryStore:
 
     def turns(self, session: str) -> list[SagaTurn]:
         found = [row for row in self._turns.values() if row.session == session]
-        return sorted(found, key=lambda row: (row.started_ns, row.ordinal))
+        return sorted(found, key=lambda row: row.ordinal)
 
     def calls(self, session: str, turn: str) -> list[SagaCall]:
         found = [row for key, row in self._calls.items() if key[:2] == (session, turn)]

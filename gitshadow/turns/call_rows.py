@@ -73,12 +73,6 @@ def _class_word(tool: Tool | None) -> str:
     return tool.reversibility.value
 
 
-def in_words(error: Exception) -> str:
-    """Return an exception as one line."""
-    said = str(error)
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
-
-
 def arguments_of(call: SagaCall) -> Mapping[str, object]:
     """Return the arguments that a call was written down with; secret ones are not there.
 

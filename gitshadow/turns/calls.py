@@ -15,7 +15,6 @@ from gitshadow.turns.call_rows import (
     Request,
     arguments_of,
     held_row,
-    in_words,
     key_of,
     paths_of,
     row_of,
@@ -236,7 +235,7 @@ class _Call:
         event = yield from self._look(capture)
         trouble = None
         if isinstance(event, Raised):
-            trouble = records.redact(in_words(event.error), self.secrets)
+            trouble = records.redact(records.in_words(event.error), self.secrets)
         before = yield from self._observed(tool)
         captured = event.value if isinstance(event, Returned) else None
         return _Prepared(captured, trouble, before, revision)
@@ -332,7 +331,7 @@ class _Call:
 
     def _raised(self, error: Exception) -> Procedure[None]:
         moment = yield from now()
-        said = records.redact(in_words(error), self.secrets)
+        said = records.redact(records.in_words(error), self.secrets)
         self.row = replace(
             self.row, ended_ns=moment, outcome="raised", error=said, content=None
         )
@@ -370,7 +369,11 @@ class _Call:
             Invoke(build, (self.arguments, prepared.captured, outcome.content))
         )
         if not isinstance(event, Returned) or not isinstance(event.value, Inverse):
-            why = in_words(event.error) if isinstance(event, Raised) else "no inverse"
+            why = (
+                records.in_words(event.error)
+                if isinstance(event, Raised)
+                else "no inverse"
+            )
             return None, records.redact(why, self.secrets)
         inverse = event.value
         if inverse.residue is None and "residue" in tool.options:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from gitshadow.turns import gate, outbox
+from gitshadow.turns import gate, outbox, records
 from gitshadow.turns.call_rows import arguments_of
 from gitshadow.turns.errors import TurnCancelled, ValidationFailed
 from gitshadow.turns.machine import TurnStatus
@@ -39,7 +39,7 @@ def validated(turn: TurnCore, check: Check | None) -> Procedure[None]:
         return
     event = yield from ask(Invoke(check))
     if isinstance(event, Raised):
-        said = f"its check raised {type(event.error).__name__}: {event.error}"
+        said = f"its check raised {records.in_words(event.error)}"
         raise ValidationFailed(f"could not keep {turn.row.id}: {said}") from event.error
     if not isinstance(event, Returned) or event.value is not True:
         got = repr(event.value) if isinstance(event, Returned) else "nothing"

@@ -13,6 +13,8 @@ from gitshadow.store.journal.saga_rows import (
     SagaTurn,
     SessionEvent,
 )
+from gitshadow.turns import comparing
+from gitshadow.turns.comparing import Difference
 from gitshadow.turns.desk import Desk, chosen, entries_of
 from gitshadow.turns.ending import Terms
 from gitshadow.turns.events import Message, messages
@@ -178,6 +180,19 @@ class SessionFront:
     def state_at(self, invocation: str) -> dict[str, object]:
         """Return the state as it was before an invocation."""
         return self._desk.past.state(invocation)
+
+    def diff(self, first: str, second: str | None = None) -> Difference:
+        """Return what changed in state and artifacts from before one invocation to before another.
+
+        Args:
+            first: An invocation.
+            second: Another one, earlier or later; None means now.
+
+        Raises:
+            SessionNotFound, InvocationNotFound: there is none.
+        """
+        desk = self._desk
+        return comparing.between(desk.store, desk.session, first, second)
 
     def events(self) -> list[SessionEvent]:
         """Return the session's whole history, what was rewound included, oldest first."""

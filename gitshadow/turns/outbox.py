@@ -9,8 +9,8 @@ Invariant: what did not commit is never sent.
 from dataclasses import dataclass, replace
 
 from gitshadow.store.journal.saga_rows import CallName, Held, SagaCall
-from gitshadow.turns import calls
-from gitshadow.turns.call_rows import arguments_of, in_words
+from gitshadow.turns import calls, records
+from gitshadow.turns.call_rows import arguments_of
 from gitshadow.turns.registry import Tool
 from gitshadow.turns.steps import (
     Due,
@@ -105,7 +105,7 @@ class _Sending:
         if isinstance(ended, Outcome):
             error = None if ended.ok else ended.text
             return (yield from self._end("sent" if ended.ok else "failed", error))
-        said = in_words(ended)
+        said = records.in_words(ended)
         if not tool.repeatable:
             doubtful = replace(self._call, outcome=None, error=said)
             return (yield from self._end("in_doubt", said, doubtful))

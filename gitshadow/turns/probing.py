@@ -74,7 +74,7 @@ def _late_inverse(
 def _why(event: object) -> str | None:
     if not isinstance(event, Raised):
         return None
-    return f"{type(event.error).__name__}: {event.error}"
+    return records.in_words(event.error)
 
 
 def _note(

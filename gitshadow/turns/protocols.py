@@ -217,7 +217,7 @@ class SagaStore(Protocol):
         ...
 
     def turns(self, session: str) -> list[SagaTurn]:
-        """Return the turns of a session by start and ordinal."""
+        """Return the turns of a session by ordinal."""
         ...
 
     def calls(self, session: str, turn: str) -> list[SagaCall]:

@@ -94,6 +94,15 @@ def loads(text: str) -> object:
     return found
 
 
+def in_words(error: BaseException) -> str:
+    """Return an error as one line; one that cannot say what it is about is its name alone."""
+    try:
+        said = str(error)
+    except Exception:  # noqa: BLE001 - the host's own errors run its code here
+        said = ""
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
 def secret_values(arguments: Mapping[str, object], names: Iterable[str]) -> list[str]:
     """Return the texts of secret arguments, as they would turn up elsewhere."""
     found = (str(arguments[name]) for name in names if name in arguments)

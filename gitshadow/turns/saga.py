@@ -371,7 +371,7 @@ def _trouble(event: Event) -> str | None:
     if isinstance(event, TimedOut):
         return f"no answer after {event.seconds:g} s"
     if isinstance(event, Raised):
-        return f"{type(event.error).__name__}: {event.error}"
+        return records.in_words(event.error)
     value = event.value
     return value.text if isinstance(value, Outcome) and not value.ok else None
 

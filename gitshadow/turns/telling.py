@@ -11,6 +11,7 @@ from typing import Protocol
 
 from gitshadow.errors import RefusedError
 from gitshadow.store.journal.saga_rows import SagaOp
+from gitshadow.turns import records
 from gitshadow.turns.host import Host
 from gitshadow.turns.report import UndoKind, UndoReport
 from gitshadow.turns.steps import Invoke, Procedure, Raised, Returned, TimedOut, ask
@@ -105,4 +106,4 @@ def _with_notes(report: UndoReport, notes: list[str]) -> UndoReport:
 
 def _trouble(name: str, event: Returned | Raised | TimedOut) -> Iterator[str]:
     if isinstance(event, Raised):
-        yield f"{name} failed: {type(event.error).__name__}: {event.error}"
+        yield f"{name} failed: {records.in_words(event.error)}"

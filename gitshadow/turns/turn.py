@@ -99,6 +99,7 @@ class TurnCore:
     past_pivot: bool = False
     _last_words: list[NewEvent] = field(default_factory=list)
     _transaction: UndoTransaction | None = None
+    _ends: bool = False
 
     @property
     def status(self) -> TurnStatus:
@@ -213,8 +214,9 @@ class TurnCore:
             TurnCancelled: it was cancelled and nothing else had ended it.
             Exception: what the host's commit raised; the turn was rolled back then.
         """
-        if self.status is not TurnStatus.OPEN:
+        if self.status is not TurnStatus.OPEN or self._ends:
             return
+        self._ends = True
         if error is None and self.cancelled:
             cancelled = TurnCancelled(f"{self.row.id} was cancelled")
             yield from self._roll_back(cancelled)

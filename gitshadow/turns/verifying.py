@@ -67,5 +67,5 @@ def _arguments(call: SagaCall) -> Mapping[str, object] | None:
 
 
 def _unread(why: object) -> Finding:
-    said = f"{type(why).__name__}: {why}" if isinstance(why, Exception) else why
+    said = records.in_words(why) if isinstance(why, Exception) else why
     return Finding(f"whether the inverse worked could not be seen: {said}", sure=False)

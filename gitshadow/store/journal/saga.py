@@ -134,9 +134,10 @@ def last_turn(db: Db, session: str) -> SagaTurn | None:
 
 
 def turns(db: Db, session: str | None = None) -> list[SagaTurn]:
-    """Return the turns (of one session), oldest first."""
+    """Return the turns: of one session by number, of all of them by start."""
     sql = (
-        f"{_SELECT_TURN} WHERE ?1 IS NULL OR session = ?1 ORDER BY started_ns, ordinal"
+        f"{_SELECT_TURN} WHERE ?1 IS NULL OR session = ?1"
+        " ORDER BY CASE WHEN ?1 IS NULL THEN started_ns END, ordinal"
     )
     return [_turn(row) for row in db.rows(sql, (session,))]
 
