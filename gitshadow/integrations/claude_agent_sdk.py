@@ -156,13 +156,19 @@ class ClaudeUndo:
     async def _failed(self, given: _Payload) -> SyncHookJSONOutput:
         if given.get("is_interrupt"):
             return self._over()
-        return await self._ended(given, Outcome.failed(str(given["error"])))
+        said = str(given["error"])
+        tool = self._runs.registry.find(_registered(given["tool_name"]))
+        if tool is not None and (tool.options.get("files_only") or _only_reads(tool)):
+            return await self._ended(given, Outcome.failed(said))
+        return await self._ended(given, RuntimeError(said))
 
-    async def _ended(self, given: _Payload, outcome: Outcome) -> SyncHookJSONOutput:
+    async def _ended(
+        self, given: _Payload, ended: Outcome | Exception
+    ) -> SyncHookJSONOutput:
         name, _, call_id = _called(given)
         self._told = [told for told in self._told if told.call_id != call_id]
         if name not in self._own:
-            await self._runs.conclude(call_id, outcome)
+            await self._runs.conclude(call_id, ended)
         return self._over()
 
     async def _subagent(self, given: _Payload) -> SyncHookJSONOutput:
@@ -221,6 +227,10 @@ def _registered(name: str) -> str:
 
 def _is_ours(tool: Tool) -> bool:
     return not tool.name.startswith(f"{_DOMAIN}.")
+
+
+def _only_reads(tool: Tool) -> bool:
+    return tool.reversibility is Reversibility.READ_ONLY
 
 
 def _called(given: _Payload) -> tuple[str, dict[str, object], str]:

@@ -212,8 +212,7 @@ class Runs:
             SessionBusy: the session has a turn or an undo at work.
         """
         if self.by_hooks:
-            self._au.desk.interrupt_open()
-            self._au.desk.release()
+            self._au.desk.release()  # whoever takes it next finds the turn and marks it
         self._run = None
         turn = self._au.turn(label)
         await turn.__aenter__()
@@ -245,13 +244,13 @@ class Runs:
         with run.busy():
             return await self._au.drive(calls.announce(run.turn.core, request))
 
-    async def conclude(self, call_id: str, outcome: Outcome) -> None:
+    async def conclude(self, call_id: str, ended: Outcome | Exception) -> None:
         """Write down how an announced call ended; one that nobody announced is left alone."""
         run = self._run
         row = run.turn.core.calls.get(call_id) if run is not None else None
         if run is not None and row is not None and row.outcome is None:
             with run.busy():
-                await self._au.drive(concluded(run.turn.core, call_id, outcome))
+                await self._au.drive(concluded(run.turn.core, call_id, ended))
 
     async def note(self, author: str, text: str) -> None:
         """Add a line to the session's history, if a turn is at work."""

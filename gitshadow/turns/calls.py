@@ -107,9 +107,12 @@ def announce(turn: TurnCore, request: Request) -> Procedure[Outcome | None]:
 
 
 def conclude(
-    turn: TurnCore, row: SagaCall, outcome: Outcome, arguments: Mapping[str, object]
-) -> Procedure[Outcome]:
-    """Write down how an announced call ended."""
+    turn: TurnCore,
+    row: SagaCall,
+    ended: Outcome | Exception,
+    arguments: Mapping[str, object],
+) -> Procedure[None]:
+    """Write down how an announced call ended; of one that raised nobody knows what it did."""
     tool = turn.setting.registry.find(row.tool)
     if tool is None:
         raise UsageError(f"could not conclude {row.id}: {row.tool} is not registered")
@@ -123,7 +126,10 @@ def conclude(
     names = tool.options.get("secrets", ())
     secrets = tuple(records.secret_values(arguments, names))
     call = _Call(turn, row, arguments, secrets)
-    return (yield from call.close(tool, prepared, outcome))
+    if isinstance(ended, Exception):
+        yield from call.fail(tool, ended)
+    else:
+        yield from call.close(tool, prepared, ended)
 
 
 def run_held(
@@ -309,8 +315,7 @@ class _Call:
         ended = _result((yield from ask(self._command(tool, prepared))))
         if isinstance(ended, Outcome):
             return ended
-        yield from self._tell("failed", tool)
-        yield from self._raised(ended)
+        yield from self.fail(tool, ended)
         raise ended
 
     def _command(self, tool: Tool, prepared: _Prepared) -> Invoke:
@@ -320,6 +325,11 @@ class _Call:
         if "idempotency_key" in tool.takes:
             extras["idempotency_key"] = key_of(self.row, "do")
         return Invoke(tool.function, kwargs={**self.arguments, **extras})
+
+    def fail(self, tool: Tool, error: Exception) -> Procedure[None]:
+        """Write down that the tool raised; of its files the recorder is told."""
+        yield from self._tell("failed", tool)
+        yield from self._raised(error)
 
     def _tell(self, event: str, tool: Tool) -> Procedure[None]:
         """Tell the recorder of files that a tool begins or has ended; one that reads is no news."""

@@ -79,14 +79,17 @@ class HookedTurns:
 
         Args:
             call_id: As `before` was given it.
-            result: The tool's result, or an `Outcome` for a failure or a conflict.
+            result: The tool's result; an `Outcome` for a failure or a conflict; or what it raised,
+                whose work before that nobody knows.
             arguments: Needed where some are secret: those are not in the journal.
 
         Raises:
             UsageError: no such call is under way.
         """
-        outcome = result if isinstance(result, Outcome) else Outcome.success(result)
-        self._in_turn(lambda turn: concluded(turn, call_id, outcome, arguments))
+        ended: Outcome | Exception = Outcome.success(result)
+        if isinstance(result, Outcome | Exception):
+            ended = result
+        self._in_turn(lambda turn: concluded(turn, call_id, ended, arguments))
 
     def end(self) -> None:
         """The agent has stopped: commit the turn, if one is open."""
@@ -121,9 +124,9 @@ class HookedTurns:
 def concluded(
     turn: TurnCore,
     call_id: str,
-    outcome: Outcome,
+    ended: Outcome | Exception,
     arguments: Mapping[str, object] | None = None,
-) -> Procedure[Outcome]:
+) -> Procedure[None]:
     """Write down how an announced call ended.
 
     Raises:
@@ -134,7 +137,7 @@ def concluded(
         raise UsageError(f"could not conclude {call_id}: no such call is under way")
     stored = records.parse(row.intent).get("arguments")
     known = stored if isinstance(stored, Mapping) else {}
-    return (yield from calls.conclude(turn, row, outcome, arguments or known))
+    yield from calls.conclude(turn, row, ended, arguments or known)
 
 
 def _kept_alive(turn: TurnCore, lease_ns: int) -> Procedure[None]:

@@ -171,19 +171,20 @@ async def test_a_tool_that_raised_stops_the_agent(au: AsyncAgentUndo) -> None:
     assert [call.tool for call in au.calls("t-1")] == ["toy.boom"]
 
 
-async def test_a_tool_of_the_agent_that_fails_has_done_nothing(
-    au: AsyncAgentUndo,
-) -> None:
-    """EN-06."""
+async def test_what_a_failed_shell_did_is_not_known(au: AsyncAgentUndo) -> None:
+    """A command that ends in an error has worked until then; a failed edit has not."""
 
-    def fails(command: str) -> object:
+    def fails(**arguments: object) -> object:
         raise OSError("exit code 2")
 
+    edit = Step("c1", "Edit", {"file_path": "a"})
     runs = Runs(au)
     async with runs.turn("go"):
-        agent = ScriptedAgent(((BASH,),), native={"Bash": fails})
+        agent = ScriptedAgent(((edit,), (BASH,)), native={"Bash": fails, "Edit": fails})
         await run_agent(ClaudeUndo(runs), agent)
-    assert [call.outcome for call in au.calls("t-1")] == ["failed"]
+    assert [call.outcome for call in au.calls("t-1")] == ["failed", "raised"]
+    report = await au.undo("t-1")
+    assert [one.what for one in report.not_covered] == ["claude.Bash c3"]
 
 
 async def test_like_calls_at_once_keep_their_ids(

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import socket
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -10,7 +12,7 @@ import pytest
 
 from gitshadow.integrations.runs import Runs
 from gitshadow.turns.aio import AsyncAgentUndo, AsyncTurn
-from gitshadow.turns.errors import TurnCancelled
+from gitshadow.turns.errors import SessionBusy, TurnCancelled
 from gitshadow.turns.front import SessionFront
 from gitshadow.turns.policy import Policy
 from gitshadow.turns.registry import ToolRegistry
@@ -26,6 +28,7 @@ from tests.integrations.frameworks import (
 )
 from tests.integrations.toy import SCRIPT, Step, saga_rows
 from tests.support.places import recorded
+from tests.support.waiting import until
 from tests.turns.front import FREE
 from tests.turns.world import BoomError, World, registry
 
@@ -241,6 +244,78 @@ async def test_an_undo_goes_by_the_start_of_calls_that_overlap(
     report = await au.undo("t-1")
     assert report.ok
     assert undone == ["fast", "slow"]
+
+
+async def test_a_call_that_overlaps_a_failure_ends_before_the_rollback(
+    run: Through, au: AsyncAgentUndo, tools: ToolRegistry
+) -> None:
+    """TX-07: some frameworks cancel it, others leave it at work; nothing of it may stay."""
+    runs = Runs(au)
+    done: list[str] = []
+    undone: list[str] = []
+    failing, ended = asyncio.Event(), asyncio.Event()
+
+    @tools.tool("lane.slow", reversibility=Reversibility.REVERSIBLE, inverse=_lane)
+    async def slow(lane: str) -> str:
+        try:
+            await failing.wait()
+            for _ in range(100):  # let the failure go its way
+                await asyncio.sleep(0)
+            done.append(lane)
+        finally:
+            ended.set()
+        return lane
+
+    @tools.tool("lane.fail", reversibility=Reversibility.READ_ONLY)
+    async def fail() -> None:
+        failing.set()
+        raise BoomError("boom")
+
+    @tools.compensator("lane.back", idempotent=True)
+    def back(lane: str) -> None:
+        undone.append(lane)
+
+    both = (Step("c1", "lane.slow", {"lane": "slow"}), Step("c2", "lane.fail", {}))
+    with pytest.raises(BoomError):
+        async with runs.turn("go"):
+            await run(runs, (both,))
+    await ended.wait()
+    assert undone == done
+    outcome = au.calls("t-1")[0].outcome
+    assert outcome == ("success" if done else None), "cancelled, it is in doubt"
+
+
+def test_a_run_opens_no_connection_and_leaves_no_thread(
+    run: Through, au: AsyncAgentUndo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some frameworks send traces to their makers unless they are told otherwise."""
+    before = set(threading.enumerate())
+
+    def connect(self: socket.socket, address: object) -> None:
+        raise AssertionError(f"a connection to {address}")
+
+    async def agent() -> None:
+        runs = Runs(au)
+        async with runs.turn("go"):
+            await run(runs, ((CREATE,),))
+
+    monkeypatch.setattr(socket.socket, "connect", connect)
+    asyncio.run(agent())
+    until(lambda: set(threading.enumerate()) <= before)
+
+
+async def test_a_second_turn_at_once_is_refused(
+    run: Through, au: AsyncAgentUndo, world: World
+) -> None:
+    """AN-13: the one at work goes on."""
+    runs = Runs(au)
+    async with runs.turn("one"):
+        with pytest.raises(SessionBusy):
+            async with runs.turn("two"):
+                raise AssertionError("the block must not run")
+        await run(runs, ((CREATE,),))
+    assert [(turn.label, turn.status) for turn in au.turns()] == [("one", "committed")]
+    assert world.names == ["draft.create"]
 
 
 @pytest.mark.parametrize("framework", sorted(set(MODULES) - {"claude_agent_sdk"}))

@@ -22,9 +22,10 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import ToolException, tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode
 from langgraph.types import Command, interrupt
 
-from gitshadow.integrations.langgraph import undo_node
+from gitshadow.integrations.langgraph import around_calls, undo_node, undo_tools
 from tests.integrations.through_langgraph import graph_of, model, run_node
 
 CREATE = Step("c1", "draft_create", {"title": "A"})
@@ -107,6 +108,29 @@ async def test_an_error_that_the_tool_tells_the_model_fails_the_call_alone(
         heard = await run_node(undo_node(runs, [draft_create]), ((CREATE,),))
     assert heard == {"c1": "no such title"}
     assert [call.outcome for call in au.calls("t-1")] == ["failed"]
+
+
+async def test_a_node_that_shows_errors_to_the_model_goes_no_further(
+    au: AsyncAgentUndo, drafts: list[str]
+) -> None:
+    """OUT-06: whatever becomes of the error, no other call starts, and it comes out."""
+    tools = au.desk.setting.registry
+
+    @tools.tool("toy.boom")
+    def boom() -> None:
+        raise ZeroDivisionError("boom")
+
+    tools.tool("toy.late")(lambda: drafts.append("late"))
+    runs = Runs(au)
+    node = ToolNode(
+        undo_tools(runs), awrap_tool_call=around_calls(runs), handle_tool_errors=True
+    )
+    steps = (Step("c1", "toy.boom", {}),), (Step("c2", "toy.late", {}),)
+    with pytest.raises(ZeroDivisionError):
+        async with runs.turn("go"):
+            await run_node(node, steps)
+    assert [call.outcome for call in au.calls("t-1")] == ["raised"]
+    assert drafts == []
 
 
 async def test_an_interrupt_is_no_failure(

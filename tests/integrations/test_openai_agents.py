@@ -1,6 +1,5 @@
 """Function tools that an OpenAI Agents program has already, wrapped (AN-40)."""
 
-import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -114,12 +113,3 @@ async def test_a_tool_with_a_schema_of_its_own_shows_that(
     async with runs.turn("go"):
         await run_tools([*made.values()], ((Step("c1", "slack_post", {"text": "x"}),),))
     assert said == ["x"]
-
-
-async def test_no_thread_stays_behind(au: AsyncAgentUndo) -> None:
-    """Traces would be sent by one: without tracing none is made."""
-    before = set(threading.enumerate())
-    runs = Runs(au)
-    async with runs.turn("go"):
-        await run_tools(undo_tools(runs), ())
-    assert set(threading.enumerate()) <= before

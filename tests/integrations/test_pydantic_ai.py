@@ -26,7 +26,7 @@ from pydantic_ai import (
 )
 from pydantic_ai.toolsets import FunctionToolset
 
-from gitshadow.integrations.pydantic_ai import UndoToolset
+from gitshadow.integrations.pydantic_ai import UndoToolset, undo_toolset
 from tests.integrations.through_pydantic_ai import model
 
 CREATE = Step("c1", "draft_create", {"title": "A"})
@@ -100,6 +100,26 @@ async def test_a_tool_that_wants_another_try_has_done_nothing(
     assert heard["c1"] == "a longer title, please"
     assert [call.outcome for call in au.calls("t-1")] == ["failed", "success"]
     assert [entry.tool_call_id for entry in au.entries("t-1")] == ["c2"]
+
+
+async def test_a_registered_tool_may_want_another_try(au: AsyncAgentUndo) -> None:
+    tries: list[int] = []
+
+    @au.desk.setting.registry.tool("toy.again")
+    def again() -> str:
+        tries.append(1)
+        if len(tries) == 1:
+            raise ModelRetry("once more, please")
+        return "ok"
+
+    heard: Heard = {}
+    steps = (Step("c1", "toy.again", {}),), (Step("c2", "toy.again", {}),)
+    runs = Runs(au)
+    agent = Agent(model(steps, heard), toolsets=[undo_toolset(runs)])
+    async with runs.turn("go"):
+        await agent.run("go")
+    assert heard == {"c1": "once more, please", "c2": "ok"}
+    assert au.turns()[0].status == "committed"
 
 
 async def test_a_tool_that_asks_first_runs_in_the_turn_of_the_answer(
