@@ -117,7 +117,7 @@ class ClaudeUndo:
             if done.outcome.ok and done.answer is not None:
                 answer: _Answer = done.answer.value  # type: ignore[assignment]
                 return answer
-            return refused[0] if refused else _said(done.outcome)
+            return refused[0] if refused else _said(done.outcome, done.is_error)
 
         return replace(tool, handler=handle)
 
@@ -243,7 +243,7 @@ def _tool(declared: Tool) -> SdkMcpTool[Any]:
     schema = declared.options.get("schema") or _schema_of(function)
 
     async def handle(arguments: Mapping[str, object]) -> _Answer:
-        return _said(Outcome.success(await function(**arguments)))
+        return _said(Outcome.success(await function(**arguments)), False)
 
     return SdkMcpTool(
         plain_name(declared.name), description(declared), dict(schema), handle
@@ -256,10 +256,10 @@ def _schema_of(function: Callable[..., Awaitable[object]]) -> Mapping[str, Any]:
     return adapter.json_schema()
 
 
-def _said(outcome: Outcome) -> _Answer:
+def _said(outcome: Outcome, is_error: bool) -> _Answer:
     """Return an outcome as a tool's answer."""
     content = [{"type": "text", "text": outcome.text}]
-    return {"content": content, "is_error": not outcome.ok}
+    return {"content": content, "is_error": is_error}
 
 
 def _text(answer: Mapping[str, Any]) -> str:

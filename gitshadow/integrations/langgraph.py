@@ -70,7 +70,7 @@ def around_calls(
             done.outcome.text,
             name=asked.name,
             tool_call_id=call["id"],
-            status="success" if done.outcome.ok else "error",
+            status="error" if done.is_error else "success",
         )
 
     return around

@@ -58,7 +58,7 @@ class UndoToolset(WrapperToolset[AgentDepsT]):
 
         asked = Asked(name, tool_args, ctx.tool_call_id)
         done = await self.runs.call(asked, execute, _TO_THE_FRAMEWORK)
-        if not done.outcome.ok:
+        if done.is_error:
             raise ToolFailed(done.outcome.text)
         return done.answer.value if done.answer is not None else done.outcome.text
 

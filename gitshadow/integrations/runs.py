@@ -24,6 +24,8 @@ from gitshadow.turns.registry import Tool, ToolRegistry
 from gitshadow.turns.steps import Returned
 from gitshadow.turns.values import Outcome, OutcomeKind
 
+_NO_ERRORS = (OutcomeKind.SUCCESS, OutcomeKind.HELD)
+
 
 class Asked(NamedTuple):
     """Hold what a model asked for: the tool as the framework names it, and the framework's id."""
@@ -38,6 +40,11 @@ class Done(NamedTuple):
 
     outcome: Outcome
     answer: Returned | None
+
+    @property
+    def is_error(self) -> bool:
+        """Tell whether the model reads it as an error; a call that is held is none."""
+        return self.outcome.kind not in _NO_ERRORS
 
 
 @dataclass(slots=True)
@@ -89,9 +96,9 @@ class _Run:
                 self.idle.set()
 
     def has_done(self, call_id: str | None) -> bool:
-        """Tell whether a call of this id has done its work."""
+        """Tell whether a call of this id has done its work, or is to do it after the turn."""
         row = self.turn.core.calls.get(call_id) if call_id is not None else None
-        return row is not None and row.outcome == OutcomeKind.SUCCESS
+        return row is not None and row.outcome in _NO_ERRORS
 
     def fresh(self, call_id: str | None) -> str | None:
         """Return an id that is new; another attempt of a call that did nothing gets a number."""

@@ -138,6 +138,20 @@ async def test_a_denied_call_does_not_run(
     assert world.calls == []
 
 
+async def test_a_held_call_runs_when_the_run_has_ended(
+    run: Through, au: AsyncAgentUndo, tools: ToolRegistry
+) -> None:
+    """AN-19: the model reads that, and it is no error."""
+    sent: list[str] = []
+    tools.tool("mail.later", hold=True)(lambda to: sent.append(to))
+    runs = Runs(au)
+    async with runs.turn("go"):
+        heard = await run(runs, ((Step("c1", "mail.later", {"to": "bob"}),),))
+        assert sent == []
+    assert heard["c1"].startswith("Held: mail.later has not run yet.")
+    assert sent == ["bob"]
+
+
 async def test_a_tool_that_raises_rolls_the_run_back(
     run: Through, au: AsyncAgentUndo, world: World
 ) -> None:
