@@ -193,7 +193,9 @@ class MemoryStore:
     def take_out(self, call: CallName, owner: str, now_ns: int, until_ns: int) -> bool:
         key = (call.session, call.turn, call.id)
         with self._mutex:
-            row = self._held[key]
+            row = self._held.get(key)
+            if row is None:
+                return False
             is_ours = row.owner == owner or (row.lease_ns or 0) <= now_ns
             if row.state != "due" and not (row.state == "sending" and is_ours):
                 return False

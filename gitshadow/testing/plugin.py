@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from gitshadow.turns.registry import ToolRegistry
     from gitshadow.turns.session import AgentUndo
 
-_KITS = ("saga_kit", "history_kit", "store_kit", "provider_kit", "engines")
+_KITS = (
+    *("saga_kit", "outbox_kit", "history_kit", "store_kit", "provider_kit"),
+    "engines",
+)
 pytest.register_assert_rewrite(*(f"gitshadow.testing.{kit}" for kit in _KITS))
 
 

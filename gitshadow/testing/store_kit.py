@@ -6,6 +6,7 @@ Invariant: both stores of ours pass every rule, and each rule is failed by one t
 from gitshadow.errors import LockedError
 from gitshadow.testing.history_kit import BlobStoreKit, HistoryStoreKit
 from gitshadow.testing.opening import OpenStore
+from gitshadow.testing.outbox_kit import OutboxStoreKit
 from gitshadow.testing.saga_kit import SagaStoreKit
 from gitshadow.turns.protocols import SessionLock
 from gitshadow.turns.registry import ToolRegistry
@@ -13,7 +14,7 @@ from gitshadow.turns.session import AgentUndo
 from gitshadow.turns.values import Inverse, Reversibility
 
 
-class SessionStoreKit(SagaStoreKit, HistoryStoreKit, BlobStoreKit):
+class SessionStoreKit(SagaStoreKit, OutboxStoreKit, HistoryStoreKit, BlobStoreKit):
     """Check a `SessionStore`.
 
     Inherit from it, and override the fixture `open_store`: it gives a function that opens the

@@ -200,5 +200,9 @@ def watched(
         except StopIteration as stop:
             value: T = stop.value
             return value
-        event = yield command
+        try:
+            event = yield command
+        except BaseException as error:
+            inner.throw(error)
+            raise
         yield from watch(command, event)

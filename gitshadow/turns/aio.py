@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import wraps
+from os import PathLike
 from types import TracebackType
 from typing import ParamSpec, TypeVar, overload
 
@@ -165,7 +166,7 @@ class AsyncAgentUndo(SessionFront):
     @classmethod
     def open(
         cls,
-        path: str = ".",
+        path: str | PathLike[str] = ".",
         *,
         session: str,
         tools: ToolRegistry,

@@ -76,7 +76,7 @@ class Desk:
         self.engine = _bound(layout, opening)
 
     @classmethod
-    def open(cls, path: str, opening: Opening) -> "Desk":
+    def open(cls, path: str | os.PathLike[str], opening: Opening) -> "Desk":
         """Open the repository that holds a path.
 
         Raises:
@@ -84,7 +84,7 @@ class Desk:
             NotInitialisedError: it is not recorded.
             JournalError: the journal cannot be used.
         """
-        layout = discover(path)
+        layout = discover(os.fspath(path))
         if layout is None:
             raise UnsupportedError(
                 f"could not find a Git working tree at {path}", hint="git init"

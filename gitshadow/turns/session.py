@@ -6,6 +6,7 @@ Invariant: every method runs a procedure of the core; `aio` has the same methods
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
+from os import PathLike
 from types import TracebackType
 from typing import ParamSpec, TypeVar, overload
 
@@ -192,7 +193,7 @@ class AgentUndo(SessionFront):
     @classmethod
     def open(
         cls,
-        path: str = ".",
+        path: str | PathLike[str] = ".",
         *,
         session: str,
         tools: ToolRegistry,
