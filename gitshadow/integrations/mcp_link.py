@@ -13,8 +13,11 @@ from os import urandom
 from typing import Protocol, TypeAlias
 
 import anyio
+from anyio.abc import TaskGroup
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
+
+from gitshadow.integrations.mcp_results import ServerError
 
 Answer: TypeAlias = JSONRPCResponse | JSONRPCError
 Message: TypeAlias = JSONRPCRequest | JSONRPCNotification | Answer
@@ -39,6 +42,10 @@ class Writes(Protocol):
     async def send(self, item: SessionMessage, /) -> None:
         """Send one."""
         ...
+
+
+class GoneError(ServerError):
+    """Report that the server is not there any more."""
 
 
 Taker: TypeAlias = Callable[[JSONRPCRequest], Awaitable[Answer]]
@@ -70,53 +77,54 @@ class Link:
     _prefix: str = field(
         default_factory=lambda: f"gitshadow-{urandom(_ID_BYTES).hex()}"
     )
+    _reading: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     _is_gone: bool = False
 
-    async def run(self, take: Taker) -> bool:
+    async def run(self, take: Taker, end: Callable[[], Awaitable[None]]) -> bool:
         """Pass messages on; tell whether it was the client that ended it.
 
-        Calls that are under way are abandoned then.
+        Calls that are under way are abandoned then. `end` runs after them, while the server, if
+        it was not that which ended, can still be asked.
         """
         async with anyio.create_task_group() as tasks:
-
-            async def take_one(request: JSONRPCRequest) -> None:
-                await _put(self.to_client, await take(request))
-
-            async def down() -> None:
-                await self._pass_down()
-                tasks.cancel_scope.cancel()
-
-            tasks.start_soon(down)
-            async for message in self._messages(self.from_client, "client"):
-                self._look(message)
-                if (
-                    isinstance(message, JSONRPCRequest)
-                    and message.method == "tools/call"
-                ):
-                    tasks.start_soon(take_one, message)
-                else:
-                    await _put(self.to_server, message)
+            async with anyio.create_task_group() as calls:
+                tasks.start_soon(self._pass_down, calls.cancel_scope)
+                with self._reading:
+                    await self._pass_up(take, calls)
+                calls.cancel_scope.cancel()
+            await end()
             tasks.cancel_scope.cancel()
         return not self._is_gone
+
+    def stop(self) -> None:
+        """Have it end as if the client had."""
+        self._reading.cancel()
 
     async def ask(self, request: JSONRPCRequest) -> Answer:
         """Send a request to the server and return its answer, however long that takes.
 
-        When one side ends it is cancelled.
+        Raises:
+            GoneError: the server is not there any more.
         """
         asked = self._asked[request.id] = _Asked()
         try:
-            await _put(self.to_server, request)
-            await asked.there.wait()
+            if not self._is_gone:
+                await _put(self.to_server, request)
+                await asked.there.wait()
         finally:
             del self._asked[request.id]
-        assert asked.answer is not None, "set before the event"
+        if asked.answer is None:
+            raise GoneError("the server has ended")
         return asked.answer
 
     async def request(
         self, method: str, params: Mapping[str, object], like: JSONRPCRequest
     ) -> Answer:
-        """Ask something of our own, in the protocol version of one of the client's requests."""
+        """Ask something of our own, in the protocol version of one of the client's requests.
+
+        Raises:
+            GoneError: the server is not there any more.
+        """
         meta = _envelope(like)
         told = {**params, "_meta": meta} if meta else dict(params)
         name = f"{self._prefix}-{next(self._numbers)}"
@@ -146,8 +154,21 @@ class Link:
             if asked is not None:
                 asked.is_cancelled = True
 
-    async def _pass_down(self) -> None:
-        """Hand answers to who waits for them, everything else to the client."""
+    async def _pass_up(self, take: Taker, calls: TaskGroup) -> None:
+        """Take calls, and hand everything else to the server, until the client ends."""
+
+        async def take_one(request: JSONRPCRequest) -> None:
+            await _put(self.to_client, await take(request))
+
+        async for message in self._messages(self.from_client, "client"):
+            self._look(message)
+            if isinstance(message, JSONRPCRequest) and message.method == "tools/call":
+                calls.start_soon(take_one, message)
+            else:
+                await _put(self.to_server, message)
+
+    async def _pass_down(self, calls: anyio.CancelScope) -> None:
+        """Hand answers to who waits for them, all else to the client, until the server ends."""
         async for message in self._messages(self.from_server, "server"):
             if isinstance(message, JSONRPCResponse | JSONRPCError):
                 asked = self._asked.get("" if message.id is None else message.id)
@@ -159,6 +180,9 @@ class Link:
                 self.lists_changed += 1
             await _put(self.to_client, message)
         self._is_gone = True
+        for one in self._asked.values():
+            one.there.set()
+        calls.cancel()
 
     async def _messages(self, stream: Reads, side: str) -> AsyncIterator[Message]:
         """Return messages until the stream ends; what is none is noted and passed over."""

@@ -33,6 +33,7 @@ class Listing:
         spec = options.server
         self._origin = Origin(spec.name, read, spec.repeatable)
         self._listed: int | None = None
+        self._shaped: set[str] = set()
         self._lock = anyio.Lock()
 
     def is_stale(self, link: Link, name: str) -> bool:
@@ -45,6 +46,10 @@ class Listing:
         reads = tool is not None and tool.effective is Reversibility.READ_ONLY
         return reads or self._options.server.does_nothing_on_errors(name)
 
+    def is_shaped(self, name: str) -> bool:
+        """Tell whether a tool's results have a schema, which errors alone need not fit."""
+        return name in self._shaped
+
     async def learn(self, link: Link, like: JSONRPCRequest) -> None:
         """Ask the server for its tools and declare each."""
         async with self._lock:
@@ -53,7 +58,9 @@ class Listing:
             if listed is None:
                 return
             self._listed = changed
-            for tool in offered({"tools": listed}):
+            tools = list(offered({"tools": listed}))
+            self._shaped = {tool.name for tool in tools if tool.is_shaped}
+            for tool in tools:
                 self._declare(tool)
 
     async def _list(self, link: Link, like: JSONRPCRequest) -> list[object] | None:

@@ -32,7 +32,6 @@ class Proxy:
         """Run one call in the turn at hand and return what the client is told."""
         with anyio.CancelScope() as scope:
             passing = Passing(request, scope)
-            _PASSING.set(passing)
             with self._turns.holding(passing):
                 return await self._taken(passing)
         return mcp_link.error(request, "the call was given up")
@@ -49,21 +48,25 @@ class Proxy:
         outcome = None
         try:
             outcome = await self._called(passing)
-        except ServerError:
-            assert passing.answer is not None, "the server's own words"
+        except ServerError as error:
+            outcome = Outcome.failed(str(error))
         except ShadowError as error:
             self._options.note(f"{passing.tool}: {error}")
             outcome = Outcome.failed(f"gitshadow did not let it run: {error}")
         if passing.answer is not None:
             return passing.answer
         assert outcome is not None
-        return mcp_link.result(passing.request, mcp_results.answer_of(outcome))
+        is_shaped = self._tools.is_shaped(passing.tool)
+        told = mcp_results.answer_of(outcome, is_shaped=is_shaped)
+        return mcp_link.result(passing.request, told)
 
     async def _called(self, passing: Passing) -> Outcome:
         name = f"{self._options.server.name}.{passing.tool}"
         if self._tools.is_stale(self._link, name):
             await self._tools.learn(self._link, passing.request)
         turn = await self._turns.current(passing.turn)
+        # Not before: what the turn before held is sent when that ends, and is no call of now.
+        _PASSING.set(passing)
         return await turn.call(name, passing.arguments)
 
     async def _forward(self, name: str, arguments: Mapping[str, object]) -> Outcome:
@@ -88,7 +91,8 @@ class Proxy:
 
     async def _asked(self, name: str, arguments: Mapping[str, object]) -> Answer:
         params = {"name": name, "arguments": dict(arguments)}
-        return await self._link.request("tools/call", params, self._turns.latest)
+        with anyio.fail_after(self._options.server.timeout_s):
+            return await self._link.request("tools/call", params, self._turns.latest)
 
     def _judged(self, name: str, answer: Answer) -> Outcome:
         if isinstance(answer, JSONRPCError):
@@ -101,11 +105,8 @@ class Proxy:
 async def serve(link: Link, options: ProxyOptions) -> bool:
     """Stand between a client and a server until one of them ends; True: the client did."""
     proxy = Proxy(link, options)
-    try:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(proxy.watch)
-            ended = await link.run(proxy.take)
-            tasks.cancel_scope.cancel()
-    finally:
-        await proxy.close()
-    return ended
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(proxy.watch)
+        by_client = await link.run(proxy.take, proxy.close)
+        tasks.cancel_scope.cancel()
+    return by_client

@@ -7,7 +7,7 @@ counts as not done; between the two the call has raised, and nobody knows what i
 import json
 from collections.abc import Mapping
 
-from gitshadow.turns.values import Outcome
+from gitshadow.turns.values import Outcome, OutcomeKind
 
 Json = dict[str, object]
 # JSON-RPC: the request was refused before any tool ran.
@@ -81,12 +81,11 @@ def text_of(result: Mapping[str, object]) -> str:
     )
 
 
-def answer_of(outcome: Outcome) -> Json:
-    """Return the result that tells a model of a call that did not run."""
-    return error_result(outcome.text)
+def answer_of(outcome: Outcome, *, is_shaped: bool) -> Json:
+    """Return the result that tells a model of a call that did not run: a no, or not yet.
 
-
-def error_result(text: str) -> Json:
-    """Return a result that is an error with a text."""
-    content = [{"type": "text", "text": text}]
-    return {"content": content, "isError": True, "resultType": "complete"}
+    Where results have a schema (`is_shaped`), a text alone may be sent as an error only.
+    """
+    content = [{"type": "text", "text": outcome.text}]
+    is_error = is_shaped or outcome.kind is not OutcomeKind.HELD
+    return {"content": content, "isError": is_error, "resultType": "complete"}

@@ -111,20 +111,21 @@ async def _run(
 
 async def _served(link: Link, options: ProxyOptions) -> int:
     """Serve and return the exit code."""
-    found = _SERVER_ENDED
+    signalled: list[int] = []
     async with anyio.create_task_group() as tasks:
 
         async def watch_signals() -> None:
-            nonlocal found
             wanted = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
             with anyio.open_signal_receiver(*wanted) as received:
                 async for number in received:
-                    found = _SIGNALLED + number
-                    tasks.cancel_scope.cancel()
+                    signalled.append(number)
+                    link.stop()
 
         tasks.start_soon(watch_signals)
-        found = 0 if await serve(link, options) else _SERVER_ENDED
-        if found:
-            options.note(f"{options.server.name} has ended")
+        by_client = await serve(link, options)
         tasks.cancel_scope.cancel()
-    return found
+    if signalled:
+        return _SIGNALLED + signalled[0]
+    if not by_client:
+        options.note(f"{options.server.name} has ended")
+    return 0 if by_client else _SERVER_ENDED

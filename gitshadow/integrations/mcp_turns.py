@@ -138,6 +138,7 @@ class Turns:
             async with self._lock:
                 if all(self._link.gave_up(one.request) for one in self._passing):
                     await self._end()
+                    await self._send_what_is_due()
 
     async def close(self) -> None:
         """End the turn and the session; what is under way is in doubt from now on."""
@@ -147,6 +148,15 @@ class Turns:
             finally:
                 if self._session is not None:
                     self._session.close()
+
+    async def _send_what_is_due(self) -> None:
+        """Send held calls whose delay is over; no turn is open."""
+        if self._session is None:
+            return
+        try:
+            await self._session.release()
+        except ShadowError as error:
+            self._options.note(f"could not send what is due: {error}")
 
     async def _end(self) -> None:
         for passing in self._passing:

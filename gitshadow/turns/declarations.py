@@ -24,8 +24,10 @@ _BEFORE = frozenset({"arguments"})
 _AFTER = frozenset(templates.SOURCES)
 _KEYS = frozenset(
     {
-        *("class", "inverse", "capture", "observe", "residue", "follow_up", "secrets"),
+        *("class", "inverse", "capture", "observe", "verify", "residue", "follow_up"),
         *("idempotent", "undo_for_s", "undo_for", "after_files", "on_capture_failure"),
+        *("secrets", "paths", "files_only", "hold", "delay_s", "pivot"),
+        "allow_duplicates",
     }
 )
 
@@ -102,28 +104,48 @@ class _Reader:
             options["residue"] = self._text("residue")
         if "follow_up" in self._table:
             options["follow_up"] = self._text("follow_up")
-        if "secrets" in self._table:
-            found = self._table["secrets"]
-            if not isinstance(found, list) or not all(
-                isinstance(one, str) for one in found
-            ):
-                raise self._wrong("secrets is no list of argument names")
-            options["secrets"] = tuple(found)
-        if "undo_for_s" in self._table:
-            seconds = self._table["undo_for_s"]
-            if isinstance(seconds, bool) or not isinstance(seconds, int | float):
-                raise self._wrong("undo_for_s is no number")
-            options["undo_for_s"] = float(seconds)
         if "undo_for" in self._table:
             options["undo_for"] = self._text("undo_for")
+        if "secrets" in self._table:
+            options["secrets"] = self._names("secrets")
+        if "paths" in self._table:
+            options["paths"] = self._names("paths")
+        if "undo_for_s" in self._table:
+            options["undo_for_s"] = self._number("undo_for_s")
+        if "delay_s" in self._table:
+            options["delay_s"] = self._number("delay_s")
 
     def _flags(self, options: ToolOptions) -> None:
         if "idempotent" in self._table:
             options["idempotent"] = self._flag("idempotent")
         if "after_files" in self._table:
             options["after_files"] = self._flag("after_files")
+        if "files_only" in self._table:
+            options["files_only"] = self._flag("files_only")
+        if "verify" in self._table:
+            options["verify"] = self._flag("verify")
+        if "hold" in self._table:
+            options["hold"] = self._flag("hold")
+        if "pivot" in self._table:
+            options["pivot"] = self._flag("pivot")
+        if "allow_duplicates" in self._table:
+            options["allow_duplicates"] = self._flag("allow_duplicates")
         if "on_capture_failure" in self._table:
             options["on_capture_failure"] = self._manner()
+
+    def _names(self, key: str) -> tuple[str, ...]:
+        found = self._table[key]
+        if not isinstance(found, list) or not all(
+            isinstance(one, str) for one in found
+        ):
+            raise self._wrong(f"{key} is no list of argument names")
+        return tuple(found)
+
+    def _number(self, key: str) -> float:
+        found = self._table[key]
+        if isinstance(found, bool) or not isinstance(found, int | float):
+            raise self._wrong(f"{key} is no number")
+        return float(found)
 
     def _class(self) -> Reversibility:
         try:

@@ -26,13 +26,14 @@ class Dumpable(Protocol):
 
 
 class Offered(NamedTuple):
-    """Hold one tool as a server describes it."""
+    """Hold one tool as a server describes it; `is_shaped` tells that its results have a schema."""
 
     name: str
     description: str
     schema: Mapping[str, Json]
     hints: Mapping[str, object]
     declared: Mapping[str, object] | None
+    is_shaped: bool = False
 
     def options(self, *, trusted: bool, origin: Origin | None) -> ToolOptions:
         """Return how the tool is to be registered as far as the server's word counts.
@@ -130,6 +131,7 @@ def _offered(tool: object) -> Offered:
         schema=_table(tool.get("inputSchema")) or {},
         hints=_table(tool.get("annotations")) or {},
         declared=_table(meta.get(META_KEY)),
+        is_shaped=_table(tool.get("outputSchema")) is not None,
     )
 
 

@@ -88,6 +88,9 @@ async def test_a_turn_through_the_proxy_is_taken_back_from_the_command_line(
 async def test_a_file_that_a_tool_writes_is_recorded_with_tool_and_call(
     shadow_n: Shadow, servers: Path
 ) -> None:
+    with servers.open("a") as file:
+        file.write('[servers.toy.tools."toy.write"]\nclass = "reversible"\n')
+        file.write('files_only = true\npaths = ["path"]\n')
     async with proxied(shadow_n, "--tools", servers) as client:
         await client.call_tool("draft.create", {"title": "A"})
         await client.call_tool("toy.write", {"path": "new", "text": "x\n"})

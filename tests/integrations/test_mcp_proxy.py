@@ -320,6 +320,43 @@ async def test_a_client_may_name_its_turns(through: Through) -> None:
         assert [len(au.calls(turn.id)) for turn in au.turns()] == [2, 1]
 
 
+HELD = """
+[servers.toy.tools."slack.post"]
+class = "non_reversible"
+hold = true
+[servers.toy.tools."toy.picture"]
+class = "non_reversible"
+hold = true
+"""
+
+
+async def test_a_held_call_is_made_when_the_connection_ends(through: Through) -> None:
+    """AN-19: the turn commits while the server is still there."""
+    through.extra = HELD
+    async with through.client() as client:
+        result = await client.call_tool("slack.post", {"text": "x"})
+        assert through.world.state["posts"] == []
+        free = await client.call_tool("toy.picture")
+    # Only an error may be without the structure that `slack.post` has promised.
+    assert (result.is_error, text(result)[:5]) == (True, "Held:")
+    assert (free.is_error, text(free)[:5]) == (False, "Held:")
+    assert through.world.state["posts"] == ["x"]
+    assert [row.outcome for row in through.rows()] == ["success", "success"]
+
+
+async def test_what_a_turn_held_is_sent_before_the_next_one_begins(
+    through: Through,
+) -> None:
+    through.extra = HELD
+    async with through.client() as client:
+        one, two = {"gitshadow/turn": "one"}, {"gitshadow/turn": "two"}
+        await client.call_tool("slack.post", {"text": "x"}, meta=one)  # type: ignore[arg-type]
+        made = await client.call_tool("draft.create", {"title": "A"}, meta=two)  # type: ignore[arg-type]
+        assert made.structured_content == {"id": 9}
+        assert through.world.names == ["slack.post", "draft.create"]
+    assert through.world.names == ["slack.post", "draft.create"]
+
+
 async def test_tools_that_appear_later_are_known(through: Through) -> None:
     async with through.client() as client:
         await client.call_tool("toy.grow")

@@ -132,6 +132,8 @@ def test_the_meta_of_an_untrusted_server_is_not_read() -> None:
         ({"capture": {"tool": "x", "arguments": {"a": "$result"}}}, "names \\$result"),
         ({"idempotent": "yes"}, "idempotent is neither"),
         ({"undo_for_s": True}, "undo_for_s is no number"),
+        ({"hold": 1}, "hold is neither true nor false"),
+        ({"paths": [1]}, "paths is no list of argument names"),
         ({"secrets": "token"}, "secrets is no list"),
         ({"on_capture_failure": "ignore"}, "neither refuse nor record"),
     ],
@@ -139,6 +141,26 @@ def test_the_meta_of_an_untrusted_server_is_not_read() -> None:
 def test_a_wrong_declaration_is_named(declared: dict[str, object], why: str) -> None:
     with pytest.raises(RegistrationError, match=f"could not declare get: .*{why}"):
         imported(listed(meta={"gitshadow/undo": declared}), trusted=True)
+
+
+def test_a_declaration_may_say_all_that_a_program_may_as_data() -> None:
+    declared = {
+        "class": "reversible",
+        "observe": {"tool": "look"},
+        "verify": True,
+        "inverse": {"tool": "del"},
+        "undo_for": "30d",
+        "secrets": ["token"],
+        "paths": ["path"],
+        "hold": True,
+        "delay_s": 5,
+        "after_files": True,
+    }
+    options = imported(listed(meta={"gitshadow/undo": declared}), trusted=True).options
+    assert (options["verify"], options["undo_for"]) == (True, "30d")
+    assert (options["secrets"], options["paths"]) == (("token",), ("path",))
+    assert (options["hold"], options["delay_s"]) == (True, 5.0)
+    assert options["after_files"] is True
 
 
 def test_names_need_a_domain_and_dots_in_them_are_one() -> None:
