@@ -30,6 +30,7 @@ _HOMES = {
         "Usage",
     ),
     "gitshadow.turns.policy": ("Limits", "Policy", "Proposal", "Verdict"),
+    "gitshadow.turns.program": ("Program",),
     "gitshadow.turns.protocols": (
         *(
             "ContextSource",

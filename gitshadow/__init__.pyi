@@ -30,6 +30,7 @@ from gitshadow.turns.policy import Limits as Limits
 from gitshadow.turns.policy import Policy as Policy
 from gitshadow.turns.policy import Proposal as Proposal
 from gitshadow.turns.policy import Verdict as Verdict
+from gitshadow.turns.program import Program as Program
 from gitshadow.turns.protocols import ContextSource as ContextSource
 from gitshadow.turns.protocols import McpCaller as McpCaller
 from gitshadow.turns.protocols import RevisionProvider as RevisionProvider

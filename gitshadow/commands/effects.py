@@ -9,22 +9,25 @@ import importlib
 import os
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import click
 
 from gitshadow.commands.asking import find_layout
+from gitshadow.commands.options import ask_yes
 from gitshadow.commands.printing import print_rows
 from gitshadow.commands.viewing import screen
 from gitshadow.errors import ExitCode, NotInitialisedError, UsageError
 from gitshadow.render import json, output
 from gitshadow.render.effects import attention_lines, report_text
+from gitshadow.render.style import printable
 
 if TYPE_CHECKING:
     from gitshadow.store.journal.db import Db
     from gitshadow.turns.aio import AsyncAgentUndo
     from gitshadow.turns.host import Host
-    from gitshadow.turns.policy import Policy
+    from gitshadow.turns.policy import Policy, Proposal
     from gitshadow.turns.registry import ToolRegistry
     from gitshadow.turns.report import UndoReport
     from gitshadow.turns.values import Release
@@ -48,7 +51,7 @@ def tools_option(function: _F) -> _F:
     return click.option(
         "--tools",
         metavar="MODULE:NAME|FILE.toml",
-        help=f"A ToolRegistry, or your MCP servers; {_VARIABLE} by default.",
+        help=f"A ToolRegistry or Program, or your MCP servers; {_VARIABLE} by default.",
     )(function)
 
 
@@ -100,6 +103,7 @@ def load_toolbox(named: str | None, *, needed: bool) -> Toolbox:
         UsageError: none is named although one is needed, or there is none by that name.
         UnsupportedError: the package that speaks MCP is not installed.
     """
+    from gitshadow.turns.program import Program
     from gitshadow.turns.registry import ToolRegistry
 
     spec = named or os.environ.get(_VARIABLE, "")
@@ -117,9 +121,28 @@ def load_toolbox(named: str | None, *, needed: bool) -> Toolbox:
         found = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise UsageError(f"could not load the tools {spec}: {error}") from error
+    if isinstance(found, Program):
+        return Toolbox(found.tools, found.policy, found.host)
     if not isinstance(found, ToolRegistry):
-        raise UsageError(f"could not use the tools {spec}: it is no ToolRegistry")
+        raise UsageError(
+            f"could not use the tools {spec}: it is no ToolRegistry and no Program"
+        )
     return Toolbox(found)
+
+
+def asking(toolbox: Toolbox) -> Toolbox:
+    """Have the person at the terminal asked about inverses that the program does not list."""
+    from gitshadow.turns.policy import Policy
+
+    policy = toolbox.policy or Policy()
+    if policy.confirm is not None:
+        return toolbox
+    asked = replace(policy, confirm=_ask_about, confirm_timeout_s=None)
+    return toolbox._replace(policy=asked)
+
+
+def _ask_about(proposal: "Proposal") -> bool:
+    return ask_yes(f"{printable(proposal.question)}: do it?", default=False)
 
 
 def _servers(path: str) -> Toolbox:

@@ -15,6 +15,7 @@ import click
 from gitshadow.commands.asking import find_layout
 from gitshadow.commands.effects import (
     Toolbox,
+    asking,
     journal,
     load_toolbox,
     session_option,
@@ -89,6 +90,8 @@ def undo(session: str, turn: str, program: Program, manner: Manner) -> int:
         UsageError: the program's tools are not named, or cannot be imported.
     """
     toolbox = load_toolbox(program.tools, needed=True)
+    if is_interactive() and not manner.yes:
+        toolbox = asking(toolbox)
     undo = _Undo(session, turn, toolbox, program.on_drift)
     plan = undo.plan()
     if manner.dry_run:

@@ -3,6 +3,7 @@
 Rows of the contract that speak of the command line; the SDK's own tests are in tests/turns.
 """
 
+import io
 import json
 import os
 import signal
@@ -17,6 +18,7 @@ import pygit2
 import pytest
 
 from gitshadow.cli import main
+from gitshadow.commands import undo_effects
 from gitshadow.store.journal.db import Db
 from gitshadow.turns.policy import Policy
 from gitshadow.turns.session import AgentUndo
@@ -352,6 +354,56 @@ def test_the_next_window_to_close_is_shown(
     assert (row["what"], row["call"], row["tool"]) == ("window", "t-1.2", "toy.soon")
     assert main(["attention"]) == 0
     assert f"can be undone until {row['closes']}" in capsys.readouterr().out
+
+
+def touched(au: AgentUndo, mark: Path) -> None:
+    """Run a turn whose inverse is a command."""
+    au.desk.setting.registry.tool(
+        "toy.do",
+        reversibility=Reversibility.REVERSIBLE,
+        inverse=lambda a, c, r: Inverse.command(["touch", str(mark)]),
+    )(lambda: None)
+    with au.turn("go") as turn:
+        turn.call("toy.do")
+
+
+@pytest.mark.parametrize(
+    ("named", "code"), [("PROGRAM", 0), ("TOOLS", 4)], ids=["listed", "not listed"]
+)
+def test_a_command_runs_where_the_program_lists_it(
+    au: AgentUndo,
+    place: Path,
+    capsys: pytest.CaptureFixture[str],
+    named: str,
+    code: int,
+) -> None:
+    """AN-15: `--yes` is no yes to a command that only the journal names."""
+    touched(au, place / "mark")
+    words = ["undo", "t-1", "--yes", "--tools", f"tests.turns.declared:{named}"]
+    (report,) = shown(capsys, *words, code=code)
+    assert isinstance(report, dict)
+    (item,) = report["items"]
+    assert item["reason"] == (None if code == 0 else "declined")
+    assert (place / "mark").exists() is (code == 0)
+
+
+@pytest.mark.parametrize("answer", ["y", "n"])
+def test_a_person_is_asked_about_the_very_command(
+    au: AgentUndo,
+    place: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    answer: str,
+) -> None:
+    """AN-15: once for the plan, and once for what leaves the program."""
+    touched(au, place / "mark")
+    monkeypatch.setattr(undo_effects, "is_interactive", lambda: True)
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f"y\n{answer}\n"))
+    found = main(["undo", "t-1", "--tools", "tests.turns.declared:TOOLS"])
+    said = capsys.readouterr().out
+    assert f"to take toy.do t-1.1 back, it runs touch {place / 'mark'}: do it?" in said
+    assert (place / "mark").exists() is (answer == "y")
+    assert found == (0 if answer == "y" else 4)
 
 
 def interrupted_rollback(au: AgentUndo, world: World) -> None:

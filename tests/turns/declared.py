@@ -3,6 +3,10 @@
 import os
 from pathlib import Path
 
+from gitshadow.turns.external import Allowed
+from gitshadow.turns.host import Host
+from gitshadow.turns.policy import Policy
+from gitshadow.turns.program import Program
 from gitshadow.turns.registry import ToolRegistry
 from tests.turns.world import Toys, World, registry
 
@@ -18,3 +22,6 @@ def holding(world: World) -> ToolRegistry:
 TOOLS = registry(World(Path(os.environ.get("TOY_WORLD", "."))))
 HOLDING = holding(World(Path(os.environ.get("TOY_WORLD", "."))))
 EMPTY = ToolRegistry()
+PROGRAM = Program(
+    TOOLS, Policy(inverses=Allowed(commands=("touch",))), Host(secrets={})
+)
