@@ -29,6 +29,7 @@ _HOMES = {
         *("ModelProvider", "ModelRequest", "TextDelta", "ToolCall", "ToolDefinition"),
         "Usage",
     ),
+    "gitshadow.turns.payloads": ("take_hook",),
     "gitshadow.turns.policy": ("Limits", "Policy", "Proposal", "Verdict"),
     "gitshadow.turns.program": ("Program",),
     "gitshadow.turns.protocols": (

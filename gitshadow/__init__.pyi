@@ -26,6 +26,7 @@ from gitshadow.turns.model_io import TextDelta as TextDelta
 from gitshadow.turns.model_io import ToolCall as ToolCall
 from gitshadow.turns.model_io import ToolDefinition as ToolDefinition
 from gitshadow.turns.model_io import Usage as Usage
+from gitshadow.turns.payloads import take_hook as take_hook
 from gitshadow.turns.policy import Limits as Limits
 from gitshadow.turns.policy import Policy as Policy
 from gitshadow.turns.policy import Proposal as Proposal

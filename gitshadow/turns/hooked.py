@@ -98,6 +98,14 @@ class HookedTurns:
             if turn is not None:
                 self._au.drive(finish(turn, None))
 
+    def interrupt(self) -> None:
+        """The agent goes on without having stopped: mark the turn interrupted, if one is open.
+
+        Nothing is undone; what the turn held is dropped.
+        """
+        with self._locked() as desk:
+            desk.interrupt_open()
+
     def _in_turn(self, procedure: Callable[[TurnCore], Procedure[T]]) -> T:
         """Run a procedure on the open turn; where no prompt was told of, one is opened."""
         with self._locked() as desk:
