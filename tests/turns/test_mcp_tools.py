@@ -152,15 +152,18 @@ def test_a_declaration_may_say_all_that_a_program_may_as_data() -> None:
         "undo_for": "30d",
         "secrets": ["token"],
         "paths": ["path"],
-        "hold": True,
-        "delay_s": 5,
         "after_files": True,
     }
     options = imported(listed(meta={"gitshadow/undo": declared}), trusted=True).options
     assert (options["verify"], options["undo_for"]) == (True, "30d")
     assert (options["secrets"], options["paths"]) == (("token",), ("path",))
-    assert (options["hold"], options["delay_s"]) == (True, 5.0)
     assert options["after_files"] is True
+
+
+def test_a_declaration_may_have_a_tool_held() -> None:
+    declared = {"class": "non_reversible", "hold": True, "delay_s": 5}
+    options = imported(listed(meta={"gitshadow/undo": declared}), trusted=True).options
+    assert (options["hold"], options["delay_s"]) == (True, 5.0)
 
 
 def test_names_need_a_domain_and_dots_in_them_are_one() -> None:
