@@ -75,6 +75,7 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
     },
     "keep": {
         "prune": Verb("prune", "Drop old sessions."),
+        "purge": Verb("purge", "Drop a file's content from the whole history."),
         "reindex": Verb("reindex", "Rebuild the journal from the refs."),
         "push": Verb("push", "Send sessions to a remote."),
         "mirror": Verb("mirror", "Bring the copy outside the project up to date."),

@@ -18,7 +18,7 @@ from gitshadow.model import (
     EventKind,
     Oid,
 )
-from gitshadow.store.journal import events, meta, ops, prune, sessions, state
+from gitshadow.store.journal import events, meta, ops, prune, purge, sessions, state
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.repo import FORMAT_MARK
 
@@ -41,7 +41,11 @@ def mend(desk: Desk) -> None:
 
 
 def _finish_forgetting(desk: Desk) -> None:
-    """Go on with a `prune` that was interrupted; what it takes is imported only then."""
+    """Go on with a `purge` or `prune` that was interrupted; what it takes is imported only then."""
+    if purge.under_way(desk.workspace.db) is not None:
+        from gitshadow.engine import purging
+
+        purging.finish(desk)
     if prune.under_way(desk.workspace.db) is not None:
         from gitshadow.engine import forgetting
 

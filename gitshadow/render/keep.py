@@ -75,6 +75,30 @@ def prune_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
         yield "the space comes back with Git's next gc: git gc"
 
 
+def purge_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
+    """Yield what was purged, and where a copy still is."""
+    names, left = texts(document, "names"), inner(document, "remains")
+    if names:
+        count, moved = number(document, "contents"), len(texts(document, "rewritten"))
+        yield f"{count} contents purged from {moved} refs: {', '.join(map(printable, names))}"
+    objects = number(left, "objects")
+    if not objects:
+        yield "no object of the repository holds anything that was purged"
+        return
+    yield f"{objects} purged contents are still in objects, till: git gc --prune=now"
+    for one in rows(left, "commits"):
+        commit, path = text(one, "commit")[:12], printable(text(one, "path"))
+        yield f"  your commit {commit} holds {path}: rewriting that is up to you"
+    for path in texts(left, "staged"):
+        yield f"  your index holds {printable(path)}"
+    for path in texts(left, "history"):
+        yield f"  the history has the same content as {printable(path)}: purge that too"
+    for ref in texts(left, "fetched"):
+        yield f"  fetched history holds it: {printable(ref)}"
+    for path in texts(document, "on_disk"):
+        yield f"on the disk stays {printable(path)}: what you write there next is recorded"
+
+
 def expose_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
     """Yield the refs that Git programs list now."""
     for ref in texts(document, "exposed"):

@@ -3,6 +3,7 @@
 Invariant: an author is bytes, whatever its encoding; the committer of a new one is always ours.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from gitshadow.errors import StoreError
@@ -45,6 +46,18 @@ def format_commit(new: NewCommit) -> bytes:
     head += [b"author " + author]
     head += [b"committer " + _ident(OUR_NAME, OUR_EMAIL, new.committer_time)]
     return b"\n".join(head) + b"\n\n" + new.message
+
+
+def on_tree(data: bytes, tree: Oid, parents: Sequence[Oid]) -> bytes:
+    """Return a commit's bytes with another tree and other parents, all else as it is."""
+    head, blank, message = data.partition(b"\n\n")
+    rest = [
+        line
+        for line in head.split(b"\n")
+        if not line.startswith((b"tree ", b"parent "))
+    ]
+    lines = [b"tree " + tree.encode(), *(b"parent " + one.encode() for one in parents)]
+    return b"\n".join([*lines, *rest]) + blank + message
 
 
 def parse_commit(oid: Oid, data: bytes) -> CommitInfo:

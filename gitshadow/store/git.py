@@ -9,7 +9,7 @@ Invariant: nothing here writes to the repository unless the function's name says
 
 import os
 import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -34,6 +34,13 @@ _ONLINE = ("push", "fetch", "ls-remote")
 _TIMEOUT_S = 600.0
 _NICE = 10
 _LOOK_S = 0.1
+OF_THE_USER = (
+    "--exclude=refs/agent-undo/*",
+    "--exclude=refs/remotes/agent-undo/*",
+    "--all",
+    "--reflog",
+)
+"""What the user's own refs and reflogs reach, as git-rev-list(1) is told it."""
 _NO_OID = "0" * 40
 _EMPTY_TREE = Oid("4b825dc642cb6eb9a060e54bf8d69288fbee4904")
 """Git knows it without having it (object-file.c, cached objects)."""
@@ -279,6 +286,30 @@ class Git:
         out = self.run("cat-file", how, stdin=listed).decode("ascii")
         rows = (row.split(" ") for row in out.splitlines())
         return {Oid(oid): int(size) for oid, size in rows if size.isdigit()}
+
+    def holding(
+        self, blobs: Collection[Oid], *which: str
+    ) -> list[tuple[Oid, RepoPath]]:
+        """Return which of some contents are reached from `which` (git-rev-list(1)), and as what.
+
+        Of several names of one content one is told.
+        """
+        out = self.run("rev-list", "--objects", *which)
+        rows = (line.partition(b" ") for line in out.splitlines())
+        found = {(Oid(oid.decode("ascii")), RepoPath(path)) for oid, _, path in rows}
+        return sorted(pair for pair in found if pair[0] in blobs)
+
+    def staged_as(self, blobs: Collection[Oid]) -> list[RepoPath]:
+        """Return the paths of the index that hold one of some contents, sorted."""
+        rows = (row.partition(b"\t") for row in self.staged().split(b"\0") if row)
+        found = ((head.split()[1].decode("ascii"), path) for head, _, path in rows)
+        return sorted({RepoPath(path) for oid, path in found if oid in blobs})
+
+    def commits_with(self, blob: Oid, most: int) -> list[Oid]:
+        """Return the user's commits that brought or took a content, newest first."""
+        how = ("log", "--format=%H", f"--find-object={blob}", f"--max-count={most}")
+        out = self.run(*how, *OF_THE_USER)
+        return [Oid(line) for line in out.decode("ascii").split()]
 
     def reachable(self, tips: Sequence[Oid], without: Sequence[Oid]) -> list[Oid]:
         """Return every object that some commits reach and others do not.

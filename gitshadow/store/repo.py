@@ -7,7 +7,7 @@ Invariant: refs of ours are created once and then moved by compare-and-swap; not
 import contextlib
 import os
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from itertools import islice
 
 import pygit2
@@ -151,6 +151,11 @@ class Repo:
     def write_commit(self, new: NewCommit) -> Oid:
         """Store a commit with our committer identity; no ref is touched."""
         return self._write(ObjectType.COMMIT, commits.format_commit(new))
+
+    def recommit(self, oid: Oid, tree: Oid, parents: Sequence[Oid]) -> Oid:
+        """Store a commit that differs from another in its tree and parents alone."""
+        data = commits.on_tree(self._read(oid, ObjectType.COMMIT), tree, parents)
+        return self._write(ObjectType.COMMIT, data)
 
     def commit(self, oid: Oid) -> CommitInfo:
         """Read a commit; raise StoreError where it is missing or broken."""

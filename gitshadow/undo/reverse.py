@@ -227,6 +227,7 @@ class _Fold:
 
     def _clash(self, before: FileVersion, reason: Reason, detail: str) -> FileVersion:
         """Take the earlier state whole if that was asked for, else leave the lineage."""
+        self._bytes(before)  # what is gone is no choice that anybody has
         if self.manner.on_conflict is not OnConflict.OVERWRITE:
             raise _LeftError(reason, detail)
         self.overwrites = True

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from gitshadow.errors import RefusedError, ShadowError, StoreError, UsageError
 from gitshadow.model import Event, Oid, Op, OpKind, OpStatus, RepoPath
 from gitshadow.store.journal import events, ops
+from gitshadow.store.purged import is_purged
 from gitshadow.store.refs import display_path
 from gitshadow.undo import around, moments, oplog, recovered
 from gitshadow.undo.apply import StepHook, Tools, apply, no_hook
@@ -272,9 +273,10 @@ class _Undo:
 
     def _read(self, oid: Oid) -> bytes | None:
         try:
-            return self.engine.repo.read_blob(oid)
+            data = self.engine.repo.read_blob(oid)
         except StoreError:
             return None
+        return None if is_purged(data) else data
 
     # -- token -----------------------------------------------------------------------------
 

@@ -192,3 +192,30 @@ def test_user_may_delete_a_ref_by_hand(agent: Claude) -> None:
     repo.damaged = True  # as above
     repo.fsck()
     assert shadow.ok("cat", "n").raw == b"n\n"
+
+
+def test_purge_takes_a_secret_out_of_the_whole_history(shadow_d: Shadow) -> None:
+    """KEEP-09: refused without a yes; afterwards in no object, and recording goes on."""
+    shadow, repo = shadow_d, shadow_d.repo
+    agent = Claude(shadow)
+    agent.write("k", "sk-live-0123456789abcdef\n")
+    agent.write("a", "agent\n")
+    agent.stop()
+    shadow.ok("pack")
+    blob, refs = repo.blob("k"), repo.shadow_refs()
+    refused = shadow("purge", "k")
+    assert (refused.code, repo.shadow_refs()) == (5, refs)
+    assert "--yes" in refused.err
+    done = shadow.ok("purge", "k", "--yes", "--json").json()
+    assert (done["names"], done["contents"]) == (["k"], 1)
+    assert len(shadow.daemons()) == 1
+    repo.delete("k")
+    shadow.ok("flush")
+    repo.git("gc", "-q", "--prune=now")
+    assert repo.git("cat-file", "-t", blob, check=False) == ""
+    left = shadow.ok("purge", "--check", "--json").json()["remains"]
+    assert isinstance(left, dict)
+    assert left["objects"] == 0
+    report = shadow.oops()
+    assert states(report)["a"] == "reversed"
+    assert repo.read("a") == ten_lines("a").encode()

@@ -62,6 +62,7 @@ _MODULES: Mapping[str, str] = {
     "push": "share",
     "fetch": "share",
     "prune": "keep",
+    "purge": "keep",
     "du": "keep",
     "doctor": "doctor",
 }

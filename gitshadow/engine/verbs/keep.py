@@ -1,15 +1,16 @@
-"""prune, du: dropping whole sessions, and what the history costs.
+"""prune, purge, du: dropping sessions, dropping contents, and what the history costs.
 
 Invariant: objects are never removed; refs and rows go, Git's own gc does the rest.
 """
 
-from gitshadow.engine import forgetting, retention
+from gitshadow.engine import forgetting, purging, retention
 from gitshadow.engine import params as read
 from gitshadow.engine.desk import Desk
 from gitshadow.engine.retention import Limits, Unit
 from gitshadow.engine.rows import Row, rfc3339
 from gitshadow.engine.usage import Scales, usage
 from gitshadow.engine.verbs import Document, Params
+from gitshadow.store.refs import display_path
 
 _LOCK_S = 20.0
 
@@ -50,6 +51,35 @@ def _row(unit: Unit) -> Row:
         "sessions": list(unit.ids),
         "programs": list(unit.programs),
         "started": rfc3339(unit.started_ns),
+    }
+
+
+def purge(desk: Desk, params: Params) -> Document:
+    """Rewrite the history without the content of paths; without paths only say what remains."""
+    ws = desk.workspace
+    paths = read.repo_paths(ws.layout, params, "paths")
+    done = purging.Purged((), 0, ())
+    if paths:
+        desk.observer.settle()
+        done = purging.purge(desk, paths)
+    left = purging.remains(ws)
+    return {
+        "names": [display_path(name) for name in done.names],
+        "contents": done.contents,
+        "rewritten": list(done.rewritten),
+        "on_disk": [
+            display_path(p) for p in done.names if ws.files.look(p) is not None
+        ],
+        "remains": {
+            "objects": left.waiting,
+            "commits": [
+                {"commit": commit, "path": display_path(path)}
+                for commit, path in left.commits
+            ],
+            "staged": [display_path(path) for path in left.staged],
+            "history": [display_path(path) for path in left.history],
+            "fetched": list(left.fetched),
+        },
     }
 
 

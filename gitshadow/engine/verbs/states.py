@@ -15,10 +15,11 @@ from gitshadow.engine.patches import (
 from gitshadow.engine.resolve import session_of
 from gitshadow.engine.rows import Row
 from gitshadow.engine.verbs import Document, Params
-from gitshadow.errors import UsageError
+from gitshadow.errors import RefusedError, UsageError
 from gitshadow.model import RepoPath, format_mode
 from gitshadow.store.journal import events
 from gitshadow.store.journal.events import EventFilter
+from gitshadow.store.purged import is_purged
 from gitshadow.store.refs import display_path
 
 
@@ -35,6 +36,8 @@ def cat(desk: Desk, params: Params) -> Document:
             hint=f"git agent-undo log -- {display_path(path)}",
         )
     data = ws.repo.read_blob(found.oid)
+    if is_purged(data):
+        raise RefusedError(f"could not show {display_path(path)}: it was purged")
     return {
         "path": display_path(path),
         "oid": found.oid,

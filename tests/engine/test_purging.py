@@ -1,0 +1,308 @@
+"""A purged content is in no object of ours; the rest of the history is as it was."""
+
+import os
+import shutil
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from gitshadow.engine import local, purging
+from gitshadow.errors import RefusedError
+from gitshadow.store.journal import purge as journal
+from gitshadow.store.journal.db import Db
+from gitshadow.store.purged import is_purged, stand_in
+from gitshadow.store.repo import Repo as Store
+from gitshadow.store.rewriting import Rewriter
+from tests.support.audit import audit, audit_states
+from tests.support.journal_dump import dump
+from tests.support.packed import Shelf
+from tests.support.repo import Repo, ten_lines
+from tests.support.studio import Studio, layout_of, studio_of
+
+SECRET = b"sk-live-0123456789abcdef"
+
+
+def holders(repo: Repo) -> list[str]:
+    """Return every object of the repository, reachable or not, that has the secret in it."""
+    listed = repo.git("cat-file", "--batch-all-objects", "--batch-check", "--unordered")
+    found = []
+    for line in listed.splitlines():
+        oid, kind, _ = line.split()
+        if SECRET.decode() in repo.git("cat-file", kind, oid):
+            found.append(oid)
+    return found
+
+
+def leaks(repo: Repo) -> list[str]:
+    """Return the files of ours that have the secret in them."""
+    return [
+        os.path.join(top, name)
+        for top, _, names in os.walk(repo.state_dir)
+        for name in names
+        if SECRET in Path(top, name).read_bytes()
+    ]
+
+
+def end(studio: Studio, *who: str) -> None:
+    for one in who:
+        studio.stop(one)
+        studio.hook(one, "SessionEnd", reason="other")
+
+
+def play(studio: Studio) -> None:
+    """Write a secret in three sessions, partly packed, among other work."""
+    layout = studio.desk.workspace.layout
+    studio.write("S1", "k", b"one " + SECRET)
+    studio.write("S1", "a", "agent one\n")
+    local.pack(layout)
+    studio.write("S2", "k", b"two " + SECRET)
+    studio.write("S2", "b", "agent two\n")
+    studio.hand("k", b"mine " + SECRET)
+    studio.hand("c", "mine\n")
+    studio.run("pin", name="good")
+    studio.repo.delete("k")
+    studio.desk.observer.settle()
+    end(studio, "S1", "S2")
+
+
+def take_back(studio: Studio, target: str) -> dict[str, object]:
+    asked = {"targets": [{"text": target}], "verb": "undo", "yes": True}
+    return studio.run("undo", **asked)
+
+
+def items(report: dict[str, object]) -> dict[str, tuple[object, object]]:
+    rows = report["items"]
+    assert isinstance(rows, list)
+    return {row["path"]: (row["state"], row["reason"]) for row in rows}
+
+
+def test_the_bytes_are_in_no_object(repo: Repo) -> None:
+    """KEEP-09: loose or packed, chain, pin or exposed; after the user's gc, by a search of all."""
+    with studio_of(repo) as studio:
+        play(studio)
+        studio.run("expose", session=studio.session("S1"))
+        Path(studio.desk.workspace.layout.pages_dir).mkdir()
+        Path(studio.desk.workspace.layout.pages_dir, "x.html").write_bytes(SECRET)
+        assert holders(repo)
+        done = studio.run("purge", paths=["k"])
+        assert (done["names"], done["contents"]) == (["k"], 3)
+        assert remains(done)["objects"] == 3
+        audit(repo)
+        repo.git("gc", "-q", "--prune=now")
+        assert holders(repo) == []
+        assert leaks(repo) == []
+        left = remains(studio.run("purge", paths=[]))
+        assert left["objects"] == 0
+        audit(repo)
+    repo.fsck()
+
+
+def remains(document: dict[str, object]) -> dict[str, object]:
+    left = document["remains"]
+    assert isinstance(left, dict)
+    return left
+
+
+def test_everything_else_is_as_it_was(repo: Repo) -> None:
+    """KEEP-09: other paths' undo works, undoing the purged one says so; rows stay."""
+    with studio_of(repo) as studio:
+        play(studio)
+        before = [(row["seq"], row["path"], row["kind"]) for row in log(studio)]
+        studio.run("purge", paths=["k"])
+        repo.git("gc", "-q", "--prune=now")
+        assert [(r["seq"], r["path"], r["kind"]) for r in log(studio)] == before
+        report = take_back(studio, studio.session("S2"))
+        assert items(report)["b"] == ("reversed", None)
+        assert items(report)["k"] == ("not_reversed", "purged")
+        assert report["status"] == "partial"
+        assert repo.read("b") == ten_lines("b").encode()
+        assert not repo.exists("k")
+        audit(repo)
+
+
+def log(studio: Studio) -> list[dict[str, object]]:
+    rows = studio.run("log", limit=1000)["rows"]
+    assert isinstance(rows, list)
+    return rows
+
+
+def test_what_refs_hold_still_rebuilds_the_journal(repo: Repo) -> None:
+    """KEEP-09, law 7: a reindex after a purge gives the same rows."""
+    with studio_of(repo) as studio:
+        play(studio)
+        studio.run("purge", paths=["k"])
+    layout = layout_of(repo)
+    with closing(Db.open(layout.journal, create=False)) as db:
+        before = dump(db, "events")
+    local.run(layout, "reindex", {})
+    with closing(Db.open(layout.journal, create=False)) as db:
+        assert dump(db, "events") == before
+
+
+def test_a_file_that_still_stands_is_not_recorded_again(repo: Repo) -> None:
+    """KEEP-09: until somebody writes to it; a new mtime alone is no write."""
+    with studio_of(repo) as studio:
+        studio.write("S1", "k", b"one " + SECRET)
+        studio.write("S1", "d/n", "other\n")
+        end(studio, "S1")
+        done = studio.run("purge", paths=["k"])
+        assert done["on_disk"] == ["k"]
+        os.utime(repo.path("k"))
+        studio.hand("a", "mine\n")
+        studio.write("S2", "b", "agent\n")
+        repo.git("gc", "-q", "--prune=now")
+        assert holders(repo) == []
+        studio.hand("k", "clean\n")
+        assert [row["kind"] for row in log(studio) if row["path"] == "k"] == [
+            "modify",
+            "create",
+        ]
+        audit(repo)
+    repo.fsck()
+
+
+def test_all_names_that_the_file_had_are_cleared(repo: Repo) -> None:
+    """KEEP-09: a rename does not hide it."""
+    with studio_of(repo) as studio:
+        studio.write("S1", "old", b"a long secret line\n" * 9 + SECRET)
+        repo.rename("old", "new")
+        studio.desk.observer.settle()
+        end(studio, "S1")
+        done = studio.run("purge", paths=["new"])
+        assert done["names"] == ["new", "old"]
+        repo.delete("new")
+        studio.desk.observer.settle()
+        repo.git("gc", "-q", "--prune=now")
+        assert holders(repo) == []
+
+
+def test_a_directory_is_all_that_lies_in_it(repo: Repo) -> None:
+    with studio_of(repo) as studio:
+        studio.write("S1", "d/e/k", SECRET)
+        studio.write("S1", "d2", "other\n")
+        end(studio, "S1")
+        assert studio.run("purge", paths=["d"])["contents"] == 1
+        repo.delete("d")
+        studio.desk.observer.settle()
+        repo.git("gc", "-q", "--prune=now")
+        assert holders(repo) == []
+        assert studio.run("cat", path="d2")["oid"] == repo.blob("d2")
+
+
+def test_copies_of_the_users_are_named_and_left(repo: Repo) -> None:
+    """KEEP-09: commits, index, and other names in the history."""
+    with studio_of(repo) as studio:
+        studio.write("S1", "k", SECRET)
+        studio.write("S1", "copy", SECRET)
+        commit = studio.commit("the user's own")
+        repo.write("staged", b"staged " + SECRET)
+        repo.git("add", "staged")
+        studio.desk.observer.settle()
+        end(studio, "S1")
+        index = (repo.git_dir / "index").read_bytes()
+        left = remains(studio.run("purge", paths=["k", "staged"]))
+        assert left["objects"] == 2
+        assert isinstance(left["commits"], list)
+        (named,) = left["commits"]
+        assert named["commit"] == commit
+        assert left["staged"] == ["copy", "k", "staged"]
+        assert left["history"] == ["copy"]
+        assert (repo.git_dir / "index").read_bytes() == index
+        assert repo.git("rev-parse", "HEAD") == commit
+        assert repo.git("show", "HEAD:k") == SECRET.decode()
+
+
+@pytest.mark.parametrize("at", range(1, 12))
+def test_a_crash_at_any_step_is_done_again(
+    repo: Repo, monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
+    """KEEP-09: an interrupted purge is gone on with by whoever comes next."""
+    with studio_of(repo) as studio:
+        play(studio)
+        _dying(monkeypatch, at)
+        try:
+            studio.run("purge", paths=["k"])
+        except Killed:
+            assert journal.under_way(studio.desk.workspace.db) is not None
+        monkeypatch.undo()
+    with studio_of(repo) as studio:
+        assert journal.under_way(studio.desk.workspace.db) is None
+        assert [row for row in log(studio) if row["kind"] == "gap"] == []
+        repo.git("gc", "-q", "--prune=now")
+        assert holders(repo) == []
+        audit(repo)
+    repo.fsck()
+
+
+class Killed(BaseException):
+    """Stand for a kill: nothing of ours catches it."""
+
+
+def _dying(monkeypatch: pytest.MonkeyPatch, at: int) -> None:
+    left = at
+
+    def step() -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            raise Killed
+
+    for owner, name in (
+        (purging, "_rename"),
+        (purging, "_release"),
+        (journal, "rename"),
+        (journal, "rename_trees"),
+        (Rewriter, "tip"),
+        (Store, "move_ref"),
+        (shutil, "rmtree"),
+    ):
+        real = getattr(owner, name)
+
+        def dying(*args: object, _real: object = real, **named: object) -> object:
+            step()
+            assert callable(_real)
+            return _real(*args, **named)
+
+        monkeypatch.setattr(owner, name, dying)
+
+
+def test_a_purge_of_what_nobody_recorded_changes_nothing(repo: Repo) -> None:
+    with studio_of(repo) as studio:
+        studio.hand("a", "mine\n")
+        refs = repo.shadow_refs()
+        done = studio.run("purge", paths=["nowhere"])
+        assert (done["contents"], done["rewritten"]) == (0, [])
+        assert repo.shadow_refs() == refs
+        assert remains(done)["objects"] == 0
+
+
+def test_cat_says_that_it_was_purged(repo: Repo) -> None:
+    with studio_of(repo) as studio:
+        studio.write("S1", "k", SECRET)
+        end(studio, "S1")
+        studio.run("purge", paths=["k"])
+        with pytest.raises(RefusedError, match="purged"):
+            studio.run("cat", path="k")
+
+
+def test_nothing_tells_the_content_from_what_stands_for_it() -> None:
+    one, other = stand_in("1" * 40, b"salt"), stand_in("1" * 40, b"pepper")  # type: ignore[arg-type]
+    assert is_purged(one)
+    assert is_purged(other)
+    assert one != other
+    assert not is_purged(one + b"x")
+    assert not is_purged(b"agent-undo: this content was purged\n")
+
+
+def test_packs_that_hold_it_are_given_to_git(repo: Repo) -> None:
+    """KEEP-08: none is removed by us; others stay ours."""
+    with studio_of(repo) as studio:
+        play(studio)
+        assert Shelf(repo).names()
+        studio.run("purge", paths=["k"])
+        assert Shelf(repo).names() == []
+        local.pack(studio.desk.workspace.layout)
+        repo.git("gc", "-q", "--prune=now")
+        audit_states(repo)
+    repo.fsck()
