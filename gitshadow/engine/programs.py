@@ -4,13 +4,144 @@ A program's turn is told of under its own id, in a session whose native id is th
 Invariant: a turn that another one of that id came before is never taken for it.
 """
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from gitshadow.adapters.fields import shortened_id
 from gitshadow.adapters.generic import NAME as GENERIC
-from gitshadow.model import Turn
-from gitshadow.store.journal import sessions, turns
+from gitshadow.engine.desk import Desk
+from gitshadow.errors import UsageError
+from gitshadow.model import OpStatus, Turn
+from gitshadow.store.journal import events, ops, sessions, turns
 from gitshadow.store.journal.db import Db
+from gitshadow.store.journal.events import EventFilter
+from gitshadow.store.refs import display_path
+from gitshadow.undo.port import Request
+from gitshadow.undo.report import Report
+from gitshadow.undo.targets import Target
+from gitshadow.undo.units import is_undoable
 
 _SLACK_NS = 2_000_000_000
 """By how much the program's clock may be ahead of the file system's."""
+
+
+class Wanted(NamedTuple):
+    """Hold what an undo of a program's work is about.
+
+    `missing` are turns that the recorder was not told of, `loose` paths that were written by the
+    turn in that time and by none of its calls. `session` is the recorder's.
+    """
+
+    targets: tuple[Target, ...]
+    missing: tuple[str, ...] = ()
+    loose: tuple[str, ...] = ()
+    session: str | None = None
+
+
+def wanted(desk: Desk, told: object) -> Wanted | None:
+    """Return what a program's request names; None for a request that is not a program's.
+
+    A program names turns, or calls of one, or ops of ours, by its own ids, each with the time at
+    which its turn began: `{session, turns: [{id, agent, since_ns}], calls: [{turn, agent, since_ns,
+    id}], loose_since_ns, ops}`.
+
+    Raises:
+        UsageError: it is not in that form.
+    """
+    if told is None:
+        return None
+    if not isinstance(told, dict):
+        raise UsageError("could not read which turns are meant")
+    desk.observer.settle()
+    try:
+        return _Reading(desk, told).wanted()
+    except (KeyError, TypeError, ValueError) as error:
+        raise UsageError("could not read which turns are meant") from error
+
+
+def nothing(request: Request) -> Report:
+    """Return the report of an undo that found nothing recorded."""
+    return Report(
+        kind=request.kind, target="", items=(), token="none", planned=not request.apply
+    )
+
+
+@dataclass(slots=True)
+class _Reading:
+    desk: Desk
+    told: Mapping[str, object]
+
+    def wanted(self) -> Wanted:
+        turns_of = [(row, self._turn(row["id"], row)) for row in self._rows("turns")]
+        calls_of = [(row, self._turn(row["turn"], row)) for row in self._rows("calls")]
+        known = [turn for _, turn in (*turns_of, *calls_of) if turn is not None]
+        named = [f"{turn.session}:{turn.id}" for _, turn in turns_of if turn]
+        named += [
+            f"{turn.session}:{call}"
+            for row, turn in calls_of
+            if turn and (call := self._call(turn, row)) is not None
+        ]
+        named += [op for op in self._texts("ops") if self._is_done(op)]
+        missing = [str(row["id"]) for row, turn in turns_of if turn is None]
+        return Wanted(
+            tuple(Target(one) for one in named),
+            tuple(missing),
+            tuple(self._loose(known[0])) if known and not turns_of else (),
+            known[0].session if known else None,
+        )
+
+    def _turn(self, turn: object, row: Mapping[str, object]) -> Turn | None:
+        agent = row.get("agent")
+        return recorded_turn(
+            self.desk.workspace.db,
+            str(self.told["session"]),
+            None if agent is None else str(agent),
+            str(turn),
+            int(str(row["since_ns"])),
+        )
+
+    def _call(self, turn: Turn, row: Mapping[str, object]) -> str | None:
+        """Return a call's id; None for one of that id in another turn."""
+        name = shortened_id(str(row["id"]))
+        call = turns.get_call(self.desk.workspace.db, turn.session, name)
+        return name if call is not None and call.turn == turn.id else None
+
+    def _loose(self, turn: Turn) -> Sequence[str]:
+        """Return the paths that a turn wrote outside its calls since a moment."""
+        since = self.told.get("loose_since_ns")
+        if not isinstance(since, int):
+            return ()
+        ws = self.desk.workspace
+        asked = EventFilter(
+            worktree=ws.layout.worktree,
+            sessions=(turn.session,),
+            turn=turn.id,
+            since_ns=since,
+        )
+        rows = (row for row in events.rows(ws.db, asked) if is_undoable(row))
+        found = {
+            display_path(row.path)
+            for row in rows
+            if row.path and row.attribution and row.attribution.call is None
+        }
+        return sorted(found)
+
+    def _is_done(self, op: str) -> bool:
+        known = ops.get(self.desk.workspace.db, op)
+        return known is not None and known.status is OpStatus.DONE
+
+    def _rows(self, key: str) -> Sequence[Mapping[str, object]]:
+        found = self.told.get(key, [])
+        if not isinstance(found, list) or not all(isinstance(r, dict) for r in found):
+            raise TypeError(key)
+        return found
+
+    def _texts(self, key: str) -> Sequence[str]:
+        found = self.told.get(key, [])
+        if not isinstance(found, list):
+            raise TypeError(key)
+        return [str(one) for one in found]
 
 
 def recorded_turn(

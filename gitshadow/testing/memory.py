@@ -289,7 +289,7 @@ class MemoryStore:
 
     def markers(self, session: str) -> list[Marker]:
         found = [one for one in self._history(session).events if one.kind == MARKER]
-        return [Marker(one.seq, _hidden_from(one)) for one in reversed(found)]
+        return [_marker(one) for one in reversed(found)]
 
     def state_before(self, session: str, seq: int) -> dict[str, str]:
         state = self._history(session).state
@@ -387,10 +387,12 @@ def _oid(value: str | None) -> Oid | None:
     return None if value is None else Oid(value)
 
 
-def _hidden_from(event: SessionEvent) -> int:
-    first = records.parse(event.body)["hidden_from"]
+def _marker(event: SessionEvent) -> Marker:
+    body = records.parse(event.body)
+    first, last = body["hidden_from"], body.get("hidden_to")
     assert isinstance(first, int)
-    return first
+    assert last is None or isinstance(last, int)
+    return Marker(event.seq, first, last)
 
 
 def _is_open_doubt(row: Held, call: SagaCall) -> bool:

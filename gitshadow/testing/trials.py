@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from gitshadow.errors import UsageError
+from gitshadow.store.journal.saga_rows import SagaOp
 from gitshadow.testing.memory import MemoryStore
 from gitshadow.turns import calls
 from gitshadow.turns.adrive import AsyncDriver
@@ -22,7 +23,7 @@ from gitshadow.turns.protocols import Clock, SessionStore
 from gitshadow.turns.recording import Recorder
 from gitshadow.turns.registry import Tool, ToolRegistry
 from gitshadow.turns.report import UndoReport
-from gitshadow.turns.saga import UndoRequest
+from gitshadow.turns.requests import UndoRequest
 from gitshadow.turns.steps import (
     Command,
     Invoke,
@@ -33,6 +34,7 @@ from gitshadow.turns.steps import (
     in_the_open,
 )
 from gitshadow.turns.turn import TurnCore
+from gitshadow.turns.whole import Whole
 
 Arguments: TypeAlias = (
     Mapping[str, object] | Callable[[Sequence[object]], Mapping[str, object]]
@@ -110,7 +112,7 @@ class Trials:
     host: Host
     store: SessionStore = field(default_factory=MemoryStore)
     recorder: Recorder | None = None
-    made: int = 0
+    desks: dict[str, Desk] = field(default_factory=dict)
     rig: Rigged = field(init=False)
     clock: Clock = field(init=False)
 
@@ -122,10 +124,15 @@ class Trials:
         """Begin a trial."""
         if self.reset is not None:
             yield from demand(Invoke(self.reset))
-        self.made += 1
         policy = replace(self.policy, non_reversible="allow", limits=_UNBOUND)
-        opening = Opening(f"proof-{self.made}", self.rig, None, policy, self.host)
-        return Trial(Desk(self.store, opening))
+        name = f"proof-{len(self.desks) + 1}"
+        opening = Opening(name, self.rig, None, policy, self.host)
+        self.desks[name] = Desk(self.store, opening)
+        return Trial(self.desks[name])
+
+    def composed(self, op: SagaOp) -> Whole:
+        """Return the undo that an op of a trial stands for."""
+        return self.desks[op.session].composed(op)
 
     def look(self) -> Procedure[object]:
         """Return the world; a copy, for it may be the live one."""

@@ -5,7 +5,8 @@ Invariant: `shielded` ends only when its procedure has, however often the task i
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 
 from gitshadow.turns.drive import Base, pull
 from gitshadow.turns.steps import (
@@ -31,18 +32,17 @@ class AsyncDriver(Base):
 
     async def run(self, procedure: Procedure[T]) -> T:
         """Run a procedure and return its value; what it raises goes on."""
-        event: object = None
+        step: Callable[[], Command] = partial(procedure.send, None)
         while True:
             try:
-                command = procedure.send(event)
+                command = step()
             except StopIteration as stop:
                 value: T = stop.value
                 return value
             try:
-                event = await self.perform(command)
-            except BaseException as error:
-                procedure.throw(error)
-                raise
+                step = partial(procedure.send, await self.perform(command))
+            except BaseException as error:  # noqa: BLE001 - the procedure says what follows
+                step = partial(procedure.throw, error)
 
     async def shielded(self, procedure: Procedure[T]) -> T:
         """Run a procedure that no cancellation stops; one that came is raised at its end."""

@@ -5,12 +5,12 @@ every undo are shielded from cancellation.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from functools import wraps
 from os import PathLike
 from types import TracebackType
-from typing import ParamSpec, TypeVar, overload
+from typing import ParamSpec, TypeVar, Unpack, overload
 
 from gitshadow.errors import ShadowError
 from gitshadow.turns import calls, outbox
@@ -25,9 +25,13 @@ from gitshadow.turns.policy import Policy
 from gitshadow.turns.protocols import SessionStore
 from gitshadow.turns.registry import ToolRegistry
 from gitshadow.turns.report import UndoReport
-from gitshadow.turns.saga import UndoRequest
+from gitshadow.turns.requests import (
+    UndoOptions,
+    request_of,
+    rewind_request,
+)
 from gitshadow.turns.steps import Procedure
-from gitshadow.turns.values import OnDrift, Outcome, Release
+from gitshadow.turns.values import Outcome, Release
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -138,7 +142,7 @@ class AsyncTurn(TurnFront):
     @asynccontextmanager
     async def savepoint(self, name: str) -> AsyncIterator[None]:
         """Take back what was done inside the block if something leaves it by exception."""
-        mark = self.core.started
+        mark = await self._driver.run(self.core.mark())
         try:
             yield
         except BaseException as error:
@@ -148,12 +152,11 @@ class AsyncTurn(TurnFront):
                 stays_primary(error, trouble)
             raise
 
-    async def undo(self, *, on_drift: str = "skip") -> UndoReport:
-        """Take back what the turn did, after it has ended."""
-        request = UndoRequest(OnDrift(on_drift))
+    async def undo(self, **options: Unpack[UndoOptions]) -> UndoReport:
+        """Take back what the turn did, after it has ended; as `AgentUndo.undo`."""
         with self._desk.locked():
-            unwind = self._desk.unwind(self.id, request)
-            return await self._driver.shielded(self._desk.carrying.run(unwind))
+            whole = self._desk.unwind(self.id, request_of(options))
+            return await self._driver.shielded(self._desk.carrying.run(whole))
 
 
 class AsyncAgentUndo(SessionFront):
@@ -273,35 +276,41 @@ class AsyncAgentUndo(SessionFront):
 
         return declare if function is None else declare(function)
 
-    async def plan(self, turn: str, *, on_drift: str = "skip") -> UndoReport:
-        """Say what `undo` would do; no inverse is called, nothing is written."""
-        unwind = self._desk.unwind(turn, UndoRequest(OnDrift(on_drift)))
-        return await self._driver.run(unwind.plan())
+    async def plan(self, turn: str, **options: Unpack[UndoOptions]) -> UndoReport:
+        """Say what `undo` would do; no inverse is called, no file is touched."""
+        whole = self._desk.unwind(turn, request_of(options))
+        return await self._driver.run(whole.plan())
 
-    async def undo(
-        self,
-        turn: str,
-        *,
-        only: frozenset[str] | None = None,
-        on_drift: str = "skip",
-        token: str | None = None,
-    ) -> UndoReport:
-        """Take the effects of a turn back, newest first; as `AgentUndo.undo`."""
-        request = UndoRequest(OnDrift(on_drift), only, token)
+    async def undo(self, turn: str, **options: Unpack[UndoOptions]) -> UndoReport:
+        """Take a turn back; as `AgentUndo.undo`."""
         with self._desk.locked():
-            unwind = self._desk.unwind(turn, request)
-            return await self._driver.shielded(self._desk.carrying.run(unwind))
+            whole = self._desk.unwind(turn, request_of(options))
+            return await self._driver.shielded(self._desk.carrying.run(whole))
 
-    async def rewind(self, before: str, *, effects: bool = False) -> UndoReport:
+    async def redo(self, op: str) -> UndoReport:
+        """Take an undo back; as `AgentUndo.redo`."""
+        with self._desk.locked():
+            found = self._desk.undoing.redo(op)
+            return await self._driver.shielded(self._desk.carrying.run(found))
+
+    async def rewind(
+        self,
+        before: str,
+        *,
+        effects: bool = False,
+        scope: Collection[str] | None = None,
+    ) -> UndoReport:
         """Go back to before an invocation; as `AgentUndo.rewind`."""
         with self._desk.locked():
-            found = self._desk.past.rewind(before, effects=effects)
+            request = rewind_request(effects=effects, scope=scope)
+            found = self._desk.undoing.rewind(before, request)
             return await self._driver.shielded(self._desk.carrying.run(found))
 
     async def undo_last(self, *, effects: bool = False) -> UndoReport:
         """Go back to before the newest invocation that counts; again: one further."""
         with self._desk.locked():
-            found = self._desk.past.rewind(self._desk.past.last_live(), effects=effects)
+            request = rewind_request(effects=effects, scope=None)
+            found = self._desk.undoing.rewind(self._desk.past.last_live(), request)
             return await self._driver.shielded(self._desk.carrying.run(found))
 
     async def resume(self, op: str) -> UndoReport:

@@ -13,9 +13,8 @@ from gitshadow.store.journal.saga_rows import SagaOp
 from gitshadow.turns.errors import SessionBusy
 from gitshadow.turns.machine import TurnEvent, TurnStatus, advance
 from gitshadow.turns.report import UndoKind, UndoReport
-from gitshadow.turns.rewind import Rewind
-from gitshadow.turns.saga import Unwind
 from gitshadow.turns.steps import Invoke, Procedure, Save, demand, now
+from gitshadow.turns.whole import Whole
 
 if TYPE_CHECKING:
     from gitshadow.turns.desk import Desk
@@ -30,9 +29,7 @@ class Carrying:
     def __init__(self, desk: "Desk") -> None:
         self._desk = desk
 
-    def run(
-        self, work: Unwind | Rewind, *, again: bool = False
-    ) -> Procedure[UndoReport]:
+    def run(self, work: Whole, *, again: bool = False) -> Procedure[UndoReport]:
         """Carry an undo out, in place or by the session's engine.
 
         Args:
@@ -44,10 +41,9 @@ class Carrying:
             UndoPending, EngineError: as `CompensationEngine.wait`.
         """
         engine = self._desk.engine
-        if engine is None or (isinstance(work, Rewind) and work.unwinds is None):
+        if engine is None or not work.calls_handlers:
             return (yield from self._done(work))
-        if isinstance(work, Unwind):
-            yield from work.admit()
+        yield from work.admit()
         op = replace(work.op, status=_SUBMITTED)
         yield Save((op,))
         hand = Invoke(engine.submit, (op,))
@@ -78,7 +74,7 @@ class Carrying:
         """Carry an undo out in place, and end with it the turn that it rolls back."""
         work = self._work(op_id)
         found = yield from self._done(work)
-        if isinstance(work, Rewind):
+        if work.op.kind != UndoKind.ROLLBACK:
             return found
         turn = self._desk.store.turn(self._desk.session, turn_of(work.op))
         if turn is not None and turn.status == TurnStatus.ROLLING_BACK:
@@ -88,23 +84,20 @@ class Carrying:
             yield Save((replace(turn, status=status, ended_ns=moment),))
         return found
 
-    def _done(self, work: Unwind | Rewind) -> Procedure[UndoReport]:
+    def _done(self, work: Whole) -> Procedure[UndoReport]:
         """Carry an undo out here, and tell those who want to know."""
         telling = self._desk.setting.telling
-        if isinstance(work, Rewind):
+        if work.op.kind == UndoKind.REWIND:
             return (yield from telling.rewind(work))
         return (yield from telling.undo(work))
 
-    def resumed(self, op_id: str) -> Unwind:
+    def resumed(self, op_id: str) -> Whole:
         """Return an earlier undo to go on with: what it did stays done.
 
         Raises:
             UsageError: this session has no such undo.
         """
-        work = self._work(op_id)
-        if isinstance(work, Rewind):
-            raise _unknown(op_id, self._desk.session)
-        return work
+        return self._work(op_id)
 
     def unfinished(self) -> list[SagaOp]:
         """Return the undos, rollbacks and rewinds without a report, oldest first."""
@@ -124,14 +117,13 @@ class Carrying:
                     hint="wait until it ends, or finish it here: git agent-undo recover",
                 )
 
-    def _work(self, op_id: str) -> Unwind | Rewind:
+    def _work(self, op_id: str) -> Whole:
         op = self._desk.store.op(op_id)
         if op is None or op.session != self._desk.session:
-            raise _unknown(op_id, self._desk.session)
-        op = replace(op, status="applying")
-        if op.kind == UndoKind.REWIND:
-            return self._desk.past.resumed(op)
-        return self._desk.unwind_again(op)
+            raise UsageError(
+                f"could not find undo {op_id} in session {self._desk.session}"
+            )
+        return self._desk.composed(replace(op, status="applying"))
 
 
 def turn_of(op: SagaOp) -> str:
@@ -143,7 +135,3 @@ def _awaited(engine: "CompensationEngine", op_id: str) -> Procedure[UndoReport]:
     found = yield from demand(Invoke(engine.wait, (op_id, None), blocking=True))
     assert isinstance(found, UndoReport)
     return found
-
-
-def _unknown(op_id: str, session: str) -> UsageError:
-    return UsageError(f"could not find undo {op_id} in session {session}")

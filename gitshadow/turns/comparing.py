@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from gitshadow.model import Oid
-from gitshadow.turns import rewind
+from gitshadow.turns import rewind, taking
 from gitshadow.turns.protocols import SessionStore
 
 
@@ -29,7 +29,7 @@ def between(
     ends = [rewind.find(store, session, first).first, store.last_seq(session) + 1]
     if second is not None:
         ends[1] = rewind.find(store, session, second).first
-    old, new = (rewind.values(store.state_before(session, seq)) for seq in ends)
+    old, new = (taking.values(store.state_before(session, seq)) for seq in ends)
     were, are = (_contents(store, session, seq) for seq in ends)
     names = sorted(were.keys() | are.keys())
     return Difference(

@@ -6,7 +6,7 @@ in the journal while the lock is free has lost its process.
 
 import fnmatch
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -20,7 +20,7 @@ from gitshadow.store.journal.saga_rows import Note, SagaCall, SagaOp, SagaRow, S
 from gitshadow.store.layout import Layout, discover
 from gitshadow.turns import evidence, judging, probing, records
 from gitshadow.turns.call_rows import held_row
-from gitshadow.turns.carrying import Carrying, turn_of
+from gitshadow.turns.carrying import Carrying
 from gitshadow.turns.errors import SessionBusy
 from gitshadow.turns.host import ContextCache, Host
 from gitshadow.turns.journal_store import JournalStore
@@ -30,12 +30,14 @@ from gitshadow.turns.policy import Policy
 from gitshadow.turns.protocols import CompensationEngine, SessionStore
 from gitshadow.turns.recording import Recorder
 from gitshadow.turns.registry import ToolRegistry
-from gitshadow.turns.report import UndoKind
-from gitshadow.turns.saga import UndoRequest, Unwind, new_op
+from gitshadow.turns.requests import UndoRequest
+from gitshadow.turns.saga import Unwind
 from gitshadow.turns.steps import Procedure, now
 from gitshadow.turns.turn import Setting, TurnCore
+from gitshadow.turns.undoing import Undoing
 from gitshadow.turns.userhooks import UserHooks
-from gitshadow.turns.values import OnDrift, UndoEntry
+from gitshadow.turns.values import UndoEntry
+from gitshadow.turns.whole import Whole
 from gitshadow.undo.report import State
 
 
@@ -251,18 +253,22 @@ class Desk:
             raise UsageError(f"could not find turn {turn} in session {self.session}")
         return self.store.calls(self.session, turn)
 
-    def unwind(self, turn: str, request: UndoRequest) -> Unwind:
-        """Return the undo of a turn, not begun yet."""
-        op = new_op(self.session, UndoKind.UNDO, turn, self.clock())
-        told = {
-            "only": sorted(request.only) if request.only is not None else None,
-            "on_drift": request.on_drift.value,
-        }
-        return self._unwind(replace(op, request=records.canonical(told)), request)
+    @property
+    def undoing(self) -> Undoing:
+        """Return what makes the undos of this session."""
+        return Undoing(self)
 
-    def unwind_again(self, op: SagaOp) -> Unwind:
-        """Return an undo or a rollback that was begun before."""
-        return self._unwind(op, _request_of(op))
+    def composed(self, op: SagaOp) -> Whole:
+        """Return the undo that an op stands for, new or begun before."""
+        return self.undoing.of(op)
+
+    def unwind(self, turn: str, request: UndoRequest) -> Whole:
+        """Return the undo of a turn, not begun yet.
+
+        Raises:
+            UsageError: there is no such turn.
+        """
+        return self.undoing.undo(turn, request)
 
     def resolve(self, turn: str, call: str, state: State, note: str) -> None:
         """Record what a person has found out about a call, or has done about it.
@@ -307,12 +313,6 @@ class Desk:
             if call.outcome is None:
                 moment = yield from now()
                 yield from probing.settled(call, self.setting.registry, moment)
-
-    def _unwind(self, op: SagaOp, request: UndoRequest) -> Unwind:
-        since = records.parse(op.request).get("since")
-        mark = since if isinstance(since, int) else 0
-        found = self.calls(turn_of(op))
-        return self.unwind_of(op, [c for c in found if c.ordinal > mark], request)
 
     def unwind_of(
         self, op: SagaOp, calls: Iterable[SagaCall], request: UndoRequest
@@ -374,19 +374,6 @@ def chosen(entries: Iterable[UndoEntry], tool: str | None) -> list[UndoEntry]:
         for entry in entries
         if tool is None or fnmatch.fnmatchcase(entry.tool_name, tool)
     ]
-
-
-def _request_of(op: SagaOp) -> UndoRequest:
-    told: Mapping[str, object] = records.parse(op.request)
-    only, on_drift = told.get("only"), told.get("on_drift")
-    declined = told.get("declined")
-    return UndoRequest(
-        only=frozenset(map(str, only)) if isinstance(only, list) else None,
-        on_drift=OnDrift(str(on_drift)) if on_drift else OnDrift.SKIP,
-        declined=frozenset(map(str, declined))
-        if isinstance(declined, list)
-        else frozenset(),
-    )
 
 
 def _bound(layout: Layout | None, opening: Opening) -> CompensationEngine | None:

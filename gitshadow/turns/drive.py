@@ -9,9 +9,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextvars import copy_context
+from functools import partial
 from typing import Protocol, TypeAlias
 
-from gitshadow.store.journal.saga_rows import CallName, SagaCall
+from gitshadow.store.journal.saga_rows import CallName, SagaCall, SagaOp
 from gitshadow.turns import events
 from gitshadow.turns.protocols import Clock, SessionStore
 from gitshadow.turns.recording import Recorder
@@ -19,6 +20,7 @@ from gitshadow.turns.steps import (
     Answer,
     Claim,
     Command,
+    Compose,
     Due,
     Ended,
     Event,
@@ -31,8 +33,6 @@ from gitshadow.turns.steps import (
     Procedure,
     Pull,
     Raised,
-    Recall,
-    Recalled,
     Returned,
     Save,
     Standing,
@@ -43,6 +43,7 @@ from gitshadow.turns.steps import (
     Waiting,
     Withdraw,
 )
+from gitshadow.turns.whole import Whole
 
 
 class Means(Protocol):
@@ -52,9 +53,13 @@ class Means(Protocol):
     clock: Clock
     recorder: Recorder | None
 
+    def composed(self, op: SagaOp) -> Whole:
+        """Return the undo that an op stands for."""
+        ...
+
 
 AtOnce: TypeAlias = (
-    Save | Claim | Now | Recall | Keep | Standing | Due | TakeOut | Withdraw
+    Save | Claim | Now | Compose | Keep | Standing | Due | TakeOut | Withdraw
 )
 
 
@@ -72,8 +77,8 @@ class Base:
             return None
         if isinstance(command, Now):
             return self.desk.clock()
-        if isinstance(command, Recall):
-            return _recalled(store, command)
+        if isinstance(command, Compose):
+            return self.desk.composed(command.op)
         if isinstance(command, Standing):
             return _standing(store, command)
         if isinstance(command, Keep):
@@ -115,32 +120,22 @@ def _standing(store: SessionStore, command: Standing) -> SagaCall | None:
     return None
 
 
-def _recalled(store: SessionStore, command: Recall) -> Recalled:
-    first = store.first_of(command.session, command.invocation)
-    if first is None:
-        return Recalled({}, {})
-    versions = store.artifact_delta(command.session, first)
-    blobs = {name: one.oid if one else None for name, one in versions.items()}
-    return Recalled(store.state_delta(command.session, first), blobs)
-
-
 class Driver(Base):
     """Run procedures to their end."""
 
     def run(self, procedure: Procedure[T]) -> T:
         """Run a procedure and return its value; what it raises goes on."""
-        event: object = None
+        step: Callable[[], Command] = partial(procedure.send, None)
         while True:
             try:
-                command = procedure.send(event)
+                command = step()
             except StopIteration as stop:
                 value: T = stop.value
                 return value
             try:
-                event = self.perform(command)
-            except BaseException as error:
-                procedure.throw(error)
-                raise
+                step = partial(procedure.send, self.perform(command))
+            except BaseException as error:  # noqa: BLE001 - the procedure says what follows
+                step = partial(procedure.throw, error)
 
     def perform(self, command: Command) -> object:
         """Carry a command out and return its event."""

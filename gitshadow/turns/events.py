@@ -16,10 +16,11 @@ _ROLES: tuple[Role, ...] = ("user", "assistant", "call", "result", "system")
 
 
 class Hidden(NamedTuple):
-    """Hold a closed range of event numbers that a rewind took out."""
+    """Hold a closed range of event numbers that were taken out, and the marker that did it."""
 
     first: int
     last: int
+    by: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +43,31 @@ def hidden(markers: Iterable[Marker]) -> list[Hidden]:
     """
     found: list[Hidden] = []
     for marker in markers:
-        if not found or marker.seq < found[-1].first:
-            found.append(Hidden(marker.first, marker.seq))
-    return found[::-1]
+        if is_live(marker.seq, found):
+            last = marker.seq if marker.last is None else marker.last
+            ranges = [(marker.first, last)]
+            if last < marker.seq:
+                ranges.append((marker.seq, marker.seq))
+            found += [Hidden(*gap, marker.seq) for gap in _without(ranges, found)]
+    return sorted(found)
+
+
+def _without(
+    ranges: Iterable[tuple[int, int]], out: Sequence[Hidden]
+) -> list[tuple[int, int]]:
+    """Return ranges without what is out already."""
+    found = list(ranges)
+    for gap in out:
+        found = [
+            part
+            for first, last in found
+            for part in (
+                (first, min(last, gap.first - 1)),
+                (max(first, gap.last + 1), last),
+            )
+            if part[0] <= part[1]
+        ]
+    return found
 
 
 def is_live(seq: int, out: Sequence[Hidden]) -> bool:

@@ -88,6 +88,20 @@ def is_held(call: SagaCall) -> bool:
     return call.outcome in ("held", "dropped")
 
 
+def after_files(calls: Sequence[SagaCall]) -> frozenset[str]:
+    """Return the ids of the calls, given in undo order, that are taken back after the files.
+
+    A call that depends on one of those is among them.
+    """
+    found: set[str] = set()
+    for call in calls:
+        inverse = records.stored_inverse(call.inverse) if call.inverse else None
+        late = inverse is not None and inverse.after_files
+        if late or not found.isdisjoint(_depends_on(call)):
+            found.add(call.id)
+    return frozenset(found)
+
+
 def judge(call: SagaCall, scene: Scene) -> UndoItem | None:
     """Return what becomes of a call without running anything; None: its inverse runs."""
     for rule in _RULES:
@@ -147,8 +161,13 @@ def _read_only(call: SagaCall, scene: Scene) -> UndoItem | None:
     return replace(blank(call), state=State.NO_EFFECT)
 
 
+def is_files_only(call: SagaCall) -> bool:
+    """Tell whether all that a call changed are files, which come back with its turn."""
+    return records.parse(call.intent).get("files_only") is True
+
+
 def _files_only(call: SagaCall, scene: Scene) -> UndoItem | None:
-    if records.parse(call.intent).get("files_only") is not True:
+    if not is_files_only(call):
         return None
     said = "all that it changed are files: see there"
     return replace(blank(call), state=State.NO_EFFECT, detail=said)

@@ -12,7 +12,7 @@ from gitshadow.errors import UsageError
 from gitshadow.store.journal import history, outbox, saga
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.saga_rows import Held, SagaCall, SagaTurn
-from gitshadow.turns import events, records, rewind
+from gitshadow.turns import events, records, rewind, taking
 from gitshadow.turns.registry import Tool
 from gitshadow.turns.values import Release
 
@@ -119,7 +119,7 @@ def event_rows(db: Db, session: str, *, live: bool) -> Iterator[Row]:
             "kind": event.kind,
             "text": event.text,
             "live": gap is None,
-            "hidden_by": gap.last if gap is not None else None,
+            "hidden_by": gap.by if gap is not None else None,
             "body": records.parse(event.body),
         }
 
@@ -135,7 +135,7 @@ def state_document(db: Db, session: str, before: str | None) -> Row:
     if before is not None or last < 0:
         first = history.first_of(db, session, before or "")
         seq = rewind.found(session, before or "", last, first)
-    values = rewind.values(history.state_before(db, session, seq))
+    values = taking.values(history.state_before(db, session, seq))
     return {"session": session, "before": before, "state": values}
 
 

@@ -280,7 +280,10 @@ class HistoryStore(Protocol):
         ...
 
     def markers(self, session: str) -> list[Marker]:
-        """Return the events of kind `rewind`, newest first; `hidden_from` is in the body."""
+        """Return the events of kind `rewind`, newest first.
+
+        `hidden_from` and, where it does not hide up to itself, `hidden_to` are in the body.
+        """
         ...
 
     def state_before(self, session: str, seq: int) -> dict[str, str]:

@@ -9,27 +9,60 @@ Invariant: nothing here raises into a turn; what could not be told is returned a
 import json
 import os
 import threading
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from gitshadow.adapters.generic import NAME as GENERIC
+from gitshadow.engine.answering import answer
 from gitshadow.errors import ShadowError
 from gitshadow.ipc import hook
 from gitshadow.model import RepoPath
 from gitshadow.store.layout import Layout
 from gitshadow.store.refs import display_path
 from gitshadow.turns.steps import Tell
+from gitshadow.undo.report import Report, from_json
 
 Payload = dict[str, object]
 
 _ENDS = ("prompt", "turn_end")
 
 
+class FilesTold(NamedTuple):
+    """Hold the recorder's answer: its report, or why there is none.
+
+    `missing` are turns that it does not know, `loose` paths that may or may not be meant.
+    """
+
+    report: Report | None = None
+    missing: tuple[str, ...] = ()
+    loose: tuple[str, ...] = ()
+    why: str | None = None
+
+
+class Runner(NamedTuple):
+    """Say who has files taken back: the program itself, or whoever runs a command.
+
+    `session` is that of an agent that runs the command, by the recorder's id; None for a person.
+    """
+
+    is_program: bool = True
+    session: str | None = None
+
+
 class Recorder:
     """Tell one worktree's recorder of one session; safe to be called by any thread."""
 
-    def __init__(self, layout: Layout, session: str, agent: str | None) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        session: str,
+        agent: str | None,
+        runner: Runner = Runner(),  # noqa: B008 - a tuple
+    ) -> None:
         self.layout = layout
         self.session = session
         self.agent = agent or GENERIC
+        self._runner = runner
         self._in_turn = threading.Lock()
         self._above: dict[int, list[str]] = {}
         self._is_known = False
@@ -46,6 +79,27 @@ class Recorder:
                 return f"{type(error).__name__}: {error}"
             self._is_known = not told.hooked
             return None
+
+    def ask(self, verb: str, params: Mapping[str, object]) -> FilesTold:
+        """Have the recorder take files back, or plan to; what stops it is a text.
+
+        Args:
+            verb: The engine's name of the verb.
+            params: Its parameters; `program` names what is meant by the program's own ids.
+        """
+        program = params.get("program")
+        assert isinstance(program, dict)
+        whole = {
+            **params,
+            "program": {**program, "session": self.session},
+            "runner": self._runner.session,
+            "by_program": self._runner.is_program,
+            "cwd": _spelled(self.layout.root),
+        }
+        try:
+            return _told(answer(self.layout, verb, whole))
+        except (ShadowError, OSError) as error:
+            return FilesTold(why=str(error))
 
     def close(self) -> None:
         """Tell that the session is over, where it was told of by this process."""
@@ -89,6 +143,17 @@ class Recorder:
         if pid not in self._above:
             self._above = {pid: hook.lineage(pid)}
         return self._above[pid]
+
+
+def _told(document: Mapping[str, object]) -> FilesTold:
+    """Read the document of a verb; a daemon gives an error as one."""
+    error = document.get("error")
+    if error is not None:
+        return FilesTold(why=str(error))
+    missing, loose = document.get("missing", ()), document.get("loose", ())
+    assert isinstance(missing, list)
+    assert isinstance(loose, list)
+    return FilesTold(from_json(document), tuple(missing), tuple(loose))
 
 
 def _in_process(layout: Layout, body: bytes) -> bytes:

@@ -46,7 +46,8 @@ class UndoItem:
 
     `residue` is what stays although the inverse ran; `follow_up` what a person can still do;
     `detail` one sentence. `already` marks a call that an earlier undo had taken back. An item of
-    another domain than effects has a `path` instead of a call: the key of a state.
+    another domain than effects has a `path` instead of a call: a file, the key of a state, the
+    name of an artifact. The last four are those of `undo.report.Item`.
     """
 
     call_id: str
@@ -64,6 +65,10 @@ class UndoItem:
     error: str | None = None
     already: bool = False
     path: str | None = None
+    old_path: str | None = None
+    overwrites: bool = False
+    added: int | None = None
+    removed: int | None = None
 
     def to_json(self) -> dict[str, object]:
         """Return the item as a JSON object."""
@@ -83,7 +88,19 @@ class UndoItem:
             "error": self.error,
             "already_undone": self.already,
         }
-        return row | {"path": self.path} if self.path is not None else row
+        if self.path is not None:
+            row["path"] = self.path
+        return row | self._of_file()
+
+    def _of_file(self) -> dict[str, object]:
+        row: dict[str, object] = {}
+        if self.old_path is not None:
+            row["old_path"] = self.old_path
+        if self.overwrites:
+            row["overwrites"] = True
+        if self.added is not None and self.removed is not None:
+            row |= {"added": self.added, "removed": self.removed}
+        return row
 
     def line(self) -> str:
         """Return the item as one line for people."""
@@ -169,7 +186,9 @@ class UndoReport:
         if not self.ok:
             raise PartialUndo(self)
 
-    def with_trouble(self, what: str, why: str) -> "UndoReport":
+    def with_trouble(
+        self, what: str, why: str, domain: Domain = Domain.EFFECTS
+    ) -> "UndoReport":
         """Return the report with one more thing that was not taken back."""
         item = UndoItem(
             call_id="",
@@ -177,6 +196,7 @@ class UndoReport:
             klass="",
             state=State.NOT_REVERSED,
             reason=Reason.FAILED,
+            domain=domain,
             error=why,
         )
         return replace(self, items=(*self.items, item))
@@ -274,6 +294,10 @@ def _item(row: Mapping[str, object]) -> UndoItem:
         follow_up=_text(row, "follow_up"),
         attempts=_number(row, "attempts") or 0,
         path=None if path is None else str(path),
+        old_path=None if row.get("old_path") is None else _text(row, "old_path"),
+        overwrites=row.get("overwrites") is True,
+        added=_number(row, "added") if "added" in row else None,
+        removed=_number(row, "removed") if "removed" in row else None,
         error=_text(row, "error"),
         already=row["already_undone"] is True,
     )

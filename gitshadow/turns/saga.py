@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import urandom
 
-from gitshadow.errors import RefusedError
 from gitshadow.store.journal.saga_rows import CallName, Note, SagaCall, SagaOp
 from gitshadow.turns import judging, records
 from gitshadow.turns.drift import Drift
@@ -22,6 +21,7 @@ from gitshadow.turns.probing import settled
 from gitshadow.turns.records import StoredInverse
 from gitshadow.turns.registry import Tool, ToolRegistry
 from gitshadow.turns.report import UndoItem, UndoKind, UndoReport, item_from_json
+from gitshadow.turns.requests import UndoRequest
 from gitshadow.turns.steps import (
     Claim,
     Event,
@@ -40,29 +40,13 @@ from gitshadow.turns.steps import (
 )
 from gitshadow.turns.values import OnDrift, Outcome
 from gitshadow.turns.verifying import Finding, still_there
+from gitshadow.turns.whole import Done
 from gitshadow.undo.report import Reason, State, Uncovered
 
 _NS_PER_S = 1_000_000_000
 _LEASE_S = 60.0
 # Other hosts may name theirs in the same database of an engine.
 _ID_BYTES = 8
-
-
-@dataclass(frozen=True, slots=True)
-class UndoRequest:
-    """Say what an undo of effects is to do.
-
-    Args:
-        on_drift: What to do where the world was changed since.
-        only: Ids of the calls that are meant; None means all.
-        token: Go on only if the plan is still the one with this token.
-        declined: Ids of calls that are left because they came before a point of no return.
-    """
-
-    on_drift: OnDrift = OnDrift.SKIP
-    only: frozenset[str] | None = None
-    token: str | None = None
-    declined: frozenset[str] = frozenset()
 
 
 def new_op(session: str, kind: UndoKind, target: str, now_ns: int) -> SagaOp:
@@ -83,7 +67,6 @@ def new_op(session: str, kind: UndoKind, target: str, now_ns: int) -> SagaOp:
 class Unwind:
     """Take calls back; `after` holds their rows as the undo left them.
 
-    `why` is what the report is to say of the reason, where that is not plain from its target.
     `altered` are calls whose inverse in the journal is not the one that the log has, `resolutions`
     what people found out about some.
     """
@@ -94,14 +77,15 @@ class Unwind:
     outside: Outside
     request: UndoRequest
     owner: str
-    why: str | None = None
     altered: frozenset[str] = frozenset()
     resolutions: Mapping[str, Resolution] = field(default_factory=dict)
     after: list[SagaCall] = field(default_factory=list)
     _scene: Scene = field(init=False)
+    _planning: Scene = field(init=False)
 
     def __post_init__(self) -> None:
         self._scene = self._new_scene()
+        self._planning = self._new_scene()
 
     def _new_scene(self) -> Scene:
         return Scene(
@@ -115,12 +99,24 @@ class Unwind:
             self.request.declined,
         )
 
-    def plan(self) -> Procedure[UndoReport]:
-        """Say what a run would do; nothing is written and no inverse is called."""
+    @property
+    def has_late(self) -> bool:
+        """Tell whether some calls are taken back after the files."""
+        return bool(self._in_order(late=True))
+
+    def plan(self, *, late: bool = False) -> Procedure[UndoReport]:
+        """Say what a run would do; nothing is written and no inverse is called.
+
+        Args:
+            late: Whether it is about the calls that are taken back after the files; their plan
+                goes on from that of the others.
+        """
         drift = Drift(self.registry)
-        scene = self._new_scene()
+        if not late:
+            self._planning = self._new_scene()
+        scene = self._planning
         items = []
-        for call in judging.in_undo_order(judging.mutating(self.calls)):
+        for call in self._in_order(late=late):
             item = judging.judge(call, scene)
             if item is None:
                 item = judging.promised(call)
@@ -132,51 +128,26 @@ class Unwind:
             items.append(item)
         return self._report(items, planned=True)
 
-    def run(self) -> Procedure[UndoReport]:
-        """Take the calls back.
-
-        Raises:
-            RefusedError: the plan is not the one that the token stands for; nothing was done.
-        """
-        yield from self.admit()
-        yield Part("begin", self._begin())
-        report = self._report((yield from self.take_back()), planned=False)
-        yield Part("end", self._close(report))
-        return report
-
-    def admit(self) -> Procedure[None]:
-        """Do nothing if the plan is the one that was asked for.
-
-        Raises:
-            RefusedError: it is not; nothing was done.
-        """
-        if self.request.token is None:
-            return
-        planned = yield from self.plan()
-        if planned.token != self.request.token:
-            raise RefusedError(
-                "could not undo: the plan has changed since it was shown",
-                hint="look at a new plan",
-            )
-
-    def take_back(self) -> Procedure[list[UndoItem]]:
-        """Take the calls back as a part of an op that somebody else begins and ends."""
+    def run(self, *, late: bool = False) -> Procedure[Done]:
+        """Take the calls back, each in a part of its own."""
         items = []
-        for call in judging.in_undo_order(judging.mutating(self.calls)):
+        for call in self._in_order(late=late):
             row = yield Part(f"take back {call.id}", self._take_back(call))
             item = item_from_json(row)
             if item.state is State.NOT_REVERSED:
                 self._scene.stuck[call.id] = self._as_left(call)
             items.append(item)
-        return items
+        return Done(self._report(items, planned=False))
+
+    def _in_order(self, *, late: bool) -> list[SagaCall]:
+        found = judging.in_undo_order(judging.mutating(self.calls))
+        after = judging.after_files(found)
+        return [call for call in found if (call.id in after) is late]
 
     def _as_left(self, call: SagaCall) -> SagaCall:
         """Return a call's row after its part; one that an engine replays was read after it."""
         done = self.after[-1:]
         return done[0] if done and done[0].id == call.id else call
-
-    def _begin(self) -> Procedure[None]:
-        yield Save((self.op, self._note("undo_begun", {"kind": self.op.kind})))
 
     def _take_back(self, call: SagaCall) -> Procedure[dict[str, object]]:
         if call.outcome in (None, "held") and call.undo == "none":
@@ -302,15 +273,6 @@ class Unwind:
         yield Save((after, self._note("dropped", {"key": call.key}, call)))
         return after
 
-    def _close(self, report: UndoReport) -> Procedure[None]:
-        moment = yield from now()
-        text = records.lenient(report.to_json())
-        self.op = replace(
-            self.op, status="done", token=report.token, ended_ns=moment, report=text
-        )
-        body = {"status": report.status.value, "counts": report.counts}
-        yield Save((self.op, self._note("undo_ended", body)))
-
     def _report(self, items: Sequence[UndoItem], *, planned: bool) -> UndoReport:
         return UndoReport(
             op_id=None if planned else self.op.id,
@@ -332,9 +294,7 @@ class Unwind:
         return records.token([self.op.target, self.request.on_drift, rows])
 
     def _notes(self) -> Iterator[str]:
-        """Say why, and where a tool is declared differently now: the class at the time counts."""
-        if self.why is not None:
-            yield self.why
+        """Say where a tool is declared differently now; the class at the time counts."""
         for call in judging.mutating(self.calls):
             tool = self.registry.find(call.tool)
             declared = tool.reversibility if tool is not None else None

@@ -3,12 +3,12 @@
 Invariant: every method runs a procedure of the core; `aio` has the same methods, awaited.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
 from os import PathLike
 from types import TracebackType
-from typing import ParamSpec, TypeVar, overload
+from typing import ParamSpec, TypeVar, Unpack, overload
 
 from gitshadow.errors import ShadowError
 from gitshadow.turns import calls, outbox
@@ -23,9 +23,14 @@ from gitshadow.turns.policy import Policy
 from gitshadow.turns.protocols import SessionStore
 from gitshadow.turns.registry import ToolRegistry
 from gitshadow.turns.report import UndoReport
-from gitshadow.turns.saga import UndoRequest
+from gitshadow.turns.requests import (
+    UndoOptions,
+    UndoRequest,
+    request_of,
+    rewind_request,
+)
 from gitshadow.turns.steps import Procedure
-from gitshadow.turns.values import OnDrift, Outcome, Release
+from gitshadow.turns.values import Outcome, Release
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -168,7 +173,7 @@ class Turn(TurnFront):
         The exception goes on with the report as `undo_report`; whoever catches it goes on with
         the turn.
         """
-        mark = self.core.started
+        mark = self._driver.run(self.core.mark())
         try:
             yield
         except BaseException as error:
@@ -178,9 +183,10 @@ class Turn(TurnFront):
                 stays_primary(error, trouble)
             raise
 
-    def undo(self, *, on_drift: str = "skip") -> UndoReport:
-        """Take back what the turn did, after it has ended."""
-        return _undo(self._desk, self._driver, self.id, UndoRequest(OnDrift(on_drift)))
+    def undo(self, **options: Unpack[UndoOptions]) -> UndoReport:
+        """Take back what the turn did, after it has ended; as `AgentUndo.undo`."""
+        request = request_of(options)
+        return _undo(self._desk, self._driver, self.id, request)
 
 
 class AgentUndo(SessionFront):
@@ -334,52 +340,67 @@ class AgentUndo(SessionFront):
 
         return declare if function is None else declare(function)
 
-    def plan(self, turn: str, *, on_drift: str = "skip") -> UndoReport:
-        """Say what `undo` would do; no inverse is called, nothing is written."""
-        unwind = self._desk.unwind(turn, UndoRequest(OnDrift(on_drift)))
-        return self._driver.run(unwind.plan())
+    def plan(self, turn: str, **options: Unpack[UndoOptions]) -> UndoReport:
+        """Say what `undo` would do; no inverse is called, no file is touched."""
+        whole = self._desk.unwind(turn, request_of(options))
+        return self._driver.run(whole.plan())
 
-    def undo(
-        self,
-        turn: str,
-        *,
-        only: frozenset[str] | None = None,
-        on_drift: str = "skip",
-        token: str | None = None,
-    ) -> UndoReport:
-        """Take the effects of a turn back, newest first.
+    def undo(self, turn: str, **options: Unpack[UndoOptions]) -> UndoReport:
+        """Take a turn back: its effects, newest first, its state and artifacts, its files.
 
         Args:
             turn: Its id.
-            only: Ids of calls; the others are left and named.
-            on_drift: `skip` what was changed since, or `overwrite` it.
-            token: Of a plan: refuse where the plan is another one by now.
+            options: See `UndoOptions`; a token fits only with the options that it was planned with.
 
         Returns:
-            The report, per call. Doing it again does nothing twice and tries what failed.
+            The report, per item. Doing it again does nothing twice and tries what failed.
 
         Raises:
             UsageError: there is no such turn.
             SessionBusy: a turn or an undo of this session is at work.
-            RefusedError: the token does not fit; nothing was done.
+            RefusedError: the token does not fit, or not all can be taken back; nothing was done.
         """
-        request = UndoRequest(OnDrift(on_drift), only, token)
-        return _undo(self._desk, self._driver, turn, request)
+        return _undo(self._desk, self._driver, turn, request_of(options))
 
-    def rewind(self, before: str, *, effects: bool = False) -> UndoReport:
-        """Go back to before an invocation: state restored, what followed hidden, nothing deleted.
+    def redo(self, op: str) -> UndoReport:
+        """Take an undo back: files, state, artifacts and conversation come forward.
+
+        Effects do not: the report names those that were taken back, and none is made again.
+
+        Raises:
+            UsageError: the session has no such undo.
+            SessionBusy: a turn or an undo of this session is at work.
+        """
+        with self._desk.locked():
+            found = self._desk.undoing.redo(op)
+            return self._driver.run(self._desk.carrying.run(found))
+
+    def rewind(
+        self,
+        before: str,
+        *,
+        effects: bool = False,
+        scope: Collection[str] | None = None,
+    ) -> UndoReport:
+        """Go back to before an invocation: state and files restored, what followed hidden.
+
+        Nothing is deleted.
 
         Args:
             before: A turn, or an earlier rewind's own invocation: then that rewind is undone.
             effects: Whether outside effects are taken back too; else the report names them.
+            scope: Any of `files`, `effects`, `state`, `artifacts`, `events`; all but effects by
+                default.
 
         Raises:
             SessionNotFound: the session has no history.
             InvocationNotFound: it has no such invocation.
             SessionBusy: a turn or an undo of this session is at work.
+            RefusedError: it was rewound already, and effects are not made again.
         """
         with self._desk.locked():
-            found = self._desk.past.rewind(before, effects=effects)
+            request = rewind_request(effects=effects, scope=scope)
+            found = self._desk.undoing.rewind(before, request)
             return self._driver.run(self._desk.carrying.run(found))
 
     def undo_last(self, *, effects: bool = False) -> UndoReport:
@@ -389,7 +410,8 @@ class AgentUndo(SessionFront):
             NothingToUndo: there is none.
         """
         with self._desk.locked():
-            found = self._desk.past.rewind(self._desk.past.last_live(), effects=effects)
+            request = rewind_request(effects=effects, scope=None)
+            found = self._desk.undoing.rewind(self._desk.past.last_live(), request)
             return self._driver.run(self._desk.carrying.run(found))
 
     def resume(self, op: str) -> UndoReport:

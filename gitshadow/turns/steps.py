@@ -8,6 +8,7 @@ Invariant: user code runs in drivers alone; what it raises comes back as an even
 """
 
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias, TypeVar
 
@@ -16,12 +17,16 @@ from gitshadow.store.journal.saga_rows import (
     CallName,
     Held,
     SagaCall,
+    SagaOp,
     SagaRow,
     SagaTurn,
 )
 from gitshadow.turns.policy import Proposal
 
 T = TypeVar("T")
+
+UNTOLD = "files_untold"
+"""The kind of note that says what the recorder of files does not know of a turn."""
 
 
 class Invoke(NamedTuple):
@@ -111,18 +116,10 @@ class Now(NamedTuple):
     """Look at the clock; the event is nanoseconds since the epoch."""
 
 
-class Recall(NamedTuple):
-    """Look up what would bring a session back to before an invocation: the event is `Recalled`."""
+class Compose(NamedTuple):
+    """Make an undo of an op, from what is in the store: the event is a `whole.Whole`."""
 
-    session: str
-    invocation: str
-
-
-class Recalled(NamedTuple):
-    """Hold changes that bring a session back: JSON texts by key, blobs by name; None: absent."""
-
-    state: Mapping[str, str | None]
-    artifacts: Mapping[str, Oid | None]
+    op: SagaOp
 
 
 class Keep(NamedTuple):
@@ -221,7 +218,6 @@ Command: TypeAlias = (
     | Answer
     | Pause
     | Now
-    | Recall
     | Keep
     | Tell
     | Standing
@@ -230,6 +226,7 @@ Command: TypeAlias = (
     | Withdraw
     | Pull
     | Part
+    | Compose
 )
 Event: TypeAlias = Returned | Raised | TimedOut
 Procedure: TypeAlias = Generator[Command, object, T]
@@ -237,17 +234,22 @@ Procedure: TypeAlias = Generator[Command, object, T]
 
 def in_the_open(procedure: Procedure[T]) -> Procedure[T]:
     """Return the same procedure with the commands of its parts among its own."""
-    event: object = None
+    step: Callable[[], Command] = partial(procedure.send, None)
     while True:
         try:
-            command = procedure.send(event)
+            command = step()
         except StopIteration as stop:
             value: T = stop.value
             return value
-        if isinstance(command, Part):
-            event = yield from in_the_open(command.procedure)
+        try:
+            if isinstance(command, Part):
+                event: object = yield from in_the_open(command.procedure)
+            else:
+                event = yield command
+        except Exception as error:  # noqa: BLE001 - the procedure says what follows
+            step = partial(procedure.throw, error)
         else:
-            event = yield command
+            step = partial(procedure.send, event)
 
 
 def ask(command: Invoke) -> Procedure[Event]:
@@ -277,13 +279,6 @@ def now() -> Procedure[int]:
 def told(command: Claim | Answer | TakeOut | Withdraw) -> Procedure[bool]:
     """Return the yes or no that a command gives."""
     return (yield command) is True
-
-
-def recalled(command: Recall) -> Procedure[Recalled]:
-    """Return the changes that bring a session back."""
-    event = yield command
-    assert isinstance(event, Recalled)
-    return event
 
 
 def kept(command: Keep) -> Procedure[Kept]:

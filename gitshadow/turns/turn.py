@@ -7,6 +7,7 @@ transaction; what ends it carries the report.
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from gitshadow.store.journal.saga_rows import NewEvent, Note, SagaCall, SagaTurn
 from gitshadow.turns import records
@@ -27,14 +28,15 @@ from gitshadow.turns.policy import Policy
 from gitshadow.turns.protocols import UndoTransaction
 from gitshadow.turns.registry import ToolRegistry
 from gitshadow.turns.report import UndoKind, UndoReport
-from gitshadow.turns.saga import UndoRequest, Unwind, new_op
+from gitshadow.turns.saga import new_op
 from gitshadow.turns.steps import (
+    UNTOLD,
+    Compose,
     Invoke,
     Keep,
     Procedure,
     Question,
     Raised,
-    Recall,
     Returned,
     Save,
     Tell,
@@ -42,16 +44,21 @@ from gitshadow.turns.steps import (
     demand,
     kept,
     now,
-    recalled,
     untold,
 )
 from gitshadow.turns.telling import Telling
 from gitshadow.turns.userhooks import UserHooks
 from gitshadow.turns.values import Release, UndoEntry
+from gitshadow.turns.whole import Whole
 
 _NS_PER_S = 1_000_000_000
-UNTOLD = "files_untold"
-"""The kind of note that says what the recorder of files does not know of a turn."""
+
+
+class Mark(NamedTuple):
+    """Say how far a turn is: how many calls have begun, and when that was asked."""
+
+    calls: int
+    at_ns: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,9 +236,16 @@ class TurnCore:
             yield from self._roll_back(failed)
             raise failed
 
-    def undo_since(self, mark: int, name: str, error: BaseException) -> Procedure[None]:
-        """Take back what the turn did after its first `mark` calls; the turn goes on."""
-        report = yield from self._unwind(f"{self.row.id}:{name}", since=mark)
+    def mark(self) -> Procedure[Mark]:
+        """Return how far the turn is."""
+        moment = yield from now()
+        return Mark(self.started, moment)
+
+    def undo_since(
+        self, mark: Mark, name: str, error: BaseException
+    ) -> Procedure[None]:
+        """Take back what the turn did after a mark; the turn goes on."""
+        report = yield from self._unwind(f"{self.row.id}:{name}", mark)
         _attach(report, error)
 
     def note(
@@ -317,9 +331,7 @@ class TurnCore:
         why = f"rolled back: {error}" if isinstance(error, ValidationFailed) else None
         yield from self.tell(Tell("turn_end", self.row.id))
         is_kept = self.kept_since(0) is not None
-        report = yield from self._unwind(self.row.id, since=0, why=why)
-        if not is_kept:
-            yield from self._restore_state()
+        report = yield from self._unwind(self.row.id, Mark(0, 0), why=why)
         if self._transaction is not None:
             host = self._transaction
             event = yield from ask(Invoke(host.commit if is_kept else host.rollback))
@@ -348,38 +360,26 @@ class TurnCore:
         """Return the call up to which a rollback keeps what was done, or None for none."""
         return None if self.past_pivot else self.pivot_since(since)
 
-    def _restore_state(self) -> Procedure[None]:
-        """Give state and artifacts the values again that they had before the turn."""
-        back = yield from recalled(Recall(self.row.session, self.row.id))
-        if back.state or back.artifacts:
-            moment = yield from now()
-            event = self.event("system", "state", "Turn rolled back", moment)
-            restored = replace(event, delta=back.state, artifacts=back.artifacts)
-            yield Save((restored,))
-
     def _unwind(
-        self, target: str, *, since: int, why: str | None = None
+        self, target: str, mark: Mark, *, why: str | None = None
     ) -> Procedure[UndoReport]:
-        setting = self.setting
         moment = yield from now()
         op = new_op(self.row.session, UndoKind.ROLLBACK, target, moment)
-        calls = [call for call in self.calls.values() if call.ordinal > since]
-        pivot = self.kept_since(since)
+        calls = [call for call in self.calls.values() if call.ordinal > mark.calls]
+        pivot = self.kept_since(mark.calls)
         last = pivot.ordinal if pivot is not None else 0
-        declined = [call.id for call in calls if call.ordinal <= last]
-        request = {"since": since, "declined": declined}
-        op = replace(op, request=records.canonical(request))
-        unwind = Unwind(
-            op=op,
-            calls=tuple(calls),
-            registry=setting.registry,
-            outside=setting.outside,
-            request=UndoRequest(declined=frozenset(declined)),
-            owner=setting.owner,
-            why=why if pivot is None else kept_up_to(pivot, why),
-        )
-        report = yield from self.setting.telling.undo(unwind)
-        self.calls.update({call.id: call for call in unwind.after})
+        since_ns = mark.at_ns if pivot is None else pivot.started_ns
+        told = {
+            "since": mark.calls,
+            "since_ns": since_ns or None,
+            "why": why if pivot is None else kept_up_to(pivot, why),
+            "declined": [call.id for call in calls if call.ordinal <= last],
+        }
+        op = replace(op, request=records.canonical(told))
+        whole = yield Compose(op)
+        assert isinstance(whole, Whole)
+        report = yield from self.setting.telling.undo(whole)
+        self.calls.update({call.id: call for call in whole.left()})
         return report
 
     def _enter(self, event: TurnEvent) -> Procedure[None]:

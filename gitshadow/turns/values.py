@@ -287,6 +287,19 @@ class Retry:
         return float(min(self.backoff_s * 2 ** (attempt - 1), self.max_backoff_s))
 
 
+class Scope(StrEnum):
+    """Name a part of the world that an undo may be about."""
+
+    FILES = "files"
+    EFFECTS = "effects"
+    STATE = "state"
+    ARTIFACTS = "artifacts"
+    EVENTS = "events"
+
+
+EVERYTHING = frozenset(Scope)
+
+
 class OnDrift(StrEnum):
     """Say what an undo does where the world was changed since the call."""
 

@@ -108,7 +108,8 @@ class Request:
     `targets` are what `undo` takes back and the paths of `restore`. Nothing is changed where
     `apply` is false. With a `token` only the plan that it stands for is applied. `offer` asks for
     the hunks of each item, `choice` takes only some of them. `whose` are sessions: where it is
-    given, `undo` takes only what is surely theirs, whatever a target stands for.
+    given, `undo` takes only what is surely theirs, whatever a target stands for. `op` is the id
+    that the op gets; one that is done already is not carried out again, its report is the answer.
     """
 
     kind: OpKind
@@ -124,3 +125,4 @@ class Request:
     offer: bool = False
     choice: Choice | None = None
     whose: frozenset[str] | None = None
+    op: str | None = None

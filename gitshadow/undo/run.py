@@ -16,7 +16,7 @@ from gitshadow.model import Event, Oid, Op, OpKind, OpStatus, RepoPath
 from gitshadow.store.journal import events, ops
 from gitshadow.store.purged import is_purged
 from gitshadow.store.refs import display_path
-from gitshadow.undo import around, moments, oplog, recovered
+from gitshadow.undo import again, around, moments, oplog, recovered
 from gitshadow.undo.apply import StepHook, Tools, apply, no_hook
 from gitshadow.undo.cases import World
 from gitshadow.undo.choose import NOBODY, Chooser, Selection, Window, is_ambiguous
@@ -87,6 +87,10 @@ class _Undo:
         """Return the report of the plan or of what was done."""
         recover(self.engine, self.hook)
         self.notes += recovered.take_notes(self.engine.db, self.engine.worktree)
+        if self.request.apply and self.request.op is not None:
+            before = again.report_of(self.engine.db, self.request.op)
+            if before is not None:
+                return before
         draft = self._settled_draft()
         self._check_token(draft)
         planned = self._report(draft)
@@ -305,7 +309,7 @@ class _Undo:
         for data in plan.made.values():
             engine.repo.write_blob(data)
         op = Op(
-            id=self._fresh_id(),
+            id=self.request.op or self._fresh_id(),
             kind=self.request.kind,
             ts_ns=engine.clock.now_ns() // 1000 * 1000,
             worktree=engine.worktree,

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.places import recorded
+from tests.support.places import recorded as recorded_place
+from tests.support.repo import Repo
 from tests.turns.front import Front
+from tests.turns.recorded import Recorded
 from tests.turns.world import World
 
 
@@ -25,7 +27,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     """Return a directory that looks like a recorded repository."""
-    return recorded(tmp_path / "place")
+    return recorded_place(tmp_path / "place")
 
 
 @pytest.fixture(params=["sync", "async", "memory"])
@@ -52,3 +54,17 @@ def async_front(place: Path) -> Iterator[Front]:
 def world(front: Front) -> World:
     """Return the world."""
     return front.world
+
+
+@pytest.fixture(params=["sync", "async"])
+def recorded(
+    request: pytest.FixtureRequest,
+    repo: Repo,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Recorded]:
+    """Return a recorded repository without a daemon, through both fronts."""
+    monkeypatch.setenv("GITSHADOW_DAEMON", "off")
+    made = Recorded.make(repo, tmp_path / "world", request.param)
+    yield made
+    made.front.close()

@@ -141,8 +141,11 @@ class Session:
     async def resume(self, op: str) -> UndoReport:
         return await _settled(self.au.resume(op))
 
-    async def rewind(self, before: str, *, effects: bool = False) -> UndoReport:
-        return await _settled(self.au.rewind(before, effects=effects))
+    async def rewind(self, before: str, **more: object) -> UndoReport:
+        return await _settled(self.au.rewind(before, **more))  # type: ignore[arg-type]
+
+    async def redo(self, op: str) -> UndoReport:
+        return await _settled(self.au.redo(op))
 
     async def undo_last(self) -> UndoReport:
         return await _settled(self.au.undo_last())

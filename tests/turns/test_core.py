@@ -15,10 +15,12 @@ from gitshadow.turns.errors import TurnClosed
 from gitshadow.turns.host import ContextCache, Host
 from gitshadow.turns.judging import in_undo_order
 from gitshadow.turns.machine import TurnEvent, TurnStatus, advance, is_over
+from gitshadow.turns.phases import effects
 from gitshadow.turns.policy import Policy, Verdict, VerdictKind, strictest
 from gitshadow.turns.registry import ToolRegistry
 from gitshadow.turns.report import UndoKind, UndoReport
-from gitshadow.turns.saga import UndoRequest, Unwind, new_op
+from gitshadow.turns.requests import UndoRequest
+from gitshadow.turns.saga import Unwind, new_op
 from gitshadow.turns.steps import (
     Claim,
     Command,
@@ -32,6 +34,7 @@ from gitshadow.turns.steps import (
 )
 from gitshadow.turns.turn import Setting, TurnCore
 from gitshadow.turns.values import Inverse, Retry, Reversibility
+from gitshadow.turns.whole import Whole
 from gitshadow.undo.report import State
 
 SETTING = Setting(
@@ -100,7 +103,7 @@ def call_row(ordinal: int, kind: str = "reversible", *needs: int) -> SagaCall:
     )
 
 
-def unwind(rows: tuple[SagaCall, ...], failing: frozenset[int]) -> Unwind:
+def unwind(rows: tuple[SagaCall, ...], failing: frozenset[int]) -> Whole:
     """Return an undo whose handler fails for some calls."""
     tools = ToolRegistry()
 
@@ -109,14 +112,18 @@ def unwind(rows: tuple[SagaCall, ...], failing: frozenset[int]) -> Unwind:
             raise ValueError("no")
 
     tools.compensator("x.undo", idempotent=True)(undo)
-    return Unwind(
-        op=new_op("s", UndoKind.UNDO, "t-1", 1),
+    op = new_op("s", UndoKind.UNDO, "t-1", 1)
+    request = UndoRequest()
+    unwound = Unwind(
+        op=op,
         calls=rows,
         registry=tools,
         outside=SETTING.outside,
-        request=UndoRequest(),
+        request=request,
         owner="me",
     )
+    early, _ = effects([unwound])
+    return Whole(op=op, phases=tuple(early), request=request)
 
 
 @given(st.lists(st.sampled_from(list(TurnEvent))))

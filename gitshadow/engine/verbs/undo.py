@@ -1,7 +1,10 @@
 """oops, undo, redo, restore: one request, one report."""
 
+import re
+
 from gitshadow.config import CONFIRM
 from gitshadow.engine import params as read
+from gitshadow.engine import programs
 from gitshadow.engine.desk import Desk
 from gitshadow.engine.moments import time_of
 from gitshadow.engine.undoing import UndoEngine
@@ -16,11 +19,18 @@ from gitshadow.undo.reverse import OnConflict
 from gitshadow.undo.selecting import Choice
 from gitshadow.undo.targets import Target
 
+_OP = re.compile(r"op-[0-9a-f]{8,32}(-[0-9]{1,3})?")
+
 
 def undo(desk: Desk, params: Params) -> Document:
     """Plan an undo, and apply it where the parameters say so."""
     ws = desk.workspace
-    engine = UndoEngine(desk, read.text(params, "runner"))
+    wanted = programs.wanted(desk, params.get("program"))
+    targets = _targets(desk, params) if wanted is None else wanted.targets
+    runner = read.text(params, "runner")
+    if wanted is not None and runner is None and read.flag(params, "by_program"):
+        runner = wanted.session
+    engine = UndoEngine(desk, runner)
     kind = read.text(params, "verb") or "undo"
     if kind not in list(OpKind):
         raise UsageError(f"could not undo: {kind} is no such verb")
@@ -29,7 +39,7 @@ def undo(desk: Desk, params: Params) -> Document:
         at, pin = None, at
     request = Request(
         kind=OpKind(kind),
-        targets=_targets(desk, params),
+        targets=targets,
         only=tuple(read.repo_paths(ws.layout, params, "only")),
         leave=tuple(read.repo_paths(ws.layout, params, "except")),
         on_conflict=OnConflict(read.text(params, "on_conflict") or "skip"),
@@ -40,9 +50,15 @@ def undo(desk: Desk, params: Params) -> Document:
         token=read.text(params, "token"),
         offer=read.flag(params, "offer"),
         choice=_choice(params),
+        op=_op(params),
     )
-    report = undo_run.run(engine, request)
+    if wanted is not None and not targets:
+        report = programs.nothing(request)
+    else:
+        report = undo_run.run(engine, request)
     document = dict(report.to_json())
+    if wanted is not None:
+        document |= {"missing": list(wanted.missing), "loose": list(wanted.loose)}
     document["confirm"] = _confirm(desk, params)
     return document
 
@@ -52,6 +68,14 @@ def _confirm(desk: Desk, params: Params) -> bool:
     given = read.text(params, "confirm")
     environ = {CONFIRM.env_name: given} if given else {}
     return read_config(desk.workspace.repo, environ).confirm
+
+
+def _op(params: Params) -> str | None:
+    """Read the id that the op is to get."""
+    op = read.text(params, "op")
+    if op is not None and not _OP.fullmatch(op):
+        raise UsageError(f"could not use {op} as the id of an op")
+    return op
 
 
 def _choice(params: Params) -> Choice | None:

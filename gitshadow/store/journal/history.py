@@ -70,10 +70,11 @@ def invocations_since(db: Db, session: str, seq: int) -> list[str]:
 def markers(db: Db, session: str) -> list[Marker]:
     """Return the rewinds of a session, newest first."""
     sql = (
-        "SELECT seq, json_extract(body, '$.hidden_from') FROM saga_events"
+        "SELECT seq, json_extract(body, '$.hidden_from'),"
+        " json_extract(body, '$.hidden_to') FROM saga_events"
         " WHERE session = ? AND kind = ? ORDER BY seq DESC"
     )
-    return [Marker(row[0], row[1]) for row in db.rows(sql, (session, MARKER))]
+    return [Marker(*row) for row in db.rows(sql, (session, MARKER))]
 
 
 def state_before(db: Db, session: str, seq: int) -> dict[str, str]:

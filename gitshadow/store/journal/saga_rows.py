@@ -158,10 +158,14 @@ class SessionEvent:
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """Say that a rewind, itself event `seq`, hid everything from event `first` on."""
+    """Say that an undo, itself event `seq`, hid events from `first` to `last`, and itself.
+
+    `last` is None where it hid everything up to itself.
+    """
 
     seq: int
     first: int
+    last: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
