@@ -10,8 +10,9 @@ _HOMES = {
     "gitshadow.turns.achat": ("AsyncAgentSession",),
     "gitshadow.turns.aio": ("AsyncAgentUndo", "AsyncTurn"),
     "gitshadow.turns.chat": ("AgentSession",),
+    "gitshadow.turns.engine": ("JournalEngine",),
     "gitshadow.turns.errors": (
-        "FinalFailure",
+        *("EngineError", "FinalFailure"),
         *(
             "LimitExceeded",
             "PartialUndo",
@@ -19,7 +20,8 @@ _HOMES = {
             "RoundTripLimitExceeded",
         ),
         *("SessionBusy", "TimeLimitExceeded", "ToolCallLimitExceeded", "ToolFailure"),
-        *("TurnCancelled", "TurnClosed", "TurnError", "ValidationFailed"),
+        *("TurnCancelled", "TurnClosed", "TurnError", "UndoPending"),
+        "ValidationFailed",
     ),
     "gitshadow.turns.events": ("Message",),
     "gitshadow.turns.external": ("Allowed",),
@@ -34,7 +36,9 @@ _HOMES = {
     "gitshadow.turns.program": ("Program",),
     "gitshadow.turns.protocols": (
         *(
+            "CompensationEngine",
             "ContextSource",
+            "EngineProvider",
             "McpCaller",
             "RevisionProvider",
             "SessionStore",

@@ -2,6 +2,8 @@ from gitshadow.turns.achat import AsyncAgentSession as AsyncAgentSession
 from gitshadow.turns.aio import AsyncAgentUndo as AsyncAgentUndo
 from gitshadow.turns.aio import AsyncTurn as AsyncTurn
 from gitshadow.turns.chat import AgentSession as AgentSession
+from gitshadow.turns.engine import JournalEngine as JournalEngine
+from gitshadow.turns.errors import EngineError as EngineError
 from gitshadow.turns.errors import FinalFailure as FinalFailure
 from gitshadow.turns.errors import LimitExceeded as LimitExceeded
 from gitshadow.turns.errors import PartialUndo as PartialUndo
@@ -14,6 +16,7 @@ from gitshadow.turns.errors import ToolFailure as ToolFailure
 from gitshadow.turns.errors import TurnCancelled as TurnCancelled
 from gitshadow.turns.errors import TurnClosed as TurnClosed
 from gitshadow.turns.errors import TurnError as TurnError
+from gitshadow.turns.errors import UndoPending as UndoPending
 from gitshadow.turns.errors import ValidationFailed as ValidationFailed
 from gitshadow.turns.events import Message as Message
 from gitshadow.turns.external import Allowed as Allowed
@@ -32,7 +35,9 @@ from gitshadow.turns.policy import Policy as Policy
 from gitshadow.turns.policy import Proposal as Proposal
 from gitshadow.turns.policy import Verdict as Verdict
 from gitshadow.turns.program import Program as Program
+from gitshadow.turns.protocols import CompensationEngine as CompensationEngine
 from gitshadow.turns.protocols import ContextSource as ContextSource
+from gitshadow.turns.protocols import EngineProvider as EngineProvider
 from gitshadow.turns.protocols import McpCaller as McpCaller
 from gitshadow.turns.protocols import RevisionProvider as RevisionProvider
 from gitshadow.turns.protocols import SessionStore as SessionStore

@@ -5,7 +5,7 @@ whoever has gitshadow installed.
 """
 
 _HOMES = {
-    "gitshadow.testing.engines": ("EngineConformance",),
+    "gitshadow.testing.engines": ("CompensationEngineKit", "OpenEngine"),
     "gitshadow.testing.memory": ("MemoryStore",),
     "gitshadow.testing.opening": ("OpenStore",),
     "gitshadow.testing.proof": ("Finding", "Flaw", "Proof", "StepProof"),

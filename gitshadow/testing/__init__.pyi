@@ -1,4 +1,5 @@
-from gitshadow.testing.engines import EngineConformance as EngineConformance
+from gitshadow.testing.engines import CompensationEngineKit as CompensationEngineKit
+from gitshadow.testing.engines import OpenEngine as OpenEngine
 from gitshadow.testing.memory import MemoryStore as MemoryStore
 from gitshadow.testing.opening import OpenStore as OpenStore
 from gitshadow.testing.proof import Finding as Finding

@@ -101,6 +101,15 @@ class Bench:
         with closing(self.desk()) as desk:
             return desk.carrying.unfinished()
 
+    def is_free(self) -> bool:
+        """Tell whether nobody is at work in the session."""
+        with closing(self.desk()) as desk:
+            try:
+                desk.take()
+            except SessionBusy:
+                return False
+            return True
+
     @contextmanager
     def idle(self) -> Iterator[list[SagaOp]]:
         """Hold the session's lock for a block that gets the undos without a report.

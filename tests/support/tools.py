@@ -1,4 +1,4 @@
-"""Programs that some tests drive and that not every machine has: tig, gitk, a browser.
+"""Programs that some tests drive and that not every machine has: tig, gitk, a browser, Postgres.
 
 `.ci/run` installs them and sets GITSHADOW_TEST_TOOLS=required: there a missing one is a failure,
 elsewhere a skip that says why.
@@ -16,6 +16,7 @@ PACKAGES = {
     "Xvfb": "xvfb",
     "xwininfo": "x11-utils",
     "chromium": "chromium",
+    "initdb": "postgresql",
 }
 """The Debian package of each program; `.ci/run` installs the same."""
 # Read now: a running test's environment is sealed.
