@@ -97,7 +97,10 @@ def exposed(tool: Tool) -> Callable[..., Awaitable[object]]:
 
 def _shown(tool: Tool) -> list[inspect.Parameter]:
     """Return the parameters that a model fills in, their types resolved."""
-    hints = get_type_hints(tool.function, include_extras=True)
+    try:
+        hints = get_type_hints(tool.function, include_extras=True)
+    except TypeError:
+        hints = {}  # an object that can be called, a partial for example
     return [
         one.replace(annotation=hints.get(name, one.annotation))
         for name, one in inspect.signature(tool.function).parameters.items()

@@ -74,7 +74,7 @@ class _Run:
     turn: AsyncTurn
     by_hooks: bool = False
     failed: Exception | None = None
-    at_work: set["asyncio.Task[object]"] = field(default_factory=set)
+    at_work: list["asyncio.Task[object]"] = field(default_factory=list)
     idle: asyncio.Event = field(default_factory=asyncio.Event)
 
     @contextmanager
@@ -82,7 +82,7 @@ class _Run:
         """Say that a call is at work; what it raises fails a turn that is a block."""
         task = asyncio.current_task()
         assert task is not None, "a call runs in a task"
-        self.at_work.add(task)
+        self.at_work.append(task)  # twice where a tool runs another agent
         self.idle.clear()
         try:
             yield
@@ -91,7 +91,7 @@ class _Run:
                 self.failed = self.failed or error
             raise
         finally:
-            self.at_work.discard(task)
+            self.at_work.remove(task)
             if not self.at_work:
                 self.idle.set()
 
@@ -110,7 +110,7 @@ class _Run:
 
     async def settle(self, *, cancel: bool) -> None:
         """Wait until no call is at work; a cancelled run cancels those that are."""
-        for task in self.at_work if cancel else ():
+        for task in set(self.at_work) if cancel else ():
             task.cancel()
         if self.at_work:
             await self.idle.wait()
@@ -163,13 +163,12 @@ class Runs:
             try:
                 yield turn
             except BaseException as error:
-                await run.settle(cancel=isinstance(error, asyncio.CancelledError))
-                if run.failed not in (None, error) and isinstance(error, Exception):
-                    raise run.failed from error
-                raise
-            finally:
-                self._run = None
-            await run.settle(cancel=False)
+                is_cancelled = isinstance(error, asyncio.CancelledError)
+                await self._settle(run, cancel=is_cancelled)
+                if run.failed is None or not isinstance(error, Exception):
+                    raise
+            else:
+                await self._settle(run)
             if run.failed is not None:
                 raise run.failed
 
@@ -228,8 +227,8 @@ class Runs:
     async def end(self) -> None:
         """Commit the turn that hooks opened, if one is open."""
         if self._run is not None and self._run.by_hooks:
-            run, self._run = self._run, None
-            await run.settle(cancel=False)
+            run = self._run
+            await self._settle(run)
             await run.turn.__aexit__(None, None, None)
 
     async def announce(self, asked: Asked) -> Outcome | None:
@@ -263,6 +262,11 @@ class Runs:
         """Add a line to the session's history, if a turn is at work."""
         if self._run is not None:
             await self._run.turn.say(author, text)
+
+    async def _settle(self, run: _Run, *, cancel: bool = False) -> None:
+        """Let no other call begin, and wait for those at work."""
+        self._run = None
+        await run.settle(cancel=cancel)
 
     def _at_work(self, tool: str) -> _Run:
         if self._run is None:

@@ -16,10 +16,10 @@ from tests.turns.front import FREE
 
 need("openai_agents")
 
-from agents import RunContextWrapper, function_tool
+from agents import Agent, RunContextWrapper, function_tool
 
 from gitshadow.integrations.openai_agents import undo_tools, undoable
-from tests.integrations.through_openai_agents import run_tools
+from tests.integrations.through_openai_agents import model, run_tools
 
 CREATE = Step("c1", "draft_create", {"title": "A"})
 
@@ -113,3 +113,22 @@ async def test_a_tool_with_a_schema_of_its_own_shows_that(
     async with runs.turn("go"):
         await run_tools([*made.values()], ((Step("c1", "slack_post", {"text": "x"}),),))
     assert said == ["x"]
+
+
+async def test_calls_of_an_agent_that_is_a_tool_belong_to_the_turn(
+    au: AsyncAgentUndo, tools: ToolRegistry
+) -> None:
+    """AN-30: the outer call is at work until the inner ones have ended."""
+    tools.tool("toy.read", reversibility=Reversibility.READ_ONLY)(lambda: "text")
+    runs = Runs(au)
+    read = Step("c2", "toy.read", {})
+    inner = Agent(name="inner", model=model(((read,),)), tools=[*undo_tools(runs)])
+    delegate = undoable(inner.as_tool("delegate", "Ask another agent"), runs)
+    steps = ((Step("c1", "delegate", {"input": "read"}),),)
+    async with runs.turn("go"):
+        heard = await run_tools([delegate], steps)
+    assert heard == {"c1": "done"}
+    assert [(call.id, call.tool) for call in au.calls("t-1")] == [
+        ("c1", "tool.delegate"),
+        ("c2", "toy.read"),
+    ]
