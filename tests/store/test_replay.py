@@ -21,7 +21,7 @@ from gitshadow.model import (
     OpStatus,
     RepoPath,
 )
-from gitshadow.store import refs
+from gitshadow.store import machine, refs
 from gitshadow.store.agreement import CatchUp
 from gitshadow.store.commits import NewCommit
 from gitshadow.store.journal import bursts, events, ops, sessions, turns
@@ -34,6 +34,7 @@ from tests.support.examples import shares_fixture
 from tests.support.journal_dump import dump, dump_all
 from tests.support.repo import Repo as Folder
 from tests.support.shadow import Shadow
+from tests.support.studio import layout_of
 
 AGENT, HUMAN = "codex-1", "human-1"
 A, B, C = RepoPath(b"a"), RepoPath(b"dir/b"), RepoPath(b"\xff\n")
@@ -315,7 +316,8 @@ def test_what_the_recorder_writes_is_rebuilt(shadow_n: Shadow) -> None:
     store = open_repo(repo)
     with closing(db), closing(fresh), closing(store):
         with fresh.write():
-            assert rebuild(fresh, store).broken == ()
+            ours = machine.ours(layout_of(repo))
+            assert rebuild(fresh, store, ours).broken == ()
         expected = dump_all(db)
         assert {table for table, rows in expected.items() if not rows} == set()
         assert dump_all(fresh) == expected
