@@ -11,7 +11,7 @@ import sys
 from datetime import date
 from pathlib import Path
 
-from bench import accuracy, damage
+from bench import accuracy, damage, prototype, scale
 from bench.budgets import BUDGETS
 from bench.measure import Row, table
 
@@ -74,7 +74,7 @@ it cannot ([recovery](recovery.md)).
 def main() -> int:
     """Run what is asked for; all of it by default."""
     parser = argparse.ArgumentParser(prog="bench")
-    parser.add_argument("names", nargs="*", choices=[[], *_ALONE, *BUDGETS])
+    parser.add_argument("names", nargs="*", choices=[[], *_ALONE, *BUDGETS, *_LONG])
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--write", type=Path)
     parser.add_argument("--loaded", action="store_true", help="say so in the text")
@@ -85,8 +85,9 @@ def main() -> int:
         if name in chosen.names:
             parser.error(f"{name} runs alone")
     rows: list[Row] = []
+    known = {**BUDGETS, **_LONG}
     for name in chosen.names or BUDGETS:
-        for row in BUDGETS[name](chosen.scale):
+        for row in known[name](chosen.scale):
             rows.append(row)
             print(" | ".join(row.cells()), flush=True)
     text = _HEAD.format(machine=machine()) + table(rows)
@@ -124,6 +125,14 @@ def damage_page(tables: str) -> str:
 
 
 _ALONE = {"accuracy": _accuracy, "damage": _damage}
+_LONG = {
+    "sizes": scale.sizes,
+    "huge": scale.huge,
+    "session": scale.session,
+    "wide": scale.wide,
+    "prototype": prototype.prototype,
+}
+"""Rows that take minutes each: run by name alone."""
 
 
 def machine() -> str:

@@ -17,21 +17,21 @@ from bench.million import log
 from bench.places import Place, fill, program, repository
 from bench.undo import undo
 
-_QUIET_S = 0.12
+QUIET_S = 0.12
 
 
 def latency(scale: float) -> Iterator[Row]:
     """Write to journal row, and CPU per write beside the bare objects, in 20,000 files."""
     writes = max(20, int(200 * scale))
     with repository(int(20_000 * scale)) as place:
-        pid = _start(place)
+        pid = start(place)
         journal = Journal(place.journal)
         path = "d000/e00000/f000000.txt"
         target = place.root / path
         values = []
         for number in range(1, writes + 1):
-            time.sleep(_QUIET_S)
-            began = _rewrite(target, number)
+            time.sleep(QUIET_S)
+            began = rewrite(target, number)
             values.append((journal.await_row(path, number) - began) * 1000)
         yield Row("write → journal row", "≤ 10 ms median, ≤ 50 ms p99", values, "ms")
         yield from _cpu(place, pid, journal, scale)
@@ -49,7 +49,7 @@ def _cpu(place: Place, pid: int, journal: Journal, scale: float) -> Iterator[Row
         before = cpu_s(pid)
         for _ in range(writes):
             number += 1
-            _rewrite(target, number)
+            rewrite(target, number)
             journal.await_row(path, number)
         ours.append((cpu_s(pid) - before) / writes * 1000)
         bare.append(_bare_ms(place.root, target, writes))
@@ -117,7 +117,7 @@ def burst(scale: float) -> Iterator[Row]:
     values = []
     files = int(1_000 * scale) or 10
     with repository(int(20_000 * scale)) as place:
-        _start(place)
+        start(place)
         journal = Journal(place.journal)
         for turn in range(5):
             before = journal.count()
@@ -136,7 +136,7 @@ def switch(scale: float) -> Iterator[Row]:
         fill(place.root, files, "other ")
         place.git("commit", "-q", "-am", "other")
         place.git("checkout", "-q", "main")
-        _start(place)
+        start(place)
         journal = Journal(place.journal)
         for turn in range(3):
             before = journal.count()
@@ -167,7 +167,7 @@ def hooks(scale: float) -> Iterator[Row]:
     """The hook program as a whole process."""
     times = max(10, int(50 * scale))
     with repository(int(2_000 * scale) or 100) as place:
-        _start(place)
+        start(place)
         named = [timed(lambda: place.hook(_pre(place, "Write"))) for _ in range(times)]
         shell = [timed(lambda: place.hook(_pre(place, "Bash"))) for _ in range(times)]
         bare = [timed(_bare_python) for _ in range(times)]
@@ -182,7 +182,7 @@ def evidence(scale: float) -> Iterator[Row]:
     """CPU per write that no hook claims, when the machine runs 300 processes more."""
     processes = int(300 * scale) or 10
     with repository(int(1_000 * scale) or 100) as place:
-        pid = _start(place)
+        pid = start(place)
         for more in (0, processes):
             with _idlers(more):
                 alone = [_unclaimed_ms(place, pid, 1, 1.1) for _ in range(10)]
@@ -209,7 +209,7 @@ def _unclaimed_ms(place: Place, pid: int, writes: int, pause_s: float) -> float:
     path = "d000/e00000/f000001.txt"
     before_rows, before_s = journal.rows_of(path), cpu_s(pid)
     for number in range(1, writes + 1):
-        _rewrite(place.root / path, number)
+        rewrite(place.root / path, number)
         journal.await_row(path, before_rows + number)
     time.sleep(pause_s)
     return (cpu_s(pid) - before_s) / writes * 1000
@@ -236,14 +236,14 @@ def _pre(place: Place, tool: str) -> str:
     return _event(place, "PreToolUse", 0, call, tool_name=tool, tool_input=given)
 
 
-def _start(place: Place) -> int:
+def start(place: Place) -> int:
     place.shadow("init")
     place.shadow("start")
     found = json.loads(place.shadow("status", "--json"))
     return int(found["daemon"]["pid"])
 
 
-def _rewrite(target: Path, number: int) -> float:
+def rewrite(target: Path, number: int) -> float:
     """Rewrite a file in place; return the moment before the write."""
     data = (f"write {number} {time.time_ns()}\n" * 40).encode()
     fd = os.open(target, os.O_WRONLY | os.O_TRUNC)
@@ -301,7 +301,7 @@ def _long_history(place: Place, number: int) -> None:
     target.write_text("".join(lines), encoding="ascii")
     place.git("add", "-A")
     place.git("commit", "-q", "-m", "long")
-    _start(place)
+    start(place)
     journal = Journal(place.journal)
     for turn in range(1, number + 1):
         lines[turn * 7919 % number] = f"line written by event {turn}\n"
@@ -325,7 +325,7 @@ def stats(scale: float) -> Iterator[Row]:
             path.write_text(path.read_text() + "by an agent, elsewhere\n")
         naming = "more\n\nCo-authored-by: Claude <noreply@anthropic.com>"
         place.git("commit", "-q", "-a", "-m", naming)
-        _start(place)
+        start(place)
         wrote = "for f; do echo one more >>$f; done"
         names = [str(path) for path in few[1::2]]
         place.shadow("exec", "--agent", "helper", "--", "sh", "-c", wrote, "sh", *names)
