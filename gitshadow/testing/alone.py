@@ -12,7 +12,7 @@ from gitshadow.testing.proof import Finding, Flaw, StepProof, difference
 from gitshadow.testing.trials import Trial, Trials
 from gitshadow.turns import records
 from gitshadow.turns.external import is_external
-from gitshadow.turns.report import UndoItem
+from gitshadow.turns.report import Domain, UndoItem
 from gitshadow.turns.steps import Command, Invoke, Procedure, Returned, Save
 from gitshadow.turns.turn import TurnCore
 from gitshadow.turns.values import Outcome
@@ -144,6 +144,11 @@ class _Seen:
     def judged(self, item: UndoItem) -> Flaw | None:
         """Return what is wrong with a report's item, or None."""
         when = "failed after it"
+        if item.domain is Domain.OUTBOX:
+            if self.undone == self.before:
+                return None
+            said = difference(self.before, self.undone)
+            return Flaw(Finding.LIES, when, f"it says never sent, and {said}")
         if item.state is State.NO_EFFECT:
             if self.done == self.before:
                 return None

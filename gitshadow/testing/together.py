@@ -9,7 +9,7 @@ from typing import NamedTuple
 from gitshadow.store.journal.saga_rows import SagaCall
 from gitshadow.testing.proof import Finding, Flaw, Proof, StepProof, difference
 from gitshadow.testing.trials import Trials
-from gitshadow.turns.report import UndoReport
+from gitshadow.turns.report import Domain, UndoReport
 from gitshadow.turns.steps import Command, Procedure, Save
 from gitshadow.turns.turn import TurnCore
 from gitshadow.undo.report import State
@@ -23,6 +23,7 @@ class _Ending(NamedTuple):
     start: object
     end: object
     refused: bool
+    erased: bool
 
 
 @dataclass(slots=True)
@@ -38,10 +39,9 @@ class Together:
 
     def prove(self) -> Procedure[Proof]:
         """Return the proof of the whole script."""
-        report = yield from self._newest_first()
-        self._compare(report)
+        self._compare((yield from self._newest_first()))
         if not any(step.flaws for step in self.steps):
-            yield from self._out_of_order(report)
+            yield from self._out_of_order()
         return Proof(tuple(self.steps), tuple(self.notes))
 
     def _newest_first(self) -> Procedure[UndoReport]:
@@ -73,6 +73,8 @@ class Together:
             number = self.numbers.get(item.call_id)
             if number is None or item.state is State.NO_EFFECT:
                 continue
+            if item.domain is Domain.OUTBOX:
+                continue
             if item.state is not State.REVERSED or number > before:
                 return
             expected, found = self.worlds[number - 1], self.undone[number]
@@ -82,20 +84,17 @@ class Together:
                 return
             before = number
 
-    def _out_of_order(self, report: UndoReport) -> Procedure[None]:
+    def _out_of_order(self) -> Procedure[None]:
         """Take back each step before those that came after it, then the rest."""
-        in_order: object = None
-        erased = all(item.state in _ERASED for item in report.items)
-        if not erased and self.trials.reset is None:
+        in_order = yield from self._ending(None)
+        if not in_order.erased and self.trials.reset is None:
             self.notes.append("steps taken back out of order: that takes reset=")
             return
-        if not erased:
-            in_order = (yield from self._ending(None)).end
         for step in self.steps[:-1]:
             if step.proven not in (Finding.REVERSED, Finding.COMPENSATED):
                 continue
             found = yield from self._ending(step.number)
-            expected = found.start if erased else in_order
+            expected = found.start if in_order.erased else in_order.end
             if not found.refused and found.end != expected:
                 said = difference(expected, found.end)
                 self._flaw(step.number, "taken back before those after it", said)
@@ -112,8 +111,9 @@ class Together:
             early = yield from trials.undo(trial, core.row.id, frozenset({ids[first]}))
             states = {item.call_id: item.state for item in early.items}
             refused = states[ids[first]] is State.NOT_REVERSED
-        yield from trials.undo(trial, core.row.id)
-        return _Ending(start, (yield from trials.look()), refused)
+        report = yield from trials.undo(trial, core.row.id)
+        erased = all(item.state in _ERASED for item in report.items)
+        return _Ending(start, (yield from trials.look()), refused, erased)
 
     def _flaw(self, number: int, when: str, detail: str) -> None:
         step = self.steps[number - 1]

@@ -128,8 +128,9 @@ def test_every_step_fails_before_and_after_it() -> None:
     tools = tools_of(shelf, capture=noted)
     proof = prove_rollback(tools, script, shelf.look)
     assert proof.findings == [Finding.REVERSED, Finding.REVERSED]
-    first, second, together, out_of_order = "bbb", "bccc", "bc", "bc"
-    assert "".join(map(str, began)) == first + second + together + out_of_order
+    first, second, together, in_order, out_of_order = "bbb", "bccc", "bc", "bc", "bc"
+    alone = first + second
+    assert "".join(map(str, began)) == alone + together + in_order + out_of_order
 
 
 def test_an_inverse_that_does_nothing_lies() -> None:
@@ -311,6 +312,21 @@ def test_the_order_beside_residue_takes_a_reset() -> None:
     script = [("shelf.put", {"place": "b", "title": title}) for title in "xy"]
     proof = prove_rollback(tools, script, shelf.look, reset=shelf.reset)
     assert proof.findings == [Finding.ORDER, Finding.COMPENSATED]
+
+
+def test_what_is_held_until_the_turn_commits_is_never_sent() -> None:
+    """A turn that fails sends nothing; what a committed one has sent stays."""
+    shelf = Shelf()
+    tools = tools_of(shelf)
+    tools.tool("shelf.notify", hold=True)(lambda text: shelf.notices.append(text))
+    script: Script = [
+        ("shelf.notify", {"text": "a"}),
+        ("shelf.put", {"place": "b", "title": "x"}),
+        ("shelf.notify", {"text": "b"}),
+    ]
+    proof = prove_rollback(tools, script, shelf.look, reset=shelf.reset)
+    assert proof.ok, proof
+    assert proof.findings == [Finding.REVERSED] * 3
 
 
 def test_arguments_may_come_from_results(tmp_path: Path) -> None:
