@@ -71,6 +71,14 @@ def units_of(ws: Workspace) -> list[Unit]:
     return units(known, programs, pins.list_pins(ws.db), ws.clock.now_ns())
 
 
+def refs_of(ws: Workspace, going: Sequence[Unit]) -> list[str]:
+    """Return the refs that go with units."""
+    chains = (sessions.chains_of(ws.db, one) for unit in going for one in unit.ids)
+    own = [chain.ref for found in chains for chain in found]
+    programs = (name for unit in going for name in unit.programs)
+    return [*own, *(artifacts.artifact_ref(name) for name in programs)]
+
+
 def limits_of(ws: Workspace) -> Limits:
     """Return the limits of the settings."""
     config = ws.config

@@ -73,6 +73,13 @@ def prune_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
         yield f"  {printable(text(one, 'id'))}, begun {began}"
     if not would:
         yield "the space comes back with Git's next gc: git gc"
+    yield from _mirror_lines(document, view)
+
+
+def _mirror_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
+    if trouble := text(document, "mirror"):
+        warning = view.paint("warning:", "warn")
+        yield f"{warning} the mirror still has it: {printable(trouble)}"
 
 
 def purge_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
@@ -81,6 +88,7 @@ def purge_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
     if names:
         count, moved = number(document, "contents"), len(texts(document, "rewritten"))
         yield f"{count} contents purged from {moved} refs: {', '.join(map(printable, names))}"
+    yield from _mirror_lines(document, view)
     objects = number(left, "objects")
     if not objects:
         yield "no object of the repository holds anything that was purged"

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gitshadow.engine import local, purging
+from gitshadow.engine.mirroring import mirror_now
 from gitshadow.errors import RefusedError
 from gitshadow.store.journal import purge as journal
 from gitshadow.store.journal.db import Db
@@ -306,3 +307,31 @@ def test_packs_that_hold_it_are_given_to_git(repo: Repo) -> None:
         repo.git("gc", "-q", "--prune=now")
         audit_states(repo)
     repo.fsck()
+
+
+def test_the_mirror_forgets_it_too(repo: Repo, tmp_path: Path) -> None:
+    """KEEP-09, KEEP-06: what is purged or pruned on purpose goes from the mirror at once."""
+    repo.git("config", "agent-undo.mirror", str(tmp_path / "mirror"))
+    with studio_of(repo) as studio:
+        play(studio)
+        ws = studio.desk.workspace
+        place = mirror_now(ws, ws.git)
+        assert place is not None
+        mirror = Repo(Path(place))
+        assert holders(mirror)
+        assert studio.run("purge", paths=["k"])["mirror"] is None
+        assert holders(mirror) == []
+        pinned = [ref for ref in repo.shadow_refs() if "pin-" in ref]
+        assert studio.run("prune", all=True)["mirror"] is None
+        assert list(mirror.shadow_refs()) == pinned
+
+
+def test_a_mirror_that_is_away_is_named(repo: Repo, tmp_path: Path) -> None:
+    repo.git("config", "agent-undo.mirror", str(tmp_path / "mirror"))
+    with studio_of(repo) as studio:
+        play(studio)
+        ws = studio.desk.workspace
+        place = mirror_now(ws, ws.git)
+        assert place is not None
+        Path(place, "HEAD").unlink()
+        assert studio.run("prune", all=True)["mirror"] is not None

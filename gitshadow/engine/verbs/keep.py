@@ -3,13 +3,17 @@
 Invariant: objects are never removed; refs and rows go, Git's own gc does the rest.
 """
 
-from gitshadow.engine import forgetting, purging, retention
+from collections.abc import Sequence
+
+from gitshadow.engine import forgetting, mirroring, purging, retention
 from gitshadow.engine import params as read
 from gitshadow.engine.desk import Desk
 from gitshadow.engine.retention import Limits, Unit
 from gitshadow.engine.rows import Row, rfc3339
 from gitshadow.engine.usage import Scales, usage
 from gitshadow.engine.verbs import Document, Params
+from gitshadow.engine.workspace import Workspace
+from gitshadow.errors import StoreError
 from gitshadow.store.refs import display_path
 
 _LOCK_S = 20.0
@@ -24,10 +28,25 @@ def prune(desk: Desk, params: Params) -> Document:
     desk.observer.settle()
     going = _going(desk, params)
     dry = read.flag(params, "dry_run")
+    trouble = None
     if not dry:
+        names = forgetting.refs_of(desk.workspace, going)
         for _ in forgetting.forget(desk, going, wait_s=_LOCK_S):
             pass
-    return {"dropped": [_row(unit) for unit in going], "dry_run": dry}
+        trouble = _forgotten_elsewhere(desk.workspace, names)
+    rows = [_row(unit) for unit in going]
+    return {"dropped": rows, "dry_run": dry, "mirror": trouble}
+
+
+def _forgotten_elsewhere(
+    ws: Workspace, names: Sequence[str], *, scrub: bool = False
+) -> str | None:
+    """Take out of the mirror what was dropped; return what is in the way."""
+    try:
+        mirroring.forget(ws, names, scrub=scrub)
+    except StoreError as error:
+        return error.message
+    return None
 
 
 def _going(desk: Desk, params: Params) -> list[Unit]:
@@ -58,15 +77,17 @@ def purge(desk: Desk, params: Params) -> Document:
     """Rewrite the history without the content of paths; without paths only say what remains."""
     ws = desk.workspace
     paths = read.repo_paths(ws.layout, params, "paths")
-    done = purging.Purged((), 0, ())
+    done, trouble = purging.Purged((), 0, ()), None
     if paths:
         desk.observer.settle()
         done = purging.purge(desk, paths)
+        trouble = _forgotten_elsewhere(ws, (), scrub=True)
     left = purging.remains(ws)
     return {
         "names": [display_path(name) for name in done.names],
         "contents": done.contents,
         "rewritten": list(done.rewritten),
+        "mirror": trouble,
         "on_disk": [
             display_path(p) for p in done.names if ws.files.look(p) is not None
         ],
