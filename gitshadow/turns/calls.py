@@ -6,11 +6,11 @@ Invariant: the tool's own function gets what the model said, and nothing is chan
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from gitshadow.errors import UsageError
 from gitshadow.store.journal.saga_rows import SagaCall, SagaRow
-from gitshadow.turns import barrier, records
+from gitshadow.turns import barrier, records, telemetry
 from gitshadow.turns.call_rows import (
     Request,
     arguments_of,
@@ -37,6 +37,7 @@ from gitshadow.turns.steps import (
     demand,
     now,
 )
+from gitshadow.turns.telemetry import Watch
 from gitshadow.turns.turn import TurnCore
 from gitshadow.turns.values import (
     Inverse,
@@ -155,9 +156,17 @@ class _Call:
     arguments: Mapping[str, object]
     secrets: tuple[str, ...] = ()
     again: bool = False
+    watch: Watch = field(default_factory=lambda: Watch(None))
 
     def run(self, tool: Tool | None) -> Procedure[Outcome]:
-        """Do all of it."""
+        """Do all of it, and have it told."""
+        with telemetry.of_call(self.turn.setting.host.telemetry, self.row) as watch:
+            self.watch = watch
+            outcome = yield from self._run(tool)
+            watch.outcome = outcome.kind.value
+            return outcome
+
+    def _run(self, tool: Tool | None) -> Procedure[Outcome]:
         opened = yield from self.open(tool)
         if tool is None or isinstance(opened, Outcome):
             assert isinstance(opened, Outcome), "an unknown tool is never prepared"
@@ -216,7 +225,14 @@ class _Call:
         )
 
     def send(self, tool: Tool) -> Procedure[Outcome | Exception]:
-        """Run a held call now; what the tool raised is given back."""
+        """Run a held call now, and have it told; what the tool raised is given back."""
+        with telemetry.of_call(self.turn.setting.host.telemetry, self.row) as watch:
+            self.watch = watch
+            ended = yield from self._send(tool)
+            watch.outcome = ended.kind.value if isinstance(ended, Outcome) else None
+            return ended
+
+    def _send(self, tool: Tool) -> Procedure[Outcome | Exception]:
         prepared = yield from self._prepare(tool)
         refuse = tool.options.get("on_capture_failure", "refuse") == "refuse"
         if prepared.trouble is not None and refuse:
@@ -287,6 +303,7 @@ class _Call:
             "files_only": self._is_files_only(tool),
             "delay_ns": delay_ns,
             "pivot": tool.options.get("pivot", False),
+            "trace": self.watch.reference,
         }
         text = records.redact(records.lenient(intent), self.secrets)
         said = yield from self._described(tool)
@@ -324,7 +341,8 @@ class _Call:
             extras["revision"] = prepared.revision
         if "idempotency_key" in tool.takes:
             extras["idempotency_key"] = key_of(self.row, "do")
-        return Invoke(tool.function, kwargs={**self.arguments, **extras})
+        function = self.watch.around(tool.function)
+        return Invoke(function, kwargs={**self.arguments, **extras})
 
     def fail(self, tool: Tool, error: Exception) -> Procedure[None]:
         """Write down that the tool raised; of its files the recorder is told."""

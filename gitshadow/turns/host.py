@@ -15,6 +15,7 @@ from gitshadow.turns.protocols import (
     EngineProvider,
     McpCaller,
     RevisionProvider,
+    Telemetry,
     UndoTransactionProvider,
 )
 from gitshadow.turns.steps import Invoke, Procedure, Raised, Returned, ask, now
@@ -51,6 +52,7 @@ class Host:
         pre_undo: Given the plan before an undo or a rollback; what it raises refuses an undo.
         post_undo: Given the report after one.
         post_rewind: Given the report after a rewind, which names the invocations that it hid.
+        telemetry: Told of each call and of each attempt to take one back; nobody is by default.
         clock: Nanoseconds since the epoch.
         files: Whether the files that a turn writes are its own, and come back with it; by default
             where `init` was run in this working tree.
@@ -66,6 +68,7 @@ class Host:
     pre_undo: "Listener | None" = None
     post_undo: "Listener | None" = None
     post_rewind: "Listener | None" = None
+    telemetry: Telemetry | None = None
     clock: Clock = time.time_ns
     files: bool | None = None
     engine: EngineProvider | None = None

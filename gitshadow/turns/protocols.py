@@ -4,7 +4,7 @@ Every method may be a plain function or, with the async front, a coroutine funct
 session store are plain functions in both.
 """
 
-from collections.abc import Awaitable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from gitshadow.model import Oid
@@ -20,7 +20,7 @@ from gitshadow.store.journal.saga_rows import (
     SessionEvent,
     Version,
 )
-from gitshadow.turns.values import Revision, UndoEntry
+from gitshadow.turns.values import Revision, UndoEntry, Work
 
 if TYPE_CHECKING:
     from gitshadow.turns.engine import Bench
@@ -132,6 +132,31 @@ class Clock(Protocol):
 
     def __call__(self) -> int:
         """Return nanoseconds since the epoch; it may go back, nothing is ordered by it."""
+        ...
+
+
+class Working(Protocol):
+    """A piece of work that others are told of while it goes on."""
+
+    @property
+    def reference(self) -> str:
+        """Return a text by which later work can name this one; it is kept in the journal."""
+        ...
+
+    def around(self, function: Callable[..., object]) -> Callable[..., object]:
+        """Return a function to be called in place of one that does the work."""
+        ...
+
+    def ended(self, outcome: str, error: str | None) -> None:
+        """Say what it came to, with the type of the exception that ended it; it must not raise."""
+        ...
+
+
+class Telemetry(Protocol):
+    """Who is told what runs; `gitshadow.integrations.otel` tells OpenTelemetry."""
+
+    def started(self, work: Work) -> Working:
+        """Begin to tell of a piece of work; it must not raise."""
         ...
 
 

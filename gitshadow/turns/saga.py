@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from os import urandom
 
 from gitshadow.store.journal.saga_rows import CallName, Note, SagaCall, SagaOp
-from gitshadow.turns import judging, records
+from gitshadow.turns import judging, records, telemetry
 from gitshadow.turns.drift import Drift
 from gitshadow.turns.errors import FinalFailure, ToolFailure
 from gitshadow.turns.evidence import Resolution
@@ -240,14 +240,18 @@ class Unwind:
             return event, _trouble(event)
         if "idempotency_key" in handler.takes:
             arguments["idempotency_key"] = call.key
-        command = Invoke(
-            handler.function,
-            kwargs=arguments,
-            timeout_s=patience_s(inverse, handler),
-            blocking=handler.blocking,
-        )
-        event = yield from ask(command)
-        trouble = _trouble(event)
+        with telemetry.of_undo(
+            self.outside.host.telemetry, call, handler.name
+        ) as watch:
+            command = Invoke(
+                watch.around(handler.function),
+                kwargs=arguments,
+                timeout_s=patience_s(inverse, handler),
+                blocking=handler.blocking,
+            )
+            event = yield from ask(command)
+            trouble = _trouble(event)
+            watch.outcome = "done" if trouble is None else "failed"
         return event, None if trouble is None else records.redact(trouble, secrets)
 
     def _settle(

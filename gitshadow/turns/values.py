@@ -134,6 +134,23 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
+class Work:
+    """Name a piece of work to whoever is told what runs.
+
+    `kind` is `execute_tool` for a call, `undo` for an attempt to take one back: that has a
+    `handler`, and `link` is the reference of the call's own work.
+    """
+
+    kind: str
+    tool: str
+    call_id: str
+    turn: str
+    session: str
+    handler: str | None = None
+    link: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Release:
     """Say what became of a held call whose time had come.
 
