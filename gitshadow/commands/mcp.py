@@ -87,7 +87,7 @@ def proxy(
         raise UsageError(f"could not find {printable(spec.command[0])}")
     run(
         Proxying(
-            root=layout.root,
+            layout=layout,
             server=spec,
             session=session,
             idle_s=idle,

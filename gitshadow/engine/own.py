@@ -37,22 +37,29 @@ def own_of(db: Db, ancestors: Sequence[ProcessId]) -> Own:
     Raises:
         RefusedError: no agent that runs one told of a session, or one process has several.
     """
-    live = [one for one in sessions.live(db) if _counts(one)]
-    for process in ancestors:
-        here = [one for one in live if (one.pid, one.pid_started) == process]
-        known = {one.id for one in here}
-        tops = [one for one in here if one.parent not in known]
-        if len(tops) == 1 and is_alive(process):
-            return Own(tops[0], frozenset(family(db, tops[0].id)))
-        if tops:
-            raise RefusedError(
-                "could not tell which session this is: one process has several",
-                hint="a person can: git agent-undo sessions, git agent-undo undo TARGET",
-            )
+    tops = sessions_above(db, ancestors)
+    if len(tops) == 1:
+        return Own(tops[0], frozenset(family(db, tops[0].id)))
+    if tops:
+        raise RefusedError(
+            "could not tell which session this is: one process has several",
+            hint="a person can: git agent-undo sessions, git agent-undo undo TARGET",
+        )
     raise RefusedError(
         "could not find the session that this is",
         hint="an agent's hooks tell of it: git agent-undo hooks install AGENT",
     )
+
+
+def sessions_above(db: Db, ancestors: Sequence[ProcessId]) -> list[Session]:
+    """Return the sessions of the nearest process that has any, without those below others."""
+    live = [one for one in sessions.live(db) if _counts(one)]
+    for process in ancestors:
+        here = [one for one in live if (one.pid, one.pid_started) == process]
+        known = {one.id for one in here}
+        if here and is_alive(process):
+            return [one for one in here if one.parent not in known]
+    return []
 
 
 def own_thing(db: Db, own: Own, typed: str) -> Thing:

@@ -3,21 +3,25 @@
 Invariant: the turn has ended and the server is gone before this process is.
 """
 
+import os
 import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from os import urandom
 from typing import NoReturn
 
 import anyio
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.server.stdio import stdio_server
 
+from gitshadow.attribution.process import ancestors
+from gitshadow.engine.answering import answer
+from gitshadow.errors import ShadowError
 from gitshadow.integrations.mcp_config import ServerSpec
 from gitshadow.integrations.mcp_link import Link
 from gitshadow.integrations.mcp_proxy import serve
 from gitshadow.integrations.mcp_turns import ProxyOptions
+from gitshadow.store.layout import Layout
 
 _ID_BYTES = 3
 _NAME_CHARS = 16
@@ -29,7 +33,7 @@ _SERVER_ENDED = 1
 class Proxying:
     """Say what is to be proxied; without a session, a new one."""
 
-    root: str
+    layout: Layout
     server: ServerSpec
     session: str | None
     idle_s: float
@@ -39,13 +43,24 @@ class Proxying:
     def options(self, note: Callable[[str], None]) -> ProxyOptions:
         """Return what the proxy is told."""
         return ProxyOptions(
-            root=self.root,
+            root=self.layout.root,
             session=self.session or new_session(self.server.name),
             server=self.server,
             idle_s=self.idle_s,
             non_reversible="deny" if self.denies else "allow",
             note=note,
+            hooks_tell=self._hooks_tell,
         )
+
+    def _hooks_tell(self) -> bool:
+        """Tell whether an agent above this process has hooks that speak."""
+        above = [list(one) for one in ancestors(os.getpid())]
+        params = {"ancestors": above, "cwd": self.layout.root}
+        try:
+            found = answer(self.layout, "own_above", params)
+        except ShadowError:
+            return False
+        return bool(found.get("sessions"))
 
     def parameters(self) -> StdioServerParameters:
         """Return how the server is started: in our place, so with all that we were given.
@@ -88,7 +103,7 @@ def new_session(server: str) -> str:
     """Return the id of a new session."""
     day = datetime.now(UTC).strftime("%Y%m%d")
     name = server.lower().replace("_", "-")[:_NAME_CHARS]
-    return f"mcp-{name}-{day}-{urandom(_ID_BYTES).hex()}"
+    return f"mcp-{name}-{day}-{os.urandom(_ID_BYTES).hex()}"
 
 
 async def _run(

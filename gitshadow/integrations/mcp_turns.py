@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 import anyio
+import anyio.to_thread
 from mcp_types import JSONRPCRequest
 
 from gitshadow.errors import ShadowError
 from gitshadow.integrations.mcp_config import ServerSpec
 from gitshadow.integrations.mcp_link import Answer, Link
 from gitshadow.turns.aio import AsyncAgentUndo, AsyncTurn
+from gitshadow.turns.host import Host
 from gitshadow.turns.policy import Limits, Policy
 from gitshadow.turns.registry import ToolRegistry
 
@@ -35,6 +37,8 @@ class ProxyOptions:
         idle_s: After so many seconds without a call the turn ends.
         non_reversible: Whether tools that nothing takes back may run.
         note: Where to tell people of troubles.
+        hooks_tell: Whether the hooks of the agent that calls tell the recorder of its calls; asked
+            once, at the first call. Two who claim a file would leave it to neither.
     """
 
     root: str
@@ -43,6 +47,7 @@ class ProxyOptions:
     idle_s: float
     non_reversible: Literal["allow", "deny"]
     note: Callable[[str], None]
+    hooks_tell: Callable[[], bool] = lambda: False
 
 
 @dataclass(slots=True)
@@ -121,9 +126,8 @@ class Turns:
             if named != self._named and len(self._passing) == 1:
                 await self._end()
             if self._turn is None:
-                turn = self._opened().turn(
-                    named or f"{self._options.server.name} (MCP)"
-                )
+                session = await self._opened()
+                turn = session.turn(named or f"{self._options.server.name} (MCP)")
                 await turn.__aenter__()
                 self._turn, self._named = turn, named
             return self._turn
@@ -170,9 +174,10 @@ class Turns:
         except ShadowError as error:
             self._options.note(f"could not end {turn.id}: {error}")
 
-    def _opened(self) -> AsyncAgentUndo:
+    async def _opened(self) -> AsyncAgentUndo:
         if self._session is None:
             options = self._options
+            hooks_tell = await anyio.to_thread.run_sync(options.hooks_tell)
             limits = Limits(tool_calls=None, round_trips=None)
             self._session = AsyncAgentUndo.open(
                 options.root,
@@ -180,6 +185,7 @@ class Turns:
                 agent=(self._link.client_name or "mcp")[:_NAME_CHARS],
                 tools=self.registry,
                 policy=Policy(non_reversible=options.non_reversible, limits=limits),
+                host=Host(files=False if hooks_tell else None),
             )
         return self._session
 

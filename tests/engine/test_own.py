@@ -99,6 +99,19 @@ def test_two_sessions_in_one_process_are_nobodys(studio: Studio) -> None:
         ask(studio, "own_undo", target="session")
 
 
+def test_an_agent_above_is_known_even_where_its_session_is_not(studio: Studio) -> None:
+    """So that whoever records calls of its own does not claim what its hooks tell of."""
+    assert ask(studio, "own_above") == {"sessions": []}
+    studio.write("S1", "x", "1\n")
+    studio.write("S2", "y", "1\n")
+    runs_in(studio, "S1", ME[0])
+    assert ask(studio, "own_above") == {"sessions": [studio.session("S1")]}
+    runs_in(studio, "S2", ME[0])
+    found = ask(studio, "own_above")["sessions"]
+    assert isinstance(found, list)
+    assert set(found) == {studio.session("S1"), studio.session("S2")}
+
+
 def test_without_a_session_nothing_is_ones_own(studio: Studio) -> None:
     studio.write("S1", "x", "1\n")
     for verb in ("own_session", "own_changes", "own_undone", "own_undo"):

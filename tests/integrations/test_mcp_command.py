@@ -15,6 +15,7 @@ from gitshadow.turns.registry import ToolRegistry
 from gitshadow.turns.session import AgentUndo
 from tests.integrations.mcp_toy import config
 from tests.integrations.toy import SCRIPT
+from tests.support.claude import Claude
 from tests.support.shadow import COMMAND, Shadow
 from tests.support.waiting import HANGS_S, until
 from tests.turns.world import World
@@ -98,6 +99,27 @@ async def test_a_file_that_a_tool_writes_is_recorded_with_tool_and_call(
     assert (row["turn"], row["call"], row["tool"]) == ("t-1", "t-1.2", "toy.toy.write")
     (turn,) = shadow_n("saga", "turns", "--json").rows()
     assert str(turn["session"]).startswith("mcp-toy-")
+
+
+async def test_where_an_agents_hooks_speak_the_file_is_that_agents(
+    shadow_n: Shadow, servers: Path
+) -> None:
+    """Two who claim a write would leave it to neither; the effects are in the log all the same."""
+    agent = Claude(shadow_n)
+    agent.start()
+    agent.prompt("write a file")
+    async with proxied(shadow_n, "--tools", servers) as client:
+        call = agent.pre("mcp__toy__write", {"path": "new"})
+        await client.call_tool("toy.write", {"path": "new", "text": "x\n"})
+        agent.post(call)
+    (row,) = [row for row in shadow_n("log", "--json").rows() if row["path"] == "new"]
+    assert (row["agent"], row["call"], row["confidence"]) == (
+        "claude-code",
+        call,
+        "high",
+    )
+    (turn,) = shadow_n("saga", "turns", "--json").rows()
+    assert turn["entries"] == 1
 
 
 async def test_a_proxy_that_is_told_to_stop_ends_its_turn_and_its_server(

@@ -49,6 +49,7 @@ _MODULES: Mapping[str, str] = {
     "export_remove": "export",
     "undo": "undo",
     "own_session": "own",
+    "own_above": "own",
     "own_changes": "own",
     "own_undone": "own",
     "own_undo": "own",

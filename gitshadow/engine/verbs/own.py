@@ -1,10 +1,10 @@
-"""own_session, own_changes, own_undone, own_undo: what an agent may see and do by itself."""
+"""own_session, own_above, own_changes, own_undone, own_undo: an agent and its own work."""
 
 from gitshadow.attribution.process import ProcessId
 from gitshadow.engine import params as read
 from gitshadow.engine.desk import Desk
 from gitshadow.engine.notices import paths_of, who_ran
-from gitshadow.engine.own import Own, own_of, own_thing
+from gitshadow.engine.own import Own, own_of, own_thing, sessions_above
 from gitshadow.engine.rows import event_row, rfc3339
 from gitshadow.engine.undoing import UndoEngine
 from gitshadow.engine.verbs import Document, Params
@@ -35,6 +35,12 @@ def own_session(desk: Desk, params: Params) -> Document:
         "agent": session.agent,
         "started": rfc3339(session.started_ns),
     }
+
+
+def own_above(desk: Desk, params: Params) -> Document:
+    """Return the ids of the sessions of the agent below which somebody asks; none without one."""
+    found = sessions_above(desk.workspace.db, _ancestors(params))
+    return {"sessions": [one.id for one in found]}
 
 
 def own_changes(desk: Desk, params: Params) -> Document:
