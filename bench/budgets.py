@@ -15,6 +15,7 @@ import pygit2
 from bench.measure import Journal, Row, cpu_s, memory_mib, ms, timed
 from bench.million import log
 from bench.places import Place, fill, program, repository
+from bench.turns import calls, engines, rewinds
 from bench.undo import undo
 
 QUIET_S = 0.12
@@ -348,4 +349,7 @@ BUDGETS = {
     "log": log,
     "blame": blame,
     "stats": stats,
+    "calls": calls,
+    "engines": engines,
+    "rewinds": rewinds,
 }

@@ -10,7 +10,6 @@ import logging
 import os
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -24,15 +23,20 @@ from dbos import (
     DBOSClient,
     DBOSConfig,
     DBOSPortableJSONSerializer,
-    EnqueueOptions,
     SetWorkflowID,
     WorkflowSerializationFormat,
-    WorkflowStatus,
 )
 
 from gitshadow.errors import UsageError
+from gitshadow.integrations.dbos_door import (
+    APPLICATION_VERSION,
+    WORKFLOW,
+    Door,
+    Look,
+    can_go_on,
+    translated,
+)
 from gitshadow.store.journal.saga_rows import SagaOp
-from gitshadow.store.journal.schema import VERSION
 from gitshadow.turns.desk import Opening
 from gitshadow.turns.engine import Bench, Deadline, WorkerDriver, carry_out
 from gitshadow.turns.errors import EngineError, SessionBusy
@@ -42,16 +46,10 @@ from gitshadow.turns.registry import ToolRegistry
 from gitshadow.turns.report import UndoReport
 from gitshadow.turns.steps import Command, Part
 
-APPLICATION_VERSION = f"gitshadow-{VERSION}"
-"""DBOS runs a workflow only under the version that it was started with: that of the journal."""
 Workflow: TypeAlias = Callable[[str, str], dict[str, object]]
 
-_WORKFLOW = "gitshadow.undo"
 _POLL_S = 0.1
-_LOOKS_S = 0.25
 _DIGEST_BYTES = 8
-_AT_WORK = ("PENDING", "ENQUEUED", "DELAYED")
-_CAN_GO_ON = (*_AT_WORK, "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
 
 
 class Runs(StrEnum):
@@ -82,7 +80,7 @@ class DbosEngine:
         self._queue = ""
         self._starting = threading.Lock()
         self._closing = threading.Event()
-        self._door: _Door | None = None
+        self._door: Door | None = None
         self._undo: Workflow | None = None
 
     def __enter__(self) -> "DbosEngine":
@@ -166,21 +164,22 @@ class DbosEngine:
         if self._undo is None:
             door.enqueue(op)
             return
-        with SetWorkflowID(op.id):
+        with translated(), SetWorkflowID(op.id):
             DBOS.start_workflow(self._undo, op.session, op.id)
 
-    def door(self) -> "_Door":
+    def door(self) -> "Door":
         """Return the way to the database; what is to run here is started with it.
 
         Raises:
             UsageError: somebody else uses DBOS in this process.
+            EngineError: the database cannot be reached.
         """
-        with self._starting:
+        with self._starting, translated():
             if self._door is None:
                 self._door = self._opened()
             return self._door
 
-    def _opened(self) -> "_Door":
+    def _opened(self) -> "Door":
         DBOS.migrate(self._url)
         client = DBOSClient(
             system_database_url=self._url, serializer=DBOSPortableJSONSerializer()
@@ -193,7 +192,7 @@ class DbosEngine:
         except BaseException:
             client.destroy()
             raise
-        return _Door(client, self._queue)
+        return Door(client, self._queue)
 
     def _launch(self) -> None:
         logging.getLogger("dbos").setLevel(logging.ERROR)
@@ -224,7 +223,7 @@ class DbosEngine:
         """Register the workflow; every process finds it by its name."""
 
         @DBOS.workflow(
-            name=_WORKFLOW, serialization_type=WorkflowSerializationFormat.PORTABLE
+            name=WORKFLOW, serialization_type=WorkflowSerializationFormat.PORTABLE
         )
         def undo(session: str, op_id: str) -> dict[str, object]:
             with self._bench(session).at_work(self._check_open) as desk:
@@ -268,7 +267,7 @@ class DbosRunner:
             EngineError: the workflow failed or was cancelled, or there is none.
         """
         until, door = Deadline(op_id, timeout_s), self.engine.door()
-        look = _Look(door, op_id)
+        look = Look(door, op_id)
 
         def check() -> None:
             until.check()
@@ -296,7 +295,7 @@ class DbosRunner:
         door, lost = self.engine.door(), self.bench.unfinished()
         for op in lost:
             found = door.find(op.id)
-            if found is not None and _can_go_on(found):
+            if found is not None and can_go_on(found):
                 door.go_on(op.id)
             else:
                 door.forget(op.id)
@@ -323,62 +322,6 @@ class _StepDriver(WorkerDriver):
             return super().perform(command)
         inner = WorkerDriver(self.desk)
         return DBOS.run_step({"name": command.name}, inner.run, command.procedure)
-
-
-@dataclass(frozen=True, slots=True)
-class _Door:
-    """Look at workflows and move them; an undo's id is its workflow's."""
-
-    client: DBOSClient
-    queue: str
-
-    def enqueue(self, op: SagaOp) -> None:
-        options: EnqueueOptions = {
-            "workflow_name": _WORKFLOW,
-            "queue_name": self.queue,
-            "workflow_id": op.id,
-            "app_version": APPLICATION_VERSION,
-            "serialization_type": WorkflowSerializationFormat.PORTABLE,
-        }
-        self.client.enqueue(options, op.session, op.id)
-
-    def find(self, op_id: str) -> WorkflowStatus | None:
-        found = self.client.list_workflows(workflow_ids=[op_id])
-        return found[0] if found else None
-
-    def is_running(self, op_id: str) -> bool:
-        found = self.find(op_id)
-        return found is not None and found.status == "PENDING"
-
-    def go_on(self, op_id: str) -> None:
-        self.client.resume_workflow(op_id, queue_name=self.queue)
-
-    def forget(self, op_id: str) -> None:
-        self.client.delete_workflow(op_id)
-
-
-class _Look:
-    """Look now and then how a workflow is doing."""
-
-    def __init__(self, door: _Door, op_id: str) -> None:
-        self._door = door
-        self._op_id = op_id
-        self._next = time.monotonic() + _LOOKS_S
-        self.status = "unknown"
-
-    def is_in_vain(self) -> bool:
-        """Tell whether nobody will carry the undo out any more."""
-        if time.monotonic() < self._next:
-            return False
-        self._next = time.monotonic() + _LOOKS_S
-        found = self._door.find(self._op_id)
-        self.status = found.status if found is not None else "gone"
-        return self.status not in _AT_WORK
-
-
-def _can_go_on(found: WorkflowStatus) -> bool:
-    """Tell whether DBOS would run a workflow again; one of another schema is left for ever."""
-    return found.status in _CAN_GO_ON and found.app_version == APPLICATION_VERSION
 
 
 def _queue_of(program: str, journal: str) -> str:

@@ -74,7 +74,10 @@ class SagaCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SagaOp:
-    """Hold one undo of effects; `status` is `applying` until it has a report."""
+    """Hold one undo of effects.
+
+    `status` is `submitted` while it waits for an engine, `applying` until it has a report, `done`.
+    """
 
     id: str
     session: str
