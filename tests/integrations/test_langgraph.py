@@ -17,15 +17,22 @@ from tests.turns.front import FREE
 
 need("langgraph")
 
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import ToolException, tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
+from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command, interrupt
 
-from gitshadow.integrations.langgraph import around_calls, undo_node, undo_tools
+from gitshadow.integrations.langgraph import (
+    Answer,
+    Execute,
+    around_calls,
+    undo_node,
+    undo_tools,
+)
 from tests.integrations.through_langgraph import graph_of, model, run_node
 
 CREATE = Step("c1", "draft_create", {"title": "A"})
@@ -203,6 +210,31 @@ async def test_a_replayed_call_is_not_run_again(
         "c1": "draft_create has run in this turn as c1; it was not run again"
     }
     assert drafts == ["A"]
+
+
+async def test_a_replayed_call_that_is_held_is_sent_once(
+    au: AsyncAgentUndo, drafts: list[str]
+) -> None:
+    """AN-19: the node says that it is no error, so that no graph tries again."""
+    sent: list[str] = []
+    au.desk.setting.registry.tool("mail.later", hold=True)(lambda to: sent.append(to))
+    runs = Runs(au)
+    said: list[str] = []
+    around = around_calls(runs)
+
+    async def listening(request: ToolCallRequest, execute: Execute) -> Answer:
+        answer = await around(request, execute)
+        assert isinstance(answer, ToolMessage)
+        said.append(answer.status)
+        return answer
+
+    node = ToolNode(undo_tools(runs), awrap_tool_call=listening)
+    steps = ((Step("c1", "mail.later", {"to": "bob"}),),)
+    async with runs.turn("go"):
+        await run_node(node, steps)
+        await run_node(node, steps)
+    assert said == ["success", "error"]
+    assert sent == ["bob"]
 
 
 def test_a_graph_that_does_not_wait_is_refused(
