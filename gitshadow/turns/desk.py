@@ -18,7 +18,7 @@ from gitshadow.errors import (
 )
 from gitshadow.store.journal.saga_rows import Note, SagaCall, SagaOp, SagaRow, SagaTurn
 from gitshadow.store.layout import Layout, discover
-from gitshadow.turns import evidence, judging, probing, records
+from gitshadow.turns import evidence, forking, judging, probing, records
 from gitshadow.turns.call_rows import held_row
 from gitshadow.turns.carrying import Carrying
 from gitshadow.turns.errors import SessionBusy
@@ -60,6 +60,7 @@ class Desk:
     ) -> None:
         self.store = store
         self.layout = layout
+        self._opening = opening
         self.clock = opening.host.clock
         self.recorder = _recorder(layout, opening)
         self.setting = Setting(
@@ -97,6 +98,28 @@ class Desk:
                 hint="git agent-undo init",
             )
         return cls(JournalStore(layout), opening, layout)
+
+    def fork(self, before: str, session: str) -> "Desk":
+        """Return another session that begins where this one was before an invocation.
+
+        Raises:
+            UsageError: that session exists, or there is nothing to begin with.
+            SessionBusy: somebody is about to begin it.
+            StoreError: an artifact's bytes are gone.
+        """
+        store = self.store
+        if isinstance(store, JournalStore):
+            store = JournalStore(store.layout)
+        opening = replace(self._opening, session=session)
+        made = type(self)(store, opening, self.layout)
+        try:
+            made.take()
+            forking.plant(store, self.session, before, session, self.clock())
+        except BaseException:
+            made.close()
+            raise
+        made.release()
+        return made
 
     def close(self) -> None:
         """Give store and lock back."""

@@ -4,6 +4,7 @@ Invariant: no method here runs user code.
 """
 
 from collections.abc import Mapping
+from typing import Self
 
 from gitshadow.errors import ShadowError, UsageError
 from gitshadow.store.journal.saga_rows import (
@@ -171,6 +172,27 @@ class SessionFront:
             UsageError: the session has a history already.
         """
         self._desk.past.create(state)
+
+    def fork(self, before: str, session: str) -> Self:
+        """Open another session that begins where this one was before an invocation.
+
+        State, artifacts and conversation are those of that moment, whatever followed; files that
+        its turns write are recorded on a shadow ref of its own. This session is not touched.
+        Effects and files of what followed stand as they are: forking takes nothing back.
+
+        Args:
+            before: An invocation of this session.
+            session: The id of the new one.
+
+        Returns:
+            The new session, opened as this one was; it is closed by itself.
+
+        Raises:
+            SessionNotFound, InvocationNotFound: there is nothing to begin with.
+            UsageError: the new session has a history already.
+            StoreError: an artifact's bytes are gone; nothing was begun.
+        """
+        return type(self)(self._desk.fork(before, session))
 
     @property
     def state(self) -> dict[str, object]:

@@ -12,6 +12,9 @@ from gitshadow.turns.errors import InvocationNotFound, NothingToUndo, SessionNot
 from gitshadow.turns.protocols import SessionStore
 from gitshadow.turns.taking import OTHER_SCOPES, Changes
 
+CREATED = "created"
+"""The invocation of what a session was made with: nothing goes back before it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -73,6 +76,6 @@ def last_live(store: SessionStore, session: str) -> str:
     """
     out = events.hidden(store.markers(session))
     for event in reversed(store.events(session)):
-        if event.seq > 0 and events.is_live(event.seq, out):
+        if event.invocation != CREATED and events.is_live(event.seq, out):
             return event.invocation
     raise NothingToUndo(f"could not undo in {session}: there is nothing left")
