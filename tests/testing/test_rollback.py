@@ -240,6 +240,22 @@ def test_a_tool_that_notices_drift_does_not_depend_on_the_order() -> None:
     assert proof.findings == [Finding.REVERSED, Finding.REVERSED]
 
 
+def test_an_inverse_that_refuses_out_of_order_is_honest() -> None:
+    """What stays then is in the report; only a lie is a flaw."""
+    shelf = Shelf()
+
+    def last_first(place: str, title: str | None) -> None:
+        if place == "b" and "c" in shelf.books:
+            raise RuntimeError("c stands on it")
+        shelf.restore(place, title)
+
+    tools = tools_of(shelf, last_first, idempotent=False)
+    script = [("shelf.put", {"place": p, "title": p}) for p in "bc"]
+    proof = prove_rollback(tools, script, shelf.look, reset=shelf.reset)
+    assert proof.ok, proof
+    assert "b" in shelf.books
+
+
 def test_a_finding_can_be_accepted() -> None:
     shelf = Shelf()
     proof = proven(shelf, tools_of(shelf), "b", "b").without(Finding.ORDER)
@@ -284,16 +300,21 @@ def test_a_capture_that_writes_is_named() -> None:
 
 
 def test_an_inverse_that_fails_is_not_proven() -> None:
+    """It is tried as often as it says, and nobody waits in between."""
     shelf = Shelf()
+    tried: list[str] = []
 
     def refuses(place: str, title: str | None) -> None:
+        tried.append(place)
         raise ToolFailure("closed")
 
-    (step,) = proven(shelf, tools_of(shelf, refuses)).steps
+    patient = Retry(attempts=2, backoff_s=3600, max_backoff_s=3600, timeout_s=None)
+    (step,) = proven(shelf, tools_of(shelf, refuses, retry=patient)).steps
     assert (step.finding, step.flaws[0].detail) == (
         Finding.FAILS,
         "failed: ToolFailure: closed",
     )
+    assert tried == ["b", "b"]
 
 
 def test_an_effect_that_is_not_seen_proves_nothing() -> None:
@@ -327,6 +348,7 @@ def test_what_is_held_until_the_turn_commits_is_never_sent() -> None:
     proof = prove_rollback(tools, script, shelf.look, reset=shelf.reset)
     assert proof.ok, proof
     assert proof.findings == [Finding.REVERSED] * 3
+    assert shelf.notices == ["a", "b"]
 
 
 def test_arguments_may_come_from_results(tmp_path: Path) -> None:
