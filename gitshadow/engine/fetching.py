@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from gitshadow.engine.desk import Desk
 from gitshadow.engine.sending import BRANCHES
 from gitshadow.errors import UsageError
-from gitshadow.store import refs
+from gitshadow.store import refs, remotes
 from gitshadow.store.journal import sessions
 
 _NAME = re.compile(r"[a-z0-9-]{1,40}")
@@ -32,7 +32,7 @@ class Fetching:
             StoreError: the remote cannot be reached, or its objects cannot be read.
         """
         patterns = (f"{refs.REF_PREFIX}*", f"{BRANCHES}*")
-        there = self._ws.git.remote_refs(remote, patterns)
+        there = remotes.remote_refs(self._ws.git, remote, patterns)
         here, ours = self._ws.repo.refs(), self._ours()
         wanted: dict[str, str] = {}
         for name in sorted(there):
@@ -49,7 +49,7 @@ class Fetching:
                 f"{'' if refs.is_mark(place) else '+'}{name}:{place}"
                 for name, place in moved
             ]
-            self._ws.git.fetch(remote, specs)
+            remotes.fetch(self._ws.git, remote, specs)
         return sorted(moved)
 
     def _ours(self) -> frozenset[str]:

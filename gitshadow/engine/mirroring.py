@@ -15,7 +15,8 @@ from hashlib import blake2b
 
 from gitshadow.engine.workspace import Workspace
 from gitshadow.errors import JournalError, ShadowError
-from gitshadow.store import machine, refs
+from gitshadow.store import machine, refs, remotes
+from gitshadow.store.bare import Bare
 from gitshadow.store.git import Git
 from gitshadow.store.journal import meta
 from gitshadow.store.layout import Layout
@@ -72,11 +73,11 @@ def forget(ws: Workspace, names: Collection[str], *, scrub: bool = False) -> Non
     place = place_of(ws)
     if place is None or not os.path.isdir(place):
         return
-    there = ws.git.refs_in(place)
-    ws.git.drop_in(place, sorted(there.keys() & set(names)))
+    copy = Bare(ws.git, place)
+    copy.drop(sorted(copy.refs().keys() & set(names)))
     if scrub:
         _Copy(ws.layout, ws.git, place).run()
-        ws.git.scrub_in(place)
+        copy.scrub()
 
 
 class Mirroring:
@@ -143,7 +144,7 @@ class _Copy:
         Raises:
             StoreError: it could not be written.
         """
-        git, place = self._git, self._place
+        place, copy = self._place, Bare(self._git, self._place)
         try:
             os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
         except OSError as error:
@@ -151,11 +152,10 @@ class _Copy:
                 f"could not make the mirror {place}: {error.strerror}",
                 hint="git config agent-undo.mirror DIRECTORY",
             ) from error
-        if not os.path.exists(os.path.join(place, "HEAD")):
-            git.init_bare(place)
-        git.set_in(place, ROOT, self._layout.root)
-        git.set_in(place, MACHINES, " ".join(sorted(machine.ours(self._layout))))
-        git.push(place, _SPECS)
+        copy.make()
+        copy.put(ROOT, self._layout.root)
+        copy.put(MACHINES, " ".join(sorted(machine.ours(self._layout))))
+        remotes.push(self._git, place, _SPECS)
 
 
 class _Run(threading.Thread):

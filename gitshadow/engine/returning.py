@@ -13,7 +13,8 @@ from gitshadow.engine.reindex import reindex
 from gitshadow.engine.workspace import make_state_dirs, read_config
 from gitshadow.errors import UsageError
 from gitshadow.model import EventKind
-from gitshadow.store import machine, refs
+from gitshadow.store import machine, refs, remotes
+from gitshadow.store.bare import Bare
 from gitshadow.store.git import Git
 from gitshadow.store.journal import events
 from gitshadow.store.journal.db import Db
@@ -57,11 +58,13 @@ def bring_back(
         here = {**repo.refs(), **repo.refs(BRANCHES)}
     finally:
         repo.close()
-    wanted = _wanted(git.refs_in(mirror), here)
+    copy = Bare(git, mirror)
+    wanted = _wanted(copy.refs(), here)
     if wanted:
-        git.fetch(mirror, [f"{name}:{place}" for name, place in wanted.items()])
+        specs = [f"{name}:{place}" for name, place in wanted.items()]
+        remotes.fetch(git, mirror, specs)
     make_state_dirs(layout)
-    machine.adopt(layout, (git.get_in(mirror, mirroring.MACHINES) or "").split())
+    machine.adopt(layout, (copy.get(mirroring.MACHINES) or "").split())
     reindex(layout)
     branches = [place for name, place in wanted.items() if name.startswith("refs/h")]
     return Returned(mirror, len(wanted), tuple(sorted(branches)), _newest(layout))
@@ -81,7 +84,7 @@ def _found(layout: Layout, git: Git, top: str | None) -> str:
     except OSError as error:
         raise UsageError(f"could not read {top}: {error.strerror}") from error
     paths = [os.path.join(top, name) for name in names if name.endswith(".git")]
-    own = [one for one in paths if git.get_in(one, mirroring.ROOT) == layout.root]
+    own = [one for one in paths if Bare(git, one).get(mirroring.ROOT) == layout.root]
     if not own:
         raise UsageError(
             f"could not find a mirror of {layout.root} in {top}",

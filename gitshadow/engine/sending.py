@@ -13,7 +13,7 @@ from gitshadow.engine.resolve import session_of
 from gitshadow.engine.secrets import secret_names, token_in
 from gitshadow.errors import RefusedError, StoreError
 from gitshadow.model import GITLINK_MODE, Chain, Oid, RepoPath
-from gitshadow.store import marks, refs
+from gitshadow.store import marks, refs, remotes
 from gitshadow.store.commits import CommitInfo
 from gitshadow.store.journal import sessions
 from gitshadow.store.refs import display_path
@@ -83,7 +83,7 @@ class Sending:
             f"{'+' * force}{ref}:{there}{ref.removeprefix(refs.REF_PREFIX)}"
             for ref in sent
         ]
-        return self._ws.git.push(remote, specs)
+        return remotes.push(self._ws.git, remote, specs)
 
     def _marks_of(self, named: Collection[str]) -> list[str]:
         """Return the refs of the review marks of some sessions."""

@@ -419,93 +419,19 @@ class Git:
         triples = zip(*[iter(words)] * 3, strict=False)
         return [(RepoPath(old), RepoPath(new)) for _, old, new in triples]
 
-    def push(self, remote: str, refspecs: Sequence[str]) -> dict[str, str | None]:
-        """Write refs to a remote; hooks of this repository are not run.
-
-        Returns:
-            For each ref over there None, or why the remote did not take it.
+    def run_in(
+        self, git_dir: str, *args: str, stdin: bytes = b"", ok: Sequence[int] = (0,)
+    ) -> bytes:
+        """Run one git command in another repository on this machine; return its output.
 
         Raises:
-            StoreError: the remote cannot be reached.
+            StoreError: it could not be started, or its exit code is not in `ok`.
         """
-        how = ("push", "--no-verify", "--porcelain", "--no-follow-tags", "--")
-        out = self.run(*how, remote, *refspecs, ok=(0, 1))
-        found = dict(_pushed(out.decode("utf-8", "replace")))
-        if not found:
-            raise StoreError(f"could not push to {remote}: it said nothing")
-        return found
-
-    def init_bare(self, path: str) -> None:
-        """Make a bare repository, private whatever the umask, unless it is one."""
-        os.makedirs(path, mode=0o700, exist_ok=True)
-        self._other(path, "init", "--quiet", "--bare", "--shared=0600")
-
-    def set_in(self, path: str, key: str, value: str) -> None:
-        """Set one value in the configuration of another repository of ours."""
-        self._other(path, "config", "--replace-all", key, value)
-
-    def get_in(self, path: str, key: str) -> str | None:
-        """Return a value of the configuration of another repository, None for none."""
-        out = self._other(path, "config", "--get", key, ok=(0, 1))
-        return out.decode("utf-8", "surrogateescape").removesuffix("\n") or None
-
-    def refs_in(self, path: str) -> dict[str, Oid]:
-        """Return all refs of another repository on this machine."""
-        out = self._other(path, "for-each-ref", "--format=%(objectname) %(refname)")
-        rows = (
-            row.split(" ", 1) for row in out.decode("utf-8", "replace").splitlines()
-        )
-        return {name: Oid(oid) for oid, name in rows}
-
-    def drop_in(self, path: str, names: Sequence[str]) -> None:
-        """Delete refs of another repository of ours."""
-        listed = "".join(f"delete {name}\n" for name in names).encode("utf-8")
-        self._other(path, "update-ref", "--stdin", stdin=listed)
-
-    def scrub_in(self, path: str) -> None:
-        """Remove what no ref of another repository of ours reaches, at once."""
-        self._other(path, "gc", "--quiet", "--prune=now")
-
-    def _other(
-        self, path: str, *args: str, stdin: bytes = b"", ok: Sequence[int] = (0,)
-    ) -> bytes:
-        done = self._start((f"--git-dir={path}", *args), stdin, _OFFLINE)
+        done = self._start((f"--git-dir={git_dir}", *args), stdin, _OFFLINE)
         if done.returncode not in ok:
             said = done.stderr.decode("utf-8", "replace").strip()
-            raise StoreError(f"could not use {path}: {said or done.returncode}")
+            raise StoreError(f"could not use {git_dir}: {said or done.returncode}")
         return done.stdout
-
-    def remote_refs(self, remote: str, patterns: Sequence[str]) -> dict[str, Oid]:
-        """Return the refs of a remote that fit patterns.
-
-        Raises:
-            StoreError: the remote cannot be reached.
-        """
-        out = self.run("ls-remote", "--refs", "--", remote, *patterns).decode(
-            "utf-8", "replace"
-        )
-        rows = (row.split("\t", 1) for row in out.splitlines())
-        return {row[1]: Oid(row[0]) for row in rows if len(row) == 2}
-
-    def fetch(self, remote: str, refspecs: Sequence[str]) -> None:
-        """Bring refs of a remote here, and nothing else: no tags, no FETCH_HEAD, no submodules.
-
-        Raises:
-            StoreError: it could not be done.
-        """
-        how = ("--no-tags", "--no-write-fetch-head", "--no-recurse-submodules")
-        quiet = ("--quiet", "--no-auto-maintenance", "--refmap=", "--stdin")
-        listed = "".join(f"{one}\n" for one in refspecs).encode("utf-8")
-        self.run("fetch", *how, *quiet, "--", remote, stdin=listed)
-
-
-def _pushed(said: str) -> Iterator[tuple[str, str | None]]:
-    """Read what git-push(1) prints with --porcelain: flag, refs and summary of each ref."""
-    for row in said.splitlines():
-        flag, *words = row.split("\t")
-        if len(words) == 2 and ":" in words[0]:
-            name = words[0].rpartition(":")[2]
-            yield name, words[1] if flag == "!" else None
 
 
 def _awaited(
