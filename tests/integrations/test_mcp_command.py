@@ -86,7 +86,7 @@ async def test_a_turn_through_the_proxy_is_taken_back_from_the_command_line(
     }
 
 
-async def test_a_file_that_a_tool_writes_is_recorded_with_tool_and_call(
+async def test_a_file_that_a_tool_writes_is_its_calls_and_comes_back_with_it(
     shadow_n: Shadow, servers: Path
 ) -> None:
     with servers.open("a") as file:
@@ -99,6 +99,9 @@ async def test_a_file_that_a_tool_writes_is_recorded_with_tool_and_call(
     assert (row["turn"], row["call"], row["tool"]) == ("t-1", "t-1.2", "toy.toy.write")
     (turn,) = shadow_n("saga", "turns", "--json").rows()
     assert str(turn["session"]).startswith("mcp-toy-")
+    done = shadow_n("undo", "t-1", "--tools", str(servers), "--yes", "--json")
+    assert (done.code, done.json()["status"]) == (0, "reversed")
+    assert not shadow_n.repo.exists("new")
 
 
 async def test_where_an_agents_hooks_speak_the_file_is_that_agents(
