@@ -30,6 +30,7 @@ from dbos import (
 from gitshadow.errors import UsageError
 from gitshadow.integrations.dbos_door import (
     APPLICATION_VERSION,
+    AT_WORK,
     WORKFLOW,
     Door,
     Look,
@@ -75,7 +76,7 @@ class DbosEngine:
     ) -> None:
         self._url = url
         self._program = program
-        self._runs = Runs(runs)
+        self.runs = Runs(runs)
         self._benches: dict[str, Bench] = {}
         self._queue = ""
         self._starting = threading.Lock()
@@ -141,7 +142,7 @@ class DbosEngine:
         Raises:
             UsageError: the engine runs elsewhere, or somebody else uses DBOS in this process.
         """
-        if self._runs is not Runs.HERE:
+        if self.runs is not Runs.HERE:
             raise UsageError("could not serve: this engine's undos run elsewhere")
         opening = Opening("", tools, None, policy or Policy(), host or Host())
         bench = Bench(path, opening)
@@ -187,7 +188,7 @@ class DbosEngine:
         try:
             # Before the launch: a queue that comes later is seen a second later.
             client.register_queue(self._queue, polling_interval_sec=_POLL_S)
-            if self._runs is Runs.HERE:
+            if self.runs is Runs.HERE:
                 self._launch()
         except BaseException:
             client.destroy()
@@ -271,17 +272,28 @@ class DbosRunner:
 
         def check() -> None:
             until.check()
-            if look.is_in_vain() and self.bench.told(op_id) is None:
-                raise EngineError(
-                    f"could not carry out undo {op_id}: its workflow is {look.status}",
-                    hint="recover() goes on with it",
-                )
+            if look.is_due():
+                self._go_on(op_id, look.status())
 
         found = self.bench.report(op_id, check)
         # The report is there a moment before the workflow lets go of the session.
         while not self.bench.is_free() and door.is_running(op_id):
             until.check()
         return found
+
+    def _go_on(self, op_id: str, status: str) -> None:
+        """Take an undo over whose process is gone, where that is our business.
+
+        Raises:
+            EngineError: it is nobody's any more.
+        """
+        if status == "PENDING" and self.engine.runs is Runs.HERE:
+            self.take_over()
+        elif status not in AT_WORK and self.bench.told(op_id) is None:
+            raise EngineError(
+                f"could not carry out undo {op_id}: its workflow is {status}",
+                hint="recover() goes on with it",
+            )
 
     def resume(self, op_id: str) -> None:
         """Start the workflow of an undo anew; what it did is in the journal and stays."""

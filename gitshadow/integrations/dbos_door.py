@@ -25,8 +25,8 @@ APPLICATION_VERSION = f"gitshadow-{VERSION}"
 """DBOS runs a workflow only under the version that it was started with: that of the journal."""
 WORKFLOW = "gitshadow.undo"
 _LOOKS_S = 0.25
-_AT_WORK = ("PENDING", "ENQUEUED", "DELAYED")
-_CAN_GO_ON = (*_AT_WORK, "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
+AT_WORK = ("PENDING", "ENQUEUED", "DELAYED")
+_CAN_GO_ON = (*AT_WORK, "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,16 +77,16 @@ class Look:
         self._door = door
         self._op_id = op_id
         self._next = time.monotonic() + _LOOKS_S
-        self.status = "unknown"
 
-    def is_in_vain(self) -> bool:
-        """Tell whether nobody will carry the undo out any more."""
-        if time.monotonic() < self._next:
-            return False
+    def is_due(self) -> bool:
+        """Tell whether it is time to look again."""
+        return time.monotonic() >= self._next
+
+    def status(self) -> str:
+        """Return DBOS's word for how it is doing."""
         self._next = time.monotonic() + _LOOKS_S
         found = self._door.find(self._op_id)
-        self.status = found.status if found is not None else "gone"
-        return self.status not in _AT_WORK
+        return found.status if found is not None else "gone"
 
 
 @contextmanager

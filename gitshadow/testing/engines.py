@@ -85,11 +85,12 @@ class CompensationEngineKit:
         self, open_engine: OpenEngine, tmp_path: Path
     ) -> None:
         """ENG-09: one that is not safe to repeat is in doubt; the others go on."""
-        steps = recorded(tmp_path, tool="step.blind")
-        steps.plan(_2=["hang"])
+        steps = recorded(tmp_path, also="step.blind")
+        steps.plan(_0=["hang"])
         with _undone(open_engine, steps) as report:
-            assert [item.reason for item in report.items] == [None, "in_doubt", None]
-            assert [step for step, _ in steps.calls] == [3, 2, 1]
+            reasons = [item.reason for item in report.items]
+            assert reasons == ["in_doubt", None, None, None]
+            assert [step for step, _ in steps.calls] == [0, 3, 2, 1]
         steps.go.set()
 
     def test_a_handler_that_is_gone_is_named(

@@ -21,6 +21,7 @@ from gitshadow.testing.steps import (
     bench_of,
     forked,
     in_child,
+    lock_of,
     opened,
     recorded,
 )
@@ -155,6 +156,25 @@ def test_another_worker_takes_over_from_one_that_was_killed(
     with working(postgres, steps):
         assert os.waitstatus_to_exitcode(os.waitpid(waiting, 0)[1]) == 0
     assert [step for step, _ in steps.calls] == [3, 2, 2, 1]
+    assert steps.undone == [3, 2, 1]
+
+
+def test_who_waits_takes_over_from_a_process_that_is_gone(
+    sqlite: str, tmp_path: Path
+) -> None:
+    """Programs of one name share a queue: one may take another's undo along when it ends."""
+    steps = recorded(tmp_path)
+
+    def submit() -> None:
+        with DbosEngine(sqlite) as engine, lock_of(steps):
+            submitted(steps, engine)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    assert in_child(submit) == -signal.SIGKILL
+    (op,) = bench_of(steps).unfinished()
+    assert workflow(sqlite, op.id).status == "PENDING"
+    with DbosEngine(sqlite) as engine:
+        assert engine.bind(bench_of(steps)).wait(op.id, HANGS_S).ok
     assert steps.undone == [3, 2, 1]
 
 
