@@ -1,7 +1,7 @@
 """Run the benchmarks and print the table: `python -m bench [NAME…] [--scale F] [--write FILE]`.
 
 `accuracy` and `damage` stand alone: they are no matter of time, and fail where a requirement is
-missed.
+missed. `plot` draws how the history grows on disk.
 """
 
 import argparse
@@ -11,7 +11,7 @@ import sys
 from datetime import date
 from pathlib import Path
 
-from bench import accuracy, damage, prototype, scale
+from bench import accuracy, damage, growth, prototype, scale
 from bench.budgets import BUDGETS
 from bench.measure import Row, table
 
@@ -124,7 +124,12 @@ def damage_page(tables: str) -> str:
     return _DAMAGE.format(tables=tables)
 
 
-_ALONE = {"accuracy": _accuracy, "damage": _damage}
+def _plot(chosen: argparse.Namespace) -> int:
+    growth.write_plot(chosen.scale, chosen.write or Path("docs/img/growth.svg"))
+    return 0
+
+
+_ALONE = {"accuracy": _accuracy, "damage": _damage, "plot": _plot}
 _LONG = {
     "sizes": scale.sizes,
     "huge": scale.huge,

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pygit2
 
+from bench.growth import growth
 from bench.measure import Journal, Row, cpu_s, memory_mib, ms, timed
 from bench.million import log
 from bench.places import Place, fill, program, repository
@@ -352,4 +353,5 @@ BUDGETS = {
     "calls": calls,
     "engines": engines,
     "rewinds": rewinds,
+    "growth": growth,
 }

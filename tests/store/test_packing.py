@@ -11,12 +11,14 @@ from gitshadow.engine.upkeep import work_of
 from gitshadow.errors import LockedError, StoreError
 from gitshadow.store.git import Git, StoppedError
 from gitshadow.store.packing import MOST_PACKS, Packed, Packer, to_merge
+from tests.conftest import FULL
 from tests.support.packed import CHAIN, Shelf, packs_of
 from tests.support.repo import Repo
 from tests.support.small_disk import fill, small_disk
 
 _OTHER = "refs/agent-undo/codex-20261122-3d4e5f"
 _KILLED = 9
+_DAY, _BETWEEN_RESTS = (50_000, 250) if FULL else (400, 25)
 
 
 @pytest.fixture
@@ -102,6 +104,17 @@ def test_packs_are_merged_as_they_grow(shelf: Shelf) -> None:
     objects = [pack.objects for pack in shelf.packer.packs.ours()]
     assert sum(objects) == 40 * 2 * 3
     assert not shelf.ours() & shelf.loose()
+    shelf.repo.fsck()
+
+
+def test_a_day_of_writes_leaves_few_packs(shelf: Shelf) -> None:
+    """KEEP-03: at each rest at most twelve packs are ours, and nothing of ours is loose."""
+    for _ in range(_DAY // _BETWEEN_RESTS):
+        shelf.write(_BETWEEN_RESTS)
+        shelf.pack()
+        assert len(shelf.names()) <= 12
+    assert not shelf.ours() & shelf.loose()
+    assert len(shelf.reachable(CHAIN, "--not", "HEAD")) == 3 * _DAY
     shelf.repo.fsck()
 
 

@@ -1,0 +1,134 @@
+"""What the history takes on disk, edit by edit, against keeping each version whole.
+
+No matter of time: it comes out nearly the same on a loaded machine. The drawing is plain SVG, made
+from the samples alone.
+"""
+
+import os
+import random
+import zlib
+from collections.abc import Iterator, Sequence
+from html import escape
+from pathlib import Path
+from typing import NamedTuple
+
+from bench.measure import Journal, Row
+from bench.places import Place, empty
+
+_LINES = 400
+_SAMPLES = 100
+_WIDTH, _HEIGHT, _LEFT, _TOP, _RIGHT, _BOTTOM = 720, 360, 64, 28, 150, 44
+_STEPS = 5
+
+
+class Sample(NamedTuple):
+    """Hold what lay on the disk after so many edits, in bytes."""
+
+    edits: int
+    history: int
+    whole: int
+
+
+def growth(scale: float) -> Iterator[Row]:
+    """Disk after packing, per write; and the plot's ends as rows."""
+    samples, packed = measure(scale)
+    last = samples[-1]
+    each = packed / last.edits / 1024
+    what = (
+        f"disk after packing, {last.edits:,} one-line edits of a 20 KiB file, per write"
+    )
+    yield Row(what, "≤ 1 KiB per write", [each], "KiB", "packs and their indexes")
+    peak = max(one.history for one in samples) / 2**20
+    yield Row("the most that lay there meanwhile", "–", [peak], "MiB", "loose objects")
+    whole = last.whole / last.edits / 1024
+    yield Row("each version kept whole, compressed", "yardstick", [whole], "KiB")
+
+
+def measure(scale: float) -> tuple[list[Sample], int]:
+    """Edit one line after the other; return samples, and the bytes after `pack`."""
+    edits = max(100, int(10_000 * scale))
+    chance = random.Random(7)
+    with empty() as place:
+        lines = [_line(at, 0, chance) for at in range(_LINES)]
+        target = place.root / "edited.txt"
+        target.write_text("".join(lines), encoding="ascii")
+        place.git("add", "-A")
+        place.git("commit", "-q", "-m", "first")
+        place.shadow("init")
+        place.shadow("start")
+        journal, before, whole = Journal(place.journal), _objects(place), 0
+        samples = [Sample(0, 0, 0)]
+        for number in range(1, edits + 1):
+            lines[chance.randrange(_LINES)] = _line(number, number, chance)
+            text = "".join(lines)
+            target.write_text(text, encoding="ascii")
+            whole += len(zlib.compress(text.encode("ascii")))
+            journal.await_row("edited.txt", number)
+            if number % max(1, edits // _SAMPLES) == 0:
+                samples.append(Sample(number, _objects(place) - before, whole))
+        place.shadow("pack")
+        return samples, _objects(place) - before
+
+
+def _line(at: int, number: int, chance: random.Random) -> str:
+    return f"{at:05} {number:06} {chance.getrandbits(140):036x}\n"
+
+
+def _objects(place: Place) -> int:
+    """Return what the object store takes on the disk, by blocks."""
+    top = place.root / ".git" / "objects"
+    found = 0
+    for directory, _, names in os.walk(top):
+        for name in names:
+            try:
+                found += os.lstat(os.path.join(directory, name)).st_blocks * 512
+            except FileNotFoundError:  # packed meanwhile
+                continue
+    return found
+
+
+def write_plot(scale: float, path: Path) -> None:
+    """Measure and draw into a file."""
+    samples, packed = measure(scale)
+    path.write_text(draw(samples, packed), encoding="utf-8")
+
+
+def draw(samples: Sequence[Sample], packed: int) -> str:
+    """Return the plot: edits to the right, MiB upwards."""
+    last = samples[-1]
+    top = max(1.0, *(one.whole / 2**20 for one in samples)) * 1.05
+    across, up = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
+
+    def at(edits: float, mib: float) -> str:
+        x = _LEFT + across * edits / last.edits
+        return f"{x:.1f},{_HEIGHT - _BOTTOM - up * mib / top:.1f}"
+
+    def path(values: Sequence[tuple[int, int]], colour: str) -> str:
+        points = " ".join(at(edits, size / 2**20) for edits, size in values)
+        return f'<polyline fill="none" stroke="{colour}" stroke-width="2" points="{points}"/>'
+
+    def words(place: str, text: str, anchor: str = "start") -> str:
+        x, y = place.split(",")
+        return f'<text x="{x}" y="{y}" text-anchor="{anchor}">{escape(text)}</text>'
+
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}"'
+        ' font-family="sans-serif" font-size="12" fill="#444">',
+        f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="#fff"/>',
+        words(f"{_LEFT},16", "MiB on disk, by edits of one line in a file of 20 KiB"),
+    ]
+    for step in range(_STEPS + 1):
+        mib, edits = top * step / _STEPS, last.edits * step / _STEPS
+        begin, end = at(0, mib), at(last.edits, mib)
+        parts.append(f'<path d="M{begin} L{end}" stroke="#ddd"/>')
+        x, y = begin.split(",")
+        parts.append(words(f"{float(x) - 8},{float(y) + 4}", f"{mib:.0f}", "end"))
+        x, y = at(edits, 0).split(",")
+        parts.append(words(f"{x},{float(y) + 18}", f"{edits:,.0f}", "middle"))
+    history = [(one.edits, one.history) for one in samples]
+    parts.append(path([(one.edits, one.whole) for one in samples], "#999"))
+    parts.append(path([*history, (last.edits, packed)], "#06c"))
+    for size, text in ((last.whole, "each version whole"), (packed, "the history")):
+        x, y = at(last.edits, size / 2**20).split(",")
+        parts.append(words(f"{float(x) + 8},{float(y) + 4}", text))
+    return "\n".join([*parts, "</svg>", ""])
