@@ -5,7 +5,7 @@ Invariant: what `JournalStore` does, this does: one suite runs through both.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from hashlib import sha1
 from threading import Lock
 
@@ -17,7 +17,6 @@ from gitshadow.store.journal.saga_rows import (
     Effect,
     Held,
     Marker,
-    NewEvent,
     Note,
     Noted,
     SagaCall,
@@ -29,66 +28,13 @@ from gitshadow.store.journal.saga_rows import (
     digest_of,
     first_broken,
 )
+from gitshadow.testing.remembered import History
 from gitshadow.turns import records
 from gitshadow.turns.protocols import SessionLock
 
 _UNSETTLED = ("running", "failed", "in_doubt")
 _WAITING = ("held", "due", "sending", "failed")
 _SETTLED = ("done", "skipped", "resolved")
-
-
-@dataclass(slots=True)
-class _Changes:
-    """Hold what one key, or one artifact, was set to: event numbers and values, oldest first."""
-
-    seqs: list[int] = field(default_factory=list)
-    values: list[str | None] = field(default_factory=list)
-
-    def before(self, seq: int | None) -> str | None:
-        """Return the value before an event (None: now)."""
-        found = self.number_before(seq)
-        return None if found is None else self.values[found]
-
-    def number_before(self, seq: int | None) -> int | None:
-        """Return the index of that value; None where there was none."""
-        known = [n for n, at in enumerate(self.seqs) if seq is None or at < seq]
-        return known[-1] if known else None
-
-    def since(self, seq: int) -> bool:
-        """Tell whether anything was set from an event on."""
-        return bool(self.seqs) and self.seqs[-1] >= seq
-
-
-@dataclass(slots=True)
-class _History:
-    """Hold the events of one session, and what they set by key and by artifact."""
-
-    events: list[SessionEvent] = field(default_factory=list)
-    state: dict[str, _Changes] = field(default_factory=lambda: defaultdict(_Changes))
-    files: dict[str, _Changes] = field(default_factory=lambda: defaultdict(_Changes))
-
-    def add(self, event: NewEvent) -> None:
-        """Add an event with its number, values and versions."""
-        seq = len(self.events)
-        self.events.append(
-            SessionEvent(
-                session=event.session,
-                seq=seq,
-                invocation=event.invocation,
-                author=event.author,
-                kind=event.kind,
-                ts_ns=event.ts_ns,
-                text=event.text,
-                body=event.body,
-            )
-        )
-        for changes, values in (
-            (self.state, event.delta),
-            (self.files, event.artifacts),
-        ):
-            for name, value in values.items():
-                changes[name].seqs.append(seq)
-                changes[name].values.append(value)
 
 
 class MemoryStore:
@@ -103,7 +49,7 @@ class MemoryStore:
         self._calls: dict[tuple[str, str, str], SagaCall] = {}
         self._ops: dict[str, SagaOp] = {}
         self._log: list[Noted] = []
-        self._histories: dict[str, _History] = defaultdict(_History)
+        self._histories: dict[str, History] = defaultdict(History)
         self._blobs: dict[Oid, bytes] = {}
         self._held: dict[tuple[str, str, str], Held] = {}
         self._effects: dict[tuple[str, str], list[tuple[int, Effect]]] = {}
@@ -347,9 +293,9 @@ class MemoryStore:
     def has(self, oid: Oid) -> bool:
         return oid in self._blobs
 
-    def _history(self, session: str) -> _History:
+    def _history(self, session: str) -> History:
         """Return a session's history; looking at one that is not there makes none."""
-        return self._histories.get(session) or _History()
+        return self._histories.get(session) or History()
 
 
 class _MemoryLock:
