@@ -140,6 +140,8 @@ class ClaudeUndo:
 
     async def _before(self, given: _Payload) -> SyncHookJSONOutput:
         name, arguments, call_id = _called(given)
+        if self._runs.failed is not None:
+            return {**_denied(_line(self._runs.failed)), **self._over()}
         if name in self._own:
             self._told.append(_Told(name, arguments, call_id))
             return {}

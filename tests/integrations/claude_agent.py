@@ -170,7 +170,8 @@ class ScriptedAgent(Transport):
                     "tool_use_id": fields.get("tool_use_id"),
                 }
             )
-            if said.get("continue") is False:
+            # Claude Code 2.1.330 does not look at it after a failure.
+            if said.get("continue") is False and event != "PostToolUseFailure":
                 self.stopped = said["stopReason"]
         return said
 

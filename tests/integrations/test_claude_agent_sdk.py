@@ -15,7 +15,7 @@ from tests.integrations.toy import Step, saga_rows
 from tests.support.repo import Repo
 from tests.turns.front import FREE
 from tests.turns.recorded import Recorded
-from tests.turns.world import World, registry
+from tests.turns.world import BoomError, World, registry
 
 need("claude_agent_sdk")
 
@@ -160,13 +160,20 @@ async def test_a_guard_that_fails_denies_and_ends_the_run(
     assert ran == []
 
 
-async def test_a_tool_that_raised_stops_the_agent(au: AsyncAgentUndo) -> None:
+@pytest.mark.parametrize("later", [CREATE, BASH], ids=["ours", "its own"])
+async def test_a_tool_that_raised_stops_the_agent_at_its_next_call(
+    au: AsyncAgentUndo, later: Step
+) -> None:
     """OUT-06: the agent shows the error to its model and would go on."""
     runs = Runs(au)
-    agent = ScriptedAgent(((BOOM,), (CREATE,)))
-    with pytest.raises(Exception, match="boom"):
+    last = Step("c9", "Read", {"file_path": "a"})
+    agent = ScriptedAgent(
+        ((BOOM,), (later,), (last,)), native={"Bash": str, "Read": str}
+    )
+    with pytest.raises(BoomError):
         async with runs.turn("go"):
             await run_agent(ClaudeUndo(runs), agent)
+    assert agent.heard == {"c2": "boom", later.call: "BoomError: boom"}
     assert agent.stopped == "the turn is over: BoomError: boom"
     assert [call.tool for call in au.calls("t-1")] == ["toy.boom"]
 
