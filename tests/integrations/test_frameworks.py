@@ -28,8 +28,10 @@ from tests.integrations.frameworks import (
 )
 from tests.integrations.toy import SCRIPT, Step, saga_rows
 from tests.support.places import recorded
+from tests.support.repo import Repo
 from tests.support.waiting import until
 from tests.turns.front import FREE
+from tests.turns.recorded import Recorded
 from tests.turns.world import BoomError, World, registry
 
 CREATE = Step("c1", "draft.create", {"title": "A"})
@@ -168,6 +170,28 @@ async def test_a_tool_that_raises_rolls_the_run_back(
     report = caught.value.undo_report  # type: ignore[attr-defined]
     assert report.counts["reversed"] == report.counts["compensated"] == 1
     assert au.turns()[0].status == "rolled_back"
+
+
+async def test_files_that_tools_wrote_go_back_with_the_run(
+    run: Through, repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spec 3.5: effects first, then files, in one report."""
+    monkeypatch.setenv("GITSHADOW_DAEMON", "off")
+    made = Recorded.make(repo, tmp_path / "world", "async")
+    write = Step("c2", "file.write", {"path": str(repo.root / "notes"), "text": "x\n"})
+    with closing(opened(repo.root, made.front.tools)) as au:
+        runs = Runs(au)
+        with pytest.raises(BoomError) as caught:
+            async with runs.turn("go"):
+                await run(runs, ((CREATE,), (write,), (BOOM,)))
+    report = caught.value.undo_report  # type: ignore[attr-defined]
+    assert [(item.domain, item.state) for item in report.items] == [
+        ("effects", "no_effect"),
+        ("effects", "reversed"),
+        ("files", "reversed"),
+    ]
+    assert made.text("notes") is None
+    assert made.front.world.state["drafts"] == {}
 
 
 async def test_an_error_outside_the_tools_rolls_the_run_back(
