@@ -96,6 +96,11 @@ class Toolbox(NamedTuple):
         )
 
 
+def is_told_of_tools(named: str | None) -> bool:
+    """Tell whether it was said where a program's tools are."""
+    return bool(named or os.environ.get(_VARIABLE))
+
+
 def load_toolbox(named: str | None, *, needed: bool) -> Toolbox:
     """Import a program's registry, or read the file of a user's MCP servers.
 

@@ -6,6 +6,7 @@ says so.
 
 import asyncio
 import functools
+import os
 import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,6 +17,7 @@ from gitshadow.commands.asking import find_layout
 from gitshadow.commands.effects import (
     Toolbox,
     asking,
+    is_told_of_tools,
     journal,
     load_toolbox,
     session_option,
@@ -24,7 +26,7 @@ from gitshadow.commands.effects import (
 from gitshadow.commands.options import ask_yes, is_interactive
 from gitshadow.commands.undoing import Manner
 from gitshadow.commands.viewing import screen
-from gitshadow.errors import ExitCode
+from gitshadow.errors import ExitCode, UsageError
 from gitshadow.render import json, output
 from gitshadow.render.effects import report_text
 
@@ -66,21 +68,37 @@ def program_options(function: Callable[..., int]) -> Callable[..., int]:
 
 
 def session_of(targets: Sequence[str], program: Program) -> str | None:
-    """Return the session of an agent program whose one turn is meant; None for all else.
+    """Return the session of an agent program whose one turn or call is meant; None for all else.
 
     Raises:
         UsageError: several sessions have a turn of that name.
     """
-    if len(targets) != 1 or not _TURN.fullmatch(targets[0]):
+    if len(targets) != 1 or not find_layout().initialised:
         return None
-    if not find_layout().initialised:
-        return None
+    if not _TURN.fullmatch(targets[0]):
+        return _session_of_call(targets[0], program)
     from gitshadow.store.journal import saga
     from gitshadow.turns import looking
 
     with journal() as db:
         known = any(one.id == targets[0] for one in saga.turns(db, program.session))
         return looking.session_named(db, program.session, targets[0]) if known else None
+
+
+def _session_of_call(call: str, program: Program) -> str | None:
+    """Return the session of a program's call; a file of that name, or a hook's call, is none."""
+    from gitshadow.store.journal import saga
+
+    if os.path.lexists(call) or not is_told_of_tools(program.tools):
+        return None
+    with journal() as db:
+        found = {one.session for one in saga.calls_named(db, call, program.session)}
+    if len(found) > 1:
+        raise UsageError(
+            f"could not tell which session is meant: {', '.join(sorted(found))}",
+            hint="name it: --session ID",
+        )
+    return next(iter(found), None)
 
 
 def undo(session: str, turn: str, program: Program, manner: Manner) -> int:

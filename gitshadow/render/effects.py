@@ -6,7 +6,7 @@ Invariant: whatever a program wrote is escaped before a terminal sees it.
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
-from gitshadow.render.document import flag, inner, rows, text
+from gitshadow.render.document import flag, inner, rows, text, texts
 from gitshadow.render.style import View, printable
 from gitshadow.render.text import local_time
 
@@ -93,5 +93,7 @@ def report_text(report: Mapping[str, object], view: View) -> Iterator[str]:
         said = "; ".join(part for part in parts if part)
         line = f"  {text(item, 'state'):<12}  {name}{reason}{': ' * bool(said)}{said}"
         yield printable(line)
+    for note in texts(report, "notes"):
+        yield printable(f"  note: {note}")
     for entry in rows(report, "not_covered"):
         yield printable(f"  not covered: {text(entry, 'what')}: {text(entry, 'why')}")

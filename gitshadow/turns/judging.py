@@ -72,7 +72,7 @@ def in_undo_order(calls: Sequence[SagaCall]) -> list[SagaCall]:
         if call.id in visiting:
             return
         visiting.add(call.id)
-        for name in _depends_on(call):
+        for name in needed(call):
             if name in by_id:
                 visit(by_id[name])
         ordered[call.id] = call
@@ -97,7 +97,7 @@ def after_files(calls: Sequence[SagaCall]) -> frozenset[str]:
     for call in calls:
         inverse = records.stored_inverse(call.inverse) if call.inverse else None
         late = inverse is not None and inverse.after_files
-        if late or not found.isdisjoint(_depends_on(call)):
+        if late or not found.isdisjoint(needed(call)):
             found.add(call.id)
     return frozenset(found)
 
@@ -303,9 +303,9 @@ def _half_undone(call: SagaCall, scene: Scene) -> UndoItem | None:
 
 
 def _blocked(call: SagaCall, scene: Scene) -> UndoItem | None:
-    needed = set(_depends_on(call))
+    waits_for = set(needed(call))
     for other in scene.stuck.values():
-        if other.id in needed or _holds_up(other, call):
+        if other.id in waits_for or _holds_up(other, call):
             return left(call, Reason.FAILED, f"it waits for {other.id}")
     return None
 
@@ -317,7 +317,8 @@ def _holds_up(other: SagaCall, call: SagaCall) -> bool:
     return records.stored_inverse(other.inverse).critical
 
 
-def _depends_on(call: SagaCall) -> tuple[str, ...]:
+def needed(call: SagaCall) -> tuple[str, ...]:
+    """Return the ids of calls whose inverses must have succeeded before this one's runs."""
     if call.inverse is None:
         return ()
     return records.stored_inverse(call.inverse).depends_on

@@ -349,7 +349,8 @@ class AgentUndo(SessionFront):
         """Take a turn back: its effects, newest first, its state and artifacts, its files.
 
         Args:
-            turn: Its id.
+            turn: Its id, or that of one call, which is taken back alone: the report warns of what
+                came later and may build on it.
             options: See `UndoOptions`; a token fits only with the options that it was planned with.
 
         Returns:

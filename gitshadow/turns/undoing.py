@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gitshadow.errors import RefusedError, UsageError
 from gitshadow.store.journal.saga_rows import MARKER, SagaCall, SagaOp, SagaTurn
-from gitshadow.turns import events, filework, phases, records, requests, rewind
+from gitshadow.turns import events, filework, phases, records, requests, rewind, single
 from gitshadow.turns.filework import Began, FileWork
 from gitshadow.turns.report import UndoKind
 from gitshadow.turns.requests import WITHOUT_EFFECTS, UndoRequest
@@ -58,13 +58,16 @@ class Undoing:
         self._store = desk.store
         self._session = desk.session
 
-    def undo(self, turn: str, request: UndoRequest) -> Whole:
-        """Return the undo of a turn, not begun yet.
+    def undo(self, target: str, request: UndoRequest) -> Whole:
+        """Return the undo of a turn, or of one call alone, not begun yet.
 
         Raises:
-            UsageError: there is no such turn.
+            UsageError: there is no such turn or call, or several turns have that call.
         """
-        return self.of(self._new(UndoKind.UNDO, turn, request), request.token)
+        op = self._new(UndoKind.UNDO, target, request)
+        if self._store.turn(self._session, target) is None:
+            op = single.narrowed(op, self._store, request)
+        return self.of(op, request.token)
 
     def rewind(self, before: str, request: UndoRequest) -> Whole:
         """Return a rewind, not begun yet.
@@ -151,10 +154,12 @@ class Undoing:
     # -- a turn ----------------------------------------------------------------------------
 
     def _turn(self, op: SagaOp, request: UndoRequest) -> _Parts:
-        turn, _, savepoint = op.target.partition(":")
+        turn, savepoint = single.turn_and_savepoint(op)
         since = records.parse(op.request).get("since")
         mark = since if isinstance(since, int) else 0
         calls = [one for one in self._desk.calls(turn) if one.ordinal > mark]
+        if single.is_one_call(op):
+            calls = single.with_needed(calls, op.target)
         row = self._store.turn(self._session, turn)
         assert row is not None, "its calls were found"
         is_all = request.only is None and not savepoint and not request.declined

@@ -356,6 +356,25 @@ def test_the_next_window_to_close_is_shown(
     assert f"can be undone until {row['closes']}" in capsys.readouterr().out
 
 
+def test_one_call_is_undone_by_its_id(
+    au: AgentUndo, world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """AN-29: with the warning; an id that is no call is a usage error."""
+    with au.turn("go") as turn:
+        turn.call("draft.create", {"title": "a"}, call_id="toolu_1")
+        turn.call("draft.create", title="b")
+    assert main(["undo", "toolu_1", "--dry-run", *TOOLS]) == 0
+    assert "  note: taken back alone; what came" in capsys.readouterr().out
+    (report,) = shown(capsys, "undo", "toolu_1", "--yes", *TOOLS)
+    assert isinstance(report, dict)
+    assert column(report["items"], "call_id") == ["toolu_1"]
+    assert report["notes"] == [
+        "taken back alone; what came later stands and may build on it:"
+        " t-1.2 (draft.create)"
+    ]
+    assert world.state["drafts"] == {"10": "b"}
+
+
 def touched(au: AgentUndo, mark: Path) -> None:
     """Run a turn whose inverse is a command."""
     au.desk.setting.registry.tool(
