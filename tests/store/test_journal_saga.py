@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from gitshadow.errors import JournalError
-from gitshadow.store.journal import saga
+from gitshadow.store.journal import prune, saga
 from gitshadow.store.journal.db import Db
-from gitshadow.store.journal.saga_rows import CallName, Note, SagaCall, SagaTurn
+from gitshadow.store.journal.saga_rows import CallName, Held, Note, SagaCall, SagaTurn
 from gitshadow.store.journal.schema import MIGRATIONS
 from gitshadow.testing import samples as saga_rows
 
@@ -119,3 +119,17 @@ def test_a_hand_in_the_log_is_named(db: Db, sql: str, row: int) -> None:
         raw.execute("DROP TRIGGER saga_log_no_delete")
         raw.execute(sql)
     assert saga.broken_at(db) == row
+
+
+@pytest.mark.parametrize(
+    ("state", "is_open"), [("due", True), ("failed", True), ("sent", False)]
+)
+def test_a_session_that_has_to_send_is_at_work(
+    db: Db, state: str, is_open: bool
+) -> None:
+    """AN-19: retention must not drop what is still to be sent."""
+    over = replace(TURN, status="committed", ended_ns=2)
+    call = replace(CALL, outcome="held", undo="none")
+    held = Held(session="s", turn="t-1", call="c1", state=state, due_ns=9)
+    saga.save(db, [over, call, held])
+    assert prune.programs(db) == {"s": (1, 2, is_open)}

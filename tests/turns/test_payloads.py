@@ -112,11 +112,23 @@ def blocks(value: object) -> list[dict[str, str]]:
     return [{"type": "text", "text": json.dumps(value)}]
 
 
-@pytest.mark.parametrize("how", ["prompt", "session end"])
+IDLE = {"notification_type": "idle_prompt"}
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [
+        payload("UserPromptSubmit"),
+        payload("SessionEnd"),
+        payload("StopFailure"),
+        payload("Notification", **IDLE),
+    ],
+    ids=["prompt", "session end", "failure", "idle"],
+)
 def test_an_interrupt_without_a_stop_is_interrupted(
-    place: Path, world: World, how: str
+    place: Path, world: World, ending: dict[str, object]
 ) -> None:
-    """Spec 3.3: at the next prompt, or the end of the session; nothing is undone by itself."""
+    """Spec 3.3: at the next prompt, at the latest; nothing is undone by itself."""
     toys = Toys(world)
     call = {**DRAFT, "tool_input": {"title": "x"}}
     deliver(place, payload("UserPromptSubmit"))
@@ -125,13 +137,11 @@ def test_an_interrupt_without_a_stop_is_interrupted(
     deliver(place, payload("PostToolUse__Bash", **call, tool_response=made))
     with closing(session_of(place)) as au:
         assert [row.status for row in au.turns()] == ["open"]
-    ending = "UserPromptSubmit" if how == "prompt" else "SessionEnd"
-    deliver(place, payload(ending))
+    deliver(place, ending)
     with closing(session_of(place)) as au:
         assert au.turns()[0].status == "interrupted"
         assert world.state["drafts"] == {"9": "x"}
-        if how == "prompt":
-            HookedTurns(au).end()
+        HookedTurns(au).end()
         assert au.undo("t-1").counts["reversed"] == 1
 
 

@@ -29,7 +29,8 @@ _PROGRAMS = (
 )
 _BUSY = (
     "SELECT session FROM saga_ops WHERE status != 'done' UNION"
-    " SELECT session FROM saga_calls WHERE undo IN ('running', 'failed', 'in_doubt')"
+    " SELECT session FROM saga_calls WHERE undo IN ('running', 'failed', 'in_doubt') UNION"
+    " SELECT session FROM saga_outbox WHERE state IN ('held', 'due', 'sending', 'failed')"
 )
 _LOG = "SELECT seq, session, turn, call, kind, ts_ns, body FROM saga_log ORDER BY seq"
 
@@ -93,7 +94,8 @@ def drop_some(db: Db, session: str, rows: int) -> bool:
 def programs(db: Db) -> dict[str, tuple[int, int, bool]]:
     """Return the sessions of agent programs: first and last moment, and whether one is at work.
 
-    At work is also one with an undo that did not end, or with a call that somebody must look at.
+    At work is also one with an undo that did not end, with a call that somebody must look at, or
+    with one that is still to be sent.
     """
     busy = {str(row[0]) for row in db.rows(_BUSY)}
     return {
