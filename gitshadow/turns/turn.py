@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from gitshadow.store.journal.saga_rows import NewEvent, Note, SagaCall, SagaTurn
+from gitshadow.store.journal.saga_rows import NewEvent, Note, SagaCall, SagaOp, SagaTurn
 from gitshadow.turns import records
 from gitshadow.turns.call_rows import held_row
 from gitshadow.turns.errors import (
@@ -245,7 +245,8 @@ class TurnCore:
         self, mark: Mark, name: str, error: BaseException
     ) -> Procedure[None]:
         """Take back what the turn did after a mark; the turn goes on."""
-        report = yield from self._unwind(f"{self.row.id}:{name}", mark)
+        op = yield from self._rollback(f"{self.row.id}:{name}", mark, None)
+        report = yield from self._unwind(op)
         _attach(report, error)
 
     def note(
@@ -327,11 +328,13 @@ class TurnCore:
 
     def _roll_back(self, error: BaseException) -> Procedure[None]:
         self.row = replace(self.row, cause=_cause(error))
-        yield from self._enter(TurnEvent.FAIL)
         why = f"rolled back: {error}" if isinstance(error, ValidationFailed) else None
-        yield from self.tell(Tell("turn_end", self.row.id))
         is_kept = self.kept_since(0) is not None
-        report = yield from self._unwind(self.row.id, Mark(0, 0), why=why)
+        op = yield from self._rollback(self.row.id, Mark(0, 0), why)
+        # In one transaction: a crash from here on leaves an undo for `recover` to finish.
+        yield from self._enter(TurnEvent.FAIL, op)
+        yield from self.tell(Tell("turn_end", self.row.id))
+        report = yield from self._unwind(op)
         if self._transaction is not None:
             host = self._transaction
             event = yield from ask(Invoke(host.commit if is_kept else host.rollback))
@@ -360,9 +363,8 @@ class TurnCore:
         """Return the call up to which a rollback keeps what was done, or None for none."""
         return None if self.past_pivot else self.pivot_since(since)
 
-    def _unwind(
-        self, target: str, mark: Mark, *, why: str | None = None
-    ) -> Procedure[UndoReport]:
+    def _rollback(self, target: str, mark: Mark, why: str | None) -> Procedure[SagaOp]:
+        """Return the undo of what the turn did after a mark, not written down yet."""
         moment = yield from now()
         op = new_op(self.row.session, UndoKind.ROLLBACK, target, moment)
         calls = [call for call in self.calls.values() if call.ordinal > mark.calls]
@@ -375,14 +377,16 @@ class TurnCore:
             "why": why if pivot is None else kept_up_to(pivot, why),
             "declined": [call.id for call in calls if call.ordinal <= last],
         }
-        op = replace(op, request=records.canonical(told))
+        return replace(op, request=records.canonical(told))
+
+    def _unwind(self, op: SagaOp) -> Procedure[UndoReport]:
         whole = yield Compose(op)
         assert isinstance(whole, Whole)
         report = yield from self.setting.telling.undo(whole)
         self.calls.update({call.id: call for call in whole.left()})
         return report
 
-    def _enter(self, event: TurnEvent) -> Procedure[None]:
+    def _enter(self, event: TurnEvent, *more: SagaOp) -> Procedure[None]:
         moment = yield from now()
         status = advance(self.status, event)
         self.row = replace(self.row, status=status.value, ended_ns=moment)
@@ -392,7 +396,7 @@ class TurnCore:
         words = [replace(one, ts_ns=moment) for one in self._last_words if commits]
         held = [one for one in self.calls.values() if one.outcome == "held"]
         sent = [held_row(one, committed_ns=moment) for one in held if commits]
-        yield Save((self.row, note, *words, *sent))
+        yield Save((self.row, note, *words, *sent, *more))
 
 
 def creation(session: str, state: Mapping[str, object], ts_ns: int) -> NewEvent:

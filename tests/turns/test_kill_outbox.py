@@ -130,6 +130,30 @@ def test_a_kill_in_an_undo_of_what_is_held_sends_nothing(
         assert there.state["sent"] == []
 
 
+def failing(au: AgentUndo) -> None:
+    """Hold two calls in a turn that is rolled back."""
+    world = World(Path(au.desk.setting.root) / "world")
+    declared(au.desk.setting.registry, world)
+    with au.turn("go") as turn:
+        turn.call("mail.keyed", to="keyed")
+        turn.call("mail.plain", to="plain")
+        turn.cancel()
+
+
+@pytest.mark.timeout(180)
+def test_a_kill_in_a_rollback_never_makes_anything_due(
+    place: Path, world: World
+) -> None:
+    """AN-19: a turn that failed sends nothing, whoever finishes its end."""
+    for copy in copies(place, failing):
+        with closing(again(copy)) as au:
+            assert au.release() == []
+            au.recover()
+            assert au.release() == []
+            assert au.held() == []
+        assert World(copy / "world").state["sent"] == []
+
+
 def ignored(value: object) -> None:
     """Forget a value."""
 
