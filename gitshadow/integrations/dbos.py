@@ -27,7 +27,7 @@ from dbos import (
     WorkflowSerializationFormat,
 )
 
-from gitshadow.errors import UsageError
+from gitshadow.errors import ShadowError, UsageError
 from gitshadow.integrations.dbos_door import (
     APPLICATION_VERSION,
     AT_WORK,
@@ -47,6 +47,7 @@ from gitshadow.turns.registry import ToolRegistry
 from gitshadow.turns.report import UndoReport
 from gitshadow.turns.steps import Command, Part
 
+_LOG = logging.getLogger(__name__)
 Workflow: TypeAlias = Callable[[str, str], dict[str, object]]
 
 _POLL_S = 0.1
@@ -244,8 +245,11 @@ class DbosEngine:
 
     def _keep(self, bench: Bench, ended: threading.Event, every_s: float) -> None:
         while not ended.is_set():
-            for session in bench.sessions_with_work():
-                DbosRunner(self, self._bench(session)).take_over()
+            try:
+                for session in bench.sessions_with_work():
+                    DbosRunner(self, self._bench(session)).take_over()
+            except ShadowError as error:  # the database may be away for a while
+                _LOG.warning("could not look for undos without a process: %s", error)
             ended.wait(every_s)
 
 
