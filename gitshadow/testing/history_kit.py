@@ -81,11 +81,12 @@ class HistoryStoreKit:
         assert store.invocations_since("s", 4) == []
 
     def test_markers_come_newest_first(self, open_store: OpenStore) -> None:
-        """Each says from which event on it hides; other kinds are no markers."""
+        """Each says from where on it hides, and up to where; other kinds are no markers."""
         store = open_store()
         marker = replace(EVENT, kind="rewind", body='{"hidden_from":1}')
-        store.save([EVENT, EVENT, marker, replace(marker, body='{"hidden_from":0}')])
-        assert store.markers("s") == [Marker(3, 0), Marker(2, 1)]
+        bounded = replace(marker, body='{"hidden_from":0,"hidden_to":1}')
+        store.save([EVENT, EVENT, marker, bounded])
+        assert store.markers("s") == [Marker(3, 0, 1), Marker(2, 1)]
         assert store.markers("z") == []
 
     def test_the_state_is_what_was_set_last(self, open_store: OpenStore) -> None:
