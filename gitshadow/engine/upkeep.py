@@ -87,9 +87,7 @@ class Upkeep:
         if self._run is not None:
             self._run.stop()
             self._run = None
-        if self._choice is not None:
-            self._choice.join()
-            self._choice = None
+        self._choice = None  # it only reads, and nobody waits for it
 
     def _retain(self, now: float) -> None:
         """Forget what the settings leave no room for: choose once a day, then step by step."""

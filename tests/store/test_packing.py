@@ -178,11 +178,14 @@ def test_a_pack_of_the_users_is_never_removed(shelf: Shelf) -> None:
     shelf.write(4)
     shelf.repo.git("repack", "-adq")
     (theirs,) = packs_of(shelf.repo)
-    shelf.write(1)
-    shelf.pack()
+    more = shelf.repo.git("hash-object", "-w", "--stdin", stdin=b"one more\n")
+    everything = "\n".join([*shelf.reachable("HEAD", CHAIN), more]).encode()
+    base = f"{shelf.layout.objects_dir}/pack/pack"
+    digits = shelf.repo.git("pack-objects", "-q", base, stdin=everything)
+    Path(f"{base}-{digits}.keep").write_bytes(b"agent-undo\n")
     store = shelf.packer.packs
-    pretended = store.ours()[0]._replace(name=theirs)
-    assert store.replace([pretended], store.ours()[0]) == 0
+    (ours,) = store.ours()
+    assert store.replace([ours._replace(name=theirs)], ours) == 0
     assert theirs in packs_of(shelf.repo)
 
 

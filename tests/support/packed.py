@@ -76,10 +76,10 @@ class Shelf:
         return [pack.name for pack in self.packer.packs.ours()]
 
     def loose(self) -> set[str]:
-        """Return the loose objects of the repository."""
-        top = self.layout.objects_dir
-        fans = (fan for fan in os.listdir(top) if len(fan) == 2)
-        return {fan + name for fan in fans for name in os.listdir(f"{top}/{fan}")}
+        """Return the loose objects of the repository; some may be packed meanwhile."""
+        found = os.walk(self.layout.objects_dir)
+        fans = ((os.path.basename(top), names) for top, _, names in found)
+        return {fan + name for fan, names in fans if len(fan) == 2 for name in names}
 
     def reachable(self, *tips: str) -> set[str]:
         """Return every object that some commits or refs reach."""
