@@ -6,6 +6,7 @@ Invariant: a rule knows nothing of the engine; what it looks at is on the disk.
 import asyncio
 import os
 import signal
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
@@ -250,6 +251,29 @@ class CompensationEngineKit:
 
         with open_engine(tmp_path) as engine:
             asyncio.run(undo(engine))
+        assert steps.undone == [3, 2, 1]
+
+    def test_no_turn_begins_while_an_undo_is_carried_out(
+        self, open_engine: OpenEngine, tmp_path: Path
+    ) -> None:
+        """Whoever carries it out holds the session's lock; afterwards it is free."""
+        steps = recorded(tmp_path)
+        steps.plan(_3=["wait"])
+        with open_engine(tmp_path) as engine, opened(steps, engine) as au:
+            undo = threading.Thread(target=au.undo, args=("t-1",))
+            undo.start()
+            steps.begun.wait(PATIENCE_S)
+            with opened(steps, None) as other:
+                is_busy = False
+                try:
+                    other.turn("too early").__enter__().cancel()
+                except SessionBusy:
+                    is_busy = True
+                steps.go.set()
+                undo.join(PATIENCE_S)
+                assert is_busy
+                with other.turn("later") as turn:
+                    assert turn.call("step.do", step=4).ok
         assert steps.undone == [3, 2, 1]
 
     def test_a_rewind_takes_effects_back(
