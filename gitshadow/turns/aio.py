@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import ParamSpec, TypeVar, Unpack, overload
 
 from gitshadow.errors import ShadowError
-from gitshadow.turns import calls, outbox
+from gitshadow.turns import calls, outbox, settling
 from gitshadow.turns.adrive import AsyncDriver
 from gitshadow.turns.call_rows import Request
 from gitshadow.turns.desk import Desk, Opening
@@ -329,5 +329,5 @@ class AsyncAgentUndo(SessionFront):
     async def recover(self) -> list[UndoReport]:
         """Bring to their end what a crash interrupted; as `AgentUndo.recover`."""
         with self._desk.locked(finishing=True):
-            await self._driver.shielded(self._desk.settle_doubts())
+            await self._driver.shielded(settling.ask_probes(self._desk))
             return await self._driver.shielded(self._desk.carrying.recover())

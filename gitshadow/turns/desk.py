@@ -18,7 +18,7 @@ from gitshadow.errors import (
 )
 from gitshadow.store.journal.saga_rows import Note, SagaCall, SagaOp, SagaRow, SagaTurn
 from gitshadow.store.layout import Layout, discover
-from gitshadow.turns import evidence, forking, judging, probing, records
+from gitshadow.turns import evidence, forking, records
 from gitshadow.turns.call_rows import held_row
 from gitshadow.turns.carrying import Carrying
 from gitshadow.turns.errors import SessionBusy
@@ -32,13 +32,11 @@ from gitshadow.turns.recording import Recorder
 from gitshadow.turns.registry import ToolRegistry
 from gitshadow.turns.requests import UndoRequest
 from gitshadow.turns.saga import Unwind
-from gitshadow.turns.steps import Procedure, now
 from gitshadow.turns.turn import Setting, TurnCore
 from gitshadow.turns.undoing import Undoing
 from gitshadow.turns.userhooks import UserHooks
 from gitshadow.turns.values import UndoEntry
 from gitshadow.turns.whole import Whole
-from gitshadow.undo.report import State
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,50 +290,6 @@ class Desk:
             UsageError: there is no such turn.
         """
         return self.undoing.undo(turn, request)
-
-    def resolve(self, turn: str, call: str, state: State, note: str) -> None:
-        """Record what a person has found out about a call, or has done about it.
-
-        Raises:
-            UsageError: there is no such call, or nothing about it is open.
-            SessionBusy: a turn or an undo of this session is at work.
-        """
-        with self.locked():
-            calls = self.calls(turn)
-            names = {one.id for one in judging.mutating(calls)}
-            waiting = [
-                one
-                for one in self.store.waiting(self.session)
-                if (one.turn, one.call) == (turn, call)
-            ]
-            names |= {one.call for one in waiting}
-            found = next((one for one in calls if one.id == call), None)
-            if found is None or call not in names or found.undo in ("done", "skipped"):
-                raise UsageError(f"could not resolve {call}: nothing about it is open")
-            body = {
-                "as": state.value,
-                "was": found.undo,
-                "error": found.error,
-                "note": note,
-            }
-            row = Note(
-                session=self.session,
-                turn=turn,
-                call=call,
-                kind=evidence.RESOLVED,
-                ts_ns=self.clock(),
-                body=records.lenient(body),
-            )
-            after = replace(found, undo=judging.RESOLVED_STATES[state])
-            closed = [replace(one, state="resolved") for one in waiting]
-            self.store.save([after, row, *closed])
-
-    def settle_doubts(self) -> Procedure[None]:
-        """Ask about every call that began and never ended, where its tool can tell."""
-        for call in self.store.unsettled(self.session):
-            if call.outcome is None:
-                moment = yield from now()
-                yield from probing.settled(call, self.setting.registry, moment)
 
     def unwind_of(
         self, op: SagaOp, calls: Iterable[SagaCall], request: UndoRequest

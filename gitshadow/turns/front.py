@@ -14,7 +14,7 @@ from gitshadow.store.journal.saga_rows import (
     SagaTurn,
     SessionEvent,
 )
-from gitshadow.turns import comparing
+from gitshadow.turns import comparing, settling
 from gitshadow.turns.comparing import Difference
 from gitshadow.turns.desk import Desk, chosen, entries_of
 from gitshadow.turns.ending import Terms
@@ -259,7 +259,7 @@ class SessionFront:
         """
         if outcome not in list(State):
             raise UsageError(f"could not resolve {call}: {outcome} is no outcome")
-        self._desk.resolve(turn, call, State(outcome), note)
+        settling.resolve(self._desk, turn, call, State(outcome), note)
 
     def verify(self) -> int | None:
         """Return the first row of the log that was changed by hand, or None."""

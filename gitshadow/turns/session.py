@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import ParamSpec, TypeVar, Unpack, overload
 
 from gitshadow.errors import ShadowError
-from gitshadow.turns import calls, outbox
+from gitshadow.turns import calls, outbox, settling
 from gitshadow.turns.call_rows import Request
 from gitshadow.turns.desk import Desk, Opening
 from gitshadow.turns.drive import Driver
@@ -437,7 +437,7 @@ class AgentUndo(SessionFront):
         the others stay in doubt, see `attention`. An interrupted turn is not undone by itself.
         """
         with self._desk.locked(finishing=True):
-            self._driver.run(self._desk.settle_doubts())
+            self._driver.run(settling.ask_probes(self._desk))
             return self._driver.run(self._desk.carrying.recover())
 
 
