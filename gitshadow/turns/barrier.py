@@ -62,11 +62,16 @@ def _digest(tool: Tool, arguments: Mapping[str, object]) -> str:
 
 
 def _said(call: SagaCall) -> str:
+    named = f"Duplicate: {call.tool} with these arguments"
+    if call.outcome == "held":
+        return (
+            f"{named} waits to be sent already ({call.id}): a rewind does not keep it from that."
+            " It was not held again."
+        )
     done = "was made before"
     if call.outcome is None:
         done = "was begun before, and nobody knows whether it happened"
     return (
-        f"Duplicate: {call.tool} with these arguments {done}"
-        f" ({call.id}). That was taken out of the conversation, but its effect was not undone."
-        " It was not run again."
+        f"{named} {done} ({call.id}). That was taken out of the conversation, but its effect was"
+        " not undone. It was not run again."
     )

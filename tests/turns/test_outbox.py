@@ -259,7 +259,11 @@ async def test_a_held_call_that_was_rewound_is_a_duplicate(
         )
     ]
     async with session.turn() as turn:
-        assert (await turn.call("mail.later", to="x")).kind is OutcomeKind.DUPLICATE
+        outcome = await turn.call("mail.later", to="x")
+    assert outcome == Outcome.duplicate(
+        "Duplicate: mail.later with these arguments waits to be sent already (t-1.1): a rewind does"
+        " not keep it from that. It was not held again."
+    )
 
 
 async def test_a_rewind_with_effects_drops_what_is_held(
