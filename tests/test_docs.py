@@ -36,7 +36,9 @@ def test_console_blocks_do_what_the_page_says(
     assert not differences, "\n\n".join(differences)
 
 
-@pytest.mark.parametrize(("page", "least"), [("sdk.md", 5), ("testing.md", 4)])
+@pytest.mark.parametrize(
+    ("page", "least"), [("sdk.md", 5), ("testing.md", 4), ("tutorial.md", 7)]
+)
 def test_python_blocks_of_a_page_run(
     page: str,
     least: int,

@@ -39,6 +39,11 @@ class Domain(StrEnum):
     ARTIFACTS = "artifacts"
     OUTBOX = "outbox"
 
+    @property
+    def noun(self) -> str:
+        """Return what one thing of it is called."""
+        return self.value.removesuffix("s")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndoItem:
@@ -107,7 +112,9 @@ class UndoItem:
         why = f" ({self.reason.value})" if self.reason else ""
         state = self.state.value.replace("_", " ")
         said = "; ".join(part for part in self._words() if part)
-        name = self.path if self.path is not None else f"{self.tool} {self.call_id}"
+        name = f"{self.domain.noun} {self.path}"
+        if self.path is None:
+            name = f"{self.tool} {self.call_id}"
         return f"{state:<12} {name}{why}" + (f": {said}" if said else "")
 
     def _words(self) -> tuple[str | None, ...]:
