@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import click
 
 from gitshadow.commands.asking import find_layout
-from gitshadow.commands.options import ask_yes
+from gitshadow.commands.options import TOOLS_VARIABLE, ask_yes
 from gitshadow.commands.printing import print_rows
+from gitshadow.commands.undoing import runner
 from gitshadow.commands.viewing import screen
 from gitshadow.errors import ExitCode, NotInitialisedError, UsageError
 from gitshadow.render import json, output
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from gitshadow.turns.values import Release
 
 _F = TypeVar("_F", bound=Callable[..., object])
-_VARIABLE = "GITSHADOW_TOOLS"
 _FILE = ".toml"
 
 
@@ -43,15 +43,6 @@ def session_option(function: _F) -> _F:
         "--session",
         metavar="ID",
         help="The agent program's session, if there are several.",
-    )(function)
-
-
-def tools_option(function: _F) -> _F:
-    """Add `--tools`."""
-    return click.option(
-        "--tools",
-        metavar="MODULE:NAME|FILE.toml",
-        help=f"A ToolRegistry or Program, or your MCP servers; {_VARIABLE} by default.",
     )(function)
 
 
@@ -86,19 +77,23 @@ class Toolbox(NamedTuple):
     def open(self, session: str) -> "AsyncAgentUndo":
         """Open a session of the program in this repository."""
         from gitshadow.turns.aio import AsyncAgentUndo
+        from gitshadow.turns.recording import Runner
 
-        return AsyncAgentUndo.open(
+        opened = AsyncAgentUndo.open(
             find_layout().root,
             session=session,
             tools=self.tools,
             policy=self.policy,
             host=self.host,
         )
+        if opened.desk.recorder is not None:
+            opened.desk.recorder.run_by(Runner(is_program=False, session=runner()))
+        return opened
 
 
 def is_told_of_tools(named: str | None) -> bool:
     """Tell whether it was said where a program's tools are."""
-    return bool(named or os.environ.get(_VARIABLE))
+    return bool(named or os.environ.get(TOOLS_VARIABLE))
 
 
 def load_toolbox(named: str | None, *, needed: bool) -> Toolbox:
@@ -111,7 +106,7 @@ def load_toolbox(named: str | None, *, needed: bool) -> Toolbox:
     from gitshadow.turns.program import Program
     from gitshadow.turns.registry import ToolRegistry
 
-    spec = named or os.environ.get(_VARIABLE, "")
+    spec = named or os.environ.get(TOOLS_VARIABLE, "")
     if not spec and not needed:
         return Toolbox(ToolRegistry())
     if spec.endswith(_FILE):

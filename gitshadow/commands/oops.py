@@ -2,15 +2,32 @@
 
 import click
 
-from gitshadow.commands.undoing import Manner, Request, carry_out, manner_options
+from gitshadow.commands.options import tools_option
+from gitshadow.commands.undoing import (
+    HandOverError,
+    Manner,
+    Request,
+    carry_out,
+    manner_options,
+)
 
 
 @click.command("oops")
 @click.option("--include-low", is_flag=True, help="Take what is only maybe theirs too.")
+@tools_option
 @manner_options
-def command(include_low: bool, manner: Manner) -> int:
+def command(include_low: bool, tools: str | None, manner: Manner) -> int:
     """Take the newest agent burst back; again, the one before it.
 
-    What people or other agents wrote since stays. `redo` takes this back.
+    What people or other agents wrote since stays. `redo` takes this back. A turn of an agent
+    program is taken back whole: its effects too, where `--tools` says how.
     """
-    return carry_out(Request(verb="oops", include_low=include_low), manner)
+    request = Request(verb="oops", include_low=include_low)
+    try:
+        return carry_out(request._replace(hand_over=not manner.interactive), manner)
+    except HandOverError as found:
+        from gitshadow.commands import undo_effects  # takes asyncio along: 20 ms
+        from gitshadow.commands.undo_effects import Program
+
+        program = Program(found.session, tools, "skip")
+        return undo_effects.undo(found.session, found.turn or "", program, manner)

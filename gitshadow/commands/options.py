@@ -13,6 +13,9 @@ from gitshadow.commands.asking import spelled
 
 _F = TypeVar("_F", bound=Callable[..., object])
 
+TOOLS_VARIABLE = "GITSHADOW_TOOLS"
+"""The variable that names an agent program's tools where `--tools` does not."""
+
 SEPARATED = "gitshadow.separated"
 """The key in a context's `meta` of the words that stood behind `--`."""
 
@@ -21,6 +24,15 @@ def json_option(function: _F) -> _F:
     """Add `--json`."""
     return click.option(
         "--json", "as_json", is_flag=True, help="Print JSON instead of text."
+    )(function)
+
+
+def tools_option(function: _F) -> _F:
+    """Add `--tools`."""
+    return click.option(
+        "--tools",
+        metavar="MODULE:NAME|FILE.toml",
+        help=f"A ToolRegistry or Program, or your MCP servers; {TOOLS_VARIABLE} by default.",
     )(function)
 
 

@@ -11,9 +11,8 @@ from gitshadow.commands.effects import (
     load_toolbox,
     send_held,
     session_option,
-    tools_option,
 )
-from gitshadow.commands.options import json_option
+from gitshadow.commands.options import json_option, tools_option
 from gitshadow.commands.printing import print_rows
 from gitshadow.render.effects import attention_lines
 

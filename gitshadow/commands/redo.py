@@ -3,6 +3,7 @@
 import click
 
 from gitshadow.commands.undoing import (
+    HandOverError,
     Manner,
     Request,
     carry_out,
@@ -15,6 +16,14 @@ from gitshadow.commands.undoing import (
 @manner_options
 @click.argument("op", required=False)
 def command(op: str | None, manner: Manner) -> int:
-    """Take the newest undo back, or the one that OP names."""
+    """Take the newest undo back, or the one that OP names.
+
+    Of a turn of an agent program files, state and artifacts come forward; effects are named.
+    """
     request = Request(verb="redo", targets=[target(op)] if op else [])
-    return carry_out(request, manner)
+    try:
+        return carry_out(request._replace(hand_over=not manner.interactive), manner)
+    except HandOverError as found:
+        from gitshadow.commands import undo_effects  # takes asyncio along: 20 ms
+
+        return undo_effects.redo(found.session, found.op or "", manner)

@@ -2,8 +2,8 @@
 
 import click
 
-from gitshadow.commands.effects import load_toolbox, tools_option
-from gitshadow.commands.options import json_option
+from gitshadow.commands.effects import load_toolbox
+from gitshadow.commands.options import json_option, tools_option
 from gitshadow.commands.printing import print_rows
 from gitshadow.render.effects import tool_lines
 

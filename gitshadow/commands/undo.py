@@ -37,14 +37,17 @@ def command(
 
     TARGET is any id that another verb prints, or its beginning, or a path; behind `--` it
     is always a path. What others wrote since stays. The turn of an agent program (`t-3`)
-    is undone by its inverses, which run here: `--tools` says where they are.
+    is undone whole: its effects by their inverses, which run here (`--tools` says where they
+    are), its state and its files; there `--only` names calls.
     """
+    if program.resume is not None:
+        return undo_effects.resume(program.resume, program, manner)
     paths = separated(click.get_current_context())
     session = None if paths else undo_effects.session_of(targets, program)
     if session is not None:
-        if only or leave or manner.interactive:
+        if leave or manner.interactive:
             raise UsageError("could not choose: the effects of a turn are no paths")
-        return undo_effects.undo(session, targets[0], program, manner)
+        return undo_effects.undo(session, targets[0], program, manner, only)
     wanted = [target(spelled(words)) for words in targets]
     wanted += [target(path, path_only=True) for path in paths]
     if not wanted:

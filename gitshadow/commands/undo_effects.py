@@ -1,4 +1,4 @@
-"""`undo` of a turn of an agent program: its effects, by the inverses in the journal.
+"""`undo` of a turn of an agent program, whole: effects by their inverses, state, files.
 
 Invariant: as with files, nothing is done before a plan was shown, unless `--yes` or a token
 says so.
@@ -8,22 +8,20 @@ import asyncio
 import functools
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from gitshadow.commands.asking import find_layout
 from gitshadow.commands.effects import (
-    Toolbox,
     asking,
     is_told_of_tools,
     journal,
     load_toolbox,
     session_option,
-    tools_option,
 )
-from gitshadow.commands.options import ask_yes, is_interactive
+from gitshadow.commands.options import ask_yes, is_interactive, tools_option
 from gitshadow.commands.undoing import Manner
 from gitshadow.commands.viewing import screen
 from gitshadow.errors import ExitCode, UsageError
@@ -32,6 +30,7 @@ from gitshadow.render.effects import report_text
 
 if TYPE_CHECKING:
     from gitshadow.turns.report import UndoReport
+    from gitshadow.turns.requests import UndoOptions
 
 _TURN = re.compile(r"t-[0-9]+")
 
@@ -42,6 +41,8 @@ class Program(NamedTuple):
     session: str | None
     tools: str | None
     on_drift: str
+    scope: tuple[str, ...] = ()
+    resume: str | None = None
 
 
 def program_options(function: Callable[..., int]) -> Callable[..., int]:
@@ -53,9 +54,12 @@ def program_options(function: Callable[..., int]) -> Callable[..., int]:
         session: str | None,
         tools: str | None,
         on_drift: str,
+        scope: tuple[str, ...],
+        resume: str | None,
         **others: object,
     ) -> int:
-        return function(*args, program=Program(session, tools, on_drift), **others)
+        program = Program(session, tools, on_drift, scope, resume)
+        return function(*args, program=program, **others)
 
     on_drift = click.option(
         "--on-drift",
@@ -64,7 +68,22 @@ def program_options(function: Callable[..., int]) -> Callable[..., int]:
         show_default=True,
         help="For a program's turn: what to do where the world was changed since.",
     )
-    return on_drift(session_option(tools_option(gathered)))
+    resume = click.option(
+        "--resume",
+        metavar="OP",
+        help="Go on with an undo of a program's turn that left something.",
+    )
+    return resume(on_drift(scope_option(session_option(tools_option(gathered)))))
+
+
+def scope_option(function: Callable[..., int]) -> Callable[..., int]:
+    """Add `--scope`."""
+    return click.option(
+        "--scope",
+        type=click.Choice(["files", "effects", "state", "artifacts", "events"]),
+        multiple=True,
+        help="For a program's turn: only this part of it; may be repeated.",
+    )(function)
 
 
 def session_of(targets: Sequence[str], program: Program) -> str | None:
@@ -101,50 +120,102 @@ def _session_of_call(call: str, program: Program) -> str | None:
     return next(iter(found), None)
 
 
-def undo(session: str, turn: str, program: Program, manner: Manner) -> int:
+def session_of_op(op: str | None) -> str | None:
+    """Return the session of an agent program whose undo an id names; None for all else."""
+    if op is None or not find_layout().initialised:
+        return None
+    from gitshadow.store.journal import saga
+
+    with journal() as db:
+        found = saga.op(db, op)
+    return None if found is None else found.session
+
+
+def undo(
+    session: str,
+    turn: str,
+    program: Program,
+    manner: Manner,
+    only: Collection[str] = (),
+) -> int:
     """Plan, ask, take back, report; return the exit code.
 
     Raises:
-        UsageError: the program's tools are not named, or cannot be imported.
+        UsageError: the program's tools are named, and cannot be imported.
     """
-    toolbox = load_toolbox(program.tools, needed=True)
+    toolbox = load_toolbox(program.tools, needed=False)
     if is_interactive() and not manner.yes:
         toolbox = asking(toolbox)
-    undo = _Undo(session, turn, toolbox, program.on_drift)
-    plan = undo.plan()
+    options: UndoOptions = {
+        "on_drift": program.on_drift,
+        "on_conflict": manner.on_conflict,
+        "only": only or None,
+        "scope": program.scope or None,
+    }
+
+    async def plan() -> "UndoReport":
+        async with toolbox.open(session) as au:
+            return await au.plan(turn, **options)
+
+    async def run(token: str | None) -> "UndoReport":
+        async with toolbox.open(session) as au:
+            options["token"] = token
+            return await au.undo(turn, **options)
+
+    return _carry_out(plan, run, manner)
+
+
+def redo(session: str, op: str, manner: Manner) -> int:
+    """Plan, ask, bring forward, report; return the exit code."""
+    toolbox = load_toolbox(None, needed=False)
+
+    async def plan() -> "UndoReport":
+        async with toolbox.open(session) as au:
+            return await au.drive(au.desk.undoing.redo(op).plan())
+
+    async def run(token: str | None) -> "UndoReport":
+        async with toolbox.open(session) as au:
+            return await au.redo(op, token=token)
+
+    return _carry_out(plan, run, manner)
+
+
+def resume(op: str, program: Program, manner: Manner) -> int:
+    """Go on with an undo that left something; return the exit code.
+
+    Raises:
+        UsageError: there is no such undo of an agent program.
+    """
+    session = session_of_op(op)
+    if session is None:
+        raise UsageError(f"could not find undo {op} of an agent program")
+    toolbox = load_toolbox(program.tools, needed=False)
+
+    async def run() -> "UndoReport":
+        async with toolbox.open(session) as au:
+            return await au.resume(op)
+
+    return _show(asyncio.run(run()), manner)
+
+
+def _carry_out(
+    plan: Callable[[], Coroutine[object, object, "UndoReport"]],
+    run: Callable[[str | None], Coroutine[object, object, "UndoReport"]],
+    manner: Manner,
+) -> int:
+    planned = asyncio.run(plan())
     if manner.dry_run:
-        return _show(plan, manner)
+        return _show(planned, manner)
     token = manner.token
-    if token is None and not manner.yes and plan.status == "planned":
+    if token is None and not manner.yes and planned.status == "planned":
         if not is_interactive():
-            return _refused(plan, manner)
-        output.show(report_text(plan.to_json(), screen().view))
+            return _refused(planned, manner)
+        output.show(report_text(planned.to_json(), screen().view))
         if not ask_yes("apply this?", default=True):
             click.echo("nothing was changed")
             return int(ExitCode.REFUSED)
-        token = plan.token
-    return _show(undo.run(token), manner)
-
-
-class _Undo(NamedTuple):
-    session: str
-    turn: str
-    toolbox: Toolbox
-    on_drift: str
-
-    def plan(self) -> "UndoReport":
-        return asyncio.run(self._plan())
-
-    def run(self, token: str | None) -> "UndoReport":
-        return asyncio.run(self._run(token))
-
-    async def _plan(self) -> "UndoReport":
-        async with self.toolbox.open(self.session) as au:
-            return await au.plan(self.turn, on_drift=self.on_drift)
-
-    async def _run(self, token: str | None) -> "UndoReport":
-        async with self.toolbox.open(self.session) as au:
-            return await au.undo(self.turn, on_drift=self.on_drift, token=token)
+        token = planned.token
+    return _show(asyncio.run(run(token)), manner)
 
 
 def _refused(plan: "UndoReport", manner: Manner) -> int:
@@ -161,4 +232,9 @@ def _show(report: "UndoReport", manner: Manner) -> int:
         json.show(report.to_json())
     else:
         output.show(report_text(report.to_json(), screen().view))
+        if any(item.reason == "handler_missing" for item in report.items):
+            click.echo(
+                "hint: to take the effects back, say where the tools are: --tools MODULE:NAME",
+                err=True,
+            )
     return int(report.exit_code)

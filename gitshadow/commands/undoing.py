@@ -16,7 +16,7 @@ from gitshadow.commands.options import ask_yes, is_interactive, json_option, yes
 from gitshadow.commands.viewing import Screen, screen
 from gitshadow.errors import ExitCode, UsageError
 from gitshadow.render import json, output
-from gitshadow.render.document import Document, text
+from gitshadow.render.document import Document, inner, text
 from gitshadow.render.report import report_lines, would_overwrite
 
 _EXITS: Mapping[str, ExitCode] = {
@@ -51,6 +51,15 @@ class Request(NamedTuple):
     at: int | str | None = None
     pin: str | None = None
     choice: Mapping[str, object] | None = None
+    hand_over: bool = False
+
+
+class HandOverError(Exception):
+    """Say that an undo is that of a program's turn, or of an undo of one: nothing was done."""
+
+    def __init__(self, session: str, turn: str | None, op: str | None) -> None:
+        super().__init__(session, turn, op)
+        self.session, self.turn, self.op = session, turn, op
 
 
 def manner_options(function: Callable[..., int]) -> Callable[..., int]:
@@ -105,6 +114,7 @@ def carry_out(request: Request, manner: Manner) -> int:
 
     Raises:
         UsageError: hunks are to be chosen where nobody can be asked.
+        HandOverError: it is a program's turn; only where the request says that this is handled.
     """
     if manner.interactive:
         return _carry_out_chosen(request, manner)
@@ -177,13 +187,23 @@ def _ask(
         "pin": request.pin,
         "offer": offer,
         "choice": request.choice,
-        "runner": _runner(),
+        "runner": runner(),
+        "hand_over": request.hand_over,
         "confirm": os.environ.get("GITSHADOW_CONFIRM"),
     }
-    return ask("undo", params)
+    document = ask("undo", params)
+    found = inner(document, "hand_over")
+    if found:
+        turn, op = found.get("turn"), found.get("op")
+        raise HandOverError(
+            text(found, "session"),
+            turn if isinstance(turn, str) else None,
+            op if isinstance(op, str) else None,
+        )
+    return document
 
 
-def _runner() -> str | None:
+def runner() -> str | None:
     """Return the agent's session that this command runs in, None for a person."""
     names = ("GITSHADOW_SESSION", "CLAUDE_CODE_SESSION_ID")
     return next((os.environ[name] for name in names if os.environ.get(name)), None)

@@ -5,18 +5,20 @@ Invariant: a turn that another one of that id came before is never taken for it.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from gitshadow.adapters.fields import shortened_id
 from gitshadow.adapters.generic import NAME as GENERIC
 from gitshadow.engine.desk import Desk
+from gitshadow.engine.undoing import UndoEngine
 from gitshadow.errors import UsageError
-from gitshadow.model import OpStatus, Turn
-from gitshadow.store.journal import events, ops, sessions, turns
+from gitshadow.model import OpKind, OpStatus, Turn
+from gitshadow.store.journal import bursts, events, ops, saga, sessions, turns
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.refs import display_path
+from gitshadow.undo import run as undo_run
 from gitshadow.undo.port import Request
 from gitshadow.undo.report import Report
 from gitshadow.undo.targets import Target
@@ -58,6 +60,32 @@ def wanted(desk: Desk, told: object) -> Wanted | None:
         return _Reading(desk, told).wanted()
     except (KeyError, TypeError, ValueError) as error:
         raise UsageError("could not read which turns are meant") from error
+
+
+def hand_over(
+    desk: Desk, engine: UndoEngine, request: Request
+) -> dict[str, object] | None:
+    """Return whose an `oops` or `redo` is: a program's turn, or its undo; None for all else.
+
+    A program's turn has effects and a state too, which only its own functions can take back.
+    """
+    db = desk.workspace.db
+    if not saga.turns(db):
+        return None
+    named = saga.op(db, request.targets[0].text) if request.targets else None
+    if named is not None and request.kind is OpKind.REDO:
+        return {"session": named.session, "op": named.id}
+    plan = undo_run.run(engine, replace(request, apply=False, token=None, choice=None))
+    if request.kind is OpKind.REDO:
+        op = saga.op(db, plan.target)
+        return None if op is None else {"session": op.session, "op": op.id}
+    burst = bursts.get(db, plan.target)
+    for turn in reversed(saga.turns(db)) if burst is not None else ():
+        known = recorded_turn(db, turn.session, turn.agent, turn.id, turn.started_ns)
+        found = None if known is None else (known.session, known.id)
+        if burst is not None and found == (burst.session, burst.turn):
+            return {"session": turn.session, "turn": turn.id}
+    return None
 
 
 def nothing(request: Request) -> Report:

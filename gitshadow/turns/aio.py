@@ -287,10 +287,10 @@ class AsyncAgentUndo(SessionFront):
             whole = self._desk.unwind(turn, request_of(options))
             return await self._driver.shielded(self._desk.carrying.run(whole))
 
-    async def redo(self, op: str) -> UndoReport:
+    async def redo(self, op: str, *, token: str | None = None) -> UndoReport:
         """Take an undo back; as `AgentUndo.redo`."""
         with self._desk.locked():
-            found = self._desk.undoing.redo(op)
+            found = self._desk.undoing.redo(op, token)
             return await self._driver.shielded(self._desk.carrying.run(found))
 
     async def rewind(

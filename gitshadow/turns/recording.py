@@ -52,17 +52,11 @@ class Runner(NamedTuple):
 class Recorder:
     """Tell one worktree's recorder of one session; safe to be called by any thread."""
 
-    def __init__(
-        self,
-        layout: Layout,
-        session: str,
-        agent: str | None,
-        runner: Runner = Runner(),  # noqa: B008 - a tuple
-    ) -> None:
+    def __init__(self, layout: Layout, session: str, agent: str | None) -> None:
         self.layout = layout
         self.session = session
         self.agent = agent or GENERIC
-        self._runner = runner
+        self._runner = Runner()
         self._in_turn = threading.Lock()
         self._above: dict[int, list[str]] = {}
         self._is_known = False
@@ -100,6 +94,10 @@ class Recorder:
             return _told(answer(self.layout, verb, whole))
         except (ShadowError, OSError) as error:
             return FilesTold(why=str(error))
+
+    def run_by(self, runner: Runner) -> None:
+        """Say who has files taken back from now on."""
+        self._runner = runner
 
     def close(self) -> None:
         """Tell that the session is over, where it was told of by this process."""

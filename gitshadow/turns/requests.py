@@ -5,7 +5,7 @@ Invariant: an op that is gone on with does what it was asked for at first.
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Literal, TypedDict
+from typing import TypedDict
 
 from gitshadow.errors import UsageError
 from gitshadow.turns import records
@@ -62,7 +62,7 @@ class UndoOptions(TypedDict, total=False):
     on_drift: str
     token: str | None
     scope: Collection[str] | None
-    on_conflict: Literal["skip", "overwrite", "markers"]
+    on_conflict: str
     atomic: bool
 
 

@@ -363,7 +363,7 @@ class AgentUndo(SessionFront):
         """
         return _undo(self._desk, self._driver, turn, request_of(options))
 
-    def redo(self, op: str) -> UndoReport:
+    def redo(self, op: str, *, token: str | None = None) -> UndoReport:
         """Take an undo back: files, state, artifacts and conversation come forward.
 
         Effects do not: the report names those that were taken back, and none is made again.
@@ -373,7 +373,7 @@ class AgentUndo(SessionFront):
             SessionBusy: a turn or an undo of this session is at work.
         """
         with self._desk.locked():
-            found = self._desk.undoing.redo(op)
+            found = self._desk.undoing.redo(op, token)
             return self._driver.run(self._desk.carrying.run(found))
 
     def rewind(

@@ -67,6 +67,10 @@ class Undoing:
         op = self._new(UndoKind.UNDO, target, request)
         if self._store.turn(self._session, target) is None:
             op = single.narrowed(op, self._store, request)
+        elif request.only is not None:
+            known = {call.id for call in self._desk.calls(target)}
+            for name in sorted(request.only - known):
+                raise UsageError(f"could not find call {name} in {target}")
         return self.of(op, request.token)
 
     def rewind(self, before: str, request: UndoRequest) -> Whole:
@@ -87,13 +91,13 @@ class Undoing:
             )
         return self.of(self._new(UndoKind.REWIND, before, request), request.token)
 
-    def redo(self, op_id: str) -> Whole:
+    def redo(self, op_id: str, token: str | None = None) -> Whole:
         """Return what brings the files, state and artifacts of an undo forward again.
 
         Raises:
             UsageError: this session has no such undo.
         """
-        return self.of(self._new(UndoKind.REDO, op_id, UndoRequest()))
+        return self.of(self._new(UndoKind.REDO, op_id, UndoRequest()), token)
 
     def of(self, op: SagaOp, token: str | None = None) -> Whole:
         """Return what an op stands for, new or gone on with: what it did stays done.

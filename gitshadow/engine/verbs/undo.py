@@ -52,6 +52,10 @@ def undo(desk: Desk, params: Params) -> Document:
         choice=_choice(params),
         op=_op(params),
     )
+    if read.flag(params, "hand_over"):
+        whose = programs.hand_over(desk, engine, request)
+        if whose is not None:
+            return {"hand_over": whose}
     if wanted is not None and not targets:
         report = programs.nothing(request)
     else:

@@ -1,0 +1,172 @@
+"""`undo`, `oops`, `redo` and `rewind` of a turn of an agent program with files, in this process."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from gitshadow.cli import main
+from gitshadow.engine import setup
+from gitshadow.store.layout import discover
+from gitshadow.turns.policy import Policy
+from gitshadow.turns.session import AgentUndo
+from tests.support.repo import Repo
+from tests.turns.recorded import with_files
+from tests.turns.world import World, registry
+
+TOOLS = ["--tools", "tests.turns.declared:TOOLS"]
+
+
+@pytest.fixture
+def world(repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    """Stand in a recorded repository in which a program has run one turn with everything."""
+    monkeypatch.setenv("GITSHADOW_DAEMON", "off")
+    monkeypatch.chdir(repo.root)
+    layout = discover(str(repo.root))
+    assert layout is not None
+    setup.initialise(layout, os.environ, force=True)
+    made = World.make(tmp_path / "world")
+    monkeypatch.setenv("TOY_WORLD", str(made.root))
+    monkeypatch.delitem(sys.modules, "tests.turns.declared", raising=False)
+    tools = registry(made)
+    with_files(tools, repo.root, coroutines=False)
+    policy = Policy(non_reversible="allow")
+    with (
+        AgentUndo.open(str(repo.root), session="s", tools=tools, policy=policy) as au,
+        au.turn("go") as turn,
+    ):
+        turn.call("draft.create", {"title": "x"}, call_id="d")
+        turn.set_state({"k": 1})
+        turn.call("shell.run", {"path": "new", "text": "agent\n"}, call_id="w")
+    return made
+
+
+def said(capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
+    """Return the document that a verb printed."""
+    document = json.loads(capsys.readouterr().out)
+    assert isinstance(document, dict)
+    return document
+
+
+def states(document: dict[str, object]) -> list[tuple[object, object, object]]:
+    """Return domain, state and reason of the items that did something."""
+    items = document["items"]
+    assert isinstance(items, list)
+    return [
+        (item["domain"], item["state"], item["reason"])
+        for item in items
+        if item["state"] != "no_effect"
+    ]
+
+
+WHOLE = [
+    ("effects", "reversed", None),
+    ("state", "reversed", None),
+    ("files", "reversed", None),
+]
+
+
+def test_undo_takes_a_turn_back_whole(
+    world: World, repo: Repo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Spec 3.6, REP-03: one report, exit 0."""
+    assert main(["undo", "t-1", "--yes", "--json", *TOOLS]) == 0
+    assert states(said(capsys)) == WHOLE
+    assert not (repo.root / "new").exists()
+    assert world.state["drafts"] == {}
+
+
+def test_oops_takes_the_turn_with_its_effects(
+    world: World, repo: Repo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Spec 3.6: with turns the newest burst is the turn, effects included."""
+    assert main(["oops", "--yes", "--json", *TOOLS]) == 0
+    assert states(said(capsys)) == WHOLE
+    assert not (repo.root / "new").exists()
+
+
+def test_oops_without_tools_brings_files_back_and_says_what_stays(
+    world: World, repo: Repo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The panic button needs no set-up: effects are named, exit 4."""
+    assert main(["oops", "--yes"]) == 4
+    out, err = capsys.readouterr()
+    assert "handler_missing" in out
+    assert "--tools" in err
+    assert not (repo.root / "new").exists()
+    assert world.state["drafts"] == {"9": "x"}
+
+
+def test_redo_brings_the_newest_undo_forward(
+    world: World, repo: Repo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """AN-23: with the id of the op, or without: files and state, no effect."""
+    main(["undo", "t-1", "--yes", "--json", *TOOLS])
+    op = said(capsys)["op_id"]
+    assert main(["redo", "--yes", "--json"]) == 4
+    assert states(said(capsys))[0] == ("effects", "not_reversed", "non_reversible")
+    assert (repo.root / "new").read_text() == "agent\n"
+    assert main(["redo", str(op), "--yes", "--json"]) == 4
+    assert world.names.count("draft.create") == 1
+
+
+def test_undo_takes_a_scope(
+    world: World, repo: Repo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """AN-26: `--scope files` alone; the effect is named as not covered."""
+    arguments = ["undo", "t-1", "--scope", "files", "--yes", "--json"]
+    assert main(arguments) == 0
+    document = said(capsys)
+    assert states(document) == [("files", "reversed", None)]
+    assert document["not_covered"] == [
+        {
+            "what": "draft.create d",
+            "why": "outstanding: a plain undo takes no outside effect back",
+        }
+    ]
+
+
+def test_a_dry_run_gives_the_token_of_all_of_it(
+    world: World, repo: Repo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """AN-04: the real run asserts it; a changed file refuses with exit 5."""
+    assert main(["undo", "t-1", "--dry-run", "--json", *TOOLS]) == 0
+    token = str(said(capsys)["token"])
+    repo.write("new", "person\n")
+    assert main(["undo", "t-1", "--token", token, *TOOLS]) == 5
+    assert world.inverses == []
+
+
+def test_resume_does_what_is_left(
+    world: World, repo: Repo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """ENG-06: without tools first, then with them: the rest alone."""
+    assert main(["undo", "t-1", "--yes", "--json"]) == 4
+    op = str(said(capsys)["op_id"])
+    assert main(["undo", "--resume", op, "--json", *TOOLS]) == 0
+    assert states(said(capsys)) == WHOLE
+    assert world.inverses == ["undo:draft"]
+
+
+def test_a_rewind_restores_files_unless_told_otherwise(
+    world: World, repo: Repo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """AN-26: `rewind --scope`."""
+    only_state = ["rewind", "--before", "t-1", "--scope", "state", "--json"]
+    assert main(only_state) == 0
+    assert (repo.root / "new").exists()
+    assert main(["rewind", "--before", "t-1", "--json"]) == 0
+    assert not (repo.root / "new").exists()
+
+
+def test_the_person_who_ran_it_is_the_author(
+    world: World, repo: Repo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """DESIGN 4: a restore is on the chain of whoever ran it."""
+    main(["undo", "t-1", "--yes", "--json"])
+    capsys.readouterr()
+    main(["log", "-n", "1", "--json"])
+    row = said(capsys)
+    assert (row["kind"], row["actor"]) == ("restore", "human")
