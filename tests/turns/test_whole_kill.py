@@ -102,12 +102,14 @@ def copies(root: Path, act: Callable[[AgentUndo], object]) -> Iterator[Path]:
     above, number = root.parent, 0
     while True:
         number += 1
-        copy = above.with_name(f"kill-{number}")
+        copy = above.with_name(f"{above.name}-{number}")
         shutil.copytree(above, copy, symlinks=True)
-        if not killed_at(copy / root.name, act, number):
-            return
-        yield copy / root.name
+        was_killed = killed_at(copy / root.name, act, number)
+        if was_killed:
+            yield copy / root.name
         shutil.rmtree(copy)
+        if not was_killed:
+            return
 
 
 def check_undone(root: Path, au: AgentUndo, before: bytes) -> None:
