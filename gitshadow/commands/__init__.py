@@ -64,6 +64,9 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
         "tools": Verb("tools", "List a program's tools and what can be taken back."),
         "events": Verb("events", "List the events of an agent program's session."),
         "state": Verb("state", "Show the state of an agent program's session."),
+        "artifacts": Verb(
+            "artifacts", "List an agent program's artifacts, or read one."
+        ),
         "rewind": Verb("rewind", "Take a session's state and conversation back."),
         "recover": Verb("recover", "Finish undos of effects that a crash interrupted."),
         "attention": Verb("attention", "List what a person should look at."),

@@ -6,7 +6,7 @@ Invariant: whatever a program wrote is escaped before a terminal sees it.
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
-from gitshadow.render.document import flag, inner, rows, text, texts
+from gitshadow.render.document import flag, inner, number, rows, text, texts
 from gitshadow.render.style import View, printable
 from gitshadow.render.text import local_time
 
@@ -55,6 +55,16 @@ def event_lines(found: _Rows, view: View) -> Iterator[str]:
             f"{mark}{text(row, 'seq'):>6}  {printable(text(row, 'invocation')):<8}  "
             f"{text(row, 'kind'):<10}  {who:<10}  {view.paint(said, 'bold')}"
         ).rstrip()
+
+
+def artifact_lines(found: Sequence[Mapping[str, object]], view: View) -> Iterator[str]:
+    """Yield one line per version: name, number, blob, and which one counts."""
+    for row in found:
+        oid = printable(text(row, "oid"))[:10] or "absent"
+        mark = "  current" if flag(row, "current") else ""
+        yield f"{printable(text(row, 'name'))}  {number(row, 'version')}  {oid}{mark}"
+    if not found:
+        yield "no artifacts"
 
 
 def state_lines(document: Mapping[str, object], view: View) -> Iterator[str]:

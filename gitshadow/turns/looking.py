@@ -248,3 +248,30 @@ def _call_row(call: SagaCall) -> Row:
         "attempts": call.attempts,
         "text": call.error or (_DOUBT if call.outcome is None else ""),
     }
+
+
+def artifact_rows(
+    db: Db, session: str, name: str | None = None, *, every: bool = False
+) -> list[Row]:
+    """Return the artifacts of a session by name: the version that counts, or every one.
+
+    A version without an `oid` says that the artifact is absent from then on. Of an artifact that
+    is absent nothing is listed, unless every version is asked for.
+    """
+    current = history.artifacts(db, session)
+    names = history.artifact_names(db, session) if every else sorted(current)
+    rows: list[Row] = []
+    for one in names if name is None else [n for n in names if n == name]:
+        found = history.versions(db, session, one) if every else [current[one]]
+        newest = current.get(one)
+        rows += [
+            {
+                "session": session,
+                "name": one,
+                "version": version.number,
+                "oid": version.oid,
+                "current": newest is not None and newest.number == version.number,
+            }
+            for version in found
+        ]
+    return rows

@@ -485,3 +485,39 @@ def test_what_a_program_wrote_does_not_reach_the_terminal_raw(
     for words in (["events"], ["saga", "log"], ["state"]):
         assert main(words) == 0
         assert "\x1b" not in capsys.readouterr().out
+
+
+def test_artifacts_are_listed_and_read(
+    au: AgentUndo, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """ART rows on the command line: versions, what counts, bytes, absence after an undo."""
+    with au.turn("one") as turn:
+        turn.save_artifact("report.txt", b"first\n")
+    with au.turn("two") as turn:
+        turn.save_artifact("report.txt", b"second\xff\n")
+        turn.save_artifact("odd \x1b name", b"")
+    assert main(["artifacts", "--json"]) == 0
+    rows = [json.loads(row) for row in capsysbinary.readouterr().out.splitlines()]
+    assert [(row["name"], row["version"]) for row in rows] == [
+        ("odd \x1b name", 0),
+        ("report.txt", 1),
+    ]
+    assert main(["artifacts"]) == 0
+    assert b"\x1b" not in capsysbinary.readouterr().out
+    assert main(["artifacts", "report.txt"]) == 0
+    assert capsysbinary.readouterr().out == b"second\xff\n"
+    assert main(["artifacts", "report.txt", "--version", "0"]) == 0
+    assert capsysbinary.readouterr().out == b"first\n"
+    au.rewind("t-1")
+    assert main(["artifacts", "--json"]) == 0
+    assert capsysbinary.readouterr().out == b""
+    assert main(["artifacts", "report.txt", "--all", "--json"]) == 0
+    rows = [json.loads(row) for row in capsysbinary.readouterr().out.splitlines()]
+    assert [(row["version"], row["current"]) for row in rows] == [
+        (0, False),
+        (1, False),
+        (2, False),
+    ]
+    assert rows[-1]["oid"] is None
+    assert main(["artifacts", "report.txt"]) == 2
+    assert main(["artifacts", "report.txt", "--version", "9"]) == 2

@@ -128,6 +128,12 @@ def artifacts(db: Db, session: str) -> dict[str, Version]:
     return {name: Version(number, oid) for name, number, oid in rows if oid is not None}
 
 
+def artifact_names(db: Db, session: str) -> list[str]:
+    """Return the names of all artifacts that there ever were, sorted."""
+    sql = "SELECT DISTINCT name FROM saga_artifacts WHERE session = ? ORDER BY name"
+    return [str(name) for (name,) in db.rows(sql, (session,))]
+
+
 def artifact_delta(db: Db, session: str, seq: int) -> dict[str, Version | None]:
     """Return which version each artifact saved since an event had before it; None: it had none."""
     sql = (

@@ -1,0 +1,72 @@
+"""`git agent-undo artifacts`: the artifacts of an agent program's session, and their bytes."""
+
+import sys
+
+import click
+
+from gitshadow.commands.asking import find_layout
+from gitshadow.commands.effects import journal, session_option
+from gitshadow.commands.options import json_option
+from gitshadow.commands.printing import print_rows
+from gitshadow.errors import UsageError
+from gitshadow.model import Oid
+from gitshadow.render.effects import artifact_lines
+
+
+@click.command("artifacts")
+@click.option("--version", "number", type=click.IntRange(min=0), help="That version.")
+@click.option("--all", "every", is_flag=True, help="List all versions, not the newest.")
+@session_option
+@json_option
+@click.argument("name", required=False)
+def command(
+    number: int | None,
+    every: bool,
+    session: str | None,
+    as_json: bool,
+    name: str | None,
+) -> None:
+    """List a session's artifacts, or write the bytes of NAME to standard output."""
+    if name is None and number is not None:
+        raise UsageError("could not tell which artifact: --version needs a name")
+    if name is not None and not every:
+        if as_json:
+            raise UsageError(
+                "could not show bytes as JSON", hint="--all lists versions"
+            )
+        sys.stdout.buffer.write(_bytes(session, name, number))
+        return
+    from gitshadow.turns import looking
+
+    with journal() as db:
+        named = looking.session_named(db, session)
+        rows = looking.artifact_rows(db, named, name, every=every)
+    print_rows({"rows": rows}, artifact_lines, as_json=as_json)
+
+
+def _bytes(session: str | None, name: str, number: int | None) -> bytes:
+    """Return a version's bytes.
+
+    Raises:
+        UsageError: there is no such artifact or version.
+        StoreError: its bytes are gone.
+    """
+    from gitshadow.turns import looking
+    from gitshadow.turns.vault import Vault
+
+    with journal() as db:
+        named = looking.session_named(db, session)
+        rows = looking.artifact_rows(db, named, name, every=number is not None)
+    wanted = [row for row in rows if number is None or row["version"] == number]
+    oid = wanted[0]["oid"] if wanted else None
+    if not isinstance(oid, str):
+        which = "" if number is None else f" version {number}"
+        raise UsageError(
+            f"could not find artifact {name}{which} in session {named}",
+            hint="git agent-undo artifacts --all",
+        )
+    vault = Vault(find_layout())
+    try:
+        return vault.read(Oid(oid))
+    finally:
+        vault.close()
