@@ -23,6 +23,7 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
         "watch": Verb("watch", "Record in the foreground until interrupted."),
         "status": Verb("status", "Say what is recorded and what is not."),
         "doctor": Verb("doctor", "Check the installation and name a remedy."),
+        "uninstall": Verb("uninstall", "Take everything of ours out of a repository."),
     },
     "undo": {
         "oops": Verb("oops", "Take the newest agent burst back."),

@@ -67,6 +67,15 @@ def command(
     return None
 
 
+def write_events(file: str) -> None:
+    """Write all that is known to a file, as lines of our own format.
+
+    Raises:
+        ShadowError: it could not be written.
+    """
+    _write(file, _events([]))
+
+
 def _events(words: list[str]) -> Iterator[Document]:
     after: int | None = 0
     while after is not None:

@@ -1,0 +1,143 @@
+"""`git agent-undo uninstall`: take everything of ours out of a repository."""
+
+import os
+from typing import NamedTuple
+
+import click
+
+from gitshadow.commands.asking import find_layout
+from gitshadow.commands.export import write_events
+from gitshadow.commands.hooking import Manner, carry_out, find_surroundings
+from gitshadow.commands.hookwork import AgentWork, ConfigWork, GitWork, Work
+from gitshadow.commands.options import json_option, yes_option
+from gitshadow.errors import ShadowError
+from gitshadow.hookfiles import gitconfig, githooks, install
+from gitshadow.hookfiles.catalog import AGENTS
+from gitshadow.hookfiles.placement import Scope
+from gitshadow.hookfiles.steps import Action
+from gitshadow.render.document import Document
+from gitshadow.render.status import size
+from gitshadow.store.git import Git
+from gitshadow.store.layout import Layout, recorded
+
+
+@click.command("uninstall")
+@click.option(
+    "--export", "file", metavar="FILE", help="Write the history there as lines first."
+)
+@click.option("--dry-run", is_flag=True, help="Show it, remove nothing.")
+@yes_option
+@json_option
+def command(file: str | None, dry_run: bool, yes: bool, as_json: bool) -> int:
+    """Take the history, the journal and our hooks out of this repository, for good.
+
+    Branches, index, files and settings are as before. Git's next gc frees the space. Hooks in
+    your own files serve other repositories too: git agent-undo hooks uninstall --user
+    """
+    layout = find_layout()
+    if file is not None and layout.initialised and not dry_run:
+        write_events(file)
+    works, notes = _hooks(layout)
+    works.append(_Leaving(layout))
+    notes.append("git gc --prune=now frees the space at once")
+    return carry_out(works, notes, Manner(yes, dry_run, as_json))
+
+
+def _hooks(layout: Layout) -> tuple[list[Work], list[str]]:
+    """Return what takes our entries out of this project's files and out of Git's hooks."""
+    around, _ = find_surroundings()
+    git = Git(layout, dict(os.environ))
+    steps = [
+        step
+        for agent in AGENTS.values()
+        if Scope.PROJECT in agent.placements
+        for step in install.plan_uninstall(agent, Scope.PROJECT, around)
+        if step.action is not Action.NONE or step.record
+    ]
+    plan = githooks.plan_removal(layout, git)
+    works: list[Work] = [
+        AgentWork(steps, around, False),
+        GitWork(plan, git),
+        ConfigWork(gitconfig.plan_removal(layout)),
+    ]
+    return works, [*plan.advice.splitlines(), *gitconfig.left_alone(layout)]
+
+
+class _Leaving(NamedTuple):
+    """Hold the removal of refs and journal, as `hooking` shows and does plans."""
+
+    layout: Layout
+    error: ShadowError | None = None
+
+    def items(self) -> list[Document]:
+        """Return an item for the refs, and one for the state directory."""
+        from gitshadow.engine import leaving
+
+        if self.error is not None:
+            return [self._item(self.layout.state_dir, ["could not be removed"])]
+        there = leaving.look(self.layout)
+        rows: list[Document] = []
+        if there.refs or there.shown or there.packs:
+            count = len(there.refs) + len(there.shown)
+            said = f"{count} refs; {there.packs} packs go with Git's gc"
+            rows.append(self._item("refs/agent-undo", [f"-{said}"]))
+        if there.state_bytes:
+            said = f"the journal and all beside it, {size(there.state_bytes)}"
+            rows.append(self._item(self.layout.state_dir, [f"-{said}"]))
+        return rows
+
+    def errors(self) -> list[ShadowError]:
+        """Return the error, if it could not be done."""
+        return [] if self.error is None else [self.error]
+
+    def apply(self) -> Work:
+        """Stop the daemons, and remove everything."""
+        from gitshadow.engine import leaving
+        from gitshadow.ipc import launch
+
+        try:
+            for one in recorded(self.layout):
+                launch.stop(one)
+            there = leaving.leave(self.layout)
+        except ShadowError as error:
+            return self._replace(error=error)
+        return _Left(len(there.refs) + len(there.shown), self.layout.state_dir)
+
+    def _item(self, path: str, diff: list[str]) -> Document:
+        failed = self.error is not None
+        return {
+            "agent": "gitshadow",
+            "scope": "project",
+            "path": path,
+            "action": "fail" if failed else "delete",
+            "diff": diff,
+            "error": self.error.message if self.error is not None else None,
+        }
+
+
+class _Left(NamedTuple):
+    """Hold what was removed."""
+
+    refs: int
+    state_dir: str
+
+    def items(self) -> list[Document]:
+        """Return what went."""
+        item = {"agent": "gitshadow", "scope": "project", "action": "delete"}
+        rows: list[Document] = [
+            {**item, "path": self.state_dir, "diff": [], "error": None}
+        ]
+        if self.refs:
+            said = [f"-{self.refs} refs"]
+            rows.append(
+                {**item, "path": "refs/agent-undo", "diff": said, "error": None}
+            )
+        return rows
+
+    def errors(self) -> list[ShadowError]:
+        """Return nothing."""
+        return []
+
+    def apply(self) -> Work:
+        """Return itself: it is done."""
+        return self
