@@ -9,6 +9,7 @@ from gitshadow.engine import reindex as module
 from gitshadow.errors import LockedError
 from gitshadow.store.layout import Layout, discover
 from gitshadow.store.lock import WriterLock
+from gitshadow.turns import journal_store
 from gitshadow.turns.errors import SessionBusy
 from gitshadow.turns.registry import ToolRegistry
 from gitshadow.turns.session import AgentUndo
@@ -58,9 +59,7 @@ def test_the_journal_is_not_replaced_under_a_turn(layout: Layout) -> None:
 def test_no_turn_begins_while_the_journal_is_replaced(
     layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gitshadow.turns import desk
-
-    monkeypatch.setattr(desk, "_PROBE_S", 0.0)
+    monkeypatch.setattr(journal_store, "_PROBE_S", 0.0)
     with opened(layout) as au:
         with WriterLock(layout.sagas_lock) as lock:
             lock.acquire(0)
