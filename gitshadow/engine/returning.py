@@ -5,7 +5,7 @@ working tree is left to an ordinary restore.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import NamedTuple
 
 from gitshadow.engine import mirroring
@@ -16,7 +16,7 @@ from gitshadow.model import EventKind
 from gitshadow.store import machine, refs, remotes
 from gitshadow.store.bare import Bare
 from gitshadow.store.git import Git
-from gitshadow.store.journal import events
+from gitshadow.store.journal import events, sessions
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.layout import Layout
@@ -59,7 +59,8 @@ def bring_back(
     finally:
         repo.close()
     copy = Bare(git, mirror)
-    wanted = _wanted(copy.refs(), here)
+    there = copy.refs()
+    wanted = _wanted(there, here)
     if wanted:
         specs = [f"{name}:{place}" for name, place in wanted.items()]
         remotes.fetch(git, mirror, specs)
@@ -67,7 +68,9 @@ def bring_back(
     machine.adopt(layout, (copy.get(mirroring.MACHINES) or "").split())
     reindex(layout)
     branches = [place for name, place in wanted.items() if name.startswith("refs/h")]
-    return Returned(mirror, len(wanted), tuple(sorted(branches)), _newest(layout))
+    return Returned(
+        mirror, len(wanted), tuple(sorted(branches)), _newest(layout, there)
+    )
 
 
 def _found(layout: Layout, git: Git, top: str | None) -> str:
@@ -108,12 +111,17 @@ def _wanted(there: Mapping[str, str], here: Mapping[str, str]) -> dict[str, str]
     return {name: place for name, place in found.items() if place not in here}
 
 
-def _newest(layout: Layout) -> int:
-    """Return the newest moment that was recorded of this worktree."""
+def _newest(layout: Layout, there: Container[str]) -> int:
+    """Return the newest moment of this worktree in the sessions that a mirror has.
+
+    What was recorded here since is not asked: a plan that nobody applied recorded the loss itself.
+    """
     db = Db.open(layout.journal, create=False)
     try:
+        chains = sessions.chains(db, layout.worktree)
         wanted = EventFilter(
             worktree=layout.worktree,
+            sessions={chain.session for chain in chains if chain.ref in there},
             limit=1,
             kinds=tuple(kind for kind in EventKind if kind is not EventKind.GAP),
         )

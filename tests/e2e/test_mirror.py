@@ -77,6 +77,16 @@ def test_history_comes_back_where_the_files_are_still_there(mirrored: Shadow) ->
     assert mirrored.repo.read("b") == b"by hand\n"
 
 
+def test_files_come_back_after_a_plan_that_nobody_applied(mirrored: Shadow) -> None:
+    """The plan recorded the loss itself; the mirror's newest state is what is asked for still."""
+    repo = lose(mirrored, worktree=True)
+    mirrored("restore", "--from-mirror", "--dry-run")
+    refused = mirrored("restore", "--from-mirror")
+    assert refused.code == 5
+    mirrored.ok("restore", "--from-mirror", "--yes")
+    assert repo.read("new") == b"neither\n"
+
+
 def test_mirror_by_its_path_and_one_that_is_not_there(
     mirrored: Shadow, tmp_path: Path
 ) -> None:
