@@ -161,7 +161,7 @@ def _drop_program(ws: Workspace, session: str) -> None:
 def _tidy(desk: Desk) -> None:
     """Have nothing remember what is gone."""
     ws = desk.workspace
-    marks.drop_orphans(ws.repo, {one.id for one in sessions.all_sessions(ws.db)})
+    marks.drop_orphans(ws.repo, journal.tombstones(ws.db))
     desk.claimant.forget()
     ws.repo.refresh()
     for row in state.worktrees(ws.db):

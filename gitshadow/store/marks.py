@@ -7,7 +7,7 @@ Invariant: a mark is never changed; it is made whole or not at all, and taken ba
 """
 
 import hashlib
-from collections.abc import Container, Iterable
+from collections.abc import Iterable, Set
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -119,10 +119,13 @@ def list_marks(repo: Repo) -> list[Mark]:
     return sorted(found, key=lambda mark: (-mark.ts_ns, mark.id))
 
 
-def drop_orphans(repo: Repo, known: Container[str]) -> None:
-    """Delete the marks that name sessions, none of which is known any more."""
+def drop_orphans(repo: Repo, dropped: Set[str]) -> None:
+    """Delete the marks that name nothing but sessions which were dropped.
+
+    A session that is not known here is none of them: it is another machine's.
+    """
     for mark in list_marks(repo):
-        if mark.sessions and not any(one in known for one in mark.sessions):
+        if mark.sessions and mark.sessions <= dropped:
             repo.delete_ref(mark.ref)
 
 

@@ -235,6 +235,19 @@ def test_history_of_others_is_not_sent_on(ann: Studio, bob: Studio) -> None:
     assert not [ref for ref in pushed if session in ref or "fetched" in ref]
 
 
+def test_review_of_a_colleagues_session_stays_when_ours_are_dropped(
+    ann: Studio, bob: Studio
+) -> None:
+    """KEEP-07: a mark stays as long as one session that it names does, wherever that is from."""
+    session = shared(ann, bob)
+    mark = bob.run("review", targets=["a"])
+    assert mark["sessions"] == [session]
+    bob.write("S2", "b", "mine\n")
+    bob.hook("S2", "SessionEnd", reason="other")
+    assert bob.run("prune", all=True)["dropped"] != []
+    assert [row["id"] for row in rows_of(bob.run("reviews"))] == [mark["id"]]
+
+
 def test_push_refuses_content_that_looks_secret(ann: Studio, server: Repo) -> None:
     ann.write("S1", "conf.txt", f"key = {SECRET}\n")
     ann.write("S1", "conf.txt", "key = none\n")

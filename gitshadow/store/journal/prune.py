@@ -23,6 +23,7 @@ _LEFT = (
     "SELECT id FROM sessions WHERE EXISTS"
     " (SELECT 1 FROM meta WHERE key = 'tombstone:' || sessions.id) ORDER BY id"
 )
+_TOMBSTONES = "SELECT substr(key, 11) FROM meta WHERE key LIKE 'tombstone:%'"
 _PROGRAMS = (
     "SELECT session, MIN(started_ns), MAX(COALESCE(ended_ns, started_ns)),"
     " SUM(ended_ns IS NULL) FROM saga_turns GROUP BY session"
@@ -61,6 +62,11 @@ def under_way(db: Db) -> list[str] | None:
 def buried(db: Db) -> list[str]:
     """Return the sessions that are being dropped and still have rows."""
     return [str(row[0]) for row in db.rows(_LEFT)]
+
+
+def tombstones(db: Db) -> frozenset[str]:
+    """Return every session that was ever dropped, or is being dropped."""
+    return frozenset(str(row[0]) for row in db.rows(_TOMBSTONES))
 
 
 def commits_of(db: Db, session: str) -> list[str]:
