@@ -57,6 +57,8 @@ def command(  # noqa: PLR0913 - one per option
             raise RefusedError("nothing was dropped: nobody said yes", hint="--yes")
         plan = ask("prune", {**params, "dry_run": True})
         print_document(plan, prune_lines, as_json=False)
+        if not plan["dropped"]:
+            return int(ExitCode.DONE)
         if not ask_yes("drop these for good?", default=False):
             click.echo("nothing was dropped")
             return int(ExitCode.REFUSED)

@@ -87,7 +87,11 @@ def purge_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
     names, left = texts(document, "names"), inner(document, "remains")
     if names:
         count, moved = number(document, "contents"), len(texts(document, "rewritten"))
-        yield f"{count} contents purged from {moved} refs: {', '.join(map(printable, names))}"
+        shown = ", ".join(map(printable, names))
+        if count:
+            yield f"{count} contents purged from {moved} refs: {shown}"
+        else:
+            yield f"nothing to purge: the history holds no content of {shown}"
     yield from _mirror_lines(document, view)
     objects = number(left, "objects")
     if not objects:

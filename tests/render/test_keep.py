@@ -54,6 +54,19 @@ ONE = {"id": "codex-1", "started": "2026-11-20T10:00:00.000000Z"}
         (
             keep.purge_lines,
             {
+                "names": ["typo"],
+                "contents": 0,
+                "rewritten": [],
+                "remains": {"objects": 0},
+            },
+            [
+                "nothing to purge: the history holds no content of typo",
+                "no object of the repository holds anything that was purged",
+            ],
+        ),
+        (
+            keep.purge_lines,
+            {
                 "names": ["k\x1b"],
                 "contents": 2,
                 "rewritten": ["refs/agent-undo/a"],
