@@ -120,7 +120,7 @@ def _run(words: list[str]) -> int:
 
 def _in_our_words(error: click.ClickException) -> ShadowError:
     """Say what click says about wrong arguments the way all our errors are said."""
-    message = error.format_message().rstrip(".")
+    message = " ".join(error.format_message().split()).rstrip(".")
     message = message[:1].lower() + message[1:]
     context = error.ctx if isinstance(error, click.UsageError) else None
     path = context.command_path if context is not None else PROGRAM

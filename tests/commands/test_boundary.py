@@ -89,6 +89,18 @@ def test_unknown_option_is_said_in_our_words(
     assert err[-1] == "hint: see: git agent-undo log -h"
 
 
+def test_a_missing_option_is_said_in_one_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """UX-05: the choices too."""
+    assert main(["resolve", "t-1.1", "--note", "x"]) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "error: missing option '--as'. Choose from: "
+        "reversed, compensated, not_reversed, no_effect",
+        "hint: see: git agent-undo resolve -h",
+    ]
+
+
 @pytest.mark.parametrize("verb", ["log", "status", "oops", "init", "start", "flush"])
 def test_outside_a_repository_is_one_line_and_a_hint(
     outside: Path, capsys: pytest.CaptureFixture[str], verb: str
