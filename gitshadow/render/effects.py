@@ -37,11 +37,18 @@ def call_lines(found: _Rows, view: View) -> Iterator[str]:
     """Yield one line per call: id, tool, class, outcome, what became of its inverse."""
     for row in found:
         outcome = text(row, "outcome") or "in doubt"
-        said = printable(text(row, "error") or text(row, "description"))
+        said = printable(text(row, "error") or _described(row))
         yield (
             f"{printable(text(row, 'id')):<12}  {printable(text(row, 'tool')):<20}  "
             f"{text(row, 'class'):<14}  {outcome:<12}  undo {text(row, 'undo'):<9}  {said}"
         ).rstrip()
+
+
+def _described(row: Mapping[str, object]) -> str:
+    """Return what a call is said to have done; only success has surely executed anything."""
+    said = text(row, "description")
+    ran = text(row, "outcome") == "success"
+    return said if ran or said != f"Executed {text(row, 'tool')}" else ""
 
 
 def event_lines(found: _Rows, view: View) -> Iterator[str]:

@@ -143,7 +143,7 @@ def _notes(report: Report) -> Iterable[str]:
     if report.maybe:
         yield f"maybe written by it too, and left alone: {', '.join(report.maybe)}"
     if report.status is Status.NOTHING_TO_DO and report.headline and report.items:
-        yield report.headline
+        yield f"files: {report.headline}"
 
 
 def _item(one: Item) -> UndoItem:

@@ -12,9 +12,10 @@ from gitshadow.errors import UsageError
 from gitshadow.store.journal import history, outbox, saga
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.saga_rows import Held, SagaCall, SagaTurn
-from gitshadow.turns import events, records, rewind, taking
+from gitshadow.turns import events, records, requests, rewind, taking
 from gitshadow.turns.registry import Tool
-from gitshadow.turns.values import Release
+from gitshadow.turns.report import UndoKind
+from gitshadow.turns.values import EVERYTHING, Release
 
 Row = dict[str, object]
 _DOUBT = "it began, and nobody knows whether it happened"
@@ -148,8 +149,7 @@ def attention_rows(
     """
     turns = saga.turns(db, session)
     for turn in turns:
-        is_cut = turn.status in ("interrupted", "rolling_back") or _is_lost(turn)
-        if is_cut or _is_kept(db, turn):
+        if _is_cut(db, turn) or _is_kept(db, turn):
             yield {
                 "what": "turn",
                 "session": turn.session,
@@ -210,11 +210,35 @@ def release_row(session: str, release: Release) -> Row:
     }
 
 
+def _is_cut(db: Db, turn: SagaTurn) -> bool:
+    """Tell whether a turn never ended, and no undo of all of it is in effect."""
+    if turn.status == "rolling_back" or _is_lost(turn):
+        return True
+    return turn.status == "interrupted" and not _is_undone(db, turn)
+
+
+def _is_undone(db: Db, turn: SagaTurn) -> bool:
+    """Tell whether a turn was undone, and no part left out that could have been."""
+    ops = saga.ops(db, turn.session)
+    redone = {op.target for op in ops if op.kind == UndoKind.REDO}
+    found = [
+        requests.from_text(op.request)
+        for op in ops
+        if (op.kind, op.target, op.status) == (UndoKind.UNDO, turn.id, "done")
+        and op.id not in redone
+    ]
+    is_whole = any(one.only is None and one.scope == EVERYTHING for one in found)
+    return is_whole and not _has_planned(db, turn)
+
+
 def _is_kept(db: Db, turn: SagaTurn) -> bool:
     """Tell whether a rollback left what could be taken back: it came before a pivot, or drifted."""
-    if turn.status != "partially_rolled_back":
-        return False
-    return any(call.undo == "planned" for call in saga.calls(db, turn.session, turn.id))
+    return turn.status == "partially_rolled_back" and _has_planned(db, turn)
+
+
+def _has_planned(db: Db, turn: SagaTurn) -> bool:
+    calls = saga.calls(db, turn.session, turn.id)
+    return any(call.undo == "planned" for call in calls)
 
 
 def _is_lost(turn: SagaTurn) -> bool:

@@ -10,7 +10,7 @@ from functools import partial
 from gitshadow.store.journal.saga_rows import SagaCall, SagaOp
 from gitshadow.turns import judging
 from gitshadow.turns.filework import FileWork
-from gitshadow.turns.report import UndoReport
+from gitshadow.turns.report import Domain, UndoItem, UndoReport
 from gitshadow.turns.saga import Unwind
 from gitshadow.turns.steps import Procedure
 from gitshadow.turns.taking import Taking
@@ -112,9 +112,16 @@ def _named(
     op: SagaOp, calls: Sequence[SagaCall], *, planned: bool
 ) -> Procedure[UndoReport]:
     yield from ()
+    return replace(blank(op, planned=planned), items=tuple(map(_gone, calls)))
+
+
+def _gone(call: SagaCall) -> UndoItem:
+    if call.outcome == "dropped":
+        said = "it was held and dropped, and is not held again"
+        item = judging.left(call, Reason.NON_REVERSIBLE, said)
+        return replace(item, domain=Domain.OUTBOX)
     said = "it was taken back, and an effect is not made again"
-    items = (judging.left(call, Reason.NON_REVERSIBLE, said) for call in calls)
-    return replace(blank(op, planned=planned), items=tuple(items))
+    return judging.left(call, Reason.NON_REVERSIBLE, said)
 
 
 def _named_at_last(op: SagaOp, calls: Sequence[SagaCall]) -> Procedure[Done]:

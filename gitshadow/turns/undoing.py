@@ -254,10 +254,12 @@ class Undoing:
         return op
 
     def _settled_by(self, op: SagaOp) -> list[SagaCall]:
-        """Return the calls that an op took back, newest first."""
+        """Return the calls that an op took back, or kept from being sent, newest first."""
         turns = [turn.id for turn in self._store.turns(self._session)]
         found = (c for turn in turns for c in self._store.calls(self._session, turn))
-        return [one for one in found if one.op == op.id and one.undo == "done"][::-1]
+        mine = [one for one in found if one.op == op.id]
+        mine = [one for one in mine if one.undo == "done" or one.outcome == "dropped"]
+        return mine[::-1]
 
     def _redone_history(self, op: SagaOp, before: SagaOp) -> Sequence[Phase]:
         """Return what gives state and artifacts the values that an undo took from them."""

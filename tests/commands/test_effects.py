@@ -356,6 +356,25 @@ def test_the_next_window_to_close_is_shown(
     assert f"can be undone until {row['closes']}" in capsys.readouterr().out
 
 
+def test_a_killed_turn_is_listed_until_all_of_it_is_undone(
+    au: AgentUndo, place: Path, world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """AN-22: a person who has undone it has nothing more to look at."""
+    pid = os.fork()
+    if pid == 0:
+        tools = registry(world)
+        with AgentUndo.open(str(place), session="s", tools=tools).turn("go") as turn:
+            turn.call("draft.create", title="x")
+            os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(pid, 0)
+    au.undo("t-1", scope={"state"})
+    assert column(shown(capsys, "attention"), "state") == ["interrupted"]
+    undone = au.undo("t-1")
+    assert shown(capsys, "attention") == []
+    au.redo(str(undone.op_id))
+    assert column(shown(capsys, "attention"), "state") == ["interrupted"]
+
+
 def test_one_call_is_undone_by_its_id(
     au: AgentUndo, world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:

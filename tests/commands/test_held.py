@@ -62,6 +62,8 @@ def test_attention_and_saga_show_what_is_held(
     )
     assert str(row["due"]).endswith("Z")
     assert column(shown(capsys, "saga", "show", "t-1"), "outcome") == ["held"]
+    assert main(["saga", "show", "t-1"]) == 0
+    assert "Executed" not in capsys.readouterr().out
     assert main(["attention"]) == 0
     assert "due" in capsys.readouterr().out
 
@@ -99,6 +101,22 @@ def test_undo_drops_what_is_held(
     assert (item["domain"], item["state"]) == ("outbox", "reversed")
     assert shown(capsys, "attention") == []
     assert main(["recover"]) == 0
+    assert world.state["sent"] == []
+
+
+def test_redo_names_what_the_undo_dropped(
+    au: AgentUndo, world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """AN-23: a held call that an undo dropped is not sent after a redo, and that is said."""
+    (undone,) = shown(capsys, "undo", "t-1", "--yes", *TOOLS)
+    assert isinstance(undone, dict)
+    (report,) = shown(capsys, "redo", str(undone["op_id"]), "--yes", code=4)
+    assert isinstance(report, dict)
+    (item,) = report["items"]
+    assert (item["domain"], item["call_id"], item["state"], item["detail"]) == (
+        *("outbox", "t-1.1", "not_reversed"),
+        "it was held and dropped, and is not held again",
+    )
     assert world.state["sent"] == []
 
 

@@ -112,6 +112,20 @@ def test_redo_brings_the_newest_undo_forward(
     assert world.names.count("draft.create") == 1
 
 
+def test_effects_left_by_an_undo_are_not_called_nothing_to_do(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Law 4: the note is about files alone, where they came back by an undo before."""
+    assert main(["oops", "--yes"]) == 4
+    capsys.readouterr()
+    assert main(["undo", "t-1", "--yes", "--json", *TOOLS]) == 0
+    document = said(capsys)
+    assert ("effects", "reversed", None) in states(document)
+    notes = document["notes"]
+    assert isinstance(notes, list)
+    assert [note[:20] for note in notes] == ["files: nothing to do"]
+
+
 def test_undo_takes_a_scope(
     world: World, repo: Repo, capsys: pytest.CaptureFixture[str]
 ) -> None:
