@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from gitshadow.turns.requests import UndoOptions
 
 _TURN = re.compile(r"t-[0-9]+")
+_CALL = re.compile(
+    r"t-[0-9]+\.[0-9]+"
+)  # as a turn names calls that nobody else has named
 
 
 class Program(NamedTuple):
@@ -108,7 +111,8 @@ def _session_of_call(call: str, program: Program) -> str | None:
     """Return the session of a program's call; a file of that name, or a hook's call, is none."""
     from gitshadow.store.journal import saga
 
-    if os.path.lexists(call) or not is_told_of_tools(program.tools):
+    is_own = _CALL.fullmatch(call) is not None
+    if os.path.lexists(call) or not (is_own or is_told_of_tools(program.tools)):
         return None
     with journal() as db:
         found = {one.session for one in saga.calls_named(db, call, program.session)}

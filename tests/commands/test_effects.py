@@ -378,7 +378,7 @@ def test_a_killed_turn_is_listed_until_all_of_it_is_undone(
 def test_one_call_is_undone_by_its_id(
     au: AgentUndo, world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """AN-29: with the warning; an id that is no call is a usage error."""
+    """AN-29: with the warning; without tools the effect is named, not called nothing to do."""
     with au.turn("go") as turn:
         turn.call("draft.create", {"title": "a"}, call_id="toolu_1")
         turn.call("draft.create", title="b")
@@ -392,6 +392,9 @@ def test_one_call_is_undone_by_its_id(
         " t-1.2 (draft.create)"
     ]
     assert world.state["drafts"] == {"10": "b"}
+    (report,) = shown(capsys, "undo", "t-1.2", "--yes", code=4)
+    assert isinstance(report, dict)
+    assert column(report["items"], "reason") == ["handler_missing"]
 
 
 def touched(au: AgentUndo, mark: Path) -> None:
