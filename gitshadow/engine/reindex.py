@@ -107,7 +107,8 @@ def _take_over(
 def _states(repo: Repo, tree: Oid, known: KnownModes) -> Mapping[RepoPath, FileState]:
     found: dict[RepoPath, FileState] = {}
     for path, entry in repo.flat(tree).items():
-        if entry[0] == GITLINK_MODE:
+        # Of content that was lost nothing is known: the next walk stores what is on the disk.
+        if entry[0] == GITLINK_MODE or not repo.has(entry[1]):
             continue
         data = repo.read_blob(entry[1])
         version = FileVersion(entry[1], known.of(path, entry))

@@ -56,3 +56,20 @@ def test_journal_that_is_gone_is_built_anew(shadow: Shadow) -> None:
     fixed = shadow("doctor", "--fix")
     assert "mended: built the journal anew from the refs" in fixed.out
     assert len(shadow.log()) >= before
+
+
+def test_journal_is_built_anew_where_the_newest_content_is_lost_too(
+    shadow: Shadow,
+) -> None:
+    """What was lost is read from the disk again, where it still stands there."""
+    shadow.repo.write("a", "written\n")
+    shadow.ok("flush")
+    shadow("stop")
+    lost = shadow.repo.git("hash-object", "--stdin", stdin=b"written\n")
+    for path in (shadow.repo.common_dir / "agent-undo").glob("journal.db*"):
+        path.unlink()
+    (shadow.repo.common_dir / "objects" / lost[:2] / lost[2:]).unlink()
+    fixed = shadow("doctor", "--fix")
+    assert "mended: built the journal anew from the refs" in fixed.out
+    assert shadow.repo.git("cat-file", "blob", lost) == "written"
+    assert checks(shadow)["objects"]["ok"] is True
