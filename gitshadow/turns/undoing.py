@@ -13,7 +13,7 @@ from gitshadow.errors import RefusedError, UsageError
 from gitshadow.store.journal.saga_rows import MARKER, SagaCall, SagaOp, SagaTurn
 from gitshadow.turns import events, filework, phases, records, requests, rewind, single
 from gitshadow.turns.filework import Began, FileWork
-from gitshadow.turns.report import UndoKind
+from gitshadow.turns.report import UndoKind, from_json
 from gitshadow.turns.requests import WITHOUT_EFFECTS, UndoRequest
 from gitshadow.turns.rewind import Target
 from gitshadow.turns.saga import Unwind, new_op
@@ -254,10 +254,14 @@ class Undoing:
         return op
 
     def _settled_by(self, op: SagaOp) -> list[SagaCall]:
-        """Return the calls that an op took back, or kept from being sent, newest first."""
+        """Return the calls that an op, or one before it, took back or kept from being sent.
+
+        Newest first: whoever settled them, a redo makes none of them again.
+        """
+        named = _named_in(op)
         turns = [turn.id for turn in self._store.turns(self._session)]
         found = (c for turn in turns for c in self._store.calls(self._session, turn))
-        mine = [one for one in found if one.op == op.id]
+        mine = [one for one in found if one.op == op.id or one.id in named]
         mine = [one for one in mine if one.undo == "done" or one.outcome == "dropped"]
         return mine[::-1]
 
@@ -331,3 +335,10 @@ def _of_calls(
         calls=tuple(Began(row.id, row.started_ns, row.agent, one.id) for one in chosen),
         loose_since_ns=since if isinstance(since, int) else None,
     )
+
+
+def _named_in(op: SagaOp) -> frozenset[str]:
+    """Return the calls that an op's report names; none where it has none."""
+    if op.report is None:
+        return frozenset()
+    return frozenset(one.call_id for one in from_json(records.parse(op.report)).items)

@@ -53,6 +53,21 @@ async def test_redo_brings_files_and_state_forward(recorded: Recorded) -> None:
     assert report.kind == "redo"
 
 
+async def test_second_redo_says_too_what_it_does_not_make_again(
+    recorded: Recorded,
+) -> None:
+    """AN-23: undone, redone, undone and redone: the effect is gone since the first undo."""
+    session = recorded.front.session()
+    await three_turns(recorded, session)
+    for _ in range(2):
+        undone = await session.undo("t-3")
+        assert undone.op_id is not None
+        report = await session.redo(undone.op_id)
+        left = [item.call_id for item in report.items if item.state == "not_reversed"]
+        assert left == ["d3"]
+        assert report.status == "partial"
+
+
 async def test_redo_twice_changes_nothing_more(recorded: Recorded) -> None:
     """AN-23."""
     session = recorded.front.session()
