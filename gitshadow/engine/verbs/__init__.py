@@ -9,7 +9,6 @@ from importlib import import_module
 
 from gitshadow.engine.desk import Desk
 from gitshadow.engine.others import marked
-from gitshadow.engine.routing import routed
 from gitshadow.errors import UsageError
 from gitshadow.undo import recovered
 
@@ -129,6 +128,8 @@ def _run_where(desk: Desk, function: Verb, verb: str, params: Params) -> Documen
     typed = params.get(name) if name is not None else None
     if name is None or not isinstance(typed, str) or not desk.others.machines():
         return function(desk, params)
+    from gitshadow.engine.routing import routed  # 3 ms, for who has fetched
+
     machine, id = routed(desk, typed)
     if machine is None:
         return function(desk, params)
