@@ -9,13 +9,14 @@ import shutil
 from contextlib import ExitStack, suppress
 from typing import NamedTuple
 
+from gitshadow.engine.verbs.expose import is_ours
+from gitshadow.engine.verbs.status import own_bytes
 from gitshadow.errors import StoreError
-from gitshadow.model import Oid
 from gitshadow.store import refs
 from gitshadow.store.layout import Layout, recorded
 from gitshadow.store.lock import WriterLock
 from gitshadow.store.packs import Packs
-from gitshadow.store.repo import FORMAT_MARK, Repo
+from gitshadow.store.repo import Repo
 
 _LOCK_S = 10.0
 
@@ -45,11 +46,11 @@ def look(layout: Layout) -> There:
         found = repo.refs()
         own = sorted({*found, *repo.broken_refs(found)})
         shown = repo.refs(refs.EXPOSED_PREFIX).items()
-        ours = sorted(name for name, tip in shown if _is_ours(repo, tip))
+        ours = sorted(name for name, tip in shown if is_ours(repo, tip))
     finally:
         repo.close()
     packs = len(Packs(layout.objects_dir, layout.packing_dir).ours())
-    return There(tuple(own), tuple(ours), packs, _size(layout.state_dir))
+    return There(tuple(own), tuple(ours), packs, own_bytes(layout.state_dir))
 
 
 def leave(layout: Layout) -> There:
@@ -89,22 +90,6 @@ def leave(layout: Layout) -> There:
             for top in ("", "logs"):
                 _drop_empty(os.path.join(layout.common_dir, top, prefix))
     return there
-
-
-def _is_ours(repo: Repo, tip: Oid) -> bool:
-    try:
-        return FORMAT_MARK in repo.commit(tip).message
-    except StoreError:
-        return False
-
-
-def _size(directory: str) -> int:
-    total = 0
-    for top, _, names in os.walk(directory):
-        for name in names:
-            with suppress(OSError):
-                total += os.lstat(os.path.join(top, name)).st_size
-    return total
 
 
 def _drop_empty(directory: str) -> None:

@@ -95,12 +95,16 @@ def disk(state_dir: str, common_dir: str) -> Row:
     packs = sum(
         name.endswith(".pack") for name in _names(os.path.join(objects, "pack"))
     )
-    own = sum(
+    return {"loose": loose, "packed": packs, "bytes": own_bytes(state_dir)}
+
+
+def own_bytes(state_dir: str) -> int:
+    """Return the bytes of our own files; any of them may go meanwhile."""
+    return sum(
         _size(os.path.join(top, name))
         for top, _, names in os.walk(state_dir)
         for name in names
     )
-    return {"loose": loose, "packed": packs, "bytes": own}
 
 
 def _names(directory: str) -> list[str]:
