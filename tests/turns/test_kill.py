@@ -6,36 +6,22 @@ the world can disagree: after the intent, after the tool, after the inverse, bef
 
 import os
 import shutil
-import signal
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from gitshadow.store.journal.saga_rows import SagaCall
-from gitshadow.turns.drive import Driver
 from gitshadow.turns.policy import Policy
 from gitshadow.turns.report import UndoReport
 from gitshadow.turns.session import AgentUndo
-from gitshadow.turns.steps import Command
+from tests.turns.fused import killed_at
 from tests.turns.world import World, registry
 
 _FREE = Policy(non_reversible="allow")
-_DONE = 0
-
-
-class Fused(Driver):
-    """A driver that is killed before its n-th command."""
-
-    left = 0
-
-    def perform(self, command: Command) -> object:
-        Fused.left -= 1
-        if Fused.left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return super().perform(command)
 
 
 def opened(root: Path) -> AgentUndo:
@@ -65,29 +51,13 @@ def undo(au: AgentUndo) -> None:
     au.undo("t-1")
 
 
-def killed_at(root: Path, act: Callable[[AgentUndo], None], at: int) -> bool:
-    """Act in a process of its own and kill it there; tell whether it was at work until then."""
-    pid = os.fork()
-    if pid == 0:
-        try:
-            au = opened(root)
-            Fused.left = at
-            au._driver = Fused(au._desk)
-            act(au)
-        finally:
-            os._exit(_DONE)
-    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    assert status in (_DONE, -signal.SIGKILL)
-    return status != _DONE
-
-
 def copies(place: Path, act: Callable[[AgentUndo], None]) -> list[Path]:
     """Return a place for each command of an action, killed before that command."""
     found: list[Path] = []
     while True:
         copy = place.with_name(f"kill-{len(found) + 1}")
         shutil.copytree(place, copy)
-        if not killed_at(copy, act, len(found) + 1):
+        if not killed_at(partial(opened, copy), act, len(found) + 1):
             return found
         found.append(copy)
 

@@ -13,7 +13,8 @@ from gitshadow.turns.host import Host
 from gitshadow.turns.policy import Policy
 from gitshadow.turns.registry import ToolRegistry
 from gitshadow.turns.session import AgentUndo
-from tests.turns.test_kill import copies, killed_at, opened
+from tests.turns.fused import killed_at
+from tests.turns.test_kill import copies, opened
 from tests.turns.world import World, registry
 
 FREE = Policy(non_reversible="allow")
@@ -226,5 +227,5 @@ def test_hooks_hold_a_call_until_the_stop(place: Path, world: World) -> None:
 
 def test_a_kill_after_the_turn_is_none(place: Path, world: World) -> None:
     """A test that cannot fail is a defect: without a kill both are sent at once."""
-    assert not killed_at(place, holding(place), 10_000)
+    assert not killed_at(partial(opened, place), holding(place), 10_000)
     assert sorted(world.state["sent"]) == ["keyed", "plain"]

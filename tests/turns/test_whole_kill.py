@@ -6,9 +6,9 @@ the core, among them right before and right after the files were taken back.
 
 import os
 import shutil
-import signal
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,28 +16,14 @@ import pytest
 from gitshadow.engine import setup
 from gitshadow.engine.answering import answer
 from gitshadow.store.layout import discover
-from gitshadow.turns.drive import Driver
 from gitshadow.turns.policy import Policy
 from gitshadow.turns.session import AgentUndo
-from gitshadow.turns.steps import Command
 from tests.support.repo import Repo
+from tests.turns.fused import killed_at
 from tests.turns.recorded import with_files
 from tests.turns.world import World, registry
 
 _FREE = Policy(non_reversible="allow")
-_DONE = 0
-
-
-class Fused(Driver):
-    """A driver that is killed before its n-th command."""
-
-    left = 0
-
-    def perform(self, command: Command) -> object:
-        Fused.left -= 1
-        if Fused.left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return super().perform(command)
 
 
 def opened(root: Path) -> AgentUndo:
@@ -81,22 +67,6 @@ def busy_turn(au: AgentUndo) -> None:
         turn.call("shell.run", {"path": "a", "text": "agent\n"})
 
 
-def killed_at(root: Path, act: Callable[[AgentUndo], object], at: int) -> bool:
-    """Act in a process of its own and kill it there; tell whether it was at work until then."""
-    pid = os.fork()
-    if pid == 0:
-        try:
-            au = opened(root)
-            Fused.left = at
-            au._driver = Fused(au._desk)
-            act(au)
-        finally:
-            os._exit(_DONE)
-    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    assert status in (_DONE, -signal.SIGKILL)
-    return status != _DONE
-
-
 def copies(root: Path, act: Callable[[AgentUndo], object]) -> Iterator[Path]:
     """Yield a place for each command of an action, killed before that command."""
     above, number = root.parent, 0
@@ -104,7 +74,7 @@ def copies(root: Path, act: Callable[[AgentUndo], object]) -> Iterator[Path]:
         number += 1
         copy = above.with_name(f"{above.name}-{number}")
         shutil.copytree(above, copy, symlinks=True)
-        was_killed = killed_at(copy / root.name, act, number)
+        was_killed = killed_at(partial(opened, copy / root.name), act, number)
         if was_killed:
             yield copy / root.name
         shutil.rmtree(copy)
