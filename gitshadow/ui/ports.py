@@ -1,0 +1,49 @@
+"""What the view needs of the outside: answers of the engine, plans, and their application.
+
+Invariant: no call of it is made on the thread that draws; each may take seconds.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from gitshadow.render.document import Document
+
+
+class Wish(NamedTuple):
+    """Say what is to be undone, redone or restored; ids and paths as documents spell them."""
+
+    verb: str
+    targets: Sequence[str] = ()
+    only: Sequence[str] = ()
+    at: int | str | None = None
+    pin: str | None = None
+    include_low: bool = False
+    choice: Mapping[str, object] | None = None
+
+
+class Engine(Protocol):
+    """Answer what the view asks; the daemon does it where one runs, else this process."""
+
+    def ask(self, verb: str, params: Mapping[str, object], /) -> Document:
+        """Return a verb's document.
+
+        Raises:
+            ShadowError: what the verb raised, with its hint.
+        """
+        ...
+
+    def plan(self, wish: Wish, /) -> Document:
+        """Return the plan of a wish, with its token; nothing is changed.
+
+        Raises:
+            ShadowError: it cannot be planned.
+        """
+        ...
+
+    def apply(self, wish: Wish, token: str, on_conflict: str, /) -> Document:
+        """Carry out the plan that was shown, or nothing; return the report.
+
+        Raises:
+            ShadowError: the world changed since the plan, or another undo is at work.
+        """
+        ...
