@@ -67,6 +67,21 @@ class Journal:
         found: int = self._connection.execute(query, (path.encode(),)).fetchone()[0]
         return found
 
+    def newest(self, path: str) -> int:
+        """Return the number of a path's newest row, 0 without one; quick for any history."""
+        query = "SELECT seq FROM events WHERE path = ? ORDER BY seq DESC LIMIT 1"
+        found = self._connection.execute(query, (path.encode(),)).fetchone()
+        return int(found[0]) if found else 0
+
+    def await_newer(self, path: str, seq: int, timeout_s: float = 30.0) -> int:
+        """Return a path's newest row once it is newer, looking without haste."""
+        deadline = time.perf_counter() + timeout_s
+        while (found := self.newest(path)) <= seq:
+            if time.perf_counter() > deadline:
+                raise TimeoutError(f"no row of {path} after {seq} came")
+            time.sleep(0.001)
+        return found
+
     def count(self) -> int:
         """Return how many rows there are."""
         found: int = self._connection.execute("SELECT COUNT(*) FROM events").fetchone()[

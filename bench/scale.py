@@ -18,7 +18,8 @@ from bench.places import Place, empty, repository
 _SIZES = (1_000, 20_000, 100_000)
 _HUGE = 500_000
 _WRITES = 40
-_SESSION = 10_000
+_SESSION = 100_000
+_TARGET = "d000/e00000/f000000.txt"
 _WIDE = 50_000
 _WORKTREES = 64
 _SESSIONS = 1_000
@@ -65,23 +66,28 @@ def huge(scale: float) -> Iterator[Row]:
 
 
 def session(scale: float) -> Iterator[Row]:
-    """A long session: do its last writes cost more than its first?"""
+    """A long session: do its last writes cost more than its first, and what is shown of it?"""
     writes = max(200, int(_SESSION * scale))
     with repository(max(100, int(20_000 * min(scale, 1.0)))) as place:
-        pid, journal = start(place), Journal(place.journal)
-        target = place.root / "d000" / "e00000" / "f000000.txt"
-        path = str(target.relative_to(place.root))
-        part, costs, at = writes // 10, [], 0
-        for _ in range(10):
-            before = cpu_s(pid)
-            for _ in range(part):
-                at += 1
-                rewrite(target, at)
-                journal.await_row(path, at)
-            costs.append((cpu_s(pid) - before) / part * 1000)
+        pid = start(place)
+        costs = [_tenth(place, pid, writes // 10, tenth) for tenth in range(10)]
         what = f"CPU per write in a session of {writes:,}, tenth by tenth"
         yield Row(what, "–", costs, "ms", f"first {costs[0]:.2f}, last {costs[-1]:.2f}")
         yield Row("last tenth over first", "flat", [costs[-1] / costs[0]], "×")
+        yield Row("… memory of the daemon after it", "–", [memory_mib(pid)], "MiB")
+        for words in (("log", "-n", "50"), ("blame", _TARGET), ("oops", "--dry-run")):
+            values = [timed(partial(place.shadow, *words)) for _ in range(5)]
+            yield Row(f"… `{' '.join(words)}`", "–", ms(values), "ms")
+
+
+def _tenth(place: Place, pid: int, writes: int, tenth: int) -> float:
+    """Return the daemon's CPU per write, ms."""
+    journal, target, before = Journal(place.journal), place.root / _TARGET, cpu_s(pid)
+    seq = journal.newest(_TARGET)
+    for at in range(tenth * writes, (tenth + 1) * writes):
+        rewrite(target, at + 1)
+        seq = journal.await_newer(_TARGET, seq)
+    return (cpu_s(pid) - before) / writes * 1000
 
 
 def wide(scale: float) -> Iterator[Row]:
@@ -143,7 +149,7 @@ def _sessions(number: int) -> Iterator[Row]:
 
 
 def _writes(
-    place: Place, pid: int, number: int, path: str = "d000/e00000/f000000.txt"
+    place: Place, pid: int, number: int, path: str = _TARGET
 ) -> tuple[list[float], float]:
     """Return what single writes took until their rows stood, and the daemon's CPU for each, ms."""
     journal, target = Journal(place.journal), place.root / Path(path)
