@@ -10,14 +10,22 @@ from gitshadow.render.document import Document
 
 
 class Wish(NamedTuple):
-    """Say what is to be undone, redone or restored; ids and paths as documents spell them."""
+    """Say what is to be undone, redone or restored; ids and paths as documents spell them.
+
+    `targets` are ids, `paths` are targets that are always paths, `only` limits both. `offer` asks
+    for the hunks of each item of a plan, `choice` is the answer: `of` is the token of the plan that
+    was looked at, `taken` the numbers of the parts by the number of their item.
+    """
 
     verb: str
     targets: Sequence[str] = ()
+    paths: Sequence[str] = ()
     only: Sequence[str] = ()
     at: int | str | None = None
     pin: str | None = None
     include_low: bool = False
+    on_conflict: str = "skip"
+    offer: bool = False
     choice: Mapping[str, object] | None = None
 
 
@@ -40,10 +48,11 @@ class Engine(Protocol):
         """
         ...
 
-    def apply(self, wish: Wish, token: str, on_conflict: str, /) -> Document:
+    def apply(self, wish: Wish, token: str, /) -> Document:
         """Carry out the plan that was shown, or nothing; return the report.
 
         Raises:
-            ShadowError: the world changed since the plan, or another undo is at work.
+            RefusedError: the world changed since the plan; nothing was changed.
+            ShadowError: it could not be done, another undo is at work.
         """
         ...
