@@ -70,7 +70,10 @@ def command(  # noqa: PLR0913 - one per option
 def _age(words: str | None) -> int | None:
     found = None if words is None else parse_length(words)
     if words is not None and found is None:
-        raise UsageError(f"could not read age {words!r}", hint="use 30d or 12h")
+        raise UsageError(
+            f"could not read age {words!r}",
+            hint="use 30d, 12h or 90s; 0s is all that is closed",
+        )
     return found
 
 

@@ -85,7 +85,9 @@ def beyond(
 ) -> list[Unit]:
     """Return what the limits leave no room for, oldest first; `found` is in that order too."""
     free = [unit for unit in found if not (unit.is_open or unit.is_kept)]
-    going = [u for u in free if limits.age_ns and now_ns - u.last_ns > limits.age_ns]
+    going = []
+    if limits.age_ns is not None:
+        going = [unit for unit in free if now_ns - unit.last_ns >= limits.age_ns]
     if limits.most is not None:
         over = len(found) - limits.most
         going = free[: max(len(going), over)]

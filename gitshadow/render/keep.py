@@ -64,7 +64,7 @@ def prune_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
     dropped = rows(document, "dropped")
     count = f"{len(dropped)} session{'' if len(dropped) == 1 else 's'}"
     if not dropped:
-        yield "nothing to drop"
+        yield f"nothing to drop{_staying(document)}"
         return
     would = flag(document, "dry_run")
     yield f"{count} would go, for good" if would else f"{count} dropped"
@@ -74,6 +74,14 @@ def prune_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
     if not would:
         yield "the space comes back with Git's next gc: git gc"
     yield from _mirror_lines(document, view)
+
+
+def _staying(document: Mapping[str, object]) -> str:
+    """Say why there is nothing: what is at work stays."""
+    at_work, kept = number(document, "open"), number(document, "kept")
+    said = [f"{at_work} open in an agent"] if at_work else []
+    said += [f"{kept} with a pin in it or your own of today"] if kept else []
+    return f"; sessions that stay: {', '.join(said)}" if said else ""
 
 
 def _mirror_lines(document: Mapping[str, object], view: View) -> Iterator[str]:

@@ -161,6 +161,17 @@ def test_dry_run_lists_what_would_go(repo: Repo) -> None:
         audit(repo)
 
 
+def test_age_zero_drops_what_is_closed_and_says_what_stays(repo: Repo) -> None:
+    """KEEP-06: both agents that ended; not the one at work, nor the person's own of today."""
+    with played(repo) as studio:
+        studio.write("S3", "c", "three\n")
+        ended = {studio.session("S1"), studio.session("S2")}
+        done = studio.run("prune", older_than=0)
+        assert {row["id"] for row in rows_of(done)} == ended
+        assert (done["open"], done["kept"]) == (1, 1)
+        audit(repo)
+
+
 def rows_of(document: dict[str, object]) -> list[dict[str, object]]:
     rows = document["dropped"]
     assert isinstance(rows, list)

@@ -50,6 +50,19 @@ def test_by_age_the_old_ones_go() -> None:
     assert names(found) == ["a", "b"]
 
 
+def test_age_zero_is_all_that_is_closed() -> None:
+    """KEEP-06: 0s is a limit, not the absence of one; what ended this very moment goes too."""
+    assert names(beyond(OLD, Limits(age_ns=0), NOW, Scales(100))) == [
+        "a",
+        "b",
+        "c",
+        "d",
+    ]
+    now = [unit("now", 100)]
+    assert names(beyond(now, Limits(age_ns=0), NOW, Scales(100))) == ["now"]
+    assert names(beyond(now, Limits(age_ns=1), NOW, Scales(100))) == []
+
+
 def test_by_number_the_oldest_go() -> None:
     """KEEP-06: what stays counts, the open and pinned ones too."""
     assert names(beyond(OLD, Limits(most=5), NOW, Scales(100))) == ["a"]

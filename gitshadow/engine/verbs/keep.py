@@ -26,7 +26,8 @@ def prune(desk: Desk, params: Params) -> Document:
     `older_than`, `keep` and `size` leave no room for, or what the settings do (`retention`).
     """
     desk.observer.settle()
-    going = _going(desk, params)
+    found = forgetting.units_of(desk.workspace)
+    going = _going(desk.workspace, found, params)
     dry = read.flag(params, "dry_run")
     trouble = None
     if not dry:
@@ -35,7 +36,14 @@ def prune(desk: Desk, params: Params) -> Document:
             pass
         trouble = _forgotten_elsewhere(desk.workspace, names)
     rows = [_row(unit) for unit in going]
-    return {"dropped": rows, "dry_run": dry, "mirror": trouble}
+    staying = [unit for unit in found if unit not in going]
+    return {
+        "dropped": rows,
+        "dry_run": dry,
+        "mirror": trouble,
+        "open": sum(unit.is_open for unit in staying),
+        "kept": sum(unit.is_kept and not unit.is_open for unit in staying),
+    }
 
 
 def _forgotten_elsewhere(
@@ -49,9 +57,7 @@ def _forgotten_elsewhere(
     return None
 
 
-def _going(desk: Desk, params: Params) -> list[Unit]:
-    ws = desk.workspace
-    found = forgetting.units_of(ws)
+def _going(ws: Workspace, found: Sequence[Unit], params: Params) -> list[Unit]:
     if read.flag(params, "all"):
         return retention.everything(found)
     limits = Limits(
