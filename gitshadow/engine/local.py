@@ -156,8 +156,12 @@ def _on_refs(layout: Layout, verb: str, params: Params) -> Document:
 
 def _reindex(layout: Layout) -> Document:
     """Build the journal anew, then look at everything, so that it agrees with the disk."""
-    from gitshadow.engine.reindex import reindex  # takes replay along: 12 ms
+    from gitshadow.engine.reindex import (  # takes replay along: 12 ms
+        refuse_unrecorded,
+        reindex,
+    )
 
+    refuse_unrecorded(layout)
     done = reindex(layout)
     desk = _open(layout, LOCK_S)
     try:

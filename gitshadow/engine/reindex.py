@@ -6,14 +6,15 @@ one is never changed.
 
 import os
 import shutil
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import ExitStack, suppress
 from typing import NamedTuple
 
 from gitshadow.engine import taking_in
 from gitshadow.engine.workspace import make_state_dirs, save_modes
+from gitshadow.errors import NotInitialisedError, StoreError
 from gitshadow.model import GITLINK_MODE, FileState, FileVersion, Oid, RepoPath, StatKey
-from gitshadow.store import machine
+from gitshadow.store import machine, refs
 from gitshadow.store.commit_rows import KnownModes
 from gitshadow.store.files import digest
 from gitshadow.store.journal import events, sessions, state
@@ -22,7 +23,7 @@ from gitshadow.store.journal.salvage import Salvaged, salvage
 from gitshadow.store.journal.state import WorktreeRow
 from gitshadow.store.layout import Layout, recorded
 from gitshadow.store.lock import WriterLock
-from gitshadow.store.replay import rebuild
+from gitshadow.store.replay import Tail, is_foreign, read_tail, rebuild
 from gitshadow.store.repo import Repo
 
 LOCK_S = 20.0
@@ -59,6 +60,38 @@ def reindex(layout: Layout) -> Reindexed:
         repo = Repo.open(layout)
         held.callback(repo.close)
         return _reindex(layout, repo)
+
+
+def refuse_unrecorded(layout: Layout) -> None:
+    """Refuse a repository in which nothing was recorded, and of which no ref here tells either.
+
+    A state directory that was lost is built anew; but nobody who never said `init` is recorded.
+
+    Raises:
+        NotInitialisedError: it is such a one.
+    """
+    if layout.initialised or os.path.isdir(os.path.dirname(layout.wt_dir)):
+        return
+    repo = Repo.open(layout)
+    try:
+        if any(_own_chains(repo, machine.ours(layout))):
+            return
+    finally:
+        repo.close()
+    raise NotInitialisedError(
+        f"could not rebuild a journal: nothing was ever recorded in {layout.root}",
+        hint="git agent-undo init",
+    )
+
+
+def _own_chains(repo: Repo, ours: Collection[str]) -> Iterator[Tail]:
+    for ref, tip in repo.refs().items():
+        if refs.is_apart(ref) or not refs.is_chain(ref):
+            continue
+        with suppress(StoreError):
+            tail = read_tail(repo, ref, tip)
+            if tail is not None and not is_foreign(tail, ours):
+                yield tail
 
 
 def _reindex(layout: Layout, repo: Repo) -> Reindexed:
