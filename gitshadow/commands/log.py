@@ -25,7 +25,13 @@ from gitshadow.render.text import log_lines
     type=click.Choice([kind.value for kind in EventKind]),
     help="Those of one kind; may be repeated.",
 )
+@click.option("--grep", "text", metavar="TEXT", help="Its path or prompt holds TEXT.")
+@click.option("--below", type=int, metavar="SEQ", help="Those before event SEQ.")
+@click.option(
+    "--above", type=int, metavar="SEQ", help="Those after it; with -n the next ones."
+)
 @click.option("--all", is_flag=True, help="Those of all worktrees.")
+@click.option("--prompts", is_flag=True, help="With the beginning of the prompt.")
 @json_option
 @click.argument("paths", nargs=-1)
 def command(

@@ -3,18 +3,22 @@
 import click
 
 from gitshadow.commands.asking import ask
-from gitshadow.commands.options import json_option
+from gitshadow.commands.options import json_option, spelled_paths
 from gitshadow.commands.printing import print_document
 from gitshadow.render.text import show_lines
 
 
 @click.command("show")
+@click.option("-s", "--no-patch", is_flag=True, help="Without the diff.")
 @json_option
 @click.argument("id")
-def command(id: str, as_json: bool) -> None:
+@click.argument("paths", nargs=-1)
+def command(id: str, paths: tuple[str, ...], no_patch: bool, as_json: bool) -> None:
     """Show one event, call, turn, burst, session, op or commit of ours, with its diff.
 
     ID is any id that another verb prints, or git log of a session's ref, or its beginning.
+    Of what has several events, PATHS limit them and the diff.
     """
-    document = ask("show", {"id": id})
+    params = {"id": id, "paths": spelled_paths(paths), "patch": not no_patch}
+    document = ask("show", params)
     print_document(document, show_lines, as_json=as_json, paged=True)

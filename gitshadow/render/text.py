@@ -48,7 +48,7 @@ def who(row: Mapping[str, object]) -> str:
 
 
 def log_lines(events: Iterable[Mapping[str, object]], view: View) -> Iterator[str]:
-    """Yield one line per event."""
+    """Yield one line per event; where the rows have prompts, their beginning behind it."""
     for row in events:
         kind = text(row, "kind")
         cells = (
@@ -59,6 +59,7 @@ def log_lines(events: Iterable[Mapping[str, object]], view: View) -> Iterator[st
             f"{printable(text(row, 'confidence')) or '-':<9}",
             f"{short(text(row, 'burst')) or '-':<{_ID_WIDTH}}",
             _subject(row, view),
+            view.paint(printable(text(row, "prompt")), "faint"),
         )
         yield "  ".join(cells).rstrip()
 

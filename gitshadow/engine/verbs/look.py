@@ -1,5 +1,7 @@
 """log, sessions, turns, ops: rows of the journal, newest first, after a barrier."""
 
+from collections.abc import Sequence
+
 from gitshadow.engine import params as read
 from gitshadow.engine.desk import Desk
 from gitshadow.engine.others import marked
@@ -15,15 +17,17 @@ from gitshadow.engine.rows import (
 )
 from gitshadow.engine.verbs import Document, Params
 from gitshadow.errors import UsageError
-from gitshadow.model import Chain, EventKind
+from gitshadow.model import Chain, Event, EventKind
 from gitshadow.store.journal import events, saga
 from gitshadow.store.journal import ops as ops_journal
 from gitshadow.store.journal import sessions as session_journal
 from gitshadow.store.journal import turns as turn_journal
+from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.undo.effective import standing
 
 _QUIET = (EventKind.BASELINE,)
+_PROMPT_SHOWN = 200
 
 
 def log(desk: Desk, params: Params) -> Document:
@@ -40,8 +44,35 @@ def log(desk: Desk, params: Params) -> Document:
         paths=tuple(read.repo_paths(ws.layout, params, "paths")) or None,
         kinds=_kinds(params),
         worktree=None if wanted or read.flag(params, "all") else ws.layout.worktree,
+        before_seq=read.number(params, "below"),
+        after_seq=read.number(params, "above"),
+        text=read.text(params, "text"),
     )
-    return {"rows": [event_row(event) for event in events.rows(ws.db, chosen)]}
+    found = events.rows(ws.db, chosen)
+    rows = [event_row(event) for event in found]
+    if read.flag(params, "prompts"):
+        _add_prompts(ws.db, found, rows)
+    return {"rows": rows}
+
+
+def _add_prompts(db: Db, found: Sequence[Event], rows: Sequence[Row]) -> None:
+    """Add the beginning of its turn's prompt to each row; the whole one is in `show`."""
+    known: dict[tuple[str, str], str | None] = {}
+    for event, row in zip(found, rows, strict=True):
+        who = event.attribution
+        if who is None or who.turn is None:
+            row["prompt"] = None
+            continue
+        key = (who.session, who.turn)
+        if key not in known:
+            turn = turn_journal.get_turn(db, *key)
+            known[key] = _beginning(turn.prompt) if turn and turn.prompt else None
+        row["prompt"] = known[key]
+
+
+def _beginning(prompt: str) -> str:
+    first = next((line for line in prompt.splitlines() if line.strip()), "")
+    return first.strip()[:_PROMPT_SHOWN]
 
 
 def _kinds(params: Params) -> tuple[EventKind, ...] | None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 
 from gitshadow.engine import params as read
 from gitshadow.engine.commit_ids import Recorded, events_of_commit, recorded_commit
@@ -28,7 +29,10 @@ _EVENTS_SHOWN = 1000
 
 
 def show(desk: Desk, params: Params) -> Document:
-    """Return what an id names: its own fields, its events, and a patch of them."""
+    """Return what an id names: its own fields, its events, and a patch of them.
+
+    With `paths` only what it did there; with `patch` false no patch.
+    """
     desk.observer.settle()
     typed = read.needed(params, "id")
     commit = recorded_commit(desk.workspace, typed)
@@ -36,7 +40,10 @@ def show(desk: Desk, params: Params) -> Document:
         return _show_commit(desk, commit)
     found = find(desk.workspace.db, typed)
     kind, row, wanted = _describe(desk, found)
-    rows = events.rows(desk.workspace.db, wanted) if wanted is not None else []
+    paths = tuple(read.repo_paths(desk.workspace.layout, params, "paths")) or None
+    rows = []
+    if wanted is not None:
+        rows = events.rows(desk.workspace.db, replace(wanted, paths=paths))
     if isinstance(found.thing, Event):
         rows = [found.thing]
     rows.reverse()
@@ -47,7 +54,8 @@ def show(desk: Desk, params: Params) -> Document:
         document["events"] = [event_row(event) for event in rows]
     if isinstance(found.thing, Op) and found.thing.report is not None:
         document["report"] = json.loads(found.thing.report)
-    document["diff"] = _patch(desk, rows)
+    if params.get("patch") is not False:
+        document["diff"] = _patch(desk, rows)
     return document
 
 

@@ -42,6 +42,11 @@ _AT_PATH = (
     "old_path > ? AND old_path < ?",
 )
 _ANY_AT_PATH = " OR ".join(_AT_PATH)
+_HOLDS_TEXT = (
+    "(CAST(path AS TEXT) LIKE ? ESCAPE '\\' OR CAST(old_path AS TEXT) LIKE ? ESCAPE '\\'"
+    " OR (session, turn) IN"
+    " (SELECT session, id FROM turns WHERE prompt LIKE ? ESCAPE '\\'))"
+)
 _NEWEST = (
     "SELECT seq FROM events WHERE worktree = ? AND kind <> 'gap'"
     " ORDER BY seq DESC LIMIT 1"
@@ -53,7 +58,9 @@ _CHUNK = 400
 class EventFilter:
     """Say which events are wanted; a field that is None does not restrict.
 
-    `paths` are exact paths or directories above; `turn` and `call` go with `sessions`.
+    `paths` are exact paths or directories above; `turn` and `call` go with `sessions`; `text` is
+    looked for in paths and prompts, whatever the case of its ASCII letters. With `after_seq` and
+    a limit those next to it are meant, not the newest.
     """
 
     limit: int | None = None
@@ -69,6 +76,8 @@ class EventFilter:
     burst: str | None = None
     op: str | None = None
     before_seq: int | None = None
+    after_seq: int | None = None
+    text: str | None = None
 
 
 def reserve(db: Db, count: int) -> int:
@@ -229,15 +238,18 @@ def counts_of_turn(db: Db, session: str, turn: str) -> tuple[int, int]:
 def rows(db: Db, wanted: EventFilter) -> list[Event]:
     """Return the events that fit, newest first."""
     paths = wanted.paths or ()
-    if wanted.limit is not None and len(paths) == 1 and b"" not in paths:
+    upwards = wanted.limit is not None and wanted.after_seq is not None
+    single = wanted.limit is not None and len(paths) == 1 and b"" not in paths
+    if single and not upwards:
         return _newest_at(db, next(iter(paths)), wanted)
     clauses, values = _where(wanted)
     sql = _SELECT + (" WHERE " + " AND ".join(clauses) if clauses else "")
-    sql += " ORDER BY seq DESC"
+    sql += " ORDER BY seq" + ("" if upwards else " DESC")
     if wanted.limit is not None:
         sql += " LIMIT ?"
         values.append(wanted.limit)
-    return [_event(row) for row in db.rows(sql, values)]
+    found = [_event(row) for row in db.rows(sql, values)]
+    return found[::-1] if upwards else found
 
 
 def _newest_at(db: Db, path: RepoPath, wanted: EventFilter) -> list[Event]:
@@ -400,11 +412,15 @@ def _where(wanted: EventFilter) -> tuple[list[str], list[Value]]:
         ("burst = ?", wanted.burst),
         ("op = ?", wanted.op),
         ("seq < ?", wanted.before_seq),
+        ("seq > ?", wanted.after_seq),
     )
     for clause, value in plain:
         if value is not None:
             clauses.append(clause)
             values.append(value)
+    if wanted.text is not None:
+        clauses.append(_HOLDS_TEXT)
+        values += [_like(wanted.text)] * 3
     for column, chosen in (("session", wanted.sessions), ("kind", wanted.kinds)):
         if chosen is not None:
             clauses.append(f"{column} IN ({', '.join('?' * len(chosen))})")
@@ -418,6 +434,13 @@ def _where(wanted: EventFilter) -> tuple[list[str], list[Value]]:
         for path in wanted.paths:
             values += [path, path + b"/", path + b"0"] * 2
     return clauses, values
+
+
+def _like(text: str) -> str:
+    """Return the pattern of what holds a text; no character of the text is a wildcard."""
+    for char in "\\%_":
+        text = text.replace(char, "\\" + char)
+    return f"%{text}%"
 
 
 def _values(event: Event) -> Row:

@@ -1,0 +1,92 @@
+"""Looking at a long history piece by piece: pages of `log`, parts of `show`, texts in both."""
+
+import pytest
+
+from tests.support.studio import Document, Studio
+
+
+def rows(document: Document, key: str = "rows") -> list[Document]:
+    """Return the rows of a document."""
+    found = document[key]
+    assert isinstance(found, list)
+    return found
+
+
+def seqs(document: Document) -> list[object]:
+    """Return the numbers of a document's rows."""
+    return [row["seq"] for row in rows(document)]
+
+
+@pytest.fixture
+def paged(studio: Studio) -> Studio:
+    """Return a history of five writes of one turn, and then one of another."""
+    studio.start("S1")
+    studio.prompt("S1", "\n  Make 100% of it strict\nand more")
+    for number in range(5):
+        studio.write("S1", f"src/f{number}", f"{number}\n")
+    studio.stop("S1")
+    studio.prompt("S1", "Tidy up")
+    studio.write("S1", "docs/Guide", "x\n")
+    return studio
+
+
+def test_pages_downwards_follow_on_each_other(paged: Studio) -> None:
+    every = seqs(paged.run("log"))
+    first = seqs(paged.run("log", limit=2))
+    second = seqs(paged.run("log", limit=2, below=first[-1]))
+    assert first + second == every[:4]
+
+
+def test_page_upwards_is_the_next_one_newest_first(paged: Studio) -> None:
+    every = seqs(paged.run("log"))
+    assert seqs(paged.run("log", limit=2, above=every[4])) == every[2:4]
+
+
+def test_page_upwards_of_one_path_is_the_next_one(paged: Studio) -> None:
+    every = seqs(paged.run("log", paths=["src"]))
+    found = paged.run("log", limit=2, above=every[4], paths=["src"])
+    assert seqs(found) == every[2:4]
+
+
+@pytest.mark.parametrize(
+    ("text", "paths"),
+    [
+        ("guide", ["docs/Guide"]),
+        ("F3", ["src/f3"]),
+        ("tidy", ["docs/Guide"]),
+        ("100%", [f"src/f{number}" for number in (4, 3, 2, 1, 0)]),
+        ("1_0", []),
+        ("src\\f", []),
+    ],
+)
+def test_text_is_found_in_paths_and_prompts(
+    paged: Studio, text: str, paths: list[str]
+) -> None:
+    found = rows(paged.run("log", text=text))
+    assert [row["path"] for row in found] == paths
+
+
+def test_rows_carry_the_beginning_of_their_prompt_where_wanted(paged: Studio) -> None:
+    paged.stop("S1")
+    paged.hand("mine", "x\n")
+    found = rows(paged.run("log", limit=3, prompts=True))
+    assert [row["prompt"] for row in found] == [
+        None,
+        "Tidy up",
+        "Make 100% of it strict",
+    ]
+    assert "prompt" not in rows(paged.run("log"))[0]
+
+
+def test_show_of_some_paths_is_limited_to_them(paged: Studio) -> None:
+    burst = rows(paged.run("log", text="strict"))[0]["burst"]
+    shown = paged.run("show", id=burst, paths=["src/f3"])
+    assert [row["path"] for row in rows(shown, "events")] == ["src/f3"]
+    assert str(shown["diff"]).count("diff --git") == 1
+
+
+def test_show_without_a_patch_has_its_events_alone(paged: Studio) -> None:
+    burst = rows(paged.run("log", text="strict"))[0]["burst"]
+    shown = paged.run("show", id=burst, patch=False)
+    assert "diff" not in shown
+    assert len(rows(shown, "events")) == 5
