@@ -135,6 +135,7 @@ _LONG = {
     "huge": scale.huge,
     "session": scale.session,
     "wide": scale.wide,
+    "sessions": scale.sessions,
     "prototype": prototype.prototype,
 }
 """Rows that take minutes each: run by name alone."""

@@ -23,6 +23,7 @@ _TARGET = "d000/e00000/f000000.txt"
 _WIDE = 50_000
 _WORKTREES = 64
 _SESSIONS = 1_000
+_OPEN = 100
 
 
 def sizes(scale: float) -> Iterator[Row]:
@@ -91,7 +92,7 @@ def _tenth(place: Place, pid: int, writes: int, tenth: int) -> float:
 
 
 def wide(scale: float) -> Iterator[Row]:
-    """A directory with 50,000 entries, 64 linked worktrees, 1,000 sessions."""
+    """A directory with 50,000 entries, 64 linked worktrees."""
     entries = max(100, int(_WIDE * scale))
     with empty() as place:
         for number in range(entries):
@@ -105,7 +106,22 @@ def wide(scale: float) -> Iterator[Row]:
         )
         yield Row("… CPU per write", "–", [cpu], "ms")
     yield from _worktrees(max(4, int(_WORKTREES * min(scale, 1.0))))
-    yield from _sessions(max(20, int(_SESSIONS * min(scale, 1.0))))
+
+
+def sessions(scale: float) -> Iterator[Row]:
+    """1,000 sessions that were, then 100 that are open at once in one living process."""
+    number = max(20, int(_SESSIONS * min(scale, 1.0)))
+    with repository(200) as place:
+        pid = start(place)
+        yield from _with_sessions(place, pid, "one session")
+        for at in range(number):
+            _one_write(place, f"over-{at}", at, ends=True)
+        yield from _with_sessions(place, pid, f"after {number:,} sessions")
+        values = [timed(partial(place.shadow, "sessions")) for _ in range(3)]
+        yield Row(f"`sessions`, {number:,} of them", "–", ms(values), "ms")
+        for at in range(_OPEN):
+            _one_write(place, f"open-{at}", at, ends=False)
+        yield from _with_sessions(place, pid, f"and {_OPEN} open in one living process")
 
 
 def _worktrees(number: int) -> Iterator[Row]:
@@ -125,27 +141,29 @@ def _worktrees(number: int) -> Iterator[Row]:
         yield Row(f"… {number} linked worktrees recorded", "–", ms(after), "ms")
 
 
-def _sessions(number: int) -> Iterator[Row]:
-    with repository(200) as place:
-        pid = start(place)
-        few, _ = _writes(place, pid, 20)
-        for at in range(number):
-            call = {
-                "hook_event_name": "PreToolUse",
-                "session_id": f"session-{at}",
-                "cwd": str(place.root),
-                "tool_name": "Write",
-                "tool_use_id": f"call-{at}",
-                "tool_input": {"file_path": str(place.root / f"s{at % 50}")},
-            }
-            place.hook(json.dumps(call))
-            (place.root / f"s{at % 50}").write_text(f"{at}\n", encoding="ascii")
-            place.hook(json.dumps({**call, "hook_event_name": "PostToolUse"}))
-        many, _ = _writes(place, pid, 20)
-        yield Row("write → journal row, one session", "–", few, "ms")
-        yield Row(f"… after {number:,} sessions", "–", many, "ms")
-        values = [timed(partial(place.shadow, "sessions")) for _ in range(3)]
-        yield Row(f"`sessions`, {number:,} of them", "–", ms(values), "ms")
+def _with_sessions(place: Place, pid: int, what: str) -> Iterator[Row]:
+    waits, cpu = _writes(place, pid, 20)
+    yield Row(f"write → journal row, {what}", "–", waits, "ms")
+    yield Row("… CPU per write", "–", [cpu], "ms")
+
+
+def _one_write(place: Place, session: str, at: int, *, ends: bool) -> None:
+    """Have an agent write one file."""
+    path = place.root / f"s{at % 50}"
+    call = {
+        "hook_event_name": "PreToolUse",
+        "session_id": session,
+        "cwd": str(place.root),
+        "tool_name": "Write",
+        "tool_use_id": f"call-{session}",
+        "tool_input": {"file_path": str(path)},
+    }
+    place.hook(json.dumps(call))
+    path.write_text(f"{session}\n", encoding="ascii")
+    place.hook(json.dumps({**call, "hook_event_name": "PostToolUse"}))
+    if ends:
+        end = {"hook_event_name": "SessionEnd", "reason": "exit"}
+        place.hook(json.dumps({**call, **end}))
 
 
 def _writes(
