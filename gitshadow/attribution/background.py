@@ -29,16 +29,16 @@ def outliving(db: Db, living: Iterable[Living], end_ns: int) -> tuple[ProcessHin
         living: Living processes of sessions.
         end_ns: The moment of the write that they might explain.
     """
-    found = []
+    found: list[ProcessHint] = []
     for process in living:
         begin_ns = process.started_ns - _TICK_NS
         windows = turns.windows_between(db, begin_ns, process.started_ns + _TICK_NS)
-        calls = [call for call in windows if _started(call, process, end_ns)]
-        if calls:
-            turn = calls[-1].turn
+        over = {call.session: call for call in windows if _is_over(call, end_ns)}
+        for session in (one for one in process.sessions if one in over):
             pid, name = process.id.pid, process.name
-            found.append(ProcessHint(pid, process.session, name, turn))
-            found += (ProcessHint(pid, rival, name) for rival in process.rivals)
+            found.append(ProcessHint(pid, session, name, over[session].turn))
+            rivals = process.rivals(session)
+            found += (ProcessHint(pid, rival, name) for rival in rivals)
     return tuple(found)
 
 
@@ -83,7 +83,8 @@ def _stands_in(cwd: str, root: str) -> bool:
     return found is not None and found.root == root
 
 
-def _started(call: Call, process: Living, end_ns: int) -> bool:
-    if call.session != process.session or call.tool_class not in PATHLESS_WRITERS:
+def _is_over(call: Call, end_ns: int) -> bool:
+    """Tell whether a call that can write had ended by a moment."""
+    if call.tool_class not in PATHLESS_WRITERS:
         return False
     return call.closed_ns is not None and call.closed_ns <= end_ns

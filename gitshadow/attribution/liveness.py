@@ -27,7 +27,8 @@ def close_gone(db: Db, now_ns: int) -> tuple[str, ...]:
         JournalError: the journal could not be written.
     """
     live = [one for one in sessions.live(db) if one.actor is Actor.AGENT]
-    gone = [one for one in live if _is_gone(one)]
+    dead = {one for one in set(map(_process, live)) if one and not is_alive(one)}
+    gone = [one for one in live if _process(one) in dead]
     silent = [one for one in live if _is_silent(one, now_ns)]
     spoken_for = [s for s in live if is_guessed(s) and _is_spoken_for(s, live)]
     if not gone and not silent and not spoken_for:
@@ -45,10 +46,11 @@ def close_gone(db: Db, now_ns: int) -> tuple[str, ...]:
     return tuple(dict.fromkeys(ended))
 
 
-def _is_gone(session: Session) -> bool:
+def _process(session: Session) -> ProcessId | None:
+    """Return the process of a session; a server's many sessions have one and the same."""
     if session.pid is None or session.pid_started is None:
-        return False
-    return not is_alive(ProcessId(session.pid, session.pid_started))
+        return None
+    return ProcessId(session.pid, session.pid_started)
 
 
 def _is_spoken_for(guessed: Session, live: list[Session]) -> bool:

@@ -36,16 +36,23 @@ class ProcessId(NamedTuple):
 
 
 class Living(NamedTuple):
-    """Hold one living process of a session.
+    """Hold one living process and the sessions to which it may belong.
 
-    `rivals` are sessions of others to which it may as well belong.
+    `roots` are the topmost sessions above each: several different ones where it is not clear
+    whose it is.
     """
 
     id: ProcessId
-    session: str
+    sessions: tuple[str, ...]
+    roots: tuple[str, ...]
     name: str
     started_ns: int
-    rivals: tuple[str, ...] = ()
+
+    def rivals(self, session: str) -> tuple[str, ...]:
+        """Return the sessions of others to which it may as well belong as to one of its own."""
+        own = self.roots[self.sessions.index(session)]
+        pairs = zip(self.sessions, self.roots, strict=True)
+        return tuple(one for one, root in pairs if root != own)
 
 
 class AgentProcess(NamedTuple):
@@ -153,8 +160,8 @@ class ProcessScan:
     def living(self, sessions: Iterable[Session]) -> tuple[Living, ...]:
         """Return the processes of some sessions that live now, by pid.
 
-        A process belongs to the nearest session that its variables and ancestors name; it is
-        returned once for each session of a family that has the same claim. The agents
+        A process belongs to the nearest session that its variables and ancestors name, and
+        with it to all of a family that have the same claim. The agents
         themselves are left out, and so are our own programs and what waits for them: a hook
         that has just closed a window is none that outlived it. Only processes of this user are
         seen, and one that started within the last second may be missing.
@@ -166,9 +173,11 @@ class ProcessScan:
         found: list[Living] = []
         for pid in sorted(self._stats.keys() - ours):
             stat = self._stats[pid]
-            if stat.id not in agents:
-                claims = tuple(self._living(stat, known, agents))
-                found += claims if claims and is_alive(stat.id) else ()
+            owned = () if stat.id in agents else self._owners(stat, known, agents)
+            if owned and is_alive(stat.id):
+                roots = tuple(map(known.root, owned))
+                started_ns = _started_ns(stat.id)
+                found.append(Living(stat.id, owned, roots, stat.name, started_ns))
         return tuple(found)
 
     def _our_programs(self) -> set[int]:
@@ -210,18 +219,6 @@ class ProcessScan:
             self._agents = tuple(self._agents_now())
         found = {one.id: one for one in (*self._agents_before, *self._agents)}
         return tuple(found.values())
-
-    def _living(
-        self,
-        stat: _Stat,
-        known: Known,
-        agents: Mapping[ProcessId, tuple[str, ...]],
-    ) -> Iterator[Living]:
-        found = self._owners(stat, known, agents)
-        for session in found:
-            root = known.root(session)
-            rivals = tuple(one for one in found if known.root(one) != root)
-            yield Living(stat.id, session, stat.name, _started_ns(stat.id), rivals)
 
     def _owners(
         self,

@@ -44,7 +44,7 @@ def window(name: str, opened: int, closed: int | None, kind: ToolClass) -> Call:
 
 
 def process(started: int, session: str = "s1") -> Living:
-    return Living(ProcessId(7, 1), session, "sleep", started * S)
+    return Living(ProcessId(7, 1), (session,), (session,), "sleep", started * S)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,8 @@ def test_process_is_left_over_when_a_shell_call_that_ended_started_it(
 
 
 def test_all_are_named_when_a_left_over_process_may_be_of_two_sessions(db: Db) -> None:
-    living = Living(ProcessId(7, 1), "s1", "sleep", 15 * S, rivals=("s2",))
+    both = ("s1", "s2")
+    living = Living(ProcessId(7, 1), both, both, "sleep", 15 * S)
     found = outliving(db, [living], 60 * S)
     assert [one.session for one in found] == ["s1", "s2"]
 

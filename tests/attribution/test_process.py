@@ -152,7 +152,7 @@ def test_process_belongs_to_the_session_that_its_environment_names(
     """ATT-17: a background child is named by its marker although its shell is gone."""
     process = start(env={"GITSHADOW_SESSION": "s1"})
     found = ours(ProcessScan().living([session("s1"), session("s2")]))
-    assert [(one.id.pid, one.session) for one in found] == [(process.pid, "s1")]
+    assert [(one.id.pid, one.sessions) for one in found] == [(process.pid, ("s1",))]
 
 
 def test_process_belongs_to_the_agents_session_when_it_has_the_agents_marker(
@@ -198,10 +198,9 @@ def test_process_is_unclear_when_it_could_be_of_two_families(start: Start) -> No
     known = [session("o"), session("x", agent="codex")]
     scan = ProcessScan()
     assert scan.session_of(process.pid, known) is None
-    assert [(one.session, one.rivals) for one in ours(scan.living(known))] == [
-        ("o", ("x",)),
-        ("x", ("o",)),
-    ]
+    (found,) = ours(scan.living(known))
+    assert found.sessions == ("o", "x")
+    assert [found.rivals(one) for one in found.sessions] == [("x",), ("o",)]
 
 
 def test_variables_are_read_anew_when_a_process_runs_another_program(
@@ -281,7 +280,7 @@ def test_process_belongs_to_its_nearest_agent(start: Start) -> None:
     inner = session("inner", identity(agent.pid))
     found = ProcessScan().living([outer, inner])
     assert agent.pid not in [one.id.pid for one in found]
-    assert "inner" in [one.session for one in found]
+    assert ("inner",) in [one.sessions for one in found]
 
 
 def test_scan_is_asked_once_a_second_at_most(start: Start) -> None:
