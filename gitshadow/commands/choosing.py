@@ -4,27 +4,13 @@ Invariant: nothing is changed here; the end of the input means that nothing is c
 """
 
 import sys
-from collections.abc import Mapping
 
 from gitshadow.commands.viewing import Screen
 from gitshadow.render import output
+from gitshadow.render.choosing import HELP, question_line, questions, taken
 from gitshadow.render.document import Document, rows, text
 from gitshadow.render.report import hunk_lines, item_line, left_lines
-from gitshadow.undo.selecting import Choosing, Kind, Question, hunk_of_json
-
-_NOUNS: Mapping[Kind, str] = {
-    Kind.LINES: "this hunk",
-    Kind.MODE: "this change of mode",
-    Kind.FILE: "this file",
-}
-_HELP: Mapping[str, str] = {
-    "y": "take it",
-    "n": "leave it",
-    "q": "leave it and everything from here on",
-    "a": "take it and the rest of this file",
-    "d": "leave it and the rest of this file",
-    "s": "split it into smaller hunks",
-}
+from gitshadow.undo.selecting import Choosing
 
 
 def choose(plan: Document, shown: Screen) -> dict[str, list[int]]:
@@ -39,14 +25,9 @@ def choose(plan: Document, shown: Screen) -> dict[str, list[int]]:
         nothing was taken, or the input ended.
     """
     items = rows(plan, "items")
-    waiting = tuple(
-        Question(number, hunk_of_json(hunk))
-        for number, item in enumerate(items)
-        for hunk in rows(item, "hunks")
-    )
     output.show(left_lines(items, shown.view))
     forward = text(plan, "kind") == "redo"
-    choosing, announced = Choosing(waiting), -1
+    choosing, announced = questions(plan), -1
     while choosing.waiting:
         question = choosing.waiting[0]
         if question.item != announced:
@@ -57,17 +38,13 @@ def choose(plan: Document, shown: Screen) -> dict[str, list[int]]:
         if key is None:
             return {}
         choosing = choosing.answer(key)
-    return {str(item): sorted(parts) for item, parts in choosing.taken.items()}
+    return taken(choosing)
 
 
 def _answer(choosing: Choosing, *, forward: bool) -> str | None:
     """Return one of the keys that are allowed now; None at the end of the input."""
-    question = choosing.waiting[0]
-    mine = [one for one in choosing.waiting if one.item == question.item]
-    keys = ",".join(choosing.keys)
-    noun = _NOUNS[question.hunk.kind]
-    act = f"bring {noun} forward" if forward else f"take {noun} back"
-    asked = f"({len(mine)} to go) {act} [{keys},?]?"
+    asked = question_line(choosing, forward=forward)
+    asked += f" [{','.join(choosing.keys)},?]?"
     while True:
         sys.stdout.write(f"{asked} ")
         sys.stdout.flush()
@@ -78,4 +55,4 @@ def _answer(choosing: Choosing, *, forward: bool) -> str | None:
         key = line.strip()[:1].lower()
         if key and key in choosing.keys:
             return key
-        output.show(f"{key} - {_HELP[key]}" for key in choosing.keys)
+        output.show(f"{key} - {HELP[key]}" for key in choosing.keys)

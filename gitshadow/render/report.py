@@ -54,9 +54,26 @@ def report_lines(report: Mapping[str, object], view: View) -> Iterator[str]:
     yield from _notes(report)
     yield from left_lines(items, view)
     yield from _moved(report, items, view)
-    yield from _maybe(report, view)
+    yield from _maybe(report, view, "--include-low takes these too")
     yield from _onward(report, items)
     yield from _not_covered(report, view)
+
+
+def plan_lines(plan: Mapping[str, object], view: View, *, low: str) -> Iterator[str]:
+    """Yield a plan as `report_lines` does, but not how to go on.
+
+    Args:
+        plan: The plan.
+        view: How to show it.
+        low: How whoever reads it can have what is only maybe theirs taken too.
+    """
+    items = rows(plan, "items")
+    yield view.paint(headline(plan), _headline_style(plan))
+    yield from _notes(plan)
+    yield from left_lines(items, view)
+    yield from _moved(plan, items, view)
+    yield from _maybe(plan, view, low)
+    yield from _not_covered(plan, view)
 
 
 def headline(report: Mapping[str, object]) -> str:
@@ -226,12 +243,12 @@ def _stat(item: Mapping[str, object], view: View) -> str:
     return f"{added} {removed}"
 
 
-def _maybe(report: Mapping[str, object], view: View) -> Iterator[str]:
+def _maybe(report: Mapping[str, object], view: View, how: str) -> Iterator[str]:
     """List what is only thought to be theirs, apart from what may be another one's too."""
     unclear = texts(report, "unclear")
     low = [path for path in texts(report, "maybe") if path not in unclear]
     if low:
-        yield "maybe theirs, left alone (--include-low takes these too):"
+        yield f"maybe theirs, left alone ({how}):"
         yield from (f"  {view.path(path)}" for path in low)
     if unclear:
         yield "theirs or somebody else's, left alone (show EVENT says whose it may be):"
