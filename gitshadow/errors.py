@@ -4,6 +4,7 @@
 
     ShadowError (1)
     ├── UsageError (2)          an id that names nothing or several things, a bad argument
+    │   └── UnknownIdError      an id that this journal does not know: another one may
     ├── RefusedError (5)        the plan as a whole was refused, nothing was changed
     ├── UnsupportedError (1)    this repository cannot be recorded (bare, SHA-256, home directory)
     ├── NotInitialisedError (1) the repository has no `init` yet
@@ -49,6 +50,14 @@ class UsageError(ShadowError):
     """Report arguments that name nothing, several things or no known thing."""
 
     exit_code = ExitCode.USAGE
+
+
+class UnknownIdError(UsageError):
+    """Report an id, as it was `typed`, that the journal at hand does not know."""
+
+    def __init__(self, message: str, *, typed: str, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.typed = typed
 
 
 class RefusedError(ShadowError):

@@ -5,7 +5,7 @@ import click
 from gitshadow.commands.asking import ask
 from gitshadow.commands.options import json_option
 from gitshadow.commands.printing import print_document
-from gitshadow.render.keep import fetch_lines
+from gitshadow.render.sharing import fetch_lines
 
 
 @click.command("fetch")

@@ -5,7 +5,7 @@ import click
 from gitshadow.commands.asking import ask
 from gitshadow.commands.options import json_option
 from gitshadow.commands.printing import print_document
-from gitshadow.render.keep import mirror_lines
+from gitshadow.render.sharing import mirror_lines
 
 
 @click.command("mirror")

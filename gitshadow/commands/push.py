@@ -5,7 +5,7 @@ import click
 from gitshadow.commands.asking import ask
 from gitshadow.commands.options import json_option
 from gitshadow.commands.printing import print_document
-from gitshadow.render.keep import push_lines
+from gitshadow.render.sharing import push_lines
 
 
 @click.command("push")
@@ -30,8 +30,8 @@ def command(
 ) -> None:
     """Send sessions, or all of this machine, to REMOTE; nothing else ever sends them.
 
-    What looks secret, by the name of a file or by its content, is refused unless told
-    otherwise.
+    Review marks that name them, or were set here, go along. What looks secret, by the
+    name of a file or by its content, is refused unless told otherwise.
     """
     params = {"sessions": [*named, *sessions], **others}
     document = ask("push", params)

@@ -20,7 +20,7 @@ from gitshadow.commands.viewing import screen
 from gitshadow.errors import UsageError
 from gitshadow.render import output
 from gitshadow.render.document import number
-from gitshadow.render.keep import returned_lines
+from gitshadow.render.sharing import returned_lines
 
 
 @click.command("restore", cls=SeparatingCommand)

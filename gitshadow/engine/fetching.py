@@ -43,6 +43,7 @@ class Fetching:
             (name, place)
             for place, name in _named(remote, wanted, typed).items()
             if here.get(place) != there[name]
+            and not (refs.is_mark(place) and place in here)  # a mark is never changed
         ]
         if moved:
             specs = [

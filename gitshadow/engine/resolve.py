@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from gitshadow.errors import UsageError
+from gitshadow.errors import UnknownIdError, UsageError
 from gitshadow.model import Burst, Call, Event, Op, Session, Turn
 from gitshadow.store.journal import bursts, events, ops, sessions, turns
 from gitshadow.store.journal.db import Db
@@ -63,8 +63,9 @@ def _only(typed: str, found: Sequence[_T], ids: Sequence[str], what: str) -> _T:
     if len(found) == 1:
         return found[0]
     if not found:
-        raise UsageError(
+        raise UnknownIdError(
             f"could not find {what} {typed}",
+            typed=typed,
             hint="git agent-undo log and git agent-undo sessions list what there is",
         )
     shown = ", ".join(ids[:_SHOWN]) + (" …" if len(ids) > _SHOWN else "")

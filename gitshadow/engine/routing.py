@@ -5,7 +5,10 @@ Invariant: what is known here is ours, whatever others call the same.
 
 from gitshadow.engine.commit_ids import events_of_commit, recorded_commit
 from gitshadow.engine.desk import Desk
-from gitshadow.engine.resolve import things
+from gitshadow.engine.resolve import session_of, things
+from gitshadow.errors import UnknownIdError, UsageError
+from gitshadow.model import Session
+from gitshadow.store.journal import sessions
 
 
 def routed(desk: Desk, typed: str) -> tuple[str | None, str]:
@@ -23,6 +26,36 @@ def routed(desk: Desk, typed: str) -> tuple[str | None, str]:
         if _knows(other, typed):
             return machine, typed
     return None, typed
+
+
+def session_anywhere(desk: Desk, typed: str) -> tuple[Desk, Session]:
+    """Return the session that an id names, with the desk on whose journal it is.
+
+    Raises:
+        UsageError: none fits, or several do.
+    """
+    if not sessions.by_prefix(desk.workspace.db, typed):
+        for _, other in desk.others.desks():
+            if sessions.by_prefix(other.workspace.db, typed):
+                return other, session_of(other.workspace.db, typed)
+    return desk, session_of(desk.workspace.db, typed)
+
+
+def explained(desk: Desk, error: UnknownIdError) -> UsageError:
+    """Return what to say of an id that is not known here: of another machine's, what helps."""
+    try:
+        machine, _ = routed(desk, error.typed)
+        if machine is None:  # SESSION:TURN, or a call's
+            machine, _ = routed(desk, error.typed.partition(":")[0])
+    except UsageError as several:
+        return several
+    if machine is None:
+        return error
+    return UsageError(
+        f"could not use {error.typed} here: it was recorded on another machine ({machine})",
+        hint=f"to look at it: git agent-undo show {error.typed}; to take back what came by a"
+        " commit: git revert COMMIT; it is undone where it was recorded",
+    )
 
 
 def _knows(desk: Desk, typed: str) -> bool:

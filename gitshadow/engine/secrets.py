@@ -6,6 +6,7 @@ Invariant: a finding names the kind, never the secret.
 
 import re
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from gitshadow.model import RepoPath
 
@@ -40,10 +41,20 @@ _KINDS = list(_TOKENS)
 _ANY_TOKEN = re.compile(b"|".join(b"(%b)" % form for form in _TOKENS.values()))
 
 
-def token_in(data: bytes) -> str | None:
-    """Return what kind of secret a content holds, None where none is known by its form."""
+class Token(NamedTuple):
+    """Hold what kind of secret a content has, and in which line, from 1."""
+
+    kind: str
+    line: int
+
+
+def token_in(data: bytes) -> Token | None:
+    """Return the first secret of a content, None where none is known by its form."""
     match = _ANY_TOKEN.search(data)
-    return None if match is None else _KINDS[(match.lastindex or 1) - 1]
+    if match is None:
+        return None
+    kind = _KINDS[(match.lastindex or 1) - 1]
+    return Token(kind, data.count(b"\n", 0, match.start()) + 1)
 
 
 def looks_secret(path: RepoPath) -> bool:

@@ -4,19 +4,21 @@ Invariant: sessions of other machines are never sent on; what looks secret is na
 path, never shown.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 from gitshadow.engine.desk import Desk
-from gitshadow.engine.resolve import session_of
-from gitshadow.engine.secrets import secret_names, token_in
+from gitshadow.engine.routing import session_anywhere
+from gitshadow.engine.secrets import Token, secret_names, token_in
 from gitshadow.errors import RefusedError, StoreError
 from gitshadow.model import GITLINK_MODE, Chain, Oid, RepoPath
-from gitshadow.store import marks, refs, remotes
+from gitshadow.store import machine, marks, refs, remotes
 from gitshadow.store.commits import CommitInfo
 from gitshadow.store.journal import sessions
+from gitshadow.store.marks import Mark
 from gitshadow.store.refs import display_path
+from gitshadow.store.remotes import Answer
 from gitshadow.store.repo import Repo
 
 BRANCHES = "refs/heads/agent-undo/"
@@ -27,34 +29,67 @@ _MOST_BYTES = 1 << 20
 
 
 class Secret(NamedTuple):
-    """Hold a path that looks secret, and what is in it where that is known."""
+    """Hold a path that looks secret, whose session has it, and what is in it where it is known."""
 
     path: RepoPath
-    kind: str | None
+    session: str
+    token: Token | None = None
 
     def describe(self) -> str:
         """Return it in a few words."""
         name = display_path(self.path)
-        return name if self.kind is None else f"{name}: {self.kind}"
+        if self.token is None:
+            return f"{name} in {self.session}"
+        return f"{name}:{self.token.line}: {self.token.kind} in {self.session}"
+
+
+class Parcel(NamedTuple):
+    """Hold what is to be sent: chains of ours, and review marks."""
+
+    chains: tuple[Chain, ...]
+    marks: tuple[Mark, ...]
+
+    @property
+    def sessions(self) -> list[str]:
+        """Return the sessions in it, sorted."""
+        return sorted({chain.session for chain in self.chains})
+
+    @property
+    def refs(self) -> list[str]:
+        """Return the refs, as they are here."""
+        return [*(one.ref for one in self.chains), *(one.ref for one in self.marks)]
 
 
 class Sending:
-    """Send sessions of this machine."""
+    """Send sessions of this machine, and the review marks that were set on it."""
 
     def __init__(self, desk: Desk) -> None:
+        self._desk = desk
         self._ws = desk.workspace
 
-    def chosen(self, typed: Sequence[str]) -> list[Chain]:
-        """Return the chains of some sessions; of all where none is named.
+    def chosen(self, typed: Sequence[str]) -> Parcel:
+        """Return some sessions with the marks that name them; all, and our marks, where none is.
+
+        Of a session that was fetched the marks alone are ours to send.
 
         Raises:
-            UsageError: an id names no session of ours, or several.
+            UsageError: an id names no session, or several.
         """
-        db = self._ws.db
+        db, own = self._ws.db, machine.ours(self._ws.layout)
+        found = [session_anywhere(self._desk, name) for name in typed]
+        named = [session.id for desk, session in found if desk is self._desk]
+        theirs = {session.id for desk, session in found if desk is not self._desk}
+        chains = [row for one in named for row in sessions.chains_of(db, one)]
         if not typed:
-            return sessions.chains(db)
-        found = [session_of(db, name).id for name in typed]
-        return [chain for one in found for chain in sessions.chains_of(db, one)]
+            chains = sessions.chains(db)
+        sent = {chain.session for chain in chains}
+        chosen = [
+            mark
+            for mark in marks.list_marks(self._ws.repo)
+            if sent & mark.sessions
+            or (mark.machine in own and (not typed or theirs & mark.sessions))
+        ]
+        return Parcel(tuple(chains), tuple(chosen))
 
     def check_secrets(self, chains: Sequence[Chain]) -> None:
         """Refuse to send what looks secret.
@@ -65,39 +100,33 @@ class Sending:
         found = list(_secrets(self._ws.repo, chains))
         if found:
             shown = "; ".join(one.describe() for one in found[:_SHOWN])
+            more = f"; {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+            looks = "a file that looks" if len(found) == 1 else "files that look"
             raise RefusedError(
-                f"could not push: the history holds {len(found)} files that look secret"
-                f" ({shown})",
-                hint="look at them first; git agent-undo purge PATH takes one out,"
-                " --force-secrets sends them all the same",
+                f"could not push: the history holds {looks} secret: {shown}{more}",
+                hint="git agent-undo log -- PATH shows who wrote one, git agent-undo purge"
+                " PATH takes it out, --force-secrets sends them all the same",
             )
 
     def send(
-        self, remote: str, chains: Sequence[Chain], *, as_branches: bool, force: bool
-    ) -> dict[str, str | None]:
-        """Send chains and the review marks that name them; return what became of each ref."""
-        sent = [chain.ref for chain in chains]
-        sent += self._marks_of({chain.session for chain in chains})
+        self, remote: str, parcel: Parcel, *, as_branches: bool, force: bool
+    ) -> dict[str, Answer]:
+        """Send it; return what became of each ref, by its name over there."""
         there = BRANCHES if as_branches else refs.REF_PREFIX
         specs = [
             f"{'+' * force}{ref}:{there}{ref.removeprefix(refs.REF_PREFIX)}"
-            for ref in sent
+            for ref in parcel.refs
         ]
         return remotes.push(self._ws.git, remote, specs)
 
-    def _marks_of(self, named: Collection[str]) -> list[str]:
-        """Return the refs of the review marks of some sessions."""
-        found = marks.list_marks(self._ws.repo)
-        return [one.ref for one in found if not set(named).isdisjoint(one.sessions)]
 
-
-def refused(remote: str, sent: Mapping[str, str | None]) -> StoreError:
+def refused(remote: str, sent: Mapping[str, Answer]) -> StoreError:
     """Return the error that says what a remote did not take, and what helps."""
-    refusals = {ref: why for ref, why in sent.items() if why is not None}
+    refusals = {ref: one.refused for ref, one in sent.items() if one.refused}
     ref, why = next(iter(refusals.items()))
-    message = (
-        f"could not push {len(refusals)} of {len(sent)} refs to {remote}: {ref}: {why}"
-    )
+    of = f" of {len(sent)}" if len(sent) > 1 else ""
+    refs_ = "ref" if len(sent) == 1 else "refs"
+    message = f"could not push {len(refusals)}{of} {refs_} to {remote}: {ref}: {why}"
     if "non-fast-forward" in why or "fetch first" in why or "already exists" in why:
         hint = "it holds another history of that session: --force replaces it there"
     elif ref.startswith(BRANCHES):
@@ -109,26 +138,29 @@ def refused(remote: str, sent: Mapping[str, str | None]) -> StoreError:
 
 def _secrets(repo: Repo, chains: Sequence[Chain]) -> Iterator[Secret]:
     """Yield the secret-looking paths that any commit of some chains holds, names first."""
-    paths: set[RepoPath] = set()
-    blobs: dict[Oid, RepoPath] = {}
+    paths: dict[RepoPath, str] = {}
+    blobs: dict[Oid, Secret] = {}
     for chain in chains:
         commits = repo.chain(chain.tip)
         if not commits:
             continue
-        paths |= repo.flat(commits[0].tree).keys()
+        whose = chain.session
+        paths = dict.fromkeys(repo.flat(commits[0].tree), whose) | paths
         for before, after in _steps(repo, commits):
             for change in repo.diff(before, after):
-                paths.add(change.path)
+                paths.setdefault(change.path, whose)
                 if change.new is not None and change.new[0] != GITLINK_MODE:
-                    blobs.setdefault(change.new[1], change.path)
+                    blobs.setdefault(change.new[1], Secret(change.path, whose))
     named = secret_names(paths)
-    yield from (Secret(path, None) for path in named)
+    yield from (Secret(path, paths[path]) for path in named)
     seen = set(named)
-    for oid, path in sorted(blobs.items(), key=lambda item: item[1]):
-        kind = None if path in seen else token_in(repo.read_blob(oid)[:_MOST_BYTES])
-        if kind is not None:
-            seen.add(path)
-            yield Secret(path, kind)
+    for oid, one in sorted(blobs.items(), key=lambda item: item[1].path):
+        if one.path in seen:
+            continue
+        token = token_in(repo.read_blob(oid)[:_MOST_BYTES])
+        if token is not None:
+            seen.add(one.path)
+            yield one._replace(token=token)
 
 
 def _steps(

@@ -1,4 +1,4 @@
-"""Pins, sharing and upkeep as text: what was done, and what to type next.
+"""Pins and upkeep as text: what was done, and what to type next.
 
 Invariant: the first line answers the command; nothing from a repository is printed raw.
 """
@@ -138,44 +138,6 @@ def unexpose_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
         yield f"left alone, it is not ours: {printable(ref)}"
     if not gone:
         yield "it was not shown"
-
-
-def push_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
-    """Yield what was sent where."""
-    pushed = texts(document, "pushed")
-    remote = printable(text(document, "remote"))
-    yield f"{len(pushed)} ref{'' if len(pushed) == 1 else 's'} sent to {remote}"
-    yield from (f"  {printable(ref)}" for ref in pushed)
-
-
-def mirror_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
-    """Yield where the mirror is, and what it is for."""
-    place = printable(text(document, "mirror"))
-    yield f"{place} holds all that was recorded, your branches and tags"
-    yield f"to come back from it: git agent-undo restore --from-mirror {place}"
-
-
-def returned_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
-    """Yield what came back from a mirror."""
-    place = printable(text(document, "mirror"))
-    yield f"{number(document, 'refs')} refs brought back from {place}"
-    for ref in texts(document, "branches"):
-        yield f"  a branch of yours: {printable(ref.removeprefix('refs/remotes/'))}"
-
-
-def fetch_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
-    """Yield the sessions that came."""
-    found, remote = texts(document, "sessions"), printable(text(document, "remote"))
-    if not found:
-        yield f"nothing new at {remote}"
-    else:
-        yield f"{len(found)} session{'' if len(found) == 1 else 's'} from {remote}"
-        yield from (f"  {printable(one)}" for one in found)
-    for row in rows(document, "broken"):
-        ref, why = printable(text(row, "ref")), printable(text(row, "why"))
-        yield f"left out: {ref}: {why}"
-    if found:
-        yield f"to look at one: git agent-undo log --session {printable(found[0])}"
 
 
 def reindex_lines(document: Mapping[str, object], view: View) -> Iterator[str]:

@@ -39,7 +39,10 @@ class Reviewed(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """Hold one review: by whom (`name <email>`), when, of what as it was typed."""
+    """Hold one review: by whom (`name <email>`), when, of what as it was typed.
+
+    `machine` is the copy of the repository in which it was made, None where the mark is older.
+    """
 
     id: str
     ref: str
@@ -48,6 +51,7 @@ class Mark(NamedTuple):
     ts_ns: int
     target: str
     items: tuple[Reviewed, ...]
+    machine: str | None = None
 
     @property
     def sessions(self) -> frozenset[str]:
@@ -74,7 +78,13 @@ def file_digest(path: RepoPath, data: bytes) -> bytes:
 
 
 def publish(
-    repo: Repo, target: str, items: Iterable[Reviewed], now_ns: int, head: Oid | None
+    repo: Repo,
+    target: str,
+    items: Iterable[Reviewed],
+    now_ns: int,
+    head: Oid | None,
+    *,
+    machine: str | None = None,
 ) -> Mark:
     """Record a review by the user of this repository.
 
@@ -91,6 +101,7 @@ def publish(
         kind="review",
         time_ns=now_ns,
         target=target,
+        machine=machine,
     )
     commit = repo.write_commit(
         NewCommit(
@@ -143,6 +154,7 @@ def _read(repo: Repo, ref: str, tip: Oid) -> Mark:
         ts_ns=message.time_ns,
         target=message.target or "",
         items=_items(repo.read_blob(entry[1]), ref),
+        machine=message.machine,
     )
 
 

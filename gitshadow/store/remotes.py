@@ -4,17 +4,25 @@ Invariant: these are the only calls that reach a network, and none is made unask
 """
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from gitshadow.errors import StoreError
 from gitshadow.model import Oid
 from gitshadow.store.git import Git
 
 
-def push(git: Git, remote: str, refspecs: Sequence[str]) -> dict[str, str | None]:
+class Answer(NamedTuple):
+    """Hold what became of one ref: why the remote did not take it, whether it changed there."""
+
+    refused: str | None = None
+    changed: bool = True
+
+
+def push(git: Git, remote: str, refspecs: Sequence[str]) -> dict[str, Answer]:
     """Write refs to a remote; hooks of this repository are not run.
 
     Returns:
-        For each ref over there None, or why the remote did not take it.
+        What the remote said of each ref, by its name over there.
 
     Raises:
         StoreError: the remote cannot be reached.
@@ -52,10 +60,10 @@ def fetch(git: Git, remote: str, refspecs: Sequence[str]) -> None:
     git.run("fetch", *how, *quiet, "--", remote, stdin=listed)
 
 
-def _pushed(said: str) -> Iterator[tuple[str, str | None]]:
+def _pushed(said: str) -> Iterator[tuple[str, Answer]]:
     """Read what git-push(1) prints with --porcelain: flag, refs and summary of each ref."""
     for row in said.splitlines():
         flag, *words = row.split("\t")
         if len(words) == 2 and ":" in words[0]:
             name = words[0].rpartition(":")[2]
-            yield name, words[1] if flag == "!" else None
+            yield name, Answer(words[1] if flag == "!" else None, flag != "=")

@@ -7,7 +7,7 @@ typed behind `--` is a path and nothing else.
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from gitshadow.errors import UsageError
+from gitshadow.errors import UnknownIdError, UsageError
 from gitshadow.model import Burst, Call, Event, Op, RepoPath, Session, Turn
 from gitshadow.store.journal import bursts, events, ops, sessions, turns
 from gitshadow.store.journal.db import Db
@@ -54,8 +54,9 @@ def resolve(db: Db, worktree: str, target: Target) -> Named | RepoPath:
             f"could not tell what {target.text} is: {len(found)} things begin so",
             hint=f"type more of it: {shown}{more}",
         )
-    raise UsageError(
+    raise UnknownIdError(
         f"could not find {target.text}",
+        typed=target.text,
         hint="ids are listed by: git agent-undo log, sessions, turns, ops",
     )
 

@@ -20,3 +20,34 @@ def open_studio() -> Iterator[Callable[[Repo], Studio]]:
 def studio(repo: Repo, open_studio: Callable[[Repo], Studio]) -> Studio:
     """Return R, recorded from now on."""
     return open_studio(repo)
+
+
+@pytest.fixture
+def server(repo: Repo, make_repo: Callable[..., Repo]) -> Repo:
+    """Return a bare repository that both sides know."""
+    bare = make_repo("server", files=())
+    bare.git("config", "core.bare", "true")
+    return bare
+
+
+@pytest.fixture
+def ann(repo: Repo, server: Repo, open_studio: Callable[[Repo], Studio]) -> Studio:
+    """Return a machine that records, with the server as origin."""
+    repo.git("remote", "add", "origin", str(server.root))
+    return open_studio(repo)
+
+
+@pytest.fixture
+def bob(
+    ann: Studio,
+    server: Repo,
+    make_repo: Callable[..., Repo],
+    open_studio: Callable[[Repo], Studio],
+) -> Studio:
+    """Return a colleague's clone of what Ann has committed so far."""
+    ann.repo.git("push", "--quiet", "origin", "HEAD:refs/heads/main")
+    other = make_repo("bob", files=())
+    other.git("remote", "add", "origin", str(server.root))
+    other.git("fetch", "--quiet", "origin")
+    other.git("reset", "--quiet", "--hard", "origin/main")
+    return open_studio(other)

@@ -16,42 +16,12 @@ from gitshadow.model import Oid, RepoPath
 from gitshadow.store import machine
 from gitshadow.store.journal import events, sessions
 from tests.support.repo import Repo
-from tests.support.studio import Document, Studio, layout_of, studio_of
+from tests.support.sharing import rows_of, shared
+from tests.support.studio import Studio, layout_of, studio_of
 
 Open = Callable[[Repo], Studio]
 Make = Callable[..., Repo]
 SECRET = "AKIA" + "IOSFODNN7EXAMPLE"
-
-
-@pytest.fixture
-def server(repo: Repo, make_repo: Make) -> Repo:
-    """Return a bare repository that both sides know."""
-    bare = make_repo("server", files=())
-    bare.git("config", "core.bare", "true")
-    return bare
-
-
-@pytest.fixture
-def ann(repo: Repo, server: Repo, open_studio: Open) -> Studio:
-    repo.git("remote", "add", "origin", str(server.root))
-    return open_studio(repo)
-
-
-@pytest.fixture
-def bob(ann: Studio, server: Repo, make_repo: Make, open_studio: Open) -> Studio:
-    """Return a colleague's clone of what Ann has committed so far."""
-    ann.repo.git("push", "--quiet", "origin", "HEAD:refs/heads/main")
-    other = make_repo("bob", files=())
-    other.git("remote", "add", "origin", str(server.root))
-    other.git("fetch", "--quiet", "origin")
-    other.git("reset", "--quiet", "--hard", "origin/main")
-    return open_studio(other)
-
-
-def rows_of(document: Document) -> list[dict[str, object]]:
-    rows = document["rows"]
-    assert isinstance(rows, list)
-    return rows
 
 
 def written(studio: Studio, session: str) -> list[dict[str, object]]:
@@ -64,17 +34,6 @@ def owners_of(studio: Studio, path: str) -> list[dict[str, object]]:
     owners = studio.run("blame", path=path)["owners"]
     assert isinstance(owners, list)
     return owners
-
-
-def shared(ann: Studio, bob: Studio) -> str:
-    """Have Ann's agent write, commit and push; have Bob pull and fetch; return the session."""
-    ann.write("S1", "a", "one\ntwo\n")
-    ann.commit("second")
-    ann.repo.git("push", "--quiet", "origin", "HEAD:refs/heads/main")
-    ann.run("push", remote="origin")
-    bob.repo.git("pull", "--quiet", "--ff-only", "origin", "main")
-    bob.run("fetch", remote="origin")
-    return ann.session("S1")
 
 
 def test_fetched_session_is_listed_with_its_machine(ann: Studio, bob: Studio) -> None:
@@ -253,7 +212,7 @@ def test_push_refuses_content_that_looks_secret(ann: Studio, server: Repo) -> No
     ann.write("S1", "conf.txt", "key = none\n")
     with pytest.raises(RefusedError) as caught:
         ann.run("push", remote="origin")
-    assert "conf.txt: an AWS key" in str(caught.value)
+    assert "conf.txt:1: an AWS key" in str(caught.value)
     assert SECRET not in str(caught.value)
     assert not server.git("for-each-ref", "refs/agent-undo").strip()
     ann.run("push", remote="origin", force_secrets=True)

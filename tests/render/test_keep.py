@@ -137,11 +137,6 @@ ONE = {"id": "codex-1", "started": "2026-11-20T10:00:00.000000Z"}
             ["no longer shown: refs/remotes/agent-undo/x"],
         ),
         (
-            keep.push_lines,
-            {"remote": "there\n", "pushed": ["refs/agent-undo/x"]},
-            ["1 ref sent to there\\n", "  refs/agent-undo/x"],
-        ),
-        (
             keep.reindex_lines,
             {
                 "events": 3,

@@ -9,7 +9,7 @@ from importlib import import_module
 
 from gitshadow.engine.desk import Desk
 from gitshadow.engine.others import marked
-from gitshadow.errors import UsageError
+from gitshadow.errors import UnknownIdError, UsageError
 from gitshadow.undo import recovered
 
 Document = dict[str, object]
@@ -127,7 +127,12 @@ def _run_where(desk: Desk, function: Verb, verb: str, params: Params) -> Documen
     name = _NAMED_BY.get(verb)
     typed = params.get(name) if name is not None else None
     if name is None or not isinstance(typed, str) or not desk.others.machines():
-        return function(desk, params)
+        try:
+            return function(desk, params)
+        except UnknownIdError as error:
+            from gitshadow.engine.routing import explained
+
+            raise explained(desk, error) from None
     from gitshadow.engine.routing import routed  # 3 ms, for who has fetched
 
     machine, id = routed(desk, typed)

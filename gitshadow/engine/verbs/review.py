@@ -12,13 +12,13 @@ from gitshadow.engine.checking import line_key, own_sessions
 from gitshadow.engine.crediting import Credit
 from gitshadow.engine.desk import Desk
 from gitshadow.engine.owning import FileOwners, Owning
-from gitshadow.engine.resolve import session_of
+from gitshadow.engine.routing import session_anywhere
 from gitshadow.engine.rows import Row, rfc3339
 from gitshadow.engine.verbs import Document, Params
 from gitshadow.engine.verbs.check import change_named
 from gitshadow.errors import RefusedError, UsageError
 from gitshadow.model import Actor, RepoPath, ToolClass
-from gitshadow.store import marks
+from gitshadow.store import machine, marks
 from gitshadow.store.journal import events, sessions, turns
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.marks import Mark, Reviewed
@@ -50,7 +50,9 @@ def review(desk: Desk, params: Params) -> Document:
     if not items:
         return {"id": None, "target": named, "lines": 0, "files": 0, "sessions": []}
     now_ns = ws.clock.now_ns() // 1000 * 1000
-    mark = marks.publish(ws.repo, named, items, now_ns, ws.repo.head()[1])
+    here = machine.current(ws.db)
+    head = ws.repo.head()[1]
+    mark = marks.publish(ws.repo, named, items, now_ns, head, machine=here)
     return _row(mark)
 
 
@@ -102,25 +104,27 @@ def _refuse_agents(desk: Desk, params: Params) -> None:
 def _standing(desk: Desk, params: Params, typed: str) -> Iterator[Reviewed]:
     """Yield what stands on disk of a session, or in a file or directory."""
     ws, owning = desk.workspace, Owning(desk)
-    session = sessions.get(ws.db, typed)
-    paths = [] if session is not None else _files_at(desk, params, typed)
+    known = sessions.get(ws.db, typed) is not None
+    paths = () if known else _files_at(desk, params, typed)
     for path in paths:
         found = owning.on_disk(path)
         yield from _lines(path, _rows(found))
         yield Reviewed(marks.file_digest(path, found.data), path, line=False)
     if not paths:
-        session = session or session_of(ws.db, typed)
-        for path in _written_by(desk, session.id):
+        whose, session = session_anywhere(desk, typed)
+        for path in _written_by(desk, whose, session.id):
             rows = _rows(owning.on_disk(path))
             own = [(text, who) for text, who in rows if who.session == session.id]
             yield from _lines(path, own)
 
 
-def _written_by(desk: Desk, session: str) -> list[RepoPath]:
-    """Return the files that a session wrote and that still stand."""
+def _written_by(desk: Desk, whose: Desk, session: str) -> list[RepoPath]:
+    """Return the files that a session wrote, of ours or of another machine, and that stand here."""
     ws = desk.workspace
-    wanted = EventFilter(sessions=(session,), worktree=ws.layout.worktree)
-    named = {row.path for row in events.rows(ws.db, wanted) if row.path is not None}
+    worktree = ws.layout.worktree if whose is desk else None
+    wanted = EventFilter(sessions=(session,), worktree=worktree)
+    rows = events.rows(whose.workspace.db, wanted)
+    named = {row.path for row in rows if row.path is not None}
     return sorted(path for path in named if ws.states.get(path) is not None)
 
 

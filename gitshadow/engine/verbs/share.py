@@ -12,6 +12,7 @@ from gitshadow.engine.others import machines
 from gitshadow.engine.sending import BRANCHES, Sending, refused
 from gitshadow.engine.verbs import Document, Params
 from gitshadow.errors import UsageError
+from gitshadow.store import marks
 
 
 def push(desk: Desk, params: Params) -> Document:
@@ -24,20 +25,23 @@ def push(desk: Desk, params: Params) -> Document:
     desk.observer.settle()
     remote = read.needed(params, "remote")
     sending = Sending(desk)
-    chains = sending.chosen(read.strings(params, "sessions"))
-    if not chains:
-        raise UsageError("could not push: there is no session to send")
+    parcel = sending.chosen(read.strings(params, "sessions"))
+    if not parcel.refs:
+        raise UsageError("could not push: there is no session or review mark to send")
     if not read.flag(params, "force_secrets"):
-        sending.check_secrets(chains)
+        sending.check_secrets(parcel.chains)
     as_branches = read.flag(params, "as_branches")
     sent = sending.send(
-        remote, chains, as_branches=as_branches, force=read.flag(params, "force")
+        remote, parcel, as_branches=as_branches, force=read.flag(params, "force")
     )
-    if any(why for why in sent.values()):
+    if any(one.refused for one in sent.values()):
         raise refused(remote, sent)
     return {
         "remote": remote,
         "pushed": sorted(sent),
+        "changed": sorted(ref for ref, one in sent.items() if one.changed),
+        "sessions": parcel.sessions,
+        "marks": sorted(one.id for one in parcel.marks),
         "as": BRANCHES if as_branches else None,
     }
 
@@ -66,10 +70,13 @@ def fetch(desk: Desk, params: Params) -> Document:
     fetched = fetching.fetch(remote, read.strings(params, "sessions"))
     ws = desk.workspace
     taken = taking_in.follow(ws.layout, ws.repo)
+    came = {place for _, place in fetched}
+    new = [one for one in marks.list_marks(ws.repo) if one.ref in came]
     return {
         "remote": remote,
         "fetched": [list(one) for one in fetched],
         "sessions": list(taken.sessions),
+        "marks": [{"id": one.id, "who": one.who, "target": one.target} for one in new],
         "broken": [{"ref": ref, "why": why} for ref, why in taken.broken],
         "machines": machines(ws.layout),
     }
