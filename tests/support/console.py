@@ -90,8 +90,17 @@ def matches(expected: Sequence[str], actual: Sequence[str]) -> bool:
     return fits and matches(expected[1:], actual[1:])
 
 
-def run(steps: Sequence[Step], cwd: Path, env: Mapping[str, str]) -> list[str]:
-    """Run the steps of a page in one shell; return a description of each difference."""
+def run(
+    steps: Sequence[Step], cwd: Path, env: Mapping[str, str], *, inherit: bool = True
+) -> list[str]:
+    """Run the steps of a page in one shell; return a description of each difference.
+
+    Args:
+        steps: In their order.
+        cwd: Where the shell begins.
+        env: Variables of the shell; with `inherit` in addition to those of the test.
+        inherit: Whether the test's own variables count.
+    """
     mark = uuid.uuid4().hex
     script = "".join(
         f"{{ {step.command}\n}} </dev/null 2>&1\nprintf '\\n%s %d\\n' {mark} $?\n"
@@ -100,7 +109,7 @@ def run(steps: Sequence[Step], cwd: Path, env: Mapping[str, str]) -> list[str]:
     done = subprocess.run(
         ["bash", "-c", script],
         cwd=cwd,
-        env={**os.environ, **env},
+        env={**(os.environ if inherit else {}), **env},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         timeout=_HANGS_S,

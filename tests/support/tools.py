@@ -17,6 +17,7 @@ PACKAGES = {
     "xwininfo": "x11-utils",
     "chromium": "chromium",
     "initdb": "postgresql",
+    "man": "man-db",
 }
 """The Debian package of each program; `.ci/run` installs the same."""
 # Read now: a running test's environment is sealed.

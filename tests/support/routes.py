@@ -1,0 +1,186 @@
+"""The ways to install us on a fresh machine, from wheels that are made once per run.
+
+Invariant: an installation sees none of this machine's settings, and no package index.
+"""
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.support.waiting import HANGS_S
+
+_ROOT = Path(__file__).parent.parent.parent
+_SCRIPTS = Path(sys.executable).parent
+# Read now: a running test's environment is sealed, and the package index needs this one.
+_AMBIENT = dict(os.environ)
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Hold a home directory of its own, and wheels to install from."""
+
+    home: Path
+    house: Path
+
+    def environment(self) -> dict[str, str]:
+        """Return what a login gives, and where the wheels are."""
+        return {
+            "HOME": str(self.home),
+            "PATH": os.pathsep.join([str(self.home / ".local" / "bin"), system_path()]),
+            "LC_ALL": "C.UTF-8",
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "PIP_NO_INDEX": "1",
+            "PIP_FIND_LINKS": str(self.house),
+            "UV_PYTHON_DOWNLOADS": "never",
+            "UV_PYTHON": base_python(),
+            "PIPX_DEFAULT_PYTHON": base_python(),
+        }
+
+    def run(self, *words: str, env: Mapping[str, str] | None = None) -> str:
+        """Run a command there and return what it prints.
+
+        Raises:
+            AssertionError: it failed.
+        """
+        done = subprocess.run(
+            words,
+            env={**self.environment(), **(env or {})},
+            cwd=self.home,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=HANGS_S,
+            check=False,
+        )
+        assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def traces(self) -> list[str]:
+        """Return what names us below the home directory, the caches of installers apart."""
+        return sorted(
+            str(path.relative_to(self.home))
+            for path in self.home.rglob("*")
+            if ("agent-undo" in path.name or "gitshadow" in path.name)
+            and ".cache" not in path.parts
+            and path.suffix != ".lock"  # pipx keeps one
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Hold one way: what installs, and what takes it off again."""
+
+    name: str
+    install: Callable[[Machine], object]
+    remove: Callable[[Machine], object]
+
+
+def system_path() -> str:
+    """Return `PATH` without the environment of the tests."""
+    parts = _AMBIENT.get("PATH", os.defpath).split(os.pathsep)
+    return os.pathsep.join(part for part in parts if Path(part) != _SCRIPTS)
+
+
+def base_python() -> str:
+    """Return the Python that the environment of the tests was made with."""
+    return os.path.realpath(sys.executable)
+
+
+def wheelhouse(shared: Path) -> Path:
+    """Return a directory with our wheel and all it needs; whoever comes first makes it.
+
+    Args:
+        shared: A directory that all processes of a test run have in common.
+    """
+    house = shared / "wheelhouse"
+    with (shared / "wheelhouse.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not house.exists():
+            making = shared / "wheelhouse.part"
+            shutil.rmtree(making, ignore_errors=True)
+            wheel = [sys.executable, "-m", "pip", "wheel", "-q", "--no-build-isolation"]
+            done = subprocess.run(
+                [*wheel, "--wheel-dir", str(making), str(_ROOT)],
+                env=_AMBIENT,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert done.returncode == 0, done.stderr
+            making.rename(house)
+    return house
+
+
+def _pip(machine: Machine) -> None:
+    place = str(machine.home / ".local" / "gitshadow")
+    # Its own pip would take longer to put there than everything else.
+    machine.run(base_python(), "-m", "venv", "--without-pip", place)
+    pip = [sys.executable, "-m", "pip", "--python", f"{place}/bin/python"]
+    machine.run(*pip, "install", "-q", "gitshadow")
+    for kind, name in (
+        ("bin", "git-agent-undo"),
+        ("share/man/man1", "git-agent-undo.1"),
+    ):
+        (machine.home / ".local" / kind).mkdir(parents=True)
+        link = machine.home / ".local" / kind / name
+        link.symlink_to(f"{place}/{kind}/{name}")
+
+
+def _no_pip(machine: Machine) -> None:
+    shutil.rmtree(machine.home / ".local" / "gitshadow")
+    for name in ("bin/git-agent-undo", "share/man/man1/git-agent-undo.1"):
+        (machine.home / ".local" / name).unlink()
+
+
+def _pipx(machine: Machine) -> None:
+    # It hands on only some of the variables.
+    wheels = f"--no-index --find-links {machine.house}"
+    pipx = str(_SCRIPTS / "pipx")
+    machine.run(pipx, "install", "--pip-args", wheels, "gitshadow")
+
+
+def _uv(machine: Machine) -> None:
+    uv = [str(_SCRIPTS / "uv"), "tool"]
+    wheels = ["--no-index", "--find-links", str(machine.house)]
+    machine.run(*uv, "install", "-q", *wheels, "gitshadow")
+    pages = machine.home / ".local/share/man/man1"
+    pages.mkdir(parents=True)
+    tools = machine.run(*uv, "dir").strip()
+    page = f"{tools}/gitshadow/share/man/man1/git-agent-undo.1"
+    (pages / "git-agent-undo.1").symlink_to(page)
+
+
+def _no_uv(machine: Machine) -> None:
+    machine.run(str(_SCRIPTS / "uv"), "tool", "uninstall", "-q", "gitshadow")
+    (machine.home / ".local/share/man/man1/git-agent-undo.1").unlink()
+
+
+ROUTES = (
+    Route("pip", _pip, _no_pip),
+    Route(
+        "pipx",
+        _pipx,
+        lambda machine: machine.run(str(_SCRIPTS / "pipx"), "uninstall", "gitshadow"),
+    ),
+    Route("uv", _uv, _no_uv),
+)
+
+
+@pytest.fixture
+def machine(
+    tmp_path: Path, sealed: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Machine:
+    """Return a fresh machine: a home with a name for Git, and nothing else."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    home = tmp_path / "home"
+    home.mkdir()
+    shutil.copy(sealed / ".gitconfig", home)
+    return Machine(home, wheelhouse(shared))

@@ -1,0 +1,45 @@
+"""Every way to install us gives a fresh machine the command, its page and the first minute."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support import console, routes
+from tests.support.repo import Repo
+from tests.support.routes import ROUTES, Machine, Route
+from tests.support.shadow import Shadow
+from tests.support.tools import need
+
+pytestmark = pytest.mark.uncounted
+
+README = Path(__file__).parent.parent / "README.md"
+machine = routes.machine
+
+
+def first_minute() -> list[console.Step]:
+    """Return what the README has people type first, up to `redo`, and `uninstall` at the end."""
+    blocks = console.parse(README.read_text(encoding="utf-8"))
+    steps = [step for block in blocks for step in block]
+    verbs = [step.command.removeprefix("git agent-undo ").split()[0] for step in steps]
+    last = verbs.index("redo")
+    assert {"init", "exec", "log", "oops"} <= set(verbs[:last])
+    return [*steps[: last + 1], steps[verbs.index("uninstall")]]
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
+def test_first_minute_works_on_a_fresh_machine(
+    route: Route, machine: Machine, repo: Repo, make_shadow: Callable[..., Shadow]
+) -> None:
+    """Install, look at the manual, record, undo, redo, leave, uninstall."""
+    need("man")
+    route.install(machine)
+    asked = machine.run("git", "agent-undo", "-h")
+    assert "Take the newest agent burst back." in asked
+    page = machine.run("git", "agent-undo", "--help", env={"MANPAGER": "cat"})
+    assert page.startswith("GIT-AGENT-UNDO(1)")
+    shadow = make_shadow(repo)
+    env = {**machine.environment(), "SHADOW_TEST_MARK": shadow.mark}
+    assert console.run(first_minute(), repo.root, env, inherit=False) == []
+    route.remove(machine)
+    assert machine.traces() == []
