@@ -34,12 +34,14 @@ fmt: venv
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-# What is made from code: the table of settings, the stored `--help` texts, the manual page.
+# What is made from code: the table of settings, the stored `--help` texts, the manual page; then
+# the site, in site/. What is silenced is an advertisement, no warning.
 docs: venv
 	$(BIN)/python -m tests.support.config_page > docs/config.md.new
 	mv docs/config.md.new docs/config.md
 	$(BIN)/python -m tests.support.help_texts
 	$(BIN)/python -m tests.render.test_man
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs --quiet build --strict
 
 # The pictures in docs/img; needs the programs of tests/support/tools.py.
 pictures: venv
@@ -62,4 +64,4 @@ $(STAMP): pyproject.toml
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis \
-		.import_linter_cache .coverage* dist
+		.import_linter_cache .coverage* dist site

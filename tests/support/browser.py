@@ -91,6 +91,16 @@ class Browser:
             mobile=width < 600,
         )
 
+    def reach_the_network(self, *, reach: bool = True) -> None:
+        """Switch the network on, for a server of this machine, or off."""
+        self.call(
+            "Network.emulateNetworkConditions",
+            offline=not reach,
+            latency=0,
+            downloadThroughput=-1,
+            uploadThroughput=-1,
+        )
+
     def picture(self, *, whole: bool = False) -> bytes:
         """Return the window, or the whole page, as PNG."""
         answer = self.call(
@@ -181,13 +191,7 @@ def _enter(browser: Browser) -> None:
     browser.tab = str(attached["sessionId"])
     for domain in _ENABLED:
         browser.call(f"{domain}.enable")
-    off = {"offline": True, "latency": 0}
-    browser.call(
-        "Network.emulateNetworkConditions",
-        **off,
-        downloadThroughput=0,
-        uploadThroughput=0,
-    )
+    browser.reach_the_network(reach=False)
 
 
 def _pipe() -> tuple[int, int]:
