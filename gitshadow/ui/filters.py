@@ -1,0 +1,84 @@
+"""What is to be shown: one line of words such as `agent:codex file:src since:2h parser`.
+
+Invariant: pure; what is typed comes back as the same filter, a word that cannot be read is an
+error that names it.
+"""
+
+import shlex
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from gitshadow.errors import UsageError
+
+KEYS: Mapping[str, str] = {
+    "agent": "writes of one agent: agent:codex",
+    "session": "of one session: session:claude-code-2026",
+    "file": "of a file or directory: file:src/app.py",
+    "kind": "of one kind: kind:delete, kind:gap",
+    "since": "not older: since:2h, since:2026-11-21",
+    "until": "not newer: until:10m",
+}
+"""The words that a filter knows, each with an example; all else is text to look for."""
+
+
+class Filter(NamedTuple):
+    """Hold what restricts the time line; what is empty does not."""
+
+    text: str = ""
+    agent: str = ""
+    session: str = ""
+    file: str = ""
+    kind: str = ""
+    since: str = ""
+    until: str = ""
+
+    def params(self, moment: Callable[[str], int]) -> dict[str, object]:
+        """Return it as parameters of `log`.
+
+        Args:
+            moment: What reads a time as typed, into nanoseconds.
+
+        Raises:
+            UsageError: a time cannot be read.
+        """
+        return {
+            "text": self.text or None,
+            "agent": self.agent or None,
+            "session": self.session or None,
+            "paths": [self.file] if self.file else [],
+            "kinds": [self.kind] if self.kind else [],
+            "since": moment(self.since) if self.since else None,
+            "until": moment(self.until) if self.until else None,
+        }
+
+    def __str__(self) -> str:
+        """Return the line that was typed, as `parse` reads it."""
+        words = [
+            f"{key}:{shlex.quote(value)}"
+            for key, value in zip(self._fields[1:], self[1:], strict=True)
+            if value
+        ]
+        return " ".join([*words, *map(shlex.quote, self.text.split())])
+
+
+def parse(line: str) -> Filter:
+    """Read a filter as it is typed; words without a key are text to look for, in that order.
+
+    Raises:
+        UsageError: a quote is not closed, or a key is given twice.
+    """
+    try:
+        words = shlex.split(line)
+    except ValueError as error:
+        raise UsageError(f"could not read the filter: {error}".lower()) from error
+    found: dict[str, str] = {}
+    plain: list[str] = []
+    for word in words:
+        key, colon, value = word.partition(":")
+        if not colon or key not in KEYS:
+            plain.append(word)
+        elif key in found:
+            raise UsageError(f"could not read the filter: {key} is given twice")
+        else:
+            found[key] = value
+    return Filter(text=" ".join(plain), **found)

@@ -1,0 +1,86 @@
+"""What a terminal can show: texts made safe for it, and the signs of the view.
+
+Invariant: what leaves here is one line, holds no control character, and only ASCII where the
+terminal has no more.
+"""
+
+from typing import NamedTuple, Protocol
+
+from rich.cells import cell_len, set_cell_size
+
+from gitshadow.render.style import printable
+
+_PER_CELL = 4
+"""So many characters of a text are looked at for one cell: marks without a width are few."""
+
+
+class Glyphs(NamedTuple):
+    """Hold which characters the terminal has."""
+
+    unicode: bool = True
+
+    def text(self, text: str) -> str:
+        """Return a text as one line that can be shown."""
+        safe = printable(text)
+        if self.unicode or safe.isascii():
+            return safe
+        return safe.encode("ascii", "backslashreplace").decode("ascii")
+
+    def cut(self, text: str, width: int) -> str:
+        """Return a text as one line of at most so many cells; a mark says that more follows.
+
+        Of a long text only the beginning is looked at.
+        """
+        if width <= 0:
+            return ""
+        shown = self.text(text[: width * _PER_CELL + 1])
+        if len(text) <= width * _PER_CELL and cell_len(shown) <= width:
+            return shown
+        return set_cell_size(shown, width - 1).rstrip() + self.more
+
+    def fit(self, text: str, width: int) -> str:
+        """Return a text of exactly so many cells."""
+        return set_cell_size(self.cut(text, width), max(0, width))
+
+    @property
+    def more(self) -> str:
+        """Return the sign of what was cut off."""
+        return "…" if self.unicode else "~"
+
+    @property
+    def bar(self) -> str:
+        """Return the sign of a lane that goes on."""
+        return "│" if self.unicode else "|"
+
+    @property
+    def rule(self) -> str:
+        """Return the sign of which separating lines are made."""
+        return "─" if self.unicode else "-"
+
+    @property
+    def undone(self) -> str:
+        """Return the sign of what was taken back."""
+        return "↶" if self.unicode else "<"
+
+    @property
+    def opened(self) -> str:
+        """Return the sign of what shows its parts."""
+        return "▾" if self.unicode else "v"
+
+    @property
+    def closed(self) -> str:
+        """Return the sign of what hides its parts."""
+        return "▸" if self.unicode else ">"
+
+
+class _Shown(Protocol):
+    """Have an app, as every widget and screen has."""
+
+    @property
+    def app(self) -> object: ...
+
+
+def glyphs_of(widget: _Shown) -> Glyphs:
+    """Return the signs of the app that shows a widget; all of them where it does not say."""
+    found = getattr(widget.app, "glyphs", None)
+    return found if isinstance(found, Glyphs) else Glyphs()
