@@ -14,6 +14,7 @@ from gitshadow import __version__
 from gitshadow.commands import GROUPS, boundary, find, names
 from gitshadow.errors import ExitCode, ShadowError, UsageError
 from gitshadow.render.style import printable
+from gitshadow.words import did_you_mean
 
 PROGRAM = "git agent-undo"
 _SIGPIPE_EXIT = 128 + 13
@@ -60,10 +61,7 @@ class LazyGroup(click.Group):
 
 
 def _unknown_verb(name: str) -> UsageError:
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, names(), n=3)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"see: {PROGRAM} -h"
+    hint = did_you_mean(name, names()) or f"see: {PROGRAM} -h"
     return UsageError(f"could not find verb {printable(name)!r}", hint=hint)
 
 

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import click
 
 from gitshadow.commands.asking import ask, find_layout
-from gitshadow.commands.hooking import find_surroundings
 from gitshadow.commands.options import json_option
 from gitshadow.commands.printing import print_document
 from gitshadow.commands.standstill import standstill
+from gitshadow.commands.surroundings import find_surroundings
 from gitshadow.errors import ExitCode, ShadowError
 from gitshadow.hookfiles import health, install
 from gitshadow.hookfiles.catalog import AGENTS

@@ -3,7 +3,6 @@
 Invariant: nothing is written before it was shown, and nobody's no is a yes.
 """
 
-import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
@@ -15,16 +14,12 @@ from gitshadow.commands.hookwork import Work
 from gitshadow.commands.options import ask_yes, is_interactive, json_option, yes_option
 from gitshadow.commands.viewing import Screen, screen
 from gitshadow.errors import ExitCode, ShadowError, UnsupportedError
-from gitshadow.hookfiles import detect
-from gitshadow.hookfiles.detect import Surroundings
 from gitshadow.render import hooks as shown
 from gitshadow.render import json, output
 from gitshadow.render.document import Document, text
 from gitshadow.render.style import View
-from gitshadow.store.layout import Layout, discover
 
 _F = TypeVar("_F", bound=Callable[..., object])
-_PROGRAM = "git-agent-undo"
 
 
 class Manner(NamedTuple):
@@ -49,30 +44,6 @@ def writing_options(function: _F) -> _F:
     ):
         function = option(function)
     return function
-
-
-def find_surroundings() -> tuple[Surroundings, Layout | None]:
-    """Take from this process what an installation depends on."""
-    try:
-        layout = discover(os.getcwd())
-    except OSError:
-        layout = None
-    around = detect.surroundings(
-        os.environ,
-        os.path.expanduser("~"),
-        executable=_executable(),
-        worktree=None if layout is None else layout.root,
-        common_state=None if layout is None else layout.state_dir,
-    )
-    return around, layout
-
-
-def _executable() -> str:
-    """Return the path by which this program was called; links to it stay links."""
-    called = os.path.abspath(sys.argv[0])
-    if os.path.basename(called) == _PROGRAM and os.access(called, os.X_OK):
-        return called
-    return os.path.join(os.path.dirname(sys.executable), _PROGRAM)
 
 
 def find_screen() -> Screen:

@@ -9,11 +9,11 @@ from gitshadow.commands.hooking import (
     Manner,
     carry_out,
     find_screen,
-    find_surroundings,
     writing_options,
 )
 from gitshadow.commands.hookwork import AgentWork, ConfigWork, GitWork, Work
 from gitshadow.commands.options import json_option
+from gitshadow.commands.surroundings import find_surroundings
 from gitshadow.errors import ExitCode, UsageError
 from gitshadow.hookfiles import advice, detect, gitconfig, githooks, health, install
 from gitshadow.hookfiles.catalog import AGENTS

@@ -1,15 +1,73 @@
-"""`git agent-undo status`: what is recorded and what is not."""
+"""`git agent-undo status`: is this protected right now, by what, and what is not covered."""
+
+import functools
+import os
 
 import click
 
-from gitshadow.commands.asking import ask
+from gitshadow.commands.asking import ask, find_layout
+from gitshadow.commands.boundary import error_document
 from gitshadow.commands.options import json_option
 from gitshadow.commands.printing import print_document
+from gitshadow.commands.protection import judge, nothing_recorded
+from gitshadow.commands.surroundings import find_surroundings
+from gitshadow.errors import ExitCode, NotInitialisedError
+from gitshadow.hookfiles import detect, presence
+from gitshadow.hookfiles.catalog import AGENTS
+from gitshadow.hookfiles.detect import Surroundings
+from gitshadow.render.document import Document
 from gitshadow.render.status import status_lines
 
 
 @click.command("status")
+@click.option("--all", "whole", is_flag=True, help="List all that is not covered.")
 @json_option
-def command(as_json: bool) -> None:
-    """Say what is recorded, by whom, at what cost, and what is not covered."""
-    print_document(ask("status", {}), status_lines, as_json=as_json)
+def command(whole: bool, as_json: bool) -> int:
+    """Say whether you are protected right now, and what is not covered.
+
+    The first line answers, the last one says what to type next. Exits 1 where nothing is
+    recorded here.
+    """
+    document = _document()
+    lines = functools.partial(status_lines, whole=whole)
+    print_document(document, lines, as_json=as_json)
+    return int(ExitCode.DONE if "events" in document else ExitCode.ERROR)
+
+
+def _document() -> Document:
+    try:
+        status = ask("status", {})
+    except NotInitialisedError as error:
+        verdict = nothing_recorded(find_layout().root)
+        return {**error_document(error), "protected": verdict}
+    around, _ = find_surroundings()
+    hooks = _hooks(around)
+    served = {str(row["agent"]) for row in hooks}
+    unhooked = [name for name in detect.detected(around) if name not in served]
+    return {**status, "protected": judge(status, hooks, unhooked, os.environ)}
+
+
+def _hooks(around: Surroundings) -> list[Document]:
+    """Return one row per installation; what that takes is loaded only where there is one."""
+    there = list(presence.present(around))
+    if not there:
+        return []
+    from gitshadow.hookfiles import health
+
+    found = (health.look(AGENTS[agent.name], scope, around) for agent, scope in there)
+    rows: list[Document] = []
+    for state in found:
+        if state is None or state.state is health.State.ABSENT:
+            continue
+        worst = next((one for one in state.findings if one.state is state.state), None)
+        rows.append(
+            {
+                "agent": state.agent,
+                "scope": state.scope.value,
+                "state": state.state.value,
+                "path": state.path,
+                "problem": worst.problem if worst else None,
+                "fix": worst.fix if worst else None,
+            }
+        )
+    return rows

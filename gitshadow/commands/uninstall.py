@@ -7,9 +7,10 @@ import click
 
 from gitshadow.commands.asking import find_layout
 from gitshadow.commands.export import write_events
-from gitshadow.commands.hooking import Manner, carry_out, find_surroundings
+from gitshadow.commands.hooking import Manner, carry_out
 from gitshadow.commands.hookwork import AgentWork, ConfigWork, GitWork, Work
 from gitshadow.commands.options import json_option, yes_option
+from gitshadow.commands.surroundings import find_surroundings
 from gitshadow.errors import ShadowError
 from gitshadow.hookfiles import gitconfig, githooks, install
 from gitshadow.hookfiles.catalog import AGENTS

@@ -37,8 +37,21 @@ def screen() -> Screen:
         wanted = settings.get("color.ui", "").lower() == "always"
         wanted |= os.environ.get("GIT_PAGER_IN_USE") == "true"
         return Screen(View(colour=wanted and _colour(settings), prefix=prefix))
-    view = View(colour=_colour(settings), terminal=True, prefix=prefix)
+    view = View(
+        colour=_colour(settings), terminal=True, prefix=prefix, width=_columns()
+    )
     return Screen(view, _pager(settings))
+
+
+def _columns() -> int:
+    """Return the terminal's width, that of `COLUMNS` where it is set; 0 where none is known."""
+    wanted = os.environ.get("COLUMNS", "")
+    if wanted.isdigit():
+        return int(wanted)
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns
+    except (OSError, ValueError):
+        return 0
 
 
 def _prefix(layout: Layout) -> bytes:

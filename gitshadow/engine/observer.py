@@ -60,11 +60,13 @@ class Observer:
         self._in_doubt = False
         self._next_walk = time.monotonic() + _BACKGROUND_WALK_S
         self._captured_at = 0.0
+        self._started_ns: int | None = None
 
     def start(self, port: WatchPort) -> None:
         """Begin to watch: watch first, list then; what changed meanwhile is offline."""
         self._port = port
         self._watch_anew(self._walker.full(offline=True))
+        self._started_ns = self._ws.clock.now_ns()
 
     @property
     def watching(self) -> bool:
@@ -75,6 +77,11 @@ class Observer:
     def pid(self) -> int | None:
         """Return the daemon's pid, None without one."""
         return os.getpid() if self._port is not None else None
+
+    @property
+    def started_ns(self) -> int | None:
+        """Return since when the watcher hints, None without one."""
+        return self._started_ns
 
     @property
     def degraded(self) -> str | None:

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from gitshadow.hookfiles import invocation
+from gitshadow.hookfiles.detect import Surroundings
 from gitshadow.hookfiles.jsonc import Path
-from gitshadow.hookfiles.placement import Event, Shape
+from gitshadow.hookfiles.placement import Agent, Event, Scope, Shape, Shared
 
 COVERING: Mapping[str | None, tuple[object, ...]] = {
     "*": ("*", "", None, ".*"),
@@ -27,6 +29,16 @@ class Want(NamedTuple):
     agent: str
     shape: Shape
     command: str
+
+
+def want(agent: Agent, scope: Scope, around: Surroundings, shared: Shared) -> Want:
+    """Return the entries that an installation is to have."""
+    text = (
+        invocation.for_user(agent.name, around.executable)
+        if scope is Scope.USER
+        else invocation.for_project(agent.name)
+    )
+    return Want(agent.name, shared.shape, text)
 
 
 @dataclass(frozen=True, slots=True)

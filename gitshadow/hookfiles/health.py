@@ -11,8 +11,7 @@ from enum import StrEnum
 from gitshadow.errors import ShadowError
 from gitshadow.hookfiles import files, invocation, merge, packaged, places, toml
 from gitshadow.hookfiles.detect import Surroundings
-from gitshadow.hookfiles.entries import Entry, fault
-from gitshadow.hookfiles.install import want
+from gitshadow.hookfiles.entries import Entry, fault, want
 from gitshadow.hookfiles.placement import Agent, Owned, Place, Root, Scope, Shared
 from gitshadow.hookfiles.places import SharedFile
 
@@ -262,7 +261,10 @@ def _untrusted(
         & known
     ]
     if lacking:
-        problem = f"Codex has no approval for {', '.join(lacking)}, and skips them"
+        some = "" if len(lacking) == len(ours) else f" for {', '.join(lacking)}"
+        problem = (
+            f"Codex has no approval{some}, so it skips {'them' if some else 'all'}"
+        )
         yield Finding(State.UNTRUSTED, problem, "type /hooks in Codex and approve them")
 
 

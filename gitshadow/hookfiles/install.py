@@ -11,14 +11,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from gitshadow.errors import RefusedError, ShadowError, UsageError
-from gitshadow.hookfiles import files, invocation, packaged, places
+from gitshadow.hookfiles import files, packaged, places
 from gitshadow.hookfiles.catalog import AGENTS, SERVED_BY
 from gitshadow.hookfiles.detect import Surroundings
-from gitshadow.hookfiles.entries import Want
+from gitshadow.hookfiles.entries import Want, want
 from gitshadow.hookfiles.ledger import Ledger, Record, sha256
 from gitshadow.hookfiles.placement import Agent, Owned, Piece, Scope, Shared
 from gitshadow.hookfiles.places import SharedFile
 from gitshadow.hookfiles.steps import Action, Step
+from gitshadow.words import did_you_mean
 
 
 def find_agent(name: str) -> Agent:
@@ -29,24 +30,11 @@ def find_agent(name: str) -> Agent:
     """
     agent = AGENTS.get(SERVED_BY.get(name, name))
     if agent is None:
-        from difflib import get_close_matches
-
-        near = get_close_matches(name, AGENTS, n=3)
         raise UsageError(
             f"could not find hooks for agent {name!r}",
-            hint=f"did you mean {' or '.join(near)}?" if near else "see: hooks list",
+            hint=did_you_mean(name, AGENTS) or "see: git agent-undo hooks list",
         )
     return agent
-
-
-def want(agent: Agent, scope: Scope, around: Surroundings, shared: Shared) -> Want:
-    """Return the entries that an installation is to have."""
-    text = (
-        invocation.for_user(agent.name, around.executable)
-        if scope is Scope.USER
-        else invocation.for_project(agent.name)
-    )
-    return Want(agent.name, shared.shape, text)
 
 
 def plan_install(agent: Agent, scope: Scope, around: Surroundings) -> list[Step]:

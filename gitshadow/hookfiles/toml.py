@@ -9,16 +9,15 @@ Invariant: the tables below `hooks.state`, where a user's approvals are, are nev
 import json
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
-
-import tomlkit
-import tomlkit.exceptions
-import tomlkit.items
+from typing import TYPE_CHECKING, Any
 
 from gitshadow.errors import ShadowError
 from gitshadow.hookfiles import invocation
 from gitshadow.hookfiles.entries import Entry, Want, handler, is_right
 from gitshadow.hookfiles.placement import Event
+
+if TYPE_CHECKING:
+    from tomlkit import TOMLDocument
 
 _STATE = "state"
 
@@ -155,6 +154,8 @@ def _block(event: Event, want: Want) -> str:
 
 
 def _put_into_arrays(text: str, events: Sequence[Event], want: Want) -> str:
+    import tomlkit  # here and below, because most who look never edit: 8 ms
+
     document = _document(text)
     # tomlkit's tables are what the file makes them: its own types cannot tell more.
     hooks: Any = document["hooks"]
@@ -170,7 +171,7 @@ def _put_into_arrays(text: str, events: Sequence[Event], want: Want) -> str:
         if event.name not in hooks:
             hooks.append(event.name, tomlkit.array())
         hooks[event.name].append(group)
-    return _checked(text, tomlkit.dumps(document))
+    return _checked(text, document.as_string())
 
 
 def _take_out_of_tables(text: str, left: Sequence[Entry]) -> str:
@@ -186,10 +187,12 @@ def _take_out_of_tables(text: str, left: Sequence[Entry]) -> str:
             del hooks[entry.event]
     if not hooks:
         del document["hooks"]
-    return _checked(text, tomlkit.dumps(document))
+    return _checked(text, document.as_string())
 
 
-def _document(text: str) -> tomlkit.TOMLDocument:
+def _document(text: str) -> "TOMLDocument":
+    import tomlkit.exceptions
+
     try:
         document = tomlkit.parse(text)
     except tomlkit.exceptions.TOMLKitError as error:

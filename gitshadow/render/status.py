@@ -1,15 +1,19 @@
-"""The state of things as text: status, init, doctor, disk use, upkeep.
+"""The state of things as text: status, init, doctor.
 
 Invariant: nothing reads as healthy beside a warning.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from gitshadow.render.document import flag, inner, number, rows, text, texts
 from gitshadow.render.style import View, printable
 from gitshadow.render.text import local_time
+from gitshadow.words import counted
 
-_SHOWN_ON_TERMINAL = 20
+_NEXT = "when an agent went wrong: git agent-undo oops"
+_LABEL = 13
+_NAMED = 4
+_GROUPS_SHOWN = 6
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -23,64 +27,134 @@ def size(count_bytes: int) -> str:
     )
 
 
-def status_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
-    """Yield what is recorded, by whom, at what cost, and what is not covered."""
-    yield f"worktree   {printable(text(document, 'root'))}"
-    yield f"recording  {_recording(document, view)}"
-    yield (
-        f"history    {number(document, 'events')} events, "
-        f"{number(document, 'sessions')} sessions "
-        f"({number(document, 'open_sessions')} open), {number(document, 'gaps')} gaps"
-    )
+def status_lines(
+    document: Mapping[str, object], view: View, *, whole: bool = False
+) -> Iterator[str]:
+    """Yield whether this is protected, by what, at what cost, and what is not covered.
+
+    The first line answers; the last one says what to type next.
+
+    Args:
+        document: The engine's document, with the verdict as `protected`.
+        view: How to show it.
+        whole: Name each path that is not covered.
+    """
+    verdict = inner(document, "protected")
+    style = "good" if text(verdict, "state") == "protected" else "warn"
+    for line in view.fold(_answer(verdict), 2):
+        yield view.paint(line, style)
+    if "events" in document:
+        for label, said in _facts(document, verdict):
+            yield from view.fold(f"{label:<{_LABEL}}{said}", _LABEL)
+        coverage = inner(document, "coverage")
+        yield from _each(coverage, view) if whole else _grouped(coverage, view)
+    yield from _hints(document, view)
+    fix = printable(text(verdict, "fix"))
+    yield f"next: {fix}" if fix else _NEXT
+
+
+def _answer(verdict: Mapping[str, object]) -> str:
+    state, why = text(verdict, "state"), printable(text(verdict, "why"))
+    by = _by(texts(verdict, "by"))
+    since = local_time(text(verdict, "since"))
+    if state == "protected":
+        return f"protected: since {since}, by {by}"
+    if state == "partly":
+        recorded = (
+            f" (recorded since {since} by {by})" if text(verdict, "since") else ""
+        )
+        return f"partly protected: {why}{recorded}"
+    return f"not protected: {why}"
+
+
+def _by(names: Sequence[str]) -> str:
+    agents = ", ".join(printable(name) for name in names if name != "daemon")
+    parts = ["the daemon"] * ("daemon" in names)
+    return " and ".join([*parts, *([f"the hooks of {agents}"] if agents else [])])
+
+
+def _facts(
+    document: Mapping[str, object], verdict: Mapping[str, object]
+) -> Iterator[tuple[str, str]]:
+    """Yield label and text of what there is to know, in the order in which it matters."""
+    yield "worktree", printable(text(document, "root"))
+    label = "hooks"
+    for said in _hook_texts(verdict):
+        yield label, said
+        label = ""
+    yield "history", _history(document)
     for session in rows(document, "current"):
         since = local_time(text(session, "started"))
-        yield f"  open: {printable(text(session, 'id'))} since {since}"
-    disk = inner(document, "disk")
-    yield (
-        f"disk       {size(number(disk, 'bytes'))}, {number(disk, 'loose')} loose objects, "
-        f"{number(disk, 'packed')} packed"
-    )
-    coverage = inner(document, "coverage")
-    yield f"coverage   {number(coverage, 'tracked')} paths"
-    yield from _excluded(coverage, view)
-    yield from _window(inner(document, "undo_window"))
-    yield from _hints(document, view)
-
-
-def _window(window: Mapping[str, object]) -> Iterator[str]:
-    """Yield until when the next effect of an agent program can be taken back."""
+        yield "at work", f"{printable(text(session, 'id'))} since {since}"
+    window = inner(document, "undo_window")
     if window:
         named = f"{text(window, 'tool')} {text(window, 'call')}"
         until = local_time(text(window, "closes"))
-        yield printable(
-            f"undo       until {until}: {named} of session {text(window, 'session')}"
-        )
+        whose = f"{named} of session {text(window, 'session')}"
+        yield "effects", printable(f"until {until} this can be undone: {whose}")
+    disk = inner(document, "disk")
+    yield (
+        "disk",
+        f"{size(number(disk, 'bytes'))} of our own; the repository has"
+        f" {counted(number(disk, 'loose'), 'loose object')}"
+        f" and {counted(number(disk, 'packed'), 'pack')}",
+    )
+    tracked = number(inner(document, "coverage"), "tracked")
+    yield "covered", counted(tracked, "file")
 
 
-def _recording(document: Mapping[str, object], view: View) -> str:
-    if document.get("enabled") is False:
-        return view.paint("off (agent-undo.enabled is false)", "warn")
-    degraded = printable(text(document, "degraded"))
-    if degraded:
-        return view.paint(f"degraded: {degraded}", "warn")
-    daemon = inner(document, "daemon")
-    if flag(daemon, "running"):
-        return f"on, daemon {number(daemon, 'pid')}"
-    return "on, without a daemon: at hooks and commands"
+def _history(document: Mapping[str, object]) -> str:
+    gaps = number(document, "gaps")
+    more = f", {counted(gaps, 'gap')} (git agent-undo log --kind gap)" if gaps else ""
+    return (
+        f"{counted(number(document, 'events'), 'event')} in"
+        f" {counted(number(document, 'sessions'), 'session')}{more}"
+    )
 
 
-def _excluded(coverage: Mapping[str, object], view: View) -> Iterator[str]:
-    entries = rows(coverage, "excluded")
-    shown = entries[:_SHOWN_ON_TERMINAL] if view.terminal else entries
-    for entry in shown:
+def _hook_texts(verdict: Mapping[str, object]) -> Iterator[str]:
+    found = rows(verdict, "hooks")
+    for row in found:
+        heard = text(row, "heard")
+        last = f"last heard {local_time(heard)}" if heard else "not heard of yet"
+        said = f"{text(row, 'agent')} ({text(row, 'scope')}): "
+        problem = text(row, "problem")
+        yield printable(said + (problem or f"installed, {last}"))
+    unhooked = texts(verdict, "unhooked")
+    if unhooked:
+        names = " ".join(printable(name) for name in unhooked)
+        yield f"none of {names}: git agent-undo hooks install {names}"
+    elif not found:
+        yield "none, and no agent was found here"
+
+
+def _grouped(coverage: Mapping[str, object], view: View) -> Iterator[str]:
+    """Yield what is not covered, a line per reason with a few names."""
+    groups: dict[str, list[Mapping[str, object]]] = {}
+    for entry in rows(coverage, "excluded"):
+        groups.setdefault(text(entry, "reason"), []).append(entry)
+    largest = sorted(groups, key=lambda reason: -len(groups[reason]))
+    label = "not covered"
+    for reason in largest[:_GROUPS_SHOWN]:
+        entries = groups[reason]
+        names = [view.path(text(one, "path")) for one in entries[:_NAMED]]
+        rest = len(entries) - len(names)
+        more = f" and {rest} more" if rest else ""
+        said = f"{len(entries)} {printable(reason)}: {', '.join(names)}{more}"
+        yield from view.fold(f"{label:<{_LABEL}}{said}", _LABEL)
+        label = ""
+    if groups:
+        yield f"{'':<{_LABEL}}each with its rule: git agent-undo status --all"
+
+
+def _each(coverage: Mapping[str, object], view: View) -> Iterator[str]:
+    for entry in rows(coverage, "excluded"):
         rule = printable(text(entry, "rule"))
         because = f" ({rule})" if rule else ""
         count = number(entry, "count")
-        many = f", {count} entries" if count > 1 else ""
+        many = f", {counted(count, 'entry', 'entries')}" if count > 1 else ""
         path = view.path(text(entry, "path"))
-        yield f"  not covered: {path}: {printable(text(entry, 'reason'))}{because}{many}"
-    if len(shown) < len(entries):
-        yield f"  … and {len(entries) - len(shown)} more"
+        yield f"not covered: {path}: {printable(text(entry, 'reason'))}{because}{many}"
 
 
 def _hints(document: Mapping[str, object], view: View) -> Iterator[str]:
@@ -95,16 +169,16 @@ def init_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
     files = number(document, "files")
     root = printable(text(document, "root"))
     if flag(document, "already"):
-        yield f"already recording {root}, {files} files looked at again"
+        yield f"already recording {root}, {counted(files, 'file')} looked at again"
     else:
-        yield f"recording {root} from now on: {files} files"
+        yield f"recording {root} from now on: {counted(files, 'file')}"
     left_out = number(document, "excluded")
     if left_out:
-        yield f"not covered: {left_out} paths (git agent-undo status lists them)"
+        yield f"not covered: {counted(left_out, 'path')} (git agent-undo status lists them)"
     if not flag(document, "daemon"):
         yield "no daemon: recorded at hooks and commands (git agent-undo start)"
     yield from _hints(document, view)
-    yield "when an agent went wrong: git agent-undo oops"
+    yield _NEXT
 
 
 def doctor_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
@@ -124,4 +198,4 @@ def doctor_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
         remedy = printable(text(check, "remedy"))
         if remedy and not fine:
             yield f"      hint: {remedy}"
-    yield f"{failed} of {len(checks)} checks failed" if failed else "healthy"
+    yield f"{failed} of {counted(len(checks), 'check')} failed" if failed else "healthy"

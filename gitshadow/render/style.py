@@ -6,7 +6,7 @@ Invariant: what `printable` and `View.path` return holds no control or format ch
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 _HARMLESS = frozenset("\u00a0\u200d\u202f\u3000")
@@ -64,12 +64,31 @@ class View(NamedTuple):
 
     `prefix` is the current directory relative to the worktree's top, without a trailing
     slash, as real bytes; empty at the top. Paths are shown relative to it. `terminal`
-    says that a person reads along, so that long lists are cut (and say so).
+    says that a person reads along, so that long lists are cut (and say so). `width` is how
+    many columns there are, 0 where lines may be of any length.
     """
 
     colour: bool = False
     terminal: bool = False
     prefix: bytes = b""
+    width: int = 0
+
+    def fold(self, text: str, indent: int = 0) -> Iterator[str]:
+        """Yield a text in lines that fit, broken at spaces, all but the first indented.
+
+        A word that is longer than a line, as a path may be, is never broken: it is to be
+        copied. There must be no colour in it yet.
+        """
+        room = self.width or len(text)
+        words = text.lstrip(" ").split(" ")
+        line, fresh = " " * (len(text) - len(text.lstrip(" "))), True
+        for word in words:
+            if not fresh and len(line) + 1 + len(word) > room:
+                yield line
+                line, fresh = " " * indent, True
+            line += word if fresh else f" {word}"
+            fresh = False
+        yield line
 
     def paint(self, text: str, style: str) -> str:
         """Return a text in one of our few styles, or as it is where there is no colour."""

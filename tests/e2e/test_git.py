@@ -548,7 +548,7 @@ def test_nothing_is_recorded_when_it_is_switched_off(agent: Claude) -> None:
     daemon = status["daemon"]
     assert isinstance(daemon, dict)
     assert (daemon["running"], daemon["pid"]) == (False, None)
-    assert "recording  off" in said
+    assert said.startswith("not protected: recording is off")
     assert repo.shadow_refs() == refs
     rows = shadow.ok("log", "--json").rows()
     assert [row["path"] for row in rows] == ["a"]

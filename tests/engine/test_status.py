@@ -2,7 +2,10 @@
 
 from dataclasses import replace
 
-from gitshadow.store.journal import saga
+from gitshadow.engine.rows import rfc3339
+from gitshadow.model import EventKind
+from gitshadow.store.journal import events, saga
+from gitshadow.store.journal.events import EventFilter
 from gitshadow.testing.samples import CALL
 from tests.support.repo import Repo
 from tests.support.studio import studio_of
@@ -31,3 +34,21 @@ def test_status_names_the_next_window_to_close(repo: Repo) -> None:
             "call": "soon",
             "tool": "card.charge",
         }
+
+
+def test_status_says_when_each_agent_was_last_heard(repo: Repo) -> None:
+    with studio_of(repo) as s:
+        s.write("S1", "a", "x\n")
+        heard = s.run("status")["heard"]
+    assert isinstance(heard, dict)
+    assert list(heard) == ["claude-code"]
+
+
+def test_status_says_when_the_last_gap_was(repo: Repo) -> None:
+    with studio_of(repo) as s:
+        assert s.run("status")["last_gap"] is None
+        s.run("journal_gap", why="a test")
+        [gap] = events.rows(
+            s.desk.workspace.db, EventFilter(kinds=[EventKind.GAP], limit=1)
+        )
+        assert s.run("status")["last_gap"] == rfc3339(gap.ts_ns)

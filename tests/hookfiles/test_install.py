@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gitshadow.errors import RefusedError, UsageError
-from gitshadow.hookfiles import detect, health, install
+from gitshadow.hookfiles import detect, health, install, presence
 from gitshadow.hookfiles.catalog import AGENTS
 from gitshadow.hookfiles.detect import Surroundings
 from gitshadow.hookfiles.health import State
@@ -437,3 +437,13 @@ def test_agents_are_detected_by_directory_and_program(around: Surroundings) -> N
     program.write_text("")
     program.chmod(0o755)
     assert detect.detected(around) == ["crush", "qwen"]
+
+
+@pytest.mark.parametrize(("name", "scope"), BOTH)
+def test_what_is_installed_is_present_and_nothing_else(
+    name: str, scope: Scope, around: Surroundings
+) -> None:
+    """The quick look of `status` misses no installation."""
+    assert list(presence.present(around)) == []
+    put_in(name, scope, around)
+    assert (AGENTS[name], scope) in list(presence.present(around))

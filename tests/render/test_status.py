@@ -8,14 +8,25 @@ from gitshadow.render.status import (
 )
 from gitshadow.render.style import View
 
+VERDICT: dict[str, object] = {
+    "state": "protected",
+    "since": "2026-11-21T07:00:00.000000Z",
+    "by": ["daemon", "claude-code", "codex"],
+    "hooks": [
+        {
+            "agent": "claude-code",
+            "scope": "user",
+            "state": "installed",
+            "heard": "2026-11-21T08:00:00.000000Z",
+        },
+        {"agent": "codex", "scope": "project", "state": "installed"},
+    ],
+}
 STATUS: dict[str, object] = {
     "root": "/r",
-    "enabled": True,
-    "daemon": {"running": True, "pid": 7},
-    "degraded": None,
+    "protected": VERDICT,
     "events": 3,
-    "sessions": 2,
-    "open_sessions": 1,
+    "sessions": 1,
     "gaps": 0,
     "coverage": {
         "tracked": 10,
@@ -23,40 +34,83 @@ STATUS: dict[str, object] = {
             {"path": "big", "reason": "ignored", "rule": ".gitignore:1:big", "count": 4}
         ],
     },
-    "disk": {"loose": 5, "packed": 6, "bytes": 2048},
+    "disk": {"loose": 5, "packed": 1, "bytes": 2048},
     "current": [{"id": "s1", "started": "2026-11-21T08:00:00.000000Z"}],
-    "hints": ["install the hooks"],
 }
 
 
-def test_status_lines_say_what_is_recorded_and_what_is_not() -> None:
+def test_status_answers_first_and_ends_with_what_to_type() -> None:
+    """UX-05: protected right now, since when, by which hooks, what is not covered."""
     assert list(status_lines(STATUS, View())) == [
-        "worktree   /r",
-        "recording  on, daemon 7",
-        "history    3 events, 2 sessions (1 open), 0 gaps",
-        "  open: s1 since 2026-11-21 08:00:00",
-        "disk       2.0 KiB, 5 loose objects, 6 packed",
-        "coverage   10 paths",
-        "  not covered: big: ignored (.gitignore:1:big), 4 entries",
-        "hint: install the hooks",
+        "protected: since 2026-11-21 07:00:00,"
+        " by the daemon and the hooks of claude-code, codex",
+        "worktree     /r",
+        "hooks        claude-code (user): installed, last heard 2026-11-21 08:00:00",
+        "             codex (project): installed, not heard of yet",
+        "history      3 events in 1 session",
+        "at work      s1 since 2026-11-21 08:00:00",
+        "disk         2.0 KiB of our own; the repository has 5 loose objects and 1 pack",
+        "covered      10 files",
+        "not covered  1 ignored: big",
+        "             each with its rule: git agent-undo status --all",
+        "when an agent went wrong: git agent-undo oops",
     ]
 
 
-def test_status_lines_say_off() -> None:
-    """GIT-21: recording that is off is not shown as on."""
-    lines = list(status_lines({**STATUS, "enabled": False}, View()))
-    assert lines[1] == "recording  off (agent-undo.enabled is false)"
+def test_status_names_each_uncovered_path_where_asked() -> None:
+    lines = list(status_lines(STATUS, View(), whole=True))
+    assert lines[-2] == "not covered: big: ignored (.gitignore:1:big), 4 entries"
 
 
-def test_status_lines_say_degraded() -> None:
-    """ROB-16: not silent."""
-    lines = list(status_lines({**STATUS, "degraded": "no watches left"}, View()))
-    assert lines[1] == "recording  degraded: no watches left"
+def test_status_counts_what_is_not_covered_by_reason() -> None:
+    left = [{"path": f"i{n}", "reason": "ignored"} for n in range(6)]
+    left.insert(3, {"path": "big.bin", "reason": "too large"})
+    coverage = {"tracked": 1, "excluded": left}
+    lines = list(status_lines({**STATUS, "coverage": coverage}, View()))
+    assert lines[-4:-2] == [
+        "not covered  6 ignored: i0, i1, i2, i3 and 2 more",
+        "             1 too large: big.bin",
+    ]
 
 
-def test_status_lines_say_that_there_is_no_daemon() -> None:
-    lines = list(status_lines({**STATUS, "daemon": {"running": False}}, View()))
-    assert lines[1] == "recording  on, without a daemon: at hooks and commands"
+def test_status_fits_a_screen_whatever_there_is() -> None:
+    """24 lines of 60 columns, with everything that can be said."""
+    left = [{"path": f"d/{n}", "reason": f"r{n}"} for n in range(40)]
+    verdict = {**VERDICT, "unhooked": ["cursor", "gemini"]}
+    document = {
+        **STATUS,
+        "protected": verdict,
+        "gaps": 2,
+        "coverage": {"tracked": 1, "excluded": left},
+    }
+    lines = list(status_lines(document, View(terminal=True, width=60)))
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 60
+
+
+def test_status_says_what_is_missing_before_what_is_there() -> None:
+    """ROB-16: degraded capture is in the first line, its remedy in the last."""
+    verdict = {
+        **VERDICT,
+        "state": "partly",
+        "why": "inotify has no watches left, so writes are found late, by walks",
+        "by": ["daemon"],
+        "fix": "sudo sysctl x=1",
+    }
+    lines = list(status_lines({**STATUS, "protected": verdict}, View()))
+    assert lines[0] == (
+        "partly protected: inotify has no watches left, so writes are found late,"
+        " by walks (recorded since 2026-11-21 07:00:00 by the daemon)"
+    )
+    assert lines[-1] == "next: sudo sysctl x=1"
+
+
+def test_status_of_what_is_not_recorded_is_two_lines() -> None:
+    verdict = {"state": "not", "why": "nothing is recorded in /r", "fix": "git x init"}
+    assert list(status_lines({"protected": verdict}, View())) == [
+        "not protected: nothing is recorded in /r",
+        "next: git x init",
+    ]
 
 
 def test_init_lines_warn_and_say_what_to_type_next() -> None:
@@ -123,6 +177,7 @@ def test_status_lines_say_until_when_the_next_effect_can_be_undone() -> None:
         "tool": "card.charge",
     }
     assert (
-        "undo       until 2026-11-21 08:00:00: card.charge t-1.2 of session s-42"
+        "effects      until 2026-11-21 08:00:00 this can be undone:"
+        " card.charge t-1.2 of session s-42"
         in list(status_lines({**STATUS, "undo_window": window}, View()))
     )

@@ -76,3 +76,16 @@ def test_paint_adds_nothing_without_colour() -> None:
 
 def test_paint_encloses_the_text_with_colour() -> None:
     assert View(colour=True).paint("text", "bad") == "\033[31mtext\033[m"
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "lines"),
+    [
+        ("a b c", 0, ["a b c"]),
+        ("one two three", 9, ["one two", "  three"]),
+        ("  kept lead", 8, ["  kept", "  lead"]),
+        ("a /very/long/path b", 6, ["a", "  /very/long/path", "  b"]),
+    ],
+)
+def test_fold_breaks_at_spaces_alone(text: str, width: int, lines: list[str]) -> None:
+    assert list(View(width=width).fold(text, 2)) == lines

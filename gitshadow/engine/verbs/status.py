@@ -1,6 +1,7 @@
 """status: is this worktree recorded right now, by what, and what is not covered."""
 
 import os
+from collections.abc import Sequence
 
 from gitshadow.config import DaemonMode
 from gitshadow.engine import params as read
@@ -8,7 +9,7 @@ from gitshadow.engine import remotes
 from gitshadow.engine.desk import Desk
 from gitshadow.engine.rows import Row, closing_row, rfc3339
 from gitshadow.engine.verbs import Document, Params
-from gitshadow.model import Actor, Excluded, RepoPath
+from gitshadow.model import Actor, Excluded, RepoPath, Session
 from gitshadow.store.journal import events, saga, sessions
 from gitshadow.store.refs import display_path
 
@@ -32,6 +33,7 @@ def status(desk: Desk, params: Params) -> Document:
             "running": desk.observer.watching,
             "pid": desk.observer.pid,
             "allowed": ws.config.daemon is DaemonMode.AUTO,
+            "started": rfc3339(desk.observer.started_ns),
         },
         "degraded": desk.observer.degraded,
         "events": events.count(ws.db),
@@ -41,7 +43,9 @@ def status(desk: Desk, params: Params) -> Document:
             {"id": one.id, "agent": one.agent, "started": rfc3339(one.started_ns)}
             for one in live
         ],
+        "heard": _heard(known),
         "gaps": events.count_gaps(ws.db),
+        "last_gap": rfc3339(events.last_gap_ns(ws.db, ws.layout.worktree)),
         "coverage": {
             "tracked": len(ws.states.all()),
             "excluded": [] if brief else excluded_rows(desk),
@@ -50,6 +54,17 @@ def status(desk: Desk, params: Params) -> Document:
         "undo_window": _window(desk),
         "hints": _hints(desk),
     }
+
+
+def _heard(known: Sequence[Session]) -> Row:
+    """Return when each agent last gave a sign of life, the newest first."""
+    heard: dict[str, int] = {}
+    for one in known:
+        if one.agent is not None and one.actor is Actor.AGENT:
+            seen = max(one.last_seen_ns or 0, one.ended_ns or 0, one.started_ns)
+            heard[one.agent] = max(seen, heard.get(one.agent, 0))
+    newest = sorted(heard, key=lambda name: -heard[name])
+    return {name: rfc3339(heard[name]) for name in newest}
 
 
 def _window(desk: Desk) -> Row | None:

@@ -215,6 +215,15 @@ def count_gaps(db: Db) -> int:
     return db.number(f"SELECT COUNT(*) FROM events WHERE {_RARE} AND kind = 'gap'")
 
 
+def last_gap_ns(db: Db, worktree: str) -> int | None:
+    """Return when a worktree's newest gap was journalled, None where there is none."""
+    row = db.row(
+        f"SELECT MAX(ts_ns) FROM events WHERE {_RARE} AND kind = 'gap' AND worktree = ?",
+        (worktree,),
+    )
+    return None if row is None or row[0] is None else int(row[0])
+
+
 def counts_of_session(db: Db, session: str) -> dict[str, int]:
     """Return `events` and `files` of a session."""
     row = db.row(

@@ -1,0 +1,25 @@
+"""How numbers and near misses are said, in every message and on every page alike.
+
+Invariant: nothing is imported before it is needed, so that the quick commands may use it.
+"""
+
+from collections.abc import Iterable
+
+
+def counted(count: int, noun: str, plural: str | None = None) -> str:
+    """Return a number with its noun: `1 file`, `2 files`, `0 entries`.
+
+    Args:
+        count: How many.
+        noun: What there is one of.
+        plural: What there are several of, where an `s` does not do.
+    """
+    return f"{count} {noun if count == 1 else plural or f'{noun}s'}"
+
+
+def did_you_mean(typed: str, known: Iterable[str]) -> str | None:
+    """Return a question that names what is spelled nearly so; None where nothing is."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(typed, list(known), n=3)
+    return f"did you mean {' or '.join(near)}?" if near else None

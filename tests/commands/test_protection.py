@@ -1,0 +1,124 @@
+"""The verdict of `status`, from literal facts."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from gitshadow.commands.protection import judge
+
+STATUS: dict[str, object] = {
+    "enabled": True,
+    "daemon": {
+        "running": True,
+        "allowed": True,
+        "started": "2026-11-21T07:00:00.000000Z",
+    },
+    "degraded": None,
+    "last_gap": None,
+    "heard": {"claude-code": "2026-11-21T08:00:00.000000Z"},
+}
+CLAUDE: dict[str, object] = {"agent": "claude-code", "state": "installed"}
+CODEX: dict[str, object] = {
+    "agent": "codex",
+    "state": "untrusted",
+    "fix": "approve them",
+}
+
+
+def said(
+    status: Mapping[str, object] | None = None,
+    hooks: tuple[dict[str, object], ...] = (CLAUDE,),
+    unhooked: tuple[str, ...] = (),
+    environ: tuple[str, ...] = (),
+) -> tuple[object, object, object]:
+    verdict = judge(
+        {**STATUS, **(status or {})}, hooks, unhooked, dict.fromkeys(environ, "off")
+    )
+    return verdict["state"], verdict["why"], verdict["fix"]
+
+
+def test_a_daemon_and_hooks_that_come_protect() -> None:
+    verdict = judge(STATUS, [CLAUDE], ["cursor"], {})
+    assert verdict == {
+        "state": "protected",
+        "since": "2026-11-21T07:00:00.000000Z",
+        "by": ["daemon", "claude-code"],
+        "why": None,
+        "fix": None,
+        "hooks": [{**CLAUDE, "heard": "2026-11-21T08:00:00.000000Z"}],
+        "unhooked": ["cursor"],
+    }
+
+
+def test_a_gap_after_the_start_is_since_when_nothing_was_missed() -> None:
+    gap = "2026-11-21T07:30:00.000000Z"
+    assert judge({**STATUS, "last_gap": gap}, [], [], {})["since"] == gap
+
+
+def test_a_gap_before_the_start_is_not() -> None:
+    gap = "2026-11-21T06:59:00.000000Z"
+    verdict = judge({**STATUS, "last_gap": gap}, [], [], {})
+    assert verdict["since"] == "2026-11-21T07:00:00.000000Z"
+
+
+def test_where_no_agent_is_found_the_daemon_protects_alone() -> None:
+    assert said(hooks=()) == ("protected", None, None)
+
+
+def test_agents_without_any_hooks_make_it_partly() -> None:
+    assert said(hooks=(), unhooked=("codex", "gemini")) == (
+        "partly",
+        "no hooks of codex, gemini, so who writes is guessed",
+        "git agent-undo hooks install",
+    )
+
+
+def test_hooks_that_do_not_come_make_it_partly() -> None:
+    """Their own remedy is what to do next."""
+    assert said(hooks=(CLAUDE, CODEX)) == (
+        "partly",
+        "the hooks of codex do not come",
+        "approve them",
+    )
+
+
+def test_hooks_that_come_from_one_of_two_files_are_enough() -> None:
+    second = {**CODEX, "agent": "claude-code"}
+    assert said(hooks=(second, CLAUDE)) == ("protected", None, None)
+
+
+def test_a_watcher_that_cannot_watch_comes_first() -> None:
+    """ROB-16."""
+    degraded = {"degraded": "inotify has no watches left: sudo sysctl x"}
+    assert said(degraded, (CODEX,)) == (
+        "partly",
+        "inotify has no watches left, so writes are found late, by walks",
+        "sudo sysctl x",
+    )
+
+
+def test_without_a_daemon_it_is_partly_and_one_can_be_started() -> None:
+    daemon = {"running": False, "allowed": True}
+    assert said({"daemon": daemon}) == (
+        "partly",
+        "no daemon runs, so writes are seen at hooks and commands alone",
+        "git agent-undo start",
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "variable", "fix"),
+    [
+        ({"enabled": False}, "", "git config agent-undo.enabled true"),
+        ({"enabled": False}, "GITSHADOW_ENABLED", "unset GITSHADOW_ENABLED"),
+        ({"daemon": {}}, "", "git config agent-undo.daemon auto"),
+        ({"daemon": {}}, "GITSHADOW_DAEMON", "unset GITSHADOW_DAEMON"),
+    ],
+)
+def test_what_is_switched_off_says_how_to_switch_it_on(
+    status: dict[str, object], variable: str, fix: str
+) -> None:
+    """GIT-21: recording that is off is never shown as on."""
+    state, _, found = said(status, environ=(variable,))
+    assert found == fix
+    assert state == ("not" if "enabled" in status else "partly")
