@@ -5,7 +5,8 @@ in the total.
 Invariant: reads only, and holds nothing that anybody waits for.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from gitshadow.engine.retention import Unit
@@ -20,6 +21,7 @@ from gitshadow.store.journal.db import Db
 from gitshadow.store.layout import Layout
 from gitshadow.store.packs import Packs
 from gitshadow.store.repo import Repo
+from gitshadow.store.weighing import Weights
 
 _KINDS = (
     ("pins", refs.is_pin),
@@ -36,16 +38,13 @@ class Cost(NamedTuple):
 
 
 class Ledger:
-    """Count for one repository; objects are weighed once."""
+    """Count for one repository; all objects are found and weighed in one walk."""
 
     def __init__(
         self, git: Git, names: Mapping[str, Oid], users: Collection[Oid]
     ) -> None:
-        self._git = git
         self._refs = names
-        self._users = sorted(users)
-        self._all = git.reachable([*names.values()], self._users)
-        self._sizes = git.disk_sizes(self._all)
+        self._weights = Weights(git, names, users)
 
     @property
     def refs(self) -> Mapping[str, Oid]:
@@ -54,18 +53,24 @@ class Ledger:
 
     def total(self) -> Cost:
         """Return what all of them keep."""
-        return self._weighed(self._all)
+        sizes = self._weights.sizes
+        return Cost(len(sizes), sum(sizes))
 
-    def of(self, names: Sequence[str], *, beside: Sequence[str] = ()) -> Cost:
-        """Return what some refs keep, or keep beside what others keep anyway."""
-        tips = [self._refs[name] for name in names if name in self._refs]
-        others = [self._refs[name] for name in beside if name in self._refs]
-        if not tips:
-            return Cost(0, 0)
-        return self._weighed(self._git.reachable(tips, [*self._users, *others]))
+    def of(self, names: Sequence[str]) -> Cost:
+        """Return what some refs keep."""
+        kept, sizes = self._weights.kept_by(names), self._weights.sizes
+        return Cost(len(kept), sum(sizes[one] for one in kept))
 
-    def _weighed(self, oids: Sequence[Oid]) -> Cost:
-        return Cost(len(oids), sum(self._sizes.get(oid, 0) for oid in oids))
+    def freed(self, going: Iterable[Sequence[str]]) -> Iterator[int]:
+        """Yield the bytes that nothing keeps when some refs go after those before them."""
+        left = set(self._refs)
+        holders = Counter(one for ref in left for one in self._weights.kept_by([ref]))
+        for names in going:
+            gone = left.intersection(names)
+            left -= gone
+            lost = Counter(one for ref in gone for one in self._weights.kept_by([ref]))
+            holders.subtract(lost)
+            yield sum(self._weights.sizes[one] for one in lost if not holders[one])
 
 
 class Scales:
@@ -91,12 +96,11 @@ class Scales:
         Raises:
             StoreError: the objects could not be read.
         """
-        left = set(self._refs)
-        for unit in going:
-            own = [ref for one in unit.ids for ref in self._chains.get(one, ())]
-            own += [artifact_ref(name) for name in unit.programs]
-            left.difference_update(own)
-            yield self._counted().of(own, beside=sorted(left)).size_bytes
+        yield from self._counted().freed(map(self._refs_of, going))
+
+    def _refs_of(self, unit: Unit) -> list[str]:
+        own = [ref for one in unit.ids for ref in self._chains.get(one, ())]
+        return own + [artifact_ref(name) for name in unit.programs]
 
     def _counted(self) -> Ledger:
         if self._ledger is None:
