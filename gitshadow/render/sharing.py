@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from gitshadow.render.document import number, rows, text, texts
 from gitshadow.render.style import View, printable
+from gitshadow.words import counted
 
 
 def push_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
@@ -51,7 +52,7 @@ def mirror_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
 def returned_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
     """Yield what came back from a mirror."""
     place = printable(text(document, "mirror"))
-    yield f"{_count(number(document, 'refs'), 'ref')} brought back from {place}"
+    yield f"{counted(number(document, 'refs'), 'ref')} brought back from {place}"
     for ref in texts(document, "branches"):
         yield f"  a branch of yours: {printable(ref.removeprefix('refs/remotes/'))}"
 
@@ -59,8 +60,4 @@ def returned_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
 def _parcel(sessions: Sequence[object], marks: Sequence[object]) -> str:
     """Return how many of each there are; what there is none of is not named."""
     named = ((len(sessions), "session"), (len(marks), "review mark"))
-    return " and ".join(_count(amount, noun) for amount, noun in named if amount)
-
-
-def _count(amount: int, noun: str) -> str:
-    return f"{amount} {noun}{'' if amount == 1 else 's'}"
+    return " and ".join(counted(amount, noun) for amount, noun in named if amount)
