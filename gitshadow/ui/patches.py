@@ -1,0 +1,271 @@
+"""Text of patches as values to draw: files, hunks, lines, and lines side by side.
+
+Invariant: pure; no text may stop it, what it does not know becomes a note. Every text that is to
+be shown (titles, notes, heads, lines) is free of control characters, and bounded: what was left
+out is counted.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import NamedTuple
+
+from gitshadow.errors import ShadowError
+from gitshadow.model import RepoPath
+from gitshadow.render.style import View, printable, printable_line
+from gitshadow.store import quoting
+
+LINES = 50_000
+"""So many lines of a patch are taken in, all its files together."""
+CHARACTERS = 2_000
+"""So many characters of a line are taken in."""
+_TAB = 4
+_HEAD = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@(.*)")
+_NO_END = "\\ No newline"
+_SIGNS = frozenset(" +-")
+
+
+class Line(NamedTuple):
+    """Hold one line of a hunk: its sign, its text, its number before and after.
+
+    `left_out` counts the characters that were cut off; `ended` is False for a last line without
+    a newline.
+    """
+
+    sign: str
+    text: str
+    old: int | None
+    new: int | None
+    left_out: int = 0
+    ended: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Hunk:
+    """Hold the lines that belong together, and how they are announced."""
+
+    head: str
+    lines: tuple[Line, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FilePatch:
+    """Hold what becomes of one file.
+
+    `path` and `old_path` are as documents spell them, `title` can be shown; `notes` say what lines
+    cannot: a mode, a rename, binary content.
+    """
+
+    path: str
+    title: str
+    old_path: str | None = None
+    notes: tuple[str, ...] = ()
+    hunks: tuple[Hunk, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """Hold the files of a patch in its order; `left_out` counts lines that were not taken in."""
+
+    files: tuple[FilePatch, ...] = ()
+    left_out: int = 0
+
+
+def parse(patch: str, *, limit: int = LINES) -> Patch:
+    """Return the patch that a text of `git diff` holds; never raises.
+
+    Args:
+        patch: What `show` or `diff` answered, or nothing.
+        limit: How many lines are taken in.
+    """
+    lines = patch.removesuffix("\n").split("\n") if patch else []
+    reader = _Reader(lines[:limit])
+    return Patch(tuple(reader.files()), max(0, len(lines) - limit))
+
+
+def of_hunk(title: str, lines: Sequence[str]) -> Patch:
+    """Return a patch of one file out of the bare lines that a plan offers."""
+    reader = _Reader(lines[:LINES])
+    notes, hunks = reader.body()
+    found = FilePatch(title, printable(title), notes=tuple(notes), hunks=tuple(hunks))
+    return Patch((found,), max(0, len(lines) - LINES))
+
+
+class _Reader:
+    """Read lines one after the other; the counts of a hunk's head say where it ends."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        self._lines = lines
+        self._at = 0
+
+    def _peek(self) -> str | None:
+        return self._lines[self._at] if self._at < len(self._lines) else None
+
+    def files(self) -> Iterator[FilePatch]:
+        """Yield the files; lines before the first one are a file without a name."""
+        while (line := self._peek()) is not None:
+            title = ""
+            if line.startswith("diff --git "):
+                title = line.removeprefix("diff --git ")
+                self._at += 1
+            begun = self._at
+            notes, hunks = self.body()
+            names = _names(title, self._lines[begun : self._at])
+            yield FilePatch(
+                names.path, names.title, names.old_path, tuple(notes), tuple(hunks)
+            )
+
+    def body(self) -> tuple[list[str], list[Hunk]]:
+        """Read notes and hunks up to the next file."""
+        notes: list[str] = []
+        hunks: list[Hunk] = []
+        while (line := self._peek()) is not None and not line.startswith("diff --git "):
+            self._at += 1
+            head = _HEAD.match(line)
+            if head is not None:
+                hunks.append(self._hunk(head))
+            elif not line.startswith(("index ", "--- ", "+++ ", "rename to ")):
+                notes += _note(line)
+        return notes, hunks
+
+    def _hunk(self, head: re.Match[str]) -> Hunk:
+        old, new = int(head[1]), int(head[3])
+        old_end = old + (1 if head[2] is None else int(head[2]))
+        new_end = new + (1 if head[4] is None else int(head[4]))
+        lines: list[Line] = []
+        while (line := self._peek()) is not None:
+            if line.startswith(_NO_END) and lines:
+                lines[-1] = lines[-1]._replace(ended=False)
+                self._at += 1
+                continue
+            sign = line[:1] or " "
+            less, more = sign in " -", sign in " +"
+            if (
+                sign not in _SIGNS
+                or (less and old == old_end)
+                or (more and new == new_end)
+            ):
+                break
+            text, left_out = _bounded(line[1:])
+            at = (old if less else None, new if more else None)
+            lines.append(Line(sign, text, *at, left_out=left_out))
+            old, new = old + less, new + more
+            self._at += 1
+        return Hunk(_bounded(head[0])[0], tuple(lines))
+
+
+def _bounded(line: str) -> tuple[str, int]:
+    """Return a line as it may be shown, and how many characters were cut off."""
+    shown = printable_line(line[:CHARACTERS]).expandtabs(_TAB)
+    return shown, max(0, len(line) - CHARACTERS)
+
+
+def _note(line: str) -> list[str]:
+    """Return what a line between the names and the hunks says, in words."""
+    for begin, words in (
+        ("new file mode ", "new file, mode "),
+        ("deleted file mode ", "deleted, mode was "),
+        ("old mode ", "mode was "),
+        ("new mode ", "mode is now "),
+        ("rename from ", "renamed from "),
+        ("similarity index ", "similarity "),
+    ):
+        if line.startswith(begin):
+            return [words + printable(line.removeprefix(begin))[:CHARACTERS]]
+    if line.startswith("Binary files "):
+        return ["binary content"]
+    said = printable(line)[:CHARACTERS].strip()
+    return [said] if said else []
+
+
+class _Names(NamedTuple):
+    path: str
+    title: str
+    old_path: str | None = None
+
+
+def _names(title: str, lines: Sequence[str]) -> _Names:
+    """Return what a file is called, from the lines below its title where they say it."""
+    told: dict[str, str] = {}
+    for line in lines:
+        if line.startswith("@@"):
+            break
+        for begin in ("--- ", "+++ ", "rename from ", "rename to "):
+            if line.startswith(begin):
+                told.setdefault(begin, line.removeprefix(begin))
+    old, new = _halves(title)
+    old = told.get("--- ", old)
+    new = told.get("+++ ", new)
+    path = _plain(old if new == "/dev/null" else new, cut=2)
+    if "rename to " in told and "rename from " in told:
+        path = _plain(told["rename to "], cut=0)
+        was = _plain(told["rename from "], cut=0)
+        return _Names(path, f"{_shown(was)} → {_shown(path)}", was)
+    return _Names(path, _shown(path))
+
+
+def _halves(title: str) -> tuple[str, str]:
+    """Split `a/NAME b/NAME`; names with blanks are told by both being the same."""
+    if title.startswith('"'):
+        end = re.match(r'"(?:[^"\\]|\\.)*"', title)
+        if end is not None:
+            return end[0], title[end.end() + 1 :]
+    middle = len(title) // 2
+    if title[middle : middle + 1] == " " and title[2:middle] == title[middle + 3 :]:
+        return title[:middle], title[middle + 1 :]
+    old, _, new = title.partition(" b/")
+    return old, f"b/{new}" if new else old
+
+
+def _plain(name: str, *, cut: int) -> str:
+    """Return a name of a patch as documents spell paths, without `a/` or `b/`."""
+    if not name.startswith('"'):
+        return name[cut:]
+    try:
+        real = quoting.parse_path(name)
+    except ShadowError:
+        return name
+
+    return quoting.display_path(RepoPath(real[cut:]))
+
+
+def _shown(path: str) -> str:
+    try:
+        return View().path(path)[:CHARACTERS]
+    except ShadowError:
+        return printable(path)[:CHARACTERS]
+
+
+# -- side by side ------------------------------------------------------------------------------
+
+
+class Pair(NamedTuple):
+    """Hold what stands side by side; None where one side has no line."""
+
+    left: Line | None
+    right: Line | None
+
+
+def paired(lines: Sequence[Line]) -> Iterator[Pair]:
+    """Yield a hunk side by side; every line once, context on both sides."""
+    less: list[Line] = []
+    more: list[Line] = []
+    for line in lines:
+        if line.sign == "-" and not more:
+            less.append(line)
+        elif line.sign == "+":
+            more.append(line)
+        else:
+            yield from _facing(less, more)
+            less, more = [], []
+            if line.sign == "-":
+                less.append(line)
+            else:
+                yield Pair(line, line)
+    yield from _facing(less, more)
+
+
+def _facing(less: Sequence[Line], more: Sequence[Line]) -> Iterator[Pair]:
+    for left, right in zip_longest(less, more):
+        yield Pair(left, right)

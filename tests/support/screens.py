@@ -1,0 +1,145 @@
+"""Screens of the view in this process: `play(PlanScreen(engine, wish), steps)`.
+
+Nothing waits for a time: `seen` waits for a condition, as `until` does.
+"""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+
+from textual.app import App
+from textual.pilot import Pilot
+from textual.screen import Screen
+from textual.widget import Widget
+
+from gitshadow.commands.asking import raise_if_error
+from gitshadow.engine import local
+from gitshadow.render.document import Document
+from gitshadow.store.layout import Layout
+from gitshadow.ui.ports import Wish
+from tests.support.repo import Repo
+from tests.support.studio import layout_of
+from tests.support.waiting import HANGS_S
+
+Steps = Callable[["Play"], Awaitable[None]]
+
+
+@dataclass(slots=True)
+class Direct:
+    """Answer what the view asks in this process, as a command without a daemon does.
+
+    `held` stops the next application before it begins, until it is set; `entered` says that it
+    has come so far.
+    """
+
+    layout: Layout
+    held: threading.Event | None = None
+    entered: threading.Event = field(default_factory=threading.Event)
+    lock_s: float = 5.0
+
+    def ask(self, verb: str, params: Mapping[str, object], /) -> Document:
+        """Run one verb at the top of the worktree."""
+        full = {"cwd": self.layout.root, **params}
+        document = local.run(self.layout, verb, full, lock_timeout_s=self.lock_s)
+        raise_if_error(document)
+        return document
+
+    def plan(self, wish: Wish, /) -> Document:
+        """Plan."""
+        return self.ask("undo", self._params(wish))
+
+    def apply(self, wish: Wish, token: str, /) -> Document:
+        """Apply."""
+        if self.held is not None:
+            self.entered.set()
+            assert self.held.wait(HANGS_S)
+        return self.ask("undo", {**self._params(wish), "yes": True, "token": token})
+
+    def mark(self) -> object:
+        """Say that nothing changes."""
+        return 0
+
+    def _params(self, wish: Wish) -> dict[str, object]:
+        targets = [{"text": one, "path_only": False} for one in wish.targets]
+        targets += [{"text": one, "path_only": True} for one in wish.paths]
+        names = ("verb", "at", "pin", "include_low", "on_conflict", "offer", "choice")
+        params = {name: getattr(wish, name) for name in names}
+        return {**params, "targets": targets, "only": list(wish.only)}
+
+
+def direct(repo: Repo) -> Direct:
+    """Return the engine of a repository that nobody else has open."""
+    return Direct(layout_of(repo))
+
+
+class _Bare(App[object]):
+    """Show one screen or one widget, and keep what it was left with."""
+
+    def __init__(self, shown: Widget) -> None:
+        super().__init__()
+        self.shown = shown
+        self.answers: list[object] = []
+
+    def on_mount(self) -> None:
+        if isinstance(self.shown, Screen):
+            self.push_screen(self.shown, self.answers.append)
+        else:
+            self.mount(self.shown)
+            self.shown.focus()
+
+
+@dataclass(slots=True)
+class Play:
+    """Hold an app at work, and what a person does with it."""
+
+    app: _Bare
+    pilot: Pilot[object]
+
+    @property
+    def answers(self) -> list[object]:
+        """Return what the screen was left with, once it was."""
+        return self.app.answers
+
+    async def press(self, *keys: str) -> None:
+        """Press keys, one after the other."""
+        await self.pilot.press(*keys)
+
+    async def seen(self, *words: str) -> str:
+        """Wait until the screen shows all these words; return what it shows."""
+        await self.until(lambda: all(one in self.text() for one in words), words)
+        return self.text()
+
+    async def until(self, holds: Callable[[], bool], what: object = "") -> None:
+        """Wait for a condition."""
+        try:
+            async with asyncio.timeout(HANGS_S):
+                while not holds():
+                    await self.pilot.pause()
+                    await asyncio.sleep(0.005)
+        except TimeoutError:
+            raise AssertionError(f"waited for {what}:\n{self.text()}") from None
+
+    def text(self) -> str:
+        """Return what is on the screen, line by line."""
+        # textual has no public way to the text; its own snapshots go through SVG
+        strips = self.app.screen._compositor.render_strips(self.app.size)
+        return "\n".join(strip.text.rstrip() for strip in strips)
+
+
+def play(
+    shown: Widget, steps: Steps, *, size: tuple[int, int] = (80, 24)
+) -> list[object]:
+    """Show a screen or a widget on a terminal of some size, take steps, end.
+
+    Returns:
+        What the screen was left with.
+    """
+
+    async def run() -> list[object]:
+        app = _Bare(shown)
+        async with app.run_test(size=size) as pilot:
+            await steps(Play(app, pilot))
+        return app.answers
+
+    return asyncio.run(run())
