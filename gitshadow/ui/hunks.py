@@ -1,0 +1,140 @@
+"""Choosing hunks of a plan on a screen: the questions of `git add -p`, with a way back.
+
+Invariant: nothing is changed here, and no question is forgotten: what was not answered is left.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from gitshadow.render.choosing import HELP, question_line, questions, taken
+from gitshadow.render.document import rows, text
+from gitshadow.render.style import View, printable
+from gitshadow.ui.diffs import DiffView
+from gitshadow.ui.glyphs import glyphs_of
+from gitshadow.ui.patches import Hunk, Patch, of_hunk
+from gitshadow.undo import selecting
+from gitshadow.undo.selecting import Choosing
+
+Taken = Mapping[str, list[int]]
+"""The numbers of the parts that are taken, by the number of their item."""
+
+
+class HunkScreen(ModalScreen[Taken | None]):
+    """Ask for each hunk; the answer is what was taken, None where one turned back."""
+
+    DEFAULT_CSS = """
+    HunkScreen { align: center middle; }
+    HunkScreen > Vertical {
+        width: 100%; max-width: 120; height: 100%; background: $surface; padding: 0 1;
+    }
+    HunkScreen #asked { height: auto; text-style: bold; }
+    HunkScreen #keys { height: auto; color: $text-muted; }
+    HunkScreen DiffView { height: 1fr; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(keys, action, show=False, priority=True)
+        for keys, action in (
+            *((key, f"answer('{key}')") for key in HELP),
+            ("b,backspace", "back"),
+            ("escape", "turn_back"),
+        )
+    ]
+
+    def __init__(self, plan: Mapping[str, object]) -> None:
+        super().__init__()
+        self._plan = plan
+        self._states = [questions(plan)]
+
+    def compose(self) -> ComposeResult:
+        """Lay the question above its hunk and the keys below."""
+        with Vertical():
+            yield Static(id="asked", markup=False)
+            yield DiffView()
+            yield Static(id="keys", markup=False)
+
+    def on_mount(self) -> None:
+        """Ask the first question."""
+        self.query_one(DiffView).focus()
+        self._ask()
+
+    @property
+    def choosing(self) -> Choosing:
+        """Return what is left to ask, and what was taken so far."""
+        return self._states[-1]
+
+    def _ask(self) -> None:
+        choosing = self.choosing
+        if not choosing.waiting:
+            self.dismiss(taken(choosing))
+            return
+        question = choosing.waiting[0]
+        item = rows(self._plan, "items")[question.item]
+        glyphs = glyphs_of(self)
+        forward = text(self._plan, "kind") == "redo"
+        name = View().path(text(item, "path")) or printable(text(item, "call_id"))
+        asked = f"{question_line(choosing, forward=forward)}?  {name}"
+        self.query_one("#asked", Static).update(glyphs.text(asked))
+        keys = [f"{key} {HELP[key]}" for key in choosing.keys]
+        keys += ["b the question before", "Esc back to the plan"]
+        self.query_one("#keys", Static).update("  ".join(keys))
+        self.query_one(DiffView).show_patch(
+            of_hunk(text(item, "path"), question.hunk.lines)
+        )
+
+    def action_answer(self, key: str) -> None:
+        """Take an answer and ask the next question."""
+        if key in self.choosing.keys:
+            self._states.append(self.choosing.answer(key))
+            self._ask()
+
+    def action_back(self) -> None:
+        """Ask the question before again."""
+        if len(self._states) > 1:
+            self._states.pop()
+            self._ask()
+
+    def action_turn_back(self) -> None:
+        """Leave everything as it was planned."""
+        self.dismiss(None)
+
+
+def taking_back(plan: Mapping[str, object], path: str, hunk: Hunk) -> Taken | None:
+    """Return the choice that takes back one hunk of a diff, and nothing else of the plan.
+
+    Args:
+        plan: A plan whose items have their hunks.
+        path: The file, as documents spell it.
+        hunk: Lines as they came, so that the plan has them the other way round.
+
+    Returns:
+        The choice; None where the plan has no such hunk, as others wrote there since.
+    """
+    items = rows(plan, "items")
+    for question in questions(plan).waiting:
+        if text(items[question.item], "path") != path:
+            continue
+        for one in _with_splits(question.hunk):
+            if _edits(of_hunk(path, one.lines), "+-") == _edits(_alone(hunk), "-+"):
+                return {str(question.item): sorted(one.parts)}
+    return None
+
+
+def _with_splits(hunk: selecting.Hunk) -> Iterator[selecting.Hunk]:
+    yield hunk
+    yield from hunk.split
+
+
+def _alone(hunk: Hunk) -> Patch:
+    return of_hunk("", [hunk.head, *(line.sign + line.text for line in hunk.lines)])
+
+
+def _edits(patch: Patch, signs: str) -> list[list[str]]:
+    """Return the lines that come and those that go."""
+    lines = [line for file in patch.files for one in file.hunks for line in one.lines]
+    return [[line.text for line in lines if line.sign == sign] for sign in signs]

@@ -1,0 +1,322 @@
+"""What an undo would do, the question whether it is to be done, and what was done.
+
+Invariant: nothing is applied but the plan that is on the screen, by its token; while it is applied
+the screen cannot be left.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from enum import Enum, auto
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from gitshadow.errors import LockedError, RefusedError, ShadowError
+from gitshadow.render.document import Document, rows, text, texts
+from gitshadow.render.report import plan_lines, report_lines, would_overwrite
+from gitshadow.render.style import View, printable
+from gitshadow.ui.glyphs import glyphs_of
+from gitshadow.ui.hunks import HunkScreen, Taken, taking_back
+from gitshadow.ui.patches import Hunk
+from gitshadow.ui.ports import Engine, Wish
+from gitshadow.ui.prose import Prose
+
+_VIEW = View(colour=True)
+_LOW = "i takes these too"
+_CONFLICTS = {"skip": "overwrite", "overwrite": "markers", "markers": "skip"}
+_CONFLICT_WORDS = {
+    "skip": "left as they are",
+    "overwrite": "the old lines win",
+    "markers": "both, with conflict markers",
+}
+_VERBS = {"oops": "undo", "redo": "redo", "restore": "restore"}
+
+
+class Stage(Enum):
+    """Say how far it has come."""
+
+    ASKING = auto()
+    PLAN = auto()
+    APPLYING = auto()
+    REPORT = auto()
+    STUCK = auto()
+
+
+class PlanScreen(ModalScreen[Document | None]):
+    """Show a plan, ask, apply, report; the answer is the report where something was changed."""
+
+    DEFAULT_CSS = """
+    PlanScreen { align: center middle; }
+    PlanScreen > Vertical {
+        width: 100%; max-width: 110; height: 100%; max-height: 40;
+        background: $surface; border: round $primary; padding: 0 1;
+    }
+    PlanScreen #banner { height: auto; color: $text-warning; display: none; }
+    PlanScreen Prose { height: 1fr; }
+    PlanScreen #keys { height: auto; color: $text-muted; }
+    PlanScreen.-done > Vertical { border: round $success; }
+    PlanScreen.-partial > Vertical { border: heavy $warning; }
+    PlanScreen.-stuck > Vertical { border: heavy $error; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(keys, action, show=False, priority=True)
+        for keys, action in (
+            ("y", "apply"),
+            ("n,escape,q", "leave"),
+            ("enter", "close"),
+            ("c", "conflicts"),
+            ("i", "include_low"),
+            ("h", "hunks"),
+            ("r", "retry"),
+        )
+    ]
+
+    def __init__(
+        self, engine: Engine, wish: Wish, hunk: tuple[str, Hunk] | None = None
+    ) -> None:
+        """Begin with a wish.
+
+        Args:
+            engine: Whom to ask.
+            wish: What is to be undone, redone or restored.
+            hunk: The path and the hunk of a diff, where only this one is to be taken back.
+        """
+        super().__init__()
+        self.stage = Stage.ASKING
+        self.document: Document = {}
+        self._engine = engine
+        self._wish = wish
+        self._hunk = hunk
+        self._report: Document | None = None
+
+    def compose(self) -> ComposeResult:
+        """Lay out what changed meanwhile, the plan or report, and the keys."""
+        with Vertical():
+            yield Static(id="banner", markup=False)
+            yield Prose()
+            yield Static(id="keys", markup=False)
+
+    def on_mount(self) -> None:
+        """Ask for the plan."""
+        self.query_one(Prose).focus()
+        self._plan()
+
+    # -- asking ------------------------------------------------------------------------------
+
+    def _plan(self) -> None:
+        self._enter(Stage.ASKING)
+        self.run_worker(self._planned(), exclusive=True)
+
+    async def _planned(self) -> None:
+        try:
+            if self._hunk is not None:
+                await self._choose_the_hunk(*self._hunk)
+            plan = await asyncio.to_thread(self._engine.plan, self._wish)
+        except RefusedError as error:
+            if self._wish.choice is None:
+                self._stop(error)
+            else:
+                self._begin_anew(error)
+            return
+        except ShadowError as error:
+            self._stop(error)
+            return
+        self.document = plan
+        self._enter(Stage.PLAN)
+
+    def _begin_anew(self, error: RefusedError) -> None:
+        """Say that what was looked at is so no more, and show what is."""
+        self._warn(f"{error.message}. Nothing was changed; this is the new plan:")
+        self._wish = self._wish._replace(choice=None)
+        self._plan()
+
+    async def _choose_the_hunk(self, path: str, hunk: Hunk) -> None:
+        """Narrow the wish to one hunk; where it is not found, a person chooses."""
+        self._hunk = None
+        wish = self._wish._replace(only=(path,), offer=True)
+        plan = await asyncio.to_thread(self._engine.plan, wish)
+        taken = taking_back(plan, path, hunk)
+        self._wish = self._wish._replace(only=(path,))
+        if taken is not None:
+            self._wish = self._wish._replace(choice=_choice(plan, taken))
+        else:
+            self._warn("others wrote there since: h chooses among what can be taken")
+
+    def action_hunks(self) -> None:
+        """Choose among the hunks of the plan."""
+        if self._is_open():
+            self.run_worker(self._choose(), exclusive=True)
+
+    async def _choose(self) -> None:
+        whole = self._wish._replace(offer=True, choice=None)
+        try:
+            plan = await asyncio.to_thread(self._engine.plan, whole)
+        except ShadowError as error:
+            self._stop(error)
+            return
+        if any(rows(item, "hunks") for item in rows(plan, "items")):
+            self.app.push_screen(
+                HunkScreen(plan), lambda taken: self._chosen(plan, taken)
+            )
+        else:
+            self._warn("there are no hunks to choose among")
+
+    def _chosen(self, plan: Document, taken: Taken | None) -> None:
+        if taken is None:
+            return
+        if not taken:
+            self._warn("no hunk was taken: this is the whole plan again")
+        choice = _choice(plan, taken) if taken else None
+        self._wish = self._wish._replace(choice=choice)
+        self._plan()
+
+    def action_conflicts(self) -> None:
+        """Say what is to become of conflicts, and plan again."""
+        if self._is_open() and self._has_conflicts():
+            on = _CONFLICTS[self._wish.on_conflict]
+            self._wish = self._wish._replace(on_conflict=on, choice=None)
+            self._plan()
+
+    def action_include_low(self) -> None:
+        """Take what is only maybe theirs too, or not, and plan again."""
+        if self._is_open() and self._has_low():
+            low = not self._wish.include_low
+            self._wish = self._wish._replace(include_low=low, choice=None)
+            self._plan()
+
+    def action_retry(self) -> None:
+        """Ask again where it could not be planned."""
+        if self.stage is Stage.STUCK and self._report is None:
+            self._plan()
+
+    def _is_open(self) -> bool:
+        return self.stage is Stage.PLAN
+
+    def _is_nothing(self) -> bool:
+        return self._is_open() and text(self.document, "status") != "planned"
+
+    def _has_conflicts(self) -> bool:
+        return would_overwrite(self.document) or self._wish.on_conflict != "skip"
+
+    def _has_low(self) -> bool:
+        return bool(texts(self.document, "maybe")) or self._wish.include_low
+
+    # -- applying ----------------------------------------------------------------------------
+
+    def action_apply(self) -> None:
+        """Carry out what is on the screen."""
+        if self._is_open() and not self._is_nothing():
+            self._enter(Stage.APPLYING)
+            self.run_worker(self._applied(), exclusive=True)
+
+    async def _applied(self) -> None:
+        token = text(self.document, "token")
+        try:
+            report = await asyncio.to_thread(self._engine.apply, self._wish, token)
+        except RefusedError as error:
+            self._begin_anew(error)
+            return
+        except ShadowError as error:
+            self._stop(error)
+            return
+        self.document = report
+        if text(report, "op_id"):
+            self._report = report
+        self._enter(Stage.REPORT)
+
+    # -- leaving -----------------------------------------------------------------------------
+
+    def action_leave(self) -> None:
+        """Go; what was applied stays, what was not is not."""
+        if self.stage is not Stage.APPLYING:
+            self.dismiss(self._report)
+
+    def action_close(self) -> None:
+        """Go where nothing is asked any more."""
+        if self.stage in (Stage.REPORT, Stage.STUCK) or self._is_nothing():
+            self.dismiss(self._report)
+
+    # -- showing -----------------------------------------------------------------------------
+
+    def _enter(self, stage: Stage) -> None:
+        self.stage = stage
+        status = text(self.document, "status")
+        done = stage is Stage.REPORT
+        self.set_class(done and status in ("reversed", "compensated"), "-done")
+        self.set_class(done and status in ("partial", "refused"), "-partial")
+        self.set_class(stage is Stage.STUCK, "-stuck")
+        if stage in (Stage.APPLYING, Stage.REPORT):
+            self._warn("")
+        if stage is Stage.PLAN:
+            self._show(plan_lines(self.document, _VIEW, low=_LOW))
+        elif stage is Stage.REPORT:
+            self._show(report_lines(self.document, _VIEW))
+        elif stage is Stage.ASKING:
+            self._show(["looking at what stands on the disk ..."])
+        elif stage is Stage.APPLYING:
+            self._show(["applying ...", "a stop now is finished or rolled back later"])
+        self._title(stage)
+        self.query_one("#keys", Static).update("  ".join(self._keys()))
+
+    def _stop(self, error: ShadowError) -> None:
+        """Say what could not be done, and how to go on."""
+        if isinstance(error, LockedError):
+            self._warn(
+                "another command is at work here: until it ends, only looking works"
+            )
+        said = [f"error: {printable(error.message)}"]
+        if error.__cause__ is not None:
+            said.append(f"caused by: {printable(str(error.__cause__))}")
+        if error.hint:
+            said.append(f"hint: {printable(error.hint)}")
+        if self.stage is Stage.APPLYING:
+            said += ["", "git agent-undo ops lists what was done"]
+        self._enter(Stage.STUCK)
+        self._show(said)
+
+    def _show(self, lines: Iterator[str] | list[str]) -> None:
+        self.query_one(Prose).show(lines)
+
+    def _warn(self, said: str) -> None:
+        banner = self.query_one("#banner", Static)
+        banner.update(glyphs_of(self).text(said))
+        banner.display = bool(said)
+
+    def _title(self, stage: Stage) -> None:
+        verb = _VERBS.get(self._wish.verb, "undo")
+        named = " ".join((*self._wish.targets, *self._wish.paths, self._wish.pin or ""))
+        said = {
+            Stage.REPORT: text(self.document, "status").replace("_", " "),
+            Stage.STUCK: "could not be done",
+            Stage.APPLYING: "at work",
+        }.get(stage, "plan")
+        title = glyphs_of(self).cut(f"{verb} {named}".strip(), 40)
+        border = self.query_one(Vertical)
+        border.border_title = f"{title}: {said}".replace("[", "\\[")
+
+    def _keys(self) -> Iterator[str]:
+        """Yield the keys that do something now."""
+        if self.stage is Stage.APPLYING:
+            return
+        if self.stage is Stage.PLAN:
+            if not self._is_nothing():
+                yield "y apply"
+                yield "h choose hunks"
+            if self._has_conflicts():
+                yield f"c conflicts: {_CONFLICT_WORDS[self._wish.on_conflict]}"
+            if self._has_low():
+                yield f"i maybe theirs: {'taken' if self._wish.include_low else 'left'}"
+            yield "n leave"
+        elif self.stage is Stage.STUCK and self._report is None:
+            yield "r try again"
+            yield "Esc leave"
+        else:
+            yield "Enter close" if self.stage is Stage.REPORT else "Esc leave"
+
+
+def _choice(plan: Document, taken: Taken) -> Document:
+    return {"of": text(plan, "token"), "taken": dict(taken)}

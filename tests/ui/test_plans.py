@@ -1,0 +1,381 @@
+"""The plan on the screen: shown, agreed to, applied, reported; nothing else changes a file."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from gitshadow.store.lock import WriterLock
+from gitshadow.ui.patches import parse
+from gitshadow.ui.plans import PlanScreen, Stage
+from gitshadow.ui.ports import Wish
+from tests.support.repo import Repo, ten_lines
+from tests.support.screens import Direct, Play, direct, play
+from tests.support.studio import studio_of
+
+OOPS = Wish("oops")
+WRONG = ten_lines("a").replace("a line 2\n", "wrong 2\n")
+
+
+@pytest.fixture
+def wronged(repo: Repo) -> Direct:
+    """Return the engine of R after an agent's one burst: `a` is changed, `new` made."""
+    with studio_of(repo) as studio:
+        studio.write("S1", "a", WRONG)
+        studio.write("S1", "new", "new\n")
+        studio.stop("S1")
+    return direct(repo)
+
+
+def test_the_plan_is_shown_and_y_applies_it(repo: Repo, wronged: Direct) -> None:
+    """UX-04: what comes back is read before it is done, and the report says how to go back."""
+
+    async def steps(on: Play) -> None:
+        shown = await on.seen("plan: 2 files back", "back  a", "back  new", "y apply")
+        assert "+1 -1" in shown
+        await on.press("y")
+        await on.seen("2 files back", "to take this back: git agent-undo redo")
+        await on.press("enter")
+
+    (report,) = play(PlanScreen(wronged, OOPS), steps)
+    assert repo.read("a") == ten_lines("a").encode()
+    assert not repo.exists("new")
+    assert isinstance(report, dict)
+    assert report["status"] == "reversed"
+
+
+@pytest.mark.parametrize("key", ["n", "escape", "q"])
+def test_leaving_the_plan_changes_nothing(
+    repo: Repo, wronged: Direct, key: str
+) -> None:
+    async def steps(on: Play) -> None:
+        await on.seen("y apply")
+        await on.press(key)
+
+    assert play(PlanScreen(wronged, OOPS), steps) == [None]
+    assert (repo.read("a"), repo.exists("new")) == (WRONG.encode(), True)
+
+
+def test_a_world_that_changed_gives_a_new_plan(repo: Repo, wronged: Direct) -> None:
+    """UN-25: the token stands for what was on the screen, and for nothing else."""
+
+    async def steps(on: Play) -> None:
+        await on.seen("plan: 2 files back")
+        repo.write("a", WRONG + "mine\n")
+        await on.press("y")
+        shown = await on.seen("Nothing was changed", "merged, later lines kept")
+        assert "y apply" in shown
+        assert repo.read("a") == (WRONG + "mine\n").encode()
+        await on.press("y")
+        await on.seen("to take this back")
+
+    play(PlanScreen(wronged, OOPS), steps)
+    assert repo.read("a") == (ten_lines("a") + "mine\n").encode()
+
+
+def test_a_conflict_is_left_and_looks_different(repo: Repo, wronged: Direct) -> None:
+    """Law 5: partial is called partial."""
+    repo.write("a", WRONG.replace("wrong 2", "mine 2"))
+
+    async def steps(on: Play) -> None:
+        await on.seen("left  a: changed again since", "c conflicts: left as they are")
+        await on.press("y")
+        await on.seen(": partial", "1 file back, 1 left as it is")
+        assert on.app.screen.has_class("-partial")
+
+    play(PlanScreen(wronged, OOPS), steps)
+    assert repo.read("a") == WRONG.replace("wrong 2", "mine 2").encode()
+
+
+def test_a_conflict_is_overwritten_where_that_is_chosen(
+    repo: Repo, wronged: Direct
+) -> None:
+    repo.write("a", WRONG.replace("wrong 2", "mine 2"))
+
+    async def steps(on: Play) -> None:
+        await on.seen("c conflicts: left as they are")
+        await on.press("c")
+        await on.seen("plan: 2 files back", "c conflicts: the old lines win")
+        await on.press("y")
+        await on.seen("to take this back")
+        assert on.app.screen.has_class("-done")
+
+    play(PlanScreen(wronged, OOPS), steps)
+    assert repo.read("a") == ten_lines("a").encode()
+
+
+def test_conflict_markers_are_written_where_that_is_chosen(
+    repo: Repo, wronged: Direct
+) -> None:
+    repo.write("a", WRONG.replace("wrong 2", "mine 2"))
+
+    async def steps(on: Play) -> None:
+        await on.seen("c conflicts: left as they are")
+        await on.press("c")
+        await on.seen("c conflicts: the old lines win")
+        await on.press("c")
+        await on.seen("c conflicts: both, with conflict markers")
+        await on.press("y")
+        await on.seen("to take this back")
+
+    play(PlanScreen(wronged, OOPS), steps)
+    assert b"<<<<<<<" in repo.read("a")
+
+
+# -- hunks -------------------------------------------------------------------------------------
+
+TWICE = ten_lines("a").replace("a line 1\n", "one\n").replace("a line 10\n", "ten\n")
+
+
+@pytest.fixture
+def twice(repo: Repo) -> Direct:
+    """Return the engine of R after an agent changed the first and the last line of `a`."""
+    with studio_of(repo) as studio:
+        studio.write("S1", "a", TWICE)
+        studio.stop("S1")
+    return direct(repo)
+
+
+def test_hunks_are_chosen_one_by_one(repo: Repo, twice: Direct) -> None:
+    async def steps(on: Play) -> None:
+        await on.seen("h choose hunks")
+        await on.press("h")
+        await on.seen("(2 to go) take this hunk back?  a", "+a line 1")
+        await on.press("n")
+        await on.seen("(1 to go)", "+a line 10")
+        await on.press("y")
+        await on.seen("1 of 2 changes taken", "y apply")
+        await on.press("y")
+        await on.seen("to take this back")
+
+    play(PlanScreen(twice, OOPS), steps)
+    assert repo.read("a") == ten_lines("a").replace("a line 1\n", "one\n").encode()
+
+
+def test_a_question_can_be_asked_again(repo: Repo, twice: Direct) -> None:
+    async def steps(on: Play) -> None:
+        await on.seen("h choose hunks")
+        await on.press("h")
+        await on.seen("(2 to go)")
+        await on.press("n")
+        await on.seen("(1 to go)")
+        await on.press("b")
+        await on.seen("(2 to go)")
+        await on.press("y", "n")
+        await on.seen("1 of 2 changes taken")
+        await on.press("y")
+        await on.seen("to take this back")
+
+    play(PlanScreen(twice, OOPS), steps)
+    assert repo.read("a") == ten_lines("a").replace("a line 10\n", "ten\n").encode()
+
+
+def test_turning_back_from_the_hunks_shows_the_plan_again(twice: Direct) -> None:
+    async def steps(on: Play) -> None:
+        await on.seen("h choose hunks")
+        await on.press("h")
+        await on.seen("(2 to go)")
+        await on.press("escape")
+        await on.seen("plan: 1 file back", "y apply")
+
+    assert play(PlanScreen(twice, OOPS), steps) == []
+
+
+def test_the_hunk_that_one_stands_on_is_taken_back_alone(
+    repo: Repo, twice: Direct
+) -> None:
+    patch = twice.ask("show", {"id": _burst(twice)})["diff"]
+    (file,) = parse(str(patch)).files
+
+    async def steps(on: Play) -> None:
+        await on.seen("1 of 2 changes taken", "y apply")
+        await on.press("y")
+        await on.seen("to take this back")
+
+    wish = Wish("undo", targets=(_burst(twice),))
+    play(PlanScreen(twice, wish, hunk=("a", file.hunks[1])), steps)
+    assert repo.read("a") == ten_lines("a").replace("a line 1\n", "one\n").encode()
+
+
+def test_a_hunk_that_is_there_no_more_is_not_guessed_at(
+    repo: Repo, twice: Direct
+) -> None:
+    burst = _burst(twice)
+    patch = twice.ask("show", {"id": burst})["diff"]
+    (file,) = parse(str(patch)).files
+    repo.write("a", TWICE.replace("one\n", "mine\n"))
+
+    async def steps(on: Play) -> None:
+        await on.seen("others wrote there since", "left  a: changed again since")
+
+    wish = Wish("undo", targets=(burst,))
+    play(PlanScreen(twice, wish, hunk=("a", file.hunks[0])), steps)
+    assert repo.read("a") == TWICE.replace("one\n", "mine\n").encode()
+
+
+def _burst(engine: Direct) -> str:
+    rows = engine.ask("log", {"limit": 1})["rows"]
+    assert isinstance(rows, list)
+    return str(rows[0]["burst"])
+
+
+# -- restores ----------------------------------------------------------------------------------
+
+
+def test_a_file_is_restored_as_it_was_at_a_moment(repo: Repo) -> None:
+    with studio_of(repo) as studio:
+        studio.write("S1", "a", "first\n")
+        studio.write("S1", "a", "second\n")
+        studio.write("S1", "b", "other\n")
+    engine = direct(repo)
+    rows = engine.ask("log", {"paths": ["a"]})["rows"]
+    assert isinstance(rows, list)
+    first = rows[1]["seq"]
+
+    async def steps(on: Play) -> None:
+        await on.seen("restore a: plan", "back  a")
+        await on.press("y")
+        await on.seen("to take this back")
+
+    play(PlanScreen(engine, Wish("restore", paths=("a",), at=str(first))), steps)
+    assert (repo.read("a"), repo.read("b")) == (b"first\n", b"other\n")
+
+
+# -- trouble -----------------------------------------------------------------------------------
+
+
+@contextmanager
+def _at_work(engine: Direct) -> Iterator[None]:
+    """Hold the writer lock, as an undo of somebody else does."""
+    lock = WriterLock(engine.layout.lock)
+    lock.acquire(timeout_s=0.0)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def test_it_only_looks_while_another_undo_is_at_work(
+    repo: Repo, wronged: Direct
+) -> None:
+    wronged.lock_s = 0.0
+
+    async def steps(on: Play) -> None:
+        await on.seen("y apply")
+        with _at_work(wronged):
+            await on.press("y")
+            await on.seen("another command is at work here", "r try again")
+            await on.press("y")
+            assert repo.exists("new")
+        await on.press("r")
+        await on.seen("plan: 2 files back", "y apply")
+
+    play(PlanScreen(wronged, OOPS), steps)
+    assert repo.exists("new")
+
+
+def test_an_error_is_shown_with_its_hint(wronged: Direct) -> None:
+    async def steps(on: Play) -> None:
+        await on.seen("error: could not find", "hint: ")
+        await on.press("y", "escape")
+
+    wish = Wish("undo", targets=("nothing-like-it",))
+    assert play(PlanScreen(wronged, wish), steps) == [None]
+
+
+def test_nothing_to_do_is_said_and_cannot_be_applied(repo: Repo) -> None:
+    with studio_of(repo):
+        pass
+
+    async def steps(on: Play) -> None:
+        shown = await on.seen("n leave")
+        assert "y apply" not in shown
+        await on.press("y", "enter")
+
+    assert play(PlanScreen(direct(repo), OOPS), steps) == [None]
+
+
+def test_it_cannot_be_left_while_it_applies(repo: Repo, wronged: Direct) -> None:
+    """A resize and every key in the middle of it change nothing of what is done."""
+    wronged.held = threading.Event()
+
+    async def steps(on: Play) -> None:
+        await on.seen("y apply")
+        await on.press("y")
+        await on.until(wronged.entered.is_set)
+        await on.press("escape", "q", "n", "enter", "y", "h", "c")
+        await on.pilot.resize_terminal(60, 12)
+        await on.seen("at work", "applying")
+        wronged.held = wronged.held or threading.Event()
+        wronged.held.set()
+        await on.seen("to take this back")
+
+    play(PlanScreen(wronged, OOPS), steps)
+    assert not repo.exists("new")
+
+
+def test_the_app_ends_only_after_what_it_began(repo: Repo, wronged: Direct) -> None:
+    """Law 9: closing the view in the middle of an undo leaves no half of it."""
+    held = wronged.held = threading.Event()
+
+    async def steps(on: Play) -> None:
+        await on.seen("y apply")
+        await on.press("y")
+        await on.until(wronged.entered.is_set)
+        threading.Timer(0.05, held.set).start()
+        on.app.exit()
+
+    play(PlanScreen(wronged, OOPS), steps)
+    assert (repo.read("a"), repo.exists("new")) == (ten_lines("a").encode(), False)
+
+
+# -- terminals ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [(80, 24), (60, 20)])
+def test_the_question_is_on_a_small_screen(
+    wronged: Direct, size: tuple[int, int]
+) -> None:
+    async def steps(on: Play) -> None:
+        shown = await on.seen("plan: 2 files back", "back  new", "y apply", "n leave")
+        assert max(map(len, shown.splitlines())) <= size[0]
+
+    play(PlanScreen(wronged, OOPS), steps, size=size)
+
+
+def test_the_plan_stays_through_a_resize(repo: Repo, wronged: Direct) -> None:
+    async def steps(on: Play) -> None:
+        await on.seen("y apply")
+        await on.pilot.resize_terminal(20, 5)
+        await on.pilot.resize_terminal(120, 40)
+        await on.seen("plan: 2 files back", "back  new", "y apply")
+        await on.press("y")
+        await on.seen("to take this back")
+
+    play(PlanScreen(wronged, OOPS), steps)
+    assert not repo.exists("new")
+
+
+def test_names_with_escape_codes_do_not_act(repo: Repo) -> None:
+    """ROB-12: they are shown escaped, whatever they hold; brackets are no markup."""
+    with studio_of(repo) as studio:
+        studio.write("S1", "[red]\x1b[2Jx[/]", "new\n")
+
+    async def steps(on: Play) -> None:
+        await on.seen(r"[red]\033[2Jx[/]")
+
+    play(PlanScreen(direct(repo), OOPS), steps)
+
+
+def test_without_colour_the_words_are_the_same(
+    wronged: Direct, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    screen = PlanScreen(wronged, OOPS)
+
+    async def steps(on: Play) -> None:
+        await on.seen("plan: 2 files back", "back  new", "y apply")
+        assert screen.stage is Stage.PLAN
+
+    play(screen, steps)
