@@ -1,6 +1,6 @@
-"""The console script: hooks take the short way, everything else the command line.
+"""The console script: hooks and a prompt take the short way, everything else the command line.
 
-Invariant: for a hook nothing is imported that the hook programs do not import themselves.
+Invariant: for these nothing is imported that their programs do not import themselves.
 """
 
 import os
@@ -38,6 +38,11 @@ def main() -> int:
 
         # Taking the interpreter down in order would cost every hook 2 ms.
         os._exit(hook.main(sys.argv[2:], in_process))
+    if sys.argv[1:2] == ["prompt"]:
+        from gitshadow.ipc import prompt
+
+        if prompt.OPTIONS.issuperset(sys.argv[2:]):
+            os._exit(prompt.main(sys.argv[2:]))
     if sys.argv[1:2] in (["git-hook"], ["check"]):
         from gitshadow.ipc import handover
 

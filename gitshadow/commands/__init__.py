@@ -22,6 +22,7 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
         "stop": Verb("stop", "Stop the daemon of this worktree."),
         "watch": Verb("watch", "Record in the foreground until interrupted."),
         "status": Verb("status", "Say what is recorded and what is not."),
+        "prompt": Verb("prompt", "Print one short line for a shell's prompt."),
         "doctor": Verb("doctor", "Check the installation and name a remedy."),
         "uninstall": Verb("uninstall", "Take everything of ours out of a repository."),
     },

@@ -64,6 +64,10 @@ class Engine(Protocol):
         """Return what the agent is to read at a delivery that came through the spool."""
         ...
 
+    def prompt(self) -> bytes:
+        """Return what a shell's prompt says, as `ipc.prompt` reads it."""
+        ...
+
     def alive(self) -> bool:
         """Tell whether the worktree still is there and still is this repository."""
         ...
@@ -252,12 +256,15 @@ class Server:
 
     def _result(self, job: Request) -> tuple[bytes, bytes]:
         if job.version != wire.VERSION:
-            self.stop()
+            if job.verb != b"prompt":  # which starts no other one
+                self.stop()
             return wire.OTHER_VERSION, b"{}"
         if job.verb == b"hook":
             return wire.OK, self._engine.hook(job.body)
         if job.verb == b"told":
             return wire.OK, self._engine.told(job.body)
+        if job.verb == b"prompt":
+            return wire.OK, self._engine.prompt()
         verb = job.verb.decode("ascii", "replace")
         if verb == "stop":
             self.stop()

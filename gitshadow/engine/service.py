@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from gitshadow.capture.hints import Hints, WatchPort
-from gitshadow.engine import hooks, settings, vigil
+from gitshadow.engine import hooks, prompting, settings, vigil
 from gitshadow.engine.desk import Desk, open_desk
 from gitshadow.engine.mending import finish_undo, mend
 from gitshadow.engine.mirroring import Mirroring
@@ -110,6 +110,11 @@ class Service:
     def told(self, body: bytes) -> bytes:
         """Return what the agent is to read at a delivery that came through the spool."""
         return hooks.told(self._desk, body)
+
+    def prompt(self) -> bytes:
+        """Return what a shell's prompt says; nothing is caught up with first."""
+        self._follow_settings()
+        return prompting.segment(self._desk)
 
     def _follow_settings(self) -> None:
         """Read the settings again where a file that may hold them changed.

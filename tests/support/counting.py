@@ -73,6 +73,11 @@ class CountingEngine:
         self.told_bodies.append(body)
         return self.answer
 
+    def prompt(self) -> bytes:
+        if self.answer == b"late":
+            self.gate.wait()
+        return self.answer
+
     def alive(self) -> bool:
         return self.living
 

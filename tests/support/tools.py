@@ -18,6 +18,8 @@ PACKAGES = {
     "chromium": "chromium",
     "initdb": "postgresql",
     "man": "man-db",
+    "zsh": "zsh",
+    "fish": "fish",
 }
 """The Debian package of each program; `.ci/run` installs the same."""
 # Read now: a running test's environment is sealed.

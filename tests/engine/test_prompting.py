@@ -1,0 +1,57 @@
+"""What a prompt says of a worktree."""
+
+import os
+
+import pytest
+
+from gitshadow.engine import prompting
+from gitshadow.engine.desk import Desk
+from tests.support.repo import Repo
+from tests.support.studio import Studio, studio_of
+
+
+def said(desk: Desk) -> list[str]:
+    return prompting.segment(desk).decode().split("\n")
+
+
+def test_nothing_is_to_be_taken_back_at_first(studio: Studio) -> None:
+    assert said(studio.desk) == ["recording", "", "", ""]
+
+
+def test_newest_burst_of_an_agent_is_named_with_its_files(studio: Studio) -> None:
+    studio.write("S1", "a", "x\n")
+    studio.write("S1", "b", "y\n")
+    studio.write("S1", "a", "z\n")
+    state, agent, files, burst = said(studio.desk)
+    assert (state, agent, files) == ("recording", "claude-code", "2")
+    assert burst.startswith("b-")
+
+
+def test_what_is_taken_back_is_no_longer_said(studio: Studio) -> None:
+    studio.write("S1", "new", "x\n")
+    studio.run("undo", verb="oops", dry_run=False, yes=True)
+    assert said(studio.desk)[1:] == ["", "", ""]
+
+
+def test_recording_that_is_off_is_said(
+    repo: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GIT-21."""
+    with studio_of(repo) as s:
+        assert said(s.desk)[0] == "recording"
+    monkeypatch.setenv("GITSHADOW_ENABLED", "false")
+    with studio_of(repo) as s:
+        assert said(s.desk)[0] == "off"
+    assert os.environ["GITSHADOW_ENABLED"] == "false"
+
+
+@pytest.mark.parametrize(
+    ("name", "plain"),
+    [("claude-code", "claude-code"), ("$(rm)%n`x`\\w", "__rm__n_x__w"), ("é", "_")],
+)
+def test_no_name_means_anything_to_a_shell(name: str, plain: str) -> None:
+    assert prompting.plain(name) == plain
+
+
+def test_a_long_name_is_cut() -> None:
+    assert prompting.plain("a" * 99) == "a" * 24
