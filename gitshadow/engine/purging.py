@@ -1,64 +1,109 @@
-"""Purging: shadow history without the content of some paths, rewritten as a whole.
+"""Purging: history and journal without the content of some paths, or without some texts.
 
-Objects are written first, then rows, then refs; a note stands from before the first until after the
-last, and whoever opens the repository next goes on from it.
+Files of ours first, then objects, then rows, then refs; a note stands from before the first change
+of the history until after the last, and whoever opens the repository next goes on from it.
 Invariant: nothing of the user's is touched: where their commits or index hold the content, that is
 said and left.
 """
 
 import secrets
 import shutil
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import ExitStack, suppress
 from typing import NamedTuple
 
+from gitshadow.engine import scrubbing, taking_in
 from gitshadow.engine.desk import Desk
+from gitshadow.engine.remaining import fetched_with, forsaken, own_refs
+from gitshadow.engine.scrubbing import Scrubbing
 from gitshadow.engine.workspace import Workspace
-from gitshadow.errors import LockedError, StoreError
+from gitshadow.errors import JournalBusyError, LockedError, StoreError
 from gitshadow.model import Oid, RepoPath
-from gitshadow.store import refs
-from gitshadow.store.git import OF_THE_USER, Git
+from gitshadow.store.git import Git
 from gitshadow.store.journal import purge as journal
+from gitshadow.store.journal import scrub
+from gitshadow.store.journal.purge import Noted
 from gitshadow.store.layout import recorded
 from gitshadow.store.lock import WriterLock
 from gitshadow.store.packing import Packer
+from gitshadow.store.purged import forms_of, without
 from gitshadow.store.repo import Repo
-from gitshadow.store.rewriting import Rewriter
+from gitshadow.store.rewriting import Gone, Rewriter
+from gitshadow.store.searching import Holding, search
 
 _LOCK_S = 20.0
 _SALT_BYTES = 16
-_MOST_COMMITS = 20
-_FETCHED = refs.REF_PREFIX + "fetched/"
+_LEAST_TEXT, _MOST_TEXT = 16, 64 * 1024
 
 
-class Purged(NamedTuple):
-    """Say what was done: the names of the files, how many contents, which refs moved."""
+class Survey(NamedTuple):
+    """Say what a purge takes, before it takes it.
 
-    names: tuple[RepoPath, ...]
-    contents: int
-    rewritten: tuple[str, ...]
-
-
-class Remains(NamedTuple):
-    """Say where contents that were purged still are.
-
-    `waiting` counts objects that nothing of ours reaches: Git's next gc takes them, but for those
-    that the user's commits or index hold (`commits`, `staged`). `history` are other names in our
-    history that have the same content, `fetched` refs of other machines.
+    `names` are paths with every name that they had, `contents` the blobs and commits of ours that
+    go, `refs` the chains to be rewritten, `forms` how the texts are spelled, `holding` every object
+    with a text in it, whoever's; `elsewhere` what of journal and files holds one, `on_disk` the
+    recorded files that do.
     """
 
-    waiting: int = 0
-    commits: tuple[tuple[Oid, RepoPath], ...] = ()
-    staged: tuple[RepoPath, ...] = ()
-    history: tuple[RepoPath, ...] = ()
-    fetched: tuple[str, ...] = ()
+    gone: Gone
+    contents: frozenset[Oid] = frozenset()
+    refs: tuple[str, ...] = ()
+    forms: tuple[bytes, ...] = ()
+    holding: Holding = Holding()
+    elsewhere: Scrubbing = Scrubbing()
+    on_disk: tuple[RepoPath, ...] = ()
+
+    @property
+    def names(self) -> tuple[RepoPath, ...]:
+        """Return the paths, with every name that the files there ever had."""
+        return self.gone.paths
 
 
-def purge(desk: Desk, paths: Sequence[RepoPath]) -> Purged:
-    """Rewrite the history without the content of paths, under every name they ever had.
+NOTHING = Survey(Gone((), frozenset(), {}, frozenset()))
+
+
+def survey(ws: Workspace, paths: Sequence[RepoPath], texts: Sequence[bytes]) -> Survey:
+    """Find all that a purge of paths, or of texts wherever they stand, takes; nothing changes.
 
     Raises:
-        LockedError: another worktree is being recorded, or somebody packs.
+        UsageError: a text is too short.
+        StoreError: an object could not be read.
+    """
+    names = tuple(journal.names_of(ws.db, paths)) if paths else ()
+    forms = forms_of(texts)
+    holding = search(ws.git, ws.repo, forms) if forms else Holding()
+    own = own_refs(ws, apart=bool(forms))
+    messages = _messages(ws.repo, own.values(), holding.commits, forms)
+    gone = Gone(names, holding.blobs, messages, frozenset())
+    rewriter = Rewriter(ws.repo, gone, b"")
+    found = {ref: rewriter.touches(tip) for ref, tip in own.items()}
+    contents = frozenset[Oid]().union(*found.values())
+    forms += _whole_texts(ws.repo, contents) if paths else ()
+    states = ws.states.all()
+    return Survey(
+        gone,
+        contents,
+        tuple(sorted(ref for ref, held in found.items() if held)),
+        forms,
+        holding,
+        scrubbing.look(ws.layout, ws.db, forms),
+        tuple(
+            sorted(
+                path
+                for path, state in states.items()
+                if state.version.oid in holding.blobs or path in names
+            )
+        ),
+    )
+
+
+def purge(desk: Desk, found: Survey) -> None:
+    """Take what was found out of history, journal and files.
+
+    Raises:
+        LockedError: another worktree is being recorded, an agent program is at work, or somebody
+            packs.
+        RefusedError: a call that waits to be sent holds a text.
         StoreError, JournalError: it stopped there; `finish` goes on.
     """
     ws = desk.workspace
@@ -66,13 +111,21 @@ def purge(desk: Desk, paths: Sequence[RepoPath]) -> Purged:
         for one in recorded(ws.layout):
             if one.worktree != ws.layout.worktree:
                 held.enter_context(WriterLock(one.lock)).acquire(_LOCK_S)
+        if found.elsewhere.found.rows:
+            for path in (ws.layout.sagas_lock, *ws.layout.saga_locks()):
+                held.enter_context(WriterLock(path)).acquire(_LOCK_S)
         packer = Packer(ws.layout, Git(ws.layout, dict(ws.environ)))
         held.enter_context(packer.alone(_LOCK_S))
-        names = journal.names_of(ws.db, paths)
+        scrubbing.refuse_unsent(ws.db, found.forms)
+        scrubbing.clear_files(ws.layout, found.forms if found.elsewhere.files else ())
         salt = secrets.token_bytes(_SALT_BYTES)
+        noted = Noted(found.names, found.gone.blobs, found.gone.messages, salt)
         with ws.db.write():
-            journal.begin(ws.db, names, salt)
-        return _purge(desk, packer, names, salt)
+            journal.begin(ws.db, noted)
+            scrub.clear(ws.db, found.forms, found.elsewhere.found)
+            known = {*journal.awaited(ws.db), *_all_of(found)}
+            journal.await_gone(ws.db, sorted(known))
+        _purge(desk, packer, noted)
 
 
 def finish(desk: Desk) -> None:
@@ -83,15 +136,73 @@ def finish(desk: Desk) -> None:
         return
     packer = Packer(ws.layout, Git(ws.layout, dict(ws.environ)))
     with suppress(LockedError), packer.alone(_LOCK_S):
-        _purge(desk, packer, *noted)
+        _purge(desk, packer, noted)
 
 
-def _purge(
-    desk: Desk, packer: Packer, names: Sequence[RepoPath], salt: bytes
-) -> Purged:
+def drop_fetched(desk: Desk) -> list[str]:
+    """Drop the refs of other machines that hold what was purged; their journals follow.
+
+    What the other machine has is its own, and comes back with the next fetch.
+
+    Raises:
+        StoreError, JournalError: it could not be done.
+    """
     ws = desk.workspace
-    rewriter = Rewriter(ws.repo, names, salt)
-    moved = _rewritten(ws.repo, rewriter)
+    found = fetched_with(ws, journal.awaited(ws.db))
+    for ref in found:
+        ws.repo.delete_ref(ref)
+    if found:
+        desk.others.close()
+        taking_in.follow(ws.layout, ws.repo)
+    return found
+
+
+def proof(ws: Workspace, found: Survey) -> list[str]:
+    """Search every object and the journal's bytes again; return the journal's files that hold it.
+
+    Objects that hold a text and were not known are awaited from now on.
+
+    Raises:
+        StoreError: an object could not be read.
+    """
+    if not found.forms:
+        return []
+    again = search(ws.git, ws.repo, found.forms) if found.holding != Holding() else None
+    if again is not None:
+        with ws.db.write():
+            known = {*journal.awaited(ws.db), *again.blobs, *again.commits}
+            journal.await_gone(ws.db, sorted(known))
+    return scrubbing.still_there(ws.layout, found.forms)
+
+
+def _messages(
+    repo: Repo, tips: Collection[Oid], held: Collection[Oid], forms: Sequence[bytes]
+) -> dict[Oid, bytes]:
+    """Return what those commits of ours are to say whose message holds a text."""
+    if not held:
+        return {}
+    infos = (info for tip in tips for info in repo.chain(tip) if info.oid in held)
+    return {info.oid: without(info.message, forms) for info in infos}
+
+
+def _whole_texts(repo: Repo, contents: Collection[Oid]) -> tuple[bytes, ...]:
+    """Return contents as they may stand in an argument: whole, of a length that is no chance."""
+    found = (repo.raw(oid).strip() for oid in contents)
+    texts = [one for one in found if _LEAST_TEXT <= len(one) <= _MOST_TEXT]
+    return forms_of(one for one in texts if b"\0" not in one)
+
+
+def _all_of(found: Survey) -> set[Oid]:
+    return {*found.contents, *found.holding.blobs, *found.holding.commits}
+
+
+def _purge(desk: Desk, packer: Packer, noted: Noted) -> None:
+    ws = desk.workspace
+    gone = Gone(noted.paths, noted.blobs, noted.messages, frozenset())
+    rewriter, moved = _rewritten(ws, gone, noted.salt)
+    known = {*journal.awaited(ws.db), *rewriter.blobs}
+    if left := forsaken(ws, known):
+        rewriter, moved = _rewritten(ws, gone._replace(parents=left), noted.salt)
     tree = ws.recorder.row.tree
     new_tree = rewriter.tree(tree) if tree is not None and ws.repo.has(tree) else tree
     _rename(ws, rewriter)
@@ -103,21 +214,20 @@ def _purge(
     ws.repo.refresh()
     if new_tree is not None:
         ws.recorder.set_tree(new_tree, ws.recorder.row.head, ws.recorder.row.head_ref)
+    with suppress(JournalBusyError):  # an open reader: the proof says what is left
+        scrub.squeeze(ws.db)
     with ws.db.write():
         journal.end(ws.db)
-    return Purged(tuple(names), len(rewriter.blobs), tuple(sorted(moved)))
 
 
-def _rewritten(repo: Repo, rewriter: Rewriter) -> dict[str, tuple[Oid, Oid]]:
+def _rewritten(
+    ws: Workspace, gone: Gone, salt: bytes
+) -> tuple[Rewriter, dict[str, tuple[Oid, Oid]]]:
     """Write what stands for each ref of ours, and for what is shown of it; nothing moves yet."""
-    own = {
-        ref: tip
-        for ref, tip in repo.refs().items()
-        if not refs.is_apart(ref) and not ref.startswith(_FETCHED)
-    }
-    own |= repo.refs(refs.EXPOSED_PREFIX)
+    rewriter = Rewriter(ws.repo, gone, salt)
+    own = own_refs(ws, apart=bool(gone.blobs or gone.messages))
     found = {ref: (tip, rewriter.tip(tip)) for ref, tip in own.items()}
-    return {ref: pair for ref, pair in found.items() if pair[0] != pair[1]}
+    return rewriter, {ref: pair for ref, pair in found.items() if pair[0] != pair[1]}
 
 
 def _rename(ws: Workspace, rewriter: Rewriter) -> None:
@@ -128,7 +238,8 @@ def _rename(ws: Workspace, rewriter: Rewriter) -> None:
             return tree
 
     with ws.db.write():
-        journal.rename(ws.db, rewriter.covers, rewriter.blobs, rewriter.commits)
+        journal.rename(ws.db, rewriter.stands_for)
+        journal.rename_commits(ws.db, rewriter.commits)
         journal.rename_trees(ws.db, tree_of)
         known = {*journal.awaited(ws.db), *rewriter.blobs}
         journal.await_gone(ws.db, sorted(known))
@@ -141,27 +252,3 @@ def _release(ws: Workspace, packer: Packer, rewriter: Rewriter) -> None:
         if packer.packs.holds_any(pack, gone):
             packer.packs.release(pack)
     packer.forget()
-
-
-def remains(ws: Workspace) -> Remains:
-    """Search every object for what was purged; what is found nowhere is not asked for again."""
-    there = ws.git.sizes(journal.awaited(ws.db))
-    with ws.db.write():
-        journal.await_gone(ws.db, sorted(there))
-    if not there:
-        return Remains()
-    users = ws.git.holding(there, *OF_THE_USER)
-    found = {
-        (commit, path)
-        for oid, path in users
-        for commit in ws.git.commits_with(oid, _MOST_COMMITS)
-    }
-    own = (f"--exclude={_FETCHED}*", f"--glob={refs.REF_PREFIX}*")
-    fetched = ws.repo.refs(_FETCHED)
-    return Remains(
-        len(there),
-        tuple(sorted(found)),
-        tuple(ws.git.staged_as(there)),
-        tuple(sorted({path for _, path in ws.git.holding(there, *own)})),
-        tuple(sorted(ref for ref in fetched if ws.git.holding(there, ref))),
-    )

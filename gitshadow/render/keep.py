@@ -73,7 +73,7 @@ def prune_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
         yield f"  {printable(text(one, 'id'))}, begun {began}"
     if not would:
         yield "the space comes back with Git's next gc: git gc"
-    yield from _mirror_lines(document, view)
+    yield from mirror_warning(document, view)
 
 
 def _staying(document: Mapping[str, object]) -> str:
@@ -84,39 +84,11 @@ def _staying(document: Mapping[str, object]) -> str:
     return f"; sessions that stay: {', '.join(said)}" if said else ""
 
 
-def _mirror_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
+def mirror_warning(document: Mapping[str, object], view: View) -> Iterator[str]:
+    """Yield what keeps a mirror from forgetting what was dropped, if anything does."""
     if trouble := text(document, "mirror"):
         warning = view.paint("warning:", "warn")
         yield f"{warning} the mirror still has it: {printable(trouble)}"
-
-
-def purge_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
-    """Yield what was purged, and where a copy still is."""
-    names, left = texts(document, "names"), inner(document, "remains")
-    if names:
-        count, moved = number(document, "contents"), len(texts(document, "rewritten"))
-        shown = ", ".join(map(printable, names))
-        if count:
-            yield f"{count} contents purged from {moved} refs: {shown}"
-        else:
-            yield f"nothing to purge: the history holds no content of {shown}"
-    yield from _mirror_lines(document, view)
-    objects = number(left, "objects")
-    if not objects:
-        yield "no object of the repository holds anything that was purged"
-        return
-    yield f"{objects} purged contents are still in objects, till: git gc --prune=now"
-    for one in rows(left, "commits"):
-        commit, path = text(one, "commit")[:12], printable(text(one, "path"))
-        yield f"  your commit {commit} holds {path}: rewriting that is up to you"
-    for path in texts(left, "staged"):
-        yield f"  your index holds {printable(path)}"
-    for path in texts(left, "history"):
-        yield f"  the history has the same content as {printable(path)}: purge that too"
-    for ref in texts(left, "fetched"):
-        yield f"  fetched history holds it: {printable(ref)}"
-    for path in texts(document, "on_disk"):
-        yield f"on the disk stays {printable(path)}: what you write there next is recorded"
 
 
 def expose_lines(document: Mapping[str, object], view: View) -> Iterator[str]:

@@ -48,16 +48,18 @@ def format_commit(new: NewCommit) -> bytes:
     return b"\n".join(head) + b"\n\n" + new.message
 
 
-def on_tree(data: bytes, tree: Oid, parents: Sequence[Oid]) -> bytes:
-    """Return a commit's bytes with another tree and other parents, all else as it is."""
-    head, blank, message = data.partition(b"\n\n")
+def on_tree(
+    data: bytes, tree: Oid, parents: Sequence[Oid], message: bytes | None = None
+) -> bytes:
+    """Return a commit's bytes with another tree, other parents and perhaps another message."""
+    head, blank, old = data.partition(b"\n\n")
     rest = [
         line
         for line in head.split(b"\n")
         if not line.startswith((b"tree ", b"parent "))
     ]
     lines = [b"tree " + tree.encode(), *(b"parent " + one.encode() for one in parents)]
-    return b"\n".join([*lines, *rest]) + blank + message
+    return b"\n".join([*lines, *rest]) + blank + (old if message is None else message)
 
 
 def parse_commit(oid: Oid, data: bytes) -> CommitInfo:

@@ -287,6 +287,33 @@ class Git:
         rows = (row.split(" ") for row in out.splitlines())
         return {Oid(oid): int(size) for oid, size in rows if size.isdigit()}
 
+    def all_objects(self) -> list[tuple[Oid, str, int]]:
+        """Return every object that there is, reachable or not: its kind and its size in bytes."""
+        how = ("--batch-all-objects", "--unordered", "--buffer")
+        form = "--batch-check=%(objectname) %(objecttype) %(objectsize)"
+        rows = self.run("cat-file", *how, form).decode("ascii").splitlines()
+        return [(Oid(o), kind, int(size)) for o, kind, size in map(str.split, rows)]
+
+    def refs_with(self, commit: Oid) -> list[str]:
+        """Return the refs that reach a commit, sorted."""
+        out = self.run("for-each-ref", "--format=%(refname)", f"--contains={commit}")
+        return sorted(out.decode("utf-8", "replace").splitlines())
+
+    def forsaken(self, commits: Collection[Oid]) -> set[Oid]:
+        """Return which of some commits no ref, HEAD or reflog of the user's reaches."""
+        if not commits:
+            return set()
+        out = self.run("rev-list", *sorted(commits), "--not", *OF_THE_USER)
+        return set(commits) & {Oid(line) for line in out.decode("ascii").split()}
+
+    def holding_below(
+        self, blobs: Collection[Oid], trees: Collection[Oid]
+    ) -> list[tuple[Oid, RepoPath]]:
+        """Return which of some contents lie in trees, and as what; as `holding`."""
+        listed = "".join(f"{oid}\n" for oid in sorted(trees)).encode("ascii")
+        out = self.run("rev-list", "--objects", "--stdin", stdin=listed)
+        return _held(out, blobs)
+
     def holding(
         self, blobs: Collection[Oid], *which: str
     ) -> list[tuple[Oid, RepoPath]]:
@@ -294,10 +321,7 @@ class Git:
 
         Of several names of one content one is told.
         """
-        out = self.run("rev-list", "--objects", *which)
-        rows = (line.partition(b" ") for line in out.splitlines())
-        found = {(Oid(oid.decode("ascii")), RepoPath(path)) for oid, _, path in rows}
-        return sorted(pair for pair in found if pair[0] in blobs)
+        return _held(self.run("rev-list", "--objects", *which), blobs)
 
     def staged_as(self, blobs: Collection[Oid]) -> list[RepoPath]:
         """Return the paths of the index that hold one of some contents, sorted."""
@@ -432,6 +456,12 @@ class Git:
             said = done.stderr.decode("utf-8", "replace").strip()
             raise StoreError(f"could not use {git_dir}: {said or done.returncode}")
         return done.stdout
+
+
+def _held(listing: bytes, blobs: Collection[Oid]) -> list[tuple[Oid, RepoPath]]:
+    rows = (line.partition(b" ") for line in listing.splitlines())
+    found = {(Oid(oid.decode("ascii")), RepoPath(path)) for oid, _, path in rows}
+    return sorted(pair for pair in found if pair[0] in blobs)
 
 
 def _awaited(

@@ -152,9 +152,16 @@ class Repo:
         """Store a commit with our committer identity; no ref is touched."""
         return self._write(ObjectType.COMMIT, commits.format_commit(new))
 
-    def recommit(self, oid: Oid, tree: Oid, parents: Sequence[Oid]) -> Oid:
-        """Store a commit that differs from another in its tree and parents alone."""
-        data = commits.on_tree(self._read(oid, ObjectType.COMMIT), tree, parents)
+    def recommit(
+        self,
+        oid: Oid,
+        tree: Oid,
+        parents: Sequence[Oid],
+        message: bytes | None = None,
+    ) -> Oid:
+        """Store a commit that differs from another in tree, parents and perhaps message alone."""
+        old = self._read(oid, ObjectType.COMMIT)
+        data = commits.on_tree(old, tree, parents, message)
         return self._write(ObjectType.COMMIT, data)
 
     def commit(self, oid: Oid) -> CommitInfo:
@@ -221,6 +228,13 @@ class Repo:
     def flat(self, tree: Oid) -> dict[RepoPath, Entry]:
         """Return every path of a tree that is not a directory."""
         return self.trees.flat(tree)
+
+    def raw(self, oid: Oid) -> bytes:
+        """Return the bytes of an object of any kind; raise StoreError where it is missing."""
+        try:
+            return bytes(self._repository.odb.read(oid)[1])
+        except (KeyError, ValueError, pygit2.GitError, OSError) as error:
+            raise StoreError(f"could not read object {oid}: {error}") from error
 
     def _read(self, oid: Oid, kind: ObjectType) -> bytes:
         try:

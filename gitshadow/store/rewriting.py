@@ -1,11 +1,12 @@
-"""Rewriting shadow history so that some paths hold nothing that was purged.
+"""Rewriting shadow history so that nothing of it holds what was purged.
 
 Objects alone are written; who moves refs and rows has the maps of what became of what.
 Invariant: the same history and salt give the same objects, and what is clean stays as it is, so
 it can be done again after a crash.
 """
 
-from collections.abc import Collection
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from gitshadow.model import GITLINK_MODE, TREE_MODE, Oid, RepoPath
 from gitshadow.store.purged import is_purged, stand_in
@@ -13,23 +14,59 @@ from gitshadow.store.repo import Repo
 from gitshadow.store.trees import Entry
 
 
+class Gone(NamedTuple):
+    """Say what is to go.
+
+    `paths` may be directories; `blobs` go wherever they stand; `messages` has for commits of ours
+    what they are to say instead; `parents` are commits of the user's on which nothing of ours is
+    to stand any more.
+    """
+
+    paths: tuple[RepoPath, ...]
+    blobs: frozenset[Oid]
+    messages: Mapping[Oid, bytes]
+    parents: frozenset[Oid]
+
+
 class Rewriter:
-    """Map commits, trees and contents to what stands for them; paths may be directories.
+    """Map commits, trees and contents to what stands for them.
 
     `blobs` are the contents that were found, with what stands for each; `commits` what changed.
     """
 
-    def __init__(self, repo: Repo, paths: Collection[RepoPath], salt: bytes) -> None:
+    def __init__(self, repo: Repo, gone: Gone, salt: bytes) -> None:
         self._repo = repo
-        self._paths = sorted(paths)
+        self._gone = gone
         self._salt = salt
         self._trees: dict[Oid, Oid] = {}
+        self._inner: dict[Oid, dict[RepoPath, Entry]] = {}
         self.blobs: dict[Oid, Oid] = {}
         self.commits: dict[Oid, Oid] = {}
 
-    def covers(self, path: RepoPath) -> bool:
-        """Tell whether a path is one of those, or lies below one."""
-        return any(path == one or path.startswith(one + b"/") for one in self._paths)
+    def stands_for(self, path: RepoPath | None, oid: Oid) -> Oid | None:
+        """Return what a row that names a content at a path is to name; None for the same."""
+        goes = oid in self._gone.blobs or (path is not None and self._covers(path))
+        return self.blobs.get(oid) if goes else None
+
+    def _covers(self, path: RepoPath) -> bool:
+        return any(
+            path == one or path.startswith(one + b"/") for one in self._gone.paths
+        )
+
+    def touches(self, tip: Oid) -> set[Oid]:
+        """Return the objects of a chain that are to go: contents, and commits for their words.
+
+        Nothing is written.
+
+        Raises:
+            StoreError: an object could not be read.
+        """
+        found: set[Oid] = set()
+        for info in self._repo.chain(tip):
+            found.update(oid for _, oid in self._places(info.tree).values())
+            if info.oid in self._gone.messages:
+                found.add(info.oid)
+        return found
 
     def tip(self, tip: Oid) -> Oid:
         """Return what stands for a commit of ours, with all that it stands on.
@@ -38,23 +75,35 @@ class Rewriter:
             StoreError: an object could not be read or written.
         """
         for info in self._repo.chain(tip):
-            parents = tuple(self.commits.get(one, one) for one in info.parents)
-            tree = self.tree(info.tree)
-            if (tree, parents) != (info.tree, info.parents):
-                self.commits[info.oid] = self._repo.recommit(info.oid, tree, parents)
+            kept = (one for one in info.parents if one not in self._gone.parents)
+            parents = tuple(self.commits.get(one, one) for one in kept)
+            tree, message = self.tree(info.tree), self._gone.messages.get(info.oid)
+            same = (tree, parents) == (info.tree, info.parents)
+            if message is not None or not same:
+                new = self._repo.recommit(info.oid, tree, parents, message)
+                self.commits[info.oid] = new
         return self.commits.get(tip, tip)
 
     def tree(self, tree: Oid) -> Oid:
         """Return what stands for a tree."""
         if tree not in self._trees:
-            changes = self._changes(tree)
+            places = self._places(tree)
+            changes: dict[RepoPath, Entry | None] = {
+                path: (mode, self._cleared(oid)) for path, (mode, oid) in places.items()
+            }
             new = self._repo.trees.splice(tree, changes) if changes else tree
             self._trees[tree] = new
         return self._trees[tree]
 
-    def _changes(self, tree: Oid) -> dict[RepoPath, Entry | None]:
-        found: dict[RepoPath, Entry | None] = {}
-        for path in self._paths:
+    def _cleared(self, oid: Oid) -> Oid:
+        if oid not in self.blobs:
+            self.blobs[oid] = self._repo.write_blob(stand_in(oid, self._salt))
+        return self.blobs[oid]
+
+    def _places(self, tree: Oid) -> dict[RepoPath, Entry]:
+        """Return the entries of a tree whose content is to go."""
+        found = dict(self._holding(tree)) if self._gone.blobs else {}
+        for path in self._gone.paths:
             entry = self._repo.entry(tree, path)
             if entry is None:
                 continue
@@ -62,15 +111,24 @@ class Rewriter:
             if entry[0] == TREE_MODE:
                 below = self._repo.flat(entry[1])
                 inner = {RepoPath(path + b"/" + p): e for p, e in below.items()}
-            found |= {p: (e[0], self._cleared(e)) for p, e in inner.items()}
+            found |= {p: e for p, e in inner.items() if self._is_content(e)}
         return found
 
-    def _cleared(self, entry: Entry) -> Oid:
+    def _is_content(self, entry: Entry) -> bool:
         mode, oid = entry
         if mode == GITLINK_MODE:
-            return oid
-        if oid not in self.blobs:
-            if is_purged(self._repo.read_blob(oid)):
-                return oid
-            self.blobs[oid] = self._repo.write_blob(stand_in(oid, self._salt))
-        return self.blobs[oid]
+            return False
+        return oid in self.blobs or not is_purged(self._repo.read_blob(oid))
+
+    def _holding(self, tree: Oid) -> Mapping[RepoPath, Entry]:
+        """Return where in a tree the contents stand; one that chains share is read once."""
+        if tree not in self._inner:
+            found: dict[RepoPath, Entry] = {}
+            for name, entry in self._repo.trees.listing(tree):
+                if entry[0] == TREE_MODE:
+                    below = self._holding(entry[1])
+                    found |= {RepoPath(name + b"/" + p): e for p, e in below.items()}
+                elif entry[1] in self._gone.blobs:
+                    found[RepoPath(name)] = entry
+            self._inner[tree] = found
+        return self._inner[tree]

@@ -172,6 +172,10 @@ class Trees:
             found = inner
         return found
 
+    def listing(self, tree: Oid) -> list[tuple[bytes, Entry]]:
+        """Return the names of one tree and what each holds, in tree order."""
+        return list(self._load(tree).items())
+
     def flat(self, root: Oid) -> dict[RepoPath, Entry]:
         """Return every path of a tree that is not a directory, in tree order."""
         found: dict[RepoPath, Entry] = {}

@@ -209,6 +209,7 @@ def test_copies_of_the_users_are_named_and_left(repo: Repo) -> None:
         assert named["commit"] == commit
         assert left["staged"] == ["copy", "k", "staged"]
         assert left["history"] == ["copy"]
+        assert named["refs"] == ["refs/heads/main"]
         assert (repo.git_dir / "index").read_bytes() == index
         assert repo.git("rev-parse", "HEAD") == commit
         assert repo.git("show", "HEAD:k") == SECRET.decode()

@@ -47,49 +47,6 @@ ONE = {"id": "codex-1", "started": "2026-11-20T10:00:00.000000Z"}
             ],
         ),
         (
-            keep.purge_lines,
-            {"names": [], "remains": {"objects": 0}},
-            ["no object of the repository holds anything that was purged"],
-        ),
-        (
-            keep.purge_lines,
-            {
-                "names": ["typo"],
-                "contents": 0,
-                "rewritten": [],
-                "remains": {"objects": 0},
-            },
-            [
-                "nothing to purge: the history holds no content of typo",
-                "no object of the repository holds anything that was purged",
-            ],
-        ),
-        (
-            keep.purge_lines,
-            {
-                "names": ["k\x1b"],
-                "contents": 2,
-                "rewritten": ["refs/agent-undo/a"],
-                "on_disk": ["k\x1b"],
-                "remains": {
-                    "objects": 2,
-                    "commits": [{"commit": "1" * 40, "path": "k"}],
-                    "staged": ["s"],
-                    "history": ["copy"],
-                    "fetched": ["refs/agent-undo/fetched/x"],
-                },
-            },
-            [
-                "2 contents purged from 1 refs: k\\x1b",
-                "2 purged contents are still in objects, till: git gc --prune=now",
-                "  your commit 111111111111 holds k: rewriting that is up to you",
-                "  your index holds s",
-                "  the history has the same content as copy: purge that too",
-                "  fetched history holds it: refs/agent-undo/fetched/x",
-                "on the disk stays k\\x1b: what you write there next is recorded",
-            ],
-        ),
-        (
             keep.pack_lines,
             {"packed": 3, "merged": 2, "packs": 1, "bytes": 2048},
             [

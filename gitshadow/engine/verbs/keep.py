@@ -3,11 +3,15 @@
 Invariant: objects are never removed; refs and rows go, Git's own gc does the rest.
 """
 
+import base64
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from gitshadow.engine import forgetting, mirroring, purging, retention
 from gitshadow.engine import params as read
 from gitshadow.engine.desk import Desk
+from gitshadow.engine.purging import Survey
+from gitshadow.engine.remaining import Remains, remains
 from gitshadow.engine.retention import Limits, Unit
 from gitshadow.engine.rows import Row, rfc3339
 from gitshadow.engine.usage import Scales, usage
@@ -80,33 +84,72 @@ def _row(unit: Unit) -> Row:
 
 
 def purge(desk: Desk, params: Params) -> Document:
-    """Rewrite the history without the content of paths; without paths only say what remains."""
+    """Rewrite the history without the content of paths, or without texts wherever they stand.
+
+    Without either only say what remains of what was purged. With `dry_run` nothing changes.
+    """
     ws = desk.workspace
     paths = read.repo_paths(ws.layout, params, "paths")
-    done, trouble = purging.Purged((), 0, ()), None
-    if paths:
+    texts = [base64.b64decode(one) for one in read.strings(params, "texts")]
+    dry = read.flag(params, "dry_run")
+    found, said = purging.NOTHING, _Said()
+    if paths or texts:
         desk.observer.settle()
-        done = purging.purge(desk, paths)
-        trouble = _forgotten_elsewhere(ws, (), scrub=True)
-    left = purging.remains(ws)
+        found = purging.survey(ws, paths, texts)
+        said = said if dry else _purged(desk, found, params)
+    left = Remains() if dry else remains(ws)
     return {
-        "names": [display_path(name) for name in done.names],
-        "contents": done.contents,
-        "rewritten": list(done.rewritten),
-        "mirror": trouble,
+        "dry_run": dry,
+        "names": [display_path(name) for name in found.names],
+        "contents": len(found.contents),
+        "rewritten": list(found.refs),
+        "rows": dict(found.elsewhere.found.rows),
+        "named": dict(found.elsewhere.found.names),
+        "named_files": len(found.holding.trees),
+        "effects": found.elsewhere.found.effects,
+        "files": list(found.elsewhere.files),
+        "holding": len(found.holding.blobs | found.holding.commits),
+        "unsearched": found.holding.unsearched,
+        "texts": len(texts),
+        "journal_holds": said.journal,
+        "fetched_dropped": said.fetched,
+        "mirror": said.mirror,
         "on_disk": [
-            display_path(p) for p in done.names if ws.files.look(p) is not None
+            display_path(p) for p in found.on_disk if ws.files.look(p) is not None
         ],
-        "remains": {
-            "objects": left.waiting,
-            "commits": [
-                {"commit": commit, "path": display_path(path)}
-                for commit, path in left.commits
-            ],
-            "staged": [display_path(path) for path in left.staged],
-            "history": [display_path(path) for path in left.history],
-            "fetched": list(left.fetched),
-        },
+        "remains": _remains_row(left),
+    }
+
+
+class _Said(NamedTuple):
+    """Hold what a purge could not do, and what it dropped beside."""
+
+    mirror: str | None = None
+    journal: Sequence[str] = ()
+    fetched: Sequence[str] = ()
+
+
+def _purged(desk: Desk, found: Survey, params: Params) -> _Said:
+    purging.purge(desk, found)
+    fetched = purging.drop_fetched(desk) if read.flag(params, "fetched") else []
+    trouble = _forgotten_elsewhere(desk.workspace, (), scrub=True)
+    return _Said(trouble, purging.proof(desk.workspace, found), fetched)
+
+
+def _remains_row(left: Remains) -> Row:
+    return {
+        "objects": left.waiting,
+        "commits": [
+            {
+                "commit": one.commit,
+                "path": None if one.path is None else display_path(one.path),
+                "refs": list(one.refs),
+            }
+            for one in left.commits
+        ],
+        "staged": [display_path(path) for path in left.staged],
+        "history": [display_path(path) for path in left.history],
+        "fetched": list(left.fetched),
     }
 
 

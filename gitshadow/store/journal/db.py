@@ -8,7 +8,7 @@ import os
 import sqlite3
 import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -110,6 +110,10 @@ class Db:
             raise
         finally:
             self._depth = 0
+
+    def define(self, name: str, function: Callable[[Any], Value]) -> None:
+        """Have statements of this connection know a function of one value."""
+        self._connection.create_function(name, 1, function, deterministic=True)
 
     def run(self, sql: str, values: Sequence[Value] = ()) -> int:
         """Run one statement; return the number of rows it changed."""

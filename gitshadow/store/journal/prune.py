@@ -115,10 +115,10 @@ def drop_program(db: Db, session: str) -> None:
 
     The log is one chain of digests over all sessions, so what follows is chained anew.
     """
-    with _unlocked(db):
+    with unlocked(db):
         for table in _saga_tables(db):
             db.run(f"DELETE FROM {table} WHERE session = ?", (session,))
-        _chain_anew(db)
+        chain_anew(db)
 
 
 def _saga_tables(db: Db) -> list[str]:
@@ -129,7 +129,7 @@ def _saga_tables(db: Db) -> list[str]:
 
 
 @contextmanager
-def _unlocked(db: Db) -> Iterator[None]:
+def unlocked(db: Db) -> Iterator[None]:
     """Lift what keeps rows from being changed, for the block alone."""
     sql = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND name GLOB 'saga_*'"
     triggers = db.rows(sql)
@@ -140,7 +140,8 @@ def _unlocked(db: Db) -> Iterator[None]:
         db.run(str(text))
 
 
-def _chain_anew(db: Db) -> None:
+def chain_anew(db: Db) -> None:
+    """Number the log anew and chain its digests, inside `unlocked` and `db.write()`."""
     before = ""
     for number, row in enumerate(db.rows(_LOG), 1):
         note = Note(

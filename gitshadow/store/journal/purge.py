@@ -6,6 +6,7 @@ interrupted is done again.
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from gitshadow.model import Oid, RepoPath
 from gitshadow.store.journal import meta
@@ -23,20 +24,42 @@ _ROWS = (("events", "seq"), ("op_steps", "op, idx"))
 _OIDS = ("before_oid", "after_oid")
 
 
-def begin(db: Db, paths: Sequence[RepoPath], salt: bytes) -> None:
+class Noted(NamedTuple):
+    """Hold what a purge takes, as the journal keeps it until the purge has ended.
+
+    `messages` has what commits are to say instead of what they say.
+    """
+
+    paths: tuple[RepoPath, ...]
+    blobs: frozenset[Oid]
+    messages: Mapping[Oid, bytes]
+    salt: bytes
+
+
+def begin(db: Db, noted: Noted) -> None:
     """Note what is being purged; call it inside `db.write()`."""
-    noted = {"paths": [path.hex() for path in paths], "salt": salt.hex()}
-    meta.put(db, _UNDER_WAY, json.dumps(noted))
+    document = {
+        "paths": [path.hex() for path in noted.paths],
+        "blobs": sorted(noted.blobs),
+        "messages": {oid: text.hex() for oid, text in noted.messages.items()},
+        "salt": noted.salt.hex(),
+    }
+    meta.put(db, _UNDER_WAY, json.dumps(document))
 
 
-def under_way(db: Db) -> tuple[list[RepoPath], bytes] | None:
-    """Return the paths and the salt of a purge that did not end, or None."""
+def under_way(db: Db) -> Noted | None:
+    """Return what a purge that did not end was to take, None where there is none."""
     text = meta.get(db, _UNDER_WAY)
     if text is None:
         return None
     noted = json.loads(text)
-    paths = [RepoPath(bytes.fromhex(path)) for path in noted["paths"]]
-    return paths, bytes.fromhex(noted["salt"])
+    messages = noted.get("messages", {})
+    return Noted(
+        tuple(RepoPath(bytes.fromhex(path)) for path in noted["paths"]),
+        frozenset(Oid(oid) for oid in noted.get("blobs", ())),
+        {Oid(oid): bytes.fromhex(message) for oid, message in messages.items()},
+        bytes.fromhex(noted["salt"]),
+    )
 
 
 def end(db: Db) -> None:
@@ -69,13 +92,8 @@ def names_of(db: Db, paths: Sequence[RepoPath]) -> list[RepoPath]:
     return sorted(found)
 
 
-def rename(
-    db: Db,
-    covers: Callable[[RepoPath], bool],
-    blobs: Mapping[Oid, Oid],
-    commits: Mapping[Oid, Oid],
-) -> None:
-    """Have rows name what stands for contents of some paths; call it inside `db.write()`."""
+def rename(db: Db, stands_for: Callable[[RepoPath | None, Oid], Oid | None]) -> None:
+    """Have rows name what stands for contents; call it inside `db.write()`."""
     for table, keys in _ROWS:
         for column in _OIDS:
             named = (
@@ -83,18 +101,32 @@ def rename(
             )
             where = " AND ".join(f"{key} = ?" for key in keys.split(", "))
             found = [
-                (blobs[oid], *row)
+                (new, *row)
                 for *row, path, oid in db.rows(named)
-                if oid in blobs and covers(path)
+                if (new := stands_for(path, oid)) is not None
             ]
             db.run_many(f"UPDATE {table} SET {column} = ? WHERE {where}", found)
     states = [
-        (blobs[oid], worktree, path)
+        (new, worktree, path)
         for worktree, path, oid in db.rows("SELECT worktree, path, oid FROM file_state")
-        if oid in blobs and covers(path)
+        if (new := stands_for(path, oid)) is not None
     ]
     sql = "UPDATE file_state SET oid = ? WHERE worktree = ? AND path = ?"
     db.run_many(sql, states)
+    kept = (
+        "SELECT session, name, version, oid FROM saga_artifacts WHERE oid IS NOT NULL"
+    )
+    artifacts = [
+        (new, *row)
+        for *row, oid in db.rows(kept)
+        if (new := stands_for(None, oid)) is not None
+    ]
+    sql = "UPDATE saga_artifacts SET oid = ? WHERE session = ? AND name = ? AND version = ?"
+    db.run_many(sql, artifacts)
+
+
+def rename_commits(db: Db, commits: Mapping[Oid, Oid]) -> None:
+    """Have rows name what stands for commits; call it inside `db.write()`."""
     db.run("CREATE TEMP TABLE moved (old TEXT PRIMARY KEY, new TEXT) WITHOUT ROWID")
     db.run_many("INSERT INTO moved VALUES (?, ?)", list(commits.items()))
     for table, column in _COMMITS:

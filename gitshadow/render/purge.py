@@ -1,0 +1,139 @@
+"""A purge as text: what went, from where, and who still has a copy and what to type about it.
+
+Invariant: what lies in the user's own commits is never said to lie in our history.
+"""
+
+import shlex
+from collections.abc import Iterator, Mapping
+
+from gitshadow.render.document import flag, inner, number, rows, text, texts
+from gitshadow.render.keep import mirror_warning
+from gitshadow.render.style import View, printable
+
+_COLUMNS = {
+    "turns.prompt": "prompts",
+    "saga_calls.intent": "arguments of tool calls",
+    "saga_calls.content": "answers of tool calls",
+    "saga_calls.inverse": "inverses of tool calls",
+    "saga_log.body": "lines of the saga log",
+    "saga_events.text": "messages of agent programs",
+    "saga_events.body": "messages of agent programs, whole",
+    "saga_state.value": "values of agent programs",
+    "saga_ops.report": "reports of effects",
+    "ops.report": "reports of undos",
+}
+
+
+def purge_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
+    """Yield what was purged, and where a copy still is."""
+    dry, left = flag(document, "dry_run"), inner(document, "remains")
+    asked = bool(texts(document, "names") or number(document, "texts"))
+    if asked:
+        yield _first(document, dry=dry)
+        yield from _beside(document, dry=dry)
+        yield from _warnings(document, view)
+    if dry:
+        return
+    objects = number(left, "objects")
+    if not objects:
+        yield "no object of the repository holds anything that was purged"
+        return
+    if rows(left, "commits") or texts(left, "staged"):
+        yield f"{objects} purged contents are still in objects: Git keeps what is yours"
+    else:
+        yield f"{objects} purged contents are still in objects, till: git gc --prune=now"
+    yield from _copies(document, left)
+    for path in texts(document, "on_disk"):
+        yield f"on the disk stays {printable(path)}: what you write there next is recorded"
+
+
+def _first(document: Mapping[str, object], *, dry: bool) -> str:
+    count, moved = number(document, "contents"), len(texts(document, "rewritten"))
+    shown = (
+        ", ".join(map(printable, texts(document, "names"))) or "all that hold the text"
+    )
+    if not count:
+        shown = ", ".join(map(printable, texts(document, "names"))) or "that text"
+        return f"nothing to purge: the history holds no content of {shown}"
+    done = "would be purged" if dry else "purged"
+    return f"{count} contents {done} from {moved} refs: {shown}"
+
+
+def _beside(document: Mapping[str, object], *, dry: bool) -> Iterator[str]:
+    held = inner(document, "rows")
+    said = [f"{number(held, key)} {_COLUMNS.get(key, key)}" for key in held]
+    if said:
+        done = "would be marked" if dry else "marked"
+        yield f"in the journal [purged] {done} in: {', '.join(map(printable, said))}"
+    files = [printable(name) for name in texts(document, "files")]
+    if files:
+        done = "would be cleared or removed" if dry else "cleared or removed"
+        yield f"below .git/agent-undo {done}: {', '.join(files)}"
+    if count := number(document, "effects"):
+        done = "could" if dry else "can"
+        yield f"{count} effects {done} no longer be taken back: their inverse had it"
+    for ref in texts(document, "fetched_dropped"):
+        yield f"dropped here, the other machine still has it: {printable(ref)}"
+
+
+def _warnings(document: Mapping[str, object], view: View) -> Iterator[str]:
+    warning = view.paint("warning:", "warn")
+    yield from mirror_warning(document, view)
+    for name in texts(document, "journal_holds"):
+        yield f"{warning} {printable(name)} still has it: another process reads it; purge again"
+    named = inner(document, "named")
+    if count := sum(number(named, key) for key in named) + number(
+        document, "named_files"
+    ):
+        yield f"{warning} {count} names of files or ids have it, and stay"
+    if count := number(document, "unsearched"):
+        yield f"{warning} {count} objects are too large and were not searched"
+
+
+def _copies(
+    document: Mapping[str, object], left: Mapping[str, object]
+) -> Iterator[str]:
+    """Name each copy and what to type about it."""
+    copies = rows(left, "commits")
+    for one in copies:
+        commit, path = text(one, "commit")[:12], text(one, "path")
+        what = printable(path) if path else "it in its message"
+        kept = ", ".join(map(_short, texts(one, "refs"))) or "your reflog alone"
+        yield f"  your commit {commit} holds {what} ({kept})"
+    yield from _advice(document, copies)
+    for path in texts(left, "staged"):
+        yield f"  your index holds {printable(path)}"
+    for path in texts(left, "history"):
+        yield f"  the history has the same content as {printable(path)}: purge that too"
+    fetched = texts(left, "fetched")
+    for ref in fetched:
+        yield f"  fetched history holds it: {printable(ref)}"
+    if fetched:
+        yield "    to drop that here: the same purge with --fetched; a fetch brings it back"
+
+
+def _advice(
+    document: Mapping[str, object], copies: list[Mapping[str, object]]
+) -> Iterator[str]:
+    """Say how commits of the user's are rewritten; without our refs, which were rewritten."""
+    if not copies:
+        return
+    reached = {ref for one in copies for ref in texts(one, "refs")}
+    refs = sorted(
+        ref for ref in reached if ref.startswith(("refs/heads/", "refs/tags/"))
+    )
+    if refs:
+        paths = sorted({text(one, "path") for one in copies} - {""})
+        what = ["--replace-text", "FILE"]
+        if not number(document, "texts") and paths:
+            what = ["--invert-paths", *(w for p in paths for w in ("--path", p))]
+        words = ["git", "filter-repo", "--force", *what, "--refs", *refs]
+        yield f"    yours to rewrite: {printable(shlex.join(words))}"
+    yield "    then: git reflog expire --expire=now --all, this purge again, git gc --prune=now"
+
+
+def _short(ref: str) -> str:
+    for prefix in ("refs/heads/", "refs/tags/", "refs/remotes/", "refs/"):
+        if ref.startswith(prefix):
+            return printable(ref.removeprefix(prefix))
+    return printable(ref)

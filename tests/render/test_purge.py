@@ -1,0 +1,116 @@
+"""What was purged is said first, then who still has a copy, and what to type about it."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from gitshadow.render.purge import purge_lines
+from gitshadow.render.style import View
+
+MINE = {"commit": "1" * 40, "path": "k", "refs": ["refs/heads/main", "refs/tags/v1"]}
+
+
+@pytest.mark.parametrize(
+    ("document", "shown"),
+    [
+        (
+            {"names": [], "remains": {"objects": 0}},
+            ["no object of the repository holds anything that was purged"],
+        ),
+        (
+            {
+                "names": ["typo"],
+                "contents": 0,
+                "rewritten": [],
+                "remains": {"objects": 0},
+            },
+            [
+                "nothing to purge: the history holds no content of typo",
+                "no object of the repository holds anything that was purged",
+            ],
+        ),
+        (
+            {
+                "names": ["k\x1b"],
+                "contents": 2,
+                "rewritten": ["refs/agent-undo/a"],
+                "on_disk": ["k\x1b"],
+                "fetched_dropped": ["refs/agent-undo/fetched/y"],
+                "remains": {
+                    "objects": 2,
+                    "commits": [MINE, {"commit": "2" * 40, "path": "k", "refs": []}],
+                    "staged": ["s"],
+                    "history": ["copy"],
+                    "fetched": ["refs/agent-undo/fetched/x"],
+                },
+            },
+            [
+                "2 contents purged from 1 refs: k\\x1b",
+                "dropped here, the other machine still has it: refs/agent-undo/fetched/y",
+                "2 purged contents are still in objects: Git keeps what is yours",
+                "  your commit 111111111111 holds k (main, v1)",
+                "  your commit 222222222222 holds k (your reflog alone)",
+                "    yours to rewrite: git filter-repo --force --invert-paths --path k"
+                " --refs refs/heads/main refs/tags/v1",
+                "    then: git reflog expire --expire=now --all, this purge again,"
+                " git gc --prune=now",
+                "  your index holds s",
+                "  the history has the same content as copy: purge that too",
+                "  fetched history holds it: refs/agent-undo/fetched/x",
+                "    to drop that here: the same purge with --fetched;"
+                " a fetch brings it back",
+                "on the disk stays k\\x1b: what you write there next is recorded",
+            ],
+        ),
+        (
+            {
+                "dry_run": True,
+                "texts": 1,
+                "contents": 2,
+                "rewritten": ["refs/agent-undo/a"],
+                "rows": {"turns.prompt": 3, "x.y\n": 1},
+                "files": ["pages/a.html"],
+                "effects": 1,
+                "named": {"events.path": 2},
+                "named_files": 1,
+            },
+            [
+                "2 contents would be purged from 1 refs: all that hold the text",
+                "in the journal [purged] would be marked in: 3 prompts, 1 x.y\\n",
+                "below .git/agent-undo would be cleared or removed: pages/a.html",
+                "1 effects could no longer be taken back: their inverse had it",
+                "warning: 3 names of files or ids have it, and stay",
+            ],
+        ),
+        (
+            {
+                "texts": 1,
+                "contents": 1,
+                "rewritten": ["refs/agent-undo/a"],
+                "journal_holds": ["journal.db-wal"],
+                "unsearched": 1,
+                "remains": {
+                    "objects": 1,
+                    "commits": [{**MINE, "path": None, "refs": ["refs/heads/main"]}],
+                },
+            },
+            [
+                "1 contents purged from 1 refs: all that hold the text",
+                "warning: journal.db-wal still has it: another process reads it;"
+                " purge again",
+                "warning: 1 objects are too large and were not searched",
+                "1 purged contents are still in objects: Git keeps what is yours",
+                "  your commit 111111111111 holds it in its message (main)",
+                "    yours to rewrite: git filter-repo --force --replace-text FILE"
+                " --refs refs/heads/main",
+                "    then: git reflog expire --expire=now --all, this purge again,"
+                " git gc --prune=now",
+            ],
+        ),
+    ],
+)
+def test_lines_answer_first_and_say_whose_a_copy_is(
+    document: Mapping[str, object], shown: list[str]
+) -> None:
+    """KEEP-09."""
+    assert list(purge_lines(document, View())) == shown
