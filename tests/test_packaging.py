@@ -16,7 +16,15 @@ from gitshadow import __version__
 
 ROOT = Path(__file__).parent.parent
 # Installed below the environment, where other programs look for them.
-SHARED = {"share/man/man1/git-agent-undo.1": "docs/man/git-agent-undo.1"}
+_SCRIPTS = "gitshadow/commands/scripts"
+SHARED = {
+    "share/man/man1/git-agent-undo.1": "docs/man/git-agent-undo.1",
+    "share/bash-completion/completions/git-agent-undo": f"{_SCRIPTS}/git-agent-undo.bash",
+    "share/zsh/site-functions/_git-agent-undo": f"{_SCRIPTS}/_git-agent-undo",
+    "share/fish/vendor_completions.d/git-agent-undo.fish": (
+        f"{_SCRIPTS}/git-agent-undo.fish"
+    ),
+}
 
 
 @pytest.fixture(scope="module")

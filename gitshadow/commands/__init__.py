@@ -24,6 +24,7 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
         "status": Verb("status", "Say what is recorded and what is not."),
         "prompt": Verb("prompt", "Print one short line for a shell's prompt."),
         "doctor": Verb("doctor", "Check the installation and name a remedy."),
+        "completion": Verb("completion", "Print what makes a shell complete all this."),
         "uninstall": Verb("uninstall", "Take everything of ours out of a repository."),
     },
     "undo": {

@@ -68,7 +68,7 @@ def _verb(command: click.Command, context: click.Context) -> Iterator[str]:
     if isinstance(command, click.Group):
         for name in command.list_commands(context):
             below = command.get_command(context, name)
-            if below is not None:
+            if below is not None and not below.hidden:
                 yield from _verb(below, click.Context(below, context, name))
 
 

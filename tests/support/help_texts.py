@@ -21,8 +21,10 @@ def commands() -> list[tuple[str, ...]]:
 def _below(top: click.Group, words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     context = click.Context(top)
     for name in top.list_commands(context):
-        yield (*words, name)
         command = top.get_command(context, name)
+        if command is None or command.hidden:
+            continue
+        yield (*words, name)
         if isinstance(command, click.Group):
             yield from _below(command, (*words, name))
 

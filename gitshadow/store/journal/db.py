@@ -19,6 +19,7 @@ Value = str | bytes | int | None
 Row = tuple[Any, ...]
 
 _BUSY_MS = 5000
+_LOOK_S = 0.1
 _STORAGE_TROUBLE = (
     "SQLITE_FULL",
     "SQLITE_IOERR",
@@ -69,6 +70,26 @@ class Db:
             db.run(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
             db.run("PRAGMA temp_store = MEMORY")
             db._migrate()
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+    @classmethod
+    def look(cls, path: str) -> "Db":
+        """Open a journal of this version to be read only, and hardly wait for anybody.
+
+        Raises:
+            JournalError: it is missing, damaged, locked or of another version.
+        """
+        _check_file(path, empty_is_new=False)
+        db = cls(connect(path, read_only=True), path)
+        try:
+            db.be_patient(_LOOK_S)
+            if db.number("PRAGMA user_version") != VERSION:
+                raise JournalError(
+                    "could not use the journal: it is of another version"
+                )
         except BaseException:
             db.close()
             raise

@@ -1,0 +1,62 @@
+"""`git agent-undo completion`: what makes a shell complete verbs, options, ids and paths."""
+
+import os
+import sys
+
+import click
+
+_SCRIPTS = os.path.join(os.path.dirname(__file__), "scripts")
+_NAMES = {
+    "bash": "git-agent-undo.bash",
+    "zsh": "_git-agent-undo",
+    "fish": "git-agent-undo.fish",
+}
+
+
+@click.group("completion")
+def command() -> None:
+    """Print the script that makes a shell complete our command line.
+
+    An installation has them at the places where shells look, below share/. Where yours does
+    not look there: git agent-undo completion bash >FILE, and have the shell read FILE.
+    """
+
+
+@command.command("bash")
+def bash_command() -> None:
+    """For ~/.local/share/bash-completion/completions/git-agent-undo."""
+    _print("bash")
+
+
+@command.command("zsh")
+def zsh_command() -> None:
+    """For a file _git-agent-undo in a directory of $fpath."""
+    _print("zsh")
+
+
+@command.command("fish")
+def fish_command() -> None:
+    """For ~/.config/fish/completions/git-agent-undo.fish."""
+    _print("fish")
+
+
+def _print(shell: str) -> None:
+    with open(os.path.join(_SCRIPTS, _NAMES[shell]), encoding="utf-8") as stream:
+        click.echo(stream.read(), nl=False)
+
+
+@command.command(
+    "words", hidden=True, context_settings={"ignore_unknown_options": True}
+)
+@click.argument("shell", type=click.Choice(list(_NAMES)))
+@click.argument("typed", nargs=-1, type=click.UNPROCESSED)
+def words_command(shell: str, typed: tuple[str, ...]) -> None:
+    """Print what can stand in place of the last word: form, word, note, with tabs between."""
+    group = click.get_current_context().find_root().command
+    assert isinstance(group, click.Group)
+    from gitshadow.commands import offers
+    from gitshadow.render.style import printable
+
+    for word in offers.offer(group, typed or ("",), quoted=shell == "bash"):
+        note = printable(" ".join(word.note.split()))
+        sys.stdout.write(f"{word.form}\t{word.value}\t{note}\n")
