@@ -17,7 +17,7 @@ from gitshadow.commands.undoing import (
     target,
 )
 from gitshadow.commands.viewing import screen
-from gitshadow.errors import UsageError
+from gitshadow.errors import ExitCode, UsageError
 from gitshadow.render import output
 from gitshadow.render.document import number
 from gitshadow.render.sharing import returned_lines
@@ -83,4 +83,7 @@ def _from_mirror(mirror: str, paths: Sequence[str], manner: Manner) -> int:
         targets=[target(path, path_only=True) for path in paths],
         at=number(document, "at"),
     )
-    return carry_out(request, manner)
+    code = carry_out(request, manner)
+    if code == ExitCode.DONE and not manner.dry_run:
+        ask("came_back", {})
+    return code

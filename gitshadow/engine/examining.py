@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from gitshadow.capture.coverage import TOO_LARGE
-from gitshadow.engine import mirroring, remotes
+from gitshadow.engine import mirroring, mirrors, remotes
 from gitshadow.engine.desk import Desk
 from gitshadow.engine.secrets import secret_names
 from gitshadow.engine.upkeep import TROUBLE
@@ -260,7 +260,7 @@ def _packing(desk: Desk) -> Iterator[Check]:
 
 def _mirror(desk: Desk) -> Iterator[Check]:
     ws = desk.workspace
-    place, trouble = mirroring.place_of(ws), meta.get(ws.db, mirroring.TROUBLE)
+    place, trouble = mirrors.place_of(ws), meta.get(ws.db, mirroring.TROUBLE)
     if place is None:
         yield Check("mirror", True, "none is set")
     else:

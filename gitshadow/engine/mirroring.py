@@ -3,32 +3,37 @@
 Each project has its own below the configured directory, named after the worktree and the machine
 id; it can be cloned like any other. Git pushes there, objects that lie there already are not
 copied again.
-Invariant: a ref that vanished here stays there; only what was dropped on purpose goes.
+Invariant: a ref that vanished here stays there; only what was dropped on purpose goes, and the
+daemon writes over nothing there that is not here too.
 """
 
 import os
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from hashlib import blake2b
+from typing import NamedTuple
 
+from gitshadow.engine import mirrors
+from gitshadow.engine.mirrors import MACHINES, ROOT, place_of
 from gitshadow.engine.workspace import Workspace
-from gitshadow.errors import JournalError, ShadowError
+from gitshadow.errors import JournalError, ShadowError, StoreError
+from gitshadow.model import Oid
 from gitshadow.store import machine, refs, remotes
 from gitshadow.store.bare import Bare
 from gitshadow.store.git import Git
-from gitshadow.store.journal import meta
+from gitshadow.store.journal import meta, prune, purge, returned
 from gitshadow.store.layout import Layout
+from gitshadow.store.repo import Repo
 
-ROOT, MACHINES = "agent-undo.root", "agent-undo.machines"
-"""What a mirror says of itself: the worktree, and the ids of the machines it is of."""
 TROUBLE = "mirror_trouble"
 """The key of what keeps us from mirroring, as the journal has it; empty where nothing does."""
 QUIET_S = 5.0
 _LATEST_S = 60.0
 _FAILED_S = 300.0
 _DONE = "mirrored"
+_LEFT = "mirror_left"
 _SPECS = (
     f"+{refs.REF_PREFIX}*:{refs.REF_PREFIX}*",
     f"^{refs.REF_PREFIX}{refs.FETCHED}*",
@@ -37,17 +42,11 @@ _SPECS = (
 )
 
 
-def place_of(ws: Workspace) -> str | None:
-    """Return the repository that is this project's mirror, None where none is wanted."""
-    top, name = ws.config.mirror, machine.current(ws.db)
-    if top is None or name is None:
-        return None
-    stem = os.path.basename(ws.layout.root) or "root"
-    return os.path.join(top, f"{stem}-{name}.git")
-
-
 def mirror_now(ws: Workspace, git: Git) -> str | None:
     """Bring the mirror up to what is here; return where it is, None where none is wanted.
+
+    Somebody asked for it, so what is here counts, also where the mirror has more. What was purged
+    while the mirror could not be reached goes from it now.
 
     Raises:
         StoreError: it could not be written.
@@ -55,29 +54,15 @@ def mirror_now(ws: Workspace, git: Git) -> str | None:
     place = place_of(ws)
     if place is not None:
         _Copy(ws.layout, git, place).run()
-        _note(ws, _state_of(ws), "")
+        gone = purge.awaited(ws.db)
+        if gone:
+            mirrors.clear(ws, Bare(git, place), gone)
+        left = Bare(git, place).refs().keys() - ws.repo.refs().keys()
+        with ws.db.write():
+            returned.settle(ws.db)
+            meta.put(ws.db, _LEFT, " ".join(filter(refs.is_chain, left)))
+        _note(ws, _state_of(ws), "", place)
     return place
-
-
-def forget(ws: Workspace, names: Collection[str], *, scrub: bool = False) -> None:
-    """Take refs out of the mirror that were dropped on purpose; it may not exist yet.
-
-    Args:
-        ws: The worktree.
-        names: The refs.
-        scrub: Whether what nothing there reaches then is removed at once, for a secret.
-
-    Raises:
-        StoreError: it could not be done.
-    """
-    place = place_of(ws)
-    if place is None or not os.path.isdir(place):
-        return
-    copy = Bare(ws.git, place)
-    copy.drop(sorted(copy.refs().keys() & set(names)))
-    if scrub:
-        _Copy(ws.layout, ws.git, place).run()
-        copy.scrub()
 
 
 class Mirroring:
@@ -115,8 +100,13 @@ class Mirroring:
             return
         git = Git(self._ws.layout, dict(self._ws.environ))
         self._begun_at = now
-        self._run = _Run(_Copy(self._ws.layout, git, place), state)
+        self._run = _Run(_Copy(self._ws.layout, git, place, self._care()), state)
         self._run.start()
+
+    def _care(self) -> "_Care":
+        db = self._ws.db
+        left = (meta.get(db, _LEFT) or "").split()
+        return _Care(prune.dropped_refs(db).union(left), returned.is_pending(db))
 
     def close(self) -> None:
         """Wait for what is going on."""
@@ -127,16 +117,31 @@ class Mirroring:
     def _finish(self, run: "_Run", now: float) -> None:
         self._run = None
         self._again_at = now + (_FAILED_S if run.trouble else QUIET_S)
-        _note(self._ws, None if run.trouble else run.state, run.trouble)
+        _note(self._ws, None if run.trouble else run.state, run.trouble, run.place)
+
+
+class _Care(NamedTuple):
+    """Hold what tells a history that was lost from one that was dropped or rewritten on purpose.
+
+    `dropped` are refs of sessions that were pruned, or that were missing here when somebody said
+    that what is here counts; `is_pending` says that a restore from a mirror
+    was planned and not applied.
+    """
+
+    dropped: frozenset[str]
+    is_pending: bool
 
 
 class _Copy:
-    """Copy refs to one mirror."""
+    """Copy refs to one mirror; with care nothing there is overwritten that is not here too."""
 
-    def __init__(self, layout: Layout, git: Git, place: str) -> None:
+    def __init__(
+        self, layout: Layout, git: Git, place: str, care: _Care | None = None
+    ) -> None:
         self._layout = layout
         self._git = git
-        self._place = place
+        self.place = place
+        self._care = care
 
     def run(self) -> None:
         """Make the mirror where it is new, and push what it lacks.
@@ -144,7 +149,7 @@ class _Copy:
         Raises:
             StoreError: it could not be written.
         """
-        place, copy = self._place, Bare(self._git, self._place)
+        place, copy = self.place, Bare(self._git, self.place)
         try:
             os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
         except OSError as error:
@@ -153,9 +158,46 @@ class _Copy:
                 hint="git config agent-undo.mirror DIRECTORY",
             ) from error
         copy.make()
+        if self._care is not None:
+            self._refuse_loss(copy.refs(), self._care)
         copy.put(ROOT, self._layout.root)
         copy.put(MACHINES, " ".join(sorted(machine.ours(self._layout))))
         remotes.push(self._git, place, _SPECS)
+
+    def _refuse_loss(self, there: Mapping[str, Oid], care: _Care) -> None:
+        """Refuse to write over a history that the mirror has and we have not.
+
+        Raises:
+            StoreError: it has one, or somebody is about to bring it back.
+        """
+        if care.is_pending:
+            raise StoreError(
+                "could not mirror: a restore from a mirror was planned and not applied"
+            )
+        here = {**self._refs(), **dict.fromkeys(care.dropped)}
+        lost = [
+            ref
+            for ref, tip in there.items()
+            if refs.is_chain(ref) and not self._goes_on(ref, tip, here)
+        ]
+        if lost:
+            raise StoreError(
+                f"could not mirror: {len(lost)} sessions there are not here, or went on"
+                f" otherwise ({lost[0]})"
+            )
+
+    def _goes_on(self, ref: str, tip: Oid, here: Mapping[str, Oid | None]) -> bool:
+        if ref not in here:
+            return False
+        new = here[ref]
+        return new is None or new == tip or self._git.descends(new, tip)
+
+    def _refs(self) -> dict[str, Oid]:
+        repo = Repo.open(self._layout)
+        try:
+            return repo.refs()
+        finally:
+            repo.close()
 
 
 class _Run(threading.Thread):
@@ -164,6 +206,7 @@ class _Run(threading.Thread):
     def __init__(self, copy: _Copy, state: str) -> None:
         super().__init__(name="mirror", daemon=True)
         self._copy = copy
+        self.place = copy.place
         self.state = state
         self.trouble = "the copy ended without a word"
 
@@ -178,18 +221,15 @@ class _Run(threading.Thread):
 
 def _state_of(ws: Workspace) -> str:
     """Return a digest of what there is to mirror."""
-    found = {**ws.repo.refs(), **_user_refs(ws)}
+    found = {**ws.repo.refs(), **mirrors.users_refs(ws)}
     text = "".join(f"{ref} {oid}\n" for ref, oid in sorted(found.items()))
     return blake2b(text.encode("utf-8", "replace"), digest_size=16).hexdigest()
 
 
-def _user_refs(ws: Workspace) -> Mapping[str, str]:
-    return {**ws.repo.refs("refs/heads/"), **ws.repo.refs("refs/tags/")}
-
-
-def _note(ws: Workspace, state: str | None, trouble: str) -> None:
+def _note(ws: Workspace, state: str | None, trouble: str, place: str) -> None:
     """Leave in the journal what was mirrored, and what is in the way, for `doctor`."""
     with suppress(JournalError), ws.db.write():
         if state is not None:
             meta.put(ws.db, _DONE, state)
+            mirrors.remember(ws, place)
         meta.put(ws.db, TROUBLE, trouble)

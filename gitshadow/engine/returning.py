@@ -5,10 +5,11 @@ working tree is left to an ordinary restore.
 """
 
 import os
+import time
 from collections.abc import Container, Mapping
 from typing import NamedTuple
 
-from gitshadow.engine import mirroring
+from gitshadow.engine import mirrors
 from gitshadow.engine.reindex import reindex
 from gitshadow.engine.workspace import make_state_dirs, read_config
 from gitshadow.errors import UsageError
@@ -16,7 +17,7 @@ from gitshadow.model import EventKind
 from gitshadow.store import machine, refs, remotes
 from gitshadow.store.bare import Bare
 from gitshadow.store.git import Git
-from gitshadow.store.journal import events, sessions
+from gitshadow.store.journal import events, returned, sessions
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.layout import Layout
@@ -65,12 +66,11 @@ def bring_back(
         specs = [f"{name}:{place}" for name, place in wanted.items()]
         remotes.fetch(git, mirror, specs)
     make_state_dirs(layout)
-    machine.adopt(layout, (copy.get(mirroring.MACHINES) or "").split())
+    machine.adopt(layout, (copy.get(mirrors.MACHINES) or "").split())
     reindex(layout)
     branches = [place for name, place in wanted.items() if name.startswith("refs/h")]
-    return Returned(
-        mirror, len(wanted), tuple(sorted(branches)), _newest(layout, there)
-    )
+    newest_ns = _moment(layout, mirror, there)
+    return Returned(mirror, len(wanted), tuple(sorted(branches)), newest_ns)
 
 
 def _found(layout: Layout, git: Git, top: str | None) -> str:
@@ -87,7 +87,7 @@ def _found(layout: Layout, git: Git, top: str | None) -> str:
     except OSError as error:
         raise UsageError(f"could not read {top}: {error.strerror}") from error
     paths = [os.path.join(top, name) for name in names if name.endswith(".git")]
-    own = [one for one in paths if Bare(git, one).get(mirroring.ROOT) == layout.root]
+    own = [one for one in paths if Bare(git, one).get(mirrors.ROOT) == layout.root]
     if not own:
         raise UsageError(
             f"could not find a mirror of {layout.root} in {top}",
@@ -111,23 +111,35 @@ def _wanted(there: Mapping[str, str], here: Mapping[str, str]) -> dict[str, str]
     return {name: place for name, place in found.items() if place not in here}
 
 
-def _newest(layout: Layout, there: Container[str]) -> int:
-    """Return the newest moment of this worktree in the sessions that a mirror has.
+def _moment(layout: Layout, mirror: str, there: Container[str]) -> int:
+    """Return the moment to restore: of one mirror the same until a restore has followed.
 
-    What was recorded here since is not asked: a plan that nobody applied recorded the loss itself.
+    A plan that nobody applied recorded the loss itself, and a daemon may have copied that since.
     """
     db = Db.open(layout.journal, create=False)
     try:
-        chains = sessions.chains(db, layout.worktree)
-        wanted = EventFilter(
-            worktree=layout.worktree,
-            sessions={chain.session for chain in chains if chain.ref in there},
-            limit=1,
-            kinds=tuple(kind for kind in EventKind if kind is not EventKind.GAP),
-        )
-        rows = events.rows(db, wanted)
+        before = returned.pending(db)
+        if before is not None and before.mirror == mirror:
+            return before.newest_ns
+        newest_ns = _newest(db, layout, there)
+        came = returned.Returned(mirror, newest_ns, time.time_ns())
+        with db.write():
+            returned.note(db, came)
+        return newest_ns
     finally:
         db.close()
+
+
+def _newest(db: Db, layout: Layout, there: Container[str]) -> int:
+    """Return the newest moment of this worktree in the sessions that a mirror has."""
+    chains = sessions.chains(db, layout.worktree)
+    wanted = EventFilter(
+        worktree=layout.worktree,
+        sessions={chain.session for chain in chains if chain.ref in there},
+        limit=1,
+        kinds=tuple(kind for kind in EventKind if kind is not EventKind.GAP),
+    )
+    rows = events.rows(db, wanted)
     if not rows:
         raise UsageError(f"could not find anything of worktree {layout.worktree} there")
     return rows[0].ts_ns

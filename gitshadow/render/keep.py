@@ -86,9 +86,15 @@ def _staying(document: Mapping[str, object]) -> str:
 
 def mirror_warning(document: Mapping[str, object], view: View) -> Iterator[str]:
     """Yield what keeps a mirror from forgetting what was dropped, if anything does."""
-    if trouble := text(document, "mirror"):
-        warning = view.paint("warning:", "warn")
-        yield f"{warning} the mirror still has it: {printable(trouble)}"
+    warning = view.paint("warning:", "warn")
+    for one in rows(document, "mirrors"):
+        place = printable(text(one, "place"))
+        for ref in texts(one, "dropped"):
+            yield f"dropped in the mirror, which alone had it: {printable(ref)}"
+        for ref in texts(one, "held"):
+            yield f"{warning} the mirror {place} still has it: {printable(ref)}"
+        if trouble := text(one, "trouble"):
+            yield f"{warning} the mirror {place} still has it: {printable(trouble)}"
 
 
 def expose_lines(document: Mapping[str, object], view: View) -> Iterator[str]:

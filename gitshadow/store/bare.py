@@ -4,10 +4,11 @@ Invariant: nothing of the repository that a worktree belongs to is touched.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from gitshadow.model import Oid
 from gitshadow.store.git import Git
+from gitshadow.store.refs import REF_PREFIX
 
 
 class Bare:
@@ -43,6 +44,19 @@ class Bare:
         """Delete some of its refs."""
         listed = "".join(f"delete {name}\n" for name in names)
         self._run("update-ref", "--stdin", stdin=listed.encode("utf-8"))
+
+    def having(self, oids: Collection[Oid]) -> set[Oid]:
+        """Return which of some objects are there, reachable or not."""
+        listed = "".join(f"{oid}\n" for oid in sorted(oids)).encode("ascii")
+        out = self._run("cat-file", "--batch-check=%(objectname)", stdin=listed)
+        lines = (line.split(" ") for line in out.decode("ascii").splitlines())
+        return {Oid(words[0]) for words in lines if len(words) == 1}
+
+    def keeps(self, ref: str, oids: Collection[Oid]) -> bool:
+        """Tell whether a ref reaches one of some objects; one of ours beside the user's refs."""
+        apart = ("--not", "--branches", "--tags") if ref.startswith(REF_PREFIX) else ()
+        out = self._run("rev-list", "--objects", "--no-object-names", ref, *apart)
+        return not set(out.decode("ascii").split()).isdisjoint(oids)
 
     def scrub(self) -> None:
         """Remove what none of its refs reaches, at once."""

@@ -403,6 +403,15 @@ class Git:
         """Delete a ref of the user's, as Git does, where it still is at `old`."""
         self.run("update-ref", "-d", name, old)
 
+    def descends(self, tip: Oid, from_: Oid) -> bool:
+        """Tell whether a commit stands on another, or is it; False where either is missing."""
+        how = ("merge-base", "--is-ancestor", from_, tip)
+        try:
+            self.run(*how)
+        except StoreError:
+            return False
+        return True
+
     def merge_base(self, one: Oid, other: Oid) -> Oid | None:
         """Return the commit on which two stand, None where they share none."""
         out = self.run("merge-base", one, other, ok=(0, 1)).decode("ascii").split()

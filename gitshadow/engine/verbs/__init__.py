@@ -59,6 +59,7 @@ _MODULES: Mapping[str, str] = {
     "expose": "expose",
     "unexpose": "expose",
     "mirror": "share",
+    "came_back": "share",
     "push": "share",
     "fetch": "share",
     "prune": "keep",

@@ -7,9 +7,10 @@ import base64
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gitshadow.engine import forgetting, mirroring, purging, retention
+from gitshadow.engine import forgetting, mirrors, purging, retention
 from gitshadow.engine import params as read
 from gitshadow.engine.desk import Desk
+from gitshadow.engine.mirrors import Cleared
 from gitshadow.engine.purging import Survey
 from gitshadow.engine.remaining import Remains, remains
 from gitshadow.engine.retention import Limits, Unit
@@ -17,7 +18,7 @@ from gitshadow.engine.rows import Row, rfc3339
 from gitshadow.engine.usage import Scales, usage
 from gitshadow.engine.verbs import Document, Params
 from gitshadow.engine.workspace import Workspace
-from gitshadow.errors import StoreError
+from gitshadow.store.journal import purge as journal
 from gitshadow.store.refs import display_path
 
 _LOCK_S = 20.0
@@ -33,32 +34,40 @@ def prune(desk: Desk, params: Params) -> Document:
     found = forgetting.units_of(desk.workspace)
     going = _going(desk.workspace, found, params)
     dry = read.flag(params, "dry_run")
-    trouble = None
+    mirrored: list[Cleared] = []
     if not dry:
         names = forgetting.refs_of(desk.workspace, going)
         for _ in forgetting.forget(desk, going, wait_s=_LOCK_S):
             pass
-        trouble = _forgotten_elsewhere(desk.workspace, names)
+        mirrored = mirrors.forget(desk.workspace, names)
     rows = [_row(unit) for unit in going]
     staying = [unit for unit in found if unit not in going]
     return {
         "dropped": rows,
         "dry_run": dry,
-        "mirror": trouble,
+        "mirror": _trouble(mirrored),
+        "mirrors": _mirror_rows(mirrored),
         "open": sum(unit.is_open for unit in staying),
         "kept": sum(unit.is_kept and not unit.is_open for unit in staying),
     }
 
 
-def _forgotten_elsewhere(
-    ws: Workspace, names: Sequence[str], *, scrub: bool = False
-) -> str | None:
-    """Take out of the mirror what was dropped; return what is in the way."""
-    try:
-        mirroring.forget(ws, names, scrub=scrub)
-    except StoreError as error:
-        return error.message
-    return None
+def _trouble(mirrored: Sequence[Cleared]) -> str | None:
+    """Return what is in the way of the first mirror that something is in the way of."""
+    found = (f"{one.place}: {one.trouble}" for one in mirrored if one.trouble)
+    return next(found, None)
+
+
+def _mirror_rows(mirrored: Sequence[Cleared]) -> list[Row]:
+    return [
+        {
+            "place": one.place,
+            "dropped": list(one.dropped),
+            "held": list(one.held),
+            "trouble": one.trouble,
+        }
+        for one in mirrored
+    ]
 
 
 def _going(ws: Workspace, found: Sequence[Unit], params: Params) -> list[Unit]:
@@ -113,7 +122,8 @@ def purge(desk: Desk, params: Params) -> Document:
         "texts": len(texts),
         "journal_holds": said.journal,
         "fetched_dropped": said.fetched,
-        "mirror": said.mirror,
+        "mirror": _trouble(said.mirrors),
+        "mirrors": _mirror_rows(said.mirrors),
         "on_disk": [
             display_path(p) for p in found.on_disk if ws.files.look(p) is not None
         ],
@@ -124,7 +134,7 @@ def purge(desk: Desk, params: Params) -> Document:
 class _Said(NamedTuple):
     """Hold what a purge could not do, and what it dropped beside."""
 
-    mirror: str | None = None
+    mirrors: Sequence[Cleared] = ()
     journal: Sequence[str] = ()
     fetched: Sequence[str] = ()
 
@@ -132,8 +142,9 @@ class _Said(NamedTuple):
 def _purged(desk: Desk, found: Survey, params: Params) -> _Said:
     purging.purge(desk, found)
     fetched = purging.drop_fetched(desk) if read.flag(params, "fetched") else []
-    trouble = _forgotten_elsewhere(desk.workspace, (), scrub=True)
-    return _Said(trouble, purging.proof(desk.workspace, found), fetched)
+    ws = desk.workspace
+    held_by = purging.proof(ws, found)
+    return _Said(mirrors.scrub(ws, journal.awaited(ws.db)), held_by, fetched)
 
 
 def _remains_row(left: Remains) -> Row:

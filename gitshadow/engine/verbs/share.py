@@ -13,6 +13,7 @@ from gitshadow.engine.sending import BRANCHES, Sending, refused
 from gitshadow.engine.verbs import Document, Params
 from gitshadow.errors import UsageError
 from gitshadow.store import marks
+from gitshadow.store.journal import returned
 
 
 def push(desk: Desk, params: Params) -> Document:
@@ -44,6 +45,14 @@ def push(desk: Desk, params: Params) -> Document:
         "marks": sorted(one.id for one in parcel.marks),
         "as": BRANCHES if as_branches else None,
     }
+
+
+def came_back(desk: Desk, params: Params) -> Document:
+    """Note that what came back from a mirror is in place: a daemon may copy there again."""
+    del params
+    with desk.workspace.db.write():
+        returned.settle(desk.workspace.db)
+    return {}
 
 
 def mirror(desk: Desk, params: Params) -> Document:

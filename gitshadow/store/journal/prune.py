@@ -69,6 +69,12 @@ def tombstones(db: Db) -> frozenset[str]:
     return frozenset(str(row[0]) for row in db.rows(_TOMBSTONES))
 
 
+def dropped_refs(db: Db) -> frozenset[str]:
+    """Return the refs of every session that was ever dropped, or is being dropped."""
+    rows = db.rows("SELECT value FROM meta WHERE key LIKE 'tombstone:%'")
+    return frozenset(ref for (text,) in rows for ref in json.loads(text)["tips"])
+
+
 def commits_of(db: Db, session: str) -> list[str]:
     """Return the commits that the rows of a session name."""
     sql = "SELECT DISTINCT commit_oid FROM events WHERE session = ? AND commit_oid IS NOT NULL"
