@@ -1,7 +1,7 @@
 """Run the benchmarks and print the table: `python -m bench [NAME…] [--scale F] [--write FILE]`.
 
 `accuracy` and `damage` stand alone: they are no matter of time, and fail where a requirement is
-missed. `plot` draws how the history grows on disk.
+missed. `plot` draws how the history grows on disk, `spread` how long things take.
 """
 
 import argparse
@@ -11,7 +11,7 @@ import sys
 from datetime import date
 from pathlib import Path
 
-from bench import accuracy, damage, growth, prototype, scale
+from bench import accuracy, damage, growth, prototype, scale, spread
 from bench.budgets import BUDGETS
 from bench.measure import Row, table
 
@@ -129,7 +129,13 @@ def _plot(chosen: argparse.Namespace) -> int:
     return 0
 
 
-_ALONE = {"accuracy": _accuracy, "damage": _damage, "plot": _plot}
+def _spread(chosen: argparse.Namespace) -> int:
+    rows = spread.write_plot(chosen.scale, chosen.write or Path("docs/img/latency.svg"))
+    print(table(rows))
+    return 0
+
+
+_ALONE = {"accuracy": _accuracy, "damage": _damage, "plot": _plot, "spread": _spread}
 _LONG = {
     "sizes": scale.sizes,
     "huge": scale.huge,

@@ -29,15 +29,20 @@ def latency(scale: float) -> Iterator[Row]:
         pid = start(place)
         journal = Journal(place.journal)
         path = "d000/e00000/f000000.txt"
-        target = place.root / path
-        values = []
-        for number in range(1, writes + 1):
-            time.sleep(QUIET_S)
-            began = rewrite(target, number)
-            values.append((journal.await_row(path, number) - began) * 1000)
+        values = waits(journal, place.root, path, writes)
         yield Row("write → journal row", "≤ 10 ms median, ≤ 50 ms p99", values, "ms")
         yield from _cpu(place, pid, journal, scale)
         yield from _idle(pid, scale)
+
+
+def waits(journal: Journal, root: Path, path: str, writes: int) -> list[float]:
+    """Return for each of some writes to a file, apart, the milliseconds until its row."""
+    values = []
+    for number in range(1, writes + 1):
+        time.sleep(QUIET_S)
+        began = rewrite(root / path, number)
+        values.append((journal.await_row(path, number) - began) * 1000)
+    return values
 
 
 def _cpu(place: Place, pid: int, journal: Journal, scale: float) -> Iterator[Row]:
@@ -170,8 +175,12 @@ def hooks(scale: float) -> Iterator[Row]:
     times = max(10, int(50 * scale))
     with repository(int(2_000 * scale) or 100) as place:
         start(place)
-        named = [timed(lambda: place.hook(_pre(place, "Write"))) for _ in range(times)]
-        shell = [timed(lambda: place.hook(_pre(place, "Bash"))) for _ in range(times)]
+        named = [
+            timed(lambda: place.hook(before_call(place, "Write"))) for _ in range(times)
+        ]
+        shell = [
+            timed(lambda: place.hook(before_call(place, "Bash"))) for _ in range(times)
+        ]
         bare = [timed(_bare_python) for _ in range(times)]
         yield Row(
             "hook that names its paths, whole process", "≤ 20 ms", ms(named), "ms"
@@ -231,7 +240,8 @@ def _event(place: Place, name: str, turn: int, call: str = "", **extra: object) 
     )
 
 
-def _pre(place: Place, tool: str) -> str:
+def before_call(place: Place, tool: str) -> str:
+    """Return the payload of the hook before a call."""
     path = str(place.root / "d000" / "e00000" / "f000003.txt")
     given = {"command": "true"} if tool == "Bash" else {"file_path": path}
     call = f"{tool}-{time.time_ns()}"

@@ -1,23 +1,22 @@
 """What the history takes on disk, edit by edit, against keeping each version whole.
 
-No matter of time: it comes out nearly the same on a loaded machine. The drawing is plain SVG, made
-from the samples alone.
+No matter of time: it comes out nearly the same on a loaded machine. The drawing is
+made from the samples alone.
 """
 
 import os
 import random
 import zlib
 from collections.abc import Iterator, Sequence
-from html import escape
 from pathlib import Path
 from typing import NamedTuple
 
+from bench.drawing import Plot
 from bench.measure import Journal, Row
 from bench.places import Place, empty
 
 _LINES = 400
 _SAMPLES = 100
-_WIDTH, _HEIGHT, _LEFT, _TOP, _RIGHT, _BOTTOM = 720, 360, 64, 28, 150, 44
 _STEPS = 5
 
 
@@ -97,38 +96,17 @@ def draw(samples: Sequence[Sample], packed: int) -> str:
     """Return the plot: edits to the right, MiB upwards."""
     last = samples[-1]
     top = max(1.0, *(one.whole / 2**20 for one in samples)) * 1.05
-    across, up = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
 
-    def at(edits: float, mib: float) -> str:
-        x = _LEFT + across * edits / last.edits
-        return f"{x:.1f},{_HEIGHT - _BOTTOM - up * mib / top:.1f}"
+    def at(edits: int, size: int) -> tuple[float, float]:
+        return edits / last.edits, size / 2**20 / top
 
-    def path(values: Sequence[tuple[int, int]], colour: str) -> str:
-        points = " ".join(at(edits, size / 2**20) for edits, size in values)
-        return f'<polyline fill="none" stroke="{colour}" stroke-width="2" points="{points}"/>'
-
-    def words(place: str, text: str, anchor: str = "start") -> str:
-        x, y = place.split(",")
-        return f'<text x="{x}" y="{y}" text-anchor="{anchor}">{escape(text)}</text>'
-
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}"'
-        ' font-family="sans-serif" font-size="12" fill="#444">',
-        f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="#fff"/>',
-        words(f"{_LEFT},16", "MiB on disk, by edits of one line in a file of 20 KiB"),
-    ]
+    plot = Plot("MiB on disk, by edits of one line in a file of 20 KiB")
     for step in range(_STEPS + 1):
-        mib, edits = top * step / _STEPS, last.edits * step / _STEPS
-        begin, end = at(0, mib), at(last.edits, mib)
-        parts.append(f'<path d="M{begin} L{end}" stroke="#ddd"/>')
-        x, y = begin.split(",")
-        parts.append(words(f"{float(x) - 8},{float(y) + 4}", f"{mib:.0f}", "end"))
-        x, y = at(edits, 0).split(",")
-        parts.append(words(f"{x},{float(y) + 18}", f"{edits:,.0f}", "middle"))
-    history = [(one.edits, one.history) for one in samples]
-    parts.append(path([(one.edits, one.whole) for one in samples], "#999"))
-    parts.append(path([*history, (last.edits, packed)], "#06c"))
-    for size, text in ((last.whole, "each version whole"), (packed, "the history")):
-        x, y = at(last.edits, size / 2**20).split(",")
-        parts.append(words(f"{float(x) + 8},{float(y) + 4}", text))
-    return "\n".join([*parts, "</svg>", ""])
+        plot.level(step / _STEPS, f"{top * step / _STEPS:.0f}")
+        plot.mark(step / _STEPS, f"{last.edits * step / _STEPS:,.0f}")
+    plot.curve([at(one.edits, one.whole) for one in samples], "#999")
+    history = [at(one.edits, one.history) for one in samples]
+    plot.curve([*history, at(last.edits, packed)], "#06c")
+    plot.beside(at(0, last.whole)[1], "each version whole")
+    plot.beside(at(0, packed)[1], "the history")
+    return plot.text()

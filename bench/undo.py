@@ -37,9 +37,9 @@ def _oops(
     alone = Place(place.root, place.env | _OFF)
     files = f"{len(paths):,} files"
     place.shadow("start")
-    up = [_undone(place, paths) for _ in range(times)]
+    up = [undone(place, paths) for _ in range(times)]
     place.shadow("stop")
-    down = [_undone(alone, paths) for _ in range(times)]
+    down = [undone(alone, paths) for _ in range(times)]
     yield Row(f"`oops --yes`, {files}, daemon up", budgets[0], ms(up), "ms")
     yield Row(f"`oops --yes`, {files}, no daemon", budgets[1], ms(down), "ms")
     for command in (["checkout", "-q", "--", "."], ["stash", "push", "-q"]):
@@ -58,7 +58,7 @@ def _imports(times: int) -> Iterator[Row]:
         yield Row(f"… `python -c '{words}'`", "yardstick", ms(values), "ms")
 
 
-def _undone(place: Place, paths: Sequence[str]) -> float:
+def undone(place: Place, paths: Sequence[str]) -> float:
     """Have an agent rewrite files in a turn, by one call of a shell; time `oops`."""
     turn = f"turn-{time.time_ns()}"
     call = {"tool_name": "Bash", "tool_input": {"command": "./rewrite"}}
