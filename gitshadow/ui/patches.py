@@ -147,15 +147,15 @@ class _Reader:
                 or (more and new == new_end)
             ):
                 break
-            text, left_out = _bounded(line[1:])
+            text, left_out = bounded(line[1:])
             at = (old if less else None, new if more else None)
             lines.append(Line(sign, text, *at, left_out=left_out))
             old, new = old + less, new + more
             self._at += 1
-        return Hunk(_bounded(head[0])[0], tuple(lines))
+        return Hunk(bounded(head[0])[0], tuple(lines))
 
 
-def _bounded(line: str) -> tuple[str, int]:
+def bounded(line: str) -> tuple[str, int]:
     """Return a line as it may be shown, and how many characters were cut off."""
     shown = printable_line(line[:CHARACTERS]).expandtabs(_TAB)
     return shown, max(0, len(line) - CHARACTERS)

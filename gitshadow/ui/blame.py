@@ -1,0 +1,238 @@
+"""Who wrote each line of a file: class, name, and below the prompt of the line one stands on.
+
+Invariant: whether an agent, a person or nobody known wrote is a letter, never a colour alone.
+"""
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar
+
+from rich.segment import Segment
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from gitshadow.errors import ShadowError
+from gitshadow.render.blame import Line, lines_of, name_of
+from gitshadow.render.document import Document, rows, text
+from gitshadow.render.style import View, printable
+from gitshadow.render.text import local_time
+from gitshadow.ui.glyphs import glyphs_of
+from gitshadow.ui.linewise import LineView
+from gitshadow.ui.patches import bounded
+from gitshadow.ui.plans import PlanScreen
+from gitshadow.ui.ports import Engine, Wish
+from gitshadow.ui.prose import Prose
+
+_LETTERS = {"agent": "A", "human": "H"}
+_NAME = 12
+_PROMPT_LINES = 40
+_LOADING = "looking who wrote ..."
+_KEYS = (
+    "Enter go to the write  u undo this write  Esc leave   A agent  H human  U unknown"
+)
+_OLDER = "this line is older than the recording, or nobody recorded it"
+
+Owner = Mapping[str, object]
+
+
+class BlameView(LineView):
+    """Show lines, each behind the letter and the name of who wrote it."""
+
+    DEFAULT_CSS = """
+    BlameView { background: $surface; color: $foreground; height: 1fr; }
+    BlameView > .blame--agent { color: $text-warning; text-style: bold; }
+    BlameView > .blame--human { color: $text-success; }
+    BlameView > .blame--unknown { color: $text-muted; }
+    BlameView > .blame--number { color: $text-muted; }
+    BlameView > .blame--cursor { background: $primary-muted; }
+    """
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "blame--agent",
+        "blame--human",
+        "blame--unknown",
+        "blame--number",
+        "blame--cursor",
+    }
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lines: Sequence[Line] = ()
+        self._owners: Sequence[Owner] = ()
+
+    def show(self, lines: Sequence[Line], owners: Sequence[Owner]) -> None:
+        """Show other lines; the cursor stays where it was."""
+        self._lines, self._owners = lines, owners
+        self.changed(self.cursor)
+
+    @property
+    def owner(self) -> Owner | None:
+        """Return whose the line is that the cursor is on."""
+        if not self._lines:
+            return None
+        return self._owners[self._lines[self.cursor].owner]
+
+    def row_count(self) -> int:
+        """Return how many lines there are."""
+        return len(self._lines)
+
+    def draw(self, row: int, width: int, *, standing: bool) -> Iterator[Segment]:
+        """Draw one line."""
+        line = self._lines[row]
+        owner = self._owners[line.owner]
+        glyphs = glyphs_of(self)
+        base = self.rich_style
+        if standing:
+            base = self.get_component_rich_style("blame--cursor")
+        letter = letter_of(owner)
+        kind = {"A": "agent", "H": "human"}.get(letter, "unknown")
+        whose = base + self.get_component_rich_style(f"blame--{kind}", partial=True)
+        number = base + self.get_component_rich_style("blame--number", partial=True)
+        digits = len(str(self._lines[-1].number))
+        head = (
+            f"{'>' if standing else ' '}{letter} {glyphs.fit(name_of(owner), _NAME)} "
+        )
+        yield Segment(head, whose)
+        yield Segment(f"{line.number:>{digits}} ", number)
+        said, left_out = bounded(line.data.decode("utf-8", "backslashreplace"))
+        parts = [Segment(glyphs.text(said), base)]
+        if left_out:
+            parts.append(Segment(f" [{left_out} more characters]", number))
+        yield from self.shifted(parts, max(0, width - len(head) - digits - 1), base)
+
+
+class BlameScreen(ModalScreen[int | None]):
+    """Show a file's lines and their writers; the answer is the event that one goes to."""
+
+    DEFAULT_CSS = """
+    BlameScreen > Vertical { background: $surface; height: 100%; width: 100%; }
+    BlameScreen #title { height: 1; text-style: bold; background: $panel; }
+    BlameScreen Prose { height: 6; border-top: solid $primary; }
+    BlameScreen #keys { height: auto; color: $text-muted; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "go_to", "go to the write", show=False, priority=True),
+        Binding("u", "undo", "undo this write", show=False),
+        Binding("escape,q", "leave", "leave", show=False),
+    ]
+
+    def __init__(self, engine: Engine, path: str, at: int | str | None = None) -> None:
+        """Begin with a file.
+
+        Args:
+            engine: Whom to ask.
+            path: The file, as documents spell it.
+            at: The moment at which its content is meant, None for the present one.
+        """
+        super().__init__()
+        self._engine = engine
+        self._path = path
+        self._at = at
+
+    def compose(self) -> ComposeResult:
+        """Lay the lines above what is known of the one that the cursor is on."""
+        with Vertical():
+            yield Static(id="title", markup=False)
+            yield BlameView()
+            yield Prose()
+            yield Static(_KEYS, id="keys", markup=False)
+
+    def on_mount(self) -> None:
+        """Ask who wrote."""
+        title = View().path(self._path)
+        if self._at is not None:
+            title += f", as it was at {printable(str(self._at))}"
+        self.query_one("#title", Static).update(glyphs_of(self).text(title))
+        self.query_one(Prose).can_focus = False
+        self.query_one(BlameView).focus()
+        self._ask()
+
+    def _ask(self) -> None:
+        self.query_one(Prose).show([_LOADING])
+        self.run_worker(self._asked(), exclusive=True)
+
+    async def _asked(self) -> None:
+        params: Document = {"path": self._path, "at": self._at}
+        try:
+            document = await asyncio.to_thread(self._engine.ask, "blame", params)
+            lines = await asyncio.to_thread(lines_of, document)
+        except ShadowError as error:
+            said = [f"error: {printable(error.message)}"]
+            hint = [f"hint: {printable(error.hint)}"] if error.hint else []
+            self.query_one(Prose).show([*said, *hint])
+            return
+        self.query_one(BlameView).show(lines, rows(document, "owners"))
+        self._tell()
+
+    def on_line_view_moved(self) -> None:
+        """Tell of the line that the cursor is on."""
+        self._tell()
+
+    def _tell(self) -> None:
+        owner = self.query_one(BlameView).owner
+        said = ["the file is empty"] if owner is None else told_of(owner)
+        self.query_one(Prose).show(said)
+
+    def _seq(self) -> str:
+        """Return the event that wrote the line; tell where there is none."""
+        owner = self.query_one(BlameView).owner
+        seq = "" if owner is None else text(owner, "seq")
+        if not seq.isdigit() or (owner is not None and text(owner, "machine")):
+            self.notify(_OLDER, markup=False)
+            return ""
+        return seq
+
+    def action_go_to(self) -> None:
+        """Leave for the event that wrote the line."""
+        seq = self._seq()
+        if seq:
+            self.dismiss(int(seq))
+
+    def action_undo(self) -> None:
+        """Plan to take back what wrote the line."""
+        seq = self._seq()
+        if seq:
+            wish = Wish("undo", targets=(seq,))
+            self.app.push_screen(PlanScreen(self._engine, wish), self._undone)
+
+    def _undone(self, report: Document | None) -> None:
+        if report is not None and self._at is None:
+            self._ask()
+
+    def action_leave(self) -> None:
+        """Go back to where one came from."""
+        self.dismiss(None)
+
+
+def letter_of(owner: Owner) -> str:
+    """Return the class of a writer as a letter: agent, human, unknown, or `?` for several."""
+    if text(owner, "confidence") == "ambiguous":
+        return "?"
+    return _LETTERS.get(text(owner, "actor"), "U")
+
+
+def told_of(owner: Owner) -> list[str]:
+    """Return what is known of a line's writer, the prompt last."""
+    seq = text(owner, "seq")
+    written = [name_of(owner), f"event {printable(seq)}" if seq else ""]
+    written += [local_time(text(owner, "ts")) if text(owner, "ts") else ""]
+    written += [printable(text(owner, "confidence"))]
+    where = [
+        f"{name} {printable(text(owner, name))}"
+        for name in ("session", "turn", "tool", "commit")
+        if text(owner, name)
+    ]
+    prompt = text(owner, "prompt").split("\n")[:_PROMPT_LINES]
+    return [
+        ", ".join(one for one in written if one),
+        *([f"prompt: {printable(prompt[0])}"] if any(prompt) else []),
+        *(f"        {printable(line)}" for line in prompt[1:]),
+        *(
+            [f"why: {printable(text(owner, 'reason'))}"]
+            if text(owner, "reason")
+            else []
+        ),
+        ", ".join(where),
+    ]
