@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from gitshadow.adapters.registry import KNOWN_AGENTS
 from gitshadow.config import KEYS
-from tests.support import config_page, console
+from tests.support import agent_pages, config_page, console
 from tests.support.repo import Repo
 from tests.support.shadow import Shadow
 
 ROOT = Path(__file__).parent.parent
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 RUNNABLE = [
     page for page in PAGES if console.count_fences(page.read_text(encoding="utf-8"))
 ]
@@ -88,3 +89,13 @@ def test_config_page_is_made_from_the_table() -> None:
     stored = (ROOT / "docs" / "config.md").read_text(encoding="utf-8")
     assert stored == config_page.page(), "run `make docs`"
     assert stored.count("| `agent-undo.") == len(KEYS)
+
+
+def test_every_agent_has_a_page_with_the_facts_of_the_code() -> None:
+    """`generic` has docs/hooks.md."""
+    pages = {path.stem: path.read_text("utf-8") for path in agent_pages.PAGES.iterdir()}
+    assert set(pages) == set(KNOWN_AGENTS) - {"generic"}
+    old = [
+        name for name in pages if agent_pages.renewed(name, pages[name]) != pages[name]
+    ]
+    assert old == [], "run `make docs`"

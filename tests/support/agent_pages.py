@@ -1,0 +1,208 @@
+"""The facts on docs/agents/*.md, from the code that installs and reads hooks: `make docs`.
+
+What is written by hand stays; between the two marks of a page stands what is made here.
+"""
+
+import json
+import posixpath
+import re
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+
+from gitshadow.adapters.base import Context, Phase, Traits
+from gitshadow.adapters.registry import traits
+from gitshadow.adapters.shape import Shape
+from gitshadow.hookfiles.catalog import AGENTS, SERVED_BY
+from gitshadow.hookfiles.placement import Owned, Place, Placement, Root, Scope, Shared
+from gitshadow.model import ToolClass
+
+ROOT = Path(__file__).parents[2]
+PAGES = ROOT / "docs" / "agents"
+_BEGIN = "<!-- Made from the code by `make docs`; do not edit. -->"
+_END = "<!-- Written by hand from here on. -->"
+_ROOTS = {
+    Root.HOME: "~/",
+    Root.CONFIG: "~/.config/",
+    Root.CLAUDE: "~/.claude/",
+    Root.CODEX: "~/.codex/",
+    Root.COPILOT: "~/.copilot/",
+    Root.WORKTREE: "",
+}
+_TOLD = {
+    Context.JSON: "yes, as `additionalContext` of its prompt",
+    Context.TEXT: "yes, as text at its prompt",
+    Context.NONE: "no: no way to do that is documented, or it is a decision",
+}
+_OWN_CALL = "ours, made of what the call says"
+_EVENT_IN_PLUGIN = re.compile(r'"((?:[a-z]+[._])+[a-z]+)"')
+_MANY = 2
+
+Timeouts = Mapping[str, float | None]
+
+
+def facts(name: str) -> str:
+    """Return what the code knows of an agent, as a table."""
+    rows = [*_installed(name), *_read(name, _shape(name)), *_sure(traits(name))]
+    return "".join(("| | |\n| --- | --- |\n", *(f"| {a} | {b} |\n" for a, b in rows)))
+
+
+def renewed(name: str, page: str) -> str:
+    """Return a page with its facts made anew; what stands outside the marks is kept."""
+    before, _, rest = page.partition(_BEGIN)
+    _, _, after = rest.partition(_END)
+    return f"{before}{_BEGIN}\n\n{facts(name)}\n{_END}{after}"
+
+
+def _installed(name: str) -> Iterator[tuple[str, str]]:
+    served = SERVED_BY.get(name, name)
+    agent = AGENTS.get(served)
+    if agent is None:
+        return
+    command = "git agent-undo hooks install"
+    for scope, what in (
+        (Scope.USER, "for all your repositories"),
+        (Scope.PROJECT, "for one, to be committed"),
+    ):
+        if scope in agent.placements:
+            shown = f"`{command} {served}`, into {_files(agent.placements[scope])}"
+            if scope is Scope.PROJECT:
+                shown = shown.replace("install", "install --project", 1)
+            yield what, shown
+        else:
+            yield what, "–: it reads the hooks of a project alone"
+    placement = agent.placements[Scope.PROJECT]
+    shared = isinstance(placement, Shared)
+    yield (
+        "that file",
+        "yours: our entries are merged into it" if shared else "ours alone",
+    )
+    timeouts = _timeouts(placement)
+    yield "events", ", ".join(f"`{event}`" for event in timeouts)
+    yield "each hook is given", _limits(timeouts)
+
+
+def _files(placement: Placement) -> str:
+    if isinstance(placement, Owned):
+        targets = [piece.target for piece in placement.pieces]
+        if len(targets) > _MANY:
+            top = posixpath.commonpath([target.path for target in targets])
+            return f"`{_spelled(Place(targets[0].root, top))}/`"
+        return " and ".join(f"`{_spelled(target)}`" for target in targets)
+    first = " or ".join(f"`{_spelled(file)}`" for file in placement.files)
+    instead = placement.toml or placement.fallback
+    if instead is None:
+        return first
+    return f"{first}; `{_spelled(instead)}` instead, where its hooks are there"
+
+
+def _spelled(place: Place) -> str:
+    return _ROOTS[place.root] + place.path
+
+
+def _timeouts(placement: Placement) -> Timeouts:
+    """Return every event that is registered, with the seconds that its hook is given."""
+    if isinstance(placement, Shared):
+        per_second = 1000 if placement.shape.milliseconds else 1
+        return {
+            event.name: None if event.timeout is None else event.timeout / per_second
+            for event in placement.shape.events
+        }
+    sources = [ROOT / "hooks" / piece.source for piece in placement.pieces]
+    found: dict[str, float | None] = {}
+    for source in sources:
+        if source.suffix == ".json":
+            found.update(_in_json(json.loads(source.read_text("utf-8"))))
+        elif source.suffix == ".ts":
+            text = source.read_text("utf-8")
+            limit = re.search(r"timeout: (\d+)", text)
+            assert limit is not None
+            names = _EVENT_IN_PLUGIN.findall(text)
+            found.update(dict.fromkeys(names, int(limit[1]) / 1000))
+        else:
+            found[source.name] = None
+    return found
+
+
+def _in_json(document: Mapping[str, object]) -> Iterator[tuple[str, float | None]]:
+    hooks = document.get("hooks")
+    if isinstance(hooks, list):
+        for hook in hooks:
+            yield hook["trigger"], hook.get("timeout")
+    elif isinstance(hooks, dict):
+        for event, groups in hooks.items():
+            handler = groups[0].get("hooks", groups)[0]
+            yield event, handler.get("timeout", handler.get("timeoutSec"))
+
+
+def _limits(timeouts: Timeouts) -> str:
+    known = [limit for limit in timeouts.values() if limit is not None]
+    if not known:
+        return "what the agent gives it: there is no limit to set, or its unit is not known"
+    usual = max(set(known), key=known.count)
+    others = [
+        f"`{event}` {limit:g} s"
+        for event, limit in timeouts.items()
+        if limit is not None and limit != usual
+    ]
+    return ", ".join((f"{usual:g} s", *others))
+
+
+def _shape(name: str) -> Shape | None:
+    module = import_module(f"gitshadow.adapters.{name.replace('-', '_')}")
+    shapes = [one for one in vars(module).values() if isinstance(one, Shape)]
+    return next((one for one in shapes if one.agent == name), None)
+
+
+def _read(name: str, shape: Shape | None) -> Iterator[tuple[str, str]]:
+    if shape is None:
+        return
+    yield "a session is", _keys(shape.session)
+    yield "a turn is", _turn(shape)
+    yield "a call is", ", else ".join(filter(None, (_keys(shape.call), _OWN_CALL)))
+    written, shells, agents, looking = (
+        sorted(shape.tools.get(kind, ()), key=lambda name: (name.lower(), name))
+        for kind in (ToolClass.WRITE, ToolClass.SHELL, ToolClass.AGENT, ToolClass.READ)
+    )
+    yield "tools that name their files", _names(written)
+    yield "shells", _names(shells)
+    if agents:
+        yield "tools that start agents", _names(agents)
+    yield "only look", f"{len(looking)} tools"
+    yield "every other tool", "may write anything, as a shell"
+
+
+def _turn(shape: Shape) -> str:
+    if Phase.PROMPT not in shape.phases.values():
+        return "not told of: nothing is sent for a prompt"
+    return _keys(shape.turn) if shape.turn else "ours: from prompt to prompt"
+
+
+def _keys(keys: tuple[str, ...]) -> str:
+    return " or ".join(f"`{key}`" for key in keys)
+
+
+def _names(names: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _sure(promised: Traits) -> Iterator[tuple[str, str]]:
+    yield "a write of a tool that names it", "`certain`"
+    yield "a write in the window of a shell", "`high`, by time only"
+    covered = promised.covers_all_tools
+    yield (
+        "a write in its turn, outside every window",
+        "`low`: every tool opens a window" if covered else "`medium`",
+    )
+    yield "told when its work was taken back", _TOLD[promised.context]
+
+
+def main() -> None:
+    """Make the facts of every page anew."""
+    for path in sorted(PAGES.glob("*.md")):
+        text = path.read_text(encoding="utf-8")
+        path.write_text(renewed(path.stem, text), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
