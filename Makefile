@@ -42,6 +42,7 @@ docs: venv
 	$(BIN)/python -m tests.support.agent_pages
 	$(BIN)/python -m tests.support.help_texts
 	$(BIN)/python -m tests.render.test_man
+	$(BIN)/python -m tests.ui.test_keys
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs --quiet build --strict
 
 # The pictures in docs/img; needs the programs of tests/support/tools.py.

@@ -38,6 +38,7 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
         "ops": Verb("ops", "List what was undone, redone and restored."),
     },
     "look": {
+        "ui": Verb("ui", "Look at the history on a screen, and undo from there."),
         "log": Verb("log", "List what was written, newest first."),
         "sessions": Verb("sessions", "List the sessions."),
         "turns": Verb("turns", "List the turns and their prompts."),

@@ -165,21 +165,25 @@ def _carry_out_chosen(request: Request, manner: Manner) -> int:
     return _finish(report, manner, shown)
 
 
-def _ask(
+def parameters(
     request: Request,
-    manner: Manner,
     *,
+    on_conflict: str,
     apply: bool,
     token: str | None,
     offer: bool = False,
 ) -> Document:
-    params: Document = {
+    """Return what the engine's `undo` takes; without `apply` it plans alone.
+
+    With `offer` the items of the plan come with their hunks, to choose among.
+    """
+    return {
         "verb": request.verb,
         "targets": [dict(item) for item in request.targets],
         "dry_run": not apply,
         "yes": apply,
         "token": token,
-        "on_conflict": manner.on_conflict,
+        "on_conflict": on_conflict,
         "only": list(request.only),
         "except": list(request.leave),
         "include_low": request.include_low,
@@ -191,7 +195,14 @@ def _ask(
         "hand_over": request.hand_over,
         "confirm": os.environ.get("GITSHADOW_CONFIRM"),
     }
-    document = ask("undo", params)
+
+
+def check_whole(document: Document) -> None:
+    """Raise where an answer says that files are but a part of what is to be undone.
+
+    Raises:
+        HandOverError: it is a program's turn, or an undo of one.
+    """
     found = inner(document, "hand_over")
     if found:
         turn, op = found.get("turn"), found.get("op")
@@ -200,6 +211,25 @@ def _ask(
             turn if isinstance(turn, str) else None,
             op if isinstance(op, str) else None,
         )
+
+
+def _ask(
+    request: Request,
+    manner: Manner,
+    *,
+    apply: bool,
+    token: str | None,
+    offer: bool = False,
+) -> Document:
+    params = parameters(
+        request,
+        on_conflict=manner.on_conflict,
+        apply=apply,
+        token=token,
+        offer=offer,
+    )
+    document = ask("undo", params)
+    check_whole(document)
     return document
 
 

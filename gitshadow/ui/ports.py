@@ -56,3 +56,7 @@ class Engine(Protocol):
             ShadowError: it could not be done, another undo is at work.
         """
         ...
+
+    def mark(self) -> object:
+        """Return a value that is another one whenever the journal has changed; cheap."""
+        ...

@@ -61,6 +61,13 @@ class Block(NamedTuple):
         """Return the beginning of what its agent had been told."""
         return next((one.prompt for one in self.events if one.prompt), "")
 
+    def holds(self, wanted: str) -> bool:
+        """Tell whether a text is in its prompt or in a path, whatever the case of letters."""
+        if self.pin is not None:
+            return wanted.lower() in self.pin.name.lower()
+        texts = {self.prompt}.union(*((one.path, one.old_path) for one in self.events))
+        return any(wanted.lower() in text.lower() for text in texts)
+
     def files(self) -> tuple[FileRow, ...]:
         """Return the files that it changed, as far as it is loaded."""
         return files_of(self.events)

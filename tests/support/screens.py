@@ -4,7 +4,9 @@ Nothing waits for a time: `seen` waits for a condition, as `until` does.
 """
 
 import asyncio
+import os
 import threading
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -14,10 +16,12 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from gitshadow.commands.asking import raise_if_error
+from gitshadow.commands.times import parse_moment
 from gitshadow.engine import local
 from gitshadow.render.document import Document
 from gitshadow.store.layout import Layout
-from gitshadow.ui.ports import Wish
+from gitshadow.ui.app import Setting, ViewApp
+from gitshadow.ui.ports import Engine, Wish
 from tests.support.repo import Repo
 from tests.support.studio import layout_of
 from tests.support.waiting import HANGS_S
@@ -57,8 +61,9 @@ class Direct:
         return self.ask("undo", {**self._params(wish), "yes": True, "token": token})
 
     def mark(self) -> object:
-        """Say that nothing changes."""
-        return 0
+        """Say how the journal's file stands."""
+        found = os.stat(self.layout.journal)
+        return found.st_mtime_ns, found.st_size
 
     def _params(self, wish: Wish) -> dict[str, object]:
         targets = [{"text": one, "path_only": False} for one in wish.targets]
@@ -93,12 +98,13 @@ class _Bare(App[object]):
 class Play:
     """Hold an app at work, and what a person does with it."""
 
-    app: _Bare
+    app: App[object]
     pilot: Pilot[object]
 
     @property
     def answers(self) -> list[object]:
         """Return what the screen was left with, once it was."""
+        assert isinstance(self.app, _Bare)
         return self.app.answers
 
     async def press(self, *keys: str) -> None:
@@ -143,3 +149,21 @@ def play(
         return app.answers
 
     return asyncio.run(run())
+
+
+def view(
+    engine: Engine,
+    steps: Steps,
+    *,
+    size: tuple[int, int] = (80, 24),
+    setting: Setting | None = None,
+) -> None:
+    """Show the whole view on a terminal of some size, take steps, end."""
+    plain = Setting("r", lambda words: parse_moment(words, time.time_ns()))
+
+    async def run() -> None:
+        app = ViewApp(lambda told: engine, setting or plain)
+        async with app.run_test(size=size) as pilot:
+            await steps(Play(app, pilot))
+
+    asyncio.run(run())

@@ -47,7 +47,10 @@ def cat(desk: Desk, params: Params) -> Document:
 
 
 def diff(desk: Desk, params: Params) -> Document:
-    """Return the patch between two moments, or a session's net change."""
+    """Return the patch between two moments, or a session's net change.
+
+    With `patch` false the patch is left out.
+    """
     desk.observer.settle()
     ws = desk.workspace
     paths = read.repo_paths(ws.layout, params, "paths")
@@ -61,8 +64,11 @@ def diff(desk: Desk, params: Params) -> Document:
         new = moment_of(desk, params.get("b"))
         deltas = deltas_between(ws.repo, old.tree, new.tree)
     chosen = [delta for delta in deltas if _within(delta.path, paths)]
+    stat = [_stat_row(desk, delta) for delta in chosen]
+    if params.get("patch") is False:
+        return {"stat": stat}
     patch = "".join(format_delta(ws.repo, delta) for delta in chosen)
-    return {"patch": patch, "stat": [_stat_row(desk, delta) for delta in chosen]}
+    return {"patch": patch, "stat": stat}
 
 
 def _within(path: RepoPath, chosen: list[RepoPath]) -> bool:

@@ -1,0 +1,105 @@
+"""`git agent-undo ui`: the history on a screen, to look at and to undo in."""
+
+import locale
+import os
+import time
+from importlib.util import find_spec
+
+import click
+
+from gitshadow.commands.asking import find_layout
+from gitshadow.commands.options import is_interactive
+from gitshadow.commands.times import parse_moment
+from gitshadow.errors import NotInitialisedError, ShadowError, UsageError
+from gitshadow.store.layout import Layout
+
+_DARK_GROUNDS = frozenset({"0", "1", "2", "3", "4", "5", "6", "8"})
+
+
+@click.command("ui")
+@click.option("--light/--dark", default=None, help="For a light or a dark terminal.")
+@click.option(
+    "--ascii", is_flag=True, help="Draw with ASCII alone; so without a UTF-8 locale."
+)
+@click.argument("words", nargs=-1, metavar="[FILTER]...")
+def command(light: bool | None, ascii: bool, words: tuple[str, ...]) -> None:
+    """Look at the history on a screen, and undo from there.
+
+    FILTER is what `f` takes in it: words to look for, `agent:NAME`, `session:ID`, `file:PATH`,
+    `kind:KIND`, `since:WHEN`, `until:WHEN`. `?` shows the keys. All it shows is in `log`, `show`,
+    `diff`, `ops` and `pins` too, there with `--json`.
+    """
+    _check_terminal()
+    layout = find_layout()
+    if not layout.initialised:
+        raise NotInitialisedError(
+            "could not show the history: nothing is recorded here",
+            hint="git agent-undo init",
+        )
+    if find_spec("textual") is None:
+        raise ShadowError(
+            "could not show the history on a screen: textual is not installed",
+            hint="pip install 'gitshadow[ui]', or: pipx inject gitshadow textual",
+        )
+    _show(
+        layout, light=_is_light() if light is None else light, ascii=ascii, words=words
+    )
+
+
+def _show(layout: Layout, *, light: bool, ascii: bool, words: tuple[str, ...]) -> None:
+    from gitshadow.commands.ui_engine import HereEngine
+    from gitshadow.ui.app import Setting, ViewApp
+    from gitshadow.ui.filters import parse
+
+    setting = Setting(
+        name=os.path.basename(layout.root),
+        moment=lambda said: parse_moment(said, time.time_ns()),
+        unicode=not ascii and _has_unicode(),
+        light=light,
+        filter=parse(" ".join(words)),
+    )
+    app = ViewApp(lambda told: HereEngine(layout, told), setting)
+    app.run()
+    if app.return_code:
+        raise SystemExit(app.return_code)
+
+
+def _check_terminal() -> None:
+    """Refuse where nothing can be drawn.
+
+    Raises:
+        UsageError: it is no terminal, or one that cannot move its cursor.
+    """
+    others = "git agent-undo log, and git agent-undo show ID"
+    if not is_interactive():
+        raise UsageError("could not draw a screen: this is no terminal", hint=others)
+    if os.environ.get("TERM", "dumb") in ("", "dumb"):
+        raise UsageError(
+            "could not draw a screen: this terminal (TERM=dumb) cannot show one",
+            hint=others,
+        )
+
+
+def _has_unicode() -> bool:
+    """Tell whether the locale says that the terminal shows UTF-8."""
+    named = next(
+        (
+            os.environ[name]
+            for name in ("LC_ALL", "LC_CTYPE", "LANG")
+            if os.environ.get(name)
+        ),
+        "",
+    )
+    if named in ("", "C", "POSIX"):
+        return False
+    try:
+        locale.setlocale(locale.LC_CTYPE, "")
+    except locale.Error:
+        return "utf" in named.lower()
+    return locale.nl_langinfo(locale.CODESET).upper().replace("-", "") == "UTF8"
+
+
+def _is_light() -> bool:
+    """Tell whether the terminal says that its ground is light, as some do in COLORFGBG."""
+    ground = os.environ.get("COLORFGBG", "").rpartition(";")[2]
+    return ground.isdigit() and ground not in _DARK_GROUNDS

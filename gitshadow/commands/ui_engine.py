@@ -1,0 +1,109 @@
+"""What the view asks, answered as for every command: by the daemon, or in this process.
+
+Invariant: nothing is printed, because the screen is the view's; what an answer has to say beside
+itself is handed to whoever listens.
+"""
+
+import os
+import threading
+from collections.abc import Callable, Mapping
+
+from gitshadow.commands.asking import raise_if_error, spelled
+from gitshadow.commands.undoing import (
+    HandOverError,
+    Request,
+    check_whole,
+    parameters,
+    target,
+)
+from gitshadow.engine.answering import answer
+from gitshadow.errors import RefusedError
+from gitshadow.render.document import Document, texts
+from gitshadow.store.layout import Layout
+from gitshadow.ui.ports import Wish
+
+_STAMPED = ("", "-wal")
+
+
+class HereEngine:
+    """Answer about one worktree; paths are relative to its top, wherever the user stands."""
+
+    def __init__(self, layout: Layout, told: Callable[[str], None]) -> None:
+        self._layout, self._told = layout, told
+        self._top = spelled(layout.root)
+        # In this process each question opens the worktree under its lock: one after the other.
+        self._one_at_a_time = threading.Lock()
+
+    def ask(self, verb: str, params: Mapping[str, object], /) -> Document:
+        """Return a verb's document; notes about interrupted undos are told.
+
+        Raises:
+            ShadowError: what the verb raised.
+        """
+        with self._one_at_a_time:
+            document = answer(self._layout, verb, {**params, "cwd": self._top})
+        raise_if_error(document)
+        for note in texts(document, "recovered"):
+            self._told(note)
+        return document
+
+    def plan(self, wish: Wish, /) -> Document:
+        """Return the plan of a wish.
+
+        Raises:
+            ShadowError: it cannot be planned.
+        """
+        return self._undo(wish, None)
+
+    def apply(self, wish: Wish, token: str, /) -> Document:
+        """Carry out the plan with a token, or nothing.
+
+        Raises:
+            ShadowError: the world changed since, or another process is at work.
+        """
+        return self._undo(wish, token)
+
+    def mark(self) -> object:
+        """Return when the journal's files last changed, and how large they are."""
+        return tuple(_stamp(self._layout.journal + end) for end in _STAMPED)
+
+    def _undo(self, wish: Wish, token: str | None) -> Document:
+        params = parameters(
+            _request(wish),
+            on_conflict=wish.on_conflict,
+            apply=token is not None,
+            token=token,
+            offer=wish.offer,
+        )
+        document = self.ask("undo", params)
+        try:
+            check_whole(document)
+        except HandOverError as found:
+            turn = found.turn or found.op or ""
+            raise RefusedError(
+                f"could not undo {turn} here: it did more than write files",
+                hint=f"in a shell: git agent-undo {wish.verb} {turn}".rstrip(),
+            ) from None
+        return document
+
+
+def _request(wish: Wish) -> Request:
+    named = [target(words) for words in wish.targets]
+    return Request(
+        verb=wish.verb,
+        targets=[*named, *(target(path, path_only=True) for path in wish.paths)],
+        only=wish.only,
+        include_low=wish.include_low,
+        at=wish.at,
+        pin=wish.pin,
+        choice=wish.choice,
+        hand_over=True,
+    )
+
+
+def _stamp(path: str) -> tuple[int, int]:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return 0, 0
+    return found.st_mtime_ns, found.st_size

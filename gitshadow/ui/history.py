@@ -1,0 +1,343 @@
+"""The time line as a list: blocks in their lanes, newest at the top.
+
+Invariant: what is selected stays selected when rows come in above or below it.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from rich.style import Style
+from textual.message import Message
+
+from gitshadow.render.text import local_time
+from gitshadow.ui.glyphs import glyphs_of
+from gitshadow.ui.lanes import FIRST_AGENT, Place, lettered, placed
+from gitshadow.ui.listing import Listing, Piece
+from gitshadow.ui.paging import Window
+from gitshadow.ui.rows import EventRow, PinRow
+from gitshadow.ui.timeline import (
+    NOBODY,
+    UNKNOWN,
+    YOU,
+    Block,
+    Kind,
+    Line,
+    Marks,
+    blocks_of,
+    lines_of,
+)
+
+_NEAR = 60
+"""With fewer lines than this between the screen and the end of what is held, more is fetched."""
+_DARK = ("#e69f00", "#56b4e9", "#2fbf94", "#f0e442", "#e08fbd", "#ff8a4c")
+_LIGHT = ("#8a5a00", "#00609c", "#006b4f", "#6b6200", "#8f3f6f", "#a83f00")
+"""Colours that people who confuse some of them tell apart; the letter says it too."""
+_WIDE, _MEDIUM = 100, 70
+
+
+class History(Listing):
+    """Show the time line."""
+
+    class Selected(Message):
+        """Tell that another block, or another event of it, is under the cursor."""
+
+    class Wanting(Message):
+        """Tell that the end of what is held is near."""
+
+        def __init__(self, older: bool) -> None:
+            super().__init__()
+            self.older = older
+
+    class Jumping(Message):
+        """Tell that the other end of the history is wanted, which is not held."""
+
+        def __init__(self, oldest: bool) -> None:
+            super().__init__()
+            self.oldest = oldest
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.window = Window()
+        self.marks = Marks()
+        self.pins: tuple[PinRow, ...] = ()
+        self.opened: set[str] = set()
+        self.letters: Mapping[str, str] = lettered({}, ())
+        self.empty = "looking …"
+        self._lines: list[Line] = []
+        self._places: dict[str, Place] = {}
+        self._told = ""
+
+    # -- what is held ------------------------------------------------------------------------
+
+    def hold(self, window: Window) -> None:
+        """Show other rows; the cursor stays on its line where that is still there."""
+        self.window = window
+        self._fold()
+
+    def mark(self, marks: Marks, pins: Iterable[PinRow]) -> None:
+        """Show other marks and pins."""
+        self.marks, self.pins = marks, tuple(pins)
+        self._fold()
+
+    @property
+    def line(self) -> Line | None:
+        """Return the line under the cursor."""
+        return self._lines[self.cursor] if self.cursor < len(self._lines) else None
+
+    @property
+    def block(self) -> Block | None:
+        """Return the block under the cursor."""
+        return self.line.block if self.line else None
+
+    @property
+    def blocks(self) -> Sequence[Block]:
+        """Return the blocks that are held, newest first."""
+        return [one.block for one in self._lines if one.block and not one.event]
+
+    def select(self, key: str) -> bool:
+        """Put the cursor on the line with a key; tell whether there is one."""
+        for number, line in enumerate(self._lines):
+            if line.key == key:
+                self.go(number)
+                return True
+        return False
+
+    def find(self, wanted: str, *, older: bool, here: bool = False) -> bool:
+        """Go to the next block whose prompt or files hold a text; tell whether one is held.
+
+        With `here` the block under the cursor counts.
+        """
+        step, number = (1 if older else -1), self.cursor
+        if not here:
+            number += step
+        while 0 <= number < len(self._lines):
+            line = self._lines[number]
+            if line.block and not line.event and line.block.holds(wanted):
+                self.go(number)
+                return True
+            number += step
+        return False
+
+    def select_event(self, seq: int) -> bool:
+        """Put the cursor on the block that holds an event; tell whether it is held."""
+        for number, line in enumerate(self._lines):
+            if line.block and any(event.seq == seq for event in line.block.events):
+                self.go(number)
+                return True
+        return False
+
+    def _fold(self) -> None:
+        """Make the lines anew, and put the cursor where it was."""
+        selected = self.line
+        offset, at_top = self.cursor - self.top, self.top == 0
+        blocks = blocks_of(self.window.rows, self.pins if not self.window.newer else ())
+        days = {block.key: local_time(block.ts)[:10] for block in blocks}
+        self.letters = lettered(
+            self.letters, [block.lane for block in reversed(blocks)]
+        )
+        self._lines = list(lines_of(blocks, self.opened, days))
+        places = placed([block.lane for block in blocks], self._columns)
+        self._places = {
+            block.key: place for block, place in zip(blocks, places, strict=True)
+        }
+        self._return_to(selected, offset, at_top=at_top)
+
+    def _return_to(self, selected: Line | None, offset: int, *, at_top: bool) -> None:
+        keys = {line.key: number for number, line in enumerate(self._lines)}
+        wanted = [selected.key] if selected else []
+        if selected and selected.block:
+            wanted.append(selected.block.key)
+        self.cursor = next((keys[key] for key in wanted if key in keys), 0)
+        height = max(1, self.size.height)
+        self.top = max(0, self.cursor - offset)
+        if at_top and self.cursor < height:
+            self.top = 0
+        self.go(self.cursor)
+
+    # -- drawing -----------------------------------------------------------------------------
+
+    @property
+    def _columns(self) -> int:
+        width = self.size.width or _MEDIUM
+        return FIRST_AGENT + (6 if width >= _WIDE else 4 if width >= _MEDIUM else 2)
+
+    def count(self) -> int:
+        """Return how many lines there are; without rows one that says so."""
+        return len(self._lines) or 1
+
+    def can_stop(self, number: int) -> bool:
+        """Tell whether a line is no day."""
+        return not self._lines or self._lines[number].block is not None
+
+    def draw(self, number: int, width: int) -> Sequence[Piece]:
+        """Draw a day, a block or an event."""
+        glyphs = glyphs_of(self)
+        if not self._lines:
+            return [Piece(" " + glyphs.cut(self.empty, width - 1), self.faint())]
+        line = self._lines[number]
+        if line.block is None:
+            said = f"{glyphs.rule * 2} {line.day} "
+            return [Piece((said + glyphs.rule * width)[:width], self.faint())]
+        if line.event is not None:
+            return self._draw_event(line.block, line.event, width)
+        return self._draw_block(line.block, width)
+
+    def _draw_block(self, block: Block, width: int) -> Sequence[Piece]:
+        glyphs = glyphs_of(self)
+        undone = self.marks.of(block)
+        time = local_time(block.ts)[11:]
+        pieces = [Piece(f" {time} "), *self._graph(block)]
+        mark = f" {glyphs.undone} undone" if undone else ""
+        used = sum(len(piece.text) for piece in pieces)
+        room = max(0, width - used - len(mark))
+        style = self.faint() if undone else Style.null()
+        pieces.append(Piece(glyphs.fit(self.said_of(block), room), style))
+        pieces.append(Piece(mark, self.faint()))
+        return pieces
+
+    def said_of(self, block: Block) -> str:
+        """Return what a block's line says behind its lanes."""
+        if block.pin is not None:
+            return f"pin {block.pin.name}"
+        head = block.head
+        files = len({event.path for event in block.events if event.path})
+        more = "+" if self._goes_on(block) else ""
+        counted = f"{files}{more} {'file' if files == 1 and not more else 'files'}"
+        who = who_of(head)
+        if block.kind is Kind.OP:
+            op = self.marks.ops.get(head.op)
+            return f"{op.kind if op else 'restore'}: {counted}  ({who})"
+        if block.kind is Kind.LOOSE:
+            said = head.note or (head.path if files == 1 else counted)
+            return f"{'git switched' if head.switched else head.kind}: {said}"
+        said = block.prompt or _names(block)
+        return f"{who:<11} {counted:<8} {said}"
+
+    def _goes_on(self, block: Block) -> bool:
+        return self.window.older and block.events[-1] is self.window.rows[-1]
+
+    def _draw_event(self, block: Block, event: EventRow, width: int) -> Sequence[Piece]:
+        glyphs = glyphs_of(self)
+        graph = self._graph(block, event=True)
+        time = local_time(event.ts)[11:]
+        used = sum(len(piece.text) for piece in graph) + 10
+        name = f"{event.old_path} -> {event.path}" if event.old_path else event.path
+        said = f"  {event.kind:<7} {name}"
+        if event.confidence not in ("certain", ""):
+            said += f"  ({event.confidence})"
+        faint = self.faint()
+        return [
+            Piece(f" {time} ", faint),
+            *graph,
+            Piece(glyphs.cut(said, width - used)),
+        ]
+
+    def _graph(self, block: Block, *, event: bool = False) -> list[Piece]:
+        """Draw the lanes beside a line: letters where blocks lie, bars where lanes go on."""
+        glyphs, place = glyphs_of(self), self._places[block.key]
+        beside = {*place.beside, *((place.column,) if event else ())}
+        pieces = []
+        for column in range(self._columns):
+            if column == place.column and not event:
+                letter = self.letters[block.lane]
+                pieces.append(Piece(letter + " ", self.colour(block.lane)))
+            else:
+                pieces.append(
+                    Piece((glyphs.bar if column in beside else " ") + " ", self.faint())
+                )
+        sign = glyphs.opened if block.key in self.opened else glyphs.closed
+        sign = sign if len(block.events) > 1 and not event else " "
+        if place.column < 0 and not event:
+            sign = self.letters[NOBODY]
+        pieces.append(Piece(sign + " ", self.faint()))
+        return pieces
+
+    def colour(self, lane: str) -> Style:
+        """Return the style of a lane; its letter tells as much."""
+        if lane == YOU:
+            return Style(bold=True)
+        if lane in (UNKNOWN, NOBODY):
+            return self.faint()
+        palette = _DARK if self.app.current_theme.dark else _LIGHT
+        number = ord(self.letters[lane].upper()) - ord("A")
+        return Style(color=palette[number % len(palette)], bold=True)
+
+    def legend(self) -> list[tuple[str, str]]:
+        """Return the lanes that are on the screen: each with what it stands for, in order."""
+        found: dict[str, str] = {}
+        for line in self._lines[self.top : self.top + max(1, self.size.height)]:
+            if line.block is not None and line.block.lane != NOBODY:
+                lane = line.block.lane
+                found.setdefault(lane, lane if lane in (YOU, UNKNOWN) else _agent(line))
+        return sorted(found.items(), key=lambda item: self.letters[item[0]])
+
+    # -- moving ------------------------------------------------------------------------------
+
+    def moved(self) -> None:
+        """Tell what is selected, and when the end of what is held is near."""
+        key = self.line.key if self.line else ""
+        if key != self._told:
+            self._told = key
+            self.post_message(self.Selected())
+        height = max(1, self.size.height)
+        if self.window.older and self.top + height + _NEAR > len(self._lines):
+            self.post_message(self.Wanting(older=True))
+        elif self.window.newer and self.top < _NEAR:
+            self.post_message(self.Wanting(older=False))
+
+    def toggle(self) -> None:
+        """Show the events of the block under the cursor, or hide them."""
+        if self.block is None or len(self.block.events) < 1:
+            return
+        key = self.block.key
+        self.opened ^= {key}
+        self._fold()
+        self.select(key)
+
+    def along(self, step: int) -> bool:
+        """Go to the next block of the same lane; tell whether one is held."""
+        lane = self.block.lane if self.block else ""
+        number = self.cursor + step
+        while 0 <= number < len(self._lines):
+            line = self._lines[number]
+            if line.block and not line.event and line.block.lane == lane:
+                self.go(number)
+                return True
+            number += step
+        return False
+
+    def action_first(self) -> None:
+        """Go to the newest block of all."""
+        if self.window.newer:
+            self.post_message(self.Jumping(oldest=False))
+        else:
+            super().action_first()
+
+    def action_last(self) -> None:
+        """Go to the oldest block of all."""
+        if self.window.older:
+            self.post_message(self.Jumping(oldest=True))
+        else:
+            super().action_last()
+
+    def on_resize(self) -> None:
+        """Lay the lanes out anew: a narrow screen has fewer."""
+        self._fold()
+
+
+def who_of(event: EventRow) -> str:
+    """Return who wrote, in one word or two."""
+    if event.confidence == "ambiguous":
+        return "ambiguous"
+    if event.actor == "agent":
+        return event.agent or "agent"
+    return {"human": "you", "unknown": "you?"}.get(event.actor, "-")
+
+
+def _agent(line: Line) -> str:
+    assert line.block is not None
+    return line.block.head.agent or "agent"
+
+
+def _names(block: Block) -> str:
+    names = [row.path for row in block.files()]
+    return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")

@@ -1,0 +1,135 @@
+"""Fetching: the pages that the time line needs as it moves, and what came in meanwhile.
+
+Invariant: one page is on its way at a time; one that was asked for under another filter, or for
+another window, is dropped.
+"""
+
+from collections.abc import Callable
+
+from gitshadow.ui.asking import ask
+from gitshadow.ui.history import History
+from gitshadow.ui.paging import Window, with_newer, with_older
+from gitshadow.ui.rows import EventRow
+from gitshadow.ui.source import Found, Source, Standing
+
+_Then = Callable[[], None]
+_PAGE, _NEWS, _MARKS, _LOOK = (
+    "the history",
+    "what came in",
+    "ops and pins",
+    "the journal",
+)
+
+
+class Loader:
+    """Keep a time line filled; answers come through the screen that it belongs to."""
+
+    def __init__(self, history: History, source: Source) -> None:
+        self._history = history
+        self.source = source
+        self.applying = ""
+        self._busy = False
+        self._mark: object = None
+        self._first = True
+
+    # -- whole windows -----------------------------------------------------------------------
+
+    def newest(self, then: _Then = lambda: None) -> None:
+        """Show the newest page, the cursor on its first line."""
+
+        def hold(window: Window) -> None:
+            self._hold(window)
+            self._history.go(0)
+            then()
+
+        self._busy = True
+        ask(self._history.screen, _PAGE, self.source.newest, hold)
+        self.marks()
+
+    def oldest(self) -> None:
+        """Show the oldest page, the cursor on its last line."""
+
+        def hold(window: Window) -> None:
+            self._hold(window)
+            self._history.go(self._history.count() - 1, -1)
+
+        self._busy = True
+        ask(self._history.screen, _PAGE, self.source.oldest, hold)
+
+    def go_to(self, question: Callable[[], Found | None], missed: _Then) -> None:
+        """Show what is looked for, the cursor on it, or do what follows where there is none."""
+
+        def hold(found: Found | None) -> None:
+            self._busy = False
+            if found is None:
+                missed()
+                return
+            self._hold(found.window)
+            self._history.select_event(found.seq)
+
+        self._busy = True
+        ask(self._history.screen, _PAGE, question, hold)
+
+    def _hold(self, window: Window) -> None:
+        self._busy = False
+        self._history.empty = "nothing recorded that fits"
+        self._history.hold(window)
+
+    def marks(self) -> None:
+        """Ask for ops and pins anew."""
+
+        def mark(standing: Standing) -> None:
+            self.applying = standing.applying
+            self._history.mark(standing.marks, standing.pins)
+
+        ask(self._history.screen, _MARKS, self.source.standing, mark)
+
+    # -- pages -------------------------------------------------------------------------------
+
+    def more(self, *, older: bool) -> None:
+        """Fetch the page at one end, unless one is on its way."""
+        window = self._history.window
+        if self._busy or not (window.older if older else window.newer):
+            return
+        self._busy = True
+        fetch = self.source.below if older else self.source.above
+        add = with_older if older else with_newer
+
+        def hold(page: tuple[EventRow, ...]) -> None:
+            self._busy = False
+            if self._history.window is window:
+                self._history.hold(add(window, page))
+
+        ask(self._history.screen, _PAGE, lambda: fetch(window), hold)
+
+    def failed(self, about: str) -> None:
+        """Take note that a question has no answer: the next may be asked."""
+        if about in (_PAGE, _NEWS):
+            self._busy = False
+            self._history.empty = "could not be read"
+            self._history.refresh()
+
+    # -- what comes in -----------------------------------------------------------------------
+
+    def look(self) -> None:
+        """Look whether the journal has changed, and fetch what came in."""
+        ask(self._history.screen, _LOOK, self.source.engine.mark, self._looked)
+
+    def _looked(self, mark: object) -> None:
+        changed = mark != self._mark and not self._first
+        self._mark, self._first = mark, False
+        if changed:
+            self.news()
+
+    def news(self) -> None:
+        """Fetch what is newer than what is held, unless the past is looked at."""
+        self.marks()
+        window = self._history.window
+        if window.newer or self._busy:
+            return
+
+        def hold(page: tuple[EventRow, ...]) -> None:
+            if page and self._history.window is window:
+                self._history.hold(with_newer(window, page))
+
+        ask(self._history.screen, _NEWS, lambda: self.source.above(window), hold)

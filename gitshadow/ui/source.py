@@ -1,0 +1,152 @@
+"""What the view asks the engine for, as values: pages of events, marks, files, patches.
+
+Invariant: every method is called on a thread of its own; each may take seconds and may raise.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from gitshadow.render.document import Document, text
+from gitshadow.ui.filters import Filter
+from gitshadow.ui.paging import PAGE, Window, opened, opened_upwards, with_newer
+from gitshadow.ui.ports import Engine
+from gitshadow.ui.rows import (
+    EventRow,
+    FileRow,
+    PinRow,
+    events_in,
+    files_in,
+    files_of,
+    ops_in,
+    pins_in,
+)
+from gitshadow.ui.timeline import Block, Kind, Line, Marks, marks_of
+
+_OPS = 500
+
+
+class Standing(NamedTuple):
+    """Hold what ops and pins say, and the op that is being applied right now, if any."""
+
+    marks: Marks
+    pins: tuple[PinRow, ...]
+    applying: str
+
+
+class Found(NamedTuple):
+    """Hold an event that was looked for, and a window around it."""
+
+    window: Window
+    seq: int
+
+
+class Source(NamedTuple):
+    """Ask an engine, under a filter; `moment` reads a time as typed."""
+
+    engine: Engine
+    moment: Callable[[str], int]
+    filter: Filter = Filter()
+
+    # -- events ------------------------------------------------------------------------------
+
+    def newest(self) -> Window:
+        """Return a window on the newest page."""
+        return opened(self._page(), newer=False)
+
+    def oldest(self) -> Window:
+        """Return a window on the oldest page."""
+        return opened_upwards(self._page(above=0))
+
+    def below(self, window: Window) -> tuple[EventRow, ...]:
+        """Return the page below a window."""
+        return self._page(below=window.oldest)
+
+    def above(self, window: Window) -> tuple[EventRow, ...]:
+        """Return the page above a window."""
+        return self._page(above=window.newest)
+
+    def around(self, seq: int) -> Window:
+        """Return a window with an event about in the middle."""
+        lower = opened(self._page(below=seq + 1), newer=False)
+        return with_newer(lower, self._page(above=seq))
+
+    def at(self, words: str) -> Found | None:
+        """Return the newest event up to a moment; None where there is none.
+
+        Raises:
+            UsageError: the words are no moment.
+        """
+        page = self._page(until=self.moment(words), limit=1)
+        return Found(self.around(page[0].seq), page[0].seq) if page else None
+
+    def find(self, wanted: str, window: Window, *, older: bool) -> Found | None:
+        """Return the next event beyond a window whose path or prompt holds a text."""
+        end = {"below": window.oldest} if older else {"above": window.newest}
+        page = self._page(text=wanted, limit=1, **end)
+        return Found(self.around(page[0].seq), page[0].seq) if page else None
+
+    def _page(self, **more: object) -> tuple[EventRow, ...]:
+        params = {"limit": PAGE, "prompts": True, **self.filter.params(self.moment)}
+        if self.filter.until and "until" in more:
+            more["until"] = min(self.moment(self.filter.until), _number(more["until"]))
+        return events_in(self.engine.ask("log", {**params, **more}))
+
+    # -- what else stands --------------------------------------------------------------------
+
+    def standing(self) -> Standing:
+        """Return marks and pins."""
+        ops = ops_in(self.engine.ask("ops", {"limit": _OPS}))
+        pins = pins_in(self.engine.ask("pins", {}))
+        applying = next((op.id for op in ops if op.status == "applying"), "")
+        return Standing(marks_of(ops), pins, applying)
+
+    # -- one block ---------------------------------------------------------------------------
+
+    def files(self, line: Line) -> tuple[FileRow, ...]:
+        """Return the files that a block, or one event of it, changed."""
+        block = line.block
+        if line.event is not None:
+            return files_of((line.event,))
+        if block is None or block.kind not in (Kind.BURST, Kind.OP):
+            return block.files() if block else ()
+        params = {"id": block.target, "patch": False}
+        return files_of(events_in(self.engine.ask("show", params), "events"))
+
+    def patch(self, line: Line, path: str) -> str:
+        """Return what a block, or one event of it, changed in a file."""
+        block = line.block
+        assert block is not None
+        if line.event is not None or block.kind is Kind.LOOSE:
+            named = [event for event in block.events if event.path == path]
+            seq = line.event.seq if line.event else named[0].seq if named else 0
+            return text(self.engine.ask("show", {"id": str(seq)}), "diff")
+        params: Document = {"id": block.target, "paths": [path]}
+        return text(self.engine.ask("show", params), "diff")
+
+    def since(self, line: Line) -> tuple[FileRow, ...]:
+        """Return the files that differ between the moment of a line and now."""
+        params = {"a": moment_named(line), "patch": False}
+        return files_in(self.engine.ask("diff", params))
+
+    def patch_since(self, line: Line, path: str) -> str:
+        """Return how a file differs between the moment of a line and now."""
+        params: Document = {"a": moment_named(line), "paths": [path]}
+        return text(self.engine.ask("diff", params), "patch")
+
+    def content(self, line: Line, path: str) -> str:
+        """Return a file as it was at the moment of a line, its bytes in base64."""
+        params = {"path": path, "at": moment_named(line)}
+        return text(self.engine.ask("cat", params), "data_base64")
+
+
+def moment_named(line: Line) -> str:
+    """Return the name of the moment right after a line's newest event, as verbs take it."""
+    if line.event is not None:
+        return str(line.event.seq)
+    block: Block | None = line.block
+    assert block is not None
+    return block.pin.name if block.pin else str(block.head.seq)
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else 0

@@ -1,0 +1,272 @@
+"""The whole view over a real repository, driven by keys and read from its screen."""
+
+import pytest
+from textual.widget import Widget
+
+from gitshadow.ui.app import Setting
+from gitshadow.ui.filters import Filter
+from tests.support.repo import Repo
+from tests.support.screens import Direct, Play, direct, view
+from tests.support.studio import studio_of
+
+
+@pytest.fixture
+def engine(repo: Repo) -> Direct:
+    """Return the engine of a history: two turns of one agent, one of another, a hand's write."""
+    with studio_of(repo) as studio:
+        studio.start("S1")
+        studio.prompt("S1", "Make the parser strict")
+        studio.write("S1", "src/parser.py", "strict\n")
+        studio.write("S1", "src/errors.py", "errors\n")
+        studio.stop("S1")
+        studio.write("S2", "docs/guide.md", "guide\n")
+        studio.stop("S2")
+        studio.hand("README.md", "mine\n")
+        studio.prompt("S1", "Tidy up")
+        studio.write("S1", "src/parser.py", "tidy\n")
+        studio.stop("S1")
+    return direct(repo)
+
+
+def rows_of(shown: str, *words: str) -> list[int]:
+    """Return the numbers of the lines that show each of some words first."""
+    lines = shown.split("\n")
+    return [next(at for at, line in enumerate(lines) if word in line) for word in words]
+
+
+def test_blocks_stand_newest_first_with_agent_files_and_prompt(engine: Direct) -> None:
+    async def steps(on: Play) -> None:
+        shown = await on.seen("Tidy up", "README.md", "prompt of S2", "Make the parser")
+        found = rows_of(
+            shown, "Tidy up", "README.md", "prompt of S2", "Make the parser"
+        )
+        assert found == sorted(found)
+        assert "claude-code 2 files  Make the parser strict" in shown
+
+    view(engine, steps)
+
+
+def test_files_and_diff_of_what_is_selected_are_shown(engine: Direct) -> None:
+    async def steps(on: Play) -> None:
+        await on.seen("Make the parser")
+        await on.press("G")
+        await on.seen("2 files of burst", "src/", "errors.py", "parser.py", "+errors")
+        await on.press("enter", "j")
+        await on.seen("+strict")
+
+    view(engine, steps)
+
+
+def test_search_finds_the_turn_and_u_y_undoes_it(repo: Repo, engine: Direct) -> None:
+    """Found and undone within ten keystrokes."""
+    keys = ("slash", "s", "t", "r", "i", "enter", "u", "y")
+
+    async def steps(on: Play) -> None:
+        await on.seen("Make the parser")
+        await on.press(*keys[:6])
+        await on.seen("2 files of burst")
+        await on.press("u")
+        await on.seen("plan:", "y apply")
+        await on.press("y")
+        await on.seen("1 file back")
+
+    view(engine, steps)
+    assert not repo.exists("src/errors.py")
+    assert repo.read("src/parser.py") == b"tidy\n"
+
+
+def test_u_in_the_files_undoes_that_file_alone(repo: Repo, engine: Direct) -> None:
+    async def steps(on: Play) -> None:
+        await on.seen("Make the parser")
+        await on.press("G")
+        await on.seen("errors.py")
+        await on.press("enter", "u")
+        await on.seen("plan: 1 file back", "errors.py", "y apply")
+        await on.press("y")
+        await on.seen("to take this back")
+        await on.press("enter")
+        await on.seen("undo: 1 file", "undone")
+
+    view(engine, steps)
+    assert not repo.exists("src/errors.py")
+    assert repo.read("src/parser.py") == b"tidy\n"
+
+
+def test_what_was_undone_is_marked_and_r_brings_it_back(
+    repo: Repo, engine: Direct
+) -> None:
+    async def steps(on: Play) -> None:
+        await on.seen("Tidy up")
+        await on.press("u")
+        await on.seen("y apply")
+        await on.press("y")
+        await on.seen("to take this back")
+        await on.press("enter")
+        shown = await on.seen("undo: 1 file", "undone")
+        assert "undone" in shown.split("\n")[rows_of(shown, "Tidy up")[0]]
+        assert repo.read("src/parser.py") == b"strict\n"
+        await on.press("r")
+        await on.seen("y apply")
+        await on.press("y", "enter")
+        await on.until(lambda: repo.read("src/parser.py") == b"tidy\n")
+
+    view(engine, steps)
+
+
+def test_restore_brings_all_files_back_to_the_moment(
+    repo: Repo, engine: Direct
+) -> None:
+    async def steps(on: Play) -> None:
+        await on.seen("Make the parser")
+        await on.press("G", "R")
+        await on.seen("y apply", "src/parser.py")
+        await on.press("y")
+        await on.until(lambda: repo.read("src/parser.py") == b"strict\n")
+
+    view(engine, steps)
+
+
+def test_m_shows_what_differs_from_then_to_now(engine: Direct) -> None:
+    async def steps(on: Play) -> None:
+        await on.seen("Make the parser")
+        await on.press("G", "m")
+        await on.seen("differ between", "guide.md", "README.md", "+1 -1")
+
+    view(engine, steps)
+
+
+def test_v_shows_the_file_as_it_was(engine: Direct) -> None:
+    async def steps(on: Play) -> None:
+        await on.seen("Make the parser")
+        await on.press("G")
+        await on.seen("parser.py")
+        await on.press("enter", "j", "v")
+        await on.seen("src/parser.py as it was", "1  strict")
+
+    view(engine, steps)
+
+
+def test_what_comes_in_appears_and_the_cursor_stays(repo: Repo, engine: Direct) -> None:
+    async def steps(on: Play) -> None:
+        await on.seen("Make the parser")
+        await on.press("G")
+        await on.seen("2 files of burst")
+        with studio_of(repo) as studio:
+            studio.prompt("S2", "Add a page")
+            studio.write("S2", "docs/page.md", "new\n")
+        shown = await on.seen("Make the parser", "Add a page", "2 files of burst")
+        assert rows_of(shown, "Add a page") < rows_of(shown, "Tidy up")
+
+    view(engine, steps)
+
+
+def test_filter_shows_what_fits_and_escape_shows_all(engine: Direct) -> None:
+    async def steps(on: Play) -> None:
+        await on.seen("Tidy up", "prompt of S2")
+        await on.press("f", *"file:docs", "enter")
+        await on.seen("filter: file:docs", "prompt of S2")
+        await on.until(lambda: "Tidy up" not in on.text())
+        await on.press("escape")
+        await on.seen("Tidy up", "prompt of S2")
+
+    view(engine, steps)
+
+
+def test_filter_that_fits_nothing_says_so(engine: Direct) -> None:
+    async def steps(on: Play) -> None:
+        await on.seen("nothing recorded that fits")
+
+    wanted = Setting("r", lambda words: 0, filter=Filter(agent="codex"))
+    view(engine, steps, setting=wanted)
+
+
+def test_search_that_finds_nothing_says_so_and_stays(engine: Direct) -> None:
+    async def steps(on: Play) -> None:
+        await on.seen("Tidy up")
+        await on.press("slash", "x", "y", "z", "enter")
+        await on.seen("nothing older has xyz", "1 file of burst")
+
+    view(engine, steps)
+
+
+def test_error_is_said_with_its_hint(engine: Direct) -> None:
+    async def steps(on: Play) -> None:
+        await on.seen("Tidy up")
+        await on.press("f", *"kind:nonsense", "enter")
+        await on.seen("could not list kind nonsense")
+
+    view(engine, steps)
+
+
+def test_what_cannot_be_undone_says_why(repo: Repo, engine: Direct) -> None:
+    with studio_of(repo) as studio:
+        studio.run("journal_gap", why="the daemon was killed")
+
+    async def steps(on: Play) -> None:
+        await on.seen("gap: the daemon was killed")
+        await on.press("u")
+        await on.seen("nothing to undo here: no file was written")
+
+    view(engine, steps)
+
+
+def focused(on: Play) -> Widget:
+    """Return the pane with the focus."""
+    assert on.app.focused is not None
+    return on.app.focused
+
+
+@pytest.mark.parametrize("size", [(60, 20), (80, 24), (140, 40), (20, 5)])
+def test_every_size_shows_the_pane_with_the_focus(
+    engine: Direct, size: tuple[int, int]
+) -> None:
+    """The panes lie side by side, below each other, or one at a time; it may change any time."""
+
+    async def steps(on: Play) -> None:
+        await on.until(lambda: " A " in on.text())
+        for _ in range(4):
+            await on.press("tab")
+            await on.pilot.pause()
+            assert focused(on).region.area > 0
+        for other in ((30, 10), (200, 50), size):
+            await on.pilot.resize_terminal(*other)
+            await on.pilot.pause()
+            assert focused(on).region.area > 0
+
+    view(engine, steps, size=size)
+
+
+def test_narrow_terminal_shows_one_pane_at_a_time(engine: Direct) -> None:
+    async def steps(on: Play) -> None:
+        shown = await on.seen("Tidy up")
+        assert "parser.py" not in shown
+        await on.press("enter")
+        shown = await on.seen("parser.py")
+        assert "prompt of S2" not in shown
+        await on.press("enter")
+        await on.seen("+tidy")
+        await on.press("escape", "escape")
+        await on.seen("prompt of S2")
+
+    view(engine, steps, size=(60, 20))
+
+
+def test_without_unicode_only_ascii_is_drawn(engine: Direct) -> None:
+    async def steps(on: Play) -> None:
+        await on.seen("Tidy up")
+        await on.press("space", "G")
+        shown = await on.seen("errors.py", "+errors")
+        assert shown.isascii()
+
+    view(engine, steps, setting=Setting("r", lambda words: 0, unicode=False))
+
+
+def test_help_shows_the_keys_and_leaves(engine: Direct) -> None:
+    async def steps(on: Play) -> None:
+        await on.seen("Tidy up")
+        await on.press("question_mark")
+        await on.seen("search paths and prompts")
+        await on.press("q")
+        await on.seen("Tidy up")
+
+    view(engine, steps)
