@@ -21,6 +21,8 @@ from gitshadow.hookfiles.steps import Action
 from gitshadow.render.document import Document, flag, inner, number, rows, texts
 from gitshadow.render.status import doctor_lines
 
+_REBUILT = ("rows", "journal")
+"""Findings for which a new journal, built from the refs, is what helps."""
 _MENDABLE = frozenset({State.STALE, State.BROKEN})
 
 
@@ -30,13 +32,16 @@ _MENDABLE = frozenset({State.STALE, State.BROKEN})
 def command(fix: bool, as_json: bool) -> int:
     """Check the installation; name a remedy for what is wrong. Exits 1 if anything is.
 
-    --fix builds a damaged or missing journal anew from the refs, moves a ref whose objects
-    are lost back to its last whole commit, finishes an interrupted undo, removes locks that
-    nobody holds, starts the daemon, and writes installed hooks anew that are out of date.
+    --fix sets a damaged journal aside and builds it anew from the refs, with what the old one
+    still gives; moves a ref whose objects are lost back to its last whole commit, finishes an
+    interrupted undo, removes locks that nobody holds, counts past gaps as seen, starts the
+    daemon, and writes installed hooks anew that are out of date.
     """
     killed = _was_killed()
     document = _engine(fix=fix)
-    outside = [_daemon(killed=killed, fix=fix), *_hooks(fix=fix)]
+    outside = [*_hooks(fix=fix)]
+    if not flag(document, "unreadable"):
+        outside.insert(0, _daemon(killed=killed, fix=fix))
     document["checks"] = [*rows(document, "checks"), *(one.check for one in outside)]
     mended = [one.mended for one in outside if one.mended is not None]
     document["mended"] = [*texts(document, "mended"), *mended]
@@ -57,11 +62,18 @@ def _engine(*, fix: bool) -> Document:
     try:
         document = ask("doctor", {"fix": fix})
     except ShadowError as error:
-        if not (fix and error.hint and "reindex" in error.hint):
+        if not (error.hint and "reindex" in error.hint):
             raise
+        if not fix:
+            remedy = "git agent-undo doctor --fix"
+            return {
+                "checks": [_check("journal", error.message, remedy)],
+                "mended": [],
+                "unreadable": True,
+            }
         document = {}
     lost = any(
-        check.get("name") == "rows" and not flag(check, "ok")
+        check.get("name") in _REBUILT and not flag(check, "ok")
         for check in rows(document, "checks")
     )
     if document and not (fix and lost):

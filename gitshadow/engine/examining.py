@@ -4,21 +4,22 @@ Invariant: reads only; a finding that is not ok always has a remedy, a command w
 """
 
 import os
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from gitshadow.capture.coverage import TOO_LARGE
 from gitshadow.engine import mirroring, mirrors, remotes
 from gitshadow.engine.desk import Desk
+from gitshadow.engine.reflocks import ref_locks
+from gitshadow.engine.rows import rfc3339
 from gitshadow.engine.secrets import secret_names
 from gitshadow.engine.upkeep import TROUBLE
 from gitshadow.engine.workspace import Workspace
 from gitshadow.errors import StoreError
 from gitshadow.model import Oid
-from gitshadow.store.journal import events, meta, ops, sessions
+from gitshadow.store.journal import events, gaps, meta, ops, sessions
 from gitshadow.store.refs import display_path
-from gitshadow.store.repo import REF_PREFIX
+from gitshadow.words import counted
 
 FIX = "git agent-undo doctor --fix"
 REINDEX = "git agent-undo reindex"
@@ -27,7 +28,6 @@ _WATCHES = "/proc/sys/fs/inotify/max_user_watches"
 _INSTANCES = "/proc/sys/fs/inotify/max_user_instances"
 _WANTED_WATCHES = 1 << 20
 _WANTED_INSTANCES = 512
-_STALE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,7 @@ class Check:
 def examine(desk: Desk) -> list[Check]:
     """Return all findings, the same ones in the same order whatever they say."""
     parts: tuple[Callable[[Desk], Iterator[Check]], ...] = (
+        _journal,
         _recording,
         _inotify,
         _refs,
@@ -61,29 +62,10 @@ def examine(desk: Desk) -> list[Check]:
     return [check for part in parts for check in part(desk)]
 
 
-def stale_locks(ws: Workspace) -> list[str]:
-    """Return the lock files of our refs that nobody can be holding any more."""
-    top = os.path.join(ws.layout.common_dir, REF_PREFIX)
-    before, found = time.time() - _STALE_S, []
-    for directory, _, names in os.walk(top):
-        for name in names:
-            path = os.path.join(directory, name)
-            if name.endswith(".lock") and _age_of(path) < before:
-                found.append(path)
-    return sorted(found)
-
-
 def missing(ws: Workspace) -> list[Oid]:
     """Return the objects that our refs need and the repository does not have."""
     tips = sorted(set(ws.repo.refs().values()))
     return ws.git.missing(tips) if tips else []
-
-
-def _age_of(path: str) -> float:
-    try:
-        return os.lstat(path).st_mtime
-    except OSError:
-        return time.time()
 
 
 def _recording(desk: Desk) -> Iterator[Check]:
@@ -96,6 +78,16 @@ def _recording(desk: Desk) -> Iterator[Check]:
     )
     degraded = desk.observer.degraded
     yield Check("watcher", degraded is None, degraded or "nothing is missed", degraded)
+
+
+def _journal(desk: Desk) -> Iterator[Check]:
+    wrong = desk.workspace.db.damage()
+    yield Check(
+        "journal",
+        wrong is None,
+        f"damaged: {wrong}" if wrong else "every page of the journal can be read",
+        FIX if wrong else None,
+    )
 
 
 def _inotify(desk: Desk) -> Iterator[Check]:
@@ -177,15 +169,16 @@ def _rows(desk: Desk) -> Iterator[Check]:
 
 
 def _locks(desk: Desk) -> Iterator[Check]:
-    found = stale_locks(desk.workspace)
-    shown = ", ".join(os.path.basename(path) for path in found[:_SHOWN])
+    found = ref_locks(desk.workspace)
+    stale = [one for one in found if one.is_stale]
+    shown = "; ".join(one.describe() for one in (stale or found)[:_SHOWN])
     yield Check(
         "locks",
-        not found,
+        not stale,
         f"left behind by something that was killed: {shown}"
-        if found
-        else "no ref is locked",
-        FIX if found else None,
+        if stale
+        else shown or "no ref is locked",
+        FIX if stale else None,
     )
 
 
@@ -239,13 +232,23 @@ def _remotes(desk: Desk) -> Iterator[Check]:
 
 
 def _gaps(desk: Desk) -> Iterator[Check]:
-    count = events.count_gaps(desk.workspace.db)
-    yield Check(
-        "gaps",
-        count == 0,
-        f"{count} gaps in the recording" if count else "no gaps",
-        "git agent-undo log --kind gap" if count else None,
-    )
+    """A gap is a fault until somebody has seen it; then it is history."""
+    db = desk.workspace.db
+    found = gaps.list_gaps(db)
+    fresh = [one for one in found if one.is_new]
+    if not found:
+        yield Check("gaps", True, "no gaps")
+    elif not fresh:
+        last = rfc3339(found[-1].ts_ns)
+        said = (
+            f"{counted(len(found), 'gap')} in the past, all seen; the last was {last}"
+        )
+        yield Check("gaps", True, said)
+    else:
+        last = rfc3339(fresh[-1].ts_ns)
+        said = f"{counted(len(fresh), 'gap')} in the recording, the last {last}"
+        look = "git agent-undo log --kind gap"
+        yield Check("gaps", False, said, f"{look}; seen: {FIX}")
 
 
 def _packing(desk: Desk) -> Iterator[Check]:

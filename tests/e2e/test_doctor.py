@@ -23,7 +23,9 @@ def test_daemon_that_is_gone_is_started(shadow_d: Shadow) -> None:
     assert (gone["ok"], gone["remedy"]) == (False, "git agent-undo start")
     fixed = shadow_d("doctor", "--fix")
     assert "mended: started the daemon" in fixed.out
-    assert checks(shadow_d)["daemon"]["ok"] is True
+    assert "mended: noted 1 gap as seen" in fixed.out
+    whole = checks(shadow_d)
+    assert (whole["daemon"]["ok"], whole["gaps"]["ok"]) == (True, True)
 
 
 def test_hooks_that_point_nowhere_are_written_anew(shadow: Shadow) -> None:
@@ -52,7 +54,8 @@ def test_journal_that_is_gone_is_built_anew(shadow: Shadow) -> None:
     for path in journal.parent.glob("journal.db*"):
         path.unlink()
     journal.write_bytes(b"no journal at all" * 100)
-    assert shadow("doctor").code == 1
+    bad = shadow("doctor")
+    assert (bad.code, "hint: git agent-undo doctor --fix" in bad.out) == (1, True)
     fixed = shadow("doctor", "--fix")
     assert "mended: built the journal anew from the refs" in fixed.out
     assert len(shadow.log()) >= before
@@ -73,3 +76,25 @@ def test_journal_is_built_anew_where_the_newest_content_is_lost_too(
     assert "mended: built the journal anew from the refs" in fixed.out
     assert shadow.repo.git("cat-file", "blob", lost) == "written"
     assert checks(shadow)["objects"]["ok"] is True
+
+
+def test_page_that_is_damaged_is_found_and_the_rest_is_salvaged(
+    shadow: Shadow,
+) -> None:
+    """The old file is set aside; what it still gives comes over."""
+    for number in range(40):
+        shadow.repo.write(f"f{number}", f"{number}\n")
+    shadow.ok("flush")
+    shadow("stop")
+    journal = shadow.repo.common_dir / "agent-undo" / "journal.db"
+    data = bytearray(journal.read_bytes())
+    at = data.rfind(b"f39", 0, len(data)) // 4096 * 4096
+    data[at : at + 4096] = b"\xff" * 4096
+    journal.write_bytes(bytes(data))
+    fixed = shadow("doctor", "--fix")
+    assert "mended: built the journal anew from the refs" in fixed.out
+    assert [path.name for path in journal.parent.glob("*damaged-?")] == [
+        "journal.db.damaged-1"
+    ]
+    assert checks(shadow)["journal"]["ok"] is True
+    assert "f39" in {row["path"] for row in shadow.log()}

@@ -1,12 +1,15 @@
 """What doctor finds, and what it mends."""
 
 import os
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from gitshadow.engine import examining
 from gitshadow.engine.examining import Check, examine
+from gitshadow.engine.verbs import doctor
+from gitshadow.store.journal.db import Db
 from tests.support.repo import Repo
 from tests.support.studio import Studio, studio_of
 
@@ -84,6 +87,71 @@ def test_old_lock_of_a_ref_is_named_and_removed(studio: Studio) -> None:
     assert mended(studio) == [f"removed {lock.name}, which nobody held"]
     assert not lock.exists()
     studio.write("S1", "a", "two\n")
+
+
+def test_young_lock_is_said_and_everything_else_is_mended(
+    studio: Studio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A ref that somebody writes at this moment: who, and the rest goes on."""
+    monkeypatch.setattr(doctor, "_PATIENCE_S", 0.0)
+    studio.write("S1", "a", "one\n")
+    ref = f"refs/agent-undo/{studio.session('S1')}"
+    tip = studio.repo.git("rev-parse", ref)
+    studio.write("S1", "a", "two\n")
+    drop_object(studio, studio.repo.git("hash-object", "--stdin", stdin=b"two\n"))
+    lock = Path(studio.repo.common_dir, f"{ref}.lock")
+    with lock.open("wb"):
+        done = studio.run("doctor", fix=True)
+        checks = done["checks"]
+        assert isinstance(checks, list)
+        named = {row["name"]: row for row in checks}
+        assert named["locks"]["ok"] is True
+        holder = f"seconds old, process {os.getpid()} has it open"
+        assert holder in named["locks"]["message"]
+        assert named["mending"]["ok"] is False
+        assert ref in named["mending"]["message"]
+        assert named["gaps"]["ok"] is True, "what comes after it was done"
+    lock.unlink()
+    assert any(ref in said for said in mended(studio))
+    assert tip in studio.repo.git("rev-list", ref).split()
+
+
+def test_gap_that_was_seen_is_history(studio: Studio) -> None:
+    """A daemon that was killed once is no fault for ever; the next one is a new one."""
+    studio.desk.pipeline.gap("the daemon was killed")
+    check = found(studio, "gaps")
+    assert (check.ok, check.message[:28]) == (False, "1 gap in the recording, the ")
+    seen = "noted 1 gap as seen: what was missed cannot be recorded any more"
+    assert mended(studio) == [seen]
+    check = found(studio, "gaps")
+    assert check.ok
+    assert check.message.startswith("1 gap in the past, all seen; the last was 20")
+    assert mended(studio) == []
+    studio.desk.pipeline.gap("again")
+    assert found(studio, "gaps").message.startswith("1 gap in the recording")
+    assert len(log_of_gaps(studio)) == 2
+
+
+def log_of_gaps(studio: Studio) -> list[object]:
+    rows = studio.run("log", kinds=["gap"], limit=9)["rows"]
+    assert isinstance(rows, list)
+    return [row for row in rows if row["kind"] == "gap"]
+
+
+def test_damaged_page_of_the_journal_is_found(repo: Repo) -> None:
+    """Where the verbs meet it months later: every page is read."""
+    with studio_of(repo) as studio:
+        for number in range(200):
+            studio.desk.pipeline.gap(f"gap {number} " + "x" * 200)
+        assert found(studio, "journal").ok
+        studio.desk.workspace.db.fold()
+    path = repo.state_dir / "journal.db"
+    data = bytearray(path.read_bytes())
+    middle = len(data) // 2 // 4096 * 4096
+    data[middle : middle + 4096] = b"\xff" * 4096
+    path.write_bytes(bytes(data))
+    with closing(Db.open(str(path), create=False)) as db:
+        assert db.damage() is not None
 
 
 def test_tracked_file_that_is_too_large_is_a_hole(repo: Repo) -> None:

@@ -1,36 +1,60 @@
-"""doctor: what is wrong with the recording of this worktree, and what of it could be mended."""
+"""doctor: what is wrong with the recording of this worktree, and what of it could be mended.
+
+Invariant: what keeps one thing from being mended is a finding; all else is looked at still.
+"""
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
 
 from gitshadow.engine import params as read
 from gitshadow.engine.desk import Desk
-from gitshadow.engine.examining import examine, missing, stale_locks
+from gitshadow.engine.examining import FIX, Check, examine, missing
 from gitshadow.engine.mending import finish_undo, repair
+from gitshadow.engine.reflocks import outwait, ref_locks
 from gitshadow.engine.verbs import Document, Params
-from gitshadow.errors import JournalError, StoreError
+from gitshadow.errors import JournalError, ShadowError, StoreError
+from gitshadow.store.journal import gaps
+from gitshadow.words import counted
+
+_PATIENCE_S = 2.0
 
 
 def doctor(desk: Desk, params: Params) -> Document:
     """Examine everything; with `fix` mend first what can be mended."""
-    mended = _mend(desk) if read.flag(params, "fix") else []
-    desk.observer.settle()
+    stuck: list[Check] = []
+    mended = _mend(desk, stuck) if read.flag(params, "fix") else []
+    _tried(desk.observer.settle, "recording now", stuck)
     rows = [
         {"name": c.name, "ok": c.ok, "message": c.message, "remedy": c.remedy}
-        for c in examine(desk)
+        for c in (*examine(desk), *stuck)
     ]
     return {"checks": rows, "mended": mended}
 
 
-def _mend(desk: Desk) -> list[str]:
+def _tried(work: Callable[[], object], name: str, stuck: list[Check]) -> None:
+    """Do one thing; what keeps it from being done is a finding."""
+    try:
+        work()
+    except StoreError as error:
+        stuck.append(Check(name, False, error.message, _remedy(error)))
+
+
+def _remedy(error: ShadowError) -> str:
+    return f"{error.hint}; then {FIX}" if error.hint else FIX
+
+
+def _mend(desk: Desk, stuck: list[Check]) -> list[str]:
     ws, done = desk.workspace, list[str]()
-    for path in stale_locks(ws):
-        with suppress(FileNotFoundError):
-            os.unlink(path)
-            done.append(f"removed {os.path.basename(path)}, which nobody held")
+    outwait(ws, _PATIENCE_S)
+    for lock in ref_locks(ws):
+        if lock.is_stale:
+            with suppress(FileNotFoundError):
+                os.unlink(lock.path)
+                done.append(f"removed {os.path.basename(lock.path)}, which nobody held")
     before = ws.repo.refs()
     deep = bool(_missing(desk))
-    repair(desk, deep=deep)
+    _tried(lambda: repair(desk, deep=deep), "mending", stuck)
     after = ws.repo.refs()
     for ref in sorted(before.keys() - after.keys()):
         done.append(f"dropped {ref}: nothing of it could be read")
@@ -39,6 +63,13 @@ def _mend(desk: Desk) -> list[str]:
             done.append(f"{ref} went back to its last whole commit")
     with suppress(StoreError, JournalError):  # it is named again by the examination
         finish_undo(desk)
+    with ws.db.write():
+        fresh = gaps.see(ws.db)
+    if fresh:
+        said = counted(len(fresh), "gap")
+        done.append(
+            f"noted {said} as seen: what was missed cannot be recorded any more"
+        )
     return done
 
 

@@ -132,6 +132,16 @@ class Db:
         finally:
             self._depth = 0
 
+    def damage(self) -> str | None:
+        """Return what SQLite finds wrong with the file, None for nothing; every page is read."""
+        try:
+            found = self._connection.execute("PRAGMA quick_check(1)").fetchone()
+        except sqlite3.DatabaseError as error:
+            if isinstance(_wrap(error), JournalBusyError):
+                return None
+            return str(error)
+        return None if found == ("ok",) else str(found[0])
+
     def define(self, name: str, function: Callable[[Any], Value]) -> None:
         """Have statements of this connection know a function of one value."""
         self._connection.create_function(name, 1, function, deterministic=True)
