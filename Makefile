@@ -48,6 +48,7 @@ docs: venv
 # The pictures in docs/img; needs the programs of tests/support/tools.py.
 pictures: venv
 	$(BIN)/python -m tests.support.pictures
+	$(BIN)/python -m tests.support.chains
 
 # A real repository, a scripted agent, undo and redo: REPO=path or URL, else this one.
 demo: venv

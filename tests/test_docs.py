@@ -8,7 +8,7 @@ import pytest
 
 from gitshadow.adapters.registry import KNOWN_AGENTS
 from gitshadow.config import KEYS
-from tests.support import agent_pages, config_page, console
+from tests.support import agent_pages, chains, config_page, console
 from tests.support.repo import Repo
 from tests.support.shadow import Shadow
 
@@ -99,3 +99,18 @@ def test_every_agent_has_a_page_with_the_facts_of_the_code() -> None:
         name for name in pages if agent_pages.renewed(name, pages[name]) != pages[name]
     ]
     assert old == [], "run `make docs`"
+
+
+@pytest.mark.parametrize("name", chains.DRAWN)
+def test_pictures_of_chains_show_what_is_recorded_today(
+    name: str, tmp_path: Path
+) -> None:
+    repo = Repo.create(tmp_path / "shop", files=())
+    stored = (chains.IMAGES / name).read_text("utf-8")
+    assert chains.draw(name, repo) == stored, "run `make pictures`"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pictures_say_in_words_what_they_show(page: Path) -> None:
+    alts = re.findall(r"!\[([^\]]*)\]\(", page.read_text("utf-8"))
+    assert [alt for alt in alts if len(alt) < 8] == []
