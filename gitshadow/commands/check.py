@@ -6,6 +6,7 @@ import click
 
 from gitshadow.commands import boundary
 from gitshadow.commands.asking import ask, find_layout
+from gitshadow.commands.given import settings_given
 from gitshadow.commands.options import json_option
 from gitshadow.commands.viewing import screen
 from gitshadow.config import ENV_PREFIX
@@ -53,6 +54,10 @@ def command(
 def surroundings() -> Document:
     """Return what the engine is to know of this process: who it is, and Git's index for it."""
     index = os.environ.get("GIT_INDEX_FILE")
+    given = settings_given(os.environ, "check.")
+    for name in given.ignored:
+        said = printable(name)
+        click.echo(f"warning: `git -c {said}` counts for nothing here", err=True)
     return {
         "pid": os.getpid(),
         "parent": os.getppid(),
@@ -61,7 +66,8 @@ def surroundings() -> Document:
             name: value
             for name, value in os.environ.items()
             if name.startswith(f"{ENV_PREFIX}CHECK")
-        },
+        }
+        | dict(given.environ),
     }
 
 

@@ -106,6 +106,20 @@ def test_settings_in_the_environment_are_passed_on(
     assert asked[0]["environ"] == {"GITSHADOW_CHECK_GAPS": "off"}
 
 
+def test_settings_of_git_c_go_along_and_others_are_named(
+    asked: list[Mapping[str, object]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A daemon has another environment, and libgit2 reads none of it."""
+    given = "'agent-undo.check.gaps'='off' 'agent-undo.prompts'='off'"
+    monkeypatch.setenv("GIT_CONFIG_PARAMETERS", given)
+    cli.main(["check"])
+    assert asked[0]["environ"] == {"GITSHADOW_CHECK_GAPS": "off"}
+    said = "warning: `git -c agent-undo.prompts` counts for nothing here\n"
+    assert capsys.readouterr().err == said
+
+
 @pytest.mark.parametrize(
     "words",
     [
