@@ -12,9 +12,7 @@ import click
 
 from gitshadow import __version__
 from gitshadow.commands import GROUPS, boundary, find, names
-from gitshadow.errors import ExitCode, ShadowError, UsageError
-from gitshadow.render.style import printable
-from gitshadow.words import did_you_mean
+from gitshadow.errors import ExitCode, ShadowError
 
 PROGRAM = "git agent-undo"
 _SIGPIPE_EXIT = 128 + 13
@@ -48,7 +46,9 @@ class LazyGroup(click.Group):
             UsageError: there is no such verb.
         """
         if args and not args[0].startswith("-") and find(args[0]) is None:
-            raise _unknown_verb(args[0])
+            from gitshadow.commands.misuse import unknown_verb
+
+            raise unknown_verb(args[0], PROGRAM, names())
         return super().resolve_command(ctx, args)
 
     def format_commands(
@@ -58,11 +58,6 @@ class LazyGroup(click.Group):
         for title, verbs in GROUPS.items():
             with formatter.section(title.capitalize()):
                 formatter.write_dl([(name, verb.help) for name, verb in verbs.items()])
-
-
-def _unknown_verb(name: str) -> UsageError:
-    hint = did_you_mean(name, names()) or f"see: {PROGRAM} -h"
-    return UsageError(f"could not find verb {printable(name)!r}", hint=hint)
 
 
 @click.group(
@@ -76,6 +71,7 @@ def group(ctx: click.Context) -> None:
     """Record every write of a repository, say who made it, and take it back.
 
     Start with `git agent-undo init`. When an agent went wrong: `git agent-undo oops`.
+    Whether you are protected right now: `git agent-undo status`.
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
@@ -100,7 +96,9 @@ def main(args: Sequence[str] | None = None) -> int:
         print(file=sys.stderr)
         return int(ExitCode.INTERRUPTED)
     except click.ClickException as error:
-        return _fail(_in_our_words(error), words)
+        from gitshadow.commands.misuse import in_our_words
+
+        return _fail(in_our_words(error, PROGRAM), words)
     except ShadowError as error:
         return _fail(error, words)
     return code
@@ -114,17 +112,6 @@ def _run(words: list[str]) -> int:
     except click.exceptions.Exit as error:
         return error.exit_code
     return code if isinstance(code, int) else int(ExitCode.DONE)
-
-
-def _in_our_words(error: click.ClickException) -> ShadowError:
-    """Say what click says about wrong arguments the way all our errors are said."""
-    message = " ".join(error.format_message().split()).rstrip(".")
-    message = message[:1].lower() + message[1:]
-    context = error.ctx if isinstance(error, click.UsageError) else None
-    path = context.command_path if context is not None else PROGRAM
-    if isinstance(error, click.UsageError):
-        return UsageError(message, hint=f"see: {path} -h")
-    return ShadowError(message)
 
 
 def _fail(error: ShadowError, words: list[str]) -> int:

@@ -28,7 +28,10 @@ def command(
 ) -> None:
     """List a session's artifacts, or write the bytes of NAME to standard output."""
     if name is None and number is not None:
-        raise UsageError("could not tell which artifact: --version needs a name")
+        raise UsageError(
+            "could not tell which artifact: --version needs a name",
+            hint="what there is: git agent-undo artifacts --all",
+        )
     if name is not None and not every:
         if as_json:
             raise UsageError(
@@ -41,7 +44,7 @@ def command(
     with journal() as db:
         named = looking.session_named(db, session)
         rows = looking.artifact_rows(db, named, name, every=every)
-    print_rows({"rows": rows}, artifact_lines, as_json=as_json)
+    print_rows({"rows": rows}, artifact_lines, as_json=as_json, empty="no artifacts")
 
 
 def _bytes(session: str | None, name: str, number: int | None) -> bytes:

@@ -22,4 +22,6 @@ def command(session: str | None, as_json: bool) -> None:
 
     with journal() as db:
         found = list(looking.attention_rows(db, session, time.time_ns()))
-    print_rows({"rows": found}, attention_lines, as_json=as_json)
+    print_rows(
+        {"rows": found}, attention_lines, as_json=as_json, empty="nothing needs you"
+    )

@@ -51,7 +51,10 @@ def command(
     """
     paths = spelled_paths(words) + separated(ctx)
     if len(paths) != 1:
-        raise UsageError("could not tell which file is meant: name one")
+        raise UsageError(
+            "could not tell which file is meant",
+            hint="name one: git agent-undo blame FILE",
+        )
     names = ("ignore_space", "copies", "removed", "commit")
     params = {
         "path": paths[0],

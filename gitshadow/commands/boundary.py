@@ -59,10 +59,16 @@ def _causes(error: BaseException) -> Iterator[str]:
     """Yield what lies behind an error, but nothing that has been said already."""
     shown, cause = str(error), error.__cause__
     while cause is not None:
-        said = str(cause) or type(cause).__name__
+        said = _said(cause)
         if said not in shown:
             yield said
         shown, cause = shown + said, cause.__cause__
+
+
+def _said(error: BaseException) -> str:
+    """Return an error in words: of the system's alone those that people read."""
+    words = error.strerror if isinstance(error, OSError) else None
+    return words or str(error) or type(error).__name__
 
 
 def _write_report(error: Exception) -> str | None:

@@ -40,7 +40,10 @@ def command(
     says why.
     """
     if sum((staged, range_ is not None, rev is not None)) > 1:
-        raise UsageError("could not check several changes at once: name one")
+        raise UsageError(
+            "could not check several changes at once",
+            hint="only one of: --staged, --range A..B, REV",
+        )
     params = {"range": range_, "rev": rev, "managed": managed, **surroundings()}
     document = _checked(params, managed=managed)
     if as_json:

@@ -58,7 +58,7 @@ def journal() -> Iterator["Db"]:
     layout = find_layout()
     if not layout.initialised:
         raise NotInitialisedError(
-            f"could not find a journal in {layout.root}", hint="git agent-undo init"
+            f"nothing is recorded in {layout.root}", hint="git agent-undo init"
         )
     db = Db.open(layout.journal, create=False)
     try:
@@ -120,12 +120,16 @@ def load_toolbox(named: str | None, *, needed: bool) -> Toolbox:
     try:
         found = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
-        raise UsageError(f"could not load the tools {spec}: {error}") from error
+        raise UsageError(
+            f"could not load the tools {spec}: {error}",
+            hint="MODULE:NAME as Python imports it; PYTHONPATH=. finds one in this directory",
+        ) from error
     if isinstance(found, Program):
         return Toolbox(found.tools, found.policy, found.host)
     if not isinstance(found, ToolRegistry):
         raise UsageError(
-            f"could not use the tools {spec}: it is no ToolRegistry and no Program"
+            f"could not use the tools {spec}: it is no ToolRegistry and no Program",
+            hint="name the registry that the program gives to AgentUndo: MODULE:NAME",
         )
     return Toolbox(found)
 
@@ -192,5 +196,7 @@ def send_held(session: str, toolbox: Toolbox, *, as_json: bool) -> int:
 
     found = asyncio.run(run())
     rows = [looking.release_row(session, one) for one in found]
-    print_rows({"rows": rows}, attention_lines, as_json=as_json)
+    print_rows(
+        {"rows": rows}, attention_lines, as_json=as_json, empty="nothing to send"
+    )
     return 0 if all(one.ok for one in found) else int(ExitCode.PARTIAL)

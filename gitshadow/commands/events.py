@@ -20,4 +20,4 @@ def command(live: bool, everything: bool, session: str | None, as_json: bool) ->
     with journal() as db:
         named = looking.session_named(db, session)
         found = list(looking.event_rows(db, named, live=live and not everything))
-    print_rows({"rows": found}, event_lines, as_json=as_json)
+    print_rows({"rows": found}, event_lines, as_json=as_json, empty="no events")

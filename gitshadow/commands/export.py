@@ -58,7 +58,10 @@ def command(
         manner = _Manner(**how)
         return _take_back(manner) if remove else _write_notes(list(words), manner)
     if remove:
-        raise UsageError("could not take that back: only git-ai's notes are written")
+        raise UsageError(
+            "could not take that back: only git-ai's notes are written",
+            hint="git agent-undo export --format git-ai --remove",
+        )
     pages = _events(list(words)) if form == _EVENTS else _traces(list(words))
     if file is None:
         json.show_lines(pages)
@@ -102,7 +105,10 @@ def _write(file: str, pages: Iterable[Document]) -> None:
             out.writelines(json.encode(page) for page in pages)
         os.replace(part, file)
     except OSError as error:
-        raise ShadowError(f"could not write {file}: {error.strerror}") from error
+        raise ShadowError(
+            f"could not write {file}: {error.strerror}",
+            hint="name another file: -o FILE",
+        ) from error
     finally:
         if os.path.exists(part):
             os.unlink(part)

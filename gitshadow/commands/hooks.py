@@ -12,6 +12,7 @@ from gitshadow.commands.hooking import (
     writing_options,
 )
 from gitshadow.commands.hookwork import AgentWork, ConfigWork, GitWork, Work
+from gitshadow.commands.misuse import VerbGroup
 from gitshadow.commands.options import json_option
 from gitshadow.commands.surroundings import find_surroundings
 from gitshadow.errors import ExitCode, UsageError
@@ -29,7 +30,7 @@ _GIT = advice.GIT
 _CONFIG = gitconfig.AGENT
 
 
-@click.group("hooks")
+@click.group("hooks", cls=VerbGroup)
 def command() -> None:
     """Put hooks into agents' settings files, and take them out again.
 
@@ -60,7 +61,10 @@ def install_command(
     Git's own hooks, `git-config` for settings that keep our refs out of its listings.
     """
     if check is not None and _GIT not in agents:
-        raise UsageError("could not use --check: it goes with the name git")
+        raise UsageError(
+            "could not use --check: it goes with the name git",
+            hint="git agent-undo hooks install git --check",
+        )
     around, layout = find_surroundings()
     wanted = None if scope is None else Scope(scope)
     works: list[Work] = []

@@ -27,7 +27,10 @@ def command(source: str | None, file: str | None, as_json: bool) -> None:
     counted as an agent's. Importing again changes nothing.
     """
     if (source is None) == (file is None):
-        raise UsageError("could not tell what to import: name a file, or use --from")
+        raise UsageError(
+            "could not tell what to import",
+            hint="a file of git agent-undo export, or --from git-ai",
+        )
     if file is not None:
         document = ask("import_file", {"file": spelled(os.path.abspath(file))})
     else:

@@ -11,6 +11,8 @@ from gitshadow.commands.times import parse_moment
 from gitshadow.model import EventKind
 from gitshadow.render.text import log_lines
 
+_EMPTY = "no such write was recorded; all of them: git agent-undo log"
+
 
 @click.command("log")
 @click.option("-n", "limit", type=click.IntRange(min=0), help="At most this many.")
@@ -51,4 +53,4 @@ def command(
         "paths": spelled_paths(paths),
         "kinds": list(kinds),
     }
-    print_rows(ask("log", params), log_lines, as_json=as_json)
+    print_rows(ask("log", params), log_lines, as_json=as_json, empty=_EMPTY)

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from gitshadow.commands.asking import find_layout
+from gitshadow.commands.misuse import VerbGroup
 from gitshadow.errors import NotInitialisedError, UnsupportedError, UsageError
 from gitshadow.render.style import printable
+from gitshadow.words import did_you_mean
 
 if TYPE_CHECKING:
     from gitshadow.integrations.mcp_config import ServerSpec
@@ -21,7 +23,7 @@ _ODD = re.compile(r"[^A-Za-z0-9_-]+")
 _NAME_CHARS = 32
 
 
-@click.group("mcp", invoke_without_command=True)
+@click.group("mcp", cls=VerbGroup, invoke_without_command=True)
 @click.pass_context
 def command(ctx: click.Context) -> None:
     """Be an MCP server, on stdio, by which an agent looks after its own work.
@@ -84,7 +86,10 @@ def proxy(
 
     spec = _spec(layout, tools, server, argv)
     if shutil.which(spec.command[0]) is None:
-        raise UsageError(f"could not find {printable(spec.command[0])}")
+        raise UsageError(
+            f"could not find the program {printable(spec.command[0])}",
+            hint="give its path, or put it on the PATH",
+        )
     run(
         Proxying(
             layout=layout,
@@ -131,7 +136,11 @@ def _spec(
     if name is None:
         raise UsageError("could not tell which server is meant", hint="--server NAME")
     if known and name not in known:
-        raise UsageError(f"could not find the server {printable(name)} in {tools}")
+        raise UsageError(
+            f"could not find the server {printable(name)} in {tools}",
+            hint=did_you_mean(name, known)
+            or f"one of: {', '.join(map(printable, known))}",
+        )
     spec = known.get(name) or mcp_config.ServerSpec(name=name)
     if argv:
         spec = replace(spec, command=argv)
@@ -155,7 +164,7 @@ def _initialised() -> "Layout":
     layout = find_layout()
     if not layout.initialised:
         raise NotInitialisedError(
-            f"could not find a journal in {layout.root}", hint="git agent-undo init"
+            f"nothing is recorded in {layout.root}", hint="git agent-undo init"
         )
     return layout
 

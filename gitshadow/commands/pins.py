@@ -7,9 +7,11 @@ from gitshadow.commands.options import json_option
 from gitshadow.commands.printing import print_rows
 from gitshadow.render.text import pin_lines
 
+_EMPTY = "no pins; to name what is here now: git agent-undo pin NAME"
+
 
 @click.command("pins")
 @json_option
 def command(as_json: bool) -> None:
     """List the pins."""
-    print_rows(ask("pins", {}), pin_lines, as_json=as_json)
+    print_rows(ask("pins", {}), pin_lines, as_json=as_json, empty=_EMPTY)

@@ -27,8 +27,17 @@ def print_document(
     output.show(text_of(document, shown.view), pager=shown.pager if paged else None)
 
 
-def print_rows(document: Document, text_of: _RowsText, *, as_json: bool) -> None:
-    """Print the rows of a document: one object per line, or text through the pager."""
+def print_rows(
+    document: Document, text_of: _RowsText, *, as_json: bool, empty: str
+) -> None:
+    """Print the rows of a document: one object per line, or text through the pager.
+
+    Args:
+        document: What the engine answered.
+        text_of: How its rows read.
+        as_json: Print objects, and nothing where there are none.
+        empty: What to say, on standard error, where there are none: and what to type next.
+    """
     found = rows(document, "rows")
     if as_json:
         json.show_lines(found)
@@ -39,4 +48,4 @@ def print_rows(document: Document, text_of: _RowsText, *, as_json: bool) -> None
     if found:
         output.show(text_of(found, shown.view), pager=shown.pager)
     else:
-        click.echo("nothing recorded that fits", err=True)
+        click.echo(empty, err=True)

@@ -10,7 +10,7 @@ from gitshadow.ipc import prompt
 @click.option("--ascii", "plain", is_flag=True, help="Print no sign beyond ASCII.")
 @json_option
 def command(plain: bool, as_json: bool) -> int:
-    """Print one short line for a shell's prompt, such as `⟲ claude-code 3`.
+    """Print one short line for a shell's prompt, such as `<- claude-code 3`.
 
     That is what `oops` would take back: the newest burst of an agent, and its number of files.
     The sign alone: nothing to take back. `!` behind it: writes are found late. `off`: no daemon

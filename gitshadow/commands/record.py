@@ -9,6 +9,7 @@ from gitshadow.commands.options import json_option, spelled_paths
 from gitshadow.commands.printing import print_document
 from gitshadow.render.document import number, rows, text
 from gitshadow.render.style import printable
+from gitshadow.words import counted
 
 
 @click.command("record")
@@ -27,7 +28,10 @@ def command(
 
 def _lines(document: Mapping[str, object]) -> Iterator[str]:
     count = number(document, "recorded")
-    yield f"{count} event{'' if count == 1 else 's'} recorded"
+    if count or not rows(document, "already"):
+        yield (
+            f"{counted(count, 'event')} recorded" if count else "nothing new to record"
+        )
     for row in rows(document, "already"):
         who = text(row, "agent") or text(row, "actor")
         path, seq = printable(text(row, "path")), row.get("seq")

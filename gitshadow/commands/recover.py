@@ -47,7 +47,7 @@ def command(session: str | None, tools: str | None, as_json: bool) -> int:
         rows = looking.attention_rows(db, session)
         left = [row for row in rows if row["what"] == "call"]
     if left:
-        print_rows({"rows": left}, attention_lines, as_json=as_json)
+        print_rows({"rows": left}, attention_lines, as_json=as_json, empty="")
     elif not unfinished and not sending:
         click.echo("nothing to recover", err=True)
     return max(codes, default=0)

@@ -68,7 +68,10 @@ def _write(path: str, data: bytes, *, private: bool) -> None:
             stream.write(data)
         os.replace(part, path)
     except OSError as error:
-        raise ShadowError(f"could not write {path}: {error.strerror}") from error
+        raise ShadowError(
+            f"could not write {path}: {error.strerror}",
+            hint="name another file: -o FILE",
+        ) from error
 
 
 def _open(path: str) -> None:

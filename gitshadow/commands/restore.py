@@ -53,7 +53,8 @@ def command(
     wanted = spelled_paths(paths) + separated(ctx)
     if sum(one is not None for one in (at, pin, mirror)) > 1:
         raise UsageError(
-            "could not restore several states at once: --at, --pin, --from-mirror"
+            "could not restore several states at once",
+            hint="only one of: --at WHEN, --pin NAME, --from-mirror DIRECTORY",
         )
     if mirror is not None:
         return _from_mirror(mirror, wanted, manner)

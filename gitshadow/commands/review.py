@@ -11,6 +11,8 @@ from gitshadow.commands.printing import print_document, print_rows
 from gitshadow.errors import UsageError
 from gitshadow.render.check import review_lines, reviews_lines, unreview_lines
 
+_EMPTY = "nothing was marked as reviewed; to do so: git agent-undo review PATH"
+
 
 @click.command("review")
 @click.option("--staged", is_flag=True, help="What is staged. This is the default.")
@@ -28,9 +30,12 @@ def command(targets: tuple[str, ...], as_json: bool, **options: object) -> None:
     """
     named = [name for name, value in options.items() if value not in (None, False)]
     if len(named) + bool(targets) > 1:
-        raise UsageError("could not do several of these at once: name one")
+        raise UsageError(
+            "could not do several of these at once",
+            hint="a SESSION or PATHs, or one of the options alone",
+        )
     if options["listed"]:
-        print_rows(ask("reviews", {}), reviews_lines, as_json=as_json)
+        print_rows(ask("reviews", {}), reviews_lines, as_json=as_json, empty=_EMPTY)
     elif options["undo"] is not None:
         document = ask("unreview", {"id": options["undo"]})
         print_document(document, unreview_lines, as_json=as_json)

@@ -3,12 +3,15 @@
 import click
 
 from gitshadow.commands.effects import journal, session_option
+from gitshadow.commands.misuse import VerbGroup
 from gitshadow.commands.options import json_option
 from gitshadow.commands.printing import print_rows
 from gitshadow.render.effects import call_lines, log_lines, turn_lines
 
+_EMPTY = "no agent program has run here; agents' turns: git agent-undo turns"
 
-@click.group("saga")
+
+@click.group("saga", cls=VerbGroup)
 def command() -> None:
     """Look at what agent programs did outside the file tree."""
 
@@ -24,7 +27,7 @@ def log(session: str | None, turn: str | None, tool: str | None, as_json: bool) 
 
     with journal() as db:
         found = list(looking.log_rows(db, session, turn, tool))
-    print_rows({"rows": found}, log_lines, as_json=as_json)
+    print_rows({"rows": found}, log_lines, as_json=as_json, empty=_EMPTY)
 
 
 @command.command("turns")
@@ -36,7 +39,7 @@ def turns(session: str | None, as_json: bool) -> None:
 
     with journal() as db:
         found = list(looking.turn_rows(db, session))
-    print_rows({"rows": found}, turn_lines, as_json=as_json)
+    print_rows({"rows": found}, turn_lines, as_json=as_json, empty=_EMPTY)
 
 
 @command.command("show")
@@ -50,4 +53,6 @@ def show(turn: str, session: str | None, as_json: bool) -> None:
     with journal() as db:
         named = looking.session_named(db, session, turn)
         found = list(looking.call_rows(db, named, turn))
-    print_rows({"rows": found}, call_lines, as_json=as_json)
+    print_rows(
+        {"rows": found}, call_lines, as_json=as_json, empty="the turn made no call"
+    )

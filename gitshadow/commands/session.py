@@ -3,13 +3,14 @@
 import click
 
 from gitshadow.commands.asking import ask
+from gitshadow.commands.misuse import VerbGroup
 from gitshadow.commands.options import json_option
 from gitshadow.render import json
 from gitshadow.render.document import text
 from gitshadow.render.style import printable
 
 
-@click.group("session")
+@click.group("session", cls=VerbGroup)
 def command() -> None:
     """Open or close a session by hand."""
 

@@ -13,4 +13,5 @@ from gitshadow.render.text import session_lines
 @json_option
 def command(everything: bool, as_json: bool) -> None:
     """List the sessions: runs of agents, and stretches of other work."""
-    print_rows(ask("sessions", {"all": everything}), session_lines, as_json=as_json)
+    found = ask("sessions", {"all": everything})
+    print_rows(found, session_lines, as_json=as_json, empty="no sessions were recorded")

@@ -17,4 +17,6 @@ def command(tools: str | None, as_json: bool) -> None:
 
     registry = load_toolbox(tools, needed=True).tools
     found = [looking.tool_row(tool) for tool in registry]
-    print_rows({"rows": found}, tool_lines, as_json=as_json)
+    print_rows(
+        {"rows": found}, tool_lines, as_json=as_json, empty="it declares no tool"
+    )

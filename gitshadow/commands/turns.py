@@ -7,10 +7,13 @@ from gitshadow.commands.options import json_option
 from gitshadow.commands.printing import print_rows
 from gitshadow.render.text import turn_lines
 
+_EMPTY = "no turns were recorded: hooks tell of them (git agent-undo status)"
+
 
 @click.command("turns")
 @json_option
 @click.argument("session", required=False)
 def command(session: str | None, as_json: bool) -> None:
     """List the turns and their prompts; of one SESSION, where one is named."""
-    print_rows(ask("turns", {"session": session}), turn_lines, as_json=as_json)
+    found = ask("turns", {"session": session})
+    print_rows(found, turn_lines, as_json=as_json, empty=_EMPTY)

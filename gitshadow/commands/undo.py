@@ -46,7 +46,10 @@ def command(
     session = None if paths else undo_effects.session_of(targets, program)
     if session is not None:
         if leave or manner.interactive:
-            raise UsageError("could not choose: the effects of a turn are no paths")
+            raise UsageError(
+                "could not choose: the effects of a turn are no paths",
+                hint="--scope files takes back its files alone, --only CALL some calls",
+            )
         return undo_effects.undo(session, targets[0], program, manner, only)
     wanted = [target(spelled(words)) for words in targets]
     wanted += [target(path, path_only=True) for path in paths]

@@ -192,7 +192,10 @@ def resume(op: str, program: Program, manner: Manner) -> int:
     """
     session = session_of_op(op)
     if session is None:
-        raise UsageError(f"could not find undo {op} of an agent program")
+        raise UsageError(
+            f"could not find undo {op} of an agent program",
+            hint="those that left something: git agent-undo attention",
+        )
     toolbox = load_toolbox(program.tools, needed=False)
 
     async def run() -> "UndoReport":

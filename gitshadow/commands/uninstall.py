@@ -20,6 +20,7 @@ from gitshadow.render.document import Document
 from gitshadow.render.status import size
 from gitshadow.store.git import Git
 from gitshadow.store.layout import Layout, recorded
+from gitshadow.words import counted
 
 
 @click.command("uninstall")
@@ -80,7 +81,7 @@ class _Leaving(NamedTuple):
         rows: list[Document] = []
         if there.refs or there.shown or there.packs:
             count = len(there.refs) + len(there.shown)
-            said = f"{count} refs; {there.packs} packs go with Git's gc"
+            said = f"{counted(count, 'ref')}; {counted(there.packs, 'pack')} to go with Git's gc"
             rows.append(self._item("refs/agent-undo", [f"-{said}"]))
         if there.state_bytes:
             said = f"the journal and all beside it, {size(there.state_bytes)}"

@@ -104,7 +104,7 @@ def _inotify(desk: Desk) -> Iterator[Check]:
     yield Check(
         "inotify",
         remedy is None,
-        f"{need} directories to watch; {have or 'unknown'} watches and"
+        f"{counted(need, 'directory', 'directories')} to watch; {have or 'unknown'} watches and"
         f" {instances or 'unknown'} instances are allowed to all of your programs",
         remedy,
     )
@@ -161,7 +161,7 @@ def _rows(desk: Desk) -> Iterator[Check]:
     yield Check(
         "rows",
         not gone,
-        f"the commits of {len(gone)} writes are gone"
+        f"the commits of {counted(len(gone), 'write')} are gone"
         if gone
         else "every write has its commit",
         REINDEX if gone else None,
@@ -216,7 +216,7 @@ def _coverage(desk: Desk) -> Iterator[Check]:
     yield Check(
         "coverage",
         not holes,
-        f"{len(holes)} tracked files are too large to be recorded: {shown}"
+        f"{counted(len(holes), 'tracked file')} too large to be recorded: {shown}"
         if holes
         else "all tracked files are recorded",
         "git config agent-undo.maxFileSize 100M" if holes else None,

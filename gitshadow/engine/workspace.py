@@ -102,7 +102,7 @@ def open_workspace(
     if not layout.initialised:
         Repo.open(layout).close()  # where no `init` would help, that is what is said
         raise NotInitialisedError(
-            f"could not find a journal in {layout.root}", hint="git agent-undo init"
+            f"nothing is recorded in {layout.root}", hint="git agent-undo init"
         )
     make_state_dirs(layout)
     lock = WriterLock(layout.lock)

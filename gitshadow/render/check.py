@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from gitshadow.render.document import inner, number, rows, text, texts
 from gitshadow.render.style import View, printable
 from gitshadow.render.text import local_time
+from gitshadow.words import counted
 
 _STYLES = {"refuse": ("refused", "bad"), "warn": ("warning", "warn")}
 _PROMPT_CHARS = 70
@@ -60,18 +61,14 @@ def _lines(one: Mapping[str, object]) -> str:
 def _sum(document: Mapping[str, object], found: Sequence[Mapping[str, object]]) -> str:
     change = inner(document, "change")
     files, lines = number(change, "files"), number(change, "lines")
-    what = f"{_count(files, 'file')}, {_count(lines, 'line')} added"
+    what = f"{counted(files, 'file')}, {counted(lines, 'line')} added"
     refused = sum(text(one, "level") == "refuse" for one in found)
     if not found:
         return f"nothing speaks against it: {what}"
     warned = len(found) - refused
     counts = [f"{refused} refused"] * bool(refused)
-    counts += [_count(warned, "warning")] * bool(warned)
+    counts += [counted(warned, "warning")] * bool(warned)
     return f"{', '.join(counts)} in {what}"
-
-
-def _count(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def review_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
@@ -80,7 +77,7 @@ def review_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
         yield "nothing to review: no line of an agent, nor of nobody known"
         return
     lines, files = number(document, "lines"), number(document, "files")
-    yield f"reviewed {_count(lines, 'line')} in {_count(files, 'file')}: {_id(document)}"
+    yield f"reviewed {counted(lines, 'line')} in {counted(files, 'file')}: {_id(document)}"
     for path in texts(document, "paths"):
         yield f"  {view.path(path)}"
     yield f"to take it back: git agent-undo review --undo {_id(document)}"
@@ -95,7 +92,7 @@ def reviews_lines(found: Sequence[Mapping[str, object]], view: View) -> Iterator
     """Yield one line per mark."""
     for row in found:
         lines, files = number(row, "lines"), number(row, "files")
-        what = f"{_count(lines, 'line')} in {_count(files, 'file')}"
+        what = f"{counted(lines, 'line')} in {counted(files, 'file')}"
         yield (
             f"{_id(row)}  {local_time(text(row, 'ts'))}  {printable(text(row, 'who'))}"
             f"  {what}  ({printable(text(row, 'target'))})"

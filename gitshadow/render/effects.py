@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from gitshadow.render.document import flag, inner, number, rows, text, texts
 from gitshadow.render.style import View, printable
 from gitshadow.render.text import local_time
+from gitshadow.words import counted
 
 _Rows = Sequence[Mapping[str, object]]
 
@@ -26,10 +27,11 @@ def turn_lines(found: _Rows, view: View) -> Iterator[str]:
     """Yield one line per turn: id, start, session, how it ended, label."""
     for row in found:
         label = view.paint(printable(text(row, "label")), "bold")
+        standing = _words(text(row, "standing") or text(row, "status"))
         yield (
             f"{printable(text(row, 'id')):<8}  {local_time(text(row, 'started'))}  "
-            f"{printable(text(row, 'session'))}  {text(row, 'status'):<22}  "
-            f"{text(row, 'entries')} entries  {label}"
+            f"{printable(text(row, 'session'))}  {standing:<22}  "
+            f"{counted(number(row, 'entries'), 'entry', 'entries')}  {label}"
         ).rstrip()
 
 
@@ -70,8 +72,6 @@ def artifact_lines(found: Sequence[Mapping[str, object]], view: View) -> Iterato
         oid = printable(text(row, "oid"))[:10] or "absent"
         mark = "  current" if flag(row, "current") else ""
         yield f"{printable(text(row, 'name'))}  {number(row, 'version')}  {oid}{mark}"
-    if not found:
-        yield "no artifacts"
 
 
 def state_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
@@ -86,9 +86,11 @@ def attention_lines(found: _Rows, view: View) -> Iterator[str]:
         name = text(row, "call") or text(row, "turn")
         what = printable(text(row, "tool") or text(row, "what"))
         said = printable(text(row, "text"))
+        if text(row, "state") == "due":
+            said = f"to be sent from {local_time(text(row, 'due'))}  {said}"
         yield (
             f"{printable(text(row, 'session'))}  {printable(name):<12}  "
-            f"{text(row, 'state'):<14}  {what}  {said}"
+            f"{_words(text(row, 'state')):<14}  {what}  {said}"
         ).rstrip()
 
 
@@ -98,6 +100,11 @@ def tool_lines(found: _Rows, view: View) -> Iterator[str]:
         yield f"{printable(text(row, 'name')):<24}  {text(row, 'class')}"
 
 
+def _words(name: str) -> str:
+    """Return one of our names as people write it: `not reversed`, `rolled back`."""
+    return printable(name.replace("_", " "))
+
+
 def report_text(report: Mapping[str, object], view: View) -> Iterator[str]:
     """Yield the report of an undo of effects, per item."""
     yield view.paint(
@@ -105,10 +112,10 @@ def report_text(report: Mapping[str, object], view: View) -> Iterator[str]:
     )
     for item in rows(report, "items"):
         name = text(item, "path") or f"{text(item, 'tool')} {text(item, 'call_id')}"
-        reason = f" ({text(item, 'reason')})" if text(item, "reason") else ""
+        reason = f" ({_words(text(item, 'reason'))})" if text(item, "reason") else ""
         parts = (text(item, key) for key in ("detail", "residue", "error", "follow_up"))
         said = "; ".join(part for part in parts if part)
-        line = f"  {text(item, 'state'):<12}  {name}{reason}{': ' * bool(said)}{said}"
+        line = f"  {_words(text(item, 'state')):<12}  {name}{reason}{': ' * bool(said)}{said}"
         yield printable(line)
     for note in texts(report, "notes"):
         yield printable(f"  note: {note}")

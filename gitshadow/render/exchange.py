@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from gitshadow.render.document import flag, number, rows, text, texts
 from gitshadow.render.style import View, printable, printable_line
 from gitshadow.render.text import short
+from gitshadow.words import counted
 
 _SHOWN = 10
 
@@ -16,11 +17,11 @@ def plan_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
     """Yield which notes would be written."""
     found = rows(document, "notes")
     ref = printable(text(document, "ref"))
-    yield f"{_count(len(found), 'note')} on {ref}, in the form of git-ai's authorship/3.0.0"
+    yield f"{counted(len(found), 'note')} on {ref}, in the form of git-ai's authorship/3.0.0"
     for row in found[:_SHOWN]:
         lines = text(row, "text").split("\n---\n")[0].split("\n")
         files = sum(not line.startswith("  ") for line in lines)
-        yield f"  {short(text(row, 'commit'))}: {_count(files, 'file')}"
+        yield f"  {short(text(row, 'commit'))}: {counted(files, 'file')}"
     yield from _more(len(found))
     yield from left_out_lines(document, view)
 
@@ -38,7 +39,7 @@ def notes_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
 
 def written_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
     """Yield what was written, and how it goes away again."""
-    count = _count(len(rows(document, "notes")), "note")
+    count = counted(len(rows(document, "notes")), "note")
     yield f"{count} written on {printable(text(document, 'ref'))}"
     yield "to take them back: git agent-undo export --format git-ai --remove"
 
@@ -50,7 +51,7 @@ def removed_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
     if not count:
         yield f"there are no notes of ours on {ref}"
     elif flag(document, "dry_run"):
-        yield f"{ref} would be deleted, with {_count(count, 'note')} of ours"
+        yield f"{ref} would be deleted, with {counted(count, 'note')} of ours"
     else:
         yield f"{ref} is deleted"
 
@@ -66,19 +67,19 @@ def import_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
     """Yield what was taken in."""
     if text(document, "from") == "events":
         yield (
-            f"{_count(number(document, 'new'), 'line')} taken in,"
+            f"{counted(number(document, 'new'), 'line')} taken in,"
             f" {number(document, 'known')} known before"
         )
         elsewhere = number(document, "elsewhere")
         if elsewhere:
-            yield f"{_count(elsewhere, 'event')} of refs that are not here"
+            yield f"{counted(elsewhere, 'event')} of refs that are not here"
             yield "hint: git fetch REMOTE 'refs/agent-undo/*:refs/agent-undo/*'"
     else:
         yield (
-            f"{_count(number(document, 'claims'), 'claim')} of"
+            f"{counted(number(document, 'claims'), 'claim')} of"
             f" {printable(text(document, 'from'))} taken in,"
-            f" of {_count(number(document, 'commits'), 'commit')}"
-            f" and {_count(number(document, 'lines'), 'line')}"
+            f" of {counted(number(document, 'commits'), 'commit')}"
+            f" and {counted(number(document, 'lines'), 'line')}"
         )
     skipped = texts(document, "skipped")
     for note in skipped[:_SHOWN]:
@@ -89,7 +90,3 @@ def import_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
 def _more(count: int) -> Iterator[str]:
     if count > _SHOWN:
         yield f"  … and {count - _SHOWN} more (--json has all)"
-
-
-def _count(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"

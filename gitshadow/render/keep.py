@@ -9,6 +9,7 @@ from gitshadow.render.document import flag, inner, number, rows, text, texts
 from gitshadow.render.status import size
 from gitshadow.render.style import View, printable
 from gitshadow.render.text import local_time
+from gitshadow.words import counted
 
 
 def pin_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
@@ -24,37 +25,45 @@ def unpin_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
 
 
 _DEAREST = 10
+_KINDS: Mapping[str, str] = {
+    "reviews": "review marks",
+    "artifacts": "artifacts of agent programs",
+    "other": "sessions of other machines, and refs that no session here has",
+}
 
 
 def du_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
     """Yield what the history costs, the dearest sessions first."""
     total, packs = inner(document, "total"), inner(document, "packs")
     yield (
-        f"{size(number(total, 'bytes'))} in {number(total, 'objects')} objects of the history,"
+        f"{size(number(total, 'bytes'))} in {counted(number(total, 'objects'), 'object')}"
+        " of the history,"
         f" {size(number(document, 'bytes'))} in the journal and other files"
     )
     yield (
-        f"{number(packs, 'count')} packs of its own, {size(number(packs, 'bytes'))};"
-        f" {number(document, 'loose')} loose objects and {number(document, 'packed')} packs in"
-        " the whole repository"
+        f"{counted(number(packs, 'count'), 'pack')} of its own,"
+        f" {size(number(packs, 'bytes'))};"
+        f" {counted(number(document, 'loose'), 'loose object')} and"
+        f" {counted(number(document, 'packed'), 'pack')} in the whole repository"
     )
     dearest = rows(document, "sessions")
     for one in (*dearest[:_DEAREST], *rows(document, "other")):
-        name = text(one, "id") or text(one, "kind")
+        kind = text(one, "kind")
+        name = text(one, "id") or _KINDS.get(kind, kind)
         yield f"  {size(number(one, 'bytes')):>10}  {printable(name)}"
     if len(dearest) > _DEAREST:
-        yield f"  and {len(dearest) - _DEAREST} sessions more: --json lists them all"
+        yield f"  and {counted(len(dearest) - _DEAREST, 'session')} more: --json lists them all"
 
 
 def pack_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
     """Yield what was packed and what there is now."""
     found, merged = number(document, "packed"), number(document, "merged")
-    yield f"{found} objects packed" if found else "nothing new to pack"
+    yield f"{counted(found, 'object')} packed" if found else "nothing new to pack"
     if merged:
-        yield f"{merged} packs merged into one"
+        yield f"{counted(merged, 'pack')} merged into one"
     count = number(document, "packs")
     yield (
-        f"the history has {count} pack{'' if count == 1 else 's'} of its own,"
+        f"the history has {counted(count, 'pack')} of its own,"
         f" {size(number(document, 'bytes'))}"
     )
 
@@ -62,7 +71,7 @@ def pack_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
 def prune_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
     """Yield the sessions that went, or would go."""
     dropped = rows(document, "dropped")
-    count = f"{len(dropped)} session{'' if len(dropped) == 1 else 's'}"
+    count = counted(len(dropped), "session")
     if not dropped:
         yield f"nothing to drop{_staying(document)}"
         return
@@ -121,9 +130,9 @@ def unexpose_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
 def reindex_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
     """Yield what the refs gave back, and where the old journal lies."""
     yield (
-        f"journal rebuilt: {number(document, 'events')} events of "
-        f"{number(document, 'sessions')} sessions from the refs, "
-        f"{number(document, 'salvaged')} other rows from the old journal"
+        f"journal rebuilt: {counted(number(document, 'events'), 'event')} of "
+        f"{counted(number(document, 'sessions'), 'session')} from the refs, "
+        f"{counted(number(document, 'salvaged'), 'other row')} from the old journal"
     )
     for table in texts(document, "damaged"):
         yield f"{view.paint('warning:', 'warn')} could not read all of {printable(table)}"

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from gitshadow.render.document import flag, inner, number, rows, text, texts
 from gitshadow.render.keep import mirror_warning
 from gitshadow.render.style import View, printable
+from gitshadow.words import counted
 
 _COLUMNS = {
     "turns.prompt": "prompts",
@@ -39,9 +40,9 @@ def purge_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
         yield "no object of the repository holds anything that was purged"
         return
     if rows(left, "commits") or texts(left, "staged"):
-        yield f"{objects} purged contents are still in objects: Git keeps what is yours"
+        yield f"{counted(objects, 'purged content')} still in objects: Git keeps what is yours"
     else:
-        yield f"{objects} purged contents are still in objects, till: git gc --prune=now"
+        yield f"{counted(objects, 'purged content')} still in objects, till: git gc --prune=now"
     yield from _copies(document, left)
     for path in texts(document, "on_disk"):
         yield f"on the disk stays {printable(path)}: what you write there next is recorded"
@@ -56,7 +57,7 @@ def _first(document: Mapping[str, object], *, dry: bool) -> str:
         shown = ", ".join(map(printable, texts(document, "names"))) or "that text"
         return f"nothing to purge: the history holds no content of {shown}"
     done = "would be purged" if dry else "purged"
-    return f"{count} contents {done} from {moved} refs: {shown}"
+    return f"{counted(count, 'content')} {done} from {counted(moved, 'ref')}: {shown}"
 
 
 def _beside(document: Mapping[str, object], *, dry: bool) -> Iterator[str]:
@@ -87,7 +88,7 @@ def _warnings(document: Mapping[str, object], view: View) -> Iterator[str]:
     ):
         yield f"{warning} {count} names of files or ids have it, and stay"
     if count := number(document, "unsearched"):
-        yield f"{warning} {count} objects are too large and were not searched"
+        yield f"{warning} {counted(count, 'object')} too large to be searched"
 
 
 def _copies(

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from gitshadow.render.document import inner, number, rows, text
 from gitshadow.render.style import View, printable
 from gitshadow.render.text import short
+from gitshadow.words import counted
 
 _CLASSES = {"agent": "by agents", "human": "by people", "unknown": "unknown"}
 _STYLES = {"agent": "hunk", "human": "plain", "unknown": "faint"}
@@ -36,9 +37,7 @@ def _answer(document: Mapping[str, object], lines: int) -> str:
         for row in rows(document, "classes")
         if number(row, "lines")
     )
-    return (
-        f"{lines} line{_s(lines)} in {files} file{_s(files)} {where}: {', '.join(said)}"
-    )
+    return f"{counted(lines, 'line')} in {counted(files, 'file')} {where}: {', '.join(said)}"
 
 
 def _where(scope: Mapping[str, object]) -> str:
@@ -93,7 +92,7 @@ def _left_out(document: Mapping[str, object], view: View) -> Iterator[str]:
     if not left:
         return
     yield ""
-    yield f"{len(left)} file{_s(len(left))} not counted by line"
+    yield f"{counted(len(left), 'file')} not counted by line"
     yield from _cut(
         f"  {view.path(text(row, 'path'))}: {printable(text(row, 'reason'))}"
         for row in left
@@ -121,7 +120,3 @@ def _percent(row: Mapping[str, object]) -> str:
     if said == "0.0 %" and number(row, "lines"):
         return "<0.1 %"
     return ">99.9 %" if said == "100.0 %" and share < 1 else said
-
-
-def _s(count: int) -> str:
-    return "" if count == 1 else "s"

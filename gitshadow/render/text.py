@@ -9,6 +9,7 @@ from datetime import datetime
 from gitshadow.render.document import flag, inner, number, rows, text, texts
 from gitshadow.render.report import report_lines
 from gitshadow.render.style import View, patch_style, printable, printable_line
+from gitshadow.words import counted
 
 _ID_WIDTH = 12
 _KIND_STYLES: Mapping[str, str] = {
@@ -95,8 +96,9 @@ def session_lines(found: Sequence[Mapping[str, object]], view: View) -> Iterator
         below += f"  (fetched, machine {printable(machine[:6])})" if machine else ""
         yield (
             f"{printable(text(row, 'id')):<34}  {local_time(text(row, 'started'))}  "
-            f"{state}  {number(row, 'turns')} turns, {number(row, 'events')} events, "
-            f"{number(row, 'files')} files{place}{below}"
+            f"{state}  {counted(number(row, 'turns'), 'turn')},"
+            f" {counted(number(row, 'events'), 'event')},"
+            f" {counted(number(row, 'files'), 'file')}{place}{below}"
         )
 
 
@@ -109,7 +111,7 @@ def turn_lines(found: Sequence[Mapping[str, object]], view: View) -> Iterator[st
         started = text(row, "started") or text(row, "ts")
         yield (
             f"{printable(text(row, 'id'))}  {local_time(started)}  "
-            f"{printable(text(row, 'session'))}  {number(row, 'events')} events  "
+            f"{printable(text(row, 'session'))}  {counted(number(row, 'events'), 'event')}  "
             f"{view.paint(said, 'bold')}"
         ).rstrip()
 

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from gitshadow.render.document import flag, number, rows, text
+from gitshadow.words import counted
 
 WIDTH = 920
 LABEL_WIDTH = 140
@@ -144,7 +145,7 @@ def _said(span: Mapping[str, object], start: datetime, end: datetime) -> str:
         return times
     undone = {"whole": ", taken back", "partly": ", partly taken back"}
     rest = undone.get(text(span, "undone"), "")
-    return f"{number(span, 'step')}: {times}, {number(span, 'events')} writes{rest}"
+    return f"{number(span, 'step')}: {times}, {counted(number(span, 'events'), 'write')}{rest}"
 
 
 def _marks(found: Sequence[Mapping[str, object]], scale: _Scale) -> Iterator[Mark]:
@@ -181,4 +182,4 @@ def said(timeline: Mapping[str, object]) -> str:
     lanes = rows(timeline, "lanes")
     said = [f"{text(lane, 'label')}: {len(rows(lane, 'spans'))}" for lane in lanes]
     marks = len(rows(timeline, "marks"))
-    return f"stretches of work by writer, {', '.join(said)}; {marks} marks"
+    return f"stretches of work by writer, {', '.join(said)}; {counted(marks, 'mark')}"

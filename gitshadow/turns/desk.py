@@ -92,7 +92,7 @@ class Desk:
             )
         if not layout.initialised:
             raise NotInitialisedError(
-                f"could not find a journal in {layout.root}",
+                f"nothing is recorded in {layout.root}",
                 hint="git agent-undo init",
             )
         return cls(JournalStore(layout), opening, layout)

@@ -35,7 +35,10 @@ def session_named(db: Db, session: str | None, turn: str | None = None) -> str:
         return found[0]
     wanted = "a session of an agent program" if turn is None else f"turn {turn}"
     if not found:
-        raise UsageError(f"could not find {wanted}")
+        raise UsageError(
+            f"could not find {wanted}",
+            hint="what there is: git agent-undo saga turns; of agents: git agent-undo turns",
+        )
     raise UsageError(
         f"could not tell which session is meant: {', '.join(found)}",
         hint="name it: --session ID",
@@ -76,12 +79,20 @@ def turn_rows(db: Db, session: str | None) -> Iterator[Row]:
             "agent": turn.agent,
             "label": turn.label,
             "status": turn.status,
+            "standing": _standing(db, turn),
             "cause": turn.cause,
             "started": rfc3339(turn.started_ns),
             "ended": rfc3339(turn.ended_ns),
             "calls": len(calls),
             "entries": sum(call.outcome == "success" for call in calls),
         }
+
+
+def _standing(db: Db, turn: SagaTurn) -> str:
+    """Return how a turn stands by now: its status, unless it was undone or its process is gone."""
+    if turn.status == "open":
+        return "interrupted" if _is_lost(turn) else "open"
+    return "undone" if _is_undone(db, turn) else turn.status
 
 
 def call_rows(db: Db, session: str, turn: str) -> Iterator[Row]:
@@ -154,7 +165,7 @@ def attention_rows(
                 "what": "turn",
                 "session": turn.session,
                 "turn": turn.id,
-                "state": "interrupted" if turn.status == "open" else turn.status,
+                "state": _standing(db, turn),
                 "text": turn.label,
             }
     for name in dict.fromkeys(turn.session for turn in turns):

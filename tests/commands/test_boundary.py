@@ -75,7 +75,7 @@ def test_unknown_verb_without_a_near_name_points_to_the_help(
 ) -> None:
     assert main(["zzzz\x1b"]) == 2
     assert capsys.readouterr().err == (
-        "error: could not find verb 'zzzz\\\\x1b'\nhint: see: git agent-undo -h\n"
+        "error: could not find verb 'zzzz\\x1b'\nhint: see: git agent-undo -h\n"
     )
 
 
@@ -85,7 +85,7 @@ def test_unknown_option_is_said_in_our_words(
     """UX-05: a bad flag is exit 2."""
     assert main(["log", "--colour"]) == 2
     err = capsys.readouterr().err.splitlines()
-    assert err[0].startswith("error: no such option")
+    assert err[0].startswith("error: could not find option --colour")
     assert err[-1] == "hint: see: git agent-undo log -h"
 
 
@@ -95,10 +95,58 @@ def test_a_missing_option_is_said_in_one_line(
     """UX-05: the choices too."""
     assert main(["resolve", "t-1.1", "--note", "x"]) == 2
     assert capsys.readouterr().err.splitlines() == [
-        "error: missing option '--as'. Choose from: "
-        "reversed, compensated, not_reversed, no_effect",
+        "error: could not go on without --as"
+        " (one of reversed, compensated, not_reversed, no_effect)",
         "hint: see: git agent-undo resolve -h",
     ]
+
+
+@pytest.mark.parametrize(
+    ("typed", "error", "hint"),
+    [
+        (
+            ["hooks", "lst"],
+            "could not find verb 'lst' of hooks",
+            "did you mean list?",
+        ),
+        (
+            ["saga", "zzz"],
+            "could not find verb 'zzz' of saga",
+            "see: git agent-undo saga -h",
+        ),
+        (
+            ["session"],
+            "could not tell what to do: git agent-undo session needs a verb",
+            "one of: end, start",
+        ),
+        (
+            ["log", "--sinc", "1d"],
+            "could not find option --sinc",
+            "did you mean --since or --session or --kind?",
+        ),
+        (
+            ["log", "--kind", "gapp"],
+            "could not use 'gapp' as --kind",
+            "did you mean gap?",
+        ),
+        (
+            ["undo", "x", "--on-conflict", "zzz"],
+            "could not use 'zzz' as --on-conflict",
+            "one of: skip, overwrite, markers",
+        ),
+        (
+            ["push"],
+            "could not go on without REMOTE",
+            "type: git agent-undo push [OPTIONS] REMOTE [SESSION]...",
+        ),
+    ],
+)
+def test_what_was_mistyped_is_answered_with_what_is_near(
+    typed: list[str], error: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """UX-05: verbs, verbs below a group, options, values, missing words."""
+    assert main(typed) == 2
+    assert capsys.readouterr().err == f"error: {error}\nhint: {hint}\n"
 
 
 @pytest.mark.parametrize("verb", ["log", "status", "oops", "init", "start", "flush"])
@@ -175,7 +223,7 @@ def test_complain_prints_causes_and_hint(capsys: pytest.CaptureFixture[str]) -> 
     boundary.complain(error)
     assert capsys.readouterr().err == (
         "error: could not read ref x\\x1b\n"
-        "caused by: [Errno 28] No space left on device\n"
+        "caused by: No space left on device\n"
         "hint: look at it\n"
     )
 

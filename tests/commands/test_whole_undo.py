@@ -93,7 +93,7 @@ def test_oops_without_tools_brings_files_back_and_says_what_stays(
     """The panic button needs no set-up: effects are named, exit 4."""
     assert main(["oops", "--yes"]) == 4
     out, err = capsys.readouterr()
-    assert "handler_missing" in out
+    assert "handler missing" in out
     assert "--tools" in err
     assert not (repo.root / "new").exists()
     assert world.state["drafts"] == {"9": "x"}

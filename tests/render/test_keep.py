@@ -40,10 +40,10 @@ ONE = {"id": "codex-1", "started": "2026-11-20T10:00:00.000000Z"}
             },
             [
                 "4.0 KiB in 12 objects of the history, 2.0 KiB in the journal and other files",
-                "1 packs of its own, 3.0 KiB; 7 loose objects and 2 packs in the whole repository",
+                "1 pack of its own, 3.0 KiB; 7 loose objects and 2 packs in the whole repository",
                 *["     1.0 KiB  codex-1"] * 10,
                 "       512 B  pins",
-                "  and 1 sessions more: --json lists them all",
+                "  and 1 session more: --json lists them all",
             ],
         ),
         (
@@ -105,7 +105,7 @@ ONE = {"id": "codex-1", "started": "2026-11-20T10:00:00.000000Z"}
             },
             [
                 "journal rebuilt: 3 events of 2 sessions from the refs, "
-                "1 other rows from the old journal",
+                "1 other row from the old journal",
                 "warning: could not read all of turns",
                 "warning: could not read refs/agent-undo/x",
                 "the old journal is kept: /r/.git/agent-undo/journal.db.1",

@@ -45,9 +45,9 @@ MINE = {"commit": "1" * 40, "path": "k", "refs": ["refs/heads/main", "refs/tags/
                 },
             },
             [
-                "2 contents purged from 1 refs: k\\x1b",
+                "2 contents purged from 1 ref: k\\x1b",
                 "dropped here, the other machine still has it: refs/agent-undo/fetched/y",
-                "2 purged contents are still in objects: Git keeps what is yours",
+                "2 purged contents still in objects: Git keeps what is yours",
                 "  your commit 111111111111 holds k (main, v1)",
                 "  your commit 222222222222 holds k (your reflog alone)",
                 "    yours to rewrite: git filter-repo --force --invert-paths --path k"
@@ -75,7 +75,7 @@ MINE = {"commit": "1" * 40, "path": "k", "refs": ["refs/heads/main", "refs/tags/
                 "named_files": 1,
             },
             [
-                "2 contents would be purged from 1 refs: all that hold the text",
+                "2 contents would be purged from 1 ref: all that hold the text",
                 "in the journal [purged] would be marked in: 3 prompts, 1 x.y\\n",
                 "below .git/agent-undo would be cleared or removed: pages/a.html",
                 "1 effects could no longer be taken back: their inverse had it",
@@ -95,11 +95,11 @@ MINE = {"commit": "1" * 40, "path": "k", "refs": ["refs/heads/main", "refs/tags/
                 },
             },
             [
-                "1 contents purged from 1 refs: all that hold the text",
+                "1 content purged from 1 ref: all that hold the text",
                 "warning: journal.db-wal still has it: another process reads it;"
                 " purge again",
-                "warning: 1 objects are too large and were not searched",
-                "1 purged contents are still in objects: Git keeps what is yours",
+                "warning: 1 object too large to be searched",
+                "1 purged content still in objects: Git keeps what is yours",
                 "  your commit 111111111111 holds it in its message (main)",
                 "    yours to rewrite: git filter-repo --force --replace-text FILE"
                 " --refs refs/heads/main",
