@@ -46,8 +46,8 @@ class Modes:
     def _loaded(self) -> dict[RepoPath, int]:
         if self._odd is None:
             self._odd = {
-                path: known.version.mode
-                for path, known in self._states.all().items()
-                if is_odd(known.version.mode, self.plain)
+                path: mode
+                for path, mode in self._states.all().modes()
+                if is_odd(mode, self.plain)
             }
         return self._odd

@@ -4,7 +4,7 @@ The pipeline of one path: look → verdict → compare stat → read → compare
 Invariant: one bad path never stops the rest.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
@@ -12,6 +12,7 @@ from gitshadow.capture.coverage import FOREIGN, Coverage, lineage
 from gitshadow.capture.walk import Walk
 from gitshadow.model import Digest, Excluded, FileState, FileVersion, RepoPath
 from gitshadow.store.files import Look, Reading, WorkFiles, digest
+from gitshadow.store.states import States
 
 
 class KnownStates(Protocol):
@@ -66,7 +67,7 @@ class Suspects(NamedTuple):
 
 def suspects(
     found: Walk,
-    states: Mapping[RepoPath, FileState],
+    states: States,
     files: WorkFiles,
     skipped: Iterable[RepoPath] = (),
 ) -> Suspects:
@@ -81,9 +82,8 @@ def suspects(
         files: To tell what is gone from what is only no longer covered.
         skipped: Paths that a sparse checkout leaves out: they are not deleted.
     """
-    read = [
-        path for path, look in found.files.items() if _differs(look, states.get(path))
-    ]
+    looks = found.files.items()
+    read = [path for path, look in looks if not states.stands(path, *look)]
     gone: list[RepoPath] = []
     left: list[RepoPath] = []
     sparse = frozenset(skipped)

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from gitshadow.model import FileState, RepoPath
 from gitshadow.store.journal import state as rows
 from gitshadow.store.journal.db import Db
+from gitshadow.store.states import States
 
 
 class StateTable:
@@ -18,7 +19,7 @@ class StateTable:
     def __init__(self, db: Db, worktree: str) -> None:
         self._db = db
         self._worktree = worktree
-        self._all: dict[RepoPath, FileState] | None = None
+        self._all: States | None = None
         self._children: dict[RepoPath, set[RepoPath]] = {}
         self._linked: dict[int, set[RepoPath]] = {}
         self._apart = False
@@ -44,7 +45,7 @@ class StateTable:
             return self._all.get(path)
         return rows.get(self._db, self._worktree, path)
 
-    def all(self) -> Mapping[RepoPath, FileState]:
+    def all(self) -> States:
         """Return all states; loads them once."""
         if self._all is None:
             self._all = rows.load(self._db, self._worktree)
@@ -76,8 +77,7 @@ class StateTable:
         if self._all is None:
             return set()
         if links > 1 and inode not in self._linked:
-            everywhere = self._all.items()
-            self._linked[inode] = {p for p, s in everywhere if s.stat.inode == inode}
+            self._linked[inode] = self._all.named(inode)
         if inode not in self._linked:
             return set()
         self._linked[inode].add(path)
@@ -88,7 +88,7 @@ class StateTable:
         """Take over the first states of a worktree that has none; inside `db.write()`."""
         rows.put_many(self._db, self._worktree, states)
         self._apart = False
-        self._all = dict(states)
+        self._all = States.of(states)
         self._children = {}
         for path in self._all:
             self._hang(path)
@@ -98,7 +98,7 @@ class StateTable:
     ) -> None:
         """Write states to the journal and to memory; call it inside `db.write()`."""
         drop = [path for path in drop if path not in put]
-        known = self._all or {} if self._apart else {}
+        known = self._all if self._apart and self._all is not None else {}
         rows.put_many(self._db, self._worktree, {**known, **put})
         rows.drop_many(self._db, self._worktree, drop)
         self._saving = self._apart

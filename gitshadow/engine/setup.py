@@ -30,6 +30,7 @@ from gitshadow.store.journal import excluded, sessions
 from gitshadow.store.journal.db import Db
 from gitshadow.store.layout import Layout
 from gitshadow.store.repo import Repo
+from gitshadow.store.states import uncollected
 from gitshadow.store.trees import Entry
 
 _PERSONAL_DIRS = ("Desktop", "Documents", "Downloads")
@@ -141,11 +142,13 @@ def root_worktree(workspace: Workspace) -> Initialised:
     if workspace.recorder.row.tree is not None:
         return Initialised(True, len(workspace.states.all()), ())
     began = workspace.clock.now_ns()
-    found = walk(workspace.files, workspace.coverage)
+    with uncollected():
+        found = walk(workspace.files, workspace.coverage)
     head_ref, head = workspace.repo.head()
-    reader = _Reader(workspace, began)
-    states = reader.read_all(found)
-    _store(workspace, found, states, (head_ref, head), began)
+    with uncollected():
+        reader = _Reader(workspace, began)
+        states = reader.read_all(found)
+        _store(workspace, found, states, (head_ref, head), began)
     return Initialised(
         False, len(states), tuple(reader.unreadable), len(found.excluded)
     )

@@ -9,6 +9,7 @@ from gitshadow.capture.reconcile import Observed, Suspects, observe, suspects
 from gitshadow.capture.walk import walk
 from gitshadow.model import FileState, FileVersion, Oid, RepoPath
 from gitshadow.store.files import digest
+from gitshadow.store.states import States
 from tests.capture.test_coverage import Place, open_place
 from tests.support.repo import Repo
 
@@ -39,7 +40,7 @@ def compared(
     place: Place, states: dict[RepoPath, FileState], skipped: Iterable[RepoPath] = ()
 ) -> Suspects:
     found = walk(place.files, place.coverage)
-    return suspects(found, states, place.files, skipped)
+    return suspects(found, States.of(states), place.files, skipped)
 
 
 def changed(found: Observed) -> dict[bytes, bytes | None]:
@@ -139,7 +140,7 @@ def test_covered_file_that_a_walk_missed_is_read(repo: Repo) -> None:
     states = recorded(place)
     found = walk(place.files, place.coverage)
     del found.files[A]
-    assert suspects(found, states, place.files) == Suspects([A], [], [])
+    assert suspects(found, States.of(states), place.files) == Suspects([A], [], [])
 
 
 # -- observe -----------------------------------------------------------------------------------

@@ -357,7 +357,7 @@ def test_worktree_row_is_cleared_with_its_states(db: Db) -> None:
     assert excluded.load(db, "main") == {A: StatKey(1, 2, 3, 4)}
     state.clear(db, "main")
     assert state.get_worktree(db, "main") is None
-    assert (state.load(db, "main"), excluded.load(db, "main")) == ({}, {})
+    assert (dict(state.load(db, "main")), excluded.load(db, "main")) == ({}, {})
 
 
 def test_touches_of_a_time_come_oldest_first(db: Db) -> None:

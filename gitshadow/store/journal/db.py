@@ -8,7 +8,7 @@ import os
 import sqlite3
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -153,7 +153,7 @@ class Db:
         except _FAILURES as error:
             raise _wrap(error) from error
 
-    def run_many(self, sql: str, rows: Sequence[Sequence[Value]]) -> None:
+    def run_many(self, sql: str, rows: Iterable[Sequence[Value]]) -> None:
         """Run one statement for many rows."""
         try:
             self._connection.executemany(sql, rows)
@@ -164,6 +164,13 @@ class Db:
         """Return all rows of a query."""
         try:
             return self._connection.execute(sql, values).fetchall()
+        except _FAILURES as error:
+            raise _wrap(error) from error
+
+    def each(self, sql: str, values: Sequence[Value] = ()) -> Iterator[Row]:
+        """Yield the rows of a query as they are read, where they need not be held together."""
+        try:
+            yield from self._connection.execute(sql, values)
         except _FAILURES as error:
             raise _wrap(error) from error
 

@@ -3,21 +3,18 @@
 Invariant: one row per covered path of one worktree, written in the transaction of its event.
 """
 
-import gc
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from gitshadow.model import (
     LINK_MODE,
-    Digest,
     FileState,
-    FileVersion,
     Oid,
     RepoPath,
-    StatKey,
     Touch,
 )
-from gitshadow.store.journal.db import Db, Row
+from gitshadow.store.journal.db import Db
+from gitshadow.store.states import Flat, States, uncollected
 
 _COLUMNS = "path, oid, mode, digest, size, mtime_ns, ctime_ns, inode, seen_ns, racy"
 _LOAD = f"SELECT {_COLUMNS} FROM file_state WHERE worktree = ?"
@@ -51,16 +48,14 @@ class WorktreeRow:
     walked_ns: int = 0
 
 
-def load(db: Db, worktree: str) -> dict[RepoPath, FileState]:
+def load(db: Db, worktree: str) -> States:
     """Return the states of all paths of a worktree."""
+    found = States()
     # The collector finds nothing in half a million new values and doubles the time it takes.
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        return {row[0]: _state(row) for row in db.rows(_LOAD, (worktree,))}
-    finally:
-        if collecting:
-            gc.enable()
+    with uncollected():
+        for path, *row in db.each(_LOAD, (worktree,)):
+            found.put(path, Flat(*row))
+    return found
 
 
 def odd_modes(db: Db, worktree: str, plain: tuple[int, int]) -> dict[RepoPath, int]:
@@ -72,7 +67,7 @@ def odd_modes(db: Db, worktree: str, plain: tuple[int, int]) -> dict[RepoPath, i
 def get(db: Db, worktree: str, path: RepoPath) -> FileState | None:
     """Return the state of one path, or None."""
     row = db.row(_GET, (worktree, path))
-    return None if row is None else _state(row)
+    return None if row is None else Flat(*row[1:]).state()
 
 
 def below(db: Db, worktree: str, directory: RepoPath) -> list[RepoPath]:
@@ -87,7 +82,7 @@ def below(db: Db, worktree: str, directory: RepoPath) -> list[RepoPath]:
 
 def put_many(db: Db, worktree: str, states: Mapping[RepoPath, FileState]) -> None:
     """Store states; call it inside `db.write()`."""
-    rows = [
+    rows = (
         (
             worktree,
             path,
@@ -102,7 +97,7 @@ def put_many(db: Db, worktree: str, states: Mapping[RepoPath, FileState]) -> Non
             int(state.racy),
         )
         for path, state in states.items()
-    ]
+    )
     db.run_many(_PUT, rows)
 
 
@@ -174,13 +169,3 @@ def touches_between(db: Db, worktree: str, begin_ns: int, end_ns: int) -> list[T
         )
         for row in db.rows(_TOUCHES, (worktree, begin_ns, end_ns))
     ]
-
-
-def _state(row: Row) -> FileState:
-    return FileState(
-        FileVersion(row[1], row[2]),
-        Digest(row[3]),
-        StatKey(row[4], row[5], row[6], row[7]),
-        row[8],
-        row[9] != 0,
-    )

@@ -1,0 +1,72 @@
+"""States that are packed come out as they went in, and say the same of a file."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gitshadow.model import Digest, FileState, FileVersion, Oid, RepoPath, StatKey
+from gitshadow.store.states import Flat, States
+
+A, B = RepoPath(b"a"), RepoPath(b"b")
+STATE = FileState(
+    FileVersion(Oid("ab" * 20), 0o100600),
+    Digest(b"\1" * 32),
+    StatKey(10, -5, 1 << 62, (1 << 63) - 1),
+    7,
+)
+_NUMBERS = st.integers(-9, 9) | st.sampled_from([1 << 62, 1 << 63, -(1 << 64)])
+_STATES = st.builds(
+    FileState,
+    st.builds(
+        FileVersion,
+        st.sampled_from(["ab" * 20, "0f" * 20, "", "zz" * 20, "ab" * 32]).map(Oid),
+        st.integers(0, 1 << 33),
+    ),
+    st.sampled_from([b"\1" * 32, b"\2" * 32, b"", b"\3" * 33]).map(Digest),
+    st.builds(StatKey, _NUMBERS, _NUMBERS, _NUMBERS, _NUMBERS),
+    _NUMBERS,
+    st.booleans(),
+)
+
+
+@given(_STATES)
+def test_what_goes_in_comes_out(state: FileState) -> None:
+    """Also what no journal would hold: nothing is cut to fit."""
+    states = States.of({A: state})
+    assert states[A] == state
+    assert dict(states.modes()) == {A: state.version.mode}
+    assert states.named(state.stat.inode) == {A}
+    assert states.stands(A, state.version.mode, state.stat) is not state.racy
+
+
+def test_row_of_the_journal_is_the_state() -> None:
+    states, fields = States(), ("ab" * 20, 0o100600, b"\1" * 32, *STATE.stat, 7, 0)
+    states.put(A, Flat(*fields))
+    assert states[A] == STATE == Flat(*fields).state()
+
+
+def test_file_stands_only_as_it_was_read_safely() -> None:
+    states = States.of({A: STATE, B: FileState(*_fields(racy=True))})
+    assert states.stands(A, 0o100600, STATE.stat)
+    assert not states.stands(A, 0o100644, STATE.stat)
+    assert not states.stands(B, 0o100600, STATE.stat)
+    assert not states.stands(RepoPath(b"c"), 0o100600, STATE.stat)
+    for field in STATE.stat._fields:
+        assert not states.stands(A, 0o100600, STATE.stat._replace(**{field: 11}))
+
+
+def test_stat_that_no_journal_takes_is_another_one() -> None:
+    states = States.of({A: STATE})
+    assert not states.stands(A, 0o100600, STATE.stat._replace(mtime_ns=1 << 70))
+
+
+def test_states_are_a_mapping_like_any_other() -> None:
+    states = States.of({A: STATE})
+    states[B] = STATE
+    del states[A]
+    assert states == {B: STATE}
+    assert (A in states, B in states, len(states)) == (False, True, 1)
+    assert states.pop(A, None) is None
+
+
+def _fields(*, racy: bool) -> tuple[FileVersion, Digest, StatKey, int, bool]:
+    return STATE.version, STATE.digest, STATE.stat, STATE.seen_ns, racy
