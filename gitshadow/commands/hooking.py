@@ -54,12 +54,41 @@ def find_screen() -> Screen:
         return Screen(View(terminal=sys.stdout.isatty()))
 
 
+class Outcome(NamedTuple):
+    """Hold how it went: the report, and what could not be done."""
+
+    document: Document
+    errors: Sequence[ShadowError]
+
+    @property
+    def exit_code(self) -> int:
+        """Return 5 where nobody agreed, 4 where some files failed and some did not."""
+        return int(_exit_code(text(self.document, "status"), self.errors))
+
+
 def carry_out(works: Sequence[Work], notes: Sequence[str], manner: Manner) -> int:
     """Show the plans, ask where a person has to be asked, do them, report.
 
     Returns:
-        The exit code: 5 where nobody agreed, 4 where some files failed and some did not.
+        The exit code, as `Outcome` has it.
     """
+    done = attempt(works, notes, manner)
+    if manner.as_json:
+        json.show(done.document)
+    report(done, as_text=not manner.as_json)
+    return done.exit_code
+
+
+def report(done: Outcome, *, as_text: bool) -> None:
+    """Print what happened, and each error."""
+    if as_text:
+        output.show(shown.done_lines(done.document, find_screen().view))
+    for error in done.errors:
+        boundary.complain(error)
+
+
+def attempt(works: Sequence[Work], notes: Sequence[str], manner: Manner) -> Outcome:
+    """Show the plans, ask where a person has to be asked, and do them."""
     view = find_screen().view
     items = [item for work in works for item in work.items()]
     changes = [item for item in items if text(item, "action") not in ("none", "fail")]
@@ -72,7 +101,7 @@ def carry_out(works: Sequence[Work], notes: Sequence[str], manner: Manner) -> in
     else:
         works = [work.apply() for work in works]
         status = "done" if changes else "nothing_to_do"
-    return _finish(works, notes, manner, view, status)
+    return _outcome(works, notes, status)
 
 
 def _agreed(manner: Manner) -> bool:
@@ -82,26 +111,14 @@ def _agreed(manner: Manner) -> bool:
     return ask_yes("write this?", default=True)
 
 
-def _finish(
-    works: Sequence[Work],
-    notes: Sequence[str],
-    manner: Manner,
-    view: View,
-    status: str,
-) -> int:
+def _outcome(works: Sequence[Work], notes: Sequence[str], status: str) -> Outcome:
     items = [item for work in works for item in work.items()]
     errors = [error for work in works for error in work.errors()]
     went = any(text(item, "action") not in ("none", "fail") for item in items)
     if errors and status != "refused":
         status = "partial" if went and status == "done" else "failed"
     document: Document = {"status": status, "items": items, "notes": list(notes)}
-    if manner.as_json:
-        json.show(document)
-    else:
-        output.show(shown.done_lines(document, view))
-    for error in errors:
-        boundary.complain(error)
-    return int(_exit_code(status, errors))
+    return Outcome(document, errors)
 
 
 def _exit_code(status: str, errors: Sequence[ShadowError]) -> ExitCode:

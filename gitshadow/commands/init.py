@@ -1,27 +1,104 @@
 """`git agent-undo init`: record this repository from now on."""
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import click
 
 from gitshadow.commands.asking import ask, find_layout
-from gitshadow.commands.options import json_option
+from gitshadow.commands.hooking import Manner, attempt, report
+from gitshadow.commands.hookwork import AgentWork
+from gitshadow.commands.options import is_interactive, json_option, yes_option
 from gitshadow.commands.printing import print_document
-from gitshadow.render.status import init_lines
+from gitshadow.commands.surroundings import find_surroundings
+from gitshadow.errors import ExitCode, UsageError
+from gitshadow.hookfiles import advice, detect, install, presence
+from gitshadow.hookfiles.steps import Action
+from gitshadow.render.document import Document, flag
+from gitshadow.render.status import init_end_lines, init_lines
+
+
+class _Plan(NamedTuple):
+    """Hold what would be written into the settings of agents, and what to know about it."""
+
+    works: Sequence[AgentWork]
+    agents: Sequence[str]
+    notes: Sequence[str]
 
 
 @click.command("init")
 @click.option("--force", is_flag=True, help="Record a home directory or a root too.")
+@click.option(
+    "--hooks/--no-hooks",
+    default=None,
+    help="Put hooks into the settings of the agents found here, or do not offer it.",
+)
+@yes_option
 @json_option
-def command(force: bool, as_json: bool) -> None:
+def command(force: bool, hooks: bool | None, yes: bool, as_json: bool) -> int:
     """Record this repository from now on.
 
     Every covered file is read once, then the daemon is started, unless agent-undo.daemon is
     off. Run again, it looks at everything anew. No setting, hook, index or branch of the
-    repository is changed.
+    repository is changed. On a terminal, hooks for the agents that are found on this machine
+    are shown as differences in your own settings files and offered, once, with one question.
     """
+    offered = hooks is not False and (hooks or yes or _can_ask(as_json))
+    if hooks and not yes and not _can_ask(as_json):
+        hint = "add --yes to write them, or leave --hooks out"
+        raise UsageError("could not ask about hooks: there is no terminal", hint=hint)
     document = ask("init", {"force": force})
     if document.get("daemon_allowed") is True:
         from gitshadow.ipc import launch
 
         launch.start(find_layout())
         document["daemon"] = True
-    print_document(document, init_lines, as_json=as_json)
+    if not as_json:
+        print_document(document, init_lines, as_json=False)
+    code = _offer(document, Manner(yes, False, as_json)) if offered else 0
+    document |= _protection(flag(document, "daemon"))
+    print_document(document, init_end_lines, as_json=as_json)
+    return code if hooks or yes else int(ExitCode.DONE)
+
+
+def _can_ask(as_json: bool) -> bool:
+    return is_interactive() and not as_json
+
+
+def _offer(document: Document, manner: Manner) -> int:
+    """Show the hooks of all agents found here and ask; return the exit code of that."""
+    plan = _plan()
+    if not plan.works:
+        return int(ExitCode.DONE)
+    if not manner.as_json:
+        names = ", ".join(plan.agents)
+        click.echo(
+            f"found here: {names}; with these entries we are told who writes what"
+        )
+    done = attempt(plan.works, plan.notes, manner)
+    report(done, as_text=not manner.as_json)
+    document["hooks"] = done.document
+    return done.exit_code
+
+
+def _plan() -> _Plan:
+    """Plan the user's own hooks of every agent that is found; none where all are there."""
+    around, _ = find_surroundings()
+    chosen, _ = advice.choose((), None, around)
+    steps = [
+        step
+        for agent in chosen
+        for step in install.plan_install(agent, agent.default_scope, around)
+        if step.action is not Action.NONE
+    ]
+    agents = list(dict.fromkeys(step.agent for step in steps))
+    works = [AgentWork(steps, around, True)] if steps else []
+    return _Plan(works, agents, advice.notes(steps, around, recorded=True))
+
+
+def _protection(daemon: bool) -> Document:
+    """Return who tells us of writes from now on, and which agents found here do not."""
+    around, _ = find_surroundings()
+    told = list(dict.fromkeys(agent.name for agent, _ in presence.present(around)))
+    mute = [name for name in detect.detected(around) if name not in told]
+    return {"by": [*(["daemon"] if daemon else []), *told], "unhooked": mute}

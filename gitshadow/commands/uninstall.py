@@ -130,7 +130,7 @@ class _Left(NamedTuple):
             {**item, "path": self.state_dir, "diff": [], "error": None}
         ]
         if self.refs:
-            said = [f"-{self.refs} refs"]
+            said = [f"-{counted(self.refs, 'ref')}"]
             rows.append(
                 {**item, "path": "refs/agent-undo", "diff": said, "error": None}
             )

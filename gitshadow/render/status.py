@@ -165,7 +165,7 @@ def _hints(document: Mapping[str, object], view: View) -> Iterator[str]:
 
 
 def init_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
-    """Yield what `init` did, and what to type next."""
+    """Yield what `init` did."""
     files = number(document, "files")
     root = printable(text(document, "root"))
     if flag(document, "already"):
@@ -178,6 +178,16 @@ def init_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
     if not flag(document, "daemon"):
         yield "no daemon: recorded at hooks and commands (git agent-undo start)"
     yield from _hints(document, view)
+
+
+def init_end_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
+    """Yield what protects from now on, whom it is worth to tell of us, and what to type next."""
+    by = _by(texts(document, "by"))
+    if by:
+        yield view.paint(f"protected by {by}", "good")
+    names = ", ".join(printable(name) for name in texts(document, "unhooked"))
+    if names:
+        yield f"no hooks of {names}, so who writes is guessed: git agent-undo hooks install"
     yield _NEXT
 
 

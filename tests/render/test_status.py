@@ -2,6 +2,7 @@
 
 from gitshadow.render.status import (
     doctor_lines,
+    init_end_lines,
     init_lines,
     size,
     status_lines,
@@ -125,6 +126,17 @@ def test_init_lines_warn_and_say_what_to_type_next() -> None:
         "recording /r from now on: 3 files",
         "not covered: 2 paths (git agent-undo status lists them)",
         "warning: a mirror remote sends everything",
+    ]
+
+
+def test_init_ends_with_what_protects_and_what_to_type_next() -> None:
+    document = {"by": ["daemon", "claude-code"], "unhooked": ["codex", "gemini"]}
+    assert list(init_end_lines(document, View())) == [
+        "protected by the daemon and the hooks of claude-code",
+        "no hooks of codex, gemini, so who writes is guessed: git agent-undo hooks install",
+        "when an agent went wrong: git agent-undo oops",
+    ]
+    assert list(init_end_lines({"by": [], "unhooked": []}, View())) == [
         "when an agent went wrong: git agent-undo oops",
     ]
 
