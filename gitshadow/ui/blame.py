@@ -20,6 +20,7 @@ from gitshadow.render.document import Document, rows, text
 from gitshadow.render.style import View, printable
 from gitshadow.render.text import local_time
 from gitshadow.ui.glyphs import glyphs_of
+from gitshadow.ui.keyline import Key, KeyLine
 from gitshadow.ui.linewise import LineView
 from gitshadow.ui.patches import bounded
 from gitshadow.ui.plans import PlanScreen
@@ -31,8 +32,11 @@ _NAME = 12
 _PROMPT_LINES = 40
 _LOADING = "looking who wrote ..."
 _KEYS = (
-    "Enter go to the write  u undo this write  Esc leave   A agent  H human  U unknown"
+    Key("Enter", "go to the write", "go_to"),
+    Key("u", "undo this write", "undo"),
+    Key("Esc", "leave", "leave"),
 )
+_CLASSES = "A agent, H human, U unknown"
 _OLDER = "this line is older than the recording, or nobody recorded it"
 
 Owner = Mapping[str, object]
@@ -110,7 +114,6 @@ class BlameScreen(ModalScreen[int | None]):
     BlameScreen > Vertical { background: $surface; height: 100%; width: 100%; }
     BlameScreen #title { height: 1; text-style: bold; background: $panel; }
     BlameScreen Prose { height: 6; border-top: solid $primary; }
-    BlameScreen #keys { height: auto; color: $text-muted; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "go_to", "go to the write", show=False, priority=True),
@@ -137,13 +140,15 @@ class BlameScreen(ModalScreen[int | None]):
             yield Static(id="title", markup=False)
             yield BlameView()
             yield Prose()
-            yield Static(_KEYS, id="keys", markup=False)
+            yield KeyLine()
 
     def on_mount(self) -> None:
         """Ask who wrote."""
+        self.query_one(KeyLine).show(_KEYS)
         title = View().path(self._path)
         if self._at is not None:
             title += f", as it was at {printable(str(self._at))}"
+        title += f"   ({_CLASSES})"
         self.query_one("#title", Static).update(glyphs_of(self).text(title))
         self.query_one(Prose).can_focus = False
         self.query_one(BlameView).focus()

@@ -14,6 +14,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from gitshadow.ui.glyphs import glyphs_of
+from gitshadow.ui.keyline import Key, KeyLine
 from gitshadow.ui.linewise import LineView
 
 
@@ -73,7 +74,12 @@ class SureScreen(ModalScreen[bool]):
         """Lay the answers below the question."""
         with Vertical():
             yield Static(glyphs_of(self).text(self._question), markup=False)
-            yield Static("y yes  n no", markup=False)
+            yield KeyLine()
+
+    def on_mount(self) -> None:
+        """Show the answers."""
+        yes, no = Key("y", "yes", "answer(True)"), Key("n", "no", "answer(False)")
+        self.query_one(KeyLine).show([yes, no])
 
     def action_answer(self, yes: bool) -> None:
         """Give the answer."""

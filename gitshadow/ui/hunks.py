@@ -17,12 +17,17 @@ from gitshadow.render.document import rows, text
 from gitshadow.render.style import View, printable
 from gitshadow.ui.diffs import DiffView
 from gitshadow.ui.glyphs import glyphs_of
+from gitshadow.ui.keyline import Key, KeyLine
 from gitshadow.ui.patches import Hunk, Patch, of_hunk
 from gitshadow.undo import selecting
 from gitshadow.undo.selecting import Choosing
 
 Taken = Mapping[str, list[int]]
 """The numbers of the parts that are taken, by the number of their item."""
+_BACK = (
+    Key("b", "the question before", "back"),
+    Key("Esc", "back to the plan", "turn_back"),
+)
 
 
 class HunkScreen(ModalScreen[Taken | None]):
@@ -34,7 +39,6 @@ class HunkScreen(ModalScreen[Taken | None]):
         width: 100%; max-width: 120; height: 100%; background: $surface; padding: 0 1;
     }
     HunkScreen #asked { height: auto; text-style: bold; }
-    HunkScreen #keys { height: auto; color: $text-muted; }
     HunkScreen DiffView { height: 1fr; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -56,7 +60,7 @@ class HunkScreen(ModalScreen[Taken | None]):
         with Vertical():
             yield Static(id="asked", markup=False)
             yield DiffView()
-            yield Static(id="keys", markup=False)
+            yield KeyLine()
 
     def on_mount(self) -> None:
         """Ask the first question."""
@@ -80,9 +84,8 @@ class HunkScreen(ModalScreen[Taken | None]):
         name = View().path(text(item, "path")) or printable(text(item, "call_id"))
         asked = f"{question_line(choosing, forward=forward)}?  {name}"
         self.query_one("#asked", Static).update(glyphs.text(asked))
-        keys = [f"{key} {HELP[key]}" for key in choosing.keys]
-        keys += ["b the question before", "Esc back to the plan"]
-        self.query_one("#keys", Static).update("  ".join(keys))
+        keys = [Key(key, HELP[key], f"answer('{key}')") for key in choosing.keys]
+        self.query_one(KeyLine).show([*keys, *_BACK])
         self.query_one(DiffView).show_patch(
             of_hunk(text(item, "path"), question.hunk.lines)
         )

@@ -11,7 +11,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
-from textual.widgets import Static
 
 from gitshadow.errors import ShadowError
 from gitshadow.render.document import Document, inner, rows, text
@@ -19,11 +18,17 @@ from gitshadow.render.report import report_lines
 from gitshadow.render.style import View, printable
 from gitshadow.render.text import local_time
 from gitshadow.ui.choices import Choices
+from gitshadow.ui.keyline import Key, KeyLine
 from gitshadow.ui.plans import PlanScreen
 from gitshadow.ui.ports import Engine, Wish
 from gitshadow.ui.prose import Prose
 
-_KEYS = "Enter its report  r redo it  u take it back  Esc leave"
+_KEYS = (
+    Key("Enter", "its report", "report"),
+    Key("r", "redo it", "begin('redo')"),
+    Key("u", "take it back", "begin('undo')"),
+    Key("Esc", "leave", "leave"),
+)
 _LIMIT = 1_000
 
 
@@ -36,7 +41,6 @@ class OpsScreen(ModalScreen[bool]):
         background: $surface; border: round $primary; padding: 0 1;
     }
     OpsScreen Prose { height: 1fr; border-top: solid $primary; }
-    OpsScreen #keys { height: auto; color: $text-muted; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "report", show=False, priority=True),
@@ -57,10 +61,11 @@ class OpsScreen(ModalScreen[bool]):
             border.border_title = "undone, redone, restored"
             yield Choices()
             yield Prose()
-            yield Static(_KEYS, id="keys", markup=False)
+            yield KeyLine()
 
     def on_mount(self) -> None:
         """Ask for the ops."""
+        self.query_one(KeyLine).show(_KEYS)
         self.query_one(Choices).focus()
         self._ask()
 

@@ -21,6 +21,7 @@ from gitshadow.render.report import plan_lines, report_lines, would_overwrite
 from gitshadow.render.style import View, printable
 from gitshadow.ui.glyphs import glyphs_of
 from gitshadow.ui.hunks import HunkScreen, Taken, taking_back
+from gitshadow.ui.keyline import Key, KeyLine
 from gitshadow.ui.patches import Hunk
 from gitshadow.ui.ports import Engine, Wish
 from gitshadow.ui.prose import Prose
@@ -57,7 +58,6 @@ class PlanScreen(ModalScreen[Document | None]):
     }
     PlanScreen #banner { height: auto; color: $text-warning; display: none; }
     PlanScreen Prose { height: 1fr; }
-    PlanScreen #keys { height: auto; color: $text-muted; }
     PlanScreen.-done > Vertical { border: round $success; }
     PlanScreen.-partial > Vertical { border: heavy $warning; }
     PlanScreen.-stuck > Vertical { border: heavy $error; }
@@ -98,7 +98,7 @@ class PlanScreen(ModalScreen[Document | None]):
         with Vertical():
             yield Static(id="banner", markup=False)
             yield Prose()
-            yield Static(id="keys", markup=False)
+            yield KeyLine()
 
     def on_mount(self) -> None:
         """Ask for the plan."""
@@ -260,7 +260,7 @@ class PlanScreen(ModalScreen[Document | None]):
         elif stage is Stage.APPLYING:
             self._show(["applying ...", "a stop now is finished or rolled back later"])
         self._title(stage)
-        self.query_one("#keys", Static).update("  ".join(self._keys()))
+        self.query_one(KeyLine).show(self._keys())
 
     def _stop(self, error: ShadowError) -> None:
         """Say what could not be done, and how to go on."""
@@ -298,24 +298,24 @@ class PlanScreen(ModalScreen[Document | None]):
         border = self.query_one(Vertical)
         border.border_title = f"{title}: {said}".replace("[", "\\[")
 
-    def _keys(self) -> Iterator[str]:
+    def _keys(self) -> Iterator[Key]:
         """Yield the keys that do something now."""
-        if self.stage is Stage.APPLYING:
-            return
         if self.stage is Stage.PLAN:
             if not self._is_nothing():
-                yield "y apply"
-                yield "h choose hunks"
+                yield Key("y", "apply", "apply")
+                yield Key("h", "choose hunks", "hunks")
             if self._has_conflicts():
-                yield f"c conflicts: {_CONFLICT_WORDS[self._wish.on_conflict]}"
+                words = _CONFLICT_WORDS[self._wish.on_conflict]
+                yield Key("c", f"conflicts: {words}", "conflicts")
             if self._has_low():
-                yield f"i maybe theirs: {'taken' if self._wish.include_low else 'left'}"
-            yield "n leave"
-        elif self.stage is Stage.STUCK and self._report is None:
-            yield "r try again"
-            yield "Esc leave"
-        else:
-            yield "Enter close" if self.stage is Stage.REPORT else "Esc leave"
+                words = "taken" if self._wish.include_low else "left"
+                yield Key("i", f"maybe theirs: {words}", "include_low")
+        if self.stage is Stage.STUCK and self._report is None:
+            yield Key("r", "try again", "retry")
+        if self.stage is Stage.REPORT:
+            yield Key("Enter", "close", "close")
+        elif self.stage is not Stage.APPLYING:
+            yield Key("n", "leave", "leave")
 
 
 def _choice(plan: Document, taken: Taken) -> Document:

@@ -127,10 +127,10 @@ class Play:
             raise AssertionError(f"waited for {what}:\n{self.text()}") from None
 
     def text(self) -> str:
-        """Return what is on the screen, line by line."""
+        """Return what is on the screen, line by line, with plain blanks."""
         # textual has no public way to the text; its own snapshots go through SVG
         strips = self.app.screen._compositor.render_strips(self.app.size)
-        return "\n".join(strip.text.rstrip() for strip in strips)
+        return "\n".join(strip.text.rstrip() for strip in strips).replace("\u00a0", " ")
 
 
 def play(

@@ -344,6 +344,17 @@ def test_the_question_is_on_a_small_screen(
     play(PlanScreen(wronged, OOPS), steps, size=size)
 
 
+def test_a_click_on_a_key_does_the_same(repo: Repo, wronged: Direct) -> None:
+    async def steps(on: Play) -> None:
+        row = (await on.seen("y apply")).splitlines()
+        y = next(number for number, line in enumerate(row) if "y apply" in line)
+        await on.pilot.click(offset=(row[y].index("y apply") + 3, y))
+        await on.seen("to take this back")
+
+    play(PlanScreen(wronged, OOPS), steps)
+    assert not repo.exists("new")
+
+
 def test_the_plan_stays_through_a_resize(repo: Repo, wronged: Direct) -> None:
     async def steps(on: Play) -> None:
         await on.seen("y apply")
