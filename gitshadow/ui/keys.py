@@ -46,6 +46,9 @@ LOOKING = (
         "m", "moment", "files: what the block changed, or what differs from then to now"
     ),
     Key("v", "content", "the file as it was at that moment"),
+    Key("b", "blame", "who wrote each line of the file, and by which prompt"),
+    Key("p", "pins", "pins: make, restore, delete"),
+    Key("O", "ops", "what was undone, redone and restored, with reports"),
 )
 CHANGING = (
     Key("u", "undo", "undo the block; in the files: what it did to this file"),

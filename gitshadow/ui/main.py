@@ -19,6 +19,7 @@ from textual.widgets import Static
 from gitshadow.errors import LockedError, UsageError
 from gitshadow.ui import keys, wishes
 from gitshadow.ui.asking import Answered, Failed, Waiting, ask
+from gitshadow.ui.blame import BlameScreen
 from gitshadow.ui.content import ContentScreen
 from gitshadow.ui.diffs import DiffView
 from gitshadow.ui.files import FileList
@@ -28,7 +29,9 @@ from gitshadow.ui.glyphs import glyphs_of
 from gitshadow.ui.help import HelpScreen
 from gitshadow.ui.history import History
 from gitshadow.ui.loading import Loader
+from gitshadow.ui.oplog import OpsScreen
 from gitshadow.ui.patches import Hunk
+from gitshadow.ui.pins import PinsScreen
 from gitshadow.ui.plans import PlanScreen
 from gitshadow.ui.ports import Wish
 from gitshadow.ui.prompting import LineScreen
@@ -314,7 +317,7 @@ class MainScreen(Screen[None]):
         """Show the file as it was."""
         line, file = self._history.line, self._files.file
         if line is None or line.block is None or file is None:
-            return self.say("no file is selected")
+            return self.say("no file is selected yet")
         title = f"{file.path} as it was"
 
         def show(data: str) -> None:
@@ -323,6 +326,30 @@ class MainScreen(Screen[None]):
         return ask(
             self, _FILE, lambda: self._loader.source.content(line, file.path), show
         )
+
+    def action_blame(self) -> None:
+        """Show who wrote each line of the file, and go to the write that is chosen there."""
+        file = self._files.file
+        if self._history.line is None or file is None:
+            return self.say("no file is selected yet")
+        screen = BlameScreen(self._loader.source.engine, file.path)
+        self.app.push_screen(screen, self._blamed)
+        return None
+
+    def _blamed(self, seq: int | None) -> None:
+        if seq is None or self._history.select_event(seq):
+            return
+        source = self._loader.source._replace(filter=Filter())
+        self._loader.source = source
+        self._loader.go_to(lambda: source.of(seq), lambda: None)
+
+    def action_pins(self) -> None:
+        """Show the pins."""
+        self.app.push_screen(PinsScreen(self._loader.source.engine), self._changed)
+
+    def action_ops(self) -> None:
+        """Show what was undone."""
+        self.app.push_screen(OpsScreen(self._loader.source.engine), self._changed)
 
     def action_reload(self) -> None:
         """Fetch everything anew."""
@@ -412,7 +439,10 @@ class MainScreen(Screen[None]):
         self.app.push_screen(screen, self._undone)
 
     def _undone(self, report: object) -> None:
-        if report is not None:
+        self._changed(report is not None)
+
+    def _changed(self, changed: bool | None) -> None:
+        if changed:
             self._loader.news()
             self._show_files()
 

@@ -79,6 +79,10 @@ class Source(NamedTuple):
         page = self._page(until=self.moment(words), limit=1)
         return Found(self.around(page[0].seq), page[0].seq) if page else None
 
+    def of(self, seq: int) -> Found:
+        """Return an event with what is around it."""
+        return Found(self.around(seq), seq)
+
     def find(self, wanted: str, window: Window, *, older: bool) -> Found | None:
         """Return the next event beyond a window whose path or prompt holds a text."""
         end = {"below": window.oldest} if older else {"above": window.newest}

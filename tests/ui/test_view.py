@@ -270,3 +270,46 @@ def test_help_shows_the_keys_and_leaves(engine: Direct) -> None:
         await on.seen("Tidy up")
 
     view(engine, steps)
+
+
+def test_b_leads_from_a_line_to_the_write_of_it(engine: Direct) -> None:
+    async def steps(on: Play) -> None:
+        await on.seen("Tidy up")
+        await on.press("G")
+        await on.seen("2 files of burst", "errors.py")
+        await on.press("enter", "b")
+        await on.seen("A claude-code  1 errors", "prompt: Make the parser strict")
+        await on.press("enter")
+        await on.seen("2 files of burst")
+
+    view(engine, steps)
+
+
+def test_b_leads_to_a_write_that_the_filter_hides(repo: Repo) -> None:
+    """The filter goes, rather than that the jump leads nowhere."""
+    with studio_of(repo) as studio:
+        studio.write("S1", "x.py", "one\n")
+        studio.write("S2", "x.py", "one\ntwo\n")
+
+    async def steps(on: Play) -> None:
+        assert "prompt of S1" not in await on.seen("prompt of S2", "+two")
+        await on.press("b")
+        await on.seen("1 one", "prompt: prompt of S1")
+        await on.press("enter")
+        assert "prompt of S2" in await on.seen("prompt of S1", "x.py")
+
+    setting = Setting("r", lambda words: 0, filter=Filter(text="prompt of S2"))
+    view(direct(repo), steps, setting=setting)
+
+
+def test_p_and_o_open_pins_and_ops(engine: Direct) -> None:
+    async def steps(on: Play) -> None:
+        await on.seen("Tidy up")
+        await on.press("p")
+        await on.seen("no pin yet")
+        await on.press("escape", "O")
+        await on.seen("nothing was undone yet")
+        await on.press("escape")
+        await on.seen("Tidy up")
+
+    view(engine, steps)
