@@ -56,7 +56,8 @@ everything else is as it was, byte for byte and mtime for mtime; HEAD, index and
 
 The columns are ways of doing it, not products: plain commands, run here as written
 (`bench/recipes.py`). Where a public document of a tool says that the tool works like that, it is
-named; the tool may do more than its column, and may have changed since.
+named; the tool may do more than its column, and may have changed since. What each tool documents of
+itself is in [another page](checkpoints.md), with sources.
 
 {tables}
 In **bold**: wrong. *changed*: other bytes than right before the undo. *new mtime*: the same bytes,
