@@ -1,7 +1,7 @@
 """`git agent-undo recover`: finish what a crash interrupted in agent programs' sessions."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import click
 
@@ -12,33 +12,54 @@ from gitshadow.commands.effects import (
     send_held,
     session_option,
 )
-from gitshadow.commands.options import json_option, tools_option
+from gitshadow.commands.options import (
+    ask_yes,
+    is_interactive,
+    json_option,
+    tools_option,
+    yes_option,
+)
 from gitshadow.commands.printing import print_rows
+from gitshadow.errors import ExitCode
 from gitshadow.render.effects import attention_lines
+
+_NOTHING = "nothing to recover"
 
 
 @click.command("recover")
+@click.option("--dry-run", is_flag=True, help="List what is to be done, do nothing.")
 @session_option
 @tools_option
+@yes_option
 @json_option
-def command(session: str | None, tools: str | None, as_json: bool) -> int:
+def command(
+    session: str | None, tools: str | None, *, dry_run: bool, yes: bool, as_json: bool
+) -> int:
     """Bring rollbacks, undos and rewinds to their end that lost their process.
 
     What was taken back is not repeated. Calls that began and never ended are asked about, where
     their tool can tell, and listed where it cannot: settle them with `resolve`. Held calls whose
     turn has committed and whose time has come are sent; `undo` of their turn drops them instead. An
-    interrupted turn is not undone by itself: see `attention`, then `undo`.
+    interrupted turn is not undone by itself: see `attention`, then `undo`. What takes back or sends
+    is listed first, and not done before a yes.
     """
     from gitshadow.store.journal import outbox, saga
     from gitshadow.turns import looking
 
     with journal() as db:
-        work = list(dict.fromkeys(_sessions(looking.attention_rows(db, session))))
+        moment = time.time_ns()
+        found = list(looking.attention_rows(db, session, moment))
+        work = list(dict.fromkeys(_sessions(found)))
         unfinished = any(saga.unfinished(db, name) for name in work)
         waiting = dict.fromkeys(one.session for one in outbox.waiting(db, session))
-        moment = time.time_ns()
         sending = [name for name in waiting if outbox.due(db, name, moment)]
+    todo = [row for row in found if _is_to_do(row)]
+    if dry_run:
+        print_rows({"rows": todo}, attention_lines, as_json=as_json, empty=_NOTHING)
+        return int(ExitCode.DONE)
     toolbox = load_toolbox(tools, needed=unfinished or bool(sending))
+    if (unfinished or sending) and not yes and not _agreed(todo, as_json=as_json):
+        return int(ExitCode.REFUSED)
     codes = [
         act(name, toolbox, lambda au: au.recover(), as_json=as_json) for name in work
     ]
@@ -49,11 +70,30 @@ def command(session: str | None, tools: str | None, as_json: bool) -> int:
     if left:
         print_rows({"rows": left}, attention_lines, as_json=as_json, empty="")
     elif not unfinished and not sending:
-        click.echo("nothing to recover", err=True)
+        click.echo(_NOTHING, err=True)
     return max(codes, default=0)
 
 
-def _sessions(rows: Iterator[Mapping[str, object]]) -> Iterator[str]:
+def _is_to_do(row: Mapping[str, object]) -> bool:
+    """Tell whether a thing that needs somebody is one that `recover` deals with."""
+    if row["what"] == "held":
+        return row["state"] == "due" and row["waits"] is False
+    return row["state"] in ("unfinished", "in_doubt", "rolling_back")
+
+
+def _agreed(todo: Sequence[Mapping[str, object]], *, as_json: bool) -> bool:
+    """List what is to be done and ask; where nobody can be asked, say how to go on."""
+    print_rows({"rows": list(todo)}, attention_lines, as_json=as_json, empty=_NOTHING)
+    if as_json or not is_interactive():
+        click.echo("hint: nothing was done; to finish these: --yes", err=True)
+        return False
+    if ask_yes("finish these?", default=True):
+        return True
+    click.echo("nothing was done")
+    return False
+
+
+def _sessions(rows: Iterable[Mapping[str, object]]) -> Iterator[str]:
     """Return the sessions in which something was cut short; a failure alone is for `undo`."""
     return (
         str(row["session"])

@@ -1,18 +1,24 @@
 """`git agent-undo rewind`: take an agent program's session back to before a turn."""
 
+from collections.abc import Mapping
+
 import click
 
-from gitshadow.commands.effects import act, journal, load_toolbox, session_option
-from gitshadow.commands.options import json_option, tools_option
-from gitshadow.commands.undo_effects import scope_option
+from gitshadow.commands.effects import journal, load_toolbox, session_option
+from gitshadow.commands.options import json_option, tools_option, yes_option
+from gitshadow.commands.undo_effects import carry_out, scope_option
+from gitshadow.commands.undoing import Manner
 
 
 @click.command("rewind")
 @click.option("--before", required=True, metavar="ID", help="The turn to go back to.")
 @click.option("--effects", is_flag=True, help="Take outside effects back too.")
+@click.option("--dry-run", is_flag=True, help="Print the plan, change nothing.")
+@click.option("--token", help="Apply just the plan with this token, or nothing.")
 @scope_option
 @session_option
 @tools_option
+@yes_option
 @json_option
 def command(
     before: str,
@@ -20,18 +26,38 @@ def command(
     scope: tuple[str, ...],
     session: str | None,
     tools: str | None,
-    as_json: bool,
+    **given: object,
 ) -> int:
-    """Restore state, artifacts and files, and hide what followed; delete nothing."""
+    """Restore state, artifacts and files, and hide what followed; delete nothing.
+
+    The plan is shown first, and nothing is done before a yes.
+    """
     from gitshadow.turns import looking
-    from gitshadow.turns.aio import AsyncAgentUndo
     from gitshadow.turns.report import UndoReport
+    from gitshadow.turns.requests import rewind_request
 
     toolbox = load_toolbox(tools, needed=effects or "effects" in scope)
     with journal() as db:
         named = looking.session_named(db, session)
 
-    async def go_back(au: AsyncAgentUndo) -> list[UndoReport]:
-        return [await au.rewind(before, effects=effects, scope=scope or None)]
+    async def plan() -> UndoReport:
+        request = rewind_request(effects=effects, scope=scope or None)
+        async with toolbox.open(named) as au:
+            return await au.drive(au.desk.undoing.rewind(before, request).plan())
 
-    return act(named, toolbox, go_back, as_json=as_json)
+    async def run(agreed: str | None) -> UndoReport:
+        wanted = scope or None
+        async with toolbox.open(named) as au:
+            return await au.rewind(before, effects=effects, scope=wanted, token=agreed)
+
+    return carry_out(plan, run, _manner(given))
+
+
+def _manner(given: Mapping[str, object]) -> Manner:
+    yes, as_json, dry_run = (
+        given[name] is True for name in ("yes", "as_json", "dry_run")
+    )
+    token = given["token"]
+    return Manner(
+        yes, as_json, dry_run, token if isinstance(token, str) else None, "skip"
+    )

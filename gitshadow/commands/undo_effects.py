@@ -166,7 +166,7 @@ def undo(
             options["token"] = token
             return await au.undo(turn, **options)
 
-    return _carry_out(plan, run, manner)
+    return carry_out(plan, run, manner)
 
 
 def redo(session: str, op: str, manner: Manner) -> int:
@@ -181,7 +181,7 @@ def redo(session: str, op: str, manner: Manner) -> int:
         async with toolbox.open(session) as au:
             return await au.redo(op, token=token)
 
-    return _carry_out(plan, run, manner)
+    return carry_out(plan, run, manner)
 
 
 def resume(op: str, program: Program, manner: Manner) -> int:
@@ -205,11 +205,12 @@ def resume(op: str, program: Program, manner: Manner) -> int:
     return _show(asyncio.run(run()), manner)
 
 
-def _carry_out(
+def carry_out(
     plan: Callable[[], Coroutine[object, object, "UndoReport"]],
     run: Callable[[str | None], Coroutine[object, object, "UndoReport"]],
     manner: Manner,
 ) -> int:
+    """Plan, ask where a person has to be asked, do it, report; return the exit code."""
     planned = asyncio.run(plan())
     if manner.dry_run:
         return _show(planned, manner)

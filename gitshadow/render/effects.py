@@ -86,11 +86,13 @@ def attention_lines(found: _Rows, view: View) -> Iterator[str]:
         name = text(row, "call") or text(row, "turn")
         what = printable(text(row, "tool") or text(row, "what"))
         said = printable(text(row, "text"))
-        if text(row, "state") == "due":
+        state = text(row, "state")
+        if state == "due" and text(row, "due"):
+            state = "waiting" if flag(row, "waits") else state
             said = f"to be sent from {local_time(text(row, 'due'))}  {said}"
         yield (
             f"{printable(text(row, 'session'))}  {printable(name):<12}  "
-            f"{_words(text(row, 'state')):<14}  {what}  {said}"
+            f"{_words(state):<14}  {what}  {said}"
         ).rstrip()
 
 

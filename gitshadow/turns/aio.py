@@ -299,10 +299,11 @@ class AsyncAgentUndo(SessionFront):
         *,
         effects: bool = False,
         scope: Collection[str] | None = None,
+        token: str | None = None,
     ) -> UndoReport:
         """Go back to before an invocation; as `AgentUndo.rewind`."""
         with self._desk.locked():
-            request = rewind_request(effects=effects, scope=scope)
+            request = rewind_request(effects=effects, scope=scope, token=token)
             found = self._desk.undoing.rewind(before, request)
             return await self._driver.shielded(self._desk.carrying.run(found))
 

@@ -183,7 +183,7 @@ def attention_rows(
         yield _call_row(call)
     for held in outbox.waiting(db, session):
         if held.state != "in_doubt":  # its call has said so
-            yield held_row(db, held)
+            yield held_row(db, held, now_ns)
     closing = None if now_ns is None else saga.next_to_close(db, now_ns, session)
     if closing is not None:
         row = closing_row(closing)
@@ -191,8 +191,8 @@ def attention_rows(
         yield {"what": "window", "state": "closes", "text": said, **row}
 
 
-def held_row(db: Db, held: Held) -> Row:
-    """Return a call that waits to be sent, or could not be."""
+def held_row(db: Db, held: Held, now_ns: int | None = None) -> Row:
+    """Return a call that waits to be sent, or could not be; with a time, whether it waits yet."""
     calls = saga.calls(db, held.session, held.turn)
     tool = next((call.tool for call in calls if call.id == held.call), "")
     return {
@@ -203,6 +203,7 @@ def held_row(db: Db, held: Held) -> Row:
         "tool": tool,
         "state": held.state,
         "due": rfc3339(held.due_ns),
+        "waits": None if now_ns is None else (held.due_ns or 0) > now_ns,
         "attempts": held.attempts,
         "text": held.error or "",
     }

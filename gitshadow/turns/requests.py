@@ -83,14 +83,17 @@ def request_of(options: UndoOptions) -> UndoRequest:
     )
 
 
-def rewind_request(*, effects: bool, scope: Collection[str] | None) -> UndoRequest:
+def rewind_request(
+    *, effects: bool, scope: Collection[str] | None, token: str | None = None
+) -> UndoRequest:
     """Return what a rewind is to do: all but effects, unless it is asked for more or for less.
 
     Raises:
         UsageError: there is no such part of the world.
     """
     wanted = WITHOUT_EFFECTS if scope is None else scopes(scope)
-    return UndoRequest(scope=wanted | {Scope.EFFECTS} if effects else wanted)
+    meant = wanted | {Scope.EFFECTS} if effects else wanted
+    return UndoRequest(scope=meant, token=token)
 
 
 def scopes(names: Collection[str]) -> frozenset[Scope]:

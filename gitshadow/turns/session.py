@@ -382,6 +382,7 @@ class AgentUndo(SessionFront):
         *,
         effects: bool = False,
         scope: Collection[str] | None = None,
+        token: str | None = None,
     ) -> UndoReport:
         """Go back to before an invocation: state and files restored, what followed hidden.
 
@@ -392,15 +393,17 @@ class AgentUndo(SessionFront):
             effects: Whether outside effects are taken back too; else the report names them.
             scope: Any of `files`, `effects`, `state`, `artifacts`, `events`; all but effects by
                 default.
+            token: Of a plan: refuse where the plan is another one by now.
 
         Raises:
             SessionNotFound: the session has no history.
             InvocationNotFound: it has no such invocation.
             SessionBusy: a turn or an undo of this session is at work.
-            RefusedError: it was rewound already, and effects are not made again.
+            RefusedError: it was rewound already, and effects are not made again; or the plan
+                is not the one that the token stands for.
         """
         with self._desk.locked():
-            request = rewind_request(effects=effects, scope=scope)
+            request = rewind_request(effects=effects, scope=scope, token=token)
             found = self._desk.undoing.rewind(before, request)
             return self._driver.run(self._desk.carrying.run(found))
 

@@ -222,7 +222,7 @@ def test_events_tell_what_a_rewind_hid(
     for number in (1, 2):
         with au.turn(f"turn {number}") as turn:
             turn.set_state({"n": number})
-    (report,) = shown(capsys, "rewind", "--before", "t-2")
+    (report,) = shown(capsys, "rewind", "--before", "t-2", "--yes")
     assert isinstance(report, dict)
     rows = shown(capsys, "events", "--all")
     assert column(rows, "live") == [True, True, True, False, False, False]
@@ -469,7 +469,7 @@ def test_a_rollback_that_was_cut_short_is_finished(
     world.before_call = lambda name: None
     assert main(["recover"]) == 2
     capsys.readouterr()
-    (report,) = shown(capsys, "recover", *TOOLS)
+    (report,) = shown(capsys, "recover", "--yes", *TOOLS)
     assert isinstance(report, dict)
     assert (report["kind"], report["status"]) == ("rollback", "reversed")
     assert world.state["drafts"] == {}

@@ -1,5 +1,6 @@
 """AN-19 on the command line: what is held is seen, sent, dropped or settled by a person."""
 
+import io
 import sys
 import time
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ import pygit2
 import pytest
 
 from gitshadow.cli import main
+from gitshadow.commands import recover
 from gitshadow.store.journal.db import Db
 from gitshadow.turns.host import Host
 from gitshadow.turns.policy import Policy
@@ -72,7 +74,7 @@ def test_recover_sends_what_is_due_once(
     au: AgentUndo, world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert world.state["sent"] == []
-    (row,) = shown(capsys, "recover", *TOOLS)
+    (row,) = shown(capsys, "recover", "--yes", *TOOLS)
     assert isinstance(row, dict)
     assert (row["what"], row["call"], row["state"]) == ("release", "t-1.1", "sent")
     assert world.state["sent"] == ["x"]
@@ -81,12 +83,36 @@ def test_recover_sends_what_is_due_once(
     assert world.state["sent"] == ["x"]
 
 
+def test_recover_lists_first_and_sends_nothing_before_a_yes(
+    au: AgentUndo, world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Mail that is sent cannot be taken back: as every undo verb, exit 5 without a yes."""
+    (row,) = shown(capsys, "recover", "--dry-run")
+    assert isinstance(row, dict)
+    assert (row["call"], row["state"], row["waits"]) == ("t-1.1", "due", False)
+    assert main(["recover", *TOOLS]) == 5
+    said = capsys.readouterr()
+    assert "mail.send" in said.out
+    assert said.err == "hint: nothing was done; to finish these: --yes\n"
+    assert world.state["sent"] == []
+
+
+def test_recover_asks_on_a_terminal(
+    au: AgentUndo, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recover, "is_interactive", lambda: True)
+    for answer, code, sent in (("n", 5, []), ("y", 0, ["x"])):
+        monkeypatch.setattr(sys, "stdin", io.StringIO(f"{answer}\n"))
+        assert main(["recover", *TOOLS]) == code
+        assert world.state["sent"] == sent
+
+
 def test_recover_without_the_tool_says_so(
     au: AgentUndo, world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Exit 4: something is left, and the mail still waits."""
     other = ["--tools", "tests.turns.declared:EMPTY"]
-    (row,) = shown(capsys, "recover", *other, code=4)
+    (row,) = shown(capsys, "recover", "--yes", *other, code=4)
     assert isinstance(row, dict)
     assert (row["state"], row["text"]) == ("due", "nothing is registered as mail.send")
     assert len(au.held()) == 1

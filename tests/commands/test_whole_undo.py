@@ -1,5 +1,6 @@
 """`undo`, `oops`, `redo` and `rewind` of a turn of an agent program with files, in this process."""
 
+import io
 import json
 import os
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gitshadow.cli import main
+from gitshadow.commands import undo_effects
 from gitshadow.engine import setup
 from gitshadow.store.layout import discover
 from gitshadow.turns.policy import Policy
@@ -168,11 +170,38 @@ def test_a_rewind_restores_files_unless_told_otherwise(
     world: World, repo: Repo, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """AN-26: `rewind --scope`."""
-    only_state = ["rewind", "--before", "t-1", "--scope", "state", "--json"]
+    only_state = ["rewind", "--before", "t-1", "--scope", "state", "--yes"]
     assert main(only_state) == 0
     assert (repo.root / "new").exists()
-    assert main(["rewind", "--before", "t-1", "--json"]) == 0
+    assert main(["rewind", "--before", "t-1", "--yes"]) == 0
     assert not (repo.root / "new").exists()
+
+
+def test_a_rewind_is_shown_first_and_not_done_before_a_yes(
+    world: World, repo: Repo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As every undo verb: exit 5, and the token of the plan that was shown is a yes."""
+    assert main(["rewind", "--before", "t-1"]) == 5
+    said = capsys.readouterr()
+    assert said.err == "hint: nothing was changed; to apply this plan: --yes\n"
+    assert main(["rewind", "--before", "t-1", "--dry-run", "--json"]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert plan["status"] == "planned"
+    assert (repo.root / "new").exists()
+    assert main(["rewind", "--before", "t-1", "--token", "0000"]) == 5
+    assert (repo.root / "new").exists()
+    assert main(["rewind", "--before", "t-1", "--token", plan["token"]]) == 0
+    assert not (repo.root / "new").exists()
+
+
+def test_a_rewind_asks_on_a_terminal(
+    world: World, repo: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(undo_effects, "is_interactive", lambda: True)
+    for answer, there in (("n", True), ("y", False)):
+        monkeypatch.setattr(sys, "stdin", io.StringIO(f"{answer}\n"))
+        assert main(["rewind", "--before", "t-1"]) == (5 if there else 0)
+        assert (repo.root / "new").exists() is there
 
 
 def test_the_person_who_ran_it_is_the_author(
