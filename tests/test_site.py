@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
+from gitshadow.commands import GROUPS
 from tests.support import site
 from tests.support.browser import browsing
 from tests.support.tools import need
@@ -84,6 +85,13 @@ def test_every_page_of_the_repository_is_one_of_the_site(built: Path) -> None:
     outside = {uri.replace(".md", ".html") for uri in site.OUTSIDE.values()}
     pages = {page.relative_to(built).as_posix() for page in built.glob("**/*.html")}
     assert pages == inside | outside | {"commands.html", "404.html"}
+
+
+def test_commands_page_has_every_verb_in_the_groups_of_the_help(built: Path) -> None:
+    page = (built / "commands.html").read_text("utf-8")
+    verbs = re.findall(r'<h3 id="([a-z-]+)">', page)
+    assert verbs == [verb for group in GROUPS.values() for verb in group]
+    assert '<h4 id="session-start">' in page
 
 
 def test_build_fails_for_what_leads_nowhere_and_what_nobody_finds(

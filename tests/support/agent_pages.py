@@ -34,17 +34,23 @@ _TOLD = {
     Context.TEXT: "yes, as text at its prompt",
     Context.NONE: "no: no way to do that is documented, or it is a decision",
 }
+_OWN_TURN = "ours, from prompt to prompt"
 _OWN_CALL = "ours, made of what the call says"
 _EVENT_IN_PLUGIN = re.compile(r'"((?:[a-z]+[._])+[a-z]+)"')
 _MANY = 2
+_SCOPES = (
+    (Scope.USER, "", "for all your repositories"),
+    (Scope.PROJECT, "--project ", "for one, to be committed"),
+)
 
 Timeouts = Mapping[str, float | None]
 
 
 def facts(name: str) -> str:
-    """Return what the code knows of an agent, as a table."""
+    """Return what the code knows of an agent: how to install its hooks, and a table."""
     rows = [*_installed(name), *_read(name, _shape(name)), *_sure(traits(name))]
-    return "".join(("| | |\n| --- | --- |\n", *(f"| {a} | {b} |\n" for a, b in rows)))
+    head = f"| | `{name}` |\n| --- | --- |\n"
+    return "".join((*_commands(name), head, *(f"| {a} | {b} |\n" for a, b in rows)))
 
 
 def renewed(name: str, page: str) -> str:
@@ -54,23 +60,29 @@ def renewed(name: str, page: str) -> str:
     return f"{before}{_BEGIN}\n\n{facts(name)}\n{_END}{after}"
 
 
+def _commands(name: str) -> Iterator[str]:
+    served = SERVED_BY.get(name, name)
+    if served not in AGENTS:
+        return
+    yield "```\n"
+    for scope, option, what in _SCOPES:
+        if scope in AGENTS[served].placements:
+            command = f"git agent-undo hooks install {option}{served}"
+            yield f"{command:<52}  # {what}\n"
+    status = f"git agent-undo hooks status {served}"
+    yield f"{status:<52}  # whether they can come\n"
+    yield "```\n\n"
+
+
 def _installed(name: str) -> Iterator[tuple[str, str]]:
     served = SERVED_BY.get(name, name)
     agent = AGENTS.get(served)
     if agent is None:
         return
-    command = "git agent-undo hooks install"
-    for scope, what in (
-        (Scope.USER, "for all your repositories"),
-        (Scope.PROJECT, "for one, to be committed"),
-    ):
-        if scope in agent.placements:
-            shown = f"`{command} {served}`, into {_files(agent.placements[scope])}"
-            if scope is Scope.PROJECT:
-                shown = shown.replace("install", "install --project", 1)
-            yield what, shown
-        else:
-            yield what, "–: it reads the hooks of a project alone"
+    for scope, _, what in _SCOPES:
+        there = agent.placements.get(scope)
+        nowhere = "none: it reads the hooks of a project alone"
+        yield f"file, {what}", nowhere if there is None else _files(there)
     placement = agent.placements[Scope.PROJECT]
     shared = isinstance(placement, Shared)
     yield (
@@ -175,7 +187,7 @@ def _read(name: str, shape: Shape | None) -> Iterator[tuple[str, str]]:
 def _turn(shape: Shape) -> str:
     if Phase.PROMPT not in shape.phases.values():
         return "not told of: nothing is sent for a prompt"
-    return _keys(shape.turn) if shape.turn else "ours: from prompt to prompt"
+    return ", else ".join(filter(None, (_keys(shape.turn), _OWN_TURN)))
 
 
 def _keys(keys: tuple[str, ...]) -> str:

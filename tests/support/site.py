@@ -31,8 +31,8 @@ _LINK = re.compile(r"(?<=\]\()(?P<target>[^)#\s:]+)(?P<anchor>#[^)\s]*)?(?=\))")
 _COMMANDS_HEAD = """\
 # Commands
 
-What `git agent-undo VERB --help` prints. Words of `git agent-undo` itself stand in the manual
-page too: `git agent-undo --help`.
+What `git agent-undo VERB -h` prints, in the groups of `git agent-undo -h`. The same stands in the
+manual page: `git agent-undo --help`.
 """
 
 
@@ -72,12 +72,14 @@ def _on_site(path: str) -> str | None:
 
 def commands_page() -> str:
     """Return the page of all commands, in the groups of the program's own help."""
-    parts = [_COMMANDS_HEAD]
+    parts, known = [_COMMANDS_HEAD], commands()
     for group, verbs in GROUPS.items():
-        parts.append(f"## {group.capitalize()}\n")
-        for words in commands():
-            if words[0] in verbs:
-                parts += _command(words)
+        anchor = f"group-{group.replace(' ', '-')}"  # a verb may have the group's name
+        parts.append(f"## {group.capitalize()} {{#{anchor}}}\n")
+        for verb in verbs:
+            for words in known:
+                if words[0] == verb:
+                    parts += _command(words)
     return "\n".join(parts)
 
 
