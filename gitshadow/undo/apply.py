@@ -8,11 +8,13 @@ Invariant: nothing is removed or replaced that does not hold exactly what the pl
 
 import errno
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gitshadow.errors import RefusedError, StoreError
 from gitshadow.model import FileState, FileVersion, Oid, RepoPath
+from gitshadow.store import attributes
 from gitshadow.store.clock import Clock
 from gitshadow.store.files import Reading, WorkFiles, digest
 from gitshadow.store.safe_paths import UnsafePathError, parents
@@ -62,10 +64,14 @@ class Failure(NamedTuple):
 
 
 class Result(NamedTuple):
-    """Hold what came of a plan: its items as they are now, and the changes made."""
+    """Hold what came of a plan: its items as they are now, and the changes made.
+
+    `lost` are the extended attributes that files had and that those in their places have not.
+    """
 
     items: tuple[Item, ...]
     applied: tuple[Applied, ...]
+    lost: tuple[tuple[RepoPath, tuple[str, ...]], ...] = ()
 
 
 class Tools(NamedTuple):
@@ -115,6 +121,9 @@ class _Run:
     made: list[RepoPath] = field(default_factory=list)
     ready: set[bytes] = field(default_factory=set)
     owners: dict[RepoPath, list[Planned]] = field(default_factory=dict)
+    cleared: list[tuple[RepoPath, int]] = field(default_factory=list)
+    carried: dict[RepoPath, dict[str, bytes]] = field(default_factory=dict)
+    lost: dict[RepoPath, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for planned in self.plan.items:
@@ -147,7 +156,7 @@ class _Run:
                 self._try(self._remove, step)
             for directory in self.plan.clear:
                 self.tools.hook(f"clear {directory!r}")
-                rmdir_quietly(self.tools.files, directory)
+                self._clear(directory)
             for step in writes:
                 self._try(self._write, step)
             for step in removals:
@@ -155,12 +164,14 @@ class _Run:
                     self._try(self._remove, step)
         finally:
             self._drop_temps()
+        self._remake()
         self._sweep()
 
     def result(self) -> Result:
         """Return the items as they came out and the changes that stand."""
         items = tuple(self._item(planned) for planned in self.plan.items)
-        return Result(items, tuple(self._changes()))
+        lost = tuple((path, self.lost[path]) for path in sorted(self.lost))
+        return Result(items, tuple(self._changes()), lost)
 
     # -- steps -----------------------------------------------------------------------------
 
@@ -188,6 +199,8 @@ class _Run:
             self.made += files.make_parents(step.path)
             self.ready.add(directory)
         data = self._data(step.after)
+        if not step.after.is_link:
+            self.carried[step.path] = files.attributes(step.path)
         self.temps[step.path] = files.stage(step.path, data, step.after.mode)
 
     def _harden(self, step: Step) -> None:
@@ -251,6 +264,10 @@ class _Run:
         self.states[step.path] = state
         if state.version != step.after:
             raise OSError(errno.EPERM, "the mode could not be set")
+        if had := self.carried.get(step.path):
+            gone = attributes.lost(had, self.tools.files.attributes(step.path))
+            if gone:
+                self.lost[step.path] = gone
 
     # -- failing ---------------------------------------------------------------------------
 
@@ -279,6 +296,22 @@ class _Run:
         except (OSError, StoreError) as error:
             detail = f"changed, and could not be put back: {error}"
             self.failed[path] = Failure(Reason.IO_ERROR, detail)
+
+    def _clear(self, directory: RepoPath) -> None:
+        files = self.tools.files
+        with suppress(OSError, UnsafePathError):
+            mode = files.permissions(directory)
+            if rmdir_quietly(files, directory):
+                self.cleared.append((directory, mode))
+
+    def _remake(self) -> None:
+        """Bring back the directories that made room for a file which then did not come."""
+        for directory, mode in reversed(self.cleared):
+            above = {directory, *parents(directory)}
+            if any(path in above for path in self.failed):
+                self.tools.hook(f"remake {directory!r}")
+                with suppress(OSError, UnsafePathError):  # what stands there now stays
+                    self.tools.files.make_dir(directory, mode)
 
     def _drop_temps(self) -> None:
         for temp in self.temps.values():
@@ -394,12 +427,12 @@ def unlink_quietly(files: WorkFiles, path: RepoPath) -> None:
         return  # it is gone, and its directory may be too
 
 
-def rmdir_quietly(files: WorkFiles, directory: RepoPath) -> None:
-    """Remove a directory if it is one and empty."""
+def rmdir_quietly(files: WorkFiles, directory: RepoPath) -> bool:
+    """Remove a directory if it is one and empty; tell whether it was removed."""
     try:
-        files.rmdir_if_empty(directory)
+        return files.rmdir_if_empty(directory)
     except (OSError, UnsafePathError):
-        return  # gone already, or something else by now: it is not ours
+        return False  # gone already, or something else by now: it is not ours
 
 
 def _words(error: OSError) -> str:

@@ -41,6 +41,20 @@ def not_covered(
     return tuple(found.values())
 
 
+def not_carried(
+    lost: Sequence[tuple[RepoPath, tuple[str, ...]]],
+) -> tuple[Uncovered, ...]:
+    """Return the extended attributes that files had and that could not be given on."""
+    return tuple(
+        Uncovered(
+            f"{', '.join(names)} of {display_path(path)}",
+            "the file that was replaced had it, and the system did not let us set it",
+            display_path(path),
+        )
+        for path, names in lost
+    )
+
+
 def head_moves(db: Db, worktree: str, since_seq: int) -> tuple[str, ...]:
     """Return how HEAD moved since an event, oldest first, the newest moves only."""
     wanted = EventFilter(worktree=worktree, kinds=(EventKind.HEAD,), limit=_MOVES_SHOWN)

@@ -336,6 +336,8 @@ class _Undo:
             oplog.roll_back(engine.db, op.id, tools)
             return self._ended(draft, replace(planned, items=result.items))
         report = replace(planned, items=result.items, op_id=op.id, commit=commit)
+        lost = around.not_carried(result.lost)
+        report = replace(report, not_covered=(*report.not_covered, *lost))
         report = self._ended(draft, report)
         oplog.finish(engine.db, op.id, commit, json.dumps(report.to_json()))
         return report

@@ -99,6 +99,31 @@ def test_oops_goes_on_when_one_file_cannot_be_replaced(yard: Yard) -> None:
     assert yard.litter() == []
 
 
+def test_directory_that_made_room_for_a_file_that_failed_is_there_again(
+    yard: Yard,
+) -> None:
+    """UNDO-30: with its permissions; only the item that failed is left as it is."""
+    yard.by("s1", "t1")
+    os.unlink(yard.path("a"))
+    yard.record()
+    os.makedirs(yard.path("a/b"))
+    os.chmod(yard.path("a/b"), 0o750)
+    yard.write("b", "agent\n")
+
+    class Refusing(WorkFiles):
+        def publish(self, temp: RepoPath, path: RepoPath) -> None:
+            if path == b"a":
+                raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+            super().publish(temp, path)
+
+    yard.files = Refusing(str(yard.root))
+    report = yard.oops()
+    assert reasons(report) == [("a", "io_error"), ("b", None)]
+    assert {"a", "a/b"} <= yard.directories()
+    assert yard.mode("a/b") == 0o750
+    assert yard.litter() == []
+
+
 def test_oops_names_what_stays_when_a_created_and_moved_file_cannot_go(
     yard: Yard,
 ) -> None:

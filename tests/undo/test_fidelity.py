@@ -1,7 +1,9 @@
 """Bytes in, bytes out: content, modes, links, names and what stands in the way."""
 
+import errno
 import os
 import shutil
+import struct
 from pathlib import Path
 
 import pytest
@@ -96,6 +98,70 @@ def test_oops_returns_exact_modes(yard: Yard) -> None:
     assert {name: yard.mode(name) for name in modes} == modes
     actions = {item.path: item.action.value for item in report.items}
     assert actions["script"] == "chmod"
+
+
+# acl(5): version 2, then tag, permissions and id of owner, user 65534, group, mask, others.
+ACCESS_LIST = struct.pack("<I", 2) + b"".join(
+    struct.pack("<HHI", tag, rights, who)
+    for tag, rights, who in (
+        (1, 6, 0xFFFFFFFF),
+        (2, 4, 65534),
+        (4, 4, 0xFFFFFFFF),
+        (16, 4, 0xFFFFFFFF),
+        (32, 0, 0xFFFFFFFF),
+    )
+)
+CAPABILITY = struct.pack("<IIIII", 0x02000001, 1 << 10, 0, 0, 0)
+
+
+def give(yard: Yard, path: str, name: str, value: bytes) -> None:
+    try:
+        os.setxattr(yard.path(path), name, value)
+    except OSError as error:
+        pytest.skip(f"this file system, or this user, cannot set {name}: {error}")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "mode"),
+    [
+        ("user.note", b"kept \xff", 0o444),
+        ("security.capability", CAPABILITY, 0o755),
+        ("system.posix_acl_access", ACCESS_LIST, 0o640),
+    ],
+)
+def test_extended_attributes_of_the_replaced_file_stay(
+    yard: Yard, name: str, value: bytes, mode: int
+) -> None:
+    """FID-02: Git knows none of them, so the file in whose place another comes tells."""
+    yard.by("human").write("f", "before\n", mode)
+    yard.by("s1").write("f", "agent\n", mode)
+    give(yard, "f", name, value)
+    os.chmod(yard.path("f"), mode)
+    yard.flush()
+    report = yard.oops()
+    assert yard.read("f") == b"before\n"
+    assert os.getxattr(yard.path("f"), name) == value
+    assert yard.mode("f") == mode
+    assert report.not_covered == ()
+
+
+def test_extended_attribute_that_cannot_be_set_is_named(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Law 5: the content comes back all the same."""
+    yard.by("s1").write("a", "agent\n")
+    give(yard, "a", "user.note", b"x")
+    yard.flush()
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "setxattr", refuse)
+    report = yard.oops()
+    assert report.status == "reversed"
+    assert [(one.what, one.path) for one in report.not_covered] == [
+        ("user.note of a", "a")
+    ]
 
 
 @pytest.mark.parametrize(
