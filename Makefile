@@ -11,7 +11,7 @@ PYTHON ?= $(shell for name in python3 python3.11 python3.12 python3.13 python3.1
 	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& echo $$name && break; done)
 
-.PHONY: test test-full lint fmt docs pictures demo bench venv clean
+.PHONY: test test-full lint fmt docs pictures demo bench newer-git venv clean
 
 # Coverage is counted where it is cheap: the end-to-end tests start thousands of processes, the
 # properties of undo and blame play tens of thousands of examples.
@@ -54,6 +54,10 @@ pictures: venv
 demo: venv
 	PATH="$(abspath $(BIN)):$$PATH" REPO="$(REPO)" demo/run.sh
 
+# Debian unstable's git, built here: tests/e2e/test_newer_git.py runs on it. Minutes.
+newer-git:
+	tests/support/newer_git.sh .newer-git
+
 bench: venv
 	$(BIN)/python -m bench $(BENCH_ARGS)
 
@@ -67,4 +71,4 @@ $(STAMP): pyproject.toml
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis \
-		.import_linter_cache .coverage* dist site
+		.import_linter_cache .coverage* dist .newer-git site
