@@ -121,18 +121,26 @@ class BlameScreen(ModalScreen[int | None]):
         Binding("escape,q", "leave", "leave", show=False),
     ]
 
-    def __init__(self, engine: Engine, path: str, at: int | str | None = None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        path: str,
+        at: int | str | None = None,
+        line: int | None = None,
+    ) -> None:
         """Begin with a file.
 
         Args:
             engine: Whom to ask.
             path: The file, as documents spell it.
             at: The moment at which its content is meant, None for the present one.
+            line: The number of the line to begin at.
         """
         super().__init__()
         self._engine = engine
         self._path = path
         self._at = at
+        self._line = line or 1
 
     def compose(self) -> ComposeResult:
         """Lay the lines above what is known of the one that the cursor is on."""
@@ -168,7 +176,9 @@ class BlameScreen(ModalScreen[int | None]):
             hint = [f"hint: {printable(error.hint)}"] if error.hint else []
             self.query_one(Prose).show([*said, *hint])
             return
-        self.query_one(BlameView).show(lines, rows(document, "owners"))
+        view = self.query_one(BlameView)
+        view.show(lines, rows(document, "owners"))
+        view.go(self._line - 1)
         self._tell()
 
     def on_line_view_moved(self) -> None:
@@ -204,6 +214,7 @@ class BlameScreen(ModalScreen[int | None]):
 
     def _undone(self, report: Document | None) -> None:
         if report is not None and self._at is None:
+            self._line = self.query_one(BlameView).cursor + 1
             self._ask()
 
     def action_leave(self) -> None:

@@ -127,6 +127,16 @@ class DiffView(LineView):
         self.changed()
 
     @property
+    def line(self) -> int | None:
+        """Return the number that the line at the cursor has now, or had; None elsewhere."""
+        row = self._rows[self.cursor] if self._rows else None
+        number = None if row is None else row.left if row.right is None else row.right
+        if row is None or number is None:
+            return None
+        line = self._hunk(row).lines[number]
+        return line.old if line.new is None else line.new
+
+    @property
     def place(self) -> Place | None:
         """Return where the cursor is; None where nothing is shown."""
         if not self._patch.files:

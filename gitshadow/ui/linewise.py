@@ -58,6 +58,11 @@ class LineView(ScrollView, can_focus=True):
         """Return one row; `standing` says that the cursor is on it."""
         raise NotImplementedError
 
+    @property
+    def columns(self) -> int:
+        """Return how many columns there are beside the scrollbar."""
+        return self.scrollable_content_region.width
+
     # -- rows --------------------------------------------------------------------------------
 
     def changed(self, cursor: int = 0) -> None:
@@ -73,7 +78,7 @@ class LineView(ScrollView, can_focus=True):
     def render_line(self, y: int) -> Strip:
         """Draw one line of the screen."""
         row = self.scroll_offset.y + y
-        width, style = self.size.width, self.rich_style
+        width, style = self.columns, self.rich_style
         if row >= self.row_count():
             return Strip.blank(width, style)
         standing = row == self.cursor

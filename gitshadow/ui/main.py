@@ -332,7 +332,8 @@ class MainScreen(Screen[None]):
         file = self._files.file
         if self._history.line is None or file is None:
             return self.say("no file is selected yet")
-        screen = BlameScreen(self._loader.source.engine, file.path)
+        engine, line = self._loader.source.engine, self._diff.line
+        screen = BlameScreen(engine, file.path, line=line)
         self.app.push_screen(screen, self._blamed)
         return None
 

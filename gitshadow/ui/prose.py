@@ -42,7 +42,7 @@ class Prose(LineView):
         return found if glyphs.unicode else Text(glyphs.text(found.plain))
 
     def _wrap(self) -> None:
-        width = max(10, self.size.width)
+        width = max(10, self.columns)
         self._rows = []
         for line in self._lines:
             fits = line.cell_len <= width

@@ -80,6 +80,13 @@ def test_u_takes_back_what_wrote_the_line(repo: Repo, written: Direct) -> None:
     assert repo.read("a") == b"one\ntwo\n"
 
 
+def test_it_begins_at_the_line_that_is_given(written: Direct) -> None:
+    async def steps(on: Play) -> None:
+        await on.seen(">U unknown      3 three", "event")
+
+    play(BlameScreen(written, "a", line=3), steps)
+
+
 def test_a_file_is_blamed_as_it_was(written: Direct) -> None:
     rows = written.ask("log", {"paths": ["a"]})["rows"]
     assert isinstance(rows, list)

@@ -333,6 +333,21 @@ def test_the_app_ends_only_after_what_it_began(repo: Repo, wronged: Direct) -> N
 # -- terminals ---------------------------------------------------------------------------------
 
 
+def test_a_long_line_is_wrapped_and_loses_nothing(repo: Repo) -> None:
+    name = "word-" * 20 + "end"
+    with studio_of(repo) as studio:
+        studio.write("S1", name, "new\n")
+
+    async def steps(on: Play) -> None:
+        shown = await on.seen("(removed, +0 -1)")
+        assert (
+            shown.replace("│", "").replace("\n", "").replace(" ", "").count("word-")
+            == 20
+        )
+
+    play(PlanScreen(direct(repo), OOPS), steps, size=(60, 20))
+
+
 @pytest.mark.parametrize("size", [(80, 24), (60, 20)])
 def test_the_question_is_on_a_small_screen(
     wronged: Direct, size: tuple[int, int]
