@@ -20,7 +20,7 @@ from gitshadow.engine.mirrors import MACHINES, ROOT, place_of
 from gitshadow.engine.workspace import Workspace
 from gitshadow.errors import JournalError, ShadowError, StoreError
 from gitshadow.model import Oid
-from gitshadow.store import machine, refs, remotes
+from gitshadow.store import machine, refs
 from gitshadow.store.bare import Bare
 from gitshadow.store.git import Git
 from gitshadow.store.journal import meta, prune, purge, returned
@@ -162,7 +162,7 @@ class _Copy:
             self._refuse_loss(copy.refs(), self._care)
         copy.put(ROOT, self._layout.root)
         copy.put(MACHINES, " ".join(sorted(machine.ours(self._layout))))
-        remotes.push(self._git, place, _SPECS)
+        mirrors.send(self._git, copy, _SPECS)
 
     def _refuse_loss(self, there: Mapping[str, Oid], care: _Care) -> None:
         """Refuse to write over a history that the mirror has and we have not.

@@ -7,7 +7,7 @@ Invariant: a mirror of another copy is named, never changed.
 
 import json
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from gitshadow.engine.workspace import Workspace
@@ -15,6 +15,7 @@ from gitshadow.errors import StoreError
 from gitshadow.model import Oid
 from gitshadow.store import machine, refs, remotes
 from gitshadow.store.bare import Bare
+from gitshadow.store.git import Git
 from gitshadow.store.journal import meta
 
 ROOT, MACHINES = "agent-undo.root", "agent-undo.machines"
@@ -74,7 +75,7 @@ def clear(ws: Workspace, copy: Bare, gone: Collection[Oid]) -> Cleared:
     there, here = copy.refs(), {**ws.repo.refs(), **users_refs(ws)}
     specs = [f"+{ref}:{ref}" for ref, tip in there.items() if here.get(ref, tip) != tip]
     if specs:
-        remotes.push(ws.git, copy.path, specs)
+        send(ws.git, copy, specs)
     dropped: list[str] = []
     if copy.having(gone):
         alone = [r for r in there if r.startswith(refs.REF_PREFIX) and r not in here]
@@ -84,6 +85,21 @@ def clear(ws: Workspace, copy: Bare, gone: Collection[Oid]) -> Cleared:
     left = copy.having(gone)
     held = [ref for ref in copy.refs() if copy.keeps(ref, left)] if left else []
     return Cleared(copy.path, tuple(dropped), tuple(held))
+
+
+def send(git: Git, copy: Bare, specs: Sequence[str]) -> None:
+    """Write refs to a mirror, also where the user rewrote a branch.
+
+    Raises:
+        StoreError: it could not be done, or not for all of them.
+    """
+    # `git init --shared` forbids it (git-init(1)); older mirrors have it still.
+    copy.put("receive.denyNonFastForwards", "false")
+    answers = remotes.push(git, copy.path, specs)
+    refused = [(ref, one.refused) for ref, one in answers.items() if one.refused]
+    if refused:
+        ref, why = refused[0]
+        raise StoreError(f"could not mirror {ref}: {why}")
 
 
 def users_refs(ws: Workspace) -> dict[str, Oid]:

@@ -62,7 +62,7 @@ def _first(document: Mapping[str, object], *, dry: bool) -> str:
 
 def _beside(document: Mapping[str, object], *, dry: bool) -> Iterator[str]:
     held = inner(document, "rows")
-    said = [f"{number(held, key)} {_COLUMNS.get(key, key)}" for key in held]
+    said = [f"{_COLUMNS.get(key, key)} ({number(held, key)})" for key in held]
     if said:
         done = "would be marked" if dry else "marked"
         yield f"in the journal [purged] {done} in: {', '.join(map(printable, said))}"

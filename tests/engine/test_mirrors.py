@@ -202,3 +202,34 @@ def test_the_moment_stays_until_a_restore_followed(repo: Repo) -> None:
         asked = {"targets": [{"text": "a", "path_only": True}], "yes": True}
         studio.run("undo", **asked, verb="restore")
         assert returned.pending(db) is None
+
+
+def test_a_branch_that_the_user_rewrote_is_copied_too(
+    repo: Repo, tmp_path: Path
+) -> None:
+    """A repository that `git init --shared` made refuses that by itself."""
+    with studio_of(repo) as studio:
+        play(studio)
+        mirror = mirrored(studio, tmp_path / "m")
+        mirror.git("config", "receive.denyNonFastForwards", "true")
+        repo.git("commit", "-q", "--amend", "-m", "reworded")
+        studio.hand("b", "mine\n")
+        assert copied_by_the_daemon(studio) == ""
+        assert mirror.git("rev-parse", "main") == repo.git("rev-parse", "main")
+
+
+def test_what_the_user_rewrote_goes_from_the_mirror(repo: Repo, tmp_path: Path) -> None:
+    """KEEP-09: their branch there becomes what it is here, and nothing keeps the old one."""
+    with studio_of(repo) as studio:
+        studio.write("S1", "k", SECRET)
+        end(studio, "S1")
+        repo.commit("with it")
+        mirror = mirrored(studio, tmp_path / "m")
+        (row,) = rows(studio.run("purge", paths=["k"]))
+        assert row["held"] == ["refs/heads/main"]
+        repo.git("rm", "-q", "-f", "k")
+        repo.git("commit", "-q", "--amend", "--allow-empty", "-m", "without it")
+        repo.git("reflog", "expire", "--expire=now", "--all")
+        (row,) = rows(studio.run("purge", paths=["k"]))
+        assert row["held"] == []
+        assert holders(mirror) == []

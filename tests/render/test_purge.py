@@ -76,7 +76,7 @@ MINE = {"commit": "1" * 40, "path": "k", "refs": ["refs/heads/main", "refs/tags/
             },
             [
                 "2 contents would be purged from 1 ref: all that hold the text",
-                "in the journal [purged] would be marked in: 3 prompts, 1 x.y\\n",
+                "in the journal [purged] would be marked in: prompts (3), x.y\\n (1)",
                 "below .git/agent-undo would be cleared or removed: pages/a.html",
                 "1 effects could no longer be taken back: their inverse had it",
                 "warning: 3 names of files or ids have it, and stay",
