@@ -3,6 +3,7 @@
 Invariant: `-h` and a wrong verb import no verb; every way out of `main` is an exit code.
 """
 
+import codecs
 import importlib
 import os
 import sys
@@ -13,6 +14,7 @@ import click
 from gitshadow import __version__
 from gitshadow.commands import GROUPS, boundary, find, names
 from gitshadow.errors import ExitCode, ShadowError
+from gitshadow.render.locales import PLAIN, is_plain_locale, plainly
 
 PROGRAM = "git agent-undo"
 _SIGPIPE_EXIT = 128 + 13
@@ -134,10 +136,20 @@ def _wants_json(words: list[str]) -> bool:
 
 
 def _never_fail_on_encoding() -> None:
-    """Print what the locale cannot say as an escape instead of failing on it."""
-    reconfigure = getattr(sys.stdout, "reconfigure", None)
-    if reconfigure is not None:
-        reconfigure(errors="backslashreplace")
+    """Print what the locale cannot say in ASCII, or as an escape, instead of failing on it.
+
+    Python takes the locale C for one of UTF-8 (PEP 540). A terminal in it shows no such thing, a
+    file or pipe keeps it.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is None:
+            continue
+        codecs.register_error(PLAIN, plainly)
+        if stream.isatty() and is_plain_locale(os.environ):
+            reconfigure(encoding="ascii", errors=PLAIN)
+        else:
+            reconfigure(errors=PLAIN)
 
 
 def _silence_stdout() -> None:

@@ -9,6 +9,7 @@ from gitshadow.commands.asking import ask
 from gitshadow.commands.moments import state_named
 from gitshadow.commands.options import (
     SeparatingCommand,
+    colour_option,
     json_option,
     separated,
     spelled_paths,
@@ -34,6 +35,7 @@ from gitshadow.render.document import Document
 @click.option(
     "--line-porcelain", is_flag=True, help="The same, all facts on each line."
 )
+@colour_option
 @json_option
 @click.argument("words", nargs=-1, metavar="FILE")
 @click.pass_context

@@ -7,7 +7,7 @@ import click
 from gitshadow.commands import boundary
 from gitshadow.commands.asking import ask, find_layout
 from gitshadow.commands.given import settings_given
-from gitshadow.commands.options import json_option
+from gitshadow.commands.options import colour_option, json_option
 from gitshadow.commands.viewing import screen
 from gitshadow.config import ENV_PREFIX
 from gitshadow.errors import ExitCode, JournalError, ShadowError, UsageError
@@ -23,6 +23,7 @@ from gitshadow.render.style import printable
 @click.option("--range", "range_", metavar="A..B", help="What B has other than A.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but findings.")
 @click.option(FLAG, "managed", is_flag=True, help="The pre-commit framework calls.")
+@colour_option
 @json_option
 @click.argument("rev", required=False)
 def command(

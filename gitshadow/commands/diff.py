@@ -8,6 +8,7 @@ from gitshadow.commands.asking import ask
 from gitshadow.commands.moments import state_named
 from gitshadow.commands.options import (
     SeparatingCommand,
+    colour_option,
     json_option,
     separated,
     spelled_paths,
@@ -22,6 +23,7 @@ from gitshadow.render.text import patch_lines
 @click.command("diff", cls=SeparatingCommand)
 @click.option("--session", help="What one session has written.")
 @click.option("--stat", is_flag=True, help="Count lines instead of showing them.")
+@colour_option
 @json_option
 @click.argument("words", nargs=-1, metavar="[A [B]] [-- PATHS...]")
 @click.pass_context

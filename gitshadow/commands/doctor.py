@@ -7,7 +7,7 @@ from typing import NamedTuple
 import click
 
 from gitshadow.commands.asking import ask, find_layout
-from gitshadow.commands.options import json_option
+from gitshadow.commands.options import colour_option, json_option
 from gitshadow.commands.printing import print_document
 from gitshadow.commands.standstill import standstill
 from gitshadow.commands.surroundings import find_surroundings
@@ -28,6 +28,7 @@ _MENDABLE = frozenset({State.STALE, State.BROKEN})
 
 @click.command("doctor")
 @click.option("--fix", is_flag=True, help="Mend what can be mended.")
+@colour_option
 @json_option
 def command(fix: bool, as_json: bool) -> int:
     """Check the installation; name a remedy for what is wrong. Exits 1 if anything is.

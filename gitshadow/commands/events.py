@@ -3,7 +3,7 @@
 import click
 
 from gitshadow.commands.effects import journal, session_option
-from gitshadow.commands.options import json_option
+from gitshadow.commands.options import colour_option, json_option
 from gitshadow.commands.printing import print_rows
 from gitshadow.render.effects import event_lines
 
@@ -12,6 +12,7 @@ from gitshadow.render.effects import event_lines
 @click.option("--live", is_flag=True, help="Only what no rewind has hidden.")
 @click.option("--all", "everything", is_flag=True, help="All of them (the default).")
 @session_option
+@colour_option
 @json_option
 def command(live: bool, everything: bool, session: str | None, as_json: bool) -> None:
     """List the events of a session, with what a rewind has hidden."""

@@ -13,7 +13,7 @@ from gitshadow.commands.hooking import (
 )
 from gitshadow.commands.hookwork import AgentWork, ConfigWork, GitWork, Work
 from gitshadow.commands.misuse import VerbGroup
-from gitshadow.commands.options import json_option
+from gitshadow.commands.options import colour_option, json_option
 from gitshadow.commands.surroundings import find_surroundings
 from gitshadow.errors import ExitCode, UsageError
 from gitshadow.hookfiles import advice, detect, gitconfig, githooks, health, install
@@ -129,6 +129,7 @@ def uninstall_command(
 
 
 @command.command("list")
+@colour_option
 @json_option
 def list_command(as_json: bool) -> None:
     """List every agent: whether it is found here, and where its hooks are installed."""
@@ -151,6 +152,7 @@ def list_command(as_json: bool) -> None:
 
 
 @command.command("status")
+@colour_option
 @json_option
 @click.argument("agents", nargs=-1, metavar="[AGENT]...")
 def status_command(agents: tuple[str, ...], as_json: bool) -> int:

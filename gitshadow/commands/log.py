@@ -5,7 +5,7 @@ import time
 import click
 
 from gitshadow.commands.asking import ask
-from gitshadow.commands.options import json_option, spelled_paths
+from gitshadow.commands.options import colour_option, json_option, spelled_paths
 from gitshadow.commands.printing import print_rows
 from gitshadow.commands.times import parse_moment
 from gitshadow.model import EventKind
@@ -34,6 +34,7 @@ _EMPTY = "no such write was recorded; all of them: git agent-undo log"
 )
 @click.option("--all", is_flag=True, help="Those of all worktrees.")
 @click.option("--prompts", is_flag=True, help="With the beginning of the prompt.")
+@colour_option
 @json_option
 @click.argument("paths", nargs=-1)
 def command(

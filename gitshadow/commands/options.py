@@ -16,6 +16,9 @@ _F = TypeVar("_F", bound=Callable[..., object])
 TOOLS_VARIABLE = "GITSHADOW_TOOLS"
 """The variable that names an agent program's tools where `--tools` does not."""
 
+COLOUR = "gitshadow.colour"
+"""The key in a context's `meta` of what `--color` says."""
+
 SEPARATED = "gitshadow.separated"
 """The key in a context's `meta` of the words that stood behind `--`."""
 
@@ -25,6 +28,31 @@ def json_option(function: _F) -> _F:
     return click.option(
         "--json", "as_json", is_flag=True, help="Print JSON instead of text."
     )(function)
+
+
+def colour_option(function: _F) -> _F:
+    """Add `--color`, as Git spells it; `viewing.screen` looks for it in the context."""
+    return click.option(
+        "--color",
+        type=click.Choice(["auto", "always", "never"]),
+        expose_value=False,
+        callback=_note_colour,
+        help="When to colour; color.ui by default.",
+    )(function)
+
+
+def _note_colour(
+    ctx: click.Context, _: click.Parameter, value: str | None
+) -> str | None:
+    ctx.meta[COLOUR] = value
+    return value
+
+
+def chosen_colour() -> str | None:
+    """Return what `--color` says in the command at work, None where it is not given."""
+    context = click.get_current_context(silent=True)
+    value = None if context is None else context.meta.get(COLOUR)
+    return value if isinstance(value, str) else None
 
 
 def tools_option(function: _F) -> _F:

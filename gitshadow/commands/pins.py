@@ -3,7 +3,7 @@
 import click
 
 from gitshadow.commands.asking import ask
-from gitshadow.commands.options import json_option
+from gitshadow.commands.options import colour_option, json_option
 from gitshadow.commands.printing import print_rows
 from gitshadow.render.text import pin_lines
 
@@ -11,6 +11,7 @@ _EMPTY = "no pins; to name what is here now: git agent-undo pin NAME"
 
 
 @click.command("pins")
+@colour_option
 @json_option
 def command(as_json: bool) -> None:
     """List the pins."""

@@ -4,7 +4,7 @@ import click
 
 from gitshadow.commands.effects import journal, session_option
 from gitshadow.commands.misuse import VerbGroup
-from gitshadow.commands.options import json_option
+from gitshadow.commands.options import colour_option, json_option
 from gitshadow.commands.printing import print_rows
 from gitshadow.render.effects import call_lines, log_lines, turn_lines
 
@@ -32,6 +32,7 @@ def log(session: str | None, turn: str | None, tool: str | None, as_json: bool) 
 
 @command.command("turns")
 @session_option
+@colour_option
 @json_option
 def turns(session: str | None, as_json: bool) -> None:
     """List the turns of agent programs and how they ended."""

@@ -3,13 +3,14 @@
 import click
 
 from gitshadow.commands.asking import ask
-from gitshadow.commands.options import json_option
+from gitshadow.commands.options import colour_option, json_option
 from gitshadow.commands.printing import print_rows
 from gitshadow.render.text import session_lines
 
 
 @click.command("sessions")
 @click.option("--all", "everything", is_flag=True, help="Those of all worktrees.")
+@colour_option
 @json_option
 def command(everything: bool, as_json: bool) -> None:
     """List the sessions: runs of agents, and stretches of other work."""

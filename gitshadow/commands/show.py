@@ -3,13 +3,14 @@
 import click
 
 from gitshadow.commands.asking import ask
-from gitshadow.commands.options import json_option, spelled_paths
+from gitshadow.commands.options import colour_option, json_option, spelled_paths
 from gitshadow.commands.printing import print_document
 from gitshadow.render.text import show_lines
 
 
 @click.command("show")
 @click.option("-s", "--no-patch", is_flag=True, help="Without the diff.")
+@colour_option
 @json_option
 @click.argument("id")
 @click.argument("paths", nargs=-1)

@@ -5,6 +5,7 @@ import click
 from gitshadow.commands.asking import ask
 from gitshadow.commands.options import (
     SeparatingCommand,
+    colour_option,
     json_option,
     separated,
     spelled_paths,
@@ -15,6 +16,7 @@ from gitshadow.render.stats import stats_lines
 
 @click.command("stats", cls=SeparatingCommand)
 @click.option("--commit", metavar="REV", help="All lines as they are in a commit.")
+@colour_option
 @json_option
 @click.argument("words", nargs=-1, metavar="[REV|A..B] [PATH]...")
 @click.pass_context

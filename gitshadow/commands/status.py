@@ -7,7 +7,7 @@ import click
 
 from gitshadow.commands.asking import ask, find_layout
 from gitshadow.commands.boundary import error_document
-from gitshadow.commands.options import json_option
+from gitshadow.commands.options import colour_option, json_option
 from gitshadow.commands.printing import print_document
 from gitshadow.commands.protection import judge, nothing_recorded
 from gitshadow.commands.surroundings import find_surroundings
@@ -21,6 +21,7 @@ from gitshadow.render.status import status_lines
 
 @click.command("status")
 @click.option("--all", "whole", is_flag=True, help="List all that is not covered.")
+@colour_option
 @json_option
 def command(whole: bool, as_json: bool) -> int:
     """Say whether you are protected right now, and what is not covered.

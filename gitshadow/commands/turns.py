@@ -3,7 +3,7 @@
 import click
 
 from gitshadow.commands.asking import ask
-from gitshadow.commands.options import json_option
+from gitshadow.commands.options import colour_option, json_option
 from gitshadow.commands.printing import print_rows
 from gitshadow.render.text import turn_lines
 
@@ -11,6 +11,7 @@ _EMPTY = "no turns were recorded: hooks tell of them (git agent-undo status)"
 
 
 @click.command("turns")
+@colour_option
 @json_option
 @click.argument("session", required=False)
 def command(session: str | None, as_json: bool) -> None:

@@ -12,7 +12,13 @@ from typing import NamedTuple
 import click
 
 from gitshadow.commands.asking import ask
-from gitshadow.commands.options import ask_yes, is_interactive, json_option, yes_option
+from gitshadow.commands.options import (
+    ask_yes,
+    colour_option,
+    is_interactive,
+    json_option,
+    yes_option,
+)
 from gitshadow.commands.viewing import Screen, screen
 from gitshadow.errors import ExitCode, UsageError
 from gitshadow.render import json, output
@@ -99,7 +105,7 @@ def manner_options(function: Callable[..., int]) -> Callable[..., int]:
         click.option("--dry-run", is_flag=True, help="Print the plan, change nothing."),
     ):
         gathered = option(gathered)
-    return yes_option(json_option(gathered))
+    return yes_option(colour_option(json_option(gathered)))
 
 
 def target(words: str, *, path_only: bool = False) -> Mapping[str, object]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from gitshadow.commands.asking import current_directory, find_layout
+from gitshadow.commands.options import chosen_colour
 from gitshadow.errors import ShadowError
 from gitshadow.render.style import View
 from gitshadow.store.layout import Layout
@@ -33,13 +34,11 @@ def screen() -> Screen:
     layout = find_layout()
     prefix = _prefix(layout)
     settings = _git_settings(layout)
-    if not sys.stdout.isatty():
-        wanted = settings.get("color.ui", "").lower() == "always"
-        wanted |= os.environ.get("GIT_PAGER_IN_USE") == "true"
-        return Screen(View(colour=wanted and _colour(settings), prefix=prefix))
-    view = View(
-        colour=_colour(settings), terminal=True, prefix=prefix, width=_columns()
-    )
+    terminal = sys.stdout.isatty()
+    colour = _colour(settings, terminal=terminal)
+    if not terminal:
+        return Screen(View(colour=colour, prefix=prefix))
+    view = View(colour=colour, terminal=True, prefix=prefix, width=_columns())
     return Screen(view, _pager(settings))
 
 
@@ -59,10 +58,18 @@ def _prefix(layout: Layout) -> bytes:
     return b"" if here == "." else os.fsencode(here)
 
 
-def _colour(settings: Mapping[str, str]) -> bool:
+def _colour(settings: Mapping[str, str], *, terminal: bool) -> bool:
+    """Decide as Git does: `--color`, then NO_COLOR and a dumb terminal, then color.ui."""
+    chosen = chosen_colour()
+    if chosen in ("always", "never"):
+        return chosen == "always"
+    wanted = settings.get("color.ui", "auto").lower()
+    piped = wanted == "always" or os.environ.get("GIT_PAGER_IN_USE") == "true"
+    if not terminal and (chosen == "auto" or not piped):
+        return False
     if os.environ.get("NO_COLOR") or os.environ.get("TERM", "dumb") == "dumb":
         return False
-    return settings.get("color.ui", "auto").lower() not in _NO
+    return wanted not in _NO or chosen == "auto"
 
 
 def _pager(settings: Mapping[str, str]) -> str | None:

@@ -50,6 +50,11 @@ def _page(lines: Iterable[str], pager: str) -> None:
     sys.stdout.flush()
     command = f'export LESS="${{LESS-FRX}}" LV="${{LV--c}}"; {pager}'
     pipe = os.popen(command, "w")
+    reconfigure = getattr(pipe, "reconfigure", None)  # passed on to a text stream
+    if (
+        reconfigure is not None
+    ):  # what this terminal cannot show, its pager cannot either
+        reconfigure(encoding=sys.stdout.encoding, errors=sys.stdout.errors)
     try:
         with contextlib.suppress(BrokenPipeError):  # whoever reads has seen enough
             for block in _blocks(lines):

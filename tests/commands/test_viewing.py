@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.repo import Repo
+from tests.support.shadow import COMMAND, Shadow
 from tests.support.waiting import HANGS_S
 
 SHOW = (
@@ -88,3 +89,55 @@ def test_prefix_is_where_the_command_is_typed(repo: Repo) -> None:
     (repo.root / "sub" / "deep").mkdir(parents=True)
     found = in_a_pipe(repo.root / "sub" / "deep")
     assert found == "False False b'sub/deep' None"
+
+
+def shown(cwd: Path, *words: str, **env: str) -> bytes:
+    """Return what a verb writes to a terminal."""
+    ours, theirs = pty.openpty()
+    subprocess.run(
+        [COMMAND, *words],
+        cwd=cwd,
+        env={**os.environ, "TERM": "xterm", "GIT_PAGER": "cat", **env},
+        stdin=subprocess.DEVNULL,
+        stdout=theirs,
+        timeout=HANGS_S,
+        check=False,
+    )
+    os.close(theirs)
+    out = os.read(ours, 1 << 16)
+    os.close(ours)
+    return out
+
+
+@pytest.mark.parametrize(
+    ("words", "env", "coloured"),
+    [
+        ((), {}, True),
+        (("--color=never",), {}, False),
+        (("--color=always",), {"NO_COLOR": "1"}, True),
+        (("--color=auto",), {"NO_COLOR": "1"}, False),
+    ],
+)
+def test_color_is_spelled_as_git_does(
+    words: tuple[str, ...], env: dict[str, str], coloured: bool, shadow_n: Shadow
+) -> None:
+    shadow_n.repo.write("new", "x\n")
+    out = shown(shadow_n.repo.root, "log", *words, **env)
+    assert (b"\x1b[32mcreate" in out) is coloured
+
+
+def test_color_always_colours_a_pipe_too(
+    shadow_n: Shadow,
+) -> None:
+    shadow_n.repo.write("new", "x\n")
+    assert "\x1b[" in shadow_n.ok("log", "--color=always").out
+    assert "\x1b[" not in shadow_n.ok("log").out
+
+
+def test_terminal_of_the_c_locale_gets_no_sign_beyond_ascii(shadow_n: Shadow) -> None:
+    repo = shadow_n.repo
+    repo.write("old", "some text to know it again by\n")
+    shadow_n.ok("flush")
+    (repo.root / "old").rename(repo.root / "new")
+    assert b"old -> new" in shown(repo.root, "log", LC_ALL="C")
+    assert "old → new".encode() in shown(repo.root, "log", LC_ALL="C.UTF-8")
