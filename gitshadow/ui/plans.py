@@ -5,7 +5,7 @@ the screen cannot be left.
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum, auto
 from typing import ClassVar
 
@@ -19,6 +19,7 @@ from gitshadow.errors import LockedError, RefusedError, ShadowError
 from gitshadow.render.document import Document, rows, text, texts
 from gitshadow.render.report import plan_lines, report_lines, would_overwrite
 from gitshadow.render.style import View, printable
+from gitshadow.ui.changes import ChangesScreen
 from gitshadow.ui.glyphs import glyphs_of
 from gitshadow.ui.hunks import HunkScreen, Taken, taking_back
 from gitshadow.ui.keyline import Key, KeyLine
@@ -71,6 +72,7 @@ class PlanScreen(ModalScreen[Document | None]):
             ("c", "conflicts"),
             ("i", "include_low"),
             ("h", "hunks"),
+            ("d", "changes"),
             ("r", "retry"),
         )
     ]
@@ -149,21 +151,35 @@ class PlanScreen(ModalScreen[Document | None]):
     def action_hunks(self) -> None:
         """Choose among the hunks of the plan."""
         if self._is_open():
-            self.run_worker(self._choose(), exclusive=True)
+            whole = self._wish._replace(offer=True, choice=None)
+            self.run_worker(self._offered(whole, self._choose), exclusive=True)
 
-    async def _choose(self) -> None:
-        whole = self._wish._replace(offer=True, choice=None)
+    def action_changes(self) -> None:
+        """Show what the plan would do to the lines."""
+        if self._is_open():
+            wish = self._wish._replace(offer=True)
+            self.run_worker(self._offered(wish, self._look), exclusive=True)
+
+    async def _offered(self, wish: Wish, then: Callable[[Document], None]) -> None:
+        """Ask for a plan with its hunks."""
         try:
-            plan = await asyncio.to_thread(self._engine.plan, whole)
+            plan = await asyncio.to_thread(self._engine.plan, wish)
         except ShadowError as error:
             self._stop(error)
             return
         if any(rows(item, "hunks") for item in rows(plan, "items")):
-            self.app.push_screen(
-                HunkScreen(plan), lambda taken: self._chosen(plan, taken)
-            )
+            then(plan)
         else:
-            self._warn("there are no hunks to choose among")
+            self._warn("there are no lines to look at")
+
+    def _look(self, plan: Document) -> None:
+        if text(plan, "token") != text(self.document, "token"):
+            self._warn("the files changed meanwhile; this is the new plan:")
+            self._plan()
+        self.app.push_screen(ChangesScreen(plan))
+
+    def _choose(self, plan: Document) -> None:
+        self.app.push_screen(HunkScreen(plan), lambda taken: self._chosen(plan, taken))
 
     def _chosen(self, plan: Document, taken: Taken | None) -> None:
         if taken is None:
@@ -303,6 +319,7 @@ class PlanScreen(ModalScreen[Document | None]):
         if self.stage is Stage.PLAN:
             if not self._is_nothing():
                 yield Key("y", "apply", "apply")
+                yield Key("d", "look at the lines", "changes")
                 yield Key("h", "choose hunks", "hunks")
             if self._has_conflicts():
                 words = _CONFLICT_WORDS[self._wish.on_conflict]

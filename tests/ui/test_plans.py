@@ -220,6 +220,45 @@ def _burst(engine: Direct) -> str:
     return str(rows[0]["burst"])
 
 
+def test_d_shows_what_the_plan_does_to_the_lines(repo: Repo, wronged: Direct) -> None:
+    async def steps(on: Play) -> None:
+        await on.seen("d look at the lines")
+        await on.press("d")
+        await on.seen("-wrong 2", "+a line 2", "Esc back to the plan")
+        await on.press("n", "escape")
+        await on.seen("plan: 2 files back", "y apply")
+
+    play(PlanScreen(wronged, OOPS), steps)
+    assert repo.read("a") == WRONG.encode()
+
+
+def test_d_shows_the_lines_of_the_chosen_hunks_alone(twice: Direct) -> None:
+    async def steps(on: Play) -> None:
+        await on.seen("h choose hunks")
+        await on.press("h")
+        await on.seen("(2 to go)")
+        await on.press("n", "y")
+        await on.seen("1 of 2 changes taken")
+        await on.press("d")
+        assert "a line 1\n" not in await on.seen("+a line 10")
+
+    play(PlanScreen(twice, OOPS), steps)
+
+
+def test_d_shows_the_new_plan_where_the_world_changed(
+    repo: Repo, wronged: Direct
+) -> None:
+    async def steps(on: Play) -> None:
+        await on.seen("d look at the lines")
+        repo.write("a", WRONG + "mine\n")
+        await on.press("d")
+        await on.seen("+a line 2")
+        await on.press("escape")
+        await on.seen("the files changed meanwhile", "merged, later lines kept")
+
+    play(PlanScreen(wronged, OOPS), steps)
+
+
 # -- restores ----------------------------------------------------------------------------------
 
 
