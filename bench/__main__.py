@@ -11,7 +11,7 @@ import sys
 from datetime import date
 from pathlib import Path
 
-from bench import accuracy, damage, growth, prototype, scale, spread
+from bench import accuracy, damage, growth, limited, prototype, real, scale, spread
 from bench.budgets import BUDGETS
 from bench.measure import Row, table
 
@@ -144,6 +144,8 @@ _LONG = {
     "wide": scale.wide,
     "sessions": scale.sessions,
     "prototype": prototype.prototype,
+    "real": real.real,
+    "limited": limited.limited,
 }
 """Rows that take minutes each: run by name alone."""
 
