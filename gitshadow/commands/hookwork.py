@@ -45,7 +45,7 @@ class AgentWork(NamedTuple):
 
     def items(self) -> list[Document]:
         """Return an item per file."""
-        return [_item(step) for step in self.steps]
+        return [item_of(step) for step in self.steps]
 
     def errors(self) -> list[ShadowError]:
         """Return the errors of steps that fail."""
@@ -64,7 +64,7 @@ class ConfigWork(NamedTuple):
 
     def items(self) -> list[Document]:
         """Return an item per file."""
-        return [_item(step) for step in self.steps]
+        return [item_of(step) for step in self.steps]
 
     def errors(self) -> list[ShadowError]:
         """Return the errors of steps that fail."""
@@ -99,7 +99,8 @@ class GitWork(NamedTuple):
         return self
 
 
-def _item(step: Step) -> Document:
+def item_of(step: Step) -> Document:
+    """Return a step as an item of a plan or a report."""
     return {
         "agent": step.agent,
         "scope": step.scope.value,

@@ -5,17 +5,51 @@ from collections.abc import Iterator, Mapping
 import click
 
 from gitshadow.commands.asking import ask, find_layout
-from gitshadow.commands.options import json_option
+from gitshadow.commands.options import json_option, yes_option
 from gitshadow.commands.printing import print_document
+from gitshadow.errors import ExitCode
 from gitshadow.render.document import Document, flag, inner, number, text
 from gitshadow.render.style import View
 
 
 @click.command("start")
+@click.option(
+    "--at-login", is_flag=True, help="From now on at each login too, by systemd."
+)
+@yes_option
 @json_option
-def command(as_json: bool) -> None:
-    """Start the daemon of this worktree; do nothing where one runs already."""
-    print_document(_started(), _lines, as_json=as_json)
+def command(at_login: bool, yes: bool, as_json: bool) -> int:
+    """Start the daemon of this worktree; do nothing where one runs already.
+
+    With --at-login a systemd user unit and the link that starts it are shown and, if you
+    agree, written below ~/.config/systemd/user; `stop --at-login` and `uninstall` take exactly
+    that back.
+    """
+    code, login = int(ExitCode.DONE), None
+    if at_login:
+        code, login = _at_login(yes, as_json)
+    document = _started()
+    if login is not None:
+        document["at_login"] = login
+    print_document(document, _lines, as_json=as_json)
+    return code
+
+
+def _at_login(yes: bool, as_json: bool) -> tuple[int, Document]:
+    from gitshadow.commands import hooking, loginwork
+    from gitshadow.commands.surroundings import find_surroundings
+    from gitshadow.hookfiles import login
+
+    loginwork.refuse_without_systemd()
+    ask("status", {"brief": True})  # nothing is to start where nothing is recorded
+    around, _ = find_surroundings()
+    work = loginwork.LoginWork(login.plan(find_layout().root, around), around)
+    manner = hooking.Manner(yes, False, as_json)
+    done = hooking.attempt([work], [], manner)
+    if done.document["status"] in ("done", "nothing_to_do"):
+        done.document["notes"] = [loginwork.NOTE]
+    hooking.report(done, as_text=not as_json)
+    return done.exit_code, done.document
 
 
 def _lines(document: Mapping[str, object], _: View) -> Iterator[str]:

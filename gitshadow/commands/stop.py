@@ -3,18 +3,38 @@
 import click
 
 from gitshadow.commands.asking import find_layout
-from gitshadow.commands.options import json_option
+from gitshadow.commands.options import json_option, yes_option
+from gitshadow.errors import ExitCode
 from gitshadow.render import json
+from gitshadow.render.document import Document
 
 
 @click.command("stop")
+@click.option("--at-login", is_flag=True, help="And start it at login no longer.")
+@yes_option
 @json_option
-def command(as_json: bool) -> None:
+def command(at_login: bool, yes: bool, as_json: bool) -> int:
     """Stop the daemon of this worktree; hooks and commands go on recording."""
     from gitshadow.ipc import launch
 
-    stopped = launch.stop(find_layout())
+    code, document = int(ExitCode.DONE), Document()
+    if at_login:
+        code, document["at_login"] = _not_at_login(yes, as_json)
+    document["stopped"] = stopped = launch.stop(find_layout())
     if as_json:
-        json.show({"stopped": stopped})
+        json.show(document)
     else:
         click.echo("stopped" if stopped else "no daemon was running")
+    return code
+
+
+def _not_at_login(yes: bool, as_json: bool) -> tuple[int, Document]:
+    from gitshadow.commands import hooking, loginwork
+    from gitshadow.commands.surroundings import find_surroundings
+    from gitshadow.hookfiles import login
+
+    around, _ = find_surroundings()
+    work = loginwork.LoginWork(login.plan_removal([find_layout().root], around), around)
+    done = hooking.attempt([work], [], hooking.Manner(yes, False, as_json))
+    hooking.report(done, as_text=not as_json)
+    return done.exit_code, done.document

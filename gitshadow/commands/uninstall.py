@@ -9,10 +9,11 @@ from gitshadow.commands.asking import find_layout
 from gitshadow.commands.export import write_events
 from gitshadow.commands.hooking import Manner, carry_out
 from gitshadow.commands.hookwork import AgentWork, ConfigWork, GitWork, Work
+from gitshadow.commands.loginwork import LoginWork
 from gitshadow.commands.options import json_option, yes_option
 from gitshadow.commands.surroundings import find_surroundings
 from gitshadow.errors import ShadowError
-from gitshadow.hookfiles import gitconfig, githooks, install
+from gitshadow.hookfiles import gitconfig, githooks, install, login
 from gitshadow.hookfiles.catalog import AGENTS
 from gitshadow.hookfiles.placement import Scope
 from gitshadow.hookfiles.steps import Action
@@ -61,8 +62,13 @@ def _hooks(layout: Layout) -> tuple[list[Work], list[str]]:
         AgentWork(steps, around, False),
         GitWork(plan, git),
         ConfigWork(gitconfig.plan_removal(layout)),
+        LoginWork(login.plan_removal(_roots(layout), around), around),
     ]
     return works, [*plan.advice.splitlines(), *gitconfig.left_alone(layout)]
+
+
+def _roots(layout: Layout) -> list[str]:
+    return list({layout.root, *(one.root for one in recorded(layout))})
 
 
 class _Leaving(NamedTuple):

@@ -8,7 +8,10 @@ from gitshadow.errors import NotInitialisedError
 
 @click.command("watch")
 def command() -> int:
-    """Record in the foreground until interrupted: the daemon on this terminal."""
+    """Record in the foreground until interrupted: the daemon on this terminal.
+
+    Unlike the one in the background it does not end after a day without work.
+    """
     layout = find_layout()
     if not layout.initialised:
         raise NotInitialisedError(

@@ -86,7 +86,7 @@ def run(layout: Layout, foreground: bool) -> int:
         if not service.enabled and not foreground:
             service.drain()
             return 0
-        return Server(layout, service).serve()
+        return Server(layout, service, lasting=foreground).serve()
     finally:
         service.close()
 
@@ -123,11 +123,17 @@ class _Wake:
 
 
 class Server:
-    """Serve one worktree, whose writer lock the engine holds."""
+    """Serve one worktree, whose writer lock the engine holds.
 
-    def __init__(self, layout: Layout, engine: Engine) -> None:
+    With `lasting` it does not end after a day without work.
+    """
+
+    def __init__(
+        self, layout: Layout, engine: Engine, *, lasting: bool = False
+    ) -> None:
         self._layout = layout
         self._engine = engine
+        self._lasting = lasting
         self._jobs: Jobs = queue.SimpleQueue()
         self._wake = _Wake(self._jobs)
         self._watcher = Watcher(
@@ -212,7 +218,7 @@ class Server:
     def _end_when_done(self, listener: Listener) -> None:
         """End when the worktree is gone, nobody needs us, or nobody can reach us."""
         now = time.monotonic()
-        if now - self._busy_at > IDLE_END_S:
+        if not self._lasting and now - self._busy_at > IDLE_END_S:
             self._stopping.set()
         if now - self._alive_at > _ALIVE_S:
             self._alive_at = now

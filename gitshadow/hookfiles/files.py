@@ -106,6 +106,22 @@ def write(path: str, data: bytes, mode: int | None) -> list[str]:
     return made
 
 
+def link(path: str, target: str) -> list[str]:
+    """Make a symbolic link, and return the directories made for it, outermost first.
+
+    Raises:
+        ShadowError: it could not be made.
+    """
+    made: list[str] = []
+    try:
+        made = _make_directories(os.path.dirname(path))
+        os.symlink(target, path)
+    except OSError as error:
+        remove_directories(made)
+        raise _failure("write", path, error) from error
+    return made
+
+
 def _make_directories(directory: str) -> list[str]:
     missing: list[str] = []
     while not os.path.isdir(directory):

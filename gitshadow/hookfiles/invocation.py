@@ -116,6 +116,8 @@ def fill(template: str, suffix: str, agent: str, executable: str | None) -> str:
         return template.replace(_in_string(for_project(agent)), text)
     if suffix in (".ts", ".js"):
         return template.replace(f'= "{PROGRAM}"', f'= "{_in_string(executable)}"')
+    if suffix == ".service":
+        return template.replace(f"={PROGRAM} ", f'="{executable.replace("%", "%%")}" ')
     return template.replace(f"={PROGRAM}\n", f"={shlex.quote(executable)}\n")
 
 

@@ -317,6 +317,16 @@ def test_server_ends_when_nobody_needs_or_reaches_it(
     assert not server.is_alive()
 
 
+def test_server_in_the_foreground_stays_however_little_happens(
+    layout: Layout, engine: CountingEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever has it started at login expects it on Monday too."""
+    monkeypatch.setattr(serving_module, "IDLE_END_S", 0.0)
+    with serving(layout, engine, lasting=True) as server:
+        until(lambda: engine.ticks > 3)
+        assert server.is_alive()
+
+
 def test_socket_is_private_whatever_the_umask(
     layout: Layout, engine: CountingEngine
 ) -> None:

@@ -105,15 +105,20 @@ def leave_stale_socket(layout: Layout) -> None:
 
 @contextmanager
 def serving(
-    layout: Layout, engine: CountingEngine, *, started: bool = True
+    layout: Layout,
+    engine: CountingEngine,
+    *,
+    started: bool = True,
+    lasting: bool = False,
 ) -> Iterator[threading.Thread]:
     """Serve until the block ends; the thread's end is the server's.
 
-    Without `started` the engine's first walk goes on until its `starting` is set.
+    Without `started` the engine's first walk goes on until its `starting` is set; with
+    `lasting` it does not end because nobody needs it.
     """
     if started:
         engine.starting.set()
-    server = Server(layout, engine)
+    server = Server(layout, engine, lasting=lasting)
     thread = threading.Thread(target=server.serve)
     thread.start()
     try:

@@ -18,6 +18,8 @@ PACKAGES = {
     "chromium": "chromium",
     "initdb": "postgresql",
     "man": "man-db",
+    "systemd-analyze": "systemd",
+    "systemd-escape": "systemd",
     "bash": "bash",
     "dh_bash-completion": "bash-completion",
     "zsh": "zsh",

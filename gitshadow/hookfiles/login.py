@@ -1,0 +1,176 @@
+"""A daemon at login: a systemd user unit, and the link that has it started for a worktree.
+
+The unit is a template for all worktrees (systemd.unit(5)); the link is what `systemctl --user
+enable` makes. No program is run: systemd reads both at the next login.
+Invariant: what was not there before us is gone when the last worktree has left.
+"""
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from gitshadow.errors import RefusedError, ShadowError, UnsupportedError
+from gitshadow.hookfiles import files, install
+from gitshadow.hookfiles.detect import Surroundings
+from gitshadow.hookfiles.ledger import Ledger, Record, sha256
+from gitshadow.hookfiles.placement import Agent, Owned, Piece, Place, Root, Scope
+from gitshadow.hookfiles.steps import Action, Step
+
+_UNIT = "agent-undo@.service"
+_DIRECTORY = Place(Root.CONFIG, "systemd/user")
+_SERVICE = Agent(
+    name="systemd",
+    placements={
+        Scope.USER: Owned(
+            (Piece(f"systemd/{_UNIT}", Place(Root.CONFIG, f"systemd/user/{_UNIT}")),)
+        )
+    },
+    signs=(),
+)
+_PLAIN = re.compile(rb"[A-Za-z0-9:_.]")
+_LONGEST = 255
+_UNSAFE = frozenset("\"'\\$")  # systemd runs no program with these in its path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """Hold what is to happen to the link of one worktree, and why not where it cannot."""
+
+    path: str
+    action: Action
+    error: ShadowError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Hold what is to happen; nothing is written by making one."""
+
+    unit: Sequence[Step]
+    links: Sequence[Link]
+    installing: bool
+
+
+def escaped(path: str) -> str:
+    """Return a path as the instance of a unit, as `systemd-escape --path` spells it."""
+    parts = os.fsencode(os.path.normpath(path)).strip(b"/")
+    if not parts:
+        return "-"
+    found = []
+    for at in range(len(parts)):
+        byte = parts[at : at + 1]
+        if byte == b"/":
+            found.append("-")
+        elif _PLAIN.fullmatch(byte) and not (at == 0 and byte == b"."):
+            found.append(byte.decode("ascii"))
+        else:
+            found.append(f"\\x{byte[0]:02x}")
+    return "".join(found)
+
+
+def plan(root: str, around: Surroundings) -> Plan:
+    """Return what has the daemon of a worktree start at login.
+
+    Raises:
+        UnsupportedError: the path is too long for the name of a unit, or our program's cannot
+            stand in one.
+    """
+    if _UNSAFE & set(around.executable):
+        raise UnsupportedError(
+            f"could not start at login: systemd cannot run {around.executable}"
+        )
+    name = f"agent-undo@{escaped(root)}.service"
+    if len(name) > _LONGEST:
+        raise UnsupportedError(
+            "could not start at login: the path is too long for the name of a unit"
+        )
+    path = _link_of(root, around)
+    action, error = Action.CREATE, None
+    if _is_ours(path):
+        action = Action.NONE
+    elif os.path.lexists(path):
+        action = Action.FAIL
+        error = RefusedError(f"could not write {path}: somebody else's file is there")
+    unit = install.plan_install(_SERVICE, Scope.USER, around)
+    return Plan(unit, [Link(path=path, action=action, error=error)], True)
+
+
+def plan_removal(roots: Sequence[str], around: Surroundings) -> Plan:
+    """Return what takes these worktrees out; the unit goes with the last of all."""
+    paths = [_link_of(root, around) for root in roots]
+    links = [Link(path=path, action=Action.DELETE) for path in paths if _is_ours(path)]
+    going = {link.path for link in links}
+    staying = set(_all_links(around)) - going
+    unit: list[Step] = []
+    if not staying:
+        steps = install.plan_uninstall(_SERVICE, Scope.USER, around)
+        unit = [step for step in steps if step.action is not Action.NONE or step.record]
+    return Plan(unit, links, False)
+
+
+def apply(plan: Plan, around: Surroundings) -> Plan:
+    """Do what a plan says; return it as it went. The unit is there as long as any link."""
+    if plan.installing:
+        unit = install.apply(plan.unit, around, installing=True)
+        failed = any(step.error is not None for step in unit)
+        links = plan.links if failed else [_made(one, around) for one in plan.links]
+    else:
+        links = [_removed(one, around) for one in plan.links]
+        unit = install.apply(plan.unit, around, installing=False)
+    return replace(plan, unit=unit, links=links)
+
+
+def _link_of(root: str, around: Surroundings) -> str:
+    return os.path.join(_wants(around), f"agent-undo@{escaped(root)}.service")
+
+
+def _wants(around: Surroundings) -> str:
+    return os.path.join(around.path(_DIRECTORY) or "", "default.target.wants")
+
+
+def _all_links(around: Surroundings) -> list[str]:
+    wants = _wants(around)
+    try:
+        names = os.listdir(wants)
+    except OSError:
+        return []
+    return [path for name in names if _is_ours(path := os.path.join(wants, name))]
+
+
+def _is_ours(path: str) -> bool:
+    try:
+        return os.path.basename(os.readlink(path)) == _UNIT
+    except OSError:
+        return False
+
+
+def _made(link: Link, around: Surroundings) -> Link:
+    if link.action is not Action.CREATE:
+        return link
+    target = f"../{_UNIT}"
+    record = Record(
+        path=link.path,
+        agent=_SERVICE.name,
+        before=None,
+        after=sha256(target.encode()),
+        mode=None,
+    )
+    try:
+        made = files.link(link.path, target)
+        ledger = Ledger(around.states[Scope.USER])
+        ledger.remember(replace(record, made=tuple(made)), None)
+    except ShadowError as error:
+        return replace(link, action=Action.FAIL, error=error)
+    return link
+
+
+def _removed(link: Link, around: Surroundings) -> Link:
+    ledger = Ledger(around.states[Scope.USER])
+    try:
+        files.delete(link.path)
+        record = ledger.find(link.path)
+        if record is not None:
+            ledger.forget(record, files.remove_directories(list(record.made)))
+    except ShadowError as error:
+        return replace(link, action=Action.FAIL, error=error)
+    return link
