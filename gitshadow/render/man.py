@@ -10,7 +10,11 @@ import click
 
 _EXITS = (
     ("0", "Done, nothing to do, or a plan was printed."),
-    ("1", "An error; a check of doctor failed."),
+    (
+        "1",
+        "An error: nothing is recorded here, a session or the worktree is at work elsewhere,"
+        " a check of doctor or of hooks status failed.",
+    ),
     (
         "2",
         "Wrong usage: an unknown verb or option, an id that names nothing or several.",

@@ -204,7 +204,8 @@ def doctor_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
             printable(text(check, "name")),
             printable(text(check, "message")),
         )
-        yield f"{mark}  {name}: {message}" if message else f"{mark}  {name}"
+        said = f"{mark}  {name}: {message}" if message else f"{mark}  {name}"
+        yield from view.fold(said, 6)
         remedy = printable(text(check, "remedy"))
         if remedy and not fine:
             yield f"      hint: {remedy}"

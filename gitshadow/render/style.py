@@ -77,14 +77,14 @@ class View(NamedTuple):
         """Yield a text in lines that fit, broken at spaces, all but the first indented.
 
         A word that is longer than a line, as a path may be, is never broken: it is to be
-        copied. There must be no colour in it yet.
+        copied. Colour in it counts as if it took room.
         """
         room = self.width or len(text)
         words = text.lstrip(" ").split(" ")
         line, fresh = " " * (len(text) - len(text.lstrip(" "))), True
         for word in words:
             if not fresh and len(line) + 1 + len(word) > room:
-                yield line
+                yield line.rstrip()
                 line, fresh = " " * indent, True
             line += word if fresh else f" {word}"
             fresh = False

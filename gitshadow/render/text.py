@@ -12,6 +12,12 @@ from gitshadow.render.style import View, patch_style, printable, printable_line
 from gitshadow.words import counted
 
 _ID_WIDTH = 12
+_WIDE = 80
+"""From so many columns on a line of the log has all that belongs to it."""
+_INDENT = 4
+_DAY_AND_MINUTE = slice(5, 16)
+_SURE = frozenset({"certain", "high", "unknown"})
+"""What needs no word of doubt: of `unknown` the name of the writer says so."""
 _KIND_STYLES: Mapping[str, str] = {
     "create": "good",
     "delete": "bad",
@@ -50,19 +56,31 @@ def who(row: Mapping[str, object]) -> str:
 
 def log_lines(events: Iterable[Mapping[str, object]], view: View) -> Iterator[str]:
     """Yield one line per event; where the rows have prompts, their beginning behind it."""
+    narrow = 0 < view.width < _WIDE
     for row in events:
-        kind = text(row, "kind")
+        kind, sure = text(row, "kind"), printable(text(row, "confidence"))
+        when = local_time(text(row, "ts"))
+        doubt = f"  ({sure})" if narrow and sure and sure not in _SURE else ""
         cells = (
-            f"{_number_of(row):>6}",
-            local_time(text(row, "ts")),
+            f"{_number_of(row):>{4 if narrow else 6}}",
+            when[_DAY_AND_MINUTE] if narrow else when,
             f"{who(row):<14}",
             view.paint(f"{printable(kind):<8}", _KIND_STYLES.get(kind, "faint")),
-            f"{printable(text(row, 'confidence')) or '-':<9}",
-            f"{short(text(row, 'burst')) or '-':<{_ID_WIDTH}}",
-            _subject(row, view),
+            *_certainty(row, narrow=narrow),
+            f"{_subject(row, view)}{doubt}",
             view.paint(printable(text(row, "prompt")), "faint"),
         )
         yield "  ".join(cells).rstrip()
+
+
+def _certainty(row: Mapping[str, object], *, narrow: bool) -> Sequence[str]:
+    """Return the columns that a narrow terminal has no room for; `show` has them too."""
+    if narrow:
+        return ()
+    return (
+        f"{printable(text(row, 'confidence')) or '-':<9}",
+        f"{short(text(row, 'burst')) or '-':<{_ID_WIDTH}}",
+    )
 
 
 def _number_of(row: Mapping[str, object]) -> str:
@@ -94,11 +112,12 @@ def session_lines(found: Sequence[Mapping[str, object]], view: View) -> Iterator
         below = f"  (of {printable(parent)})" if parent else ""
         machine = text(row, "machine")
         below += f"  (fetched, machine {printable(machine[:6])})" if machine else ""
-        yield (
+        yield from view.fold(
             f"{printable(text(row, 'id')):<34}  {local_time(text(row, 'started'))}  "
             f"{state}  {counted(number(row, 'turns'), 'turn')},"
             f" {counted(number(row, 'events'), 'event')},"
-            f" {counted(number(row, 'files'), 'file')}{place}{below}"
+            f" {counted(number(row, 'files'), 'file')}{place}{below}",
+            _INDENT,
         )
 
 
@@ -109,22 +128,24 @@ def turn_lines(found: Sequence[Mapping[str, object]], view: View) -> Iterator[st
         first, _, rest = prompt.partition("\n")
         said = printable(first[:100]) + ("…" if rest or len(first) > 100 else "")
         started = text(row, "started") or text(row, "ts")
-        yield (
+        line = (
             f"{printable(text(row, 'id'))}  {local_time(started)}  "
             f"{printable(text(row, 'session'))}  {counted(number(row, 'events'), 'event')}  "
             f"{view.paint(said, 'bold')}"
-        ).rstrip()
+        )
+        yield from view.fold(line.rstrip(), _INDENT)
 
 
 def op_lines(found: Sequence[Mapping[str, object]], view: View) -> Iterator[str]:
     """Yield one line per op: id, time, verb, status, target, and what took it back."""
     for row in found:
         started, undoer = text(row, "ts"), printable(text(row, "undone_by"))
-        yield (
+        line = (
             f"{printable(text(row, 'id') or text(row, 'op_id'))}  {local_time(started)}  "
             f"{printable(text(row, 'kind')):<8}  {printable(text(row, 'status')):<12}  "
             f"{printable(text(row, 'target'))}{f'  (taken back by {undoer})' * bool(undoer)}"
-        ).rstrip()
+        )
+        yield from view.fold(line.rstrip(), _INDENT)
 
 
 def pin_lines(found: Sequence[Mapping[str, object]], view: View) -> Iterator[str]:

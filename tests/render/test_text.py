@@ -170,3 +170,34 @@ def test_no_line_holds_a_control_character() -> None:
         *show_lines({**row, "diff": evil}, View()),
     ]
     assert all(line.isprintable() for line in lines)
+
+
+def test_log_of_a_narrow_terminal_keeps_to_what_fits() -> None:
+    """60 columns: when, who, what and where; in doubt a word of doubt."""
+    narrow = View(terminal=True, width=60)
+    row = {
+        "seq": 3,
+        "ts": "2026-11-21T08:00:01.000000Z",
+        "kind": "modify",
+        "actor": "agent",
+        "agent": "codex",
+        "confidence": "low",
+        "burst": "b-1234567890",
+        "path": "src/a.py",
+    }
+    assert list(log_lines([row, {**row, "confidence": "high"}], narrow)) == [
+        "   3  11-21 08:00  codex           modify    src/a.py  (low)",
+        "   3  11-21 08:00  codex           modify    src/a.py",
+    ]
+
+
+def test_long_lines_of_a_narrow_terminal_break_between_words() -> None:
+    row = {
+        "id": "claude-code-20261121-7f3a9c",
+        "started": "2026-11-21T08:00:01.000000Z",
+        "turns": 1,
+    }
+    assert list(session_lines([row], View(terminal=True, width=60))) == [
+        "claude-code-20261121-7f3a9c         2026-11-21 08:00:01",
+        "    open  1 turn, 0 events, 0 files",
+    ]
