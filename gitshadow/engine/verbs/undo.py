@@ -1,6 +1,7 @@
 """oops, undo, redo, restore: one request, one report."""
 
 import re
+from dataclasses import replace
 
 from gitshadow.config import CONFIRM
 from gitshadow.engine import params as read
@@ -60,6 +61,11 @@ def undo(desk: Desk, params: Params) -> Document:
         report = programs.nothing(request)
     else:
         report = undo_run.run(engine, request)
+    if any(item.old_path is not None for item in report.items):
+        from gitshadow.engine.staged import moves_staged
+
+        found = (*report.not_covered, *moves_staged(report, ws.index))
+        report = replace(report, not_covered=found)
     document = dict(report.to_json())
     if wanted is not None:
         document |= {"missing": list(wanted.missing), "loose": list(wanted.loose)}
