@@ -44,9 +44,7 @@ def session_anywhere(desk: Desk, typed: str) -> tuple[Desk, Session]:
 def explained(desk: Desk, error: UnknownIdError) -> UsageError:
     """Return what to say of an id that is not known here: of another machine's, what helps."""
     try:
-        machine, _ = routed(desk, error.typed)
-        if machine is None:  # SESSION:TURN, or a call's
-            machine, _ = routed(desk, error.typed.partition(":")[0])
+        machine = _whose(desk, error.typed)
     except UsageError as several:
         return several
     if machine is None:
@@ -56,6 +54,16 @@ def explained(desk: Desk, error: UnknownIdError) -> UsageError:
         hint=f"to look at it: git agent-undo show {error.typed}; to take back what came by a"
         " commit: git revert COMMIT; it is undone where it was recorded",
     )
+
+
+def _whose(desk: Desk, typed: str) -> str | None:
+    """Return the other machine that knows an id, also one like SESSION:TURN."""
+    machine, _ = routed(desk, typed)
+    if machine is not None:
+        return machine
+    session = typed.partition(":")[0]
+    known = desk.others.desks()
+    return next((m for m, it in known if sessions.get(it.workspace.db, session)), None)
 
 
 def _knows(desk: Desk, typed: str) -> bool:

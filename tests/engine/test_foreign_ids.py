@@ -53,3 +53,12 @@ def test_id_that_nobody_knows_is_not_found_as_before(ann: Studio, bob: Studio) -
     shared(ann, bob)
     with pytest.raises(UsageError, match="could not find nope"):
         bob.run("undo", verb="undo", targets=[{"text": "nope"}], yes=True)
+
+
+@pytest.mark.parametrize("typed", [":", ":x", "c:x"])
+def test_beginning_of_a_pair_names_no_session_of_others(
+    ann: Studio, bob: Studio, typed: str
+) -> None:
+    shared(ann, bob)
+    with pytest.raises(UsageError, match=f"could not find {typed}"):
+        bob.run("undo", verb="undo", targets=[{"text": typed}], yes=True)
