@@ -6,6 +6,7 @@ Invariant: whatever is not as it should be is named, with what to type; only the
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from gitshadow.errors import ShadowError
 from gitshadow.render.document import Document, flag, inner, text
 
 _PROTECTED, _PARTLY, _NOT = "protected", "partly", "not"
@@ -25,6 +26,14 @@ def nothing_recorded(root: str) -> Document:
     """Return the verdict on a repository in which `init` was not run."""
     why = f"nothing is recorded in {root}"
     return _verdict(_NOT, why, "git agent-undo init")
+
+
+def not_recorded(error: ShadowError) -> Document:
+    """Return the verdict where an error keeps us from recording."""
+    cause = error.__cause__
+    why = cause.strerror if isinstance(cause, OSError) else None
+    said = f"{error.message} ({why})" if why else error.message
+    return _verdict(_NOT, said, error.hint)
 
 
 def judge(

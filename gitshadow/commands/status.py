@@ -9,9 +9,9 @@ from gitshadow.commands.asking import ask, find_layout
 from gitshadow.commands.boundary import error_document
 from gitshadow.commands.options import colour_option, json_option
 from gitshadow.commands.printing import print_document
-from gitshadow.commands.protection import judge, nothing_recorded
+from gitshadow.commands.protection import judge, not_recorded, nothing_recorded
 from gitshadow.commands.surroundings import find_surroundings
-from gitshadow.errors import ExitCode, NotInitialisedError
+from gitshadow.errors import ExitCode, NotInitialisedError, StoreError
 from gitshadow.hookfiles import detect, presence
 from gitshadow.hookfiles.catalog import AGENTS
 from gitshadow.hookfiles.detect import Surroundings
@@ -41,6 +41,8 @@ def _document() -> Document:
     except NotInitialisedError as error:
         verdict = nothing_recorded(find_layout().root)
         return {**error_document(error), "protected": verdict}
+    except StoreError as error:
+        return {**error_document(error), "protected": not_recorded(error)}
     around, _ = find_surroundings()
     hooks = _hooks(around)
     served = {str(row["agent"]) for row in hooks}

@@ -16,7 +16,7 @@ from gitshadow.capture.saves import EditorTraces
 from gitshadow.capture.states import StateTable
 from gitshadow.config import Config
 from gitshadow.engine.tracked import IndexView
-from gitshadow.errors import JournalError, NotInitialisedError
+from gitshadow.errors import JournalError, NotInitialisedError, StoreError
 from gitshadow.model import Oid
 from gitshadow.store import machine
 from gitshadow.store.clock import StampClock
@@ -65,7 +65,21 @@ def read_config(repo: Repo, environ: Mapping[str, str]) -> Config:
 
 
 def make_state_dirs(layout: Layout) -> None:
-    """Create our directories, private whatever the umask."""
+    """Create our directories, private whatever the umask.
+
+    Raises:
+        StoreError: the disk takes nothing, as one that is mounted read-only.
+    """
+    try:
+        _make_dirs(layout)
+    except OSError as error:
+        raise StoreError(
+            f"could not write to {layout.state_dir}, so nothing is recorded",
+            hint="make it writable; what was recorded is there: git log --all",
+        ) from error
+
+
+def _make_dirs(layout: Layout) -> None:
     for path in (
         layout.state_dir,
         layout.spool_dir,

@@ -4,7 +4,9 @@ from collections.abc import Mapping
 
 import pytest
 
+from gitshadow.cli import main
 from gitshadow.commands.protection import judge
+from tests.support.shadow import Shadow
 
 STATUS: dict[str, object] = {
     "enabled": True,
@@ -48,6 +50,30 @@ def test_a_daemon_and_hooks_that_come_protect() -> None:
         "hooks": [{**CLAUDE, "heard": "2026-11-21T08:00:00.000000Z"}],
         "unhooked": ["cursor"],
     }
+
+
+def test_a_disk_that_takes_nothing_protects_nobody(
+    shadow_n: Shadow,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Law 5: a plain answer and what to do, not a report of an unexpected error."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.chdir(shadow_n.repo.root)
+    where = shadow_n.repo.root / ".git" / "agent-undo"
+    with monkeypatch.context() as patch:
+        patch.setattr("os.chmod", refuse)
+        assert (main(["status"]), main(["log"])) == (1, 1)
+    said = capsys.readouterr()
+    assert said.out == (
+        f"not protected: could not write to {where}, so nothing is recorded"
+        " (Read-only file system)\n"
+        "next: make it writable; what was recorded is there: git log --all\n"
+    )
+    assert "caused by: Read-only file system\n" in said.err
 
 
 def test_a_gap_after_the_start_is_since_when_nothing_was_missed() -> None:
