@@ -38,7 +38,8 @@ def test_console_blocks_do_what_the_page_says(
 
 
 @pytest.mark.parametrize(
-    ("page", "least"), [("sdk.md", 5), ("testing.md", 4), ("tutorial.md", 7)]
+    ("page", "least"),
+    [("sdk.md", 5), ("testing.md", 4), ("tutorial.md", 7), ("engines.md", 1)],
 )
 def test_python_blocks_of_a_page_run(
     page: str,
