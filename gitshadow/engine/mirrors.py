@@ -154,6 +154,7 @@ def _places(ws: Workspace) -> list[str]:
     """Return where mirrors of this copy are or were, and what lies beside them, sorted."""
     current = place_of(ws)
     named = {*_known(ws), *([current] if current else [])}
+    words = {*machine.ours(ws.layout), ws.layout.root}
     beside = (top for one in named if os.path.isdir(top := os.path.dirname(one)))
     found = {
         os.path.join(top, name)
@@ -161,7 +162,19 @@ def _places(ws: Workspace) -> list[str]:
         for name in os.listdir(top)
         if name.endswith(".git")
     }
-    return sorted(named | found)
+    return sorted(named | {place for place in found if _says(place, words)})
+
+
+def _says(place: str, words: Collection[str]) -> bool:
+    """Tell whether a repository's settings have one of some words: git need not be asked."""
+    try:
+        with open(
+            os.path.join(place, "config"), encoding="utf-8", errors="replace"
+        ) as f:
+            text = f.read()
+    except OSError:
+        return False
+    return any(word in text for word in words)
 
 
 def _known(ws: Workspace) -> list[str]:

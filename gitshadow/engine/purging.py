@@ -17,7 +17,7 @@ from gitshadow.engine.desk import Desk
 from gitshadow.engine.remaining import fetched_with, forsaken, own_refs
 from gitshadow.engine.scrubbing import Scrubbing
 from gitshadow.engine.workspace import Workspace
-from gitshadow.errors import JournalBusyError, LockedError, StoreError
+from gitshadow.errors import JournalError, LockedError, StoreError
 from gitshadow.model import Oid, RepoPath
 from gitshadow.store.git import Git
 from gitshadow.store.journal import purge as journal
@@ -26,7 +26,7 @@ from gitshadow.store.journal.purge import Noted
 from gitshadow.store.layout import recorded
 from gitshadow.store.lock import WriterLock
 from gitshadow.store.packing import Packer
-from gitshadow.store.purged import forms_of, without
+from gitshadow.store.purged import forms_of, ordered, without
 from gitshadow.store.repo import Repo
 from gitshadow.store.rewriting import Gone, Rewriter
 from gitshadow.store.searching import Holding, search
@@ -34,6 +34,7 @@ from gitshadow.store.searching import Holding, search
 _LOCK_S = 20.0
 _SALT_BYTES = 16
 _LEAST_TEXT, _MOST_TEXT = 16, 64 * 1024
+_MOST_TEXTS = 100
 
 
 class Survey(NamedTuple):
@@ -78,7 +79,7 @@ def survey(ws: Workspace, paths: Sequence[RepoPath], texts: Sequence[bytes]) -> 
     rewriter = Rewriter(ws.repo, gone, b"")
     found = {ref: rewriter.touches(tip) for ref, tip in own.items()}
     contents = frozenset[Oid]().union(*found.values())
-    forms += _whole_texts(ws.repo, contents) if paths else ()
+    forms = ordered((*forms, *(_whole_texts(ws.repo, contents) if paths else ())))
     states = ws.states.all()
     return Survey(
         gone,
@@ -186,10 +187,14 @@ def _messages(
 
 
 def _whole_texts(repo: Repo, contents: Collection[Oid]) -> tuple[bytes, ...]:
-    """Return contents as they may stand in an argument: whole, of a length that is no chance."""
-    found = (repo.raw(oid).strip() for oid in contents)
+    """Return contents as they may stand in an argument: whole, of a length that is no chance.
+
+    Of many versions the shortest ones: each is looked for in all that the journal has.
+    """
+    found = {repo.raw(oid).strip() for oid in contents}
     texts = [one for one in found if _LEAST_TEXT <= len(one) <= _MOST_TEXT]
-    return forms_of(one for one in texts if b"\0" not in one)
+    chosen = sorted((one for one in texts if b"\0" not in one), key=len)
+    return forms_of(chosen[:_MOST_TEXTS])
 
 
 def _all_of(found: Survey) -> set[Oid]:
@@ -214,7 +219,7 @@ def _purge(desk: Desk, packer: Packer, noted: Noted) -> None:
     ws.repo.refresh()
     if new_tree is not None:
         ws.recorder.set_tree(new_tree, ws.recorder.row.head, ws.recorder.row.head_ref)
-    with suppress(JournalBusyError):  # an open reader: the proof says what is left
+    with suppress(JournalError):  # a reader, or no room: the proof says what is left
         scrub.squeeze(ws.db)
     with ws.db.write():
         journal.end(ws.db)

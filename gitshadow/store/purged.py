@@ -54,12 +54,22 @@ def forms_of(texts: Iterable[bytes]) -> tuple[bytes, ...]:
         found |= {one.encode("utf-8", "surrogateescape") for one in spelled}
         quoted = quote(text).encode("utf-8", "surrogateescape")
         found |= {text, quoted.strip(b'"')}
-    return tuple(sorted(found, key=lambda form: (-len(form), form)))
+    return ordered(found)
+
+
+def ordered(forms: Iterable[bytes]) -> tuple[bytes, ...]:
+    """Return forms as all else wants them: each once, longest first."""
+    return tuple(sorted(set(forms), key=lambda form: (-len(form), form)))
 
 
 def holds(data: bytes, forms: Sequence[bytes]) -> bool:
-    """Tell whether any form of a text stands in data."""
-    return any(form in data for form in forms)
+    """Tell whether any form of a text stands in data; `forms` are `ordered`."""
+    for form in reversed(forms):
+        if len(form) > len(data):
+            return False
+        if form in data:
+            return True
+    return False
 
 
 def without(data: bytes, forms: Sequence[bytes]) -> bytes:

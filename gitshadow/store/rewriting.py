@@ -40,6 +40,7 @@ class Rewriter:
         self._salt = salt
         self._trees: dict[Oid, Oid] = {}
         self._inner: dict[Oid, dict[RepoPath, Entry]] = {}
+        self._purged: dict[Oid, bool] = {}
         self.blobs: dict[Oid, Oid] = {}
         self.commits: dict[Oid, Oid] = {}
 
@@ -118,7 +119,9 @@ class Rewriter:
         mode, oid = entry
         if mode == GITLINK_MODE:
             return False
-        return oid in self.blobs or not is_purged(self._repo.read_blob(oid))
+        if oid not in self._purged:
+            self._purged[oid] = is_purged(self._repo.read_blob(oid))
+        return not self._purged[oid]
 
     def _holding(self, tree: Oid) -> Mapping[RepoPath, Entry]:
         """Return where in a tree the contents stand; one that chains share is read once."""

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gitshadow.engine import local, purging
-from gitshadow.errors import RefusedError, UsageError
+from gitshadow.errors import JournalBusyError, RefusedError, UsageError
 from gitshadow.store.journal import purge as journal
 from gitshadow.store.journal import saga, scrub
 from gitshadow.store.journal.db import Db
@@ -76,6 +76,24 @@ def test_a_text_goes_from_every_content_prompt_and_file(repo: Repo) -> None:
         assert prompts(repo) == ["use the key [purged] to log in"]
         assert [row["path"] for row in log(studio)][:3] == ["clean", "d/other", "k"]
     repo.fsck()
+
+
+def test_bytes_that_stay_in_the_journal_are_said(
+    repo: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """KEEP-09: another process reads it, or the disk is full; the purge ends all the same."""
+
+    def refuse(_: Db) -> None:
+        raise JournalBusyError("could not use the journal: it is locked")
+
+    monkeypatch.setattr(scrub, "squeeze", refuse)
+    with studio_of(repo) as studio:
+        tell(studio)
+        assert studio.run("purge", texts=asked())["journal_holds"] != []
+        assert journal.under_way(studio.desk.workspace.db) is None
+        monkeypatch.undo()
+        done = studio.run("purge", texts=asked())
+        assert (done["journal_holds"], leaks(repo)) == ([], [])
 
 
 def test_a_dry_run_says_what_would_go_and_changes_nothing(repo: Repo) -> None:

@@ -78,6 +78,9 @@ def unsent(db: Db, forms: Sequence[bytes]) -> list[tuple[str, str]]:
 
 def clear(db: Db, forms: Sequence[bytes], found: Found) -> None:
     """Have the mark stand for the texts in what was found; call it inside `db.write()`."""
+    db.run("DELETE FROM blame_states")
+    if not found.rows:
+        return
     _teach(db, forms)
     db.run(_OUTSIDE)
     with unlocked(db):
@@ -87,14 +90,13 @@ def clear(db: Db, forms: Sequence[bytes], found: Found) -> None:
                 f"UPDATE {table} SET {column} = cleared({column}) WHERE is_held({column})"
             )
         chain_anew(db)
-    db.run("DELETE FROM blame_states")
 
 
 def squeeze(db: Db) -> None:
     """Write the file anew, so that what was replaced or deleted is in none of its pages.
 
     Raises:
-        JournalBusyError: another process reads or writes it.
+        JournalError: another process reads or writes it, or there is no room for a second one.
     """
     db.fold()
     db.run("PRAGMA temp_store = FILE")  # a journal may be larger than the memory
