@@ -82,8 +82,8 @@ def suspects(
         files: To tell what is gone from what is only no longer covered.
         skipped: Paths that a sparse checkout leaves out: they are not deleted.
     """
-    looks = found.files.items()
-    read = [path for path, look in looks if not states.stands(path, *look)]
+    looks = found.files.packed()
+    read = [path for path, look in looks if not states.stands(path, look)]
     gone: list[RepoPath] = []
     left: list[RepoPath] = []
     sparse = frozenset(skipped)

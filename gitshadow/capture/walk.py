@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from gitshadow.capture.coverage import UNREADABLE, Coverage
 from gitshadow.model import Excluded, RepoPath, StatKey
 from gitshadow.store.files import Look, WorkFiles
+from gitshadow.store.states import Looks
 
 _GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
@@ -21,7 +22,7 @@ class Walk:
     cannot take, because their name or a name in them is not UTF-8. `excluded` are topmost.
     """
 
-    files: dict[RepoPath, Look] = field(default_factory=dict)
+    files: Looks = field(default_factory=Looks)
     directories: list[RepoPath] = field(default_factory=list)
     polled: list[RepoPath] = field(default_factory=list)
     excluded: list[tuple[Excluded, StatKey | None]] = field(default_factory=list)

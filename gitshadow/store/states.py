@@ -1,4 +1,4 @@
-"""The states of many files in memory, a few bytes for each.
+"""The states and looks of many files in memory, a few bytes for each.
 
 As objects a state takes 540 bytes, and there is one for every file of the repository; packed it
 takes 130. What a walk asks for comes first in it, so that most of a walk unpacks nothing.
@@ -7,11 +7,12 @@ Invariant: what goes in comes out equal.
 
 import gc
 import struct
-from collections.abc import Iterator, KeysView, Mapping, MutableMapping
+from collections.abc import Iterable, Iterator, KeysView, Mapping, MutableMapping
 from contextlib import contextmanager
 from typing import NamedTuple, Self
 
 from gitshadow.model import Digest, FileState, FileVersion, Oid, RepoPath, StatKey
+from gitshadow.store.files import Look
 
 _LOOK = struct.Struct("<I4q?")
 """Mode, size, mtime, ctime, inode; whether it is racy."""
@@ -56,6 +57,42 @@ class Flat(NamedTuple):
         )
 
 
+class Looks(MutableMapping[RepoPath, Look]):
+    """Hold what lstat said of many files, in the form in which states begin."""
+
+    def __init__(self) -> None:
+        self._rows: dict[RepoPath, bytes | Look] = {}
+
+    def packed(self) -> Iterable[tuple[RepoPath, bytes | Look]]:
+        """Return paths and looks, as `States.stands` takes them."""
+        return self._rows.items()
+
+    def __getitem__(self, path: RepoPath) -> Look:
+        return _looked(self._rows[path])
+
+    def __setitem__(self, path: RepoPath, look: Look) -> None:
+        try:
+            self._rows[path] = _LOOK.pack(look.mode, *look.stat, False)
+        except struct.error:  # no journal holds such a stat
+            self._rows[path] = look
+
+    def __delitem__(self, path: RepoPath) -> None:
+        del self._rows[path]
+
+    def __contains__(self, path: object) -> bool:
+        return path in self._rows
+
+    def __iter__(self) -> Iterator[RepoPath]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def keys(self) -> KeysView[RepoPath]:
+        """Return the paths, as a view of the dictionary below: the quick one."""
+        return self._rows.keys()
+
+
 class States(MutableMapping[RepoPath, FileState]):
     """Hold states by path; one that does not fit into the form stays an object."""
 
@@ -73,17 +110,14 @@ class States(MutableMapping[RepoPath, FileState]):
         """Take over a row of the journal; quicker than by way of a value."""
         self._rows[path] = _packed(flat) or flat.state()
 
-    def stands(self, path: RepoPath, mode: int, stat: StatKey) -> bool:
-        """Tell whether a path is known, was read safely and has this mode and stat still."""
+    def stands(self, path: RepoPath, look: Look | bytes) -> bool:
+        """Tell whether a path is known, was read safely and looks the same still."""
         row = self._rows.get(path)
         if isinstance(row, bytes):
-            try:
-                return row.startswith(_LOOK.pack(mode, *stat, False))
-            except struct.error:
-                return False  # no stat that was ever packed
+            return isinstance(look, bytes) and row.startswith(look)
         if row is None or row.racy:
             return False
-        return (row.version.mode, row.stat) == (mode, stat)
+        return (row.version.mode, row.stat) == _looked(look)
 
     def modes(self) -> Iterator[tuple[RepoPath, int]]:
         """Yield every path with its exact mode."""
@@ -134,6 +168,13 @@ def _packed(flat: Flat) -> bytes | None:
         return look + _REST.pack(bytes.fromhex(flat.oid), flat.digest, flat.seen_ns)
     except (struct.error, ValueError):
         return None
+
+
+def _looked(row: bytes | Look) -> Look:
+    if not isinstance(row, bytes):
+        return row
+    mode, size, mtime_ns, ctime_ns, inode, _ = _LOOK.unpack(row)
+    return Look(mode, StatKey(size, mtime_ns, ctime_ns, inode))
 
 
 def _inode(row: bytes | FileState) -> int:

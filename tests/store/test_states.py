@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitshadow.model import Digest, FileState, FileVersion, Oid, RepoPath, StatKey
-from gitshadow.store.states import Flat, States
+from gitshadow.store.files import Look
+from gitshadow.store.states import Flat, Looks, States
 
 A, B = RepoPath(b"a"), RepoPath(b"b")
 STATE = FileState(
@@ -28,6 +29,15 @@ _STATES = st.builds(
 )
 
 
+def looked(mode: int, stat: StatKey) -> Look | bytes:
+    """Return a look as a walk has it."""
+    looks = Looks()
+    looks[A] = Look(mode, stat)
+    assert looks[A] == (mode, stat)
+    ((_, look),) = looks.packed()
+    return look
+
+
 @given(_STATES)
 def test_what_goes_in_comes_out(state: FileState) -> None:
     """Also what no journal would hold: nothing is cut to fit."""
@@ -35,7 +45,7 @@ def test_what_goes_in_comes_out(state: FileState) -> None:
     assert states[A] == state
     assert dict(states.modes()) == {A: state.version.mode}
     assert states.named(state.stat.inode) == {A}
-    assert states.stands(A, state.version.mode, state.stat) is not state.racy
+    assert states.stands(A, looked(state.version.mode, state.stat)) is not state.racy
 
 
 def test_row_of_the_journal_is_the_state() -> None:
@@ -46,17 +56,19 @@ def test_row_of_the_journal_is_the_state() -> None:
 
 def test_file_stands_only_as_it_was_read_safely() -> None:
     states = States.of({A: STATE, B: FileState(*_fields(racy=True))})
-    assert states.stands(A, 0o100600, STATE.stat)
-    assert not states.stands(A, 0o100644, STATE.stat)
-    assert not states.stands(B, 0o100600, STATE.stat)
-    assert not states.stands(RepoPath(b"c"), 0o100600, STATE.stat)
+    assert states.stands(A, looked(0o100600, STATE.stat))
+    assert not states.stands(A, looked(0o100644, STATE.stat))
+    assert not states.stands(B, looked(0o100600, STATE.stat))
+    assert not states.stands(RepoPath(b"c"), looked(0o100600, STATE.stat))
     for field in STATE.stat._fields:
-        assert not states.stands(A, 0o100600, STATE.stat._replace(**{field: 11}))
+        assert not states.stands(
+            A, looked(0o100600, STATE.stat._replace(**{field: 11}))
+        )
 
 
 def test_stat_that_no_journal_takes_is_another_one() -> None:
     states = States.of({A: STATE})
-    assert not states.stands(A, 0o100600, STATE.stat._replace(mtime_ns=1 << 70))
+    assert not states.stands(A, looked(0o100600, STATE.stat._replace(mtime_ns=1 << 70)))
 
 
 def test_states_are_a_mapping_like_any_other() -> None:
