@@ -1,5 +1,7 @@
 """Every way to install us gives a fresh machine the command, its page and the first minute."""
 
+import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -35,7 +37,7 @@ def test_first_minute_works_on_a_fresh_machine(
     need("man")
     route.install(machine)
     asked = machine.run("git", "agent-undo", "-h")
-    assert "Take the newest agent burst back." in asked
+    assert "\n  oops " in asked
     page = machine.run("git", "agent-undo", "--help", env={"MANPAGER": "cat"})
     assert page.startswith("GIT-AGENT-UNDO(1)")
     shadow = make_shadow(repo)
@@ -43,3 +45,26 @@ def test_first_minute_works_on_a_fresh_machine(
     assert console.run(first_minute(), repo.root, env, inherit=False) == []
     route.remove(machine)
     assert machine.traces() == []
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0
+    or subprocess.run(["unshare", "--mount", "true"], check=False).returncode != 0,
+    reason="only root can make a file system of its own, and not in every container",
+)
+def test_first_minute_works_as_root_on_a_read_only_system(
+    machine: Machine,
+    repo: Repo,
+    make_shadow: Callable[..., Shadow],
+    tmp_path: Path,
+) -> None:
+    """As in a container: a root of its own, in which only home and project can be written."""
+    routes.pip(machine)
+    shadow = make_shadow(repo)
+    env = {**machine.environment(), "SHADOW_TEST_MARK": shadow.mark}
+    shell = routes.in_a_container(machine, tmp_path)
+    steps = [
+        console.Step(0, "! touch /probe 2>/dev/null", (), 0),
+        *first_minute(),
+    ]
+    assert console.run(steps, repo.root, env, inherit=False, shell=shell) == []

@@ -91,7 +91,12 @@ def matches(expected: Sequence[str], actual: Sequence[str]) -> bool:
 
 
 def run(
-    steps: Sequence[Step], cwd: Path, env: Mapping[str, str], *, inherit: bool = True
+    steps: Sequence[Step],
+    cwd: Path,
+    env: Mapping[str, str],
+    *,
+    inherit: bool = True,
+    shell: Sequence[str] = ("bash", "-c"),
 ) -> list[str]:
     """Run the steps of a page in one shell; return a description of each difference.
 
@@ -100,6 +105,7 @@ def run(
         cwd: Where the shell begins.
         env: Variables of the shell; with `inherit` in addition to those of the test.
         inherit: Whether the test's own variables count.
+        shell: What runs a script that is its last word, in `cwd`.
     """
     mark = uuid.uuid4().hex
     script = "".join(
@@ -107,7 +113,7 @@ def run(
         for step in steps
     )
     done = subprocess.run(
-        ["bash", "-c", script],
+        [*shell, script],
         cwd=cwd,
         env={**(os.environ if inherit else {}), **env},
         stdin=subprocess.DEVNULL,

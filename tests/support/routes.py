@@ -118,7 +118,26 @@ def wheelhouse(shared: Path) -> Path:
     return house
 
 
-def _pip(machine: Machine) -> None:
+def in_a_container(machine: Machine, writable: Path) -> list[str]:
+    """Return what runs a script as root where all but one directory is read-only.
+
+    Args:
+        machine: Whose home is to be below that directory.
+        writable: The directory; an empty one beside it becomes the root.
+    """
+    assert machine.home.is_relative_to(writable)
+    top = writable.parent / f"{writable.name}.root"
+    top.mkdir()
+    script = (
+        'mount --rbind / "$1" && mount --bind "$2" "$1/$2" && '
+        'mount -o remount,bind,ro "$1" && exec chroot "$1" '
+        'sh -c \'cd "$1" && exec bash -c "$2"\' sh "$PWD" "$3"'
+    )
+    return ["unshare", "--mount", "sh", "-c", script, "sh", str(top), str(writable)]
+
+
+def pip(machine: Machine) -> None:
+    """Install as the page says it for plain pip."""
     place = str(machine.home / ".local" / "gitshadow")
     # Its own pip would take longer to put there than everything else.
     machine.run(base_python(), "-m", "venv", "--without-pip", place)
@@ -163,7 +182,7 @@ def _no_uv(machine: Machine) -> None:
 
 
 ROUTES = (
-    Route("pip", _pip, _no_pip),
+    Route("pip", pip, _no_pip),
     Route(
         "pipx",
         _pipx,
