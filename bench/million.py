@@ -36,7 +36,7 @@ def log(scale: float) -> Iterator[Row]:
         place.shadow("init")
         yield from _logs(place, "hardly any", times)
         place.shadow("stop")
-        _fill(place, rows)
+        fill(place, rows)
         yield from _logs(place, f"{rows:,}", times)
 
 
@@ -54,8 +54,14 @@ def _logs(place: Place, rows: str, times: int) -> Iterator[Row]:
     yield Row(f"`log -n 50`, {rows} rows, no daemon", "≤ 150 ms", ms(values), "ms")
 
 
-def _fill(place: Place, count: int) -> None:
-    """Put rows into the journal, as agents of 20 sessions would have left them."""
+def fill(place: Place, count: int, burst: int = _BURST) -> None:
+    """Put rows into the journal, as agents of 20 sessions would have left them.
+
+    Args:
+        place: Where something was recorded, and no daemon runs.
+        count: How many rows.
+        burst: How many rows make a burst.
+    """
     db = Db.open(str(place.journal), create=False)
     tip = Oid(place.git("rev-parse", "HEAD").strip())
     for number in range(20):
@@ -65,10 +71,10 @@ def _fill(place: Place, count: int) -> None:
     for start in range(first, first + count, _CHUNK):
         numbers = range(start, min(start + _CHUNK, first + count))
         with db.write():
-            events.insert(db, (_event(number, tip) for number in numbers))
+            events.insert(db, (_event(number, tip, burst) for number in numbers))
             for number in numbers:
-                if number % _BURST == 0:
-                    bursts.put(db, _burst(number))
+                if number % burst == 0:
+                    bursts.put(db, _burst(number, burst))
     db.close()
 
 
@@ -84,8 +90,8 @@ def _session(number: int) -> Session:
     )
 
 
-def _event(number: int, tip: Oid) -> Event:
-    session = _session(number // _BURST % 20)
+def _event(number: int, tip: Oid, burst: int) -> Event:
+    session = _session(number // burst % 20)
     return Event(
         seq=number,
         ts_ns=1_700_000_000_000_000_000 + number * 1_000_000,
@@ -98,28 +104,28 @@ def _event(number: int, tip: Oid) -> Event:
             actor=Actor.AGENT,
             session=session.id,
             agent=session.agent,
-            turn=f"turn-{number // _BURST}",
+            turn=f"turn-{number // burst}",
             call=f"call-{number}",
             tool="Edit",
             confidence=Confidence.CERTAIN,
             reason="inside the window of a call that names this path",
         ),
-        burst=f"b-{number // _BURST:08x}",
+        burst=f"b-{number // burst:08x}",
         commit=tip,
     )
 
 
-def _burst(number: int) -> Burst:
-    at_ns = _event(number, Oid("")).ts_ns
+def _burst(number: int, size: int) -> Burst:
+    at_ns = _event(number, Oid(""), size).ts_ns
     return Burst(
-        id=f"b-{number // _BURST:08x}",
-        session=_session(number // _BURST % 20).id,
+        id=f"b-{number // size:08x}",
+        session=_session(number // size % 20).id,
         worktree="main",
-        turn=f"turn-{number // _BURST}",
-        ordinal=number // _BURST,
+        turn=f"turn-{number // size}",
+        ordinal=number // size,
         started_ns=at_ns,
-        ended_ns=at_ns + _BURST * 1_000_000,
+        ended_ns=at_ns + size * 1_000_000,
         first_seq=number,
-        last_seq=number + _BURST - 1,
+        last_seq=number + size - 1,
         open=False,
     )

@@ -3,16 +3,18 @@
 Invariant: it ends with an exit code; what it could not do it has said before.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from textual.app import App
+from textual.filter import LineFilter
 
 from gitshadow.ui.filters import Filter
 from gitshadow.ui.glyphs import Glyphs
 from gitshadow.ui.main import MainScreen
 from gitshadow.ui.ports import Engine
 from gitshadow.ui.source import Source
+from gitshadow.ui.uncoloured import Uncoloured
 
 
 class Setting(NamedTuple):
@@ -42,6 +44,10 @@ class ViewApp(App[object]):
         self.theme = "textual-light" if setting.light else "textual-dark"
         source = Source(engine_of(self._told), setting.moment, setting.filter)
         self.main = MainScreen(source, setting.name)
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Return what every line passes: with NO_COLOR nothing is left but signs."""
+        return [Uncoloured()] if self.no_color else super().get_line_filters()
 
     def on_mount(self) -> None:
         """Show the main screen."""

@@ -31,6 +31,14 @@ class Failed(Message):
         self.error, self.about = error, about
 
 
+class Looked(Message):
+    """Bring what a look beside the engine has found: nobody waited for it."""
+
+    def __init__(self, deliver: Callable[[], None]) -> None:
+        super().__init__()
+        self.deliver = deliver
+
+
 class Waiting(Message):
     """Tell that a question was asked, or that its answer is there."""
 
@@ -45,7 +53,7 @@ def ask(
     """Ask on a thread; a newer question about the same makes an older one void.
 
     Args:
-        asker: Whom the answer goes to: its `on_answered` calls `deliver`.
+        asker: Whom the answer goes to: it takes the messages of this module.
         about: What it is about; a failure names it.
         question: Runs on the thread.
         then: Runs on the thread that draws, with the answer.
@@ -68,3 +76,13 @@ def ask(
             asker.post_message(Waiting(begun=False))
 
     asker.run_worker(run, name=about, group=about, exclusive=True, thread=True)
+
+
+def look(asker: Widget, question: Callable[[], _T], then: Callable[[_T], None]) -> None:
+    """Ask what never fails and needs no engine, on a thread."""
+
+    def run() -> None:
+        found = question()
+        asker.post_message(Looked(lambda: then(found)))
+
+    asker.run_worker(run, group="look", exclusive=True, thread=True)

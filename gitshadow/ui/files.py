@@ -81,6 +81,7 @@ class FileList(Listing):
         }
         self.cursor = numbers.get(path, 0)
         self.top = 0
+        self.changed()
         self.go(self.cursor)
 
     def count(self) -> int:

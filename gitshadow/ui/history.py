@@ -128,6 +128,7 @@ class History(Listing):
     def _fold(self) -> None:
         """Make the lines anew, and put the cursor where it was."""
         selected = self.line
+        self.changed()
         offset, at_top = self.cursor - self.top, self.top == 0
         blocks = blocks_of(self.window.rows, self.pins if not self.window.newer else ())
         days = {block.key: local_time(block.ts)[:10] for block in blocks}

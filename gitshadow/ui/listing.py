@@ -10,7 +10,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.binding import BindingType
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -42,6 +42,8 @@ class Listing(Widget, can_focus=True):
         super().__init__(id=id)
         self.cursor = 0
         self.top = 0
+        self._base = Style.null()
+        self._drawn = (-1, -1)
 
     # -- what subclasses say -----------------------------------------------------------------
 
@@ -63,10 +65,15 @@ class Listing(Widget, can_focus=True):
 
     # -- drawing -----------------------------------------------------------------------------
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Draw some lines; what all have in common is worked out once."""
+        self._base = self.rich_style
+        return super().render_lines(crop)
+
     def render_line(self, y: int) -> Strip:
         """Draw one line of the screen."""
         width, number = self.size.width, self.top + y
-        base = self.rich_style
+        base = self._base
         if number >= self.count():
             return Strip.blank(width, base)
         if number == self.cursor:
@@ -88,6 +95,10 @@ class Listing(Widget, can_focus=True):
 
     # -- moving ------------------------------------------------------------------------------
 
+    def changed(self) -> None:
+        """Take note that the lines are others: all are drawn anew."""
+        self._drawn = (-1, -1)
+
     def go(self, number: int, step: int = 1) -> None:
         """Put the cursor on a line, or on the next one in a direction where it may stand."""
         number = max(0, min(self.count() - 1, number))
@@ -105,8 +116,18 @@ class Listing(Widget, can_focus=True):
         if self.top and not any(self.can_stop(line) for line in range(self.top)):
             self.top = 0 if self.cursor < height else self.top
         self.top = max(0, self.top)
-        self.refresh()
+        self._draw_moved()
         self.moved()
+
+    def _draw_moved(self) -> None:
+        """Draw what a move of the cursor changes: two lines, or all where others are seen."""
+        top, cursor = self._drawn
+        self._drawn = self.top, self.cursor
+        if top != self.top:
+            self.refresh()
+            return
+        for number in {cursor, self.cursor}:
+            self.refresh(Region(0, number - self.top, self.size.width, 1))
 
     def wheel(self, lines: int) -> None:
         """Move what is seen; the cursor stays where it is, or at the edge."""

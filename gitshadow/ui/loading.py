@@ -6,19 +6,15 @@ another window, is dropped.
 
 from collections.abc import Callable
 
-from gitshadow.ui.asking import ask
+from gitshadow.ui.asking import ask, look
+from gitshadow.ui.filters import Filter
 from gitshadow.ui.history import History
 from gitshadow.ui.paging import Window, with_newer, with_older
 from gitshadow.ui.rows import EventRow
 from gitshadow.ui.source import Found, Source, Standing
 
 _Then = Callable[[], None]
-_PAGE, _NEWS, _MARKS, _LOOK = (
-    "the history",
-    "what came in",
-    "ops and pins",
-    "the journal",
-)
+_PAGE, _NEWS, _MARKS = "the history", "what came in", "ops and pins"
 
 
 class Loader:
@@ -46,6 +42,11 @@ class Loader:
         ask(self._history.screen, _PAGE, self.source.newest, hold)
         self.marks()
 
+    def filter(self, wanted: Filter) -> None:
+        """Show what fits another filter, from its newest on."""
+        self.source = self.source._replace(filter=wanted)
+        self.newest()
+
     def oldest(self) -> None:
         """Show the oldest page, the cursor on its last line."""
 
@@ -69,6 +70,11 @@ class Loader:
 
         self._busy = True
         ask(self._history.screen, _PAGE, question, hold)
+
+    def reach(self, seq: int) -> None:
+        """Show an event, out of every filter."""
+        source = self.source = self.source._replace(filter=Filter())
+        self.go_to(lambda: source.of(seq), lambda: None)
 
     def _hold(self, window: Window) -> None:
         self._busy = False
@@ -113,7 +119,7 @@ class Loader:
 
     def look(self) -> None:
         """Look whether the journal has changed, and fetch what came in."""
-        ask(self._history.screen, _LOOK, self.source.engine.mark, self._looked)
+        look(self._history.screen, self.source.engine.mark, self._looked)
 
     def _looked(self, mark: object) -> None:
         changed = mark != self._mark and not self._first

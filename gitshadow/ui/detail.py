@@ -1,0 +1,132 @@
+"""What is selected on the time line, closer: its files, and the diff of one of them.
+
+Invariant: files and diff are asked for when the cursor has come to rest, and only what belongs
+to the selected line is ever acted upon.
+"""
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Container
+from textual.timer import Timer
+
+from gitshadow.errors import UsageError
+from gitshadow.ui.asking import ask
+from gitshadow.ui.bars import Bar
+from gitshadow.ui.diffs import DiffView, Place
+from gitshadow.ui.files import FileList
+from gitshadow.ui.frame import Pane
+from gitshadow.ui.glyphs import glyphs_of
+from gitshadow.ui.rows import FileRow
+from gitshadow.ui.source import Source
+from gitshadow.ui.telling import heading
+from gitshadow.ui.timeline import Line
+
+_SETTLES_S = 0.06
+"""So long the cursor stands still before what it stands on is asked for."""
+_FILES, _DIFF = "the files", "the diff"
+
+
+class Detail(Container):
+    """Show the files and a diff of one line of the time line."""
+
+    def __init__(self, source: Source, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.source = source
+        self.files = FileList(id=Pane.FILES.value)
+        self.diff = DiffView(id=Pane.DIFF.value)
+        self._heading = Bar(id="heading")
+        self._line: Line | None = None
+        self._moment = False
+        self._settling: Timer | None = None
+
+    def compose(self) -> ComposeResult:
+        """Make heading, files and diff."""
+        yield self._heading
+        with Container(id="lower"):
+            yield self.files
+            yield self.diff
+
+    @property
+    def since(self) -> bool:
+        """Tell whether what differs from then to now is shown; of a pin nothing else can be."""
+        block = self._line.block if self._line else None
+        return self._moment or (block is not None and block.pin is not None)
+
+    @property
+    def file(self) -> FileRow:
+        """Return the selected file.
+
+        Raises:
+            UsageError: it is not on the screen yet, or there is none.
+        """
+        found = self.files.file
+        if self._line is None or found is None or self.files.of != self._line.key:
+            raise UsageError("no file is selected yet")
+        return found
+
+    @property
+    def place(self) -> Place:
+        """Return the hunk that the diff stands on.
+
+        Raises:
+            UsageError: it stands on none that can be undone.
+        """
+        found = self.diff.place
+        if found is None or found.hunk is None or self.since or not self.diff.has_focus:
+            raise UsageError("i undoes the hunk under the cursor: go into the diff")
+        return found
+
+    # -- showing -----------------------------------------------------------------------------
+
+    def show(self, line: Line | None) -> None:
+        """Show the files of another line, as soon as no other one comes at once."""
+        self._line = line
+        if self._settling is not None:
+            self._settling.stop()
+        self._settling = self.set_timer(_SETTLES_S, self.reload)
+
+    def turn(self) -> None:
+        """Change from what was changed to what differs from then to now, or back."""
+        self._moment = not self._moment
+        self.reload()
+
+    def reload(self) -> None:
+        """Ask for the files anew."""
+        line = self._line
+        if line is None or line.block is None:
+            self.files.hold((), "", "")
+            self.diff.show("", title="")
+            self.tell()
+            return
+        question = self.source.since if self.since else self.source.files
+        empty = "nothing differs" if self.since else "no files"
+
+        def hold(files: tuple[FileRow, ...]) -> None:
+            self.files.hold(files, line.key, empty)
+            self.tell()
+            self._show_diff()
+
+        ask(self.screen, _FILES, lambda: question(line), hold)
+
+    @on(FileList.Selected)
+    def _show_diff(self) -> None:
+        line, file = self._line, self.files.file
+        if line is None or line.block is None or file is None:
+            self.diff.show("", title="")
+            return
+        question = self.source.patch_since if self.since else self.source.patch
+
+        def hold(patch: str) -> None:
+            self.diff.show(patch, title=file.path)
+
+        ask(self.screen, _DIFF, lambda: question(line, file.path), hold)
+
+    def tell(self) -> None:
+        """Write the heading."""
+        line, width = self._line, self.size.width
+        said = heading(line, self.files.files, moment=self._moment) if line else ""
+        self._heading.show(glyphs_of(self).cut(" " + said, width))
+
+    def on_resize(self) -> None:
+        """Fit the heading to the new width."""
+        self.tell()
