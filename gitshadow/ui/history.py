@@ -4,6 +4,7 @@ Invariant: what is selected stays selected when rows come in above or below it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
 from rich.style import Style
 from textual.message import Message
@@ -12,7 +13,7 @@ from gitshadow.render.text import local_time
 from gitshadow.ui.glyphs import glyphs_of
 from gitshadow.ui.lanes import FIRST_AGENT, Place, lettered, placed
 from gitshadow.ui.listing import Listing, Piece
-from gitshadow.ui.paging import Window
+from gitshadow.ui.paging import HELD, Window
 from gitshadow.ui.rows import EventRow, PinRow
 from gitshadow.ui.timeline import (
     NOBODY,
@@ -32,6 +33,9 @@ _DARK = ("#e69f00", "#56b4e9", "#2fbf94", "#f0e442", "#e08fbd", "#ff8a4c")
 _LIGHT = ("#8a5a00", "#00609c", "#006b4f", "#6b6200", "#8f3f6f", "#a83f00")
 """Colours that people who confuse some of them tell apart; the letter says it too."""
 _WIDE, _MEDIUM = 100, 70
+
+
+_local = lru_cache(maxsize=4 * HELD)(local_time)
 
 
 class History(Listing):
@@ -131,7 +135,7 @@ class History(Listing):
         self.changed()
         offset, at_top = self.cursor - self.top, self.top == 0
         blocks = blocks_of(self.window.rows, self.pins if not self.window.newer else ())
-        days = {block.key: local_time(block.ts)[:10] for block in blocks}
+        days = {block.key: _local(block.ts)[:10] for block in blocks}
         self.letters = lettered(
             self.letters, [block.lane for block in reversed(blocks)]
         )
@@ -185,7 +189,7 @@ class History(Listing):
     def _draw_block(self, block: Block, width: int) -> Sequence[Piece]:
         glyphs = glyphs_of(self)
         undone = self.marks.of(block)
-        time = local_time(block.ts)[11:]
+        time = _local(block.ts)[11:]
         pieces = [Piece(f" {time} "), *self._graph(block)]
         mark = f" {glyphs.undone} undone" if undone else ""
         used = sum(len(piece.text) for piece in pieces)
@@ -219,7 +223,7 @@ class History(Listing):
     def _draw_event(self, block: Block, event: EventRow, width: int) -> Sequence[Piece]:
         glyphs = glyphs_of(self)
         graph = self._graph(block, event=True)
-        time = local_time(event.ts)[11:]
+        time = _local(event.ts)[11:]
         used = sum(len(piece.text) for piece in graph) + 10
         name = f"{event.old_path} -> {event.path}" if event.old_path else event.path
         said = f"  {event.kind:<7} {name}"

@@ -2,13 +2,55 @@
 
 import os
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.support.tools import need
+from tests.support.waiting import until
 
 COLUMNS, LINES = 160, 22
+
+
+class Terminal(NamedTuple):
+    """Hold a program in tmux: what it shows, keys to press, its process."""
+
+    run: Callable[..., str]
+
+    def shown(self, *options: str) -> str:
+        """Return the text on the screen, with colours (`-e`) if asked."""
+        return self.run("capture-pane", "-p", "-t", "0", *options)
+
+    def sees(self, *words: str, without: str = "") -> None:
+        """Wait until all these words are on the screen, and another is not."""
+        shown = ""
+
+        def so() -> bool:
+            nonlocal shown
+            shown = self.shown().replace("\u00a0", " ")
+            there = all(word in shown for word in words)
+            return there and not (without and without in shown)
+
+        try:
+            until(so)
+        except AssertionError:
+            raise AssertionError(
+                f"waited for {words}, no {without}:\n{shown}"
+            ) from None
+
+    def press(self, *keys: str) -> None:
+        """Press keys, by tmux's names of them."""
+        self.run("send-keys", "-t", "0", *keys)
+
+    def resize(self, columns: int, lines: int) -> None:
+        """Make the terminal another size."""
+        self.run("resize-window", "-t", "0", "-x", str(columns), "-y", str(lines))
+
+    @property
+    def pid(self) -> int:
+        """Return the process of the program."""
+        return int(self.run("display-message", "-p", "-t", "0", "#{pane_pid}"))
 
 
 @contextmanager
@@ -21,6 +63,21 @@ def pane(
     lines: int = LINES,
 ) -> Iterator[Callable[..., str]]:
     """Run a program in tmux; yield what returns the text that it shows, with colours if asked."""
+    with terminal(scratch, command, cwd, columns=columns, lines=lines) as shown:
+        yield shown.shown
+
+
+@contextmanager
+def terminal(
+    scratch: Path,
+    command: Sequence[str],
+    cwd: Path,
+    *,
+    columns: int = COLUMNS,
+    lines: int = LINES,
+    env: Mapping[str, str] | None = None,
+) -> Iterator[Terminal]:
+    """Run a program in tmux, with some more variables; yield the terminal."""
     tmux = (need("tmux"), "-u", "-S", str(scratch / "tmux"), "-f", os.devnull)
     environ = {**os.environ, "LC_ALL": "C.UTF-8"}
 
@@ -31,8 +88,9 @@ def pane(
         return done.stdout.decode()
 
     size = ("-x", str(columns), "-y", str(lines))
-    run("new-session", "-d", *size, "env", "TERM=screen-256color", *command)
+    more = [f"{name}={value}" for name, value in (env or {}).items()]
+    run("new-session", "-d", *size, "env", "TERM=screen-256color", *more, *command)
     try:
-        yield lambda *options: run("capture-pane", "-p", "-t", "0", *options)
+        yield Terminal(run)
     finally:
         run("kill-server")

@@ -1,0 +1,110 @@
+"""UX, the view as installed: in a real terminal, by keys, and where there is none."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.support.panes import terminal
+from tests.support.shadow import COMMAND, Shadow
+from tests.support.terminal import on_a_terminal
+
+VIEW = (COMMAND, "ui")
+
+
+@pytest.fixture
+def wronged(shadow_n: Shadow) -> Shadow:
+    """Return the command in R after three runs of agents; the second made `wrong.py`."""
+    for name in ("first", "wrong", "third"):
+        told = f"echo {name} > {name}.py"
+        shadow_n.ok("exec", "--agent", name, "--", "sh", "-c", told)
+    return shadow_n
+
+
+@pytest.mark.parametrize(("columns", "lines"), [(80, 24), (60, 20)])
+def test_the_right_turn_is_found_and_undone_within_ten_keys(
+    wronged: Shadow, tmp_path: Path, columns: int, lines: int
+) -> None:
+    """Search, undo, yes: eight keys, and only that run is taken back."""
+    root = wronged.repo.root
+    with terminal(tmp_path, VIEW, root, columns=columns, lines=lines) as shown:
+        shown.sees("wrong", "third", "first")
+        shown.press("/")
+        shown.sees("search paths")
+        shown.press("w", "r", "o", "n", "Enter")
+        shown.sees(without="search paths")
+        shown.press("u")
+        shown.sees("y apply", "wrong.py")
+        shown.press("y")
+        shown.sees("to take this back")
+    assert not (root / "wrong.py").exists()
+    assert (root / "first.py").read_text() == "first\n"
+    assert (root / "third.py").read_text() == "third\n"
+
+
+@pytest.mark.parametrize(
+    "env",
+    [{"NO_COLOR": "1"}, {"LC_ALL": "C"}, {"LC_ALL": "broken.XX", "LANG": "broken.XX"}],
+)
+def test_it_works_without_colours_and_without_a_locale(
+    wronged: Shadow, tmp_path: Path, env: dict[str, str]
+) -> None:
+    """UX: what is drawn is whole, in ASCII where the locale has no more."""
+    root = wronged.repo.root
+    wronged.repo.write("größe \x1b[31m.txt", "x\n")
+    wronged.ok("flush")
+    with terminal(tmp_path, VIEW, root, columns=80, lines=24, env=env) as shown:
+        shown.sees("first", "x1b[31m.txt")
+        text, styled = shown.shown(), shown.shown("-e")
+        assert ("größe" in text) == ("LC_ALL" not in env)
+        assert text.isascii() == ("LC_ALL" in env)
+        coloured = any(f"\x1b[{code}" in styled for code in ("31m", "38;5", "38;2"))
+        assert coloured == ("NO_COLOR" not in env)
+        shown.press("q")
+
+
+def test_it_follows_a_terminal_that_changes_its_size(
+    wronged: Shadow, tmp_path: Path
+) -> None:
+    with terminal(tmp_path, VIEW, wronged.repo.root, columns=80, lines=24) as shown:
+        shown.sees("of burst")
+        shown.resize(50, 12)
+        shown.sees("third", without="of burst")
+        shown.resize(140, 40)
+        shown.sees("of burst", "third")
+
+
+@pytest.mark.parametrize("sign", [signal.SIGHUP, signal.SIGKILL])
+def test_a_view_that_dies_leaves_nothing_half(
+    wronged: Shadow, tmp_path: Path, sign: signal.Signals
+) -> None:
+    """The terminal is gone right after the yes: all of the undo is done, or nothing."""
+    root = wronged.repo.root
+    with terminal(tmp_path, VIEW, root, columns=80, lines=24) as shown:
+        shown.sees("third")
+        shown.press("u")
+        shown.sees("y apply")
+        pid = shown.pid
+        shown.press("y")
+        os.kill(pid, sign)
+    wronged.ok("flush")
+    ops = wronged.ok("ops", "--json").rows()
+    assert [op["status"] for op in ops] in ([], ["done"])
+    assert (root / "third.py").exists() == (not ops)
+
+
+def test_a_terminal_that_cannot_draw_gets_one_line(wronged: Shadow) -> None:
+    shown = on_a_terminal(wronged, "ui", env={"TERM": "dumb"})
+    assert shown.code == 2
+    assert "TERM=dumb" in shown.text
+    assert "git agent-undo log" in shown.text
+
+
+def test_a_pipe_gets_one_line(wronged: Shadow) -> None:
+    result = wronged("ui")
+    assert result.code == 2
+    assert result.err == (
+        "error: could not draw a screen: this is no terminal\n"
+        "hint: git agent-undo log, and git agent-undo show ID\n"
+    )
