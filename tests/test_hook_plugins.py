@@ -166,9 +166,7 @@ def test_opencode_plugin_names_the_native_session_to_shells(tmp_path: Path) -> N
         [_step("shell.env", {"cwd": "/", "sessionID": "ses_1"}, {"env": {"A": "b"}})]
     )
     assert isinstance(done["args"], list)
-    assert done["args"][1] == {
-        "env": {"A": "b", "GITSHADOW_NATIVE_SESSION": "opencode:ses_1"}
-    }
+    assert done["args"][1] == {"env": {"A": "b", "GITSHADOW_OPENCODE_SESSION": "ses_1"}}
 
 
 @pytest.mark.parametrize("agent", AGENTS)

@@ -25,10 +25,12 @@ NATIVE_MARKERS: Mapping[str, str] = {
     "GROK_SESSION_ID": "grok",
     "OPENHANDS_SESSION_ID": "openhands",
     "CLAUDE_CODE_SESSION_ID": "claude-code",
+    "GITSHADOW_OPENCODE_SESSION": "opencode",
 }
 """Variables in which an agent gives its children its own session id; of one agent the first wins.
 
-Cline, Gemini, opencode, goose, Crush, Aider and Droid publish none.
+opencode publishes none: our plug-in does it in its name. Cline, Gemini, goose, Crush, Aider and
+Droid publish none.
 """
 
 PID_MARKERS: Mapping[str, str] = {

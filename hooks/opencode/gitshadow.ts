@@ -29,7 +29,7 @@ export const GitshadowPlugin = async ({ directory, worktree }: any) => {
     },
     "shell.env": async (input: any, output: any) => {
       const session = input?.sessionID
-      if (session && output?.env) output.env.GITSHADOW_NATIVE_SESSION = "opencode:" + session
+      if (session && output?.env) output.env.GITSHADOW_OPENCODE_SESSION = session
     },
     event: async ({ event }: any = {}) => {
       const idle = event?.type === "session.status" && event.properties?.status?.type === "idle"

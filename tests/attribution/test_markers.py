@@ -33,6 +33,10 @@ CLAUDE = {"CLAUDECODE": "1", "CLAUDE_CODE_SESSION_ID": "c1"}
         ({"COPILOT_AGENT_SESSION_ID": "x"}, Mark("copilot", "x")),
         ({"AI_AGENT": "github_copilot_vscode_agent"}, Mark("vscode-copilot")),
         ({"OPENCODE": "1", "OPENCODE_PID": "7"}, Mark("opencode")),
+        (
+            {"OPENCODE": "1", "GITSHADOW_OPENCODE_SESSION": "ses_1"},
+            Mark("opencode", "ses_1"),
+        ),
         ({"GOOSE_TERMINAL": "1"}, Mark("goose")),
         ({"AGENT": "goose"}, Mark("goose")),
         ({"CRUSH": "1"}, Mark("crush")),

@@ -162,6 +162,14 @@ def test_process_belongs_to_the_agents_session_when_it_has_the_agents_marker(
     assert ProcessScan().session_of(process.pid, [session("s1"), session("s2")]) == "s2"
 
 
+def test_process_belongs_to_the_session_that_opencodes_plug_in_names(
+    start: Start,
+) -> None:
+    process = start(env={"GITSHADOW_OPENCODE_SESSION": "native-o"})
+    known = [session("o", agent="opencode"), session("p", agent="opencode")]
+    assert ProcessScan().session_of(process.pid, known) == "o"
+
+
 def test_process_belongs_to_nobody_when_its_marker_names_another_session(
     start: Start,
 ) -> None:
