@@ -34,10 +34,11 @@ _LOADING = "looking who wrote ..."
 _KEYS = (
     Key("Enter", "go to the write", "go_to"),
     Key("u", "undo this write", "undo"),
+    Key("F", "find", "find"),
     Key("Esc", "leave", "leave"),
 )
 _CLASSES = "A agent, H human, U unknown"
-_OLDER = "this line is older than the recording, or nobody recorded it"
+_OLDER = "there is no write to go to, or to take back: it was not recorded here"
 
 Owner = Mapping[str, object]
 
@@ -82,6 +83,10 @@ class BlameView(LineView):
         """Return how many lines there are."""
         return len(self._lines)
 
+    def said(self, row: int) -> str:
+        """Return the text of a line."""
+        return self._lines[row].data.decode("utf-8", "backslashreplace")
+
     def draw(self, row: int, width: int, *, standing: bool) -> Iterator[Segment]:
         """Draw one line."""
         line = self._lines[row]
@@ -100,7 +105,7 @@ class BlameView(LineView):
         )
         yield Segment(head, whose)
         yield Segment(f"{line.number:>{digits}} ", number)
-        said, left_out = bounded(line.data.decode("utf-8", "backslashreplace"))
+        said, left_out = bounded(self.said(row))
         parts = [Segment(glyphs.text(said), base)]
         if left_out:
             parts.append(Segment(f" [{left_out} more characters]", number))
@@ -195,7 +200,8 @@ class BlameScreen(ModalScreen[int | None]):
         owner = self.query_one(BlameView).owner
         seq = "" if owner is None else text(owner, "seq")
         if not seq.isdigit() or (owner is not None and text(owner, "machine")):
-            self.notify(_OLDER, markup=False)
+            known = [] if owner is None else told_of(owner)
+            self.query_one(Prose).show([_OLDER, *known])
             return ""
         return seq
 
@@ -204,6 +210,10 @@ class BlameScreen(ModalScreen[int | None]):
         seq = self._seq()
         if seq:
             self.dismiss(int(seq))
+
+    def action_find(self) -> None:
+        """Find a text in the lines."""
+        self.query_one(BlameView).action_find()
 
     def action_undo(self) -> None:
         """Plan to take back what wrote the line."""

@@ -40,6 +40,10 @@ class Choices(LineView):
         """Return how many lines there are."""
         return len(self._lines)
 
+    def said(self, row: int) -> str:
+        """Return the text of a line."""
+        return self._lines[row]
+
     def draw(self, row: int, width: int, *, standing: bool) -> Iterator[Segment]:
         """Draw one line."""
         style = self.rich_style

@@ -200,6 +200,13 @@ class DiffView(LineView):
         """Return how many rows there are."""
         return len(self._rows)
 
+    def said(self, row: int) -> str:
+        """Return what a row says, of both sides."""
+        shown = self._rows[row]
+        sides = {shown.left, shown.right} - {None}
+        lines = self._hunk(shown).lines if sides else ()
+        return shown.text + "\n".join(lines[at].text for at in sides if at is not None)
+
     def draw(self, row: int, width: int, *, standing: bool) -> Iterator[Segment]:
         """Draw one row: a mark where the cursor is, and what the row holds."""
         shown = self._rows[row]

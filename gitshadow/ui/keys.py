@@ -69,6 +69,7 @@ DIFF = (
     Key("h", "", "to the left"),
     Key("l", "", "to the right"),
     Key("s", "", "side by side, or one below the other"),
+    Key("F", "", "find in the lines"),
 )
 """What the diff binds by itself; there these come before the others."""
 OTHER = (

@@ -16,6 +16,9 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from gitshadow.ui.glyphs import glyphs_of
+from gitshadow.ui.prompting import LineScreen
+
 _SIDEWAYS = 8
 _FARTHEST = 4_000
 
@@ -39,11 +42,14 @@ class LineView(ScrollView, can_focus=True):
         Binding("G,end", "last", "last line", show=False),
         Binding("l", "sideways(1)", "to the right", show=False),
         Binding("h", "sideways(-1)", "to the left", show=False),
+        Binding("F", "find", "find in the lines", show=False),
     ]
 
     cursor: reactive[int] = reactive(0, repaint=False)
     shift: reactive[int] = reactive(0)
     """By how many cells the text is moved to the left."""
+
+    _sought = ""
 
     class Moved(Message):
         """Say that the cursor stands on another row."""
@@ -56,6 +62,10 @@ class LineView(ScrollView, can_focus=True):
 
     def draw(self, row: int, width: int, *, standing: bool) -> Iterable[Segment]:
         """Return one row; `standing` says that the cursor is on it."""
+        raise NotImplementedError
+
+    def said(self, row: int) -> str:
+        """Return the text of a row, where it may be searched."""
         raise NotImplementedError
 
     @property
@@ -139,3 +149,29 @@ class LineView(ScrollView, can_focus=True):
     def on_click(self, event: events.Click) -> None:
         """Put the cursor where the mouse is."""
         self.go(self.scroll_offset.y + event.y)
+
+    # -- finding -----------------------------------------------------------------------------
+
+    def action_find(self) -> None:
+        """Ask for a text and go to the next row that has it."""
+
+        def find(typed: str | None) -> None:
+            if typed:
+                self.find(typed)
+
+        self.app.push_screen(LineScreen("find in these lines", self._sought), find)
+
+    def find(self, wanted: str) -> None:
+        """Go to the next row that has a text, after the last one to the first.
+
+        Small letters stand for large ones too.
+        """
+        self._sought = wanted
+        count, small = self.row_count(), wanted.islower()
+        for step in range(1, count + 1):
+            row = (self.cursor + step) % count
+            said = self.said(row)
+            if wanted in (said.lower() if small else said):
+                self.go(row)
+                return
+        self.notify(f"no line has {glyphs_of(self).text(wanted)}", markup=False)

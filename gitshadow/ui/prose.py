@@ -31,11 +31,6 @@ class Prose(LineView):
         self._wrap()
         self.scroll_to(y=0, animate=False, immediate=True)
 
-    @property
-    def said(self) -> str:
-        """Return the text that is shown, as it came."""
-        return "\n".join(line.plain for line in self._lines)
-
     def _text(self, line: str) -> Text:
         found = Text.from_ansi(line)
         glyphs = glyphs_of(self)
@@ -58,6 +53,10 @@ class Prose(LineView):
         """Return how many rows there are."""
         return len(self._rows)
 
+    def said(self, row: int) -> str:
+        """Return the text of a row."""
+        return self._rows[row].plain
+
     def draw(self, row: int, width: int, *, standing: bool) -> Iterator[Segment]:
         """Draw one row."""
         del width, standing
@@ -65,6 +64,11 @@ class Prose(LineView):
         for part in self._rows[row].render(self.app.console):
             style = base if part.style is None else base + part.style
             yield Segment(part.text, style)
+
+    def go(self, row: int) -> None:
+        """Show a row."""
+        self.cursor = row
+        self.scroll_to(y=row, animate=False, immediate=True)
 
     # Nothing to stand on: the keys move what is seen.
 

@@ -144,7 +144,7 @@ def play(
 
     async def run() -> list[object]:
         app = _Bare(shown)
-        async with app.run_test(size=size) as pilot:
+        async with app.run_test(size=size, notifications=True) as pilot:
             await steps(Play(app, pilot))
         return app.answers
 
@@ -163,7 +163,7 @@ def view(
 
     async def run() -> None:
         app = ViewApp(lambda told: engine, setting or plain)
-        async with app.run_test(size=size) as pilot:
+        async with app.run_test(size=size, notifications=True) as pilot:
             await steps(Play(app, pilot))
 
     asyncio.run(run())

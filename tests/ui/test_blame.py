@@ -60,7 +60,7 @@ def test_a_line_that_git_alone_knows_leads_nowhere(repo: Repo) -> None:
     async def steps(on: Play) -> None:
         await on.seen("1 b line 1")
         await on.press("enter")
-        await on.seen("older than the recording")
+        await on.seen("there is no write to go to")
         await on.press("q")
 
     assert play(BlameScreen(direct(repo), "b"), steps) == [None]

@@ -122,6 +122,23 @@ def test_the_mouse_puts_the_cursor_on_a_line() -> None:
     play(view, steps)
 
 
+def test_a_text_is_found_in_the_lines() -> None:
+    view = Shown()
+
+    async def steps(on: Play) -> None:
+        await on.seen("app.py")
+        await on.press("F")
+        await on.seen("find in these lines")
+        await on.press(*"new", "enter")
+        await on.until(lambda: view.line == 2 and view.cursor == 4)
+        await on.press("F")
+        await on.seen("find in these lines")
+        await on.press("x", "enter")
+        await on.seen("no line has newx")
+
+    play(view, steps)
+
+
 def test_long_lines_are_cut_and_can_be_moved() -> None:
     line = "begin " + "x" * 100 + " end"
     view = Shown(f"diff --git a/a b/a\n@@ -0,0 +1 @@\n+{line}\n")
@@ -165,7 +182,7 @@ def test_nothing_is_shown_of_an_empty_patch() -> None:
     view = Shown("")
 
     async def steps(on: Play) -> None:
-        await on.press("j", "n", "s", "G", "enter")
+        await on.press("j", "n", "N", "G", "enter")
         assert on.text().strip("▁ \n") == ""
         assert view.place is None
 
