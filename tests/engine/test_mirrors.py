@@ -9,7 +9,7 @@ from gitshadow.engine import mirroring, settings
 from gitshadow.engine.mirroring import Mirroring, mirror_now
 from gitshadow.store import machine
 from gitshadow.store.journal import meta, returned
-from tests.engine.test_purging import SECRET, end, holders, play
+from tests.support.purging import SECRET, end, holders, play
 from tests.support.repo import Repo
 from tests.support.studio import Studio, studio_of
 

@@ -18,53 +18,18 @@ from gitshadow.store.rewriting import Rewriter
 from tests.support.audit import audit, audit_states
 from tests.support.journal_dump import dump
 from tests.support.packed import Shelf
+from tests.support.purging import (
+    SECRET,
+    Killed,
+    end,
+    holders,
+    leaks,
+    log,
+    play,
+    remains,
+)
 from tests.support.repo import Repo, ten_lines
 from tests.support.studio import Studio, layout_of, studio_of
-
-SECRET = b"sk-live-0123456789abcdef"
-
-
-def holders(repo: Repo) -> list[str]:
-    """Return every object of the repository, reachable or not, that has the secret in it."""
-    listed = repo.git("cat-file", "--batch-all-objects", "--batch-check", "--unordered")
-    found = []
-    for line in listed.splitlines():
-        oid, kind, _ = line.split()
-        if SECRET.decode() in repo.git("cat-file", kind, oid):
-            found.append(oid)
-    return found
-
-
-def leaks(repo: Repo) -> list[str]:
-    """Return the files of ours that have the secret in them."""
-    return [
-        os.path.join(top, name)
-        for top, _, names in os.walk(repo.state_dir)
-        for name in names
-        if SECRET in Path(top, name).read_bytes()
-    ]
-
-
-def end(studio: Studio, *who: str) -> None:
-    for one in who:
-        studio.stop(one)
-        studio.hook(one, "SessionEnd", reason="other")
-
-
-def play(studio: Studio) -> None:
-    """Write a secret in three sessions, partly packed, among other work."""
-    layout = studio.desk.workspace.layout
-    studio.write("S1", "k", b"one " + SECRET)
-    studio.write("S1", "a", "agent one\n")
-    local.pack(layout)
-    studio.write("S2", "k", b"two " + SECRET)
-    studio.write("S2", "b", "agent two\n")
-    studio.hand("k", b"mine " + SECRET)
-    studio.hand("c", "mine\n")
-    studio.run("pin", name="good")
-    studio.repo.delete("k")
-    studio.desk.observer.settle()
-    end(studio, "S1", "S2")
 
 
 def take_back(studio: Studio, target: str) -> dict[str, object]:
@@ -99,12 +64,6 @@ def test_the_bytes_are_in_no_object(repo: Repo) -> None:
     repo.fsck()
 
 
-def remains(document: dict[str, object]) -> dict[str, object]:
-    left = document["remains"]
-    assert isinstance(left, dict)
-    return left
-
-
 def test_everything_else_is_as_it_was(repo: Repo) -> None:
     """KEEP-09: other paths' undo works, undoing the purged one says so; rows stay."""
     with studio_of(repo) as studio:
@@ -120,12 +79,6 @@ def test_everything_else_is_as_it_was(repo: Repo) -> None:
         assert repo.read("b") == ten_lines("b").encode()
         assert not repo.exists("k")
         audit(repo)
-
-
-def log(studio: Studio) -> list[dict[str, object]]:
-    rows = studio.run("log", limit=1000)["rows"]
-    assert isinstance(rows, list)
-    return rows
 
 
 def test_what_refs_hold_still_rebuilds_the_journal(repo: Repo) -> None:
@@ -235,10 +188,6 @@ def test_a_crash_at_any_step_is_done_again(
         assert holders(repo) == []
         audit(repo)
     repo.fsck()
-
-
-class Killed(BaseException):
-    """Stand for a kill: nothing of ours catches it."""
 
 
 def _dying(monkeypatch: pytest.MonkeyPatch, at: int) -> None:

@@ -18,7 +18,8 @@ from gitshadow.store.journal import saga, scrub
 from gitshadow.store.journal.db import Db
 from gitshadow.store.purged import forms_of, without
 from gitshadow.testing import samples
-from tests.engine.test_purging import (
+from tests.support.audit import audit
+from tests.support.purging import (
     SECRET,
     Killed,
     end,
@@ -28,7 +29,6 @@ from tests.engine.test_purging import (
     play,
     remains,
 )
-from tests.support.audit import audit
 from tests.support.repo import Repo
 from tests.support.studio import Studio, layout_of, studio_of
 

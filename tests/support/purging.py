@@ -1,0 +1,72 @@
+"""A secret in a recorded repository, and where it still stands: for tests of purging."""
+
+import os
+from pathlib import Path
+
+from gitshadow.engine import local
+from tests.support.repo import Repo
+from tests.support.studio import Studio
+
+SECRET = b"sk-live-0123456789abcdef"
+
+
+def holders(repo: Repo) -> list[str]:
+    """Return every object of the repository, reachable or not, that has the secret in it."""
+    listed = repo.git("cat-file", "--batch-all-objects", "--batch-check", "--unordered")
+    found = []
+    for line in listed.splitlines():
+        oid, kind, _ = line.split()
+        if SECRET.decode() in repo.git("cat-file", kind, oid):
+            found.append(oid)
+    return found
+
+
+def leaks(repo: Repo) -> list[str]:
+    """Return the files of ours that have the secret in them."""
+    return [
+        os.path.join(top, name)
+        for top, _, names in os.walk(repo.state_dir)
+        for name in names
+        if SECRET in Path(top, name).read_bytes()
+    ]
+
+
+def end(studio: Studio, *who: str) -> None:
+    """Have agents end their sessions."""
+    for one in who:
+        studio.stop(one)
+        studio.hook(one, "SessionEnd", reason="other")
+
+
+def play(studio: Studio) -> None:
+    """Write a secret in three sessions, partly packed, among other work."""
+    layout = studio.desk.workspace.layout
+    studio.write("S1", "k", b"one " + SECRET)
+    studio.write("S1", "a", "agent one\n")
+    local.pack(layout)
+    studio.write("S2", "k", b"two " + SECRET)
+    studio.write("S2", "b", "agent two\n")
+    studio.hand("k", b"mine " + SECRET)
+    studio.hand("c", "mine\n")
+    studio.run("pin", name="good")
+    studio.repo.delete("k")
+    studio.desk.observer.settle()
+    end(studio, "S1", "S2")
+
+
+def remains(document: dict[str, object]) -> dict[str, object]:
+    """Return what a purge says is left."""
+    left = document["remains"]
+    assert isinstance(left, dict)
+    return left
+
+
+def log(studio: Studio) -> list[dict[str, object]]:
+    """Return the newest rows of the log."""
+    rows = studio.run("log", limit=1000)["rows"]
+    assert isinstance(rows, list)
+    return rows
+
+
+class Killed(BaseException):
+    """Stand for a kill: nothing of ours catches it."""
