@@ -27,6 +27,7 @@ FREE = {
     ("hook", "rest"),
     ("mcp proxy", "argv"),
     ("pin", "name"),
+    ("ui", "words"),
 }
 
 

@@ -11,6 +11,7 @@ from gitshadow.store.journal.db import Db
 
 _LAST = "\U0010ffff"
 _MOST_NAMES = 500
+_MOST_SORTED = 2000
 _AFTER_SLASH = b"0"  # the byte after `/`
 # Where each kind's ids stand: table, id, what is said of one, its time, what sorts them.
 _SOURCES = {
@@ -37,6 +38,8 @@ class Offer(NamedTuple):
 def ids(db: Db, kind: str, prefix: str, most: int) -> list[Offer]:
     """Return the newest ids of a kind that begin with a text, newest first.
 
+    Where thousands begin so, they are the newest of those that come first by the alphabet.
+
     Args:
         db: The journal.
         kind: One of `session`, `turn`, `call`, `burst`, `op`, `pin`, and of an agent
@@ -45,11 +48,12 @@ def ids(db: Db, kind: str, prefix: str, most: int) -> list[Offer]:
         most: How many at most.
     """
     table, name, note, when, order = _SOURCES[kind]
-    sql = f"SELECT {name}, {note}, {when} FROM {table}"
     values: tuple[str | int, ...] = (most,)
     if prefix:
-        sql += f" WHERE {name} >= ? AND {name} < ?"
+        bounds = f"{name} >= ? AND {name} < ? LIMIT {_MOST_SORTED}"
+        table = f"(SELECT * FROM {table} WHERE {bounds})"
         values = (prefix, prefix + _LAST, most)
+    sql = f"SELECT {name}, {note}, {when} FROM {table}"
     if kind == "program":
         sql += f" GROUP BY {name}"
     rows = db.rows(f"{sql} ORDER BY {order} DESC LIMIT ?", values)
