@@ -149,11 +149,26 @@ def test_repository_without_init_says_what_to_type(
     """GIT-11: where `init` would do, that is the hint, and nothing is made."""
     shadow = make_shadow(repo)
     with kept(repo):
-        for verb in VERBS[1:]:
+        for verb in VERBS[2:]:
             result = shadow(*verb)
             complains(result)
             assert result.err.splitlines()[1] == "hint: git agent-undo init"
         hook_is_silent(shadow, repo.root)
+    assert not repo.exists(".git/agent-undo")
+
+
+def test_status_without_init_answers_that_nothing_is_protected(
+    repo: Repo, make_shadow: Callable[..., Shadow]
+) -> None:
+    """GIT-11: it is what the verb is asked, so the answer is no error; the code is 1."""
+    shadow = make_shadow(repo)
+    with kept(repo):
+        result = shadow("status")
+    assert (result.code, result.err) == (1, "")
+    assert result.out.splitlines() == [
+        f"not protected: nothing is recorded in {repo.root}",
+        "next: git agent-undo init",
+    ]
     assert not repo.exists(".git/agent-undo")
 
 
