@@ -83,9 +83,9 @@ def test_unknown_option_is_said_in_our_words(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """UX-05: a bad flag is exit 2."""
-    assert main(["log", "--colour"]) == 2
+    assert main(["log", "--zzz"]) == 2
     err = capsys.readouterr().err.splitlines()
-    assert err[0].startswith("error: could not find option --colour")
+    assert err[0] == "error: could not find option --zzz"
     assert err[-1] == "hint: see: git agent-undo log -h"
 
 
@@ -123,6 +123,11 @@ def test_a_missing_option_is_said_in_one_line(
             ["log", "--sinc", "1d"],
             "could not find option --sinc",
             "did you mean --since or --session or --kind?",
+        ),
+        (
+            ["log", "--colour"],
+            "could not find option --colour",
+            "did you mean --color?",
         ),
         (
             ["log", "--kind", "gapp"],
