@@ -76,12 +76,15 @@ class Listing(Widget, can_focus=True):
         base = self._base
         if number >= self.count():
             return Strip.blank(width, base)
-        if number == self.cursor:
+        standing = number == self.cursor
+        if standing:
             base += self.get_component_rich_style("listing--cursor", partial=True)
-        segments = [
-            Segment(piece.text, base + piece.style)
-            for piece in self.draw(number, width)
-        ]
+        pieces = self.draw(number, width)
+        if (
+            standing and self.has_focus
+        ):  # its ground is strong: one colour is read on it
+            pieces = [Piece(piece.text) for piece in pieces]
+        segments = [Segment(piece.text, base + piece.style) for piece in pieces]
         return Strip(segments).adjust_cell_length(width, base)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
@@ -91,7 +94,8 @@ class Listing(Widget, can_focus=True):
 
     def faint(self) -> Style:
         """Return the style of what matters less."""
-        return self.get_component_rich_style("listing--faint", partial=True)
+        # not its ground; and as a partial style textual gives white for what it works out
+        return Style(color=self.get_component_rich_style("listing--faint").color)
 
     # -- moving ------------------------------------------------------------------------------
 

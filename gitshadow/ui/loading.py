@@ -27,6 +27,7 @@ class Loader:
         self._busy = False
         self._mark: object = None
         self._first = True
+        self._again = False
 
     # -- whole windows -----------------------------------------------------------------------
 
@@ -108,8 +109,12 @@ class Loader:
 
         ask(self._history.screen, _PAGE, lambda: fetch(window), hold)
 
-    def failed(self, about: str) -> None:
-        """Take note that a question has no answer: the next may be asked."""
+    def failed(self, about: str, *, locked: bool) -> None:
+        """Take note that a question has no answer: the next may be asked.
+
+        Where another process is at work, it is asked again with the next look.
+        """
+        self._again = self._again or locked
         if about in (_PAGE, _NEWS):
             self._busy = False
             self._history.empty = "could not be read"
@@ -122,10 +127,12 @@ class Loader:
         look(self._history.screen, self.source.engine.mark, self._looked)
 
     def _looked(self, mark: object) -> None:
-        changed = mark != self._mark and not self._first
-        self._mark, self._first = mark, False
-        if changed:
+        changed = (mark != self._mark and not self._first) or self._again
+        self._mark, self._first, self._again = mark, False, False
+        if changed and self._history.window.rows:
             self.news()
+        elif changed and not self._busy:
+            self.newest()
 
     def news(self) -> None:
         """Fetch what is newer than what is held, unless the past is looked at."""

@@ -137,9 +137,10 @@ class MainScreen(Screen[None]):
 
     @on(Failed)
     def _failed(self, message: Failed) -> None:
-        self._loader.failed(message.about)
         error = message.error
-        if isinstance(error, LockedError):
+        locked = isinstance(error, LockedError)
+        self._loader.failed(message.about, locked=locked)
+        if locked:
             self._foot.forbid("another process is at work here")
             return
         hint = f" ({error.hint})" if error.hint else ""

@@ -4,6 +4,7 @@ What they show really happens (`tests.support.scenery`); each is a shot of the p
 """
 
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
@@ -11,11 +12,13 @@ from pathlib import Path
 
 from demo.record import Style, draw, pieces
 from gitshadow.render.page import page
+from gitshadow.ui.app import Setting
 from tests.support.browser import browsing
 from tests.support.display import await_colour, display, shown
 from tests.support.panes import pane
 from tests.support.repo import Repo
 from tests.support.scenery import shop
+from tests.support.screens import Play, direct, view
 from tests.support.studio import studio_of
 from tests.support.tools import need
 from tests.support.waiting import until
@@ -23,6 +26,8 @@ from tests.support.waiting import until
 IMAGES = Path(__file__).parents[2] / "docs" / "img"
 _LINK = "0000ff"
 """The colour of links in gitk 2.39: the names of branches come after everything else."""
+_FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
+"""What textual would have a browser load from elsewhere."""
 _CONFIG = (
     "[user]\n\tname = You\n\temail = you@example.com\n[init]\n\tdefaultBranch = main\n"
 )
@@ -69,6 +74,31 @@ def gitk(repo: Repo, scratch: Path) -> bytes:
         return await_colour(screen, _LINK, 1_300).png()
 
 
+def view_dark(repo: Repo, scratch: Path) -> bytes:
+    """Return the view on a dark terminal, a turn selected."""
+    return _view(repo, light=False)
+
+
+def view_light(repo: Repo, scratch: Path) -> bytes:
+    """Return the same on a light one."""
+    return _view(repo, light=True)
+
+
+def _view(repo: Repo, *, light: bool) -> bytes:
+    made = []
+
+    async def steps(on: Play) -> None:
+        await on.seen("Make the order parser", "gap:")
+        await on.press("G", "s")
+        await on.seen("+from dataclasses import dataclass")
+        await on.pilot.pause()
+        made.append(on.app.export_screenshot(title="git agent-undo ui"))
+
+    setting = Setting("shop", lambda words: 0, light=light)
+    view(direct(repo), steps, size=(126, 30), setting=setting)
+    return _FONTS.sub("", made[0]).replace("Fira Code", "monospace").encode()
+
+
 def _exposed(repo: Repo) -> str:
     with studio_of(repo) as studio:
         session = studio.session("main")
@@ -82,6 +112,8 @@ PICTURES: Mapping[str, Callable[[Repo, Path], bytes]] = {
     "report.png": report,
     "tig.svg": tig,
     "gitk.png": gitk,
+    "view-dark.svg": view_dark,
+    "view-light.svg": view_light,
 }
 
 

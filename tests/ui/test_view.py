@@ -1,13 +1,18 @@
 """The whole view over a real repository, driven by keys and read from its screen."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pytest
 from textual.widget import Widget
 
+from gitshadow.store.lock import WriterLock
 from gitshadow.ui.app import Setting
 from gitshadow.ui.filters import Filter
 from tests.support.repo import Repo
 from tests.support.screens import Direct, Play, direct, view
 from tests.support.studio import studio_of
+from tests.support.waiting import HANGS_S
 
 
 @pytest.fixture
@@ -26,6 +31,17 @@ def engine(repo: Repo) -> Direct:
         studio.write("S1", "src/parser.py", "tidy\n")
         studio.stop("S1")
     return direct(repo)
+
+
+@contextmanager
+def locked(engine: Direct) -> Iterator[None]:
+    """Hold the lock of the worktree, as another process that undoes does."""
+    lock = WriterLock(engine.layout.lock)
+    lock.acquire(timeout_s=HANGS_S)
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def rows_of(shown: str, *words: str) -> list[int]:
@@ -313,3 +329,67 @@ def test_p_and_o_open_pins_and_ops(engine: Direct) -> None:
         await on.seen("Tidy up")
 
     view(engine, steps)
+
+
+def test_while_another_process_is_at_work_nothing_can_be_changed(
+    repo: Repo, engine: Direct
+) -> None:
+    """Read-only, with the reason; it ends by itself when the other one is done."""
+
+    async def steps(on: Play) -> None:
+        await on.seen("Tidy up", "1 file of burst", "+tidy")
+        engine.lock_s = 0.05
+        with locked(engine):
+            await on.press("ctrl+r")
+            await on.seen("read-only: another process is at work here")
+            await on.press("u")
+            await on.seen("not now: another process is at work here")
+        engine.lock_s = HANGS_S
+        await on.press("j")
+        await on.until(lambda: "at work" not in on.text())
+
+    view(engine, steps)
+    assert repo.read("src/parser.py") == b"tidy\n"
+
+
+def test_hostile_names_and_long_lines_act_on_nothing(repo: Repo) -> None:
+    """A name full of escape codes and markup, a prompt with them, a line of a megabyte."""
+    name = "[red]\x1b[2J\u202eevil.txt"
+    with studio_of(repo) as studio:
+        studio.start("S1")
+        studio.prompt("S1", "[bold]\x1b]0;title\x07 do it")
+        studio.write("S1", name, "x" * 1_000_000 + "\n")
+        studio.write("S1", b"\xff\xfe.bin", b"\0\x1b")
+        studio.stop("S1")
+
+    async def steps(on: Play) -> None:
+        await on.seen("[bold]\\x1b]0;title\\x07 do it", "[red]\\x1b[2J\\u202e")
+        await on.press("space", "tab", "j")
+        await on.seen("+xxx")
+        await on.press("v")
+        await on.seen("as it was", "1  xxx")
+        assert "\x1b" not in on.text()
+
+    view(direct(repo), steps, size=(130, 30))
+
+
+def test_history_of_many_pages_is_walked_to_its_end_and_back(repo: Repo) -> None:
+    """Pages are fetched as they are needed; no more than a window of them is held."""
+    with studio_of(repo) as studio:
+        for number in range(30):
+            studio.prompt("S1", f"turn {number:02}")
+            for part in range(20):
+                repo.write(f"d/{number}-{part}", f"{number}\n")
+            studio.write("S1", "a", f"{number}\n")
+            studio.stop("S1")
+
+    async def steps(on: Play) -> None:
+        await on.seen("turn 29")
+        await on.press("G")
+        await on.seen("turn 00")
+        await on.press("g")
+        await on.seen("turn 29")
+        await on.press("slash", *"turn 03", "enter")
+        await on.seen("turn 03", "of burst")
+
+    view(direct(repo), steps)
