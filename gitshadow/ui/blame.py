@@ -118,6 +118,7 @@ class BlameScreen(ModalScreen[int | None]):
     DEFAULT_CSS = """
     BlameScreen > Vertical { background: $surface; height: 100%; width: 100%; }
     BlameScreen #title { height: 1; text-style: bold; background: $panel; }
+    BlameScreen.-ascii Prose { border-top: ascii $primary; }
     BlameScreen Prose { height: 6; border-top: solid $primary; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -157,6 +158,7 @@ class BlameScreen(ModalScreen[int | None]):
 
     def on_mount(self) -> None:
         """Ask who wrote."""
+        self.set_class(not glyphs_of(self).unicode, "-ascii")
         self.query_one(KeyLine).show(_KEYS)
         title = View().path(self._path)
         if self._at is not None:

@@ -63,6 +63,7 @@ class SureScreen(ModalScreen[bool]):
         width: auto; max-width: 100%; height: auto;
         background: $surface; border: heavy $warning; padding: 0 1;
     }
+    SureScreen.-ascii > Vertical { border: ascii $warning; }
     SureScreen Static { width: auto; max-width: 100%; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -82,6 +83,7 @@ class SureScreen(ModalScreen[bool]):
 
     def on_mount(self) -> None:
         """Show the answers."""
+        self.set_class(not glyphs_of(self).unicode, "-ascii")
         yes, no = Key("y", "yes", "answer(True)"), Key("n", "no", "answer(False)")
         self.query_one(KeyLine).show([yes, no])
 

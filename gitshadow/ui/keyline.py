@@ -3,14 +3,15 @@
 Invariant: only our own words come in, so that they may be markup.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from textual import events
 from textual.content import Content
 from textual.style import Style
 from textual.widgets import Static
 
-from gitshadow.ui.glyphs import glyphs_of
+_BETWEEN = "  "
 
 
 class Key(NamedTuple):
@@ -32,14 +33,31 @@ class KeyLine(Static):
     }
     """
 
+    def __init__(self) -> None:
+        super().__init__(markup=False)
+        self._keys: Sequence[Key] = ()
+
     def show(self, keys: Iterable[Key]) -> None:
         """Show other keys."""
-        blank = "\u00a0" if glyphs_of(self).unicode else " "  # a key stays on one line
-        parts = [
-            Content.styled(f"{key.key} {key.says}".replace(" ", blank), _on(key.action))
-            for key in keys
-        ]
-        self.update(Content("  ").join(parts))
+        self._keys = tuple(keys)
+        self._lay_out(self.size.width)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Break the line anew."""
+        self._lay_out(event.size.width)
+
+    def _lay_out(self, width: int) -> None:
+        """Break between keys, never within what one does."""
+        said, column = Content(""), 0
+        for key in self._keys:
+            words = f"{key.key} {key.says}"
+            if column:
+                fits = column + len(_BETWEEN) + len(words) <= width
+                said += Content(_BETWEEN if fits else "\n")
+                column = column + len(_BETWEEN) if fits else 0
+            said += Content.styled(words, _on(key.action))
+            column += len(words)
+        self.update(said)
 
 
 def _on(action: str) -> Style:

@@ -54,6 +54,11 @@ class LineView(ScrollView, can_focus=True):
     class Moved(Message):
         """Say that the cursor stands on another row."""
 
+    def on_show(self) -> None:
+        """Leave out the scrollbar, which is drawn with blocks, where there is ASCII alone."""
+        if not glyphs_of(self).unicode:
+            self.styles.scrollbar_size_vertical = 0
+
     # -- what a subclass says ----------------------------------------------------------------
 
     def row_count(self) -> int:

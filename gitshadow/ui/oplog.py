@@ -18,6 +18,7 @@ from gitshadow.render.report import report_lines
 from gitshadow.render.style import View, printable
 from gitshadow.render.text import local_time
 from gitshadow.ui.choices import Choices
+from gitshadow.ui.glyphs import glyphs_of
 from gitshadow.ui.keyline import Key, KeyLine
 from gitshadow.ui.plans import PlanScreen
 from gitshadow.ui.ports import Engine, Wish
@@ -41,6 +42,8 @@ class OpsScreen(ModalScreen[bool]):
         background: $surface; border: round $primary; padding: 0 1;
     }
     OpsScreen Prose { height: 1fr; border-top: solid $primary; }
+    OpsScreen.-ascii > Vertical { border: ascii $primary; }
+    OpsScreen.-ascii Prose { border-top: ascii $primary; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "report", show=False, priority=True),
@@ -65,6 +68,7 @@ class OpsScreen(ModalScreen[bool]):
 
     def on_mount(self) -> None:
         """Ask for the ops."""
+        self.set_class(not glyphs_of(self).unicode, "-ascii")
         self.query_one(KeyLine).show(_KEYS)
         self.query_one(Choices).focus()
         self._ask()

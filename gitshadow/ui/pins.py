@@ -43,6 +43,7 @@ class PinsScreen(ModalScreen[bool]):
         background: $surface; border: round $primary; padding: 0 1;
     }
     PinsScreen #said { height: auto; color: $text-warning; }
+    PinsScreen.-ascii > Vertical { border: ascii $primary; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "restore", show=False, priority=True),
@@ -67,6 +68,7 @@ class PinsScreen(ModalScreen[bool]):
 
     def on_mount(self) -> None:
         """Ask for the pins."""
+        self.set_class(not glyphs_of(self).unicode, "-ascii")
         self.query_one(KeyLine).show(_KEYS)
         self.query_one(Choices).focus()
         self._carry_out()

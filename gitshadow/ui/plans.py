@@ -62,6 +62,9 @@ class PlanScreen(ModalScreen[Document | None]):
     PlanScreen.-done > Vertical { border: round $success; }
     PlanScreen.-partial > Vertical { border: heavy $warning; }
     PlanScreen.-stuck > Vertical { border: heavy $error; }
+    PlanScreen.-ascii > Vertical { border: ascii $primary; }
+    PlanScreen.-ascii.-partial > Vertical { border: ascii $warning; }
+    PlanScreen.-ascii.-stuck > Vertical { border: ascii $error; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(keys, action, show=False, priority=True)
@@ -104,6 +107,7 @@ class PlanScreen(ModalScreen[Document | None]):
 
     def on_mount(self) -> None:
         """Ask for the plan."""
+        self.set_class(not glyphs_of(self).unicode, "-ascii")
         self.query_one(Prose).focus()
         self._plan()
 

@@ -21,6 +21,7 @@ from gitshadow.engine import local
 from gitshadow.render.document import Document
 from gitshadow.store.layout import Layout
 from gitshadow.ui.app import Setting, ViewApp
+from gitshadow.ui.glyphs import Glyphs
 from gitshadow.ui.ports import Engine, Wish
 from tests.support.repo import Repo
 from tests.support.studio import layout_of
@@ -81,9 +82,9 @@ def direct(repo: Repo) -> Direct:
 class _Bare(App[object]):
     """Show one screen or one widget, and keep what it was left with."""
 
-    def __init__(self, shown: Widget) -> None:
+    def __init__(self, shown: Widget, glyphs: Glyphs) -> None:
         super().__init__()
-        self.shown = shown
+        self.shown, self.glyphs = shown, glyphs
         self.answers: list[object] = []
 
     def on_mount(self) -> None:
@@ -127,14 +128,18 @@ class Play:
             raise AssertionError(f"waited for {what}:\n{self.text()}") from None
 
     def text(self) -> str:
-        """Return what is on the screen, line by line, with plain blanks."""
+        """Return what is on the screen, line by line."""
         # textual has no public way to the text; its own snapshots go through SVG
         strips = self.app.screen._compositor.render_strips(self.app.size)
-        return "\n".join(strip.text.rstrip() for strip in strips).replace("\u00a0", " ")
+        return "\n".join(strip.text.rstrip() for strip in strips)
 
 
 def play(
-    shown: Widget, steps: Steps, *, size: tuple[int, int] = (80, 24)
+    shown: Widget,
+    steps: Steps,
+    *,
+    size: tuple[int, int] = (80, 24),
+    unicode: bool = True,
 ) -> list[object]:
     """Show a screen or a widget on a terminal of some size, take steps, end.
 
@@ -143,7 +148,7 @@ def play(
     """
 
     async def run() -> list[object]:
-        app = _Bare(shown)
+        app = _Bare(shown, Glyphs(unicode))
         async with app.run_test(size=size, notifications=True) as pilot:
             await steps(Play(app, pilot))
         return app.answers

@@ -132,3 +132,10 @@ def test_classes_are_letters(owner: dict[str, object], letter: str) -> None:
 def test_what_is_told_of_a_writer_is_printable() -> None:
     owner = {"actor": "agent", "agent": "x\x1b", "seq": 7, "prompt": "a\x1b\nb"}
     assert told_of(owner)[:3] == [r"x\x1b, event 7", r"prompt: a\x1b", "        b"]
+
+
+def test_ascii_alone_is_drawn_where_there_is_no_more(written: Direct) -> None:
+    async def steps(on: Play) -> None:
+        assert (await on.seen("A claude-code  1 one", "prompt:")).isascii()
+
+    play(BlameScreen(written, "a"), steps, unicode=False)

@@ -66,3 +66,10 @@ def test_nothing_undone_yet_is_said(repo: Repo) -> None:
         await on.press("enter", "r", "u", "j", "escape")
 
     assert play(OpsScreen(direct(repo)), steps, size=(60, 16)) == [False]
+
+
+def test_ascii_alone_is_drawn_where_there_is_no_more(undone: Direct) -> None:
+    async def steps(on: Play) -> None:
+        assert (await on.seen("> op-")).isascii()
+
+    play(OpsScreen(undone), steps, unicode=False)

@@ -80,3 +80,14 @@ def test_a_pin_is_deleted_after_a_yes_alone(repo: Repo) -> None:
     play(PinsScreen(engine), steps, size=(60, 16))
     assert engine.ask("pins", {})["rows"] == []
     assert repo.read("a") == b"wrong\n"
+
+
+def test_ascii_alone_is_drawn_where_there_is_no_more(repo: Repo) -> None:
+    engine = _pinned(repo)
+
+    async def steps(on: Play) -> None:
+        assert (await on.seen("> good")).isascii()
+        await on.press("x")
+        assert (await on.seen("delete pin good?")).isascii()
+
+    play(PinsScreen(engine), steps, unicode=False)

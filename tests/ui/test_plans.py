@@ -433,6 +433,25 @@ def test_names_with_escape_codes_do_not_act(repo: Repo) -> None:
     play(PlanScreen(direct(repo), OOPS), steps)
 
 
+def test_ascii_alone_is_drawn_where_there_is_no_more(repo: Repo) -> None:
+    """UX-20: no Unicode locale; plan, lines, hunks and report."""
+    with studio_of(repo) as studio:
+        studio.write("S1", "größe.py", "x = 'ü'\n")
+
+    async def steps(on: Play) -> None:
+        assert (await on.seen("y apply")).isascii()
+        await on.press("d")
+        assert (await on.seen("Esc back to the plan")).isascii()
+        await on.press("escape", "h")
+        assert (await on.seen("(1 to go)")).isascii()
+        await on.press("escape")
+        await on.seen("y apply")
+        await on.press("y")
+        assert (await on.seen("to take this back")).isascii()
+
+    play(PlanScreen(direct(repo), OOPS), steps, unicode=False)
+
+
 def test_without_colour_the_words_are_the_same(
     wronged: Direct, monkeypatch: pytest.MonkeyPatch
 ) -> None:
