@@ -36,6 +36,7 @@ from gitshadow.model import (
     Op,
     RepoPath,
     Session,
+    Turn,
 )
 from gitshadow.store.files import WorkFiles
 from gitshadow.store.journal import bursts, events, sessions, state, turns
@@ -44,12 +45,14 @@ from gitshadow.store.journal.state import WorktreeRow
 from gitshadow.store.repo import Repo
 
 DEFAULT_IDLE_GAP_NS = 300_000_000_000
+_MOST_OF_PROMPT = 1 << 16
 
 
 class Recorder:
     """Write the snapshots of one worktree.
 
-    `behind` tells that commits may stand whose rows are missing: catch up before the next.
+    `behind` tells that commits may stand whose rows are missing: catch up before the next;
+    `tells_prompts` has the first commit of each burst say what its turn was asked.
     """
 
     def __init__(
@@ -65,6 +68,7 @@ class Recorder:
         self._row = row
         self._states = states
         self.idle_gap_ns = DEFAULT_IDLE_GAP_NS
+        self.tells_prompts = False
         self._modes = Modes(states)
         self._publisher = Publisher(repo, files, db, states, self._modes)
         self.behind = False
@@ -287,16 +291,26 @@ class Recorder:
 
     def _step(self, group: Group, seq: int, batch: Batch, head_ns: int | None) -> Step:
         who = group.attribution
+        burst = self._burst(group, seq, batch)
+        turn = turns.get_turn(self._db, who.session, who.turn) if who.turn else None
         frame = Frame(
             worktree=self._row.id,
             modes=self._modes.plain,
             seq=seq,
-            burst=self._burst(group, seq, batch),
-            turn=turns.get_turn(self._db, who.session, who.turn) if who.turn else None,
+            burst=burst,
+            turn=turn,
+            prompt=self._told(turn, burst, seq),
             call=turns.get_call(self._db, who.session, who.call) if who.call else None,
             head_ns=head_ns,
         )
         return step_of(group, frame)
+
+    def _told(self, turn: Turn | None, burst: Burst | None, seq: int) -> str | None:
+        """Return the prompt that the commit with a burst's first event is to tell."""
+        begins = burst is not None and burst.first_seq == seq
+        if turn is None or not turn.prompt or not begins or not self.tells_prompts:
+            return None
+        return turn.prompt[:_MOST_OF_PROMPT]
 
     def _burst(self, group: Group, seq: int, batch: Batch) -> Burst | None:
         """Return the burst that a group's events belong to, extended by them."""

@@ -66,8 +66,8 @@ class Step(NamedTuple):
 class Frame:
     """Hold what a group's commit and rows say besides its drafts.
 
-    `seq` is the first sequence number, `modes` what 100644 and 100755 stand for, `head_ns` the
-    time of a move of HEAD.
+    `seq` is the first sequence number, `modes` what 100644 and 100755 stand for, `prompt` what
+    the commit is to tell of its turn's, `head_ns` the time of a move of HEAD.
     """
 
     worktree: str
@@ -75,6 +75,7 @@ class Frame:
     seq: int
     burst: Burst | None = None
     turn: Turn | None = None
+    prompt: str | None = None
     call: Call | None = None
     head_ns: int | None = None
 
@@ -184,6 +185,7 @@ def _message(
         time_ns=ts_ns,
         seqs=(frame.seq, frame.seq + group.rows - 1),
         turn=who.turn,
+        prompt=frame.prompt,
         turn_ordinal=turn.ordinal if turn else None,
         turn_started_ns=turn.started_ns if turn else None,
         call=who.call,

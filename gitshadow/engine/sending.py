@@ -29,18 +29,22 @@ _MOST_BYTES = 1 << 20
 
 
 class Secret(NamedTuple):
-    """Hold a path that looks secret, whose session has it, and what is in it where it is known."""
+    """Hold what looks secret, whose session has it, and what is in it where it is known.
 
-    path: RepoPath
+    `path` is that of a file, None where a commit says it: in a prompt, as a rule.
+    """
+
+    path: RepoPath | None
     session: str
     token: Token | None = None
 
     def describe(self) -> str:
         """Return it in a few words."""
-        name = display_path(self.path)
+        name = "a prompt" if self.path is None else display_path(self.path)
         if self.token is None:
             return f"{name} in {self.session}"
-        return f"{name}:{self.token.line}: {self.token.kind} in {self.session}"
+        line = "" if self.path is None else f":{self.token.line}"
+        return f"{name}{line}: {self.token.kind} in {self.session}"
 
 
 class Parcel(NamedTuple):
@@ -102,10 +106,12 @@ class Sending:
             shown = "; ".join(one.describe() for one in found[:_SHOWN])
             more = f"; {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
             looks = "a file that looks" if len(found) == 1 else "files that look"
+            if any(one.path is None for one in found):
+                looks = "what looks"
             raise RefusedError(
                 f"could not push: the history holds {looks} secret: {shown}{more}",
                 hint="git agent-undo log -- PATH shows who wrote one, git agent-undo purge"
-                " PATH takes it out, --force-secrets sends them all the same",
+                " PATH or --text takes it out, --force-secrets sends them all the same",
             )
 
     def send(
@@ -137,30 +143,34 @@ def refused(remote: str, sent: Mapping[str, Answer]) -> StoreError:
 
 
 def _secrets(repo: Repo, chains: Sequence[Chain]) -> Iterator[Secret]:
-    """Yield the secret-looking paths that any commit of some chains holds, names first."""
+    """Yield what looks secret in the commits of some chains: their words, names, contents."""
     paths: dict[RepoPath, str] = {}
-    blobs: dict[Oid, Secret] = {}
+    blobs: dict[Oid, tuple[RepoPath, str]] = {}
     for chain in chains:
         commits = repo.chain(chain.tip)
         if not commits:
             continue
         whose = chain.session
+        told = (token_in(commit.message) for commit in commits)
+        spoken = next((token for token in told if token is not None), None)
+        if spoken is not None:
+            yield Secret(None, whose, spoken)
         paths = dict.fromkeys(repo.flat(commits[0].tree), whose) | paths
         for before, after in _steps(repo, commits):
             for change in repo.diff(before, after):
                 paths.setdefault(change.path, whose)
                 if change.new is not None and change.new[0] != GITLINK_MODE:
-                    blobs.setdefault(change.new[1], Secret(change.path, whose))
+                    blobs.setdefault(change.new[1], (change.path, whose))
     named = secret_names(paths)
     yield from (Secret(path, paths[path]) for path in named)
     seen = set(named)
-    for oid, one in sorted(blobs.items(), key=lambda item: item[1].path):
-        if one.path in seen:
+    for oid, (path, whose) in sorted(blobs.items(), key=lambda item: item[1]):
+        if path in seen:
             continue
         token = token_in(repo.read_blob(oid)[:_MOST_BYTES])
         if token is not None:
-            seen.add(one.path)
-            yield one._replace(token=token)
+            seen.add(path)
+            yield Secret(path, whose, token)
 
 
 def _steps(

@@ -7,7 +7,7 @@ import os
 
 from gitshadow.attribution import lifecycle
 from gitshadow.capture.coverage import Rules
-from gitshadow.config import DaemonMode
+from gitshadow.config import DaemonMode, PromptPolicy
 from gitshadow.engine import setup
 from gitshadow.engine.desk import Desk
 from gitshadow.engine.workspace import Workspace, read_config
@@ -45,6 +45,7 @@ def read_again(desk: Desk) -> None:
         return
     old, ws.config = ws.config, found
     ws.recorder.idle_gap_ns = found.idle_gap_ns
+    ws.recorder.tells_prompts = found.prompts is PromptPolicy.COMMIT
     rules = Rules(max_file_size=found.max_file_size_bytes, include=found.include)
     if (old.max_file_size_bytes, old.include) != (rules.max_file_size, rules.include):
         ws.coverage.use(rules)

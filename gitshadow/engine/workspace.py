@@ -14,7 +14,7 @@ from gitshadow.capture.coverage import Coverage, Rules
 from gitshadow.capture.recorder import Recorder
 from gitshadow.capture.saves import EditorTraces
 from gitshadow.capture.states import StateTable
-from gitshadow.config import Config
+from gitshadow.config import Config, PromptPolicy
 from gitshadow.engine.tracked import IndexView
 from gitshadow.errors import JournalError, NotInitialisedError, StoreError
 from gitshadow.model import Oid
@@ -143,6 +143,7 @@ def _open_locked(
     row = _worktree_row(db, layout)
     recorder = Recorder(repo, files, db, row, states)
     recorder.idle_gap_ns = settings.idle_gap_ns
+    recorder.tells_prompts = settings.prompts is PromptPolicy.COMMIT
     recorder.use_modes(load_modes(db, layout.worktree))
     return Workspace(
         layout=layout,

@@ -102,6 +102,8 @@ class People:
                 ordinal=message.turn_ordinal or 0,
                 started_ns=message.turn_started_ns or message.time_ns,
             )
+        if known.prompt is None and message.prompt is not None:
+            known = replace(known, prompt=message.prompt)
         if not self._resumed:
             ended = max(known.ended_ns or known.started_ns, message.time_ns)
             known = replace(known, ended_ns=ended)

@@ -91,6 +91,7 @@ class ShadowCommit:
     machine: str | None = None
     modes: tuple[int, int] | None = None
     turn: str | None = None
+    prompt: str | None = None
     turn_ordinal: int | None = None
     turn_started_ns: int | None = None
     call: str | None = None
@@ -248,6 +249,7 @@ _TEXTS = (
     ("Parent", "parent"),
     ("Machine", "machine"),
     ("Turn", "turn"),
+    ("Prompt", "prompt"),
     ("Call", "call"),
     ("Tool", "tool"),
     ("Confidence", "confidence"),
