@@ -136,7 +136,12 @@ class PlanScreen(ModalScreen[Document | None]):
 
     def _begin_anew(self, error: RefusedError) -> None:
         """Say that what was looked at is so no more, and show what is."""
-        self._warn(f"{error.message}. Nothing was changed; this is the new plan:")
+        which = "this is the new plan:"
+        if self._wish.choice is not None:
+            which = (
+                "your choice of hunks does not fit any more, this is the whole plan:"
+            )
+        self._warn(f"{error.message}. Nothing was changed; {which}")
         self._wish = self._wish._replace(choice=None)
         self._plan()
 

@@ -182,6 +182,23 @@ def test_turning_back_from_the_hunks_shows_the_plan_again(twice: Direct) -> None
     assert play(PlanScreen(twice, OOPS), steps) == []
 
 
+def test_a_choice_that_does_not_fit_any_more_is_said(repo: Repo, twice: Direct) -> None:
+    """What y would do now is more than what was chosen, so nobody presses it by habit."""
+
+    async def steps(on: Play) -> None:
+        await on.seen("h choose hunks")
+        await on.press("h")
+        await on.seen("(2 to go)")
+        await on.press("n", "y")
+        await on.seen("1 of 2 changes taken")
+        repo.write("a", TWICE + "mine\n")
+        await on.press("y")
+        await on.seen("does not fit any more", "plan: 1 file back", "y apply")
+
+    play(PlanScreen(twice, OOPS), steps)
+    assert repo.read("a") == (TWICE + "mine\n").encode()
+
+
 def test_the_hunk_that_one_stands_on_is_taken_back_alone(
     repo: Repo, twice: Direct
 ) -> None:
