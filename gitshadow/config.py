@@ -257,15 +257,16 @@ PRE_UNDO = Key(
     _words,
     _COMMAND_WORDS,
     "",
-    "Run before an undo of an agent program's turn, with its plan as JSON on standard input; "
-    "when it fails, nothing is undone.",
+    "Run before an undo, with its plan as JSON on standard input; when it fails, nothing of an "
+    "agent program's turn is undone, and an undo of files alone notes it and goes on.",
 )
 POST_UNDO = Key(
     "postUndo",
     _words,
     _COMMAND_WORDS,
     "",
-    "Run after an undo or rollback of an agent program's turn, with its report as JSON.",
+    "Run after an undo, of files or of an agent program's turn, or a rollback, with its report as "
+    "JSON.",
 )
 POST_REWIND = Key(
     "postRewind",

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Mapping
 
 from gitshadow.commands.asking import raise_if_error, spelled
+from gitshadow.commands.listeners import told
 from gitshadow.commands.undoing import (
     HandOverError,
     Request,
@@ -75,7 +76,7 @@ class HereEngine:
             token=token,
             offer=wish.offer,
         )
-        document = self.ask("undo", params)
+        document = told(lambda asked: self.ask("undo", asked), params, self._layout)
         try:
             check_whole(document)
         except HandOverError as found:

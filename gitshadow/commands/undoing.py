@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import click
 
-from gitshadow.commands.asking import ask
+from gitshadow.commands.asking import ask, find_layout
+from gitshadow.commands.listeners import told
 from gitshadow.commands.options import (
     ask_yes,
     colour_option,
@@ -234,7 +235,7 @@ def _ask(
         token=token,
         offer=offer,
     )
-    document = ask("undo", params)
+    document = told(lambda asked: ask("undo", asked), params, find_layout())
     check_whole(document)
     return document
 

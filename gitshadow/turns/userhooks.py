@@ -1,4 +1,4 @@
-"""The commands that a user has configured for undos of agent programs' turns.
+"""The commands that a user has configured for undos, of files and of agent programs' turns.
 
 They stand in Git's own configuration, which no clone and no commit brings, and in the environment.
 Invariant: no file of the working tree names a command; nothing is read before an undo wants it.
@@ -24,6 +24,7 @@ class UserHooks:
     layout: Layout
     session: str
     environ: Mapping[str, str]
+    timeout_s: float = _TIMEOUT_S
 
     def commands(self) -> dict[HookName, tuple[str, ...]]:
         """Return the command of each hook; nothing for none.
@@ -58,6 +59,6 @@ class UserHooks:
             argv=argv,
             cwd=self.layout.root,
             variables={**kept, **told, "PATH": search_path(self.environ)},
-            timeout_s=_TIMEOUT_S,
+            timeout_s=self.timeout_s,
             stdin=json.dumps(report, default=str).encode(),
         ).run()

@@ -213,3 +213,17 @@ def test_the_person_who_ran_it_is_the_author(
     main(["log", "-n", "1", "--json"])
     row = said(capsys)
     assert (row["kind"], row["actor"]) == ("restore", "human")
+
+
+def test_hook_command_is_told_of_the_whole_once(
+    world: World, repo: Repo, tmp_path: Path
+) -> None:
+    """AN-27: the files' part of a turn's undo is no undo of its own."""
+    told = tmp_path / "told"
+    hook = tmp_path / "hook.sh"
+    hook.write_text(f"#!/bin/sh\ncat >> {told}; echo >> {told}\n")
+    hook.chmod(0o755)
+    repo.git("config", "agent-undo.postUndo", str(hook))
+    assert main(["oops", "--yes", *TOOLS]) == 0
+    [report] = [json.loads(line) for line in told.read_text().splitlines()]
+    assert {item["domain"] for item in report["items"]} >= {"effects", "files"}

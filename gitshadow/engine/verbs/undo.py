@@ -3,7 +3,7 @@
 import re
 from dataclasses import replace
 
-from gitshadow.config import CONFIRM
+from gitshadow.config import CONFIRM, POST_UNDO, PRE_UNDO, Config
 from gitshadow.engine import params as read
 from gitshadow.engine import programs
 from gitshadow.engine.desk import Desk
@@ -24,8 +24,13 @@ _OP = re.compile(r"op-[0-9a-f]{8,32}(-[0-9]{1,3})?")
 
 
 def undo(desk: Desk, params: Params) -> Document:
-    """Plan an undo, and apply it where the parameters say so."""
+    """Plan an undo, and apply it where the parameters say so.
+
+    With `announce` the answer is the plan, marked as such, where a hook command of the user's
+    is to be told first: whoever asks runs it, and asks again.
+    """
     ws = desk.workspace
+    settings = _settings(desk, params)
     wanted = programs.wanted(desk, params.get("program"))
     targets = _targets(desk, params) if wanted is None else wanted.targets
     runner = read.text(params, "runner")
@@ -57,6 +62,11 @@ def undo(desk: Desk, params: Params) -> Document:
         whose = programs.hand_over(desk, engine, request)
         if whose is not None:
             return {"hand_over": whose}
+    announced = (
+        request.apply and read.flag(params, "announce") and settings.pre_undo != ()
+    )
+    if announced:
+        request = replace(request, apply=False)
     if wanted is not None and not targets:
         report = programs.nothing(request)
     else:
@@ -69,15 +79,31 @@ def undo(desk: Desk, params: Params) -> Document:
     document = dict(report.to_json())
     if wanted is not None:
         document |= {"missing": list(wanted.missing), "loose": list(wanted.loose)}
-    document["confirm"] = _confirm(desk, params)
+    document["confirm"] = settings.confirm
+    if "hook_settings" in params:
+        document |= {"announced": announced, "hooks": _hooks(settings)}
     return document
 
 
-def _confirm(desk: Desk, params: Params) -> bool:
-    """Read the setting anew: a daemon may be older than it, and has another environment."""
+def _settings(desk: Desk, params: Params) -> Config:
+    """Read the settings anew: a daemon may be older than they are, and has another environment.
+
+    Raises:
+        ShadowError: one cannot be used; nothing was done yet.
+    """
     given = read.text(params, "confirm")
     environ = {CONFIRM.env_name: given} if given else {}
-    return read_config(desk.workspace.repo, environ).confirm
+    hooks = params.get("hook_settings")
+    if isinstance(hooks, dict):
+        names = (*PRE_UNDO.env_names, *POST_UNDO.env_names)
+        environ |= {name: str(hooks[name]) for name in names if name in hooks}
+    return read_config(desk.workspace.repo, environ)
+
+
+def _hooks(settings: Config) -> list[str]:
+    """Return which hook commands there are; what they are is read by whoever runs them."""
+    named = {"pre_undo": settings.pre_undo, "post_undo": settings.post_undo}
+    return [name for name, argv in named.items() if argv]
 
 
 def _op(params: Params) -> str | None:
