@@ -32,7 +32,7 @@ class Failed(Message):
 
 
 class Looked(Message):
-    """Bring what a look beside the engine has found: nobody waited for it."""
+    """Tell that a look at the journal has found something: nobody waited for it."""
 
     def __init__(self, deliver: Callable[[], None]) -> None:
         super().__init__()
@@ -76,13 +76,3 @@ def ask(
             asker.post_message(Waiting(begun=False))
 
     asker.run_worker(run, name=about, group=about, exclusive=True, thread=True)
-
-
-def look(asker: Widget, question: Callable[[], _T], then: Callable[[_T], None]) -> None:
-    """Ask what never fails and needs no engine, on a thread."""
-
-    def run() -> None:
-        found = question()
-        asker.post_message(Looked(lambda: then(found)))
-
-    asker.run_worker(run, group="look", exclusive=True, thread=True)

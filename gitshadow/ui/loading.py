@@ -6,14 +6,17 @@ another window, is dropped.
 
 from collections.abc import Callable
 
-from gitshadow.ui.asking import ask, look
+from gitshadow.ui.asking import Looked, ask
 from gitshadow.ui.filters import Filter
 from gitshadow.ui.history import History
 from gitshadow.ui.paging import Window, with_newer, with_older
 from gitshadow.ui.rows import EventRow
 from gitshadow.ui.source import Found, Source, Standing
+from gitshadow.ui.watching import Watch
 
 _Then = Callable[[], None]
+_LOOKS_S = 1.0
+"""So often the journal is looked at for what came in."""
 _PAGE, _NEWS, _MARKS = "the history", "what came in", "ops and pins"
 
 
@@ -25,19 +28,17 @@ class Loader:
         self.source = source
         self.applying = ""
         self._busy = False
-        self._mark: object = None
-        self._first = True
-        self._again = False
+        self._standing: Standing | None = None
+        self._watch = Watch(source.engine.mark, self._changed)
 
     # -- whole windows -----------------------------------------------------------------------
 
-    def newest(self, then: _Then = lambda: None) -> None:
+    def newest(self) -> None:
         """Show the newest page, the cursor on its first line."""
 
         def hold(window: Window) -> None:
             self._hold(window)
             self._history.go(0)
-            then()
 
         self._busy = True
         ask(self._history.screen, _PAGE, self.source.newest, hold)
@@ -87,7 +88,10 @@ class Loader:
 
         def mark(standing: Standing) -> None:
             self.applying = standing.applying
-            self._history.mark(standing.marks, standing.pins)
+            if standing != self._standing:
+                self._standing = standing
+                self._watch.brought(something=True)
+                self._history.mark(standing.marks, standing.pins)
 
         ask(self._history.screen, _MARKS, self.source.standing, mark)
 
@@ -114,7 +118,8 @@ class Loader:
 
         Where another process is at work, it is asked again with the next look.
         """
-        self._again = self._again or locked
+        if locked:
+            self._watch.again()
         if about in (_PAGE, _NEWS):
             self._busy = False
             self._history.empty = "could not be read"
@@ -122,16 +127,22 @@ class Loader:
 
     # -- what comes in -----------------------------------------------------------------------
 
-    def look(self) -> None:
-        """Look whether the journal has changed, and fetch what came in."""
-        look(self._history.screen, self.source.engine.mark, self._looked)
+    def watch(self) -> None:
+        """Look at the journal from now on, and fetch what comes in."""
+        self._watch.start(_LOOKS_S)
 
-    def _looked(self, mark: object) -> None:
-        changed = (mark != self._mark and not self._first) or self._again
-        self._mark, self._first, self._again = mark, False, False
-        if changed and self._history.window.rows:
+    def unwatch(self) -> None:
+        """Look no more."""
+        self._watch.stop()
+
+    def _changed(self) -> None:
+        """Have what came in fetched; called on the thread that looks."""
+        self._history.post_message(Looked(self._fetch))
+
+    def _fetch(self) -> None:
+        if self._history.window.rows:
             self.news()
-        elif changed and not self._busy:
+        elif not self._busy:
             self.newest()
 
     def news(self) -> None:
@@ -139,9 +150,11 @@ class Loader:
         self.marks()
         window = self._history.window
         if window.newer or self._busy:
+            self._watch.brought(something=False)
             return
 
         def hold(page: tuple[EventRow, ...]) -> None:
+            self._watch.brought(bool(page))
             if page and self._history.window is window:
                 self._history.hold(with_newer(window, page))
 

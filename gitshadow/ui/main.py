@@ -33,9 +33,6 @@ from gitshadow.ui.plans import PlanScreen
 from gitshadow.ui.ports import Wish
 from gitshadow.ui.source import Source
 
-_LOOKS_S = 1.0
-"""So often the journal is looked at for what came in."""
-
 
 class MainScreen(Screen[None]):
     """Show the history."""
@@ -82,8 +79,12 @@ class MainScreen(Screen[None]):
     def on_mount(self) -> None:
         """Fetch the newest page, and look for news from then on."""
         self._enter(Pane.HISTORY)
-        self._loader.newest(self._loader.look)
-        self.set_interval(_LOOKS_S, self._loader.look)
+        self._loader.watch()
+        self._loader.newest()
+
+    def on_unmount(self) -> None:
+        """Look no more."""
+        self._loader.unwatch()
 
     def on_resize(self) -> None:
         """Lay the panes out for the new size."""
