@@ -18,6 +18,7 @@ from bench.million import log
 from bench.places import Place, fill, program, repository
 from bench.turns import calls, engines, rewinds
 from bench.undo import undo
+from bench.view import view
 
 QUIET_S = 0.12
 
@@ -358,6 +359,7 @@ BUDGETS = {
     "evidence": evidence,
     "undo": undo,
     "log": log,
+    "view": view,
     "blame": blame,
     "stats": stats,
     "calls": calls,

@@ -320,6 +320,9 @@ class MainScreen(Screen[None]):
 
     def action_undo(self) -> None:
         """Undo what is selected."""
+        if self._pane is not Pane.HISTORY and self._detail.since:
+            self.say("m shows what the block changed; here R restores this file")
+            return
         self._wish(lambda: wishes.undo(self._history.line, self._path))
 
     def action_undo_hunk(self) -> None:

@@ -151,6 +151,23 @@ def test_m_shows_what_differs_from_then_to_now(engine: Direct) -> None:
     view(engine, steps)
 
 
+def test_u_undoes_nothing_where_what_differs_since_is_listed(
+    repo: Repo, engine: Direct
+) -> None:
+    """The files there are not those of the block: another one's would be meant."""
+
+    async def steps(on: Play) -> None:
+        await on.seen("Make the parser")
+        await on.press("G", "m")
+        await on.seen("differ between", "guide.md")
+        await on.press("enter", "u")
+        await on.seen("here R restores this file")
+        await on.press("R")
+        await on.seen("y apply", "README.md")
+
+    view(engine, steps)
+
+
 def test_v_shows_the_file_as_it_was(engine: Direct) -> None:
     async def steps(on: Play) -> None:
         await on.seen("Make the parser")
