@@ -27,6 +27,7 @@ from gitshadow.turns.steps import (
     Invoke,
     Keep,
     Kept,
+    Newest,
     Now,
     Part,
     Pause,
@@ -59,7 +60,7 @@ class Means(Protocol):
 
 
 AtOnce: TypeAlias = (
-    Save | Claim | Now | Compose | Keep | Standing | Due | TakeOut | Withdraw
+    Save | Claim | Now | Compose | Keep | Standing | Newest | Due | TakeOut | Withdraw
 )
 
 
@@ -81,6 +82,8 @@ class Base:
             return self.desk.composed(command.op)
         if isinstance(command, Standing):
             return _standing(store, command)
+        if isinstance(command, Newest):
+            return store.last_seq(command.session)
         if isinstance(command, Keep):
             session, name = command.session, command.name
             version = store.next_version(session, name)

@@ -190,6 +190,12 @@ class Standing(NamedTuple):
     digest: str
 
 
+class Newest(NamedTuple):
+    """Look for a session's newest event; the event is its number, -1 for none."""
+
+    session: str
+
+
 class Pull(NamedTuple):
     """Take the next item of a stream; the event is `Returned`, `Raised` or `Ended`."""
 
@@ -221,6 +227,7 @@ Command: TypeAlias = (
     | Keep
     | Tell
     | Standing
+    | Newest
     | Due
     | TakeOut
     | Withdraw
@@ -306,6 +313,13 @@ def standing(command: Standing) -> Procedure[SagaCall | None]:
     """Return the call that still stands, or None."""
     event = yield command
     assert event is None or isinstance(event, SagaCall)
+    return event
+
+
+def newest(session: str) -> Procedure[int]:
+    """Return the number of a session's newest event, -1 for none."""
+    event = yield Newest(session)
+    assert isinstance(event, int)
     return event
 
 

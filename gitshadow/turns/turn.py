@@ -43,6 +43,7 @@ from gitshadow.turns.steps import (
     ask,
     demand,
     kept,
+    newest,
     now,
     untold,
 )
@@ -55,10 +56,14 @@ _NS_PER_S = 1_000_000_000
 
 
 class Mark(NamedTuple):
-    """Say how far a turn is: how many calls have begun, and when that was asked."""
+    """Say how far a turn is: calls that have begun, when that was asked, the newest event.
+
+    A turn's own beginning is before its events, whichever number they have: None.
+    """
 
     calls: int
     at_ns: int
+    seq: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,12 +244,12 @@ class TurnCore:
     def mark(self) -> Procedure[Mark]:
         """Return how far the turn is."""
         moment = yield from now()
-        return Mark(self.started, moment)
+        return Mark(self.started, moment, (yield from newest(self.row.session)))
 
     def undo_since(
         self, mark: Mark, name: str, error: BaseException
     ) -> Procedure[None]:
-        """Take back what the turn did after a mark; the turn goes on."""
+        """Take back what the turn did and set after a mark; the turn goes on."""
         op = yield from self._rollback(f"{self.row.id}:{name}", mark, None)
         report = yield from self._unwind(op)
         _attach(report, error)
@@ -374,6 +379,7 @@ class TurnCore:
         told = {
             "since": mark.calls,
             "since_ns": since_ns or None,
+            "since_seq": mark.seq,
             "why": why if pivot is None else kept_up_to(pivot, why),
             "declined": [call.id for call in calls if call.ordinal <= last],
         }

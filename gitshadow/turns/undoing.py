@@ -166,9 +166,9 @@ class Undoing:
             calls = single.with_needed(calls, op.target)
         row = self._store.turn(self._session, turn)
         assert row is not None, "its calls were found"
-        is_all = request.only is None and not savepoint and not request.declined
+        is_all = request.only is None and not request.declined
         work = self._work(op, request, [turn])
-        if work is not None and is_all:
+        if work is not None and is_all and not savepoint:
             work = replace(work, turns=filework.began([row]))
         elif work is not None:
             work = _of_calls(work, row, calls, request)
@@ -181,6 +181,8 @@ class Undoing:
         """Return what takes back what a turn set and said, where it did."""
         store, session = self._store, self._session
         stretch = stretch_of(store, session, turn)
+        if stretch is not None:
+            stretch = _since_mark(op, stretch)
         if stretch is None:
             return ()
         is_rollback = op.kind == UndoKind.ROLLBACK
@@ -189,12 +191,13 @@ class Undoing:
         is_live = events.is_live(stretch.first, events.hidden(store.markers(session)))
         hides = stretch if request.covers(Scope.EVENTS) and is_live else None
         seq = store.last_seq(session) + 1
+        what = "Turn" if op.target == turn else "Savepoint"
         wording = Wording(
-            text="Turn rolled back" if is_rollback else "Turn undone",
+            text=f"{what} rolled back" if is_rollback else "Turn undone",
             invocation=turn if is_rollback else f"u-{seq}",
             hides=hides,
             hidden=(turn,),
-            body={"undone": turn},
+            body={"undone": op.target},
             seq=seq,
         )
         changes = changes.within(request)
@@ -335,6 +338,16 @@ def _of_calls(
         calls=tuple(Began(row.id, row.started_ns, row.agent, one.id) for one in chosen),
         loose_since_ns=since if isinstance(since, int) else None,
     )
+
+
+def _since_mark(op: SagaOp, stretch: Stretch) -> Stretch | None:
+    """Return what of a turn's events came after a savepoint, None for nothing."""
+    if not single.turn_and_savepoint(op)[1]:
+        return stretch
+    mark = records.parse(op.request).get("since_seq")
+    if not isinstance(mark, int) or mark >= stretch.last:
+        return None  # an op of a version that took no state back at a savepoint has no mark
+    return stretch._replace(first=max(mark + 1, stretch.first))
 
 
 def _named_in(op: SagaOp) -> frozenset[str]:
