@@ -93,4 +93,5 @@ def terminal(
     try:
         yield Terminal(run)
     finally:
-        run("kill-server")
+        # no server is left where the program has ended by itself
+        subprocess.run([*tmux, "kill-server"], capture_output=True, check=False)
