@@ -10,13 +10,14 @@ from typing import NamedTuple
 
 from gitshadow.engine.desk import Desk
 from gitshadow.engine.routing import session_anywhere
-from gitshadow.engine.secrets import Token, secret_names, token_in
+from gitshadow.engine.secrets import Token, looks_secret, token_in
 from gitshadow.errors import RefusedError, StoreError
 from gitshadow.model import GITLINK_MODE, Chain, Oid, RepoPath
 from gitshadow.store import machine, marks, refs, remotes
 from gitshadow.store.commits import CommitInfo
 from gitshadow.store.journal import sessions
 from gitshadow.store.marks import Mark
+from gitshadow.store.purged import is_purged
 from gitshadow.store.refs import display_path
 from gitshadow.store.remotes import Answer
 from gitshadow.store.repo import Repo
@@ -144,7 +145,7 @@ def refused(remote: str, sent: Mapping[str, Answer]) -> StoreError:
 
 def _secrets(repo: Repo, chains: Sequence[Chain]) -> Iterator[Secret]:
     """Yield what looks secret in the commits of some chains: their words, names, contents."""
-    paths: dict[RepoPath, str] = {}
+    named: dict[RepoPath, str] = {}
     blobs: dict[Oid, tuple[RepoPath, str]] = {}
     for chain in chains:
         commits = repo.chain(chain.tip)
@@ -155,22 +156,31 @@ def _secrets(repo: Repo, chains: Sequence[Chain]) -> Iterator[Secret]:
         spoken = next((token for token in told if token is not None), None)
         if spoken is not None:
             yield Secret(None, whose, spoken)
-        paths = dict.fromkeys(repo.flat(commits[0].tree), whose) | paths
+        held = [(path, oid) for path, (_, oid) in repo.flat(commits[0].tree).items()]
         for before, after in _steps(repo, commits):
             for change in repo.diff(before, after):
-                paths.setdefault(change.path, whose)
                 if change.new is not None and change.new[0] != GITLINK_MODE:
+                    held.append((change.path, change.new[1]))
                     blobs.setdefault(change.new[1], (change.path, whose))
-    named = secret_names(paths)
-    yield from (Secret(path, paths[path]) for path in named)
-    seen = set(named)
+        for path, oid in held:
+            if path not in named and looks_secret(path) and not _is_gone(repo, oid):
+                named[path] = whose
+    yield from (Secret(path, named[path]) for path in sorted(named))
     for oid, (path, whose) in sorted(blobs.items(), key=lambda item: item[1]):
-        if path in seen:
+        if path in named:
             continue
         token = token_in(repo.read_blob(oid)[:_MOST_BYTES])
         if token is not None:
-            seen.add(path)
+            named[path] = whose
             yield Secret(path, whose, token)
+
+
+def _is_gone(repo: Repo, oid: Oid) -> bool:
+    """Tell whether a content was purged: its name alone tells nothing any more."""
+    try:
+        return is_purged(repo.read_blob(oid))
+    except StoreError:  # a submodule's commit, or what a partial clone lacks
+        return False
 
 
 def _steps(

@@ -219,6 +219,18 @@ def test_push_refuses_content_that_looks_secret(ann: Studio, server: Repo) -> No
     assert ann.session("S1") in server.git("for-each-ref", "refs/agent-undo")
 
 
+def test_push_takes_a_session_whose_secret_was_purged(
+    ann: Studio, server: Repo
+) -> None:
+    """The refusal names `purge PATH` as the way out, so the name that stays is no secret."""
+    ann.write("S1", ".env", "password = none of yours\n")
+    with pytest.raises(RefusedError, match=r"\.env in "):
+        ann.run("push", remote="origin")
+    ann.run("purge", paths=[".env"])
+    ann.run("push", remote="origin")
+    assert ann.session("S1") in server.git("for-each-ref", "refs/agent-undo")
+
+
 def test_server_that_takes_branches_alone(ann: Studio, bob: Studio) -> None:
     """It hides or refuses all else: the error says what to do, and fetch finds them there."""
     ann.write("S1", "a", "one\n")
