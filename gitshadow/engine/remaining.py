@@ -32,7 +32,8 @@ class Remains(NamedTuple):
 
     `waiting` counts objects that nothing of ours reaches: Git's next gc takes them, but for those
     that the user's commits or index hold (`commits`, `staged`). `history` are other names in our
-    history that have the same content, `fetched` refs of other machines.
+    history that have the same content, `fetched` refs of other machines, `standing` commits that
+    the user has left and on which chains of ours stand until the same purge comes again.
     """
 
     waiting: int = 0
@@ -40,6 +41,7 @@ class Remains(NamedTuple):
     staged: tuple[RepoPath, ...] = ()
     history: tuple[RepoPath, ...] = ()
     fetched: tuple[str, ...] = ()
+    standing: tuple[Oid, ...] = ()
 
 
 def remains(ws: Workspace) -> Remains:
@@ -56,6 +58,7 @@ def remains(ws: Workspace) -> Remains:
         tuple(ws.git.staged_as(there)),
         tuple(sorted({path for _, path in _held(ws, own, there)})),
         tuple(fetched_with(ws, there)),
+        tuple(sorted(forsaken(ws, there))),
     )
 
 

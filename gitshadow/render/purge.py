@@ -39,13 +39,19 @@ def purge_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
     if not objects:
         yield "no object of the repository holds anything that was purged"
         return
-    if rows(left, "commits") or texts(left, "staged"):
-        yield f"{counted(objects, 'purged content')} still in objects: Git keeps what is yours"
-    else:
-        yield f"{counted(objects, 'purged content')} still in objects, till: git gc --prune=now"
+    yield f"{counted(objects, 'purged content')} still in objects{_why(left)}"
     yield from _copies(document, left)
     for path in texts(document, "on_disk"):
         yield f"on the disk stays {printable(path)}: what you write there next is recorded"
+
+
+def _why(left: Mapping[str, object]) -> str:
+    """Say why objects are still there: Git's gc alone helps only where nothing holds them."""
+    if rows(left, "commits") or texts(left, "staged"):
+        return ": Git keeps what is yours"
+    if any(texts(left, key) for key in ("history", "fetched", "standing")):
+        return ", and stays there while this holds it:"
+    return ", till: git gc --prune=now"
 
 
 def _first(document: Mapping[str, object], *, dry: bool) -> str:
@@ -111,6 +117,10 @@ def _copies(
         yield f"  fetched history holds it: {printable(ref)}"
     if fetched:
         yield "    to drop that here: the same purge with --fetched; a fetch brings it back"
+    for commit in texts(left, "standing"):
+        yield f"  sessions stand on {commit[:12]}, a commit that you have left"
+    if texts(left, "standing") and not copies:
+        yield "    to let go of it: the same purge again, then: git gc --prune=now"
 
 
 def _advice(

@@ -251,7 +251,9 @@ def test_a_commit_that_only_we_keep_alive_is_let_go(repo: Repo) -> None:
         repo.delete("k")
         repo.git("reflog", "expire", "--expire=now", "--all")
         studio.desk.observer.settle()
-        studio.run("purge", texts=asked())
+        old = repo.git("rev-parse", f"refs/agent-undo/{studio.session('S1')}~2")
+        assert remains(studio.run("purge"))["standing"] == [old.strip()]
+        assert remains(studio.run("purge", texts=asked()))["standing"] == []
         repo.git("gc", "-q", "--prune=now")
         assert holders(repo) == []
         audit(repo)

@@ -63,6 +63,23 @@ MINE = {"commit": "1" * 40, "path": "k", "refs": ["refs/heads/main", "refs/tags/
             ],
         ),
         (
+            {"remains": {"objects": 1, "standing": ["3" * 40]}},
+            [
+                "1 purged content still in objects, and stays there while this holds it:",
+                "  sessions stand on 333333333333, a commit that you have left",
+                "    to let go of it: the same purge again, then: git gc --prune=now",
+            ],
+        ),
+        (
+            {"remains": {"objects": 1, "fetched": ["refs/agent-undo/fetched/x"]}},
+            [
+                "1 purged content still in objects, and stays there while this holds it:",
+                "  fetched history holds it: refs/agent-undo/fetched/x",
+                "    to drop that here: the same purge with --fetched;"
+                " a fetch brings it back",
+            ],
+        ),
+        (
             {
                 "dry_run": True,
                 "texts": 1,

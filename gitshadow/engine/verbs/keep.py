@@ -161,6 +161,7 @@ def _remains_row(left: Remains) -> Row:
         "staged": [display_path(path) for path in left.staged],
         "history": [display_path(path) for path in left.history],
         "fetched": list(left.fetched),
+        "standing": list(left.standing),
     }
 
 
