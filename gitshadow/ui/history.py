@@ -6,8 +6,10 @@ Invariant: what is selected stays selected when rows come in above or below it.
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
+from rich.segment import Segment
 from rich.style import Style
 from textual.message import Message
+from textual.strip import Strip
 
 from gitshadow.render.text import local_time
 from gitshadow.ui.glyphs import glyphs_of
@@ -186,6 +188,15 @@ class History(Listing):
             return self._draw_event(line.block, line.event, width)
         return self._draw_block(line.block, width)
 
+    def render_line(self, y: int) -> Strip:
+        """Draw one line of the screen; behind the last one say that the history goes on."""
+        if self._lines and self.top + y == len(self._lines) and self.window.older:
+            glyphs, width = glyphs_of(self), self.size.width
+            said = glyphs.cut(f" {glyphs.more} older writes: down", width)
+            shown = Segment(said, self._base + self.faint())
+            return Strip([shown]).adjust_cell_length(width, self._base)
+        return super().render_line(y)
+
     def _draw_block(self, block: Block, width: int) -> Sequence[Piece]:
         glyphs = glyphs_of(self)
         undone = self.marks.of(block)
@@ -218,7 +229,10 @@ class History(Listing):
         return f"{who:<11} {counted:<8} {said}"
 
     def _goes_on(self, block: Block) -> bool:
-        return self.window.older and block.events[-1] is self.window.rows[-1]
+        """Tell whether more of a block may lie beyond what is held."""
+        window = self.window
+        below = window.older and block.events[-1] is window.rows[-1]
+        return below or (window.newer and block.events[0] is window.rows[0])
 
     def _draw_event(self, block: Block, event: EventRow, width: int) -> Sequence[Piece]:
         glyphs = glyphs_of(self)
@@ -283,11 +297,39 @@ class History(Listing):
         if key != self._told:
             self._told = key
             self.post_message(self.Selected())
-        height = max(1, self.size.height)
-        if self.window.older and self.top + height + _NEAR > len(self._lines):
+        window, bottom = self.window, self.top + max(1, self.size.height)
+        near = 1 if window.is_heavy else _NEAR
+        if window.is_full:
+            return
+        if window.older and bottom + near > len(self._lines):
             self.post_message(self.Wanting(older=True))
-        elif self.window.newer and self.top < _NEAR:
+        elif window.newer and self.top < near:
             self.post_message(self.Wanting(older=False))
+
+    def go(self, number: int, step: int = 1) -> None:
+        """Put the cursor on a line; beyond the ends more is wanted, however much is held."""
+        if self.window.is_full and number >= self.count() and self.window.older:
+            self.post_message(self.Wanting(older=True))
+        elif self.window.is_full and number <= 0 and self.window.newer:
+            self.post_message(self.Wanting(older=False))
+        super().go(number, step)
+
+    def kept(self, *, older: bool) -> int:
+        """Return the row that stays when a page comes in: what the screen shows is not dropped.
+
+        Args:
+            older: Whether the page comes in below, so that rows above go, or the other way.
+        """
+        bottom = self.top + max(1, self.size.height) + _NEAR
+        near = (
+            self._lines[max(0, self.top - _NEAR) :] if older else self._lines[:bottom]
+        )
+        blocks = [one.block for one in near if one.block and one.block.events]
+        if not blocks:
+            return 0
+        if older:
+            return max(block.head.seq for block in blocks)
+        return min(block.events[-1].seq for block in blocks)
 
     def toggle(self) -> None:
         """Show the events of the block under the cursor, or hide them."""

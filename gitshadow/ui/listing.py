@@ -117,6 +117,7 @@ class Listing(Widget, can_focus=True):
         """Scroll so far that the cursor can be seen, and draw anew."""
         height = max(1, self.size.height)
         self.top = max(min(self.top, self.cursor), self.cursor - height + 1)
+        self.top = min(self.top, max(0, self.count() - height))
         if self.top and not any(self.can_stop(line) for line in range(self.top)):
             self.top = 0 if self.cursor < height else self.top
         self.top = max(0, self.top)

@@ -109,7 +109,8 @@ class Loader:
         def hold(page: tuple[EventRow, ...]) -> None:
             self._busy = False
             if self._history.window is window:
-                self._history.hold(add(window, page))
+                keep = self._history.kept(older=older)
+                self._history.hold(add(window, page, keep))
 
         ask(self._history.screen, _PAGE, lambda: fetch(window), hold)
 

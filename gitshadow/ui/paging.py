@@ -1,6 +1,7 @@
 """The part of a long history that the view holds: pages around what is shown.
 
-Invariant: the rows held are newest first, without a hole, and never more than `HELD`.
+Invariant: the rows held are newest first, without a hole; more than `HELD` only where a screen
+shows so many, and never more than `MOST` before somebody asks to go on.
 """
 
 from typing import NamedTuple
@@ -9,6 +10,9 @@ from gitshadow.ui.rows import EventRow
 
 PAGE = 250
 HELD = 3000
+MOST = 40_000
+_STORM = 2000
+"""So many rows are asked for at once where thousands are a single line of the screen."""
 
 
 class Window(NamedTuple):
@@ -22,6 +26,21 @@ class Window(NamedTuple):
     def newest(self) -> int:
         """Return the number of the newest row, 0 where there is none."""
         return self.rows[0].seq if self.rows else 0
+
+    @property
+    def is_full(self) -> bool:
+        """Tell whether no more is to be fetched than a person asks for."""
+        return len(self.rows) >= MOST
+
+    @property
+    def is_heavy(self) -> bool:
+        """Tell whether what the screen shows is more than is held otherwise."""
+        return len(self.rows) > HELD
+
+    @property
+    def page(self) -> int:
+        """Return how many rows to ask for next."""
+        return _STORM if self.is_heavy else PAGE
 
     @property
     def oldest(self) -> int:
@@ -39,16 +58,35 @@ def opened_upwards(page: tuple[EventRow, ...]) -> Window:
     return Window(page, len(page) >= PAGE, older=False)
 
 
-def with_older(window: Window, page: tuple[EventRow, ...]) -> Window:
-    """Add the page below a window; what is too much goes at the other end."""
+def with_older(window: Window, page: tuple[EventRow, ...], keep: int = 0) -> Window:
+    """Add the page below a window; what is too much goes at the other end.
+
+    Args:
+        window: What is held.
+        page: What was asked for, `window.page` rows at most.
+        keep: The newest row that has to stay, whatever is too much; 0 for none.
+    """
     below = tuple(row for row in page if not window.rows or row.seq < window.oldest)
     rows = window.rows + below
-    dropped = max(0, len(rows) - HELD)
-    return Window(rows[dropped:], window.newer or dropped > 0, len(page) >= PAGE)
+    spare = sum(row.seq > keep for row in window.rows) if keep else len(rows)
+    dropped = min(max(0, len(rows) - HELD), spare)
+    dropped = max(dropped, len(rows) - MOST)
+    more = len(page) >= window.page
+    return Window(rows[dropped:], window.newer or dropped > 0, more)
 
 
-def with_newer(window: Window, page: tuple[EventRow, ...]) -> Window:
-    """Add the page above a window; what is too much goes at the other end."""
+def with_newer(window: Window, page: tuple[EventRow, ...], keep: int = 0) -> Window:
+    """Add the page above a window; what is too much goes at the other end.
+
+    Args:
+        window: What is held.
+        page: What was asked for, `window.page` rows at most.
+        keep: The oldest row that has to stay, whatever is too much; 0 for none.
+    """
     above = tuple(row for row in page if row.seq > window.newest)
     rows = above + window.rows
-    return Window(rows[:HELD], len(page) >= PAGE, window.older or len(rows) > HELD)
+    spare = sum(row.seq < keep for row in window.rows) if keep else len(rows)
+    dropped = min(max(0, len(rows) - HELD), spare)
+    left = min(len(rows) - dropped, MOST)
+    more = len(page) >= window.page
+    return Window(rows[:left], more, window.older or left < len(rows))

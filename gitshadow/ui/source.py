@@ -59,11 +59,11 @@ class Source(NamedTuple):
 
     def below(self, window: Window) -> tuple[EventRow, ...]:
         """Return the page below a window."""
-        return self._page(below=window.oldest)
+        return self._page(below=window.oldest, limit=window.page)
 
     def above(self, window: Window) -> tuple[EventRow, ...]:
         """Return the page above a window."""
-        return self._page(above=window.newest)
+        return self._page(above=window.newest, limit=window.page)
 
     def around(self, seq: int) -> Window:
         """Return a window with an event about in the middle."""

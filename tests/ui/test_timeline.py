@@ -171,6 +171,30 @@ def test_window_grows_upwards_and_lets_go_below() -> None:
     assert (window.newer, window.older) == (False, True)
 
 
+def test_rows_on_the_screen_stay_however_many_they_are() -> None:
+    """Storms: thousands of rows in a few lines, which would else slide out by themselves."""
+    window = Window(page(9000, paging.HELD), older=True)  # type: ignore[arg-type]
+    window = paging.with_older(window, page(6000), keep=9000)  # type: ignore[arg-type]
+    assert (window.newest, window.newer, window.older) == (9000, False, True)
+    assert window.is_heavy
+    assert window.page > paging.PAGE
+    window = paging.with_older(window, page(5750), keep=8000)  # type: ignore[arg-type]
+    assert (window.newest, len(window.rows), window.newer) == (8500, paging.HELD, True)
+
+
+def test_no_more_than_the_most_is_held_whatever_is_on_the_screen() -> None:
+    window = Window(page(90_000, paging.MOST), older=True)  # type: ignore[arg-type]
+    assert window.is_full
+    window = paging.with_older(window, page(50_000, 10), keep=90_000)  # type: ignore[arg-type]
+    assert (len(window.rows), window.newest) == (paging.MOST, 89_990)
+    window = paging.with_newer(window, page(90_000, 10), keep=1)  # type: ignore[arg-type]
+    assert (len(window.rows), window.newest, window.older) == (
+        paging.MOST,
+        90_000,
+        True,
+    )
+
+
 def test_rows_that_come_twice_are_held_once() -> None:
     window = Window(page(10, 5), newer=True, older=False)  # type: ignore[arg-type]
     grown = paging.with_newer(window, page(12, 5))  # type: ignore[arg-type]

@@ -7,6 +7,7 @@ import pytest
 from textual.widget import Widget
 
 from gitshadow.store.lock import WriterLock
+from gitshadow.ui import paging, source
 from gitshadow.ui.app import Setting
 from gitshadow.ui.filters import Filter
 from tests.support.repo import Repo
@@ -410,3 +411,70 @@ def test_history_of_many_pages_is_walked_to_its_end_and_back(repo: Repo) -> None
         await on.seen("turn 03", "of burst")
 
     view(direct(repo), steps)
+
+
+@pytest.fixture
+def storms(repo: Repo, engine: Direct, monkeypatch: pytest.MonkeyPatch) -> Direct:
+    """Return a history whose newest blocks have more files than are held otherwise."""
+    for place in (paging, source):
+        monkeypatch.setattr(place, "PAGE", 10)
+    monkeypatch.setattr(paging, "HELD", 20)
+    with studio_of(repo) as studio:
+        for turn in ("first", "second", "third"):
+            studio.prompt("S1", f"generate the {turn}")
+            for number in range(24):
+                repo.write(f"gen/{turn}{number:02}", "x\n")
+            studio.write("S1", "a", f"{turn}\n")
+            studio.stop("S1")
+    return engine
+
+
+def test_storms_fill_the_screen_and_the_newest_stays(storms: Direct) -> None:
+    """What is on the screen never slides out by itself, and what is counted is there."""
+    turns = [f"25 files generate the {one}" for one in ("third", "second", "first")]
+
+    async def steps(on: Play) -> None:
+        shown = await on.seen(*turns, "Tidy up", "Make the parser")
+        assert rows_of(shown, *turns) == sorted(rows_of(shown, *turns))
+        assert "older writes" not in shown
+        await on.press("G")
+        await on.seen("2 files of burst")
+        await on.press("g")
+        await on.seen("25 files of burst", *turns)
+
+    view(storms, steps)
+
+
+def test_that_the_history_goes_on_is_said_and_down_goes_there(
+    storms: Direct, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With more than can be held on one screen a person says how far to go."""
+    monkeypatch.setattr(paging, "MOST", 40)
+
+    async def steps(on: Play) -> None:
+        await on.seen("generate the third", "+ files generate the second", "older")
+        await on.press("j", "j")
+        await on.seen("+ files generate the second", "Tidy up", "Make the parser")
+        await on.press("g")
+        await on.seen("25 files generate the third")
+
+    view(storms, steps)
+
+
+def test_files_fill_a_screen_that_has_grown(repo: Repo, engine: Direct) -> None:
+    with studio_of(repo) as studio:
+        studio.prompt("S1", "many")
+        for number in range(20):
+            repo.write(f"n{number:02}", "x\n")
+        studio.write("S1", "n20", "x\n")
+        studio.stop("S1")
+
+    async def steps(on: Play) -> None:
+        await on.seen("many", "n00")
+        await on.press("enter", "G")
+        await on.seen("n20", "n12")
+        assert "n00" not in on.text()
+        await on.pilot.resize_terminal(140, 50)
+        await on.seen("n00", "n20")
+
+    view(engine, steps)
