@@ -45,6 +45,16 @@ class Cell:
         if self.error is not None:
             raise self.error
 
+    @contextmanager
+    def noting_errors(self) -> Iterator[None]:
+        """Keep the error of the tool's own function, which goes on."""
+        try:
+            yield
+        except Exception as error:
+            if not isinstance(error, self.passing):
+                self.error = error
+            raise
+
 
 # The context goes along into the tasks and threads in which frameworks run tools.
 _CELL: ContextVar[Cell | None] = ContextVar("gitshadow_call", default=None)
@@ -68,21 +78,45 @@ def exposed(tool: Tool) -> Callable[..., Awaitable[object]]:
     """
 
     async def run(*args: object, **kwargs: object) -> object:
-        cell = _CELL.get()
-        if cell is None:
-            raise UsageError(
-                f"could not run {tool.name}: no call of a turn is at work",
-                hint="give it to its framework through the adapter",
-            )
-        try:
+        cell = _cell(tool)
+        with cell.noting_errors():
             value = tool.function(*args, **kwargs, **cell.extras)
             cell.result = Returned(await value if inspect.isawaitable(value) else value)
-        except Exception as error:
-            if not isinstance(error, cell.passing):
-                cell.error = error
-            raise
         return cell.result.value
 
+    _dress(run, tool)
+    return run
+
+
+def exposed_sync(tool: Tool) -> Callable[..., object]:
+    """Return a tool's function as `exposed` does, for a framework that does not await it."""
+
+    def run(*args: object, **kwargs: object) -> object:
+        cell = _cell(tool)
+        with cell.noting_errors():
+            value = tool.function(*args, **kwargs, **cell.extras)
+            if inspect.iscoroutine(value):
+                value.close()
+                raise TypeError(f"{tool.name} is async: use AsyncAgentUndo")
+            cell.result = Returned(value)
+        return cell.result.value
+
+    _dress(run, tool)
+    return run
+
+
+def _cell(tool: Tool) -> Cell:
+    cell = _CELL.get()
+    if cell is None:
+        raise UsageError(
+            f"could not run {tool.name}: no call of a turn is at work",
+            hint="give it to its framework through the adapter",
+        )
+    return cell
+
+
+def _dress(run: Callable[..., object], tool: Tool) -> None:
+    """Give a function the name, the text and the parameters that a model is to see."""
     parameters = _shown(tool)
     run.__name__ = run.__qualname__ = plain_name(tool.name)
     run.__doc__ = description(tool)
@@ -92,7 +126,6 @@ def exposed(tool: Tool) -> Callable[..., Awaitable[object]]:
         if one.annotation is not inspect.Parameter.empty
     }
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    return run
 
 
 def _shown(tool: Tool) -> list[inspect.Parameter]:

@@ -6,7 +6,14 @@ and every call has ended before its turn does.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Container,
+    Iterator,
+    Mapping,
+)
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -24,7 +31,8 @@ from gitshadow.turns.registry import Tool, ToolRegistry
 from gitshadow.turns.steps import Returned
 from gitshadow.turns.values import Outcome, OutcomeKind
 
-_NO_ERRORS = (OutcomeKind.SUCCESS, OutcomeKind.HELD)
+NO_ERRORS = (OutcomeKind.SUCCESS, OutcomeKind.HELD)
+"""Outcomes of calls that did their work, or are to do it after the turn."""
 
 
 class Asked(NamedTuple):
@@ -44,7 +52,7 @@ class Done(NamedTuple):
     @property
     def is_error(self) -> bool:
         """Tell whether the model reads it as an error; a call that is held is none."""
-        return self.outcome.kind not in _NO_ERRORS
+        return self.outcome.kind not in NO_ERRORS
 
 
 @dataclass(slots=True)
@@ -98,15 +106,11 @@ class _Run:
     def has_done(self, call_id: str | None) -> bool:
         """Tell whether a call of this id has done its work, or is to do it after the turn."""
         row = self.turn.core.calls.get(call_id) if call_id is not None else None
-        return row is not None and row.outcome in _NO_ERRORS
+        return row is not None and row.outcome in NO_ERRORS
 
     def fresh(self, call_id: str | None) -> str | None:
         """Return an id that is new; another attempt of a call that did nothing gets a number."""
-        known, attempt, found = self.turn.core.calls, 1, call_id
-        while found in known:
-            attempt += 1
-            found = f"{call_id}~{attempt}"
-        return found
+        return fresh_id(self.turn.core.calls, call_id)
 
     async def settle(self, *, cancel: bool) -> None:
         """Wait until no call is at work; a cancelled run cancels those that are."""
@@ -199,7 +203,7 @@ class Runs:
         if run.has_done(asked.call_id):
             said = f"{asked.name} has run in this turn as {asked.call_id}; it was not run again"
             return Done(Outcome.duplicate(said), None)
-        tool = self._declared(asked.name)
+        tool = declared(self.registry, asked.name)
         work = _Work(execute, tool.takes, passing)
         with run.busy():
             outcome = await run.turn.call_through(
@@ -245,7 +249,7 @@ class Runs:
         run = self._at_work(asked.name)
         if run.failed is not None:
             raise run.failed
-        tool = self._declared(asked.name)
+        tool = declared(self.registry, asked.name)
         request = Request(tool.name, asked.arguments, asked.call_id)
         with run.busy():
             return await self._au.drive(calls.announce(run.turn.core, request))
@@ -276,13 +280,23 @@ class Runs:
             )
         return self._run
 
-    def _declared(self, name: str) -> Tool:
-        """Return how a framework's tool is declared; one that is not becomes undeclared."""
-        for tool in self.registry:
-            if name in (tool.name, plain_name(tool.name)):
-                return tool
-        full = name if "." in name else f"tool.{name}"
-        return self.registry.find(full) or self.registry.add(full, elsewhere)
+
+def declared(registry: ToolRegistry, name: str) -> Tool:
+    """Return how a framework's tool is declared; one that is not becomes undeclared."""
+    for tool in registry:
+        if name in (tool.name, plain_name(tool.name)):
+            return tool
+    full = name if "." in name else f"tool.{name}"
+    return registry.find(full) or registry.add(full, elsewhere)
+
+
+def fresh_id(known: Container[str | None], call_id: str | None) -> str | None:
+    """Return an id that is new; another attempt of a call that did nothing gets a number."""
+    attempt, found = 1, call_id
+    while found in known:
+        attempt += 1
+        found = f"{call_id}~{attempt}"
+    return found
 
 
 def elsewhere(**arguments: object) -> object:
