@@ -120,18 +120,25 @@ def _limit(path: str) -> int | None:
 
 def _refs(desk: Desk) -> Iterator[Check]:
     ws = desk.workspace
-    broken = ws.repo.broken_refs(ws.repo.refs())
-    for chain in sessions.chains(ws.db):
+    chains = sessions.chains(ws.db)  # before the refs: a new one has its ref first
+    found = ws.repo.refs()
+    broken = ws.repo.broken_refs(found)
+    gone = [one.ref for one in chains if one.ref not in found and one.ref not in broken]
+    for chain in chains:
         try:
             ws.repo.read_tree(ws.repo.commit(chain.tip).tree)
         except StoreError:
             broken.append(chain.ref)
-    shown = ", ".join(broken[:_SHOWN])
+    said = [
+        f"{what}: {', '.join(which[:_SHOWN])}"
+        for what, which in (("cannot be read", broken), ("gone", gone))
+        if which
+    ]
     yield Check(
         "refs",
-        not broken,
-        f"cannot be read: {shown}" if broken else "all refs are whole",
-        FIX if broken else None,
+        not said,
+        "; ".join(said) or "all refs are whole",
+        FIX if said else None,
     )
 
 

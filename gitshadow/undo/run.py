@@ -104,25 +104,33 @@ class _Undo:
 
     def _settled_draft(self) -> _Draft:
         """Plan on a world that is recorded whole; plan again where it changed meanwhile."""
+        lost: set[Oid] | None = None
         for _ in range(_TRIES):
             self.engine.flush()
             draft, world = self._draft()
-            if self._is_recorded(draft.plan, world):
+            lacking = self._lacking(draft.plan, world)
+            if not lacking:
                 return draft
+            lost = lacking if lost is None else lost & lacking
+        if lost:
+            raise StoreError(
+                f"could not plan: object {min(lost)} of the history is missing",
+                hint="git agent-undo doctor --fix",
+            )
         raise RefusedError(
             "could not plan: the files keep changing", hint="try again in a moment"
         )
 
-    def _is_recorded(self, plan: Plan, world: World) -> bool:
-        """Tell whether everything that may be replaced is in the object store."""
-        return all(
-            self.engine.repo.has(version.oid)
+    def _lacking(self, plan: Plan, world: World) -> set[Oid]:
+        """Return what may be replaced and is not in the object store."""
+        present = {
+            version.oid
             for path, version in world.present.items()
             if version is not None and path not in world.excluded
-        ) and all(
-            step.before is None or self.engine.repo.has(step.before.oid)
-            for step in plan.steps.values()
-        )
+        }
+        befores = (step.before for step in plan.steps.values())
+        needed = present | {before.oid for before in befores if before is not None}
+        return {oid for oid in needed if not self.engine.repo.has(oid)}
 
     def _draft(self) -> tuple[_Draft, World]:
         if self.request.kind is OpKind.RESTORE:

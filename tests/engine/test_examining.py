@@ -9,6 +9,7 @@ import pytest
 from gitshadow.engine import examining
 from gitshadow.engine.examining import Check, examine
 from gitshadow.engine.verbs import doctor
+from gitshadow.errors import StoreError
 from gitshadow.store.journal.db import Db
 from tests.support.repo import Repo
 from tests.support.studio import Studio, studio_of
@@ -63,6 +64,29 @@ def test_missing_object_is_found_and_its_chain_goes_back(studio: Studio) -> None
     history = studio.repo.git("rev-list", ref).split()
     assert before in history
     assert studio.repo.read("a") == b"three\n"
+
+
+def test_oops_names_the_missing_object_and_its_remedy(studio: Studio) -> None:
+    """It said that the files keep changing, and to try again: that never helps."""
+    studio.write("S1", "a", "one\n")
+    drop_object(studio, studio.repo.git("hash-object", "--stdin", stdin=b"one\n"))
+    with pytest.raises(StoreError, match="of the history is missing") as caught:
+        studio.run("undo", verb="oops", yes=True)
+    assert caught.value.hint == "git agent-undo doctor --fix"
+    mended(studio)
+    assert studio.run("undo", verb="oops", yes=True)["status"] == "reversed"
+
+
+def test_deleted_ref_of_a_session_is_found_before_anybody_fixes_it(
+    studio: Studio,
+) -> None:
+    studio.write("S1", "a", "one\n")
+    ref = f"refs/agent-undo/{studio.session('S1')}"
+    studio.repo.git("update-ref", "-d", ref)
+    check = found(studio, "refs")
+    assert (check.ok, check.message) == (False, f"gone: {ref}")
+    mended(studio)
+    assert found(studio, "refs").ok
 
 
 def test_rows_whose_commits_are_gone_ask_for_a_new_journal(studio: Studio) -> None:
