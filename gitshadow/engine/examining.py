@@ -275,9 +275,19 @@ def _mirror(desk: Desk) -> Iterator[Check]:
         yield Check("mirror", True, "none is set")
     else:
         said = trouble or f"the history is copied to {place}"
-        yield Check(
-            "mirror", not trouble, said, "git agent-undo mirror" if trouble else None
+        yield Check("mirror", not trouble, said, _mirror_remedy(trouble))
+
+
+def _mirror_remedy(trouble: str | None) -> str | None:
+    """Return what to type; what the mirror alone has comes first, as it may be all there is."""
+    if not trouble:
+        return None
+    if trouble.startswith(mirroring.KEPT):
+        return (
+            "git agent-undo restore --from-mirror; where what is here counts:"
+            " git agent-undo mirror"
         )
+    return "git agent-undo mirror"
 
 
 def _secrets(desk: Desk) -> Iterator[Check]:

@@ -26,9 +26,12 @@ from gitshadow.store.git import Git
 from gitshadow.store.journal import meta, prune, purge, returned
 from gitshadow.store.layout import Layout
 from gitshadow.store.repo import Repo
+from gitshadow.words import counted
 
 TROUBLE = "mirror_trouble"
 """The key of what keeps us from mirroring, as the journal has it; empty where nothing does."""
+KEPT = "could not mirror, to keep what is there: "
+"""How trouble begins where the mirror has what we have not, and somebody must say which counts."""
 QUIET_S = 5.0
 _LATEST_S = 60.0
 _FAILED_S = 300.0
@@ -172,7 +175,7 @@ class _Copy:
         """
         if care.is_pending:
             raise StoreError(
-                "could not mirror: a restore from a mirror was planned and not applied"
+                f"{KEPT}a restore from a mirror was planned and not applied"
             )
         here = {**self._refs(), **dict.fromkeys(care.dropped)}
         lost = [
@@ -182,8 +185,8 @@ class _Copy:
         ]
         if lost:
             raise StoreError(
-                f"could not mirror: {len(lost)} sessions there are not here, or went on"
-                f" otherwise ({lost[0]})"
+                f"{KEPT}{counted(len(lost), 'session')} missing or different here"
+                f" ({lost[0]})"
             )
 
     def _goes_on(self, ref: str, tip: Oid, here: Mapping[str, Oid | None]) -> bool:

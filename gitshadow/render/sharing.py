@@ -52,7 +52,11 @@ def mirror_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
 def returned_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
     """Yield what came back from a mirror."""
     place = printable(text(document, "mirror"))
-    yield f"{counted(number(document, 'refs'), 'ref')} brought back from {place}"
+    count = number(document, "refs")
+    if count:
+        yield f"{counted(count, 'ref')} brought back from {place}"
+    else:
+        yield f"all the history that {place} holds is here already"
     for ref in texts(document, "branches"):
         yield f"  a branch of yours: {printable(ref.removeprefix('refs/remotes/'))}"
 

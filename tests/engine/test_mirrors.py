@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from gitshadow.engine import mirroring, settings
+from gitshadow.engine.examining import examine
 from gitshadow.engine.mirroring import Mirroring, mirror_now
 from gitshadow.store import machine
 from gitshadow.store.journal import meta, returned
@@ -162,7 +163,10 @@ def test_a_daemon_writes_nothing_over_a_history_that_is_lost_here(
             repo.git("update-ref", ref, repo.shadow_refs()[_other(repo)])
         repo.write("c", "new\n")
         repo.commit("a commit after the loss")
-        assert "could not mirror: 1 sessions there" in copied_by_the_daemon(studio)
+        said = "could not mirror, to keep what is there: 1 session missing or different"
+        assert said in copied_by_the_daemon(studio)
+        check = next(one for one in examine(studio.desk) if one.name == "mirror")
+        assert str(check.remedy).startswith("git agent-undo restore --from-mirror; ")
         assert mirror.git("for-each-ref") == before
         ws = studio.desk.workspace
         mirror_now(ws, ws.git)

@@ -1,6 +1,6 @@
 """push and fetch as text: numbers with their nouns, and nothing said that is not so."""
 
-from gitshadow.render.sharing import fetch_lines, push_lines
+from gitshadow.render.sharing import fetch_lines, push_lines, returned_lines
 from gitshadow.render.style import View
 
 VIEW = View()
@@ -47,3 +47,8 @@ def test_fetch_names_marks_with_their_authors() -> None:
 def test_fetch_of_nothing_says_so() -> None:
     document = {"remote": "origin", "sessions": [], "marks": [], "broken": []}
     assert list(fetch_lines(document, VIEW)) == ["nothing new at origin"]
+
+
+def test_mirror_of_which_all_is_here_brought_nothing_back() -> None:
+    lines = list(returned_lines({"mirror": "/m/x.git", "refs": 0}, VIEW))
+    assert lines == ["all the history that /m/x.git holds is here already"]
