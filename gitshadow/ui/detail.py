@@ -36,6 +36,7 @@ class Detail(Container):
         self.diff = DiffView(id=Pane.DIFF.value)
         self._heading = Bar(id="heading")
         self._line: Line | None = None
+        self._diff_of = ""
         self._moment = False
         self._settling: Timer | None = None
 
@@ -74,6 +75,8 @@ class Detail(Container):
         found = self.diff.place
         if found is None or found.hunk is None or self.since or not self.diff.has_focus:
             raise UsageError("i undoes the hunk under the cursor: go into the diff")
+        if self._line is None or self._diff_of != self._line.key:
+            raise UsageError("the diff is not on the screen yet")
         return found
 
     # -- showing -----------------------------------------------------------------------------
@@ -102,6 +105,8 @@ class Detail(Container):
         empty = "nothing differs" if self.since else "no files"
 
         def hold(files: tuple[FileRow, ...]) -> None:
+            if not self._is_selected(line):
+                return
             self.files.hold(files, line.key, empty)
             self.tell()
             self._show_diff()
@@ -117,9 +122,15 @@ class Detail(Container):
         question = self.source.patch_since if self.since else self.source.patch
 
         def hold(patch: str) -> None:
-            self.diff.show(patch, title=file.path)
+            if self._is_selected(line):
+                self._diff_of = line.key
+                self.diff.show(patch, title=file.path)
 
         ask(self.screen, _DIFF, lambda: question(line, file.path), hold)
+
+    def _is_selected(self, line: Line) -> bool:
+        """Tell whether an answer still is about what is selected."""
+        return self._line is not None and self._line.key == line.key
 
     def tell(self) -> None:
         """Write the heading."""

@@ -12,7 +12,9 @@ from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.binding import Binding, BindingType
+from textual.content import Content
 from textual.reactive import reactive
+from textual.worker import WorkType
 
 from gitshadow.ui import diff_rows
 from gitshadow.ui.diff_rows import Kind, Row
@@ -101,14 +103,18 @@ class DiffView(LineView):
             patch: As `show` and `diff` answer it.
             title: What the border says, if there is one.
         """
-        self.border_title = glyphs_of(self).text(title).replace("[", "\\[")
+        self.border_title = Content(glyphs_of(self).text(title))
+        self.workers.cancel_group(self, "parse")
         if len(patch) < _LARGE:
             self.show_patch(parse(patch) if patch else None)
         else:
-            self.run_worker(self._parse(patch), group="parse", exclusive=True)
 
-    async def _parse(self, patch: str) -> None:
-        self.show_patch(await asyncio.to_thread(parse, patch))
+            async def read() -> None:
+                self.show_patch(await asyncio.to_thread(parse, patch))
+
+            # As a function: one that is cancelled before it begins leaves no coroutine behind.
+            work: WorkType[None] = read
+            self.run_worker(work, group="parse")
 
     def show_patch(self, patch: Patch | None) -> None:
         """Show a patch; None shows nothing at all."""

@@ -3,7 +3,7 @@
 Invariant: nothing is changed here, and no question is forgotten: what was not answered is left.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -18,7 +18,7 @@ from gitshadow.render.style import View, printable
 from gitshadow.ui.diffs import DiffView
 from gitshadow.ui.glyphs import glyphs_of
 from gitshadow.ui.keyline import Key, KeyLine
-from gitshadow.ui.patches import Hunk, Patch, of_hunk
+from gitshadow.ui.patches import Hunk, Line, Patch, of_hunk
 from gitshadow.undo import selecting
 from gitshadow.undo.selecting import Choosing
 
@@ -110,22 +110,39 @@ class HunkScreen(ModalScreen[Taken | None]):
 def taking_back(plan: Mapping[str, object], path: str, hunk: Hunk) -> Taken | None:
     """Return the choice that takes back one hunk of a diff, and nothing else of the plan.
 
+    Of several that read the same the one is meant that stands in the same line.
+
     Args:
         plan: A plan whose items have their hunks.
         path: The file, as documents spell it.
         hunk: Lines as they came, so that the plan has them the other way round.
 
     Returns:
-        The choice; None where the plan has no such hunk, as others wrote there since.
+        The choice; None where the plan has no such hunk, as others wrote there since, or several
+        and none in that line.
     """
+    asked = _alone(hunk)
+    alike = [
+        (_begin([line.old for line in offered], offered), taken)
+        for offered, taken in _offered(plan, path)
+        if _edits(offered, "+-") == _edits(asked, "-+")
+    ]
+    if len(alike) > 1:
+        begin = _begin([line.new for line in asked], asked)
+        alike = [one for one in alike if one[0] == begin]
+    return alike[0][1] if len(alike) == 1 else None
+
+
+def _offered(
+    plan: Mapping[str, object], path: str
+) -> Iterator[tuple[Sequence[Line], Taken]]:
+    """Yield the lines of each hunk of a file that a plan offers, and what takes it alone."""
     items = rows(plan, "items")
     for question in questions(plan).waiting:
-        if text(items[question.item], "path") != path:
-            continue
-        for one in _with_splits(question.hunk):
-            if _edits(of_hunk(path, one.lines), "+-") == _edits(_alone(hunk), "-+"):
-                return {str(question.item): sorted(one.parts)}
-    return None
+        if text(items[question.item], "path") == path:
+            for one in _with_splits(question.hunk):
+                lines = _lines(of_hunk(path, one.lines))
+                yield lines, {str(question.item): sorted(one.parts)}
 
 
 def _with_splits(hunk: selecting.Hunk) -> Iterator[selecting.Hunk]:
@@ -133,11 +150,23 @@ def _with_splits(hunk: selecting.Hunk) -> Iterator[selecting.Hunk]:
     yield from hunk.split
 
 
-def _alone(hunk: Hunk) -> Patch:
-    return of_hunk("", [hunk.head, *(line.sign + line.text for line in hunk.lines)])
+def _alone(hunk: Hunk) -> Sequence[Line]:
+    lines = (line.sign + line.text for line in hunk.lines)
+    return _lines(of_hunk("", [hunk.head, *lines]))
 
 
-def _edits(patch: Patch, signs: str) -> list[list[str]]:
+def _lines(patch: Patch) -> Sequence[Line]:
+    return [line for file in patch.files for one in file.hunks for line in one.lines]
+
+
+def _edits(lines: Sequence[Line], signs: str) -> list[list[str]]:
     """Return the lines that come and those that go."""
-    lines = [line for file in patch.files for one in file.hunks for line in one.lines]
     return [[line.text for line in lines if line.sign == sign] for sign in signs]
+
+
+def _begin(numbers: Sequence[int | None], lines: Sequence[Line]) -> int | None:
+    """Return the number, of those of one side, at which lines begin to differ."""
+    first = next((at for at, line in enumerate(lines) if line.sign != " "), 0)
+    after = (number for number in numbers[first:] if number is not None)
+    before = (number + 1 for number in numbers[:first][::-1] if number is not None)
+    return next(after, next(before, None))

@@ -152,11 +152,15 @@ class Loader:
         window = self._history.window
         if window.newer or self._busy:
             self._watch.brought(something=False)
+            if self._busy:
+                self._watch.again()
             return
 
         def hold(page: tuple[EventRow, ...]) -> None:
             self._watch.brought(bool(page))
-            if page and self._history.window is window:
+            if self._history.window is not window:
+                self._watch.again()
+            elif page:
                 self._history.hold(with_newer(window, page))
 
         ask(self._history.screen, _NEWS, lambda: self.source.above(window), hold)

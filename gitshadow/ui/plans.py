@@ -12,6 +12,7 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
+from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
@@ -321,7 +322,7 @@ class PlanScreen(ModalScreen[Document | None]):
         }.get(stage, "plan")
         title = glyphs_of(self).cut(f"{verb} {named}".strip(), 40)
         border = self.query_one(Vertical)
-        border.border_title = f"{title}: {said}".replace("[", "\\[")
+        border.border_title = Content(f"{title}: {said}")
 
     def _keys(self) -> Iterator[Key]:
         """Yield the keys that do something now."""

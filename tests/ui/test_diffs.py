@@ -36,6 +36,21 @@ class Shown(DiffView):
         self.show(self.given, title="turn [x]")
 
 
+def test_a_large_patch_does_not_come_after_the_one_shown_since() -> None:
+    view = Shown("")
+    large = PATCH.replace("app.py", "large.py") + " \n" * 100_001
+
+    async def steps(on: Play) -> None:
+        view.show(large, title="large")
+        view.show(PATCH, title="small")
+        await on.until(lambda: not on.app.workers, "the workers")
+        await on.pilot.pause()
+        assert "large.py" not in on.text()
+        await on.seen("app.py")
+
+    play(view, steps)
+
+
 def _lines(text: str) -> list[str]:
     """Return what is on the screen without the mark of the cursor and the scrollbar."""
     return [line[1:79].rstrip() for line in text.splitlines()]

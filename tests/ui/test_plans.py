@@ -231,6 +231,31 @@ def test_a_hunk_that_is_there_no_more_is_not_guessed_at(
     assert repo.read("a") == TWICE.replace("one\n", "mine\n").encode()
 
 
+def test_of_hunks_that_read_the_same_the_one_that_one_stands_on_is_taken_back(
+    repo: Repo,
+) -> None:
+    before = "".join(f"a line {number}\n" for number in range(30)).replace(
+        "9\n", "9\n=\n"
+    )
+    after = before.replace("=\n", "+\n")
+    with studio_of(repo) as studio:
+        studio.hand("a", before)
+        studio.write("S1", "a", after)
+        studio.stop("S1")
+    engine = direct(repo)
+    burst = _burst(engine)
+    (file,) = parse(str(engine.ask("show", {"id": burst})["diff"])).files
+
+    async def steps(on: Play) -> None:
+        await on.seen("1 of 3 changes taken", "y apply")
+        await on.press("y")
+        await on.seen("to take this back")
+
+    wish = Wish("undo", targets=(burst,))
+    play(PlanScreen(engine, wish, hunk=("a", file.hunks[1])), steps)
+    assert repo.read("a") == after.replace("19\n+", "19\n=").encode()
+
+
 def _burst(engine: Direct) -> str:
     rows = engine.ask("log", {"limit": 1})["rows"]
     assert isinstance(rows, list)

@@ -1,15 +1,20 @@
 """The whole view over a real repository, driven by keys and read from its screen."""
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 import pytest
 from textual.widget import Widget
 
+from gitshadow.render.document import Document
 from gitshadow.store.lock import WriterLock
-from gitshadow.ui import paging, source
+from gitshadow.ui import loading, paging, source
 from gitshadow.ui.app import Setting
 from gitshadow.ui.filters import Filter
+from gitshadow.ui.history import History
+from gitshadow.ui.ports import Wish
 from tests.support.repo import Repo
 from tests.support.screens import Direct, Play, direct, view
 from tests.support.studio import studio_of
@@ -192,6 +197,77 @@ def test_what_comes_in_appears_and_the_cursor_stays(repo: Repo, engine: Direct) 
         assert rows_of(shown, "Add a page") < rows_of(shown, "Tidy up")
 
     view(engine, steps)
+
+
+@dataclass(slots=True)
+class Slow:
+    """Answer as another engine does, but one verb only when it is let go, where that is wanted."""
+
+    engine: Direct
+    verb: str
+    waits: threading.Event = field(default_factory=threading.Event)
+    entered: threading.Event = field(default_factory=threading.Event)
+    let_go: threading.Event = field(default_factory=threading.Event)
+    looks: int = 0
+
+    def ask(self, verb: str, params: Mapping[str, object], /) -> Document:
+        """Answer what was true before the wait."""
+        document = self.engine.ask(verb, params)
+        if verb == self.verb and self.waits.is_set():
+            self.entered.set()
+            assert self.let_go.wait(HANGS_S)
+        return document
+
+    def plan(self, wish: Wish, /) -> Document:
+        """Plan."""
+        return self.engine.plan(wish)
+
+    def apply(self, wish: Wish, token: str, /) -> Document:
+        """Apply."""
+        return self.engine.apply(wish, token)
+
+    def mark(self) -> object:
+        """Say how the journal's file stands, and count."""
+        self.looks += 1
+        return self.engine.mark()
+
+
+def test_what_comes_in_while_a_page_is_fetched_appears_too(
+    repo: Repo, engine: Direct, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loading, "_LOOKS_S", 0.02)
+    slow = Slow(engine, "log")
+
+    async def steps(on: Play) -> None:
+        await on.seen("Make the parser")
+        slow.waits.set()
+        await on.press("ctrl+r")
+        await on.until(slow.entered.is_set)
+        with studio_of(repo) as studio:
+            studio.prompt("S2", "Add a page")
+            studio.write("S2", "docs/page.md", "new\n")
+        seen = slow.looks
+        await on.until(lambda: slow.looks > seen + 2)
+        slow.let_go.set()
+        await on.seen("Add a page")
+
+    view(slow, steps)
+
+
+def test_i_does_not_undo_in_the_diff_of_another_block(engine: Direct) -> None:
+    slow = Slow(engine, "show")
+
+    async def steps(on: Play) -> None:
+        await on.seen("Make the parser", "+tidy")
+        await on.press("enter", "enter", "n")
+        slow.waits.set()
+        on.app.screen.query_one(History).action_last()
+        await on.until(slow.entered.is_set)
+        await on.press("i")
+        await on.seen("the diff is not on the screen yet")
+        slow.let_go.set()
+
+    view(slow, steps)
 
 
 def test_filter_shows_what_fits_and_escape_shows_all(engine: Direct) -> None:
