@@ -13,7 +13,7 @@ from hashlib import blake2b
 
 from gitshadow.errors import UsageError
 from gitshadow.model import Oid
-from gitshadow.store.quoting import quote
+from gitshadow.store.quoting import c_quoted
 
 MARK = "[purged]"
 """What stands for a text within a longer one, such as a prompt or an argument."""
@@ -52,8 +52,7 @@ def forms_of(texts: Iterable[bytes]) -> tuple[bytes, ...]:
         spelled = {plain, json.dumps(plain, ensure_ascii=False)[1:-1]}
         spelled.add(json.dumps(plain)[1:-1])
         found |= {one.encode("utf-8", "surrogateescape") for one in spelled}
-        quoted = quote(text).encode("utf-8", "surrogateescape")
-        found |= {text, quoted.strip(b'"')}
+        found |= {text, c_quoted(text)[1:-1].encode("ascii")}
     return ordered(found)
 
 
