@@ -8,6 +8,7 @@ Invariant: a mirror of another copy is named, never changed.
 import json
 import os
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from gitshadow.engine.workspace import Workspace
@@ -155,13 +156,13 @@ def _places(ws: Workspace) -> list[str]:
     current = place_of(ws)
     named = {*_known(ws), *([current] if current else [])}
     words = {*machine.ours(ws.layout), ws.layout.root}
-    beside = (top for one in named if os.path.isdir(top := os.path.dirname(one)))
-    found = {
-        os.path.join(top, name)
-        for top in set(beside)
-        for name in os.listdir(top)
-        if name.endswith(".git")
-    }
+    found: set[str] = set()
+    for top in {os.path.dirname(one) for one in named}:
+        with suppress(
+            OSError
+        ):  # gone, or not ours to list: what is known there is named
+            names = (name for name in os.listdir(top) if name.endswith(".git"))
+            found |= {os.path.join(top, name) for name in names}
     return sorted(named | {place for place in found if _says(place, words)})
 
 

@@ -1,5 +1,6 @@
 """Mirrors: what was purged goes from every one of ours; what was lost here stays in them."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -86,6 +87,25 @@ def test_a_mirror_of_an_earlier_machine_id_is_cleared_too(
             meta.put(db, "mirror_places", "[]")
         studio.run("purge", paths=["k"])
         assert holders(first) == []
+
+
+def test_a_directory_of_mirrors_that_cannot_be_listed_stops_nothing(
+    repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """KEEP-09: what is known there is cleared all the same."""
+    listed = os.listdir
+
+    def refuse(top: str) -> list[str]:
+        if top == str(tmp_path / "m"):
+            raise PermissionError(errno.EACCES, "Permission denied", top)
+        return listed(top)
+
+    with studio_of(repo) as studio:
+        play(studio)
+        known = mirrored(studio, tmp_path / "m")
+        monkeypatch.setattr(os, "listdir", refuse)
+        done = studio.run("purge", paths=["k"])
+        assert (done["mirror"], holders(known)) == (None, [])
 
 
 def test_a_mirror_that_is_not_ours_is_named_and_left(
