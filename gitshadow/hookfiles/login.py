@@ -75,7 +75,7 @@ def plan(root: str, around: Surroundings) -> Plan:
         UnsupportedError: the path is too long for the name of a unit, or our program's cannot
             stand in one.
     """
-    if _UNSAFE & set(around.executable):
+    if _UNSAFE & set(around.executable) or not around.executable.isprintable():
         raise UnsupportedError(
             f"could not start at login: systemd cannot run {around.executable}"
         )

@@ -128,3 +128,11 @@ def test_systemd_accepts_the_unit(around: Surroundings, tmp_path: Path) -> None:
     done = subprocess.run(verify, env=env, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert " watch\n" in Path(link.path).read_text()
+
+
+def test_a_program_whose_path_breaks_the_line_of_a_unit_is_refused(
+    around: Surroundings,
+) -> None:
+    odd = replace(around, executable="/opt/a\nExecStartPre=b/git-agent-undo")
+    with pytest.raises(UnsupportedError, match="systemd cannot run"):
+        login.plan("/home/u/tea", odd)
