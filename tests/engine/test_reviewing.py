@@ -216,6 +216,8 @@ def test_push_sends_the_marks_of_its_sessions(
 
 
 def test_clone_without_the_refs_cannot_be_judged(repo: Repo) -> None:
-    with pytest.raises(NotInitialisedError, match="journal or recorded sessions"):
+    with pytest.raises(
+        NotInitialisedError, match="nothing is recorded, and no session was fetched"
+    ):
         local.run(layout_of(repo), "check", {})
     assert not repo.state_dir.exists()

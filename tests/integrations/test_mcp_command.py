@@ -145,7 +145,7 @@ async def test_a_proxy_that_is_told_to_stop_ends_its_turn_and_its_server(
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["--", "no-such-program"], "could not find no-such-program"),
+        (["--", "no-such-program"], "could not find the program no-such-program"),
         ([], "could not tell which server is meant"),
         (["--tools", "in.toml"], "it lies in the repository, where agents write"),
         (["--tools", "../none.toml"], "could not read ../none.toml"),

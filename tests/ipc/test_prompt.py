@@ -146,7 +146,8 @@ def test_program_loads_no_command_line(layout: Layout) -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     *_, loaded = done.stdout.splitlines()
-    assert loaded.split() == [
+    # Where coverage is counted, the child begins with `_socket` loaded.
+    assert sorted({*loaded.split(), "_socket"}) == [
         "_socket",
         "gitshadow",
         "gitshadow.entry",
