@@ -5,6 +5,7 @@ itself is handed to whoever listens.
 """
 
 import os
+import shlex
 import threading
 from collections.abc import Callable, Mapping
 
@@ -80,12 +81,24 @@ class HereEngine:
         try:
             check_whole(document)
         except HandOverError as found:
-            turn = found.turn or found.op or ""
-            raise RefusedError(
-                f"could not undo {turn} here: it did more than write files",
-                hint=f"in a shell: git agent-undo {wish.verb} {turn}".rstrip(),
-            ) from None
+            raise _refused(found) from None
         return document
+
+
+def _refused(found: HandOverError) -> RefusedError:
+    """Return what says that the files alone would be half of an undo, and how to do it whole."""
+    named = found.turn or found.op or f"session {found.session}"
+    at = f"--session {shlex.quote(found.session)}"
+    if found.op:
+        command = f"redo {found.op}"
+    elif found.before:
+        command = f"rewind --before {found.before} --effects {at}"
+    else:
+        command = f"undo {found.turn} {at}"
+    return RefusedError(
+        f"could not undo {named} here: it did more than write files",
+        hint=f"in a shell: git agent-undo {command}",
+    )
 
 
 def _request(wish: Wish) -> Request:

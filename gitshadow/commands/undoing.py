@@ -62,11 +62,16 @@ class Request(NamedTuple):
 
 
 class HandOverError(Exception):
-    """Say that an undo is that of a program's turn, or of an undo of one: nothing was done."""
+    """Say that an undo is that of a program's turn, or of an undo of one: nothing was done.
 
-    def __init__(self, session: str, turn: str | None, op: str | None) -> None:
-        super().__init__(session, turn, op)
-        self.session, self.turn, self.op = session, turn, op
+    Of a whole session there is neither turn nor op; `before` is its first turn.
+    """
+
+    def __init__(
+        self, session: str, turn: str | None, op: str | None, before: str | None = None
+    ) -> None:
+        super().__init__(session, turn, op, before)
+        self.session, self.turn, self.op, self.before = session, turn, op, before
 
 
 def manner_options(function: Callable[..., int]) -> Callable[..., int]:
@@ -208,16 +213,14 @@ def check_whole(document: Document) -> None:
     """Raise where an answer says that files are but a part of what is to be undone.
 
     Raises:
-        HandOverError: it is a program's turn, or an undo of one.
+        HandOverError: it is a program's turn or session, or an undo of one.
     """
     found = inner(document, "hand_over")
     if found:
-        turn, op = found.get("turn"), found.get("op")
-        raise HandOverError(
-            text(found, "session"),
-            turn if isinstance(turn, str) else None,
-            op if isinstance(op, str) else None,
+        turn, op, before = (
+            text(found, name) or None for name in ("turn", "op", "before")
         )
+        raise HandOverError(text(found, "session"), turn, op, before)
 
 
 def _ask(

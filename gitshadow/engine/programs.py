@@ -4,7 +4,7 @@ A program's turn is told of under its own id, in a session whose native id is th
 Invariant: a turn that another one of that id came before is never taken for it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -13,15 +13,16 @@ from gitshadow.adapters.generic import NAME as GENERIC
 from gitshadow.engine.desk import Desk
 from gitshadow.engine.undoing import UndoEngine
 from gitshadow.errors import UsageError
-from gitshadow.model import OpKind, OpStatus, Turn
+from gitshadow.model import Burst, OpKind, OpStatus, RepoPath, Session, Turn
 from gitshadow.store.journal import bursts, events, ops, saga, sessions, turns
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
+from gitshadow.store.journal.saga_rows import SagaTurn
 from gitshadow.store.refs import display_path
 from gitshadow.undo import run as undo_run
 from gitshadow.undo.port import Request
 from gitshadow.undo.report import Report
-from gitshadow.undo.targets import Target
+from gitshadow.undo.targets import Named, Target, family, resolve
 from gitshadow.undo.units import is_undoable
 
 _SLACK_NS = 2_000_000_000
@@ -65,13 +66,19 @@ def wanted(desk: Desk, told: object) -> Wanted | None:
 def hand_over(
     desk: Desk, engine: UndoEngine, request: Request
 ) -> dict[str, object] | None:
-    """Return whose an `oops` or `redo` is: a program's turn, or its undo; None for all else.
+    """Return whose an undo or redo is: a program's turn, session or undo; None for all else.
 
-    A program's turn has effects and a state too, which only its own functions can take back.
+    A program's turn has effects and a state too, which only its own functions can take back. Of a
+    session `before` is its first turn.
     """
     db = desk.workspace.db
     if not saga.turns(db):
         return None
+    if request.kind is OpKind.UNDO:
+        worktree = desk.workspace.layout.worktree
+        things = [resolve(db, worktree, target) for target in request.targets]
+        found = (_program_of(db, thing) for thing in things)
+        return next((whose for whose in found if whose is not None), None)
     named = saga.op(db, request.targets[0].text) if request.targets else None
     if named is not None and request.kind is OpKind.REDO:
         return {"session": named.session, "op": named.id}
@@ -80,12 +87,32 @@ def hand_over(
         op = saga.op(db, plan.target)
         return None if op is None else {"session": op.session, "op": op.id}
     burst = bursts.get(db, plan.target)
-    for turn in reversed(saga.turns(db)) if burst is not None else ():
-        known = recorded_turn(db, turn.session, turn.agent, turn.id, turn.started_ns)
-        found = None if known is None else (known.session, known.id)
-        if burst is not None and found == (burst.session, burst.turn):
-            return {"session": turn.session, "turn": turn.id}
-    return None
+    return None if burst is None else _program_of(db, burst)
+
+
+def _program_of(db: Db, thing: Named | RepoPath) -> dict[str, object] | None:
+    """Return whose a thing is that stands for a whole turn, or for turns; a write does not."""
+    if isinstance(thing, Session):
+        below = family(db, thing.id)
+        first = next((turn for turn, row in _told(db) if row.session in below), None)
+        return None if first is None else {"session": first.session, "before": first.id}
+    if isinstance(thing, Turn):
+        wanted: tuple[str, str | None] = (thing.session, thing.id)
+    elif isinstance(thing, Burst):
+        wanted = (thing.session, thing.turn)
+    else:
+        return None
+    fitting = [turn for turn, row in _told(db) if (row.session, row.id) == wanted]
+    found = fitting[-1] if fitting else None
+    return None if found is None else {"session": found.session, "turn": found.id}
+
+
+def _told(db: Db) -> Iterator[tuple[SagaTurn, Turn]]:
+    """Yield the turns of programs that the recorder was told of, each with its row of it."""
+    for turn in saga.turns(db):
+        row = recorded_turn(db, turn.session, turn.agent, turn.id, turn.started_ns)
+        if row is not None:
+            yield turn, row
 
 
 def nothing(request: Request) -> Report:
