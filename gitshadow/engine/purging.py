@@ -140,6 +140,11 @@ def finish(desk: Desk) -> None:
         _purge(desk, packer, noted)
 
 
+def fetched_holding(ws: Workspace, found: Survey) -> list[str]:
+    """Return the refs of other machines that `drop_fetched` would drop after this purge."""
+    return fetched_with(ws, {*journal.awaited(ws.db), *_all_of(found)})
+
+
 def drop_fetched(desk: Desk) -> list[str]:
     """Drop the refs of other machines that hold what was purged; their journals follow.
 

@@ -78,9 +78,11 @@ def _beside(document: Mapping[str, object], *, dry: bool) -> Iterator[str]:
         yield f"below .git/agent-undo {done}: {', '.join(files)}"
     if count := number(document, "effects"):
         done = "could" if dry else "can"
-        yield f"{count} effects {done} no longer be taken back: their inverse had it"
+        whose = "its" if count == 1 else "their"
+        yield f"{counted(count, 'effect')} {done} no longer be taken back: {whose} inverse had it"
     for ref in texts(document, "fetched_dropped"):
-        yield f"dropped here, the other machine still has it: {printable(ref)}"
+        done = "would be dropped" if dry else "dropped"
+        yield f"{done} here, the other machine still has it: {printable(ref)}"
 
 
 def _warnings(document: Mapping[str, object], view: View) -> Iterator[str]:

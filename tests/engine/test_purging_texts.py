@@ -273,6 +273,9 @@ def test_fetched_history_is_dropped_where_that_is_asked_for(
     held, clean = theirs.session("S1"), theirs.session("S2")
     left = remains(studio.run("purge", texts=asked()))
     assert left["fetched"] == [f"refs/agent-undo/fetched/{held}"]
+    plan = studio.run("purge", texts=asked(), fetched=True, dry_run=True)
+    assert plan["fetched_dropped"] == [f"refs/agent-undo/fetched/{held}"]
+    assert f"refs/agent-undo/fetched/{held}" in other.shadow_refs()
     done = studio.run("purge", texts=asked(), fetched=True)
     assert done["fetched_dropped"] == [f"refs/agent-undo/fetched/{held}"]
     known = studio.run("sessions")["rows"]

@@ -88,6 +88,7 @@ MINE = {"commit": "1" * 40, "path": "k", "refs": ["refs/heads/main", "refs/tags/
                 "rows": {"turns.prompt": 3, "x.y\n": 1},
                 "files": ["pages/a.html"],
                 "effects": 1,
+                "fetched_dropped": ["refs/agent-undo/fetched/y"],
                 "named": {"events.path": 2},
                 "named_files": 1,
             },
@@ -95,7 +96,9 @@ MINE = {"commit": "1" * 40, "path": "k", "refs": ["refs/heads/main", "refs/tags/
                 "2 contents would be purged from 1 ref: all that hold the text",
                 "in the journal [purged] would be marked in: prompts (3), x.y\\n (1)",
                 "below .git/agent-undo would be cleared or removed: pages/a.html",
-                "1 effects could no longer be taken back: their inverse had it",
+                "1 effect could no longer be taken back: its inverse had it",
+                "would be dropped here, the other machine still has it:"
+                " refs/agent-undo/fetched/y",
                 "warning: 3 names of files or ids have it, and stay",
             ],
         ),

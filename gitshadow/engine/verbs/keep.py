@@ -105,7 +105,7 @@ def purge(desk: Desk, params: Params) -> Document:
     if paths or texts:
         desk.observer.settle()
         found = purging.survey(ws, paths, texts)
-        said = said if dry else _purged(desk, found, params)
+        said = (_planned if dry else _purged)(desk, found, params)
     left = Remains() if dry else remains(ws)
     return {
         "dry_run": dry,
@@ -137,6 +137,12 @@ class _Said(NamedTuple):
     mirrors: Sequence[Cleared] = ()
     journal: Sequence[str] = ()
     fetched: Sequence[str] = ()
+
+
+def _planned(desk: Desk, found: Survey, params: Params) -> _Said:
+    if not read.flag(params, "fetched"):
+        return _Said()
+    return _Said(fetched=purging.fetched_holding(desk.workspace, found))
 
 
 def _purged(desk: Desk, found: Survey, params: Params) -> _Said:
