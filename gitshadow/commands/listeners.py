@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from gitshadow.turns.userhooks import HookName
 
 _TIMEOUT_S = 10.0
-_SETTINGS = (
+_SETTING = {"pre_undo": "agent-undo.preUndo", "post_undo": "agent-undo.postUndo"}
+_VARIABLES = (
     "GITSHADOW_PRE_UNDO",
     "GITSHADOW_PREUNDO",
     "GITSHADOW_POST_UNDO",
@@ -43,7 +44,7 @@ def told(
     """
     if not flag(params, "yes"):
         return ask(params)
-    given = {name: os.environ[name] for name in _SETTINGS if name in os.environ}
+    given = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
     params = {**params, "hook_settings": given}
     notes: list[str] = []
     document = ask({**params, "announce": True})
@@ -59,7 +60,6 @@ def told(
 
 def _tell(name: "HookName", report: Document, layout: Layout) -> Iterator[str]:
     """Run a hook command to its end; yield in words what went wrong."""
-    from gitshadow.turns import records
     from gitshadow.turns.errors import ToolFailure
     from gitshadow.turns.running import CommandError
     from gitshadow.turns.userhooks import UserHooks
@@ -70,9 +70,9 @@ def _tell(name: "HookName", report: Document, layout: Layout) -> Iterator[str]:
         if argv:
             hooks.run(name, argv, _plain(report))
     except (ShadowError, ToolFailure, CommandError, OSError) as error:
-        yield f"{name} command failed: {records.in_words(error)}"
+        yield f"{_SETTING[name]}: {str(error).rstrip(': ')}"
     except KeyboardInterrupt:  # the undo itself was done, or is still to be
-        yield f"{name} command was interrupted"
+        yield f"{_SETTING[name]}: interrupted"
 
 
 def _plain(document: Document) -> Document:
