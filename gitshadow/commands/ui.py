@@ -60,6 +60,8 @@ def _show(layout: Layout, *, light: bool, ascii: bool, words: tuple[str, ...]) -
     )
     app = ViewApp(lambda told: HereEngine(layout, told), setting)
     app.run()
+    if app.unexpected is not None:
+        raise app.unexpected
     if app.return_code:
         raise SystemExit(app.return_code)
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from textual.app import App
 from textual.filter import LineFilter
+from textual.worker import WorkerFailed
 
 from gitshadow.ui.filters import Filter
 from gitshadow.ui.glyphs import Glyphs
@@ -52,6 +53,19 @@ class ViewApp(App[object]):
     def on_mount(self) -> None:
         """Show the main screen."""
         self.push_screen(self.main)
+
+    @property
+    def unexpected(self) -> BaseException | None:
+        """Return the error that nobody expected and that ended the view, if one did."""
+        found = self._exception
+        return found.error if isinstance(found, WorkerFailed) else found
+
+    def _fatal_error(self) -> None:
+        """End; who runs the view says why.
+
+        textual 8.2 would print a traceback with the values of variables, prompts among them.
+        """
+        self._close_messages_no_wait()
 
     def _told(self, note: str) -> None:
         """Show what an answer had to say beside itself; called on any thread."""

@@ -7,6 +7,8 @@ import pytest
 
 from gitshadow.cli import main
 from gitshadow.commands import ui
+from gitshadow.commands.ui_engine import HereEngine
+from gitshadow.ui.app import ViewApp
 from tests.support.repo import Repo
 from tests.support.studio import studio_of
 
@@ -76,3 +78,23 @@ def test_ground_says_whether_it_is_light(
 ) -> None:
     monkeypatch.setenv("COLORFGBG", ground)
     assert ui._is_light() == light
+
+
+@pytest.mark.usefixtures("on_terminal")
+def test_what_nobody_expected_is_one_line_without_the_values_of_variables(
+    repo: Repo, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(self: HereEngine, verb: str, params: object) -> None:
+        raise ValueError("odd")
+
+    run = ViewApp.run
+    with studio_of(repo):
+        pass
+    monkeypatch.chdir(repo.root)
+    monkeypatch.setattr(HereEngine, "ask", fail)
+    monkeypatch.setattr(ViewApp, "run", lambda app: run(app, headless=True))
+    assert main(["ui"]) == 1
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == "error: internal: ValueError: odd"
+    assert said[1].startswith("hint: please report this, with ")
+    assert len(said) == 2
