@@ -5,7 +5,7 @@ broken goes back to its last whole commit, with a gap row.
 Invariant: after it every row has its commit and every tip is whole.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from gitshadow.engine import vigil
 from gitshadow.engine.desk import Desk
@@ -30,10 +30,9 @@ _BOOT_FILE = "/proc/sys/kernel/random/boot_id"
 def mend(desk: Desk) -> None:
     """Bring journal and refs into agreement; root a worktree that has no tree yet."""
     ws = desk.workspace
-    if _rebooted(ws):
-        _check_tips(desk)
+    told = _check_tips(desk) if _rebooted(ws) else set[str]()
     _finish_forgetting(desk)
-    _catch_up(desk)
+    _catch_up(desk, told)
     if ws.recorder.row.tree is None:
         root_worktree(ws)
     vigil.note_death(desk)
@@ -59,8 +58,7 @@ def repair(desk: Desk, *, deep: bool = False) -> None:
         desk: The worktree.
         deep: Whether what Git has packed is looked at too.
     """
-    _check_tips(desk, deep=deep)
-    _catch_up(desk)
+    _catch_up(desk, _check_tips(desk, deep=deep))
     if desk.workspace.recorder.row.tree is None:
         root_worktree(desk.workspace)
 
@@ -80,13 +78,16 @@ def finish_undo(desk: Desk) -> None:
     recover(UndoEngine(desk, None))
 
 
-def _catch_up(desk: Desk) -> None:
-    """Replay commits whose rows are missing; have the chains' rows follow their refs."""
+def _catch_up(desk: Desk, told: Collection[str]) -> None:
+    """Replay commits whose rows are missing; have the chains' rows follow their refs.
+
+    Refs that were `told` of have their gap already.
+    """
     ws = desk.workspace
     known = {chain.ref: chain for chain in sessions.chains(ws.db)}
     for ref in ws.repo.broken_refs(ws.repo.refs()):
         _mend_ref(desk, ref, known.get(ref))
-    done = desk.pipeline.catch_up()
+    done = desk.pipeline.catch_up(told)
     if done.broken:
         _say_once(desk, [f"could not read {what}: {why}" for what, why in done.broken])
 
@@ -130,24 +131,27 @@ def _rebooted(ws: Workspace) -> bool:
     return known is not None and known != boot
 
 
-def _check_tips(desk: Desk, *, deep: bool = False) -> None:
-    """Move each ref whose newest objects were lost back to its last whole commit."""
+def _check_tips(desk: Desk, *, deep: bool = False) -> set[str]:
+    """Move each ref whose newest objects were lost back to its last whole commit; return those."""
     repo = desk.workspace.repo
-    broken = False
+    moved: set[str] = set()
     for ref, tip in repo.refs().items():
         whole = _last_whole(desk, tip, deep=deep)
         if whole == tip:
             continue
-        broken = True
+        moved.add(ref)
         if whole is None:
             repo.delete_ref(ref)
         else:
             repo.force_ref(ref, whole)
         how = "" if deep else " with the power"
-        desk.pipeline.gap(f"objects of {ref} were lost{how}; it went back")
-    if broken:
+        desk.pipeline.gap(
+            f"objects of {ref} were lost{how}; it went back to its last whole commit"
+        )
+    if moved:
         repo.remove_empty_objects()
         _forget_tree(desk.workspace)
+    return moved
 
 
 def _last_whole(desk: Desk, tip: Oid, *, deep: bool = False) -> Oid | None:

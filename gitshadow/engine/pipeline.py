@@ -128,10 +128,16 @@ class Pipeline:
             done.unreadable[path] = look.stat
             self.uncovered.add(path)
 
-    def catch_up(self) -> CatchUp:
-        """Give commits that stand without rows their rows; a chain that is lost is a gap."""
+    def catch_up(self, told: Collection[str] = ()) -> CatchUp:
+        """Give commits that stand without rows their rows; a chain that is lost is a gap.
+
+        Args:
+            told: Refs of which a gap tells already.
+        """
         done = adopt(self._ws)
         for lost in done.lost:
+            if lost.chain.ref in told:
+                continue
             how = "is gone" if lost.tip is None else "was set to something else"
             ref = lost.chain.ref
             self.gap(f"ref {ref} {how}; what it held cannot be undone any more")

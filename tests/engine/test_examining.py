@@ -10,6 +10,7 @@ from gitshadow.engine import examining
 from gitshadow.engine.examining import Check, examine
 from gitshadow.engine.verbs import doctor
 from gitshadow.errors import StoreError
+from gitshadow.store.journal import gaps
 from gitshadow.store.journal.db import Db
 from tests.support.repo import Repo
 from tests.support.studio import Studio, studio_of
@@ -60,6 +61,10 @@ def test_missing_object_is_found_and_its_chain_goes_back(studio: Studio) -> None
     assert check.message.startswith("missing in the history: 1, ")
     ref = f"refs/agent-undo/{studio.session('S1')}"
     assert any(ref in said for said in mended(studio))
+    notes = [gap.note for gap in gaps.list_gaps(studio.desk.workspace.db)]
+    assert notes == [
+        f"objects of {ref} were lost; it went back to its last whole commit"
+    ]
     assert found(studio, "objects").ok
     history = studio.repo.git("rev-list", ref).split()
     assert before in history
