@@ -36,6 +36,7 @@ _CONFLICT_WORDS = {
     "overwrite": "the old lines win",
     "markers": "both, with conflict markers",
 }
+_DONE = {"reversed": "done", "compensated": "done"}
 _VERBS = {"oops": "undo", "redo": "redo", "restore": "restore"}
 
 
@@ -313,10 +314,11 @@ class PlanScreen(ModalScreen[Document | None]):
         banner.display = bool(said)
 
     def _title(self, stage: Stage) -> None:
+        status = text(self.document, "status")
         verb = _VERBS.get(self._wish.verb, "undo")
         named = " ".join((*self._wish.targets, *self._wish.paths, self._wish.pin or ""))
         said = {
-            Stage.REPORT: text(self.document, "status").replace("_", " "),
+            Stage.REPORT: _DONE.get(status, status.replace("_", " ")),
             Stage.STUCK: "could not be done",
             Stage.APPLYING: "at work",
         }.get(stage, "plan")

@@ -132,9 +132,14 @@ def marks_of(ops: Iterable[OpRow]) -> Marks:
             or op.kind == "redo"
         ):
             continue
-        for id in op.undoes:
+        for id in op.undoes or _begun(op):
             undone.setdefault(id, op)
     return Marks(undone, known)
+
+
+def _begun(op: OpRow) -> list[str]:
+    """Return what an undo took back a part of, hunks of it, which it does not list."""
+    return op.target.split() if op.kind in ("undo", "oops") else []
 
 
 def blocks_of(

@@ -115,6 +115,15 @@ def test_marks_name_what_an_op_in_effect_took_back() -> None:
     assert [one.id if one else None for one in found] == ["o1", "o2", "o3", None]
 
 
+def test_part_of_a_block_taken_back_is_marked_by_what_was_named() -> None:
+    """An undo of some hunks lists nothing as undone: the rest of it still can be."""
+    part = OpRow("o1", "undo", "", target="b1")
+    restored = OpRow("o2", "restore", "", target="b2")
+    marks = marks_of([part, restored])
+    assert marks.of(blocks_of([wrote(1, burst="b1")])[0]) == part
+    assert marks.of(blocks_of([wrote(2, burst="b2")])[0]) is None
+
+
 def test_what_is_being_applied_is_not_marked_yet() -> None:
     marks = marks_of([op("o1", "b1", status="applying")])
     assert marks.of(blocks_of([wrote(1, burst="b1")])[0]) is None
