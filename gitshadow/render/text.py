@@ -24,7 +24,7 @@ _KIND_STYLES: Mapping[str, str] = {
     "gap": "warn",
     "restore": "bold",
 }
-_NOT_A_FIELD = frozenset({"type", "diff", "report", "prompt", "ui"})
+_NOT_A_FIELD = frozenset({"type", "diff", "report", "prompt", "ui", "cut"})
 
 
 def local_time(stamp: str) -> str:
@@ -164,6 +164,9 @@ def show_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
             yield from _field(key, document, view)
     for line in text(document, "prompt").splitlines():
         yield f"    {printable_line(line)}"
+    if flag(document, "cut"):
+        newest = len(rows(document, "events"))
+        yield f"only the newest {newest} events are here; PATHS, or log, show the others"
     for key, value in document.items():
         if _is_table(value):
             yield f"{printable(key)}:"

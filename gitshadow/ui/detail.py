@@ -17,9 +17,10 @@ from gitshadow.ui.files import FileList
 from gitshadow.ui.frame import Pane
 from gitshadow.ui.glyphs import glyphs_of
 from gitshadow.ui.rows import FileRow
-from gitshadow.ui.source import Source
+from gitshadow.ui.source import Listed, Source
 from gitshadow.ui.telling import heading
 from gitshadow.ui.timeline import Line
+from gitshadow.words import counted
 
 _SETTLES_S = 0.06
 """So long the cursor stands still before what it stands on is asked for."""
@@ -38,6 +39,7 @@ class Detail(Container):
         self._line: Line | None = None
         self._diff_of = ""
         self._moment = False
+        self._is_cut = False
         self._settling: Timer | None = None
 
     def compose(self) -> ComposeResult:
@@ -104,10 +106,11 @@ class Detail(Container):
         question = self.source.since if self.since else self.source.files
         empty = "nothing differs" if self.since else "no files"
 
-        def hold(files: tuple[FileRow, ...]) -> None:
+        def hold(listed: Listed) -> None:
             if not self._is_selected(line):
                 return
-            self.files.hold(files, line.key, empty)
+            self._is_cut = listed.is_cut
+            self.files.hold(listed.files, line.key, empty)
             self.tell()
             self._show_diff()
 
@@ -135,7 +138,9 @@ class Detail(Container):
     def tell(self) -> None:
         """Write the heading."""
         line, width = self._line, self.size.width
-        said = heading(line, self.files.files, moment=self._moment) if line else ""
+        listed = counted(self.files.files, "file")
+        listed = f"at least {listed}" if self._is_cut else listed
+        said = heading(line, listed, moment=self._moment) if line else ""
         self._heading.show(glyphs_of(self).cut(" " + said, width))
 
     def on_resize(self) -> None:

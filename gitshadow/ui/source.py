@@ -6,7 +6,7 @@ Invariant: every method is called on a thread of its own; each may take seconds 
 from collections.abc import Callable
 from typing import NamedTuple
 
-from gitshadow.render.document import Document, text
+from gitshadow.render.document import Document, flag, text
 from gitshadow.ui.filters import Filter
 from gitshadow.ui.paging import PAGE, Window, opened, opened_upwards, with_newer
 from gitshadow.ui.ports import Engine
@@ -23,6 +23,8 @@ from gitshadow.ui.rows import (
 from gitshadow.ui.timeline import Block, Kind, Line, Marks, marks_of
 
 _OPS = 500
+_FILES = 20_000
+"""So many writes of one block are read to list its files."""
 
 
 class Standing(NamedTuple):
@@ -38,6 +40,13 @@ class Found(NamedTuple):
 
     window: Window
     seq: int
+
+
+class Listed(NamedTuple):
+    """Hold the files of a block, and whether there are more than could be read."""
+
+    files: tuple[FileRow, ...]
+    is_cut: bool = False
 
 
 class Source(NamedTuple):
@@ -106,15 +115,16 @@ class Source(NamedTuple):
 
     # -- one block ---------------------------------------------------------------------------
 
-    def files(self, line: Line) -> tuple[FileRow, ...]:
+    def files(self, line: Line) -> Listed:
         """Return the files that a block, or one event of it, changed."""
         block = line.block
         if line.event is not None:
-            return files_of((line.event,))
+            return Listed(files_of((line.event,)))
         if block is None or block.kind not in (Kind.BURST, Kind.OP):
-            return block.files() if block else ()
-        params = {"id": block.target, "patch": False}
-        return files_of(events_in(self.engine.ask("show", params), "events"))
+            return Listed(block.files() if block else ())
+        params = {"id": block.target, "patch": False, "limit": _FILES}
+        shown = self.engine.ask("show", params)
+        return Listed(files_of(events_in(shown, "events")), flag(shown, "cut"))
 
     def patch(self, line: Line, path: str) -> str:
         """Return what a block, or one event of it, changed in a file."""
@@ -127,10 +137,10 @@ class Source(NamedTuple):
         params: Document = {"id": block.target, "paths": [path]}
         return text(self.engine.ask("show", params), "diff")
 
-    def since(self, line: Line) -> tuple[FileRow, ...]:
+    def since(self, line: Line) -> Listed:
         """Return the files that differ between the moment of a line and now."""
         params = {"a": moment_named(line), "patch": False}
-        return files_in(self.engine.ask("diff", params))
+        return Listed(files_in(self.engine.ask("diff", params)))
 
     def patch_since(self, line: Line, path: str) -> str:
         """Return how a file differs between the moment of a line and now."""

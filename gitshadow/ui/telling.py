@@ -5,21 +5,19 @@ Invariant: pure; times are local, ids are whole where they are shown.
 
 from gitshadow.render.text import local_time
 from gitshadow.ui.timeline import Kind, Line
-from gitshadow.words import counted
 
 
-def heading(line: Line, files: int, *, moment: bool) -> str:
+def heading(line: Line, listed: str, *, moment: bool) -> str:
     """Return what stands above the files of a line: whose they are, and against what.
 
     Args:
         line: What is selected.
-        files: How many files are listed.
+        listed: How many files are listed, in words.
         moment: Whether what differs between then and now is listed.
     """
     block = line.block
     if block is None:
         return ""
-    listed = counted(files, "file")
     if moment or block.pin is not None:
         return f"{listed} differ between {local_time(block.ts)} and now   R restores"
     if line.event is not None:

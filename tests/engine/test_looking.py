@@ -2,6 +2,8 @@
 
 import pytest
 
+from gitshadow.render.style import View
+from gitshadow.render.text import show_lines
 from tests.support.studio import Document, Studio
 
 
@@ -83,6 +85,17 @@ def test_show_of_some_paths_is_limited_to_them(paged: Studio) -> None:
     shown = paged.run("show", id=burst, paths=["src/f3"])
     assert [row["path"] for row in rows(shown, "events")] == ["src/f3"]
     assert str(shown["diff"]).count("diff --git") == 1
+
+
+def test_show_of_more_events_than_the_limit_says_that_it_is_cut(paged: Studio) -> None:
+    burst = rows(paged.run("log", text="strict"))[0]["burst"]
+    whole = paged.run("show", id=burst, limit=5)
+    assert (len(rows(whole, "events")), "cut" in whole) == (5, False)
+    cut = paged.run("show", id=burst, limit=4)
+    assert rows(cut, "events") == rows(whole, "events")[1:]
+    assert cut["cut"] is True
+    said = list(show_lines(cut, View()))
+    assert "only the newest 4 events are here; PATHS, or log, show the others" in said
 
 
 def test_show_without_a_patch_has_its_events_alone(paged: Studio) -> None:

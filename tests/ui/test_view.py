@@ -521,6 +521,19 @@ def test_storms_fill_the_screen_and_the_newest_stays(storms: Direct) -> None:
     view(storms, steps)
 
 
+def test_more_files_than_are_read_are_said_to_be_more(
+    storms: Direct, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "_FILES", 20)
+
+    async def steps(on: Play) -> None:
+        await on.seen("at least 20 files of burst")
+        await on.press("G")
+        await on.seen(" 2 files of burst")
+
+    view(storms, steps)
+
+
 def test_that_the_history_goes_on_is_said_and_down_goes_there(
     storms: Direct, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -540,17 +553,17 @@ def test_that_the_history_goes_on_is_said_and_down_goes_there(
 def test_files_fill_a_screen_that_has_grown(repo: Repo, engine: Direct) -> None:
     with studio_of(repo) as studio:
         studio.prompt("S1", "many")
-        for number in range(20):
+        for number in range(11):
             repo.write(f"n{number:02}", "x\n")
-        studio.write("S1", "n20", "x\n")
+        studio.write("S1", "n11", "x\n")
         studio.stop("S1")
 
     async def steps(on: Play) -> None:
         await on.seen("many", "n00")
         await on.press("enter", "G")
-        await on.seen("n20", "n12")
-        assert "n00" not in on.text()
+        await on.seen("n11", "n05")
+        await on.until(lambda: "n00" not in on.text())
         await on.pilot.resize_terminal(140, 50)
-        await on.seen("n00", "n20")
+        await on.seen("n00", "n11")
 
     view(engine, steps)

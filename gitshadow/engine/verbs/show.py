@@ -31,7 +31,8 @@ _EVENTS_SHOWN = 1000
 def show(desk: Desk, params: Params) -> Document:
     """Return what an id names: its own fields, its events, and a patch of them.
 
-    With `paths` only what it did there; with `patch` false no patch.
+    With `paths` only what it did there; with `patch` false no patch. Of more events than
+    `limit` the newest are there, and `cut` says so.
     """
     desk.observer.settle()
     typed = read.needed(params, "id")
@@ -41,9 +42,11 @@ def show(desk: Desk, params: Params) -> Document:
     found = find(desk.workspace.db, typed)
     kind, row, wanted = _describe(desk, found)
     paths = tuple(read.repo_paths(desk.workspace.layout, params, "paths")) or None
-    rows = []
+    rows, limit = [], read.number(params, "limit") or _EVENTS_SHOWN
     if wanted is not None:
-        rows = events.rows(desk.workspace.db, replace(wanted, paths=paths))
+        chosen = replace(wanted, paths=paths, limit=limit + 1)
+        rows = events.rows(desk.workspace.db, chosen)
+    is_cut, rows = len(rows) > limit, rows[:limit]
     if isinstance(found.thing, Event):
         rows = [found.thing]
     rows.reverse()
@@ -52,6 +55,8 @@ def show(desk: Desk, params: Params) -> Document:
         document["prompt"] = _prompt(desk, found.thing)
     else:
         document["events"] = [event_row(event) for event in rows]
+    if is_cut:
+        document["cut"] = True
     if isinstance(found.thing, Op) and found.thing.report is not None:
         document["report"] = json.loads(found.thing.report)
     if params.get("patch") is not False:
@@ -97,21 +102,21 @@ def _prompt(desk: Desk, event: Event) -> str | None:
 
 
 def _describe(desk: Desk, found: Found) -> tuple[str, Row, EventFilter | None]:
-    thing, limit = found.thing, _EVENTS_SHOWN
+    thing = found.thing
     if isinstance(thing, Event):
         return "event", event_row(thing), None
     if isinstance(thing, Call):
-        chosen = EventFilter(limit=limit, sessions=(thing.session,), call=thing.id)
+        chosen = EventFilter(sessions=(thing.session,), call=thing.id)
         return "call", call_row(thing), chosen
     if isinstance(thing, Turn):
         counts = events.counts_of_turn(desk.workspace.db, thing.session, thing.id)
-        chosen = EventFilter(limit=limit, sessions=(thing.session,), turn=thing.id)
+        chosen = EventFilter(sessions=(thing.session,), turn=thing.id)
         return "turn", turn_row(thing, *counts), chosen
     if isinstance(thing, Burst):
-        return "burst", burst_row(thing), EventFilter(limit=limit, burst=thing.id)
+        return "burst", burst_row(thing), EventFilter(burst=thing.id)
     if isinstance(thing, Op):
         undone_by = standing(desk.workspace.db).undone_by.get(thing.id)
-        return "op", op_row(thing, undone_by), EventFilter(limit=limit, op=thing.id)
+        return "op", op_row(thing, undone_by), EventFilter(op=thing.id)
     return _describe_session(desk, thing)
 
 
@@ -123,7 +128,7 @@ def _describe_session(
     counts = events.counts_of_session(db, session.id)
     counts["turns"] = len(turns.list_turns(db, session.id))
     row = session_row(session, chain, counts, worktree)
-    return "session", row, EventFilter(limit=_EVENTS_SHOWN, sessions=(session.id,))
+    return "session", row, EventFilter(sessions=(session.id,))
 
 
 def _patch(desk: Desk, rows: Sequence[Event]) -> str | None:
