@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from gitshadow.capture.hints import Hints, WatchPort
-from gitshadow.engine import hooks, prompting, settings, vigil
+from gitshadow.engine import hooks, settings, vigil
 from gitshadow.engine.desk import Desk, open_desk
 from gitshadow.engine.mending import finish_undo, mend
 from gitshadow.engine.mirroring import Mirroring
+from gitshadow.engine.prompting import Prompting
 from gitshadow.engine.upkeep import Upkeep
 from gitshadow.engine.verbs import Document
 from gitshadow.engine.verbs import run as run_verb
@@ -31,6 +32,7 @@ class Service:
         self._stamps = settings.stamps(desk.workspace)
         self._upkeep = Upkeep(desk)
         self._mirroring = Mirroring(desk.workspace)
+        self._prompting = Prompting(desk)
 
     @classmethod
     def open(
@@ -114,7 +116,7 @@ class Service:
     def prompt(self) -> bytes:
         """Return what a shell's prompt says; nothing is caught up with first."""
         self._follow_settings()
-        return prompting.segment(self._desk)
+        return self._prompting.segment()
 
     def _follow_settings(self) -> None:
         """Read the settings again where a file that may hold them changed.

@@ -6,12 +6,14 @@ import pytest
 
 from gitshadow.engine import prompting
 from gitshadow.engine.desk import Desk
+from gitshadow.engine.prompting import Prompting
+from gitshadow.undo.choose import Chooser, Selection
 from tests.support.repo import Repo
 from tests.support.studio import Studio, studio_of
 
 
 def said(desk: Desk) -> list[str]:
-    return prompting.segment(desk).decode().split("\n")
+    return Prompting(desk).segment().decode().split("\n")
 
 
 def test_nothing_is_to_be_taken_back_at_first(studio: Studio) -> None:
@@ -25,6 +27,25 @@ def test_newest_burst_of_an_agent_is_named_with_its_files(studio: Studio) -> Non
     state, agent, files, burst = said(studio.desk)
     assert (state, agent, files) == ("recording", "claude-code", "2")
     assert burst.startswith("b-")
+
+
+def test_burst_is_looked_for_once_until_the_journal_changes(
+    studio: Studio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[str] = []
+    oops = Chooser.oops
+
+    def counted(self: Chooser) -> Selection:
+        looks.append("once")
+        return oops(self)
+
+    monkeypatch.setattr(Chooser, "oops", counted)
+    studio.write("S1", "a", "x\n")
+    prompt = Prompting(studio.desk)
+    first = prompt.segment()
+    assert (prompt.segment(), len(looks)) == (first, 1)
+    studio.write("S1", "b", "y\n")
+    assert prompt.segment() == first.replace(b"\n1\n", b"\n2\n")
 
 
 def test_what_is_taken_back_is_no_longer_said(studio: Studio) -> None:

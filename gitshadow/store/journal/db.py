@@ -132,6 +132,10 @@ class Db:
         finally:
             self._depth = 0
 
+    def version(self) -> tuple[int, int]:
+        """Return what is another one after each change of the journal, whoever made it."""
+        return self._connection.total_changes, self.number("PRAGMA data_version")
+
     def damage(self) -> str | None:
         """Return what SQLite finds wrong with the file, None for nothing; every page is read."""
         try:
