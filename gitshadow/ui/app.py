@@ -1,13 +1,20 @@
 """The application: one main screen over an engine.
 
+Textual hands every key at once to the widget that has the focus now: those typed behind a key that
+opens another screen went to the one before, and were lost. So here one goes after the other.
 Invariant: it ends with an exit code; what it could not do it has said before.
 """
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from textual import events, on
 from textual.app import App
 from textual.filter import LineFilter
+from textual.message import Message
+from textual.screen import Screen
+from textual.timer import Timer
 from textual.worker import WorkerFailed
 
 from gitshadow.ui.filters import Filter
@@ -16,6 +23,18 @@ from gitshadow.ui.main import MainScreen
 from gitshadow.ui.ports import Engine
 from gitshadow.ui.source import Source
 from gitshadow.ui.uncoloured import Uncoloured
+
+_ROUNDS = 2
+"""The first goes behind the key, the second behind what a widget told itself because of it."""
+_LONGEST_S = 0.25
+
+
+class Past(Message):
+    """Go the way of a key, behind it: when it arrives, all have seen that key."""
+
+    def __init__(self, screen: Screen[object], rounds: int) -> None:
+        super().__init__()
+        self.screen, self.rounds = screen, rounds
 
 
 class Setting(NamedTuple):
@@ -41,6 +60,9 @@ class ViewApp(App[object]):
         self, engine_of: Callable[[Callable[[str], None]], Engine], setting: Setting
     ) -> None:
         super().__init__()
+        self._typed: deque[events.Event] = deque()
+        self._past: Past | None = None
+        self._late: Timer | None = None
         self.glyphs = Glyphs(setting.unicode)
         self.theme = "textual-light" if setting.light else "textual-dark"
         source = Source(engine_of(self._told), setting.moment, setting.filter)
@@ -66,6 +88,48 @@ class ViewApp(App[object]):
         textual 8.2 would print a traceback with the values of variables, prompts among them.
         """
         self._close_messages_no_wait()
+
+    # -- keys --------------------------------------------------------------------------------
+
+    async def on_event(self, event: events.Event) -> None:
+        """Hand on what is typed, each key when the one before it has done what it does."""
+        typed = isinstance(event, events.Key | events.Paste)
+        if not typed or event.is_forwarded:
+            await super().on_event(event)
+            return
+        self._typed.append(event)
+        if self._past is None:
+            await self._hand_on()
+
+    async def _hand_on(self) -> None:
+        """Hand the next key on, and have it followed."""
+        self._past = None
+        if self._late is not None:
+            self._late.stop()
+        if self._typed:
+            await super().on_event(self._typed.popleft())
+            self._follow(_ROUNDS)
+            # what a screen that closes had before it is lost, and with it what follows a key
+            self._late = self.set_timer(_LONGEST_S, self._hand_on)
+
+    def _follow(self, rounds: int) -> None:
+        self._past = Past(self.screen, rounds)
+        if not (self.focused or self.screen).post_message(self._past):
+            self.post_message(self._past)
+
+    @on(Past)
+    async def _followed(self, past: Past) -> None:
+        """Go on when a key has been seen by all, and the screen that it opened stands."""
+        if past is not self._past:
+            return
+        if past.screen is not self.screen:
+            self._follow(_ROUNDS)
+        elif past.rounds > 1:
+            self._follow(past.rounds - 1)
+        else:
+            await self._hand_on()
+
+    # -- notes -------------------------------------------------------------------------------
 
     def _told(self, note: str) -> None:
         """Show what an answer had to say beside itself; called on any thread."""

@@ -30,11 +30,7 @@ def test_the_right_turn_is_found_and_undone_within_ten_keys(
     root = wronged.repo.root
     with terminal(tmp_path, VIEW, root, columns=columns, lines=lines) as shown:
         shown.sees("wrong", "third", "first")
-        shown.press("/")
-        shown.sees("search paths")
-        shown.press("w", "r", "o", "n", "Enter")
-        shown.sees(without="search paths")
-        shown.press("u")
+        shown.press("/", "w", "r", "o", "n", "Enter", "u")
         shown.sees("y apply", "wrong.py")
         shown.press("y")
         shown.sees("to take this back")

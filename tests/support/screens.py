@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from textual.app import App
+from textual.events import Key
 from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widget import Widget
@@ -111,6 +112,11 @@ class Play:
     async def press(self, *keys: str) -> None:
         """Press keys, one after the other."""
         await self.pilot.press(*keys)
+
+    def type(self, *keys: str) -> None:
+        """Press keys in one go, as a terminal sends what was typed while nobody read it."""
+        for key in keys:
+            self.app.post_message(Key(key, key if len(key) == 1 else None))
 
     async def seen(self, *words: str) -> str:
         """Wait until the screen shows all these words; return what it shows."""

@@ -97,6 +97,32 @@ def test_search_finds_the_turn_and_u_y_undoes_it(repo: Repo, engine: Direct) -> 
     assert repo.read("src/parser.py") == b"tidy\n"
 
 
+def test_keys_typed_in_one_go_reach_the_prompt_that_the_first_opens(
+    engine: Direct,
+) -> None:
+    """The word is searched, and the keys behind Enter are the time line's again."""
+
+    async def steps(on: Play) -> None:
+        await on.seen("Tidy up", "Make the parser")
+        on.type("j", "slash", "s", "t", "r", "i", "c", "t", "enter", "u")
+        await on.seen("y apply", "src/errors.py", "src/parser.py")
+
+    view(engine, steps)
+
+
+def test_keys_typed_in_one_go_open_and_close_one_screen_after_the_other(
+    engine: Direct,
+) -> None:
+    async def steps(on: Play) -> None:
+        await on.seen("Tidy up")
+        on.type("p", "escape", "question_mark", "escape", "f", "k", "i", "n", "d")
+        await on.seen("filter: agent:", "kind")
+        on.type("escape", "G")
+        await on.seen("2 files of burst")
+
+    view(engine, steps)
+
+
 def test_u_in_the_files_undoes_that_file_alone(repo: Repo, engine: Direct) -> None:
     async def steps(on: Play) -> None:
         await on.seen("Make the parser")
