@@ -5,13 +5,23 @@ a shell.
 """
 
 import re
+from collections.abc import Sequence
 
 from gitshadow.engine.desk import Desk
 from gitshadow.engine.workspace import Workspace
-from gitshadow.undo.choose import Chooser
+from gitshadow.model import Actor, Burst, Event
+from gitshadow.store.journal import bursts, events
+from gitshadow.store.journal.events import EventFilter
+from gitshadow.undo.choose import SURE, Chooser
+from gitshadow.undo.effective import Undone
 
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9._+-]")
 _MOST_CHARACTERS = 24
+_MOST_BURSTS = 1_000
+_MOST_EVENTS = 1_000
+"""More of either are not read at once: the daemon records nothing meanwhile."""
+_LOOKED_AT = 50
+_SAMPLE = 100
 
 
 class Prompting:
@@ -42,6 +52,10 @@ class Prompting:
 
 
 def _burst(ws: Workspace) -> str:
+    recent = bursts.newest(ws.db, ws.layout.worktree, _MOST_BURSTS)
+    long = any(_span(one) > _MOST_EVENTS for one in recent[:_LOOKED_AT])
+    if long or len(recent) == _MOST_BURSTS:
+        return _about(ws, recent[:_LOOKED_AT])
     chosen = Chooser(ws.db, ws.layout.worktree).oops()
     if not chosen.taken:
         return "\n\n"
@@ -50,6 +64,32 @@ def _burst(ws: Workspace) -> str:
     agent = plain(who.agent or "") if who is not None else ""
     files = len({event.path for event in chosen.taken})
     return f"{agent}\n{files}\n{newest.burst or ''}"
+
+
+def _span(burst: Burst) -> int:
+    """Return how many events it has at most; others may have written meanwhile."""
+    return burst.last_seq - burst.first_seq + 1
+
+
+def _about(ws: Workspace, recent: Sequence[Burst]) -> str:
+    """Look at the last events of each burst alone, and at none of subagents.
+
+    A burst of which they are taken back counts as taken back.
+    """
+    undone = Undone(ws.db, ws.layout.worktree)
+    for burst in recent:
+        wanted = EventFilter(burst=burst.id, limit=_SAMPLE)
+        last = [one for one in events.rows(ws.db, wanted) if _is_agents(one)]
+        if last and undone.all(last) is None:
+            agent = last[0].attribution and last[0].attribution.agent
+            files = events.files_of_burst(ws.db, burst.id)
+            return f"{plain(agent or '')}\n{files}\n{burst.id}"
+    return "\n\n"
+
+
+def _is_agents(event: Event) -> bool:
+    who = event.attribution
+    return who is not None and who.confidence in SURE and who.actor is Actor.AGENT
 
 
 def plain(name: str) -> str:

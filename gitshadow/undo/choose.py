@@ -41,7 +41,7 @@ from gitshadow.undo.targets import (
 )
 from gitshadow.undo.units import Unit, is_undoable
 
-_SURE = frozenset({Confidence.CERTAIN, Confidence.HIGH, Confidence.MEDIUM})
+SURE = frozenset({Confidence.CERTAIN, Confidence.HIGH, Confidence.MEDIUM})
 NOBODY = "nobody claimed these writes"
 
 
@@ -131,7 +131,7 @@ class Chooser:
         who = event.attribution
         if who is None or who.actor is not Actor.AGENT:
             return False
-        return who.confidence in _SURE or (
+        return who.confidence in SURE or (
             self.include_low and who.confidence is Confidence.LOW
         )
 

@@ -48,6 +48,22 @@ def test_burst_is_looked_for_once_until_the_journal_changes(
     assert prompt.segment() == first.replace(b"\n1\n", b"\n2\n")
 
 
+def test_a_long_burst_is_not_read_to_be_named(
+    studio: Studio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The daemon records nothing meanwhile, and a shell asks at every prompt."""
+    monkeypatch.setattr(prompting, "_MOST_EVENTS", 2)
+    monkeypatch.setattr(prompting, "_SAMPLE", 1)
+    monkeypatch.setattr(Chooser, "oops", None)
+    studio.write("S1", "kept", "x\n")
+    studio.prompt("S1", "again")
+    for number in range(4):
+        studio.write("S1", f"n{number}", "x\n")
+    assert said(studio.desk)[1:3] == ["claude-code", "4"]
+    studio.run("undo", targets=[{"text": said(studio.desk)[3]}], verb="undo", yes=True)
+    assert said(studio.desk)[1:3] == ["claude-code", "1"]
+
+
 def test_what_is_taken_back_is_no_longer_said(studio: Studio) -> None:
     studio.write("S1", "new", "x\n")
     studio.run("undo", verb="oops", dry_run=False, yes=True)

@@ -136,6 +136,12 @@ def between(
     return [_burst(row) for row in rows]
 
 
+def newest(db: Db, worktree: str, most: int) -> list[Burst]:
+    """Return some bursts of a worktree, newest last event first."""
+    query = f"{_SELECT} WHERE worktree = ? ORDER BY last_seq DESC LIMIT ?"
+    return [_burst(row) for row in db.rows(query, (worktree, most))]
+
+
 def close_for_checkout(db: Db, worktree: str, mover: str | None) -> None:
     """End the open bursts of all but the session that moved HEAD, if one did.
 

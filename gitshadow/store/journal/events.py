@@ -80,6 +80,12 @@ class EventFilter:
     text: str | None = None
 
 
+def files_of_burst(db: Db, burst: str) -> int:
+    """Return the number of paths that a burst wrote, without reading its events."""
+    query = "SELECT COUNT(DISTINCT path) FROM events WHERE burst = ?"
+    return db.number(query, (burst,))
+
+
 def reserve(db: Db, count: int) -> int:
     """Give out a block of sequence numbers; return the first."""
     with db.write():
