@@ -8,6 +8,7 @@ Invariant: /proc is read only; a process is named with its start time.
 
 import os
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from gitshadow.attribution.process import (
     ProcessId,
@@ -23,6 +24,8 @@ _REASONS = frozenset({AT_WORK, BROUGHT_BACK})
 _COMMANDS = frozenset({b"commit", b"merge"})
 _WITH_VALUE = frozenset({b"-c", b"-C", b"--git-dir", b"--work-tree", b"--namespace"})
 _MESSAGE = b"COMMIT_EDITMSG"
+_SIGNING = ((b"--status-fd=2", b"-bsau"), (b"-Y", b"sign"))
+"""How git calls the program that signs, whatever its name (gpg-interface.c): gpg, ssh-keygen."""
 
 
 def is_by_hooks(event: Event) -> bool:
@@ -71,11 +74,10 @@ def _subcommand(words: Sequence[bytes]) -> bytes | None:
 
 def _is_hook(words: Sequence[bytes]) -> bool:
     """Tell a hook from an editor, from what signs and from git's own helpers."""
-    if not words or os.path.basename(words[0]) in (
-        b"git",
-        b"gpg",
-        b"gpg2",
-        b"ssh-keygen",
-    ):
+    if not words or os.path.basename(words[0]) == b"git" or _signs(words):
         return False
     return not words[-1].endswith(_MESSAGE)
+
+
+def _signs(words: Sequence[bytes]) -> bool:
+    return any(pair in _SIGNING for pair in pairwise(words))

@@ -70,6 +70,19 @@ def test_editor_of_a_commit_is_no_hook(
         assert hooks_at(str(repo.root)) is None
 
 
+@pytest.mark.parametrize("form", ["openpgp", "x509", "ssh"])
+def test_program_that_signs_a_commit_is_no_hook(
+    repo: Repo, tmp_path: Path, waiting: Callable[[str], Path], form: str
+) -> None:
+    """ROB-14: it may be a script of any name, and writes nothing in the working tree."""
+    program = "gpg.program" if form == "openpgp" else f"gpg.{form}.program"
+    repo.git("config", "gpg.format", form)
+    repo.git("config", program, str(waiting("../signer")))
+    repo.git("config", "user.signingKey", "key::ssh-ed25519 AAAA")
+    with at_work(repo, tmp_path, "commit", "-qS", "--allow-empty", "-m", "signed"):
+        assert hooks_at(str(repo.root)) is None
+
+
 def test_hook_of_another_command_is_no_commits(
     repo: Repo, tmp_path: Path, waiting: Callable[[str], Path]
 ) -> None:
