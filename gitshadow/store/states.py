@@ -9,11 +9,12 @@ import gc
 import struct
 from collections.abc import Iterable, Iterator, KeysView, Mapping, MutableMapping
 from contextlib import contextmanager
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, TypeVar
 
 from gitshadow.model import Digest, FileState, FileVersion, Oid, RepoPath, StatKey
 from gitshadow.store.files import Look
 
+Held = TypeVar("Held")
 _LOOK = struct.Struct("<I4q?")
 """Mode, size, mtime, ctime, inode; whether it is racy."""
 _REST = struct.Struct("<20s32sq")
@@ -57,24 +58,11 @@ class Flat(NamedTuple):
         )
 
 
-class Looks(MutableMapping[RepoPath, Look]):
-    """Hold what lstat said of many files, in the form in which states begin."""
+class _Rows(MutableMapping[RepoPath, Held]):
+    """Hold values by path as bytes; one that does not fit into the form stays an object."""
 
     def __init__(self) -> None:
-        self._rows: dict[RepoPath, bytes | Look] = {}
-
-    def packed(self) -> Iterable[tuple[RepoPath, bytes | Look]]:
-        """Return paths and looks, as `States.stands` takes them."""
-        return self._rows.items()
-
-    def __getitem__(self, path: RepoPath) -> Look:
-        return _looked(self._rows[path])
-
-    def __setitem__(self, path: RepoPath, look: Look) -> None:
-        try:
-            self._rows[path] = _LOOK.pack(look.mode, *look.stat, False)
-        except struct.error:  # no journal holds such a stat
-            self._rows[path] = look
+        self._rows: dict[RepoPath, bytes | Held] = {}
 
     def __delitem__(self, path: RepoPath) -> None:
         del self._rows[path]
@@ -93,11 +81,25 @@ class Looks(MutableMapping[RepoPath, Look]):
         return self._rows.keys()
 
 
-class States(MutableMapping[RepoPath, FileState]):
-    """Hold states by path; one that does not fit into the form stays an object."""
+class Looks(_Rows[Look]):
+    """Hold what lstat said of many files, in the form in which states begin."""
 
-    def __init__(self) -> None:
-        self._rows: dict[RepoPath, bytes | FileState] = {}
+    def packed(self) -> Iterable[tuple[RepoPath, bytes | Look]]:
+        """Return paths and looks, as `States.stands` takes them."""
+        return self._rows.items()
+
+    def __getitem__(self, path: RepoPath) -> Look:
+        return _looked(self._rows[path])
+
+    def __setitem__(self, path: RepoPath, look: Look) -> None:
+        try:
+            self._rows[path] = _LOOK.pack(look.mode, *look.stat, False)
+        except struct.error:  # no journal holds such a stat
+            self._rows[path] = look
+
+
+class States(_Rows[FileState]):
+    """Hold states by path."""
 
     @classmethod
     def of(cls, states: Mapping[RepoPath, FileState]) -> Self:
@@ -140,22 +142,6 @@ class States(MutableMapping[RepoPath, FileState]):
         fields = (*state.stat, state.seen_ns, state.racy)
         flat = Flat(version.oid, version.mode, state.digest, *fields)
         self._rows[path] = _packed(flat) or state
-
-    def __delitem__(self, path: RepoPath) -> None:
-        del self._rows[path]
-
-    def __contains__(self, path: object) -> bool:
-        return path in self._rows
-
-    def __iter__(self) -> Iterator[RepoPath]:
-        return iter(self._rows)
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def keys(self) -> KeysView[RepoPath]:
-        """Return the paths, as a view of the dictionary below: the quick one."""
-        return self._rows.keys()
 
 
 def _packed(flat: Flat) -> bytes | None:
