@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from gitshadow.errors import UsageError
 from gitshadow.integrations.exposing import Cell, Errors, plain_name
+from gitshadow.store.journal.saga_rows import SagaCall
 from gitshadow.turns import calls
 from gitshadow.turns.aio import AsyncAgentUndo, AsyncTurn
 from gitshadow.turns.call_rows import Request
@@ -102,15 +103,6 @@ class _Run:
             self.at_work.remove(task)
             if not self.at_work:
                 self.idle.set()
-
-    def has_done(self, call_id: str | None) -> bool:
-        """Tell whether a call of this id has done its work, or is to do it after the turn."""
-        row = self.turn.core.calls.get(call_id) if call_id is not None else None
-        return row is not None and row.outcome in NO_ERRORS
-
-    def fresh(self, call_id: str | None) -> str | None:
-        """Return an id that is new; another attempt of a call that did nothing gets a number."""
-        return fresh_id(self.turn.core.calls, call_id)
 
     async def settle(self, *, cancel: bool) -> None:
         """Wait until no call is at work; a cancelled run cancels those that are."""
@@ -200,14 +192,17 @@ class Runs:
         run = self._at_work(asked.name)
         if run.failed is not None:
             raise run.failed
-        if run.has_done(asked.call_id):
-            said = f"{asked.name} has run in this turn as {asked.call_id}; it was not run again"
-            return Done(Outcome.duplicate(said), None)
+        known = run.turn.core.calls
+        if (before := done_before(known, asked)) is not None:
+            return before
         tool = declared(self.registry, asked.name)
         work = _Work(execute, tool.takes, passing)
         with run.busy():
             outcome = await run.turn.call_through(
-                work.run, tool.name, asked.arguments, call_id=run.fresh(asked.call_id)
+                work.run,
+                tool.name,
+                asked.arguments,
+                call_id=fresh_id(known, asked.call_id),
             )
         if work.passed is not None:
             raise work.passed
@@ -288,6 +283,15 @@ def declared(registry: ToolRegistry, name: str) -> Tool:
             return tool
     full = name if "." in name else f"tool.{name}"
     return registry.find(full) or registry.add(full, elsewhere)
+
+
+def done_before(known: Mapping[str, SagaCall], asked: Asked) -> Done | None:
+    """Return the duplicate where a call of this id has done its work, or is to do it later."""
+    row = known.get(asked.call_id) if asked.call_id is not None else None
+    if row is None or row.outcome not in NO_ERRORS:
+        return None
+    said = f"{asked.name} has run in this turn as {asked.call_id}; it was not run again"
+    return Done(Outcome.duplicate(said), None)
 
 
 def fresh_id(known: Container[str | None], call_id: str | None) -> str | None:

@@ -13,14 +13,19 @@ from dataclasses import dataclass
 
 from gitshadow.errors import UsageError
 from gitshadow.integrations.exposing import Cell, Errors
-from gitshadow.integrations.runs import NO_ERRORS, Asked, Done, declared, fresh_id
+from gitshadow.integrations.runs import (
+    Asked,
+    Done,
+    declared,
+    done_before,
+    fresh_id,
+)
 from gitshadow.turns.ending import Check
 from gitshadow.turns.errors import ToolFailure
 from gitshadow.turns.policy import Policy
 from gitshadow.turns.registry import ToolRegistry
 from gitshadow.turns.session import AgentUndo, Turn
 from gitshadow.turns.steps import Returned
-from gitshadow.turns.values import Outcome
 
 # It goes along into the threads of a framework: a tool may run another agent.
 _IN_A_CALL: ContextVar[bool] = ContextVar("gitshadow_in_a_call", default=False)
@@ -144,10 +149,8 @@ class SyncRuns:
         if run.failed is not None:
             raise run.failed
         known = run.turn.core.calls
-        row = known.get(asked.call_id) if asked.call_id is not None else None
-        if row is not None and row.outcome in NO_ERRORS:
-            said = f"{asked.name} has run in this turn as {asked.call_id}; it was not run again"
-            return Done(Outcome.duplicate(said), None)
+        if (before := done_before(known, asked)) is not None:
+            return before
         tool = declared(self.registry, asked.name)
         work = _Work(execute, tool.takes, passing)
         try:
