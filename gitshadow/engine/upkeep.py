@@ -28,6 +28,7 @@ from gitshadow.store.repo import Repo
 QUIET_S = 2.0
 _LOCKED_S = 5.0
 _FAILED_S = 60.0
+_LIMIT_S = 60.0
 _AT_END_S = 3.0
 _FIRST_LOOK_S = 60.0
 _DAY_S = 24 * 3600.0
@@ -59,6 +60,7 @@ class Upkeep:
         self._packed: str | None = None
         self._changed_at = clock()
         self._again_at = 0.0
+        self._limit, self._limit_until = 1, 0.0
         self._retain_at = self._changed_at + _FIRST_LOOK_S
         self._run: _Run | None = None
         self._choice: _Choice | None = None
@@ -123,7 +125,11 @@ class Upkeep:
         lying = self._packs.sampled()
         if not lying:
             return False
-        return now - self._changed_at >= QUIET_S or lying >= busy_limit(self._ws)
+        if now - self._changed_at >= QUIET_S:
+            return True
+        if now >= self._limit_until:  # a child of Git's to know its version
+            self._limit, self._limit_until = busy_limit(self._ws), now + _LIMIT_S
+        return lying >= self._limit
 
     def _finish(self, run: "_Run", now: float) -> None:
         self._run = None
