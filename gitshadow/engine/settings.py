@@ -7,10 +7,10 @@ import os
 
 from gitshadow.attribution import lifecycle
 from gitshadow.capture.coverage import Rules
-from gitshadow.config import DaemonMode, PromptPolicy
+from gitshadow.config import DaemonMode
 from gitshadow.engine import setup
 from gitshadow.engine.desk import Desk
-from gitshadow.engine.workspace import Workspace, read_config
+from gitshadow.engine.workspace import Workspace, configure, read_config
 from gitshadow.errors import ShadowError
 from gitshadow.model import Actor
 from gitshadow.store.journal import sessions
@@ -44,8 +44,7 @@ def read_again(desk: Desk) -> None:
         desk.pipeline.gap(f"{error.message}; the settings stay as they were")
         return
     old, ws.config = ws.config, found
-    ws.recorder.idle_gap_ns = found.idle_gap_ns
-    ws.recorder.tells_prompts = found.prompts is PromptPolicy.COMMIT
+    configure(ws.recorder, found)
     rules = Rules(max_file_size=found.max_file_size_bytes, include=found.include)
     if (old.max_file_size_bytes, old.include) != (rules.max_file_size, rules.include):
         ws.coverage.use(rules)

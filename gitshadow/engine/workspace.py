@@ -128,6 +128,12 @@ def open_workspace(
         raise
 
 
+def configure(recorder: Recorder, settings: Config) -> None:
+    """Have the recorder do as the settings say, at first and when they change."""
+    recorder.idle_gap_ns = settings.idle_gap_ns
+    recorder.tells_prompts = settings.prompts is PromptPolicy.COMMIT
+
+
 def _open_locked(
     layout: Layout, environ: Mapping[str, str], lock: WriterLock
 ) -> Workspace:
@@ -142,8 +148,7 @@ def _open_locked(
     states = StateTable(db, layout.worktree)
     row = _worktree_row(db, layout)
     recorder = Recorder(repo, files, db, row, states)
-    recorder.idle_gap_ns = settings.idle_gap_ns
-    recorder.tells_prompts = settings.prompts is PromptPolicy.COMMIT
+    configure(recorder, settings)
     recorder.use_modes(load_modes(db, layout.worktree))
     return Workspace(
         layout=layout,
