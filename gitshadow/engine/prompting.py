@@ -9,11 +9,12 @@ from collections.abc import Sequence
 
 from gitshadow.engine.desk import Desk
 from gitshadow.engine.workspace import Workspace
-from gitshadow.model import Actor, Burst, Event
+from gitshadow.model import Burst
 from gitshadow.store.journal import bursts, events
 from gitshadow.store.journal.events import EventFilter
-from gitshadow.undo.choose import SURE, Chooser
+from gitshadow.undo.choose import Chooser
 from gitshadow.undo.effective import Undone
+from gitshadow.undo.units import is_agents
 
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9._+-]")
 _MOST_CHARACTERS = 24
@@ -79,17 +80,12 @@ def _about(ws: Workspace, recent: Sequence[Burst]) -> str:
     undone = Undone(ws.db, ws.layout.worktree)
     for burst in recent:
         wanted = EventFilter(burst=burst.id, limit=_SAMPLE)
-        last = [one for one in events.rows(ws.db, wanted) if _is_agents(one)]
+        last = [one for one in events.rows(ws.db, wanted) if is_agents(one)]
         if last and undone.all(last) is None:
             agent = last[0].attribution and last[0].attribution.agent
             files = events.files_of_burst(ws.db, burst.id)
             return f"{plain(agent or '')}\n{files}\n{burst.id}"
     return "\n\n"
-
-
-def _is_agents(event: Event) -> bool:
-    who = event.attribution
-    return who is not None and who.confidence in SURE and who.actor is Actor.AGENT
 
 
 def plain(name: str) -> str:

@@ -39,9 +39,8 @@ from gitshadow.undo.targets import (
     undoes_of,
     unit_of,
 )
-from gitshadow.undo.units import Unit, is_undoable
+from gitshadow.undo.units import Unit, is_agents, is_undoable
 
-SURE = frozenset({Confidence.CERTAIN, Confidence.HIGH, Confidence.MEDIUM})
 NOBODY = "nobody claimed these writes"
 
 
@@ -128,12 +127,11 @@ class Chooser:
         return bool(rows) and self._undone.all(rows) is None
 
     def _is_sure(self, event: Event) -> bool:
+        if is_agents(event):
+            return True
         who = event.attribution
-        if who is None or who.actor is not Actor.AGENT:
-            return False
-        return who.confidence in SURE or (
-            self.include_low and who.confidence is Confidence.LOW
-        )
+        named = who is not None and who.actor is Actor.AGENT
+        return self.include_low and named and _confidence(event) is Confidence.LOW
 
     def _family_burst(self, burst: Burst) -> Selection:
         """Return a burst with those of the parent and child sessions in the same turn."""

@@ -10,8 +10,6 @@ from typing import NamedTuple
 from gitshadow.errors import UsageError
 from gitshadow.model import (
     GITLINK_MODE,
-    Actor,
-    Confidence,
     Event,
     EventKind,
     FileState,
@@ -27,8 +25,7 @@ from gitshadow.store.repo import Repo
 from gitshadow.undo.lineage import Lineage, before_of, trace
 from gitshadow.undo.plan import PathFilter, Wanted
 from gitshadow.undo.report import Reason
-
-_SURE = frozenset({Confidence.CERTAIN, Confidence.HIGH, Confidence.MEDIUM})
+from gitshadow.undo.units import is_agents
 
 
 class Snapshot(NamedTuple):
@@ -192,14 +189,8 @@ def _is_agents(history: Sequence[Event], path: RepoPath) -> bool:
 
 
 def _is_sure(row: Event) -> bool:
-    who = row.attribution
-    return (
-        who is not None
-        and who.actor is Actor.AGENT
-        and who.confidence in _SURE
-        and not row.switched
-        and row.kind is not EventKind.COVERAGE
-    )
+    moved = row.switched or row.kind is EventKind.COVERAGE
+    return is_agents(row) and not moved
 
 
 def _whose(history: Sequence[Event]) -> str | None:

@@ -6,7 +6,7 @@ Invariant: pure; what Git switched and what coverage moved belongs to no unit.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gitshadow.model import Event, EventKind
+from gitshadow.model import Actor, Confidence, Event, EventKind
 
 _UNDOABLE = frozenset(
     {
@@ -20,10 +20,18 @@ _UNDOABLE = frozenset(
     }
 )
 
+_SURE = frozenset({Confidence.CERTAIN, Confidence.HIGH, Confidence.MEDIUM})
+
 
 def is_undoable(event: Event) -> bool:
     """Tell a change of a path by somebody from rows that no undo takes back."""
     return event.kind in _UNDOABLE and event.path is not None and not event.switched
+
+
+def is_agents(event: Event) -> bool:
+    """Tell whether an agent wrote it, for all that is known: at `medium` or better."""
+    who = event.attribution
+    return who is not None and who.actor is Actor.AGENT and who.confidence in _SURE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
