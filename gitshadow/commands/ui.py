@@ -11,6 +11,7 @@ from gitshadow.commands.asking import find_layout
 from gitshadow.commands.options import is_interactive
 from gitshadow.commands.times import parse_moment
 from gitshadow.errors import NotInitialisedError, ShadowError, UsageError
+from gitshadow.render.locales import is_plain_locale, named_locale
 from gitshadow.store.layout import Layout
 
 _DARK_GROUNDS = frozenset({"0", "1", "2", "3", "4", "5", "6", "8"})
@@ -84,20 +85,12 @@ def _check_terminal() -> None:
 
 def _has_unicode() -> bool:
     """Tell whether the locale says that the terminal shows UTF-8."""
-    named = next(
-        (
-            os.environ[name]
-            for name in ("LC_ALL", "LC_CTYPE", "LANG")
-            if os.environ.get(name)
-        ),
-        "",
-    )
-    if named in ("", "C", "POSIX"):
+    if is_plain_locale(os.environ):
         return False
     try:
         locale.setlocale(locale.LC_CTYPE, "")
     except locale.Error:
-        return "utf" in named.lower()
+        return "utf" in named_locale(os.environ).lower()
     return locale.nl_langinfo(locale.CODESET).upper().replace("-", "") == "UTF8"
 
 

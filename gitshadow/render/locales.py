@@ -23,10 +23,14 @@ _PLAIN_FORMS: Mapping[str, str] = {
 _VARIABLES = ("LC_ALL", "LC_CTYPE", "LANG")
 
 
+def named_locale(environ: Mapping[str, str]) -> str:
+    """Return the name of the locale for characters as locale(7) finds it, `C` where none is."""
+    return next((environ[name] for name in _VARIABLES if environ.get(name)), "C")
+
+
 def is_plain_locale(environ: Mapping[str, str]) -> bool:
-    """Tell whether the locale is C or POSIX, as locale(7) finds it; none at all is too."""
-    named = next((environ[name] for name in _VARIABLES if environ.get(name)), "C")
-    return named.upper() in ("C", "POSIX")
+    """Tell whether the locale is C or POSIX; none at all is too."""
+    return named_locale(environ).upper() in ("C", "POSIX")
 
 
 def plainly(error: UnicodeError) -> tuple[str, int]:
