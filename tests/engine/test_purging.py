@@ -21,6 +21,7 @@ from tests.support.packed import Shelf
 from tests.support.purging import (
     SECRET,
     Killed,
+    die_at,
     end,
     holders,
     leaks,
@@ -168,6 +169,17 @@ def test_copies_of_the_users_are_named_and_left(repo: Repo) -> None:
         assert repo.git("show", "HEAD:k") == SECRET.decode()
 
 
+_STEPS = (
+    (purging, "_rename"),
+    (purging, "_release"),
+    (journal, "rename"),
+    (journal, "rename_trees"),
+    (Rewriter, "tip"),
+    (Store, "move_ref"),
+    (shutil, "rmtree"),
+)
+
+
 @pytest.mark.parametrize("at", range(1, 12))
 def test_a_crash_at_any_step_is_done_again(
     repo: Repo, monkeypatch: pytest.MonkeyPatch, at: int
@@ -175,7 +187,7 @@ def test_a_crash_at_any_step_is_done_again(
     """KEEP-09: an interrupted purge is gone on with by whoever comes next."""
     with studio_of(repo) as studio:
         play(studio)
-        _dying(monkeypatch, at)
+        die_at(monkeypatch, at, *_STEPS)
         try:
             studio.run("purge", paths=["k"])
         except Killed:
@@ -188,34 +200,6 @@ def test_a_crash_at_any_step_is_done_again(
         assert holders(repo) == []
         audit(repo)
     repo.fsck()
-
-
-def _dying(monkeypatch: pytest.MonkeyPatch, at: int) -> None:
-    left = at
-
-    def step() -> None:
-        nonlocal left
-        left -= 1
-        if left == 0:
-            raise Killed
-
-    for owner, name in (
-        (purging, "_rename"),
-        (purging, "_release"),
-        (journal, "rename"),
-        (journal, "rename_trees"),
-        (Rewriter, "tip"),
-        (Store, "move_ref"),
-        (shutil, "rmtree"),
-    ):
-        real = getattr(owner, name)
-
-        def dying(*args: object, _real: object = real, **named: object) -> object:
-            step()
-            assert callable(_real)
-            return _real(*args, **named)
-
-        monkeypatch.setattr(owner, name, dying)
 
 
 def test_a_purge_of_what_nobody_recorded_changes_nothing(repo: Repo) -> None:

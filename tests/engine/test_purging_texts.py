@@ -22,6 +22,7 @@ from tests.support.audit import audit
 from tests.support.purging import (
     SECRET,
     Killed,
+    die_at,
     end,
     holders,
     leaks,
@@ -174,6 +175,16 @@ def _calls(studio: Studio) -> list[str]:
     return [row[0] for row in rows]
 
 
+_STEPS = (
+    (purging, "_rename"),
+    (purging, "_release"),
+    (journal, "rename"),
+    (journal, "rename_trees"),
+    (scrub, "squeeze"),
+    (shutil, "rmtree"),
+)
+
+
 @pytest.mark.parametrize("at", range(1, 8))
 def test_a_crash_at_any_step_is_done_again(
     repo: Repo, monkeypatch: pytest.MonkeyPatch, at: int
@@ -184,7 +195,7 @@ def test_a_crash_at_any_step_is_done_again(
         repo.delete("k")
         repo.delete("d")
         studio.desk.observer.settle()
-        _dying(monkeypatch, at)
+        die_at(monkeypatch, at, *_STEPS)
         try:
             studio.run("purge", texts=asked())
         except Killed:
@@ -197,27 +208,6 @@ def test_a_crash_at_any_step_is_done_again(
         assert holders(repo) == []
         audit(repo)
     repo.fsck()
-
-
-def _dying(monkeypatch: pytest.MonkeyPatch, at: int) -> None:
-    steps = iter(range(1, 99))
-    for owner, name in (
-        (purging, "_rename"),
-        (purging, "_release"),
-        (journal, "rename"),
-        (journal, "rename_trees"),
-        (scrub, "squeeze"),
-        (shutil, "rmtree"),
-    ):
-        real = getattr(owner, name)
-
-        def dying(*args: object, _real: object = real, **named: object) -> object:
-            if next(steps) == at:
-                raise Killed
-            assert callable(_real)
-            return _real(*args, **named)
-
-        monkeypatch.setattr(owner, name, dying)
 
 
 def test_what_only_the_users_commits_hold_is_not_said_to_be_ours(repo: Repo) -> None:

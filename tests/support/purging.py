@@ -1,7 +1,10 @@
 """A secret in a recorded repository, and where it still stands: for tests of purging."""
 
 import os
+from itertools import count
 from pathlib import Path
+
+import pytest
 
 from gitshadow.engine import local
 from tests.support.repo import Repo
@@ -36,6 +39,29 @@ def end(studio: Studio, *who: str) -> None:
     for one in who:
         studio.stop(one)
         studio.hook(one, "SessionEnd", reason="other")
+
+
+def die_at(
+    monkeypatch: pytest.MonkeyPatch, at: int, *places: tuple[object, str]
+) -> None:
+    """Have the call number `at`, of all calls of some functions, raise `Killed`.
+
+    Args:
+        monkeypatch: Gives the functions back.
+        at: Counted from 1.
+        places: Owners and names of the functions.
+    """
+    steps = count(1)
+    for owner, name in places:
+        real = getattr(owner, name)
+
+        def dying(*args: object, _real: object = real, **named: object) -> object:
+            if next(steps) == at:
+                raise Killed
+            assert callable(_real)
+            return _real(*args, **named)
+
+        monkeypatch.setattr(owner, name, dying)
 
 
 def play(studio: Studio) -> None:
