@@ -13,12 +13,10 @@ PYTHON ?= $(shell for name in python3 python3.11 python3.12 python3.13 python3.1
 
 .PHONY: test test-full lint fmt docs pictures demo bench newer-git venv clean
 
-# Coverage is counted where it is cheap: the end-to-end tests start thousands of processes, the
-# properties of undo and blame play tens of thousands of examples.
+# Two halves, the second with the end-to-end tests; both run, whatever the first one finds.
 test: lint
 	$(BIN)/python -m compileall -q gitshadow
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not uncounted" --cov $(PYTEST_ARGS)
-	$(BIN)/python -m pytest -n $(WAITING_JOBS) --dist worksteal -m uncounted $(PYTEST_ARGS)
+	JOBS=$(JOBS) WAITING_JOBS=$(WAITING_JOBS) $(BIN)/python -m tests.support.whole_run $(PYTEST_ARGS)
 
 # Long property and scale runs, without coverage.
 test-full: lint

@@ -1,0 +1,119 @@
+"""The test command: both halves of the suite, then one summary of them.
+
+The second half runs even if the first one fails, so that one run shows everything that is wrong.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+# pytest(1): no test matched, which is right for a half when PYTEST_ARGS name files.
+_NO_TESTS = 5
+
+
+@dataclass(frozen=True)
+class Half:
+    """A part of the suite: its name in the summary and pytest's arguments."""
+
+    name: str
+    args: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a half came to: its exit code, and the counts of its JUnit report.
+
+    `failed` holds the name of each test that failed or had an error.
+    """
+
+    exit_code: int
+    passed: int
+    skipped: int
+    failed: Sequence[str]
+
+
+def run(half: Half) -> Outcome:
+    """Run a half with its output on the terminal and return what it came to."""
+    with tempfile.TemporaryDirectory(prefix="gitshadow-run-") as directory:
+        report = Path(directory, "report.xml")
+        command = [sys.executable, "-m", "pytest", *half.args, f"--junitxml={report}"]
+        done = subprocess.run(command, check=False)
+        return read(done.returncode, report)
+
+
+def read(exit_code: int, report: Path) -> Outcome:
+    """Return what a JUnit report says; without one only the exit code is known."""
+    if not report.exists():
+        return Outcome(exit_code, 0, 0, ())
+    passed = skipped = 0
+    failed: dict[str, None] = {}  # a test may fail and then have an error at its end
+    for case in ET.parse(report).iter("testcase"):
+        kinds = {child.tag for child in case}
+        if kinds & {"failure", "error"}:
+            failed[f"{case.get('classname')}::{case.get('name')}"] = None
+        elif "skipped" in kinds:
+            skipped += 1
+        else:
+            passed += 1
+    return Outcome(exit_code, passed, skipped, tuple(failed))
+
+
+def is_green(outcome: Outcome) -> bool:
+    """Return whether a half ended well, or had nothing to run."""
+    return not outcome.failed and outcome.exit_code in (0, _NO_TESTS)
+
+
+def summary(named: Sequence[tuple[str, Outcome]]) -> Iterator[str]:
+    """Yield the lines that end a run; the last one holds the counts of all halves."""
+    for name, outcome in named:
+        if not is_green(outcome):
+            yield f"{name}: failed (pytest exit code {outcome.exit_code})"
+            yield from (f"  {test}" for test in outcome.failed)
+    outcomes = [outcome for _, outcome in named]
+    passed = sum(outcome.passed for outcome in outcomes)
+    failed = sum(len(outcome.failed) for outcome in outcomes)
+    skipped = sum(outcome.skipped for outcome in outcomes)
+    yield f"{passed} passed, {failed} failed, {skipped} skipped"
+
+
+def exit_code(outcomes: Sequence[Outcome]) -> int:
+    """Return 0 where every half ended well and a test ran, 1 otherwise."""
+    ran = any(outcome.exit_code != _NO_TESTS for outcome in outcomes)
+    return 0 if ran and all(map(is_green, outcomes)) else 1
+
+
+def main() -> int:
+    """Run both halves; the command line goes to both, after their own arguments.
+
+    JOBS and WAITING_JOBS set how many processes each half has. Coverage is counted where it is
+    cheap: the end-to-end tests start thousands of processes, the properties of undo and blame
+    play tens of thousands of examples.
+    """
+    more = sys.argv[1:]
+    spread = ("--dist", "worksteal")
+    halves = (
+        Half(
+            "counted tests",
+            ("-n", os.environ["JOBS"], *spread, "-m", "not uncounted", "--cov", *more),
+        ),
+        Half(
+            "end-to-end tests",
+            ("-n", os.environ["WAITING_JOBS"], *spread, "-m", "uncounted", *more),
+        ),
+    )
+    begun = time.monotonic()
+    named = [(half.name, run(half)) for half in halves]
+    print(f"\nboth halves took {time.monotonic() - begun:.0f} s")
+    for line in summary(named):
+        print(line)
+    return exit_code([outcome for _, outcome in named])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
