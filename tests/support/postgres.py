@@ -47,7 +47,7 @@ class _Server:
         self._data = str(root / "data")
         self._as: list[str] = []
         if os.getuid() == 0:
-            user = pwd.getpwnam("postgres")
+            user = _unprivileged()
             os.chown(root, user.pw_uid, user.pw_gid)
             ids = f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}"
             self._as = [*ids, "--clear-groups"]
@@ -101,6 +101,17 @@ class _Server:
         except psycopg.OperationalError:
             return False
         return True
+
+
+def _unprivileged() -> pwd.struct_passwd:
+    """Return a user that is not root.
+
+    initdb refuses a uid without an entry, so it must be one that the machine has. That is not
+    always `postgres`: the programs may have been copied or built without their package.
+    """
+    users = [user for user in pwd.getpwall() if user.pw_uid != 0]
+    assert users, "no user but root: Postgres's programs refuse to run as root"
+    return max(users, key=lambda user: user.pw_name == "nobody")
 
 
 _NEW = ("--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
