@@ -5,6 +5,7 @@ another window, is dropped.
 """
 
 from collections.abc import Callable
+from typing import TypeVar
 
 from gitshadow.ui.asking import Looked, ask
 from gitshadow.ui.filters import Filter
@@ -14,6 +15,7 @@ from gitshadow.ui.rows import EventRow
 from gitshadow.ui.source import Found, Source, Standing
 from gitshadow.ui.watching import Watch
 
+_T = TypeVar("_T")
 _Then = Callable[[], None]
 _LOOKS_S = 1.0
 """So often the journal is looked at for what came in."""
@@ -28,6 +30,7 @@ class Loader:
         self.source = source
         self.applying = ""
         self._busy = False
+        self._asked = 0
         self._standing: Standing | None = None
         self._watch = Watch(source.engine.mark, self._changed)
 
@@ -40,8 +43,7 @@ class Loader:
             self._hold(window)
             self._history.go(0)
 
-        self._busy = True
-        ask(self._history.screen, _PAGE, self.source.newest, hold)
+        self._ask_page(self.source.newest, hold)
         self.marks()
 
     def filter(self, wanted: Filter) -> None:
@@ -56,30 +58,43 @@ class Loader:
             self._hold(window)
             self._history.go(self._history.count() - 1, -1)
 
-        self._busy = True
-        ask(self._history.screen, _PAGE, self.source.oldest, hold)
+        self._ask_page(self.source.oldest, hold)
 
     def go_to(self, question: Callable[[], Found | None], missed: _Then) -> None:
         """Show what is looked for, the cursor on it, or do what follows where there is none."""
 
         def hold(found: Found | None) -> None:
-            self._busy = False
             if found is None:
                 missed()
                 return
             self._hold(found.window)
             self._history.select_event(found.seq)
 
-        self._busy = True
-        ask(self._history.screen, _PAGE, question, hold)
+        self._ask_page(question, hold)
 
     def reach(self, seq: int) -> None:
         """Show an event, out of every filter."""
         source = self.source = self.source._replace(filter=Filter())
         self.go_to(lambda: source.of(seq), lambda: None)
 
+    def _ask_page(self, question: Callable[[], _T], hold: Callable[[_T], None]) -> None:
+        """Ask for a page; the answer to an older question is dropped.
+
+        `ask` cancels the older question, but its answer may already be on its way here. Taken
+        as the newer one's, it would let the next page be asked for, which cancels the newer one.
+        """
+        self._busy = True
+        self._asked += 1
+        asked = self._asked
+
+        def take(answer: _T) -> None:
+            if asked == self._asked:
+                self._busy = False
+                hold(answer)
+
+        ask(self._history.screen, _PAGE, question, take)
+
     def _hold(self, window: Window) -> None:
-        self._busy = False
         self._history.empty = "nothing recorded that fits"
         self._history.hold(window)
 
@@ -102,17 +117,15 @@ class Loader:
         window = self._history.window
         if self._busy or not (window.older if older else window.newer):
             return
-        self._busy = True
         fetch = self.source.below if older else self.source.above
         add = with_older if older else with_newer
 
         def hold(page: tuple[EventRow, ...]) -> None:
-            self._busy = False
             if self._history.window is window:
                 keep = self._history.kept(older=older)
                 self._history.hold(add(window, page, keep))
 
-        ask(self._history.screen, _PAGE, lambda: fetch(window), hold)
+        self._ask_page(lambda: fetch(window), hold)
 
     def failed(self, about: str, *, locked: bool) -> None:
         """Take note that a question has no answer: the next may be asked.

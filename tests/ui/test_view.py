@@ -1,7 +1,7 @@
 """The whole view over a real repository, driven by keys and read from its screen."""
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -10,7 +10,7 @@ from textual.widget import Widget
 
 from gitshadow.render.document import Document
 from gitshadow.store.lock import WriterLock
-from gitshadow.ui import loading, paging, source
+from gitshadow.ui import asking, loading, paging, source
 from gitshadow.ui.app import Setting
 from gitshadow.ui.filters import Filter
 from gitshadow.ui.history import History
@@ -513,6 +513,41 @@ def test_history_of_many_pages_is_walked_to_its_end_and_back(repo: Repo) -> None
         await on.seen("turn 03", "of burst")
 
     view(direct(repo), steps)
+
+
+def test_search_is_answered_although_an_older_page_comes_late(
+    engine: Direct, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the next page is asked for, which cancels the search."""
+    answers: list[Callable[[], None]] = []
+    real = asking.ask
+
+    def ask(
+        asker: Widget,
+        about: str,
+        question: Callable[[], object],
+        then: Callable[[object], None],
+    ) -> None:
+        if about == loading._PAGE:
+            answers.append(lambda: then(question()))
+        else:
+            real(asker, about, question, then)
+
+    async def steps(on: Play) -> None:
+        await on.seen("Tidy up")
+        monkeypatch.setattr(loading, "ask", ask)
+        history = on.app.screen.query_one(History)
+        on.app.screen.post_message(History.Jumping(oldest=True))
+        await on.until(lambda: len(answers) == 1, "a page asked for")
+        await on.press("slash", *"nowhere", "enter")
+        await on.until(lambda: len(answers) == 2, "a search asked for")
+        before = history.window
+        answers[0]()
+        assert history.window is before
+        answers[1]()
+        await on.seen("nothing older has nowhere")
+
+    view(engine, steps)
 
 
 @pytest.fixture
