@@ -19,14 +19,16 @@ _MAX_PIDS = 64
 class HookDelivery:
     """Hold one payload as it was delivered.
 
-    `pids` are the ancestors of the hook program, nearest first. `at_ns` is the time of a spooled
-    payload, in the clock of its file system; None for one that arrives now.
+    `pids` are the ancestors of the hook program, nearest first, `own` is that program itself.
+    `at_ns` is the time of a spooled payload, in the clock of its file system; None for one that
+    arrives now.
     """
 
     agent: str
     payload: bytes
     cwd: str | None = None
     pids: tuple[ProcessId, ...] = ()
+    own: ProcessId | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     at_ns: int | None = None
 
@@ -50,6 +52,7 @@ def parse_body(raw: bytes) -> HookDelivery | None:
         payload=payload,
         cwd=os.fsdecode(cwd) if cwd else None,
         pids=_pids(named.get(b"ppids", b"").decode("ascii", "replace").split()),
+        own=_process(named.get(b"own", b"").decode("ascii", "replace")),
         env=dict(_variable(value) for name, value in fields if name == b"env"),
     )
 
@@ -77,6 +80,7 @@ def parse_spool(path: str) -> HookDelivery | None:
         payload=_payload(found.get("payload")),
         cwd=cwd if isinstance(cwd, str) else None,
         pids=_pids(_texts(found.get("pids"))),
+        own=_process(" ".join(_texts(found.get("own")))),
         env=_environment(found.get("env")),
         at_ns=at_ns,
     )
@@ -109,6 +113,10 @@ def _pids(pairs: Iterable[str]) -> tuple[ProcessId, ...]:
         if pid.isdecimal() and started.isdecimal():
             found.append(ProcessId(int(pid), int(started)))
     return tuple(found[:_MAX_PIDS])
+
+
+def _process(pair: str) -> ProcessId | None:
+    return next(iter(_pids([pair])), None)
 
 
 def _environment(value: object) -> dict[str, str]:

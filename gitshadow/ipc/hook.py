@@ -88,7 +88,8 @@ def main(arguments: list[str], in_process: "Capture") -> int:
         payload, whole = _read_all()
         layout = _find(payload)
         if layout is not None:
-            body = make_body(agent, payload if whole else _TOO_LARGE, _ancestors())
+            own, *above = lineage(os.getpid()) or [""]
+            body = make_body(agent, payload if whole else _TOO_LARGE, above, own)
             said = deliver(layout, body, in_process)
             if said:
                 os.write(1, said)
@@ -265,10 +266,17 @@ def _parsed(payload: bytes, key: str) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def make_body(agent: str, payload: bytes, pids: list[str]) -> bytes:
-    """Return the body of a delivery; `pids` are `pid/start` of who speaks, nearest first."""
+def make_body(agent: str, payload: bytes, pids: list[str], own: str = "") -> bytes:
+    """Return the body of a delivery.
+
+    Args:
+        agent: The agent's name.
+        payload: What the agent sent.
+        pids: `pid/start` of the processes that report, nearest first.
+        own: `pid/start` of the hook program, which the host started when the event happened.
+    """
     fields = [("agent", agent), ("cwd", _here()), ("pid", str(os.getpid()))]
-    fields.append(("ppids", " ".join(pids)))
+    fields += [("ppids", " ".join(pids)), ("own", own)]
     for name in _MARKERS:
         value = os.environ.get(name)
         if value is not None:
@@ -276,10 +284,6 @@ def make_body(agent: str, payload: bytes, pids: list[str]) -> bytes:
     # A value of two lines would forge a field, or end the header.
     lines = [f"{name}: {value}" for name, value in fields if "\n" not in value]
     return os.fsencode("\n".join(lines)) + b"\n\n" + payload
-
-
-def _ancestors() -> list[str]:
-    return lineage(os.getppid())
 
 
 def lineage(pid: int) -> list[str]:
@@ -311,6 +315,7 @@ def _spool(layout: Layout, body: bytes) -> str:
         # Bytes that are not UTF-8 become escapes in the file and come back as they were.
         "payload": payload.decode("utf-8", "surrogateescape"),
         "pids": os.fsdecode(named[b"ppids"]).split(),
+        "own": os.fsdecode(named.get(b"own", b"")),
         "env": [os.fsdecode(value) for name, _, value in fields if name == b"env"],
     }
     path = os.path.join(layout.spool_dir, f"{time.time_ns()}-{os.getpid()}.json")
