@@ -129,6 +129,11 @@ class Attribution:
     reason: str
     candidates: tuple[str, ...] = ()
 
+    @property
+    def is_maybe(self) -> bool:
+        """Whether a person may as well have made the write: no view calls it the agent's."""
+        return self.actor is Actor.AGENT and self.confidence is Confidence.LOW
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
@@ -217,6 +222,8 @@ class Call:
     """Hold one tool call: a window `[opened_ns, closed_ns)` of the file system's clock.
 
     `paths` are the covered paths that its hook names; empty for a tool that names none.
+    `began_ns` is when the tool began to run, where that is known: a hook that comes before the
+    tool also comes before the person who is asked for permission.
     """
 
     id: str
@@ -231,6 +238,12 @@ class Call:
     pid: int | None = None
     pid_started: int | None = None
     worktree: str = "main"
+    began_ns: int | None = None
+
+    @property
+    def runs_from_ns(self) -> int:
+        """Return the earliest moment at which the tool can have written."""
+        return self.opened_ns if self.began_ns is None else self.began_ns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,6 +37,7 @@ from gitshadow.model import (
 from gitshadow.store import machine
 from gitshadow.store.files import WorkFiles
 from gitshadow.store.journal import events, sessions
+from gitshadow.store.journal.corrections import Correction
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.state import WorktreeRow
 from gitshadow.store.repo import Repo
@@ -47,7 +48,7 @@ class Batch:
     """Collect what one call of the recorder puts into the journal in one transaction.
 
     `row` is what the worktree's row becomes, but for its tree. `ended` are bursts that ended
-    within the batch.
+    within the batch, `corrections` change whose earlier rows are.
     """
 
     tree: Oid
@@ -58,6 +59,7 @@ class Batch:
     ended: list[Burst] = field(default_factory=list)
     put: dict[RepoPath, FileState] = field(default_factory=dict)
     drop: set[RepoPath] = field(default_factory=set)
+    corrections: list[Correction] = field(default_factory=list)
 
 
 class Finding(NamedTuple):

@@ -19,6 +19,7 @@ from gitshadow.capture.steps import (
     Frame,
     Group,
     Step,
+    correction_of,
     group_of,
     micro,
     split_writes,
@@ -39,9 +40,18 @@ from gitshadow.model import (
     Turn,
 )
 from gitshadow.store.files import WorkFiles
-from gitshadow.store.journal import bursts, events, sessions, state, turns
+from gitshadow.store.journal import (
+    bursts,
+    corrections,
+    events,
+    sessions,
+    state,
+    turns,
+)
+from gitshadow.store.journal.corrections import Correction
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.state import WorktreeRow
+from gitshadow.store.refs import parse_rows
 from gitshadow.store.repo import Repo
 
 DEFAULT_IDLE_GAP_NS = 300_000_000_000
@@ -136,6 +146,56 @@ class Recorder:
         """Publish a restore as one commit on the chain of whoever ran it."""
         ordered = tuple(sorted(drafts, key=lambda draft: draft.path))
         return self._publish([Group("restore", attribution, False, ordered, None, op)])
+
+    def correct(self, found: Mapping[Event, Attribution], now_ns: int) -> None:
+        """Publish whose some rows are after all, on the chains that hold them.
+
+        Args:
+            found: Rows of ordinary writes, each with its new attribution.
+            now_ns: When that was found out.
+
+        Raises:
+            StoreError: nothing of it was published.
+            JournalError: commits may stand that the journal does not know; catch-up adds them.
+        """
+        parts: dict[tuple[str, Attribution, str | None], list[Event]] = {}
+        for row in sorted(found, key=lambda row: row.seq):
+            known, who = row.attribution, found[row]
+            assert known is not None
+            same = (known.session, known.turn) == (who.session, who.turn)
+            chain = corrections.holder(self._db, row.seq, known.session)
+            parts.setdefault((chain, who, row.burst if same else None), []).append(row)
+        batch = Batch(self.tree, self._row)
+        with self._noticing():
+            for _, who, _ in parts:
+                if sessions.get_chain(self._db, who.session, self._row.id) is None:
+                    self._publisher.append(self._session(who.session), [], batch)
+            for (chain, who, kept), rows in parts.items():
+                self._correct(chain, who, kept, rows, batch, now_ns)
+            self._store(batch)
+
+    def _correct(
+        self,
+        chain: str,
+        who: Attribution,
+        kept: str | None,
+        rows: Sequence[Event],
+        batch: Batch,
+        now_ns: int,
+    ) -> None:
+        moment = max(row.ts_ns for row in rows)
+        seqs = rows[0].seq, rows[-1].seq
+        burst = (
+            self._joined(who, moment, seqs, batch)
+            if kept is None
+            else bursts.get(self._db, kept)
+        )
+        seq = events.reserve(self._db, 1)
+        step = correction_of(who, rows, self._frame(who, seq, burst, now_ns))
+        self._publisher.append(self._session(chain), [step], batch)
+        runs = parse_rows(step.link.message.corrects)
+        name = burst.id if burst is not None else None
+        batch.corrections.append(Correction(chain, runs, who, name))
 
     def ensure_baseline(self, session: Session, *, synced: bool = False) -> Chain:
         """Give a session a chain, so that what it starts from is reachable.
@@ -285,15 +345,21 @@ class Recorder:
                 sessions.put_chain(self._db, chain)
             for burst in (*batch.ended, *batch.bursts.values()):
                 bursts.put(self._db, burst)
+            for correction in batch.corrections:
+                corrections.apply(self._db, correction)
             self._states.update(batch.put, batch.drop)
             state.put_worktree(self._db, row)
         self._row = row
 
     def _step(self, group: Group, seq: int, batch: Batch, head_ns: int | None) -> Step:
-        who = group.attribution
         burst = self._burst(group, seq, batch)
+        return step_of(group, self._frame(group.attribution, seq, burst, head_ns))
+
+    def _frame(
+        self, who: Attribution, seq: int, burst: Burst | None, at_ns: int | None
+    ) -> Frame:
         turn = turns.get_turn(self._db, who.session, who.turn) if who.turn else None
-        frame = Frame(
+        return Frame(
             worktree=self._row.id,
             modes=self._modes.plain,
             seq=seq,
@@ -301,9 +367,8 @@ class Recorder:
             turn=turn,
             prompt=self._told(turn, burst, seq),
             call=turns.get_call(self._db, who.session, who.call) if who.call else None,
-            head_ns=head_ns,
+            head_ns=at_ns,
         )
-        return step_of(group, frame)
 
     def _told(self, turn: Turn | None, burst: Burst | None, seq: int) -> str | None:
         """Return the prompt that the commit with a burst's first event is to tell."""
@@ -316,9 +381,15 @@ class Recorder:
         """Return the burst that a group's events belong to, extended by them."""
         if group.kind != "write":
             return None
-        who = group.attribution
         # The commit's own time: a burst's is rebuilt from its commits.
         moment = micro(max(draft.end_ns for draft in group.drafts))
+        seqs = seq, seq + group.rows - 1
+        return self._joined(group.attribution, moment, seqs, batch)
+
+    def _joined(
+        self, who: Attribution, moment: int, seqs: tuple[int, int], batch: Batch
+    ) -> Burst:
+        """Return the burst that rows join that are somebody's, extended by them."""
         key = (who.session, who.turn)
         known = batch.bursts.get(key)
         if known is not None and self._is_over(known, moment):
@@ -335,13 +406,12 @@ class Recorder:
             )
             pending = (*batch.ended, *batch.bursts.values())
             known = bursts.apart(self._db, known, pending)
-        first = known.first_seq or seq
         grown = replace(
             known,
             started_ns=min(known.started_ns or moment, moment),
             ended_ns=max(known.ended_ns, moment),
-            first_seq=min(first, seq),
-            last_seq=max(known.last_seq, seq + group.rows - 1),
+            first_seq=min(known.first_seq or seqs[0], seqs[0]),
+            last_seq=max(known.last_seq, seqs[1]),
         )
         batch.bursts[key] = grown
         return grown

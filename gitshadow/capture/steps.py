@@ -5,7 +5,7 @@ Invariant: pure; the rows of a step stand in the order of path bytes, as `docs/f
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from gitshadow.capture.chains import Link
@@ -67,7 +67,7 @@ class Frame:
     """Hold what a group's commit and rows say besides its drafts.
 
     `seq` is the first sequence number, `modes` what 100644 and 100755 stand for, `prompt` what
-    the commit is to tell of its turn's, `head_ns` the time of a move of HEAD.
+    the commit is to tell of its turn's, `head_ns` the time of a move of HEAD or of a correction.
     """
 
     worktree: str
@@ -131,6 +131,21 @@ def step_of(group: Group, frame: Frame) -> Step:
         changes[draft.path] = (git_mode(after.mode), after.oid) if after else None
     message = _message(group, frame, ts_ns, rows)
     return Step(Link(message, changes), tuple(rows), group.drafts)
+
+
+def correction_of(who: Attribution, rows: Sequence[Event], frame: Frame) -> Step:
+    """Return the commit without a change that says whose some rows of a chain are after all."""
+    group = Group("correction", who, False, ())
+    count = f"{len(rows)} write{'' if len(rows) == 1 else 's'}"
+    message = replace(
+        _message(group, frame, micro(frame.head_ns or 0), ()),
+        subject=f"Correct who made {count}",
+        seqs=(frame.seq, frame.seq),
+        actor=who.actor,
+        owner=who.session,
+        corrects=refs.format_rows(row.seq for row in rows),
+    )
+    return Step(Link(message, {}), (), ())
 
 
 def is_odd(mode: int, modes: tuple[int, int]) -> bool:

@@ -6,10 +6,13 @@ Invariant: what the journal knows already keeps what only the journal knows (end
 from collections.abc import Sequence
 from dataclasses import replace
 
+from gitshadow.errors import StoreError
 from gitshadow.model import (
     Actor,
+    Attribution,
     Burst,
     Call,
+    Confidence,
     Event,
     Oid,
     Op,
@@ -18,9 +21,10 @@ from gitshadow.model import (
     ToolClass,
     Turn,
 )
-from gitshadow.store.journal import bursts, ops, sessions, turns
+from gitshadow.store.journal import bursts, corrections, ops, sessions, turns
+from gitshadow.store.journal.corrections import Correction
 from gitshadow.store.journal.db import Db
-from gitshadow.store.refs import ShadowCommit
+from gitshadow.store.refs import ShadowCommit, parse_rows
 
 
 class People:
@@ -63,7 +67,8 @@ class People:
         if message.call is not None and message.tool_class is not None:
             self._take_call(message, session, message.call)
         if message.burst is not None:
-            self._take_burst(message, session, message.burst, rows)
+            seqs = rows[0].seq, rows[-1].seq
+            self._take_burst(message, session, message.burst, seqs)
 
     def take_op(self, message: ShadowCommit, commit: Oid) -> None:
         """Store the op of a restore; one that is still being applied is finished elsewhere."""
@@ -84,6 +89,35 @@ class People:
             commit=commit,
         )
         ops.put(self._db, op)
+
+    def correct(self, message: ShadowCommit) -> int:
+        """Change whose rows are as a correction says; return its own number.
+
+        Raises:
+            StoreError: it does not say whose, or of which rows.
+        """
+        runs = parse_rows(message.corrects)
+        if (
+            message.session is None
+            or message.owner is None
+            or not (runs and message.seqs)
+        ):
+            raise StoreError("could not replay a correction: it names no rows")
+        who = _owner(message, sessions.get(self._db, message.owner))
+        theirs = replace(message, session=message.owner)
+        if message.turn is not None and message.turn_ordinal is not None:
+            self._take_turn(theirs, message.owner, message.turn)
+        if message.call is not None and message.tool_class is not None:
+            self._take_call(theirs, message.owner, message.call)
+        if message.burst is not None:
+            seqs = runs[0][0], runs[-1][1]
+            self._take_burst(theirs, message.owner, message.burst, seqs)
+        self.store()
+        self._bursts.clear()
+        self._ordinals.clear()
+        correction = Correction(message.session, runs, who, message.burst)
+        corrections.apply(self._db, correction)
+        return message.seqs[1]
 
     def store(self) -> None:
         """Write turns and bursts; call it inside `db.write()`."""
@@ -130,9 +164,13 @@ class People:
         turns.open_call(self._db, fresh)
 
     def _take_burst(
-        self, message: ShadowCommit, session: str, burst: str, rows: Sequence[Event]
+        self,
+        message: ShadowCommit,
+        session: str,
+        burst: str,
+        seqs: tuple[int, int],
     ) -> None:
-        first, last, time_ns = rows[0].seq, rows[-1].seq, message.time_ns
+        (first, last), time_ns = seqs, message.time_ns
         known = self._bursts.get(burst) or bursts.get(self._db, burst)
         if known is None:
             known = Burst(
@@ -169,6 +207,21 @@ def _actor(message: ShadowCommit) -> Actor:
     if message.actor is not None:
         return message.actor
     return Actor.UNKNOWN if message.agent is None else Actor.AGENT
+
+
+def _owner(message: ShadowCommit, session: Session | None) -> Attribution:
+    """Return whose the rows of a correction are."""
+    return Attribution(
+        actor=message.actor or Actor.UNKNOWN,
+        session=message.owner or "",
+        agent=session.agent if session is not None else None,
+        turn=message.turn,
+        call=message.call,
+        tool=message.tool,
+        confidence=message.confidence or Confidence.UNKNOWN,
+        reason=message.reason or "",
+        candidates=message.candidates,
+    )
 
 
 def _session(message: ShadowCommit, session: str, actor: Actor) -> Session:

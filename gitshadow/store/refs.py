@@ -56,6 +56,7 @@ _KINDS = frozenset(
         "pin",
         "review",
         "artifact",
+        "correction",
     }
 )
 _SESSION = re.compile(r"[a-z0-9-]{1,40}")
@@ -110,6 +111,8 @@ class ShadowCommit:
     token: str | None = None
     note: str | None = None
     pin: str | None = None
+    owner: str | None = None
+    corrects: tuple[str, ...] = ()
     paths: tuple[PathNote, ...] = ()
 
 
@@ -261,8 +264,14 @@ _TEXTS = (
     ("Token", "token"),
     ("Note", "note"),
     ("Pin", "pin"),
+    ("Owner", "owner"),
 )
-_LISTS = (("Candidate", "candidates"), ("Flag", "flags"), ("Undoes", "undoes"))
+_LISTS = (
+    ("Candidate", "candidates"),
+    ("Flag", "flags"),
+    ("Undoes", "undoes"),
+    ("Corrects", "corrects"),
+)
 _REPEATED = frozenset({"Path", *(name for name, _ in _LISTS)})
 _ENUMS = {"actor": Actor, "confidence": Confidence, "op_kind": OpKind}
 
@@ -425,6 +434,30 @@ def _octal(text: str, form: re.Pattern[str]) -> int:
     if form.fullmatch(text) is None:
         raise ValueError(f"mode {text[:20]!r}")
     return int(text, 8)
+
+
+def format_rows(seqs: Iterable[int]) -> tuple[str, ...]:
+    """Return sequence numbers as runs: `17`, `20-31`."""
+    runs: list[list[int]] = []
+    for seq in sorted(seqs):
+        if runs and runs[-1][1] == seq - 1:
+            runs[-1][1] = seq
+        else:
+            runs.append([seq, seq])
+    return tuple(f"{a}-{b}" if b > a else str(a) for a, b in runs)
+
+
+def parse_rows(runs: Iterable[str]) -> tuple[tuple[int, int], ...]:
+    """Return the first and the last number of each run that `format_rows` made.
+
+    Raises:
+        StoreError: a text is no such run.
+    """
+    pairs = (text.partition("-") for text in runs)
+    try:
+        return tuple((_number(a), _number(b or a)) for a, _, b in pairs)
+    except ValueError as error:
+        raise StoreError(f"could not read a shadow commit: {error}") from error
 
 
 def format_time(time_ns: int) -> str:

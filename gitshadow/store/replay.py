@@ -23,7 +23,7 @@ from gitshadow.store.commit_rows import (
     rows_of,
 )
 from gitshadow.store.commits import CommitInfo
-from gitshadow.store.journal import events, pins, sessions, state
+from gitshadow.store.journal import corrections, events, pins, sessions, state
 from gitshadow.store.journal.db import Db
 from gitshadow.store.people import People
 from gitshadow.store.refs import ShadowCommit
@@ -139,7 +139,9 @@ class Fold:
                 sessions.put_chain(self._db, chain)
         self._people.store()
         # A power cut can take back the transaction that gave these numbers out.
-        events.raise_next(self._db, 0)
+        events.raise_next(
+            self._db, 1 + max((tail.tip_seq for tail in tails), default=0)
+        )
         return self.done
 
     def _apply(self, tail: Tail, info: CommitInfo) -> None:
@@ -162,6 +164,8 @@ class Fold:
         finally:
             modes.take(message, changes)
         self._people.take_op(message, info.oid)
+        if message.kind == "correction":
+            tail.tip_seq = self._people.correct(message)
         self.trees[tail.worktree] = info.tree
 
     def _store(self, tail: Tail, message: ShadowCommit, rows: list[Event]) -> None:
@@ -258,6 +262,7 @@ def rebuild(db: Db, repo: ChainReader, ours: Collection[str] = ()) -> Rebuilt:
         elif tail is not None:
             tails.append(tail)
     done = fold.run(tails)
+    corrections.drop_strangers(db)
     sessions.close_rebuilt(db, REBUILT)
     worktrees = {name: (tree, fold.known[name]) for name, tree in fold.trees.items()}
     return Rebuilt(worktrees, (*broken, *done.broken), tuple(foreign))

@@ -99,6 +99,26 @@ def put(db: Db, burst: Burst) -> None:
     db.run(_PUT, values)
 
 
+def recount(db: Db, changed: Collection[str | None]) -> None:
+    """Have bursts span the events that they have now; one without any goes.
+
+    Call it inside `db.write()`.
+    """
+    for burst in changed:
+        row = db.row(
+            "SELECT MIN(ts_ns), MAX(ts_ns), MIN(seq), MAX(seq) FROM events WHERE burst = ?",
+            (burst,),
+        )
+        if row is None or row[0] is None:
+            db.run("DELETE FROM bursts WHERE id = ?", (burst,))
+            continue
+        db.run(
+            "UPDATE bursts SET started_ns = ?, ended_ns = ?, first_seq = ?, last_seq = ?"
+            " WHERE id = ?",
+            (*row, burst),
+        )
+
+
 def get(db: Db, burst: str) -> Burst | None:
     """Return a burst, or None."""
     row = db.row(f"{_SELECT} WHERE id = ?", (burst,))

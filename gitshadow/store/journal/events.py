@@ -1,6 +1,7 @@
 """Events: one row per observed change of one path, in the order they were recorded.
 
-Invariant: a row is never changed; `seq` is given out once and only grows.
+Invariant: of a row only whose it is ever changes (`corrections`); `seq` is given out once and
+only grows.
 """
 
 import json
@@ -51,7 +52,9 @@ _NEWEST = (
     "SELECT seq FROM events WHERE worktree = ? AND kind <> 'gap'"
     " ORDER BY seq DESC LIMIT 1"
 )
+_SURE = "NOT (actor IS 'agent' AND confidence IS 'low')"  # as `Attribution.is_maybe`
 _CHUNK = 400
+_PAGE = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,23 +234,39 @@ def last_gap_ns(db: Db, worktree: str) -> int | None:
 
 
 def counts_of_session(db: Db, session: str) -> dict[str, int]:
-    """Return `events` and `files` of a session."""
+    """Return `events` and `files` of a session, without what may as well be a person's."""
     row = db.row(
         "SELECT COUNT(*), COUNT(DISTINCT path) FROM events"
-        " WHERE session = ? AND path IS NOT NULL",
+        f" WHERE session = ? AND path IS NOT NULL AND {_SURE}",
         (session,),
     )
     return {"events": row[0] if row else 0, "files": row[1] if row else 0}
 
 
 def counts_of_turn(db: Db, session: str, turn: str) -> tuple[int, int]:
-    """Return the numbers of events and of files of a turn."""
+    """Return the numbers of events and of files of a turn, counted as a session's are."""
     row = db.row(
         "SELECT COUNT(*), COUNT(DISTINCT path) FROM events"
-        " WHERE session = ? AND turn = ? AND path IS NOT NULL",
+        f" WHERE session = ? AND turn = ? AND path IS NOT NULL AND {_SURE}",
         (session, turn),
     )
     return (row[0], row[1]) if row else (0, 0)
+
+
+def since(db: Db, worktree: str, begin_ns: int) -> list[Event]:
+    """Return a worktree's events since a moment, newest first.
+
+    Rows are numbered as they were noticed, so it goes back until a whole page is older.
+    """
+    found: list[Event] = []
+    before: int | None = None
+    while True:
+        part = rows(db, EventFilter(worktree=worktree, before_seq=before, limit=_PAGE))
+        fitting = [row for row in part if row.ts_ns >= begin_ns]
+        found += fitting
+        if len(part) < _PAGE or not fitting:
+            return found
+        before = part[-1].seq
 
 
 def rows(db: Db, wanted: EventFilter) -> list[Event]:
@@ -328,16 +347,21 @@ def latest(db: Db, worktree: str) -> dict[RepoPath, FileVersion | None]:
 def commit_before(db: Db, commit: Oid) -> Oid | None:
     """Return the commit of the newest row before a commit's on the same chain, or None."""
     row = db.row(
-        "SELECT MIN(seq), session, worktree FROM events WHERE commit_oid = ?", (commit,)
+        "SELECT MIN(seq), COALESCE(chain, session), worktree FROM events"
+        " LEFT JOIN corrections USING (seq) WHERE commit_oid = ?",
+        (commit,),
     )
     if row is None or row[0] is None:
         return None
     before = db.row(
-        "SELECT commit_oid FROM events WHERE session = ? AND worktree = ? AND seq < ?"
-        " AND commit_oid IS NOT NULL ORDER BY seq DESC LIMIT 1",
+        "SELECT MAX(seq), commit_oid FROM (SELECT seq, commit_oid FROM events"
+        " WHERE session = ?1 AND worktree = ?2 AND seq < ?3 AND commit_oid IS NOT NULL"
+        " AND seq NOT IN (SELECT seq FROM corrections) UNION ALL"
+        " SELECT seq, commit_oid FROM corrections JOIN events USING (seq)"
+        " WHERE chain = ?1 AND worktree = ?2 AND seq < ?3)",
         (row[1], row[2], row[0]),
     )
-    return None if before is None else Oid(before[0])
+    return None if before is None or before[1] is None else Oid(before[1])
 
 
 def commit_with(db: Db, path: RepoPath, blob: Oid) -> Oid | None:
@@ -471,21 +495,28 @@ def _values(event: Event) -> Row:
         before.mode if before else None,
         after.oid if after else None,
         after.mode if after else None,
-        who.actor.value if who else None,
-        who.session if who else None,
-        who.agent if who else None,
-        who.turn if who else None,
-        who.call if who else None,
-        who.tool if who else None,
-        who.confidence.value if who else None,
-        who.reason if who else None,
-        json.dumps(who.candidates) if who and who.candidates else None,
+        *(attribution_values(who) if who else (None,) * 9),
         event.burst,
         event.commit,
         event.op,
         int(event.offline),
         int(event.switched),
         event.note,
+    )
+
+
+def attribution_values(who: Attribution) -> Row:
+    """Return the columns from `actor` to `candidates` of a row that is somebody's."""
+    return (
+        who.actor.value,
+        who.session,
+        who.agent,
+        who.turn,
+        who.call,
+        who.tool,
+        who.confidence.value,
+        who.reason,
+        json.dumps(who.candidates) if who.candidates else None,
     )
 
 

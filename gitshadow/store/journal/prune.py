@@ -9,12 +9,20 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from gitshadow.model import Chain
-from gitshadow.store.journal import meta
+from gitshadow.store.journal import corrections, meta
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.saga_rows import Note, digest_of
 
 _UNDER_WAY = "forgetting"
-_BY_SESSION = ("bursts", "turns", "calls", "call_paths", "models", "touches")
+_BY_SESSION = (
+    "bursts",
+    "turns",
+    "calls",
+    "call_paths",
+    "call_runs",
+    "models",
+    "touches",
+)
 _STEPS = "DELETE FROM op_steps WHERE op IN (SELECT id FROM ops WHERE session = ?)"
 _SOME = (
     "DELETE FROM events WHERE seq IN (SELECT seq FROM events WHERE session = ? LIMIT ?)"
@@ -91,12 +99,14 @@ def drop_some(db: Db, session: str, rows: int) -> bool:
 
     Call it inside `db.write()`.
     """
+    corrections.drop_chain(db, session)
     if db.run(_SOME, (session, rows)) == rows:
         return False
     db.run(_STEPS, (session,))
     for table in (*_BY_SESSION, "ops", "chains"):
         db.run(f"DELETE FROM {table} WHERE session = ?", (session,))
     db.run("DELETE FROM sessions WHERE id = ?", (session,))
+    db.run("DELETE FROM corrections WHERE seq NOT IN (SELECT seq FROM events)")
     return True
 
 

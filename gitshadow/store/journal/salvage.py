@@ -20,6 +20,7 @@ _COPIES = (
     ("turns", "SELECT * FROM turns", 6),
     ("calls", "SELECT * FROM calls", 11),
     ("call_paths", "SELECT * FROM call_paths", 3),
+    ("call_runs", "SELECT * FROM call_runs", 3),
     ("touches", "SELECT * FROM touches", 7),
     ("events", "SELECT * FROM events WHERE kind = 'gap'", 25),
     ("ops", "SELECT * FROM ops WHERE commit_oid IS NULL", 11),

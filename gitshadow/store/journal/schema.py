@@ -3,7 +3,7 @@
 Invariant: a migration is never edited once released; `PRAGMA user_version` counts them.
 """
 
-VERSION = 9
+VERSION = 10
 
 MIGRATIONS: tuple[str, ...] = (
     """
@@ -200,5 +200,13 @@ CREATE TABLE saga_outbox (
 );
 CREATE INDEX saga_outbox_open ON saga_outbox (session)
     WHERE state IN ('held', 'due', 'sending', 'failed', 'in_doubt');
+""",
+    """
+CREATE TABLE call_runs (
+    session TEXT NOT NULL, call TEXT NOT NULL, began_ns INTEGER NOT NULL,
+    PRIMARY KEY (session, call)
+) WITHOUT ROWID;
+CREATE TABLE corrections (seq INTEGER PRIMARY KEY, chain TEXT NOT NULL);
+CREATE INDEX corrections_chain ON corrections (chain);
 """,
 )

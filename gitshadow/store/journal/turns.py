@@ -11,7 +11,8 @@ from gitshadow.store.journal.db import Db, Row, micro
 _TURN = "SELECT session, id, ordinal, started_ns, ended_ns, prompt FROM turns"
 _CALL = (
     "SELECT session, id, turn, tool, tool_class, opened_ns, closed_ns, outcome, pid,"
-    " pid_started, worktree FROM calls"
+    " pid_started, worktree, (SELECT began_ns FROM call_runs AS run"
+    " WHERE run.session = calls.session AND run.call = calls.id) FROM calls"
 )
 
 
@@ -111,6 +112,11 @@ def open_call(db: Db, call: Call) -> None:
         "INSERT OR IGNORE INTO call_paths VALUES (?, ?, ?)",
         [(call.session, call.id, path) for path in call.paths],
     )
+    if call.began_ns is not None:
+        db.run(
+            "INSERT OR REPLACE INTO call_runs VALUES (?, ?, ?)",
+            (call.session, call.id, call.began_ns),
+        )
 
 
 def get_call(db: Db, session: str, call: str) -> Call | None:
@@ -211,5 +217,6 @@ def _call(db: Db, row: Row) -> Call:
         pid=row[8],
         pid_started=row[9],
         worktree=row[10],
+        began_ns=row[11],
         paths=tuple(_paths(db, row[0], row[1])),
     )

@@ -1,0 +1,80 @@
+"""Corrections: rows that turned out to be another session's than the chain that holds them.
+
+A commit is never changed, so a later commit of the same chain says whose its rows are.
+Invariant: a correction changes rows of its own chain only; the bursts follow.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from gitshadow.model import Attribution
+from gitshadow.store.journal import bursts, events
+from gitshadow.store.journal.db import Db
+
+_HOLDER = "COALESCE((SELECT chain FROM corrections WHERE seq = events.seq), session)"
+_ROWS = (
+    "SELECT seq, burst FROM events WHERE seq BETWEEN ? AND ? AND op IS NULL"
+    f" AND commit_oid IS NOT NULL AND {_HOLDER} = ?"
+)
+_CHANGE = (
+    "UPDATE events SET actor = ?, session = ?, agent = ?, turn = ?, call = ?, tool = ?,"
+    " confidence = ?, reason = ?, candidates = ?, burst = ? WHERE seq = ?"
+)
+
+
+class Correction(NamedTuple):
+    """Hold whose some rows of a chain are after all.
+
+    `runs` are the first and last number of each run of rows; `burst` is the one they join.
+    """
+
+    chain: str
+    runs: Sequence[tuple[int, int]]
+    who: Attribution
+    burst: str | None
+
+
+def apply(db: Db, one: Correction) -> None:
+    """Change the rows that a correction names; call it inside `db.write()`.
+
+    Doing it again changes nothing more.
+    """
+    found = [row for run in one.runs for row in db.rows(_ROWS, (*run, one.chain))]
+    db.run_many(
+        "INSERT OR REPLACE INTO corrections VALUES (?, ?)",
+        [(seq, one.chain) for seq, _ in found],
+    )
+    named = events.attribution_values(one.who)
+    db.run_many(_CHANGE, [(*named, one.burst, seq) for seq, _ in found])
+    bursts.recount(db, {burst for _, burst in found} | {one.burst})
+
+
+def holder(db: Db, seq: int, session: str) -> str:
+    """Return the session whose chain holds the commit of a row that is `session`'s."""
+    row = db.row("SELECT chain FROM corrections WHERE seq = ?", (seq,))
+    return session if row is None else str(row[0])
+
+
+def drop_chain(db: Db, chain: str) -> None:
+    """Forget others' rows on a session's chains, which go; call it inside `db.write()`."""
+    rows = "SELECT seq FROM corrections WHERE chain = ?"
+    found = db.rows(
+        f"SELECT DISTINCT burst FROM events WHERE seq IN ({rows})", (chain,)
+    )
+    db.run(f"DELETE FROM events WHERE seq IN ({rows})", (chain,))
+    db.run("DELETE FROM corrections WHERE chain = ?", (chain,))
+    bursts.recount(db, {burst for (burst,) in found})
+
+
+def drop_strangers(db: Db) -> None:
+    """Forget corrected rows of sessions that are not known; call it inside `db.write()`.
+
+    Their session was dropped, and its rows with it, while the chain that holds them stayed.
+    """
+    strangers = db.rows(
+        "SELECT DISTINCT session FROM corrections JOIN events USING (seq)"
+        " WHERE session NOT IN (SELECT id FROM sessions)"
+    )
+    for table in ("events", "bursts", "turns", "calls"):
+        db.run_many(f"DELETE FROM {table} WHERE session = ?", strangers)
+    db.run("DELETE FROM corrections WHERE seq NOT IN (SELECT seq FROM events)")
