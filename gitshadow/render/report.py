@@ -94,7 +94,7 @@ def headline(report: Mapping[str, object]) -> str:
 
 def item_line(item: Mapping[str, object], view: View) -> str:
     """Return the line that announces an item whose hunks follow."""
-    return view.paint(f"{_name(item, view)}{_how(item, view)}", "bold")
+    return view.paint(f"{_name(item, view)}{_how(item, view, planned=True)}", "bold")
 
 
 def hunk_lines(lines: Sequence[str], view: View) -> Iterator[str]:
@@ -192,21 +192,25 @@ def _moved(
     mark = view.paint("back", "good")
     if text(report, "kind") == "redo":
         mark = view.paint("redo", "good")
-    planned = view.terminal and text(report, "status") == "planned"
-    graphs = _graphs(shown, view) if planned else [""] * len(shown)
+    planned = text(report, "status") == "planned"
+    drawn = planned and view.terminal
+    graphs = _graphs(shown, view) if drawn else [""] * len(shown)
     for item, graph in zip(shown, graphs, strict=True):
-        yield f"  {mark}  {_name(item, view)}{_how(item, view)}{graph}"
+        how = _how(item, view, planned=planned)
+        yield f"  {mark}  {_name(item, view)}{how}{graph}"
     rest = len(moved) - len(shown)
     if rest:
         yield f"  {mark}  … and {rest} more"
-    if planned and moved:
+    if drawn and moved:
         yield stat_sum(moved)
 
 
 def _graphs(items: Sequence[Mapping[str, object]], view: View) -> Iterator[str]:
     """Yield what follows each line of a plan: blanks up to one column, and the graph."""
     plain = view._replace(colour=False)
-    widths = [len(_name(item, plain) + _how(item, plain)) for item in items]
+    widths = [
+        len(_name(item, plain) + _how(item, plain, planned=True)) for item in items
+    ]
     widest = max(widths, default=0)
     drawn = graphed(items, view, widest + len("  back    "))
     for width, graph in zip(widths, drawn, strict=True):
@@ -222,12 +226,14 @@ def _name(item: Mapping[str, object], view: View) -> str:
     return f"{view.path(old_path)} → {shown}" if old_path else shown
 
 
-def _how(item: Mapping[str, object], view: View) -> str:
+def _how(item: Mapping[str, object], view: View, *, planned: bool) -> str:
     action = text(item, "action")
     words = [_ACTIONS.get(action, printable(action))]
     stat = _stat(item, view)
     if stat:
         words.append(stat)
+    if planned and flag(item, "by_timing"):
+        words.append("by timing")
     residue = printable(text(item, "residue"))
     if residue:
         words.append(f"remains: {residue}")

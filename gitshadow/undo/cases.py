@@ -50,7 +50,8 @@ class Case:
     """Hold one file, where it stands now and what is to become of it.
 
     `displaced`: its path holds another file now. `session` is whose writes are taken back.
-    `fleeting`: the unit made it and took it away again, and nothing stands there.
+    `fleeting`: the unit made it and took it away again, and nothing stands there. `by_timing`:
+    only the time says of a write that the unit made it.
     """
 
     start: Record
@@ -59,6 +60,7 @@ class Case:
     paths: frozenset[RepoPath]
     displaced: bool = False
     fleeting: bool = False
+    by_timing: bool = False
     seqs: frozenset[int] = frozenset()
 
     @property

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from gitshadow.attribution.ladder import by_time_only
 from gitshadow.model import Event, FileVersion, Oid, RepoPath
 from gitshadow.store.refs import display_path
 from gitshadow.store.safe_paths import parents
@@ -169,6 +170,7 @@ def _case(lineage: Lineage, wish: Wish, world: World, blobs: Blobs) -> Case | No
         paths=lineage.paths,
         displaced=lineage.displaced,
         fleeting=there is None and bool(runs) and all(map(_is_fleeting, runs)),
+        by_timing=any(map(_is_by_timing, mine)),
         seqs=frozenset(event.seq for event in mine),
     )
     check_alone(case, world)
@@ -179,6 +181,11 @@ def _case(lineage: Lineage, wish: Wish, world: World, blobs: Blobs) -> Case | No
         case.turned.detail = f"taken back already by op {undone[mine[-1].seq]}"
     check_alone(case, world)
     return case
+
+
+def _is_by_timing(event: Event) -> bool:
+    who = event.attribution
+    return who is not None and by_time_only(who.reason)
 
 
 def _is_fleeting(run: Run) -> bool:
@@ -281,6 +288,7 @@ def _planned(
         reason=turned.reason,
         detail=turned.detail,
         overwrites=turned.overwrites,
+        by_timing=acts and case.by_timing,
         added=added,
         removed=removed,
         hunks=hunks.offer(case, blobs) if offer else (),

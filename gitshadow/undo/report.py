@@ -94,7 +94,8 @@ class Item:
 
     `path` and `old_path` are display text (lossless, relative to the worktree); a rename goes
     from `old_path`, where the file stands now, to `path`. `detail` is one sentence for people.
-    `overwrites` marks an item that replaces later work because it was asked to. `added` and
+    `overwrites` marks an item that replaces later work because it was asked to, `by_timing` one
+    of which only the time says that the unit wrote it. `added` and
     `removed` count lines; None where lines mean nothing. `hunks` are there where a plan is to
     be chosen from.
     """
@@ -108,6 +109,7 @@ class Item:
     residue: str | None = None
     old_path: str | None = None
     overwrites: bool = False
+    by_timing: bool = False
     added: int | None = None
     removed: int | None = None
     domain: str = "files"
@@ -129,6 +131,8 @@ class Item:
             row["old_path"] = self.old_path
         if self.overwrites:
             row["overwrites"] = True
+        if self.by_timing:
+            row["by_timing"] = True
         if self.added is not None and self.removed is not None:
             row |= {"added": self.added, "removed": self.removed}
         if self.hunks:
@@ -264,6 +268,7 @@ def _item(row: Mapping[str, object]) -> Item:
         residue=_maybe_text(row, "residue"),
         old_path=_maybe_text(row, "old_path"),
         overwrites=row.get("overwrites") is True,
+        by_timing=row.get("by_timing") is True,
         added=_maybe_number(row, "added"),
         removed=_maybe_number(row, "removed"),
         domain=_text(row, "domain"),
