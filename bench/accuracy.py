@@ -191,7 +191,7 @@ def said(place: Place, since: int = 0) -> list[Said]:
         Said(
             path=row["path"],
             oid=(row["after"] or {}).get("oid", ""),
-            actor=row["actor"],
+            actor="agent" if row["confidence"] == "low" else row["actor"],
             session=natives.get(row["session"]),
             confidence=row["confidence"],
             candidates=tuple(natives[one] for one in row.get("candidates", ())),

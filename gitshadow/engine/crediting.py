@@ -191,8 +191,7 @@ def by_event(event: Event) -> Credit:
             reason=event.note or "",
             event=event,
         )
-    if claim.actor is Actor.AGENT and claim.confidence is Confidence.LOW:
-        # A person is as likely then: a gap is acceptable, a wrong author is not.
+    if claim.is_maybe:  # a gap is acceptable, a wrong author is not
         return Credit(
             actor=Actor.UNKNOWN,
             confidence=claim.confidence,

@@ -5,9 +5,12 @@ microseconds, modes six octal digits.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from gitshadow.model import (
+    Actor,
+    Attribution,
     Burst,
     Call,
     Chain,
@@ -43,13 +46,14 @@ def version_row(version: FileVersion | None) -> Row | None:
 def event_row(event: Event) -> Row:
     """Format one journal row."""
     who = event.attribution
+    shown = None if who is None else credited(who)
     row: Row = {
         "seq": event.seq,
         "ts": rfc3339(event.ts_ns),
         "path": None if event.path is None else display_path(event.path),
         "kind": event.kind.value,
-        "actor": who.actor.value if who else None,
-        "agent": who.agent if who else None,
+        "actor": shown.actor.value if shown else None,
+        "agent": shown.agent if shown else None,
         "session": who.session if who else None,
         "turn": who.turn if who else None,
         "call": who.call if who else None,
@@ -65,12 +69,22 @@ def event_row(event: Event) -> Row:
     }
     if event.old_path is not None:
         row["old_path"] = display_path(event.old_path)
-    if who is not None and who.candidates:
-        row["candidates"] = list(who.candidates)
+    if shown is not None and shown.candidates:
+        row["candidates"] = list(shown.candidates)
     if event.note is not None:
         row["note"] = event.note
     row |= {name: True for name in ("offline", "switched") if getattr(event, name)}
     return row
+
+
+def credited(who: Attribution) -> Attribution:
+    """Return who is shown as the writer; `crediting.by_event` decides the same for lines.
+
+    A write that may as well be a person's is nobody's, with the agent's session as candidate.
+    """
+    if not who.is_maybe:
+        return who
+    return replace(who, actor=Actor.UNKNOWN, agent=None, candidates=(who.session,))
 
 
 def session_row(

@@ -52,7 +52,9 @@ def test_agent_without_hooks_is_named_weakly(shadow: Shadow, running: Agent) -> 
     """ATT-16, ATT-19: `low`, with the reason; one session for one process."""
     process = running("aider")
     row = the_write(shadow)
-    assert (row["actor"], row["agent"], row["confidence"]) == ("agent", "aider", "low")
+    assert (row["actor"], row["agent"], row["confidence"]) == ("unknown", None, "low")
+    assert row["candidates"] == [row["session"]]
+    assert "aider" in str(row["reason"])
     assert (row["turn"], row["call"]) == (None, None)
     assert "process heuristics" in str(row["reason"])
     again = the_write(shadow)

@@ -12,6 +12,7 @@ from gitshadow.engine import params as read
 from gitshadow.engine.claims import EXEC_NATIVE
 from gitshadow.engine.desk import Desk
 from gitshadow.engine.resolve import session_of
+from gitshadow.engine.rows import credited
 from gitshadow.engine.verbs import Document, Params
 from gitshadow.errors import StoreError, UsageError
 from gitshadow.model import Actor, Call, RepoPath, Session, ToolClass
@@ -74,11 +75,12 @@ def _recorded_before(
             if row.path != path or row.seq > before or who is None:
                 continue
             if who.session != session:
+                shown = credited(who)
                 yield {
                     "path": display_path(path),
                     "seq": row.seq,
-                    "actor": who.actor.value,
-                    "agent": who.agent,
+                    "actor": shown.actor.value,
+                    "agent": shown.agent,
                     "session": who.session,
                 }
 
