@@ -15,10 +15,20 @@ from gitshadow.store.journal import sessions
 from gitshadow.store.journal.db import Db
 
 SILENCE_NS = 600 * 1_000_000_000
+WATCHED_NS = 1_000_000_000
+"""A process that was seen so shortly before it was missed has died just now."""
 
 
-def close_gone(db: Db, now_ns: int) -> tuple[str, ...]:
+def close_gone(
+    db: Db, now_ns: int, alive: dict[ProcessId, int] | None = None
+) -> tuple[str, ...]:
     """End every agent's session whose process is gone, with its turn and calls.
+
+    Args:
+        db: The journal.
+        now_ns: The present moment.
+        alive: When each process was last seen alive; brought up to date. What a program wrote
+            right before it was killed is its own where somebody watches.
 
     Returns:
         The ids of the sessions that ended.
@@ -27,7 +37,10 @@ def close_gone(db: Db, now_ns: int) -> tuple[str, ...]:
         JournalError: the journal could not be written.
     """
     live = [one for one in sessions.live(db) if one.actor is Actor.AGENT]
-    dead = {one for one in set(map(_process, live)) if one and not is_alive(one)}
+    known = {one for one in map(_process, live) if one is not None}
+    dead = {one for one in known if not is_alive(one)}
+    seen = {} if alive is None else alive
+    seen |= dict.fromkeys(known - dead, now_ns)
     gone = [one for one in live if _process(one) in dead]
     silent = [one for one in live if _is_silent(one, now_ns)]
     spoken_for = [s for s in live if is_guessed(s) and _is_spoken_for(s, live)]
@@ -36,7 +49,7 @@ def close_gone(db: Db, now_ns: int) -> tuple[str, ...]:
     ended: list[str] = []
     with db.write():
         for session in gone:
-            end_ns = min(now_ns, session.last_seen_ns or now_ns)
+            end_ns = _last_ns(session, now_ns, seen)
             ended += lifecycle.end_session(db, session, end_ns, lifecycle.PROCESS_GONE)
         for session in spoken_for:
             lifecycle.end_session(db, session, now_ns, "its hooks speak now")
@@ -44,6 +57,15 @@ def close_gone(db: Db, now_ns: int) -> tuple[str, ...]:
             end_ns = session.last_seen_ns or now_ns
             lifecycle.expire_calls(db, session.id, end_ns, lifecycle.TIMED_OUT)
     return tuple(dict.fromkeys(ended))
+
+
+def _last_ns(session: Session, now_ns: int, seen: dict[ProcessId, int]) -> int:
+    """Return until when a dead process may have worked, by all that is known."""
+    process = _process(session)
+    seen_ns = 0 if process is None else seen.get(process, 0)
+    if 0 <= now_ns - seen_ns <= WATCHED_NS:
+        return now_ns
+    return min(now_ns, max(seen_ns, session.last_seen_ns or now_ns))
 
 
 def _process(session: Session) -> ProcessId | None:

@@ -176,8 +176,8 @@ class ProcessScan:
             owned = () if stat.id in agents else self._owners(stat, known, agents)
             if owned and is_alive(stat.id):
                 roots = tuple(map(known.root, owned))
-                started_ns = _started_ns(stat.id)
-                found.append(Living(stat.id, owned, roots, stat.name, started_ns))
+                began_ns = started_ns(stat.id)
+                found.append(Living(stat.id, owned, roots, stat.name, began_ns))
         return tuple(found)
 
     def _our_programs(self) -> set[int]:
@@ -252,7 +252,7 @@ class ProcessScan:
                 continue
             cwd = _link(os.path.join(self._proc, str(stat.id.pid), "cwd"))
             yield AgentProcess(
-                stat.id, program.agent, os.fsdecode(cwd), _started_ns(stat.id)
+                stat.id, program.agent, os.fsdecode(cwd), started_ns(stat.id)
             )
 
     def pids(self) -> tuple[int, ...]:
@@ -281,7 +281,7 @@ class ProcessScan:
         hints: dict[str, ProcessHint] = {}
         for stat in (self._stats[pid] for pid in pids if pid in self._stats):
             found = self._owners(stat, known, agents)
-            if not found and _started_ns(stat.id) + _COARSE_NS < before_ns:
+            if not found and started_ns(stat.id) + _COARSE_NS < before_ns:
                 return ProcessHint(stat.id.pid, None, stat.name)
             for one in found:
                 hints[known.root(one)] = ProcessHint(stat.id.pid, one, stat.name)
@@ -349,7 +349,8 @@ def _agents_of(sessions: Iterable[Session]) -> Mapping[ProcessId, tuple[str, ...
     return found
 
 
-def _started_ns(process: ProcessId) -> int:
+def started_ns(process: ProcessId) -> int:
+    """Return when a process started, as precisely as clock ticks tell."""
     return boot_ns() + process.started * _TICK_NS
 
 

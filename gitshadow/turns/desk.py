@@ -32,6 +32,7 @@ from gitshadow.turns.recording import Recorder
 from gitshadow.turns.registry import ToolRegistry
 from gitshadow.turns.requests import UndoRequest
 from gitshadow.turns.saga import Unwind
+from gitshadow.turns.steps import Tell
 from gitshadow.turns.turn import Setting, TurnCore
 from gitshadow.turns.undoing import Undoing
 from gitshadow.turns.userhooks import UserHooks
@@ -209,6 +210,8 @@ class Desk:
             body=records.canonical({"owner": last.owner}),
         )
         self.store.save([lost, note, *self._unsent(last, moment)])
+        if self.recorder is not None:
+            self.recorder.tell(Tell("turn_end", last.id))
 
     def _unsent(self, turn: SagaTurn, moment: int) -> Iterator[SagaRow]:
         """Return rows that drop what a turn holds that will never commit."""

@@ -119,7 +119,8 @@ class Recorder:
             "cwd": _spelled(self.layout.root),
         }
         pids = self._pids(os.getppid() if hooked else os.getpid())
-        body = hook.make_body(GENERIC, json.dumps(whole).encode(), pids)
+        own = "" if hooked else "".join(pids[:1])
+        body = hook.make_body(GENERIC, json.dumps(whole).encode(), pids, own)
         if at_once:
             hook.deliver(self.layout, body, _in_process)
         else:
