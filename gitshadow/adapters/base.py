@@ -8,7 +8,7 @@ None. Paths stay as the payload names them; `paths` and the intake make them rep
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from gitshadow.model import ToolClass
 
@@ -39,6 +39,13 @@ END_PHASES = (Phase.TURN_END, Phase.SUBAGENT_END, Phase.SESSION_END)
 """After these nothing of the unit is to be outstanding: everything written is recorded first."""
 
 
+class Edit(NamedTuple):
+    """Hold the bytes that a file tool found in its file, and those that it left there."""
+
+    found: bytes
+    left: bytes
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookEvent:
     """Hold one hook payload in the words of gitshadow.
@@ -50,6 +57,7 @@ class HookEvent:
     An end that names no tool closes a call that is known and stands for none that is not.
     `duration_ns` is how long the tool itself ran. `child_session` is the native id of a session
     that the call has started. `background_tasks` counts what goes on after the end of a turn.
+    `edit` is what the tool did to the one path that it names, where the host says it.
     """
 
     agent: str
@@ -74,6 +82,7 @@ class HookEvent:
     duration_ns: int | None = None
     child_session: str | None = None
     background_tasks: int = 0
+    edit: Edit | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,17 @@ Invariant: only the fields named here are read. Everything else may change weekl
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-from gitshadow.adapters.base import Context, Parsed, Phase, Traits
+from gitshadow.adapters import fields
+from gitshadow.adapters.base import (
+    Context,
+    Edit,
+    HookEvent,
+    Parsed,
+    Phase,
+    Traits,
+)
 from gitshadow.adapters.shape import CLAUDE_SETTINGS_PHASES, Shape, Tools
 from gitshadow.model import ToolClass
 
@@ -99,4 +108,29 @@ class ClaudeCode:
         """
         event, kind = payload.get("hook_event_name"), payload.get("notification_type")
         is_idle = (event, kind) == ("Notification", "idle_prompt")
-        return SHAPE.read(payload, Phase.TURN_END if is_idle else None)
+        found = SHAPE.read(payload, Phase.TURN_END if is_idle else None)
+        if isinstance(found, HookEvent) and found.phase is Phase.AFTER:
+            return replace(found, edit=_edit(payload))
+        return found
+
+
+def _edit(payload: Mapping[str, object]) -> Edit | None:
+    """Return what `Write` or `Edit` found and left; None where the payload does not say it.
+
+    Claude Code reads with LF alone and without a byte order mark, so other bytes stay unknown.
+    """
+    given = fields.mapping(payload, "tool_input")
+    response = fields.mapping(payload, "tool_response")
+    found, left = response.get("originalFile"), given.get("content")
+    if not isinstance(found, str):
+        return None
+    old, new = given.get("old_string"), given.get("new_string")
+    if isinstance(old, str) and isinstance(new, str) and old:
+        times = -1 if given.get("replace_all") is True else 1
+        left = found.replace(old, new, times)
+    if not isinstance(left, str) or "\r" in found + left:
+        return None
+    try:
+        return Edit(found.encode(), left.encode())
+    except UnicodeEncodeError:
+        return None

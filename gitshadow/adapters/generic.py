@@ -90,6 +90,7 @@ def _event(
         prompt=fields.prompt_text(payload, "prompt"),
         model=fields.text(payload, "model"),
         raw_event=phase.value,
+        duration_ns=fields.milliseconds(payload, "duration_ms"),
         reason=fields.text(payload, "reason"),
     )
 

@@ -40,6 +40,7 @@ _SHAPE = Shape(
     tool_input=("toolInput",),
     cwd=("cwd", "workspaceRoot"),
     transcript=("transcriptPath",),
+    duration_ms=("durationMs", "duration_ms"),
     background_tasks=("backgroundTasks",),
     subagent=("subagentId", "agentId"),
     subagent_type=("subagentType", "agentType"),

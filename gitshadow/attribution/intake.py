@@ -7,6 +7,7 @@ Invariant: an event that comes late carries its own time and changes nothing tha
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from gitshadow.adapters import registry
 from gitshadow.adapters.base import HookEvent, Phase
@@ -14,7 +15,7 @@ from gitshadow.attribution import lifecycle
 from gitshadow.attribution.lifecycle import Who, microseconds
 from gitshadow.attribution.markers import SESSION_VARIABLE
 from gitshadow.attribution.origin import agent_process
-from gitshadow.attribution.process import ProcessId, is_alive
+from gitshadow.attribution.process import ProcessId, started_ns
 from gitshadow.attribution.reach import reach
 from gitshadow.attribution.windows import OUTCOME_DENIED
 from gitshadow.model import Call, RepoPath, Session, ToolClass
@@ -32,10 +33,19 @@ _OPENING = (
     Phase.BEFORE,
     Phase.SUBAGENT_START,
 )
+EARLY_NS = 500_000_000
+"""How much earlier a tool may have begun than its duration says: programs start their hooks late.
+
+Nobody saves a file and answers a prompt in another window within it.
+"""
+
+_LONGEST_START_NS = 10_000_000_000
+"""How long a hook program may take to start; an older process is no program for one event."""
+
 _SAME_END_NS = 2_000_000_000
 """Two ends of one derived call id that come closer than this are one end, delivered twice."""
 
-_REVIVABLE = (lifecycle.PROCESS_GONE, lifecycle.TIMED_OUT)
+_REVIVABLE = (lifecycle.PROCESS_GONE, lifecycle.TIMED_OUT, lifecycle.ENDED_BY_CALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,20 +53,32 @@ class Place:
     """Name the worktree that takes an event, and where the event came from.
 
     `root` is the real path of the worktree. `pids` are the ancestors of the hook program,
-    nearest first, `env` the markers of its environment.
+    nearest first, `env` the markers of its environment. `own` is the hook program itself, which the
+    host started when the event happened: on a busy machine it gets to work much later. A program
+    that reports about itself is its own first ancestor.
     """
 
     root: str
     worktree: str
     pids: tuple[ProcessId, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
+    own: ProcessId | None = None
+
+
+class Doubt(NamedTuple):
+    """Name a call whose window changed, and the time in which rows may rest on what it was."""
+
+    call: Call
+    begin_ns: int
+    end_ns: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intake:
     """Say what an event did to the journal and what is to be captured.
 
-    `background` tells that the agent has tasks that go on writing after its turn.
+    `background` tells that the agent has tasks that go on writing after its turn. `doubt` is set
+    where rows may be somebody else's than they were thought to be.
     """
 
     session: str
@@ -70,6 +92,7 @@ class Intake:
     ended_turn: bool = False
     ended_session: bool = False
     background: bool = False
+    doubt: Doubt | None = None
 
 
 def apply(db: Db, event: HookEvent, at_ns: int, place: Place) -> Intake:
@@ -166,7 +189,10 @@ class _Desk:
         return lifecycle.see_session(self._db, who, self._at_ns, may_open=may_open)
 
     def _process(self, native: str) -> ProcessId | None:
-        """Return the agent's process; the one known already where it still is an ancestor."""
+        """Return the agent's process; the one known already where it was an ancestor.
+
+        It may be dead by now, where the event comes late: nobody else is the agent then.
+        """
         known = sessions.find_native(self._db, self._event.agent, native)
         if (
             known is not None
@@ -174,8 +200,10 @@ class _Desk:
             and known.pid_started is not None
         ):
             process = ProcessId(known.pid, known.pid_started)
-            if process in self._place.pids and is_alive(process):
+            if process in self._place.pids:
                 return process
+        if self._place.own is not None and self._place.own in self._place.pids[:1]:
+            return self._place.own
         return agent_process(self._event.agent, self._place.pids, self._place.env)
 
     def _bind_child(self, session: Session) -> None:
@@ -265,8 +293,34 @@ class _Desk:
         if not _may_close(call, self._at_ns):
             return done
         end_ns = max(self._at_ns, call.opened_ns)
-        turns.open_call(self._db, replace(call, closed_ns=end_ns, outcome=outcome))
-        return replace(done, closed=True)
+        closed = replace(
+            call, closed_ns=end_ns, outcome=outcome, began_ns=self._began(call)
+        )
+        turns.open_call(self._db, closed)
+        is_as_it_was = call.closed_ns is None and outcome != OUTCOME_DENIED
+        if is_as_it_was and closed.began_ns is None:
+            return replace(done, closed=True)
+        doubt = Doubt(closed, call.opened_ns, end_ns)
+        return replace(done, closed=True, doubt=doubt)
+
+    def _began(self, call: Call) -> int | None:
+        """Return when the tool of a call began to run, None where it may be since the hook.
+
+        A shell that ran for no time at all was not measured.
+        """
+        ran_ns = self._event.duration_ns
+        if ran_ns is None or (ran_ns == 0 and not call.paths):
+            return None
+        began_ns = self._over_ns() - ran_ns - EARLY_NS
+        return began_ns if began_ns > call.opened_ns else None
+
+    def _over_ns(self) -> int:
+        """Return when a tool was over whose end is reported: when its hook was started."""
+        if self._place.own is None:
+            return self._at_ns
+        hooked_ns = started_ns(self._place.own)
+        is_near = 0 <= self._at_ns - hooked_ns <= _LONGEST_START_NS
+        return hooked_ns if is_near else self._at_ns
 
     def _close_unseen(self, session: Session, done: Intake, outcome: str) -> Intake:
         """Store a call whose before event never came: it was open as long as the tool ran."""
@@ -277,9 +331,10 @@ class _Desk:
         if known is not None:
             return replace(done, turn=known.turn, call=known.id)
         call_id = self._free_call(session) or self._event.call_id or ""
-        opened_ns = self._at_ns - (self._event.duration_ns or 0)
-        self._store(session, turn, call_id, opened_ns, self._at_ns, outcome)
-        return replace(done, turn=turn, call=call_id, closed=True)
+        opened_ns = self._over_ns() - (self._event.duration_ns or 0)
+        call = self._store(session, turn, call_id, opened_ns, self._at_ns, outcome)
+        doubt = Doubt(call, opened_ns, self._at_ns) if call.paths else None
+        return replace(done, turn=turn, call=call_id, closed=True, doubt=doubt)
 
     def _reported_again(self, session: Session) -> Call | None:
         """Return the call whose write an end without a call id reports once more.
@@ -302,7 +357,7 @@ class _Desk:
         opened_ns: int,
         closed_ns: int | None,
         outcome: str | None,
-    ) -> None:
+    ) -> Call:
         event = self._event
         # A tool that writes what it names, all of it elsewhere, claims nothing here.
         elsewhere = bool(event.paths) and not self._reach.paths
@@ -323,6 +378,7 @@ class _Desk:
             worktree=self._place.worktree,
         )
         turns.open_call(self._db, call)
+        return call
 
     def _end_of(self, session: Session) -> int | None:
         """Return when a window that opens late is over already, with its session."""
@@ -383,7 +439,7 @@ def _may_close(call: Call, at_ns: int) -> bool:
     """Tell whether a hook's word changes the end of a call.
 
     A call that ended by itself may end earlier than that; later only where all that was known
-    was that its process could not be found.
+    was that its process could not be found, or that another call began.
     """
     if call.closed_ns is None:
         return True

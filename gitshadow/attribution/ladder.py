@@ -19,7 +19,7 @@ from gitshadow.attribution.windows import (
     nearly_contains,
     possible,
 )
-from gitshadow.model import Actor, Call, Confidence
+from gitshadow.model import Actor, Attribution, Call, Confidence
 
 BY_TIME_ONLY = "by time only"
 """Stands in the reason of every claim that rests on the time of the write and nothing else."""
@@ -30,6 +30,8 @@ HEURISTICS = "process heuristics"
 OFFLINE_REASON = "found at start, written while nothing watched"
 _SEVERAL_WINDOWS = "windows of several sessions were open"
 _SEVERAL_NAMES = "calls of several sessions name the path"
+_TURN_REASON = "open turn, no open window"
+_WEAK_REASON = "open turn, but every writing tool of this agent opens a window"
 UNKNOWN_REASON = "no window, turn or process speaks for anybody"
 
 
@@ -101,6 +103,19 @@ def rests_on_time(claim: Claim) -> bool:
     Whoever holds the path open decides then.
     """
     return claim.by_time_only or claim.reason in (_SEVERAL_WINDOWS, _SEVERAL_NAMES)
+
+
+def rests_on_windows(who: Attribution) -> bool:
+    """Tell whether a stored claim says no more than which windows and turns were open.
+
+    It is another one where a window turns out to have been open at another time. What an editor,
+    a process or the hooks of a commit spoke for stays.
+    """
+    if who.confidence is Confidence.UNKNOWN:
+        return who.reason == UNKNOWN_REASON
+    if who.confidence is Confidence.AMBIGUOUS:
+        return who.reason in (_SEVERAL_WINDOWS, _SEVERAL_NAMES)
+    return by_time_only(who.reason) or who.reason in (_TURN_REASON, _WEAK_REASON)
 
 
 def by_time_only(reason: str) -> bool:
@@ -258,7 +273,7 @@ def _by_turn(turns: dict[str, OpenTurn], scene: Scene) -> Claim:
         agents = tuple(turn.session for turn in turns.values())
         return _ambiguous(agents, "open turns of several sessions, no open window")
     (turn,) = turns.values()
-    return _turn_claim(turn, scene, Confidence.MEDIUM, "open turn, no open window")
+    return _turn_claim(turn, scene, Confidence.MEDIUM, _TURN_REASON)
 
 
 def _weak(scene: Scene) -> Claim:
@@ -275,8 +290,7 @@ def _weak(scene: Scene) -> Claim:
         reason = f"its background process {hint.pid} outlived the call and still lives"
         return _by_process(hint, reason, scene)
     for turn in turns.values():
-        reason = "open turn, but every writing tool of this agent opens a window"
-        return _turn_claim(turn, scene, Confidence.LOW, reason)
+        return _turn_claim(turn, scene, Confidence.LOW, _WEAK_REASON)
     if scene.alone is not None and not scene.windows:
         return _by_process(scene.alone, _alone_reason(scene.alone), scene)
     return _nobody(UNKNOWN_REASON)

@@ -119,7 +119,7 @@ def contains(call: Call, moment_ns: int, tolerance_ns: int) -> bool:
     newer than every write before it. Where they are not, a write may have the closing stamp
     itself.
     """
-    if moment_ns < call.opened_ns:
+    if moment_ns < call.runs_from_ns:
         return False
     if call.closed_ns is None or moment_ns < call.closed_ns:
         return True
@@ -128,14 +128,14 @@ def contains(call: Call, moment_ns: int, tolerance_ns: int) -> bool:
 
 def nearly_contains(call: Call, moment_ns: int, tolerance_ns: int) -> bool:
     """Tell whether a window holds a moment when it is widened by the clock's tolerance."""
-    if moment_ns < call.opened_ns - tolerance_ns:
+    if moment_ns < call.runs_from_ns - tolerance_ns:
         return False
     return call.closed_ns is None or moment_ns < call.closed_ns + tolerance_ns
 
 
 def meets(call: Call, begin_ns: int, end_ns: int, tolerance_ns: int) -> bool:
     """Tell whether a window shares a moment with a closed interval."""
-    if call.opened_ns - tolerance_ns > end_ns:
+    if call.runs_from_ns - tolerance_ns > end_ns:
         return False
     return call.closed_ns is None or call.closed_ns + tolerance_ns > begin_ns
 

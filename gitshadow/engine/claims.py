@@ -14,16 +14,25 @@ from gitshadow.adapters import registry
 from gitshadow.attribution import lifecycle
 from gitshadow.attribution.background import guessed_id, outliving, without_hooks
 from gitshadow.attribution.handles import OpenFiles
+from gitshadow.attribution.intake import Doubt
 from gitshadow.attribution.ladder import (
     UNKNOWN_REASON,
     Claim,
     attribute,
     rests_on_time,
+    rests_on_windows,
 )
 from gitshadow.attribution.personal import is_current, personal_session
 from gitshadow.attribution.process import ProcessScan, is_alive
 from gitshadow.attribution.spent import close_written
-from gitshadow.attribution.windows import Evidence, OpenTurn, ProcessHint, Scene
+from gitshadow.attribution.windows import (
+    Evidence,
+    OpenTurn,
+    ProcessHint,
+    Scene,
+    contains,
+    could_write,
+)
 from gitshadow.capture.drafts import Draft
 from gitshadow.capture.saves import EditorTraces, is_editor_trace
 from gitshadow.model import (
@@ -31,6 +40,7 @@ from gitshadow.model import (
     Attribution,
     Call,
     Confidence,
+    Event,
     EventKind,
     RepoPath,
     Session,
@@ -38,8 +48,9 @@ from gitshadow.model import (
 )
 from gitshadow.store.clock import Clock
 from gitshadow.store.files import WorkFiles
-from gitshadow.store.journal import sessions, turns
+from gitshadow.store.journal import events, sessions, turns
 from gitshadow.store.journal.db import Db
+from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.layout import Layout
 
 EXEC_NATIVE = "exec-"
@@ -77,14 +88,28 @@ class Claimant:
         self._personal.clear()
 
     def claim(
-        self, drafts: Sequence[Draft], *, offline: bool = False
+        self,
+        drafts: Sequence[Draft],
+        *,
+        offline: bool = False,
+        before: Call | None = None,
     ) -> list[Attribution]:
-        """Return who wrote each draft, in the same order."""
+        """Return who wrote each draft, in the same order.
+
+        Args:
+            drafts: What was written.
+            offline: Nothing watched at the time.
+            before: A call whose tool found these writes, and so made none of them.
+        """
         if not drafts:
             return []
         begin = min(draft.begin_ns for draft in drafts)
         end = max(draft.end_ns for draft in drafts)
-        windows = self._windows(begin, end)
+        windows = [
+            call
+            for call in self._windows(begin, end)
+            if before is None or (call.session, call.id) != (before.session, before.id)
+        ]
         live = sessions.live(self._db)
         claims: list[Attribution] = []
         for draft in drafts:
@@ -99,6 +124,83 @@ class Claimant:
         ends = (draft.end_ns for draft in drafts)
         close_written(self._db, zip(ends, claims, strict=True))
         return claims
+
+    def judge_again(self, doubt: Doubt) -> dict[Event, Attribution]:
+        """Return whose rows are after all that were judged before a window changed.
+
+        Only claims that rest on windows are judged again: what else was known of a write is not
+        stored.
+        """
+        found = events.since(self._db, self._worktree, doubt.begin_ns)
+        rows = [row for row in found if self._is_in_doubt(row, doubt)]
+        if not rows:
+            return {}
+        known = {row: self._evidence_of(row) for row in rows}
+        begin_ns = min(one.begin_ns for one in known.values())
+        windows = self._windows(begin_ns, max(one.end_ns for one in known.values()))
+        live = sessions.live(self._db)
+        judged: dict[Event, Attribution] = {}
+        for row, evidence in known.items():
+            scene = self._scene(windows, live, row.ts_ns)
+            who = self._attribution(attribute(evidence, scene))
+            if who != row.attribution and not self._is_restored(row):
+                judged[row] = who
+        return judged
+
+    def _is_restored(self, row: Event) -> bool:
+        """Tell whether an undo has written the path since: it took the row as what it was then."""
+        assert row.path is not None
+        wanted = EventFilter(
+            worktree=self._worktree,
+            paths=(row.path,),
+            kinds=(EventKind.RESTORE,),
+            after_seq=row.seq,
+            limit=1,
+        )
+        return bool(events.rows(self._db, wanted))
+
+    def _is_in_doubt(self, row: Event, doubt: Doubt) -> bool:
+        """Tell whether a row's claim may be another one after a window changed."""
+        who, call = row.attribution, doubt.call
+        if who is None or row.path is None or row.op is not None or row.switched:
+            return False
+        if row.burst is None or row.ts_ns > doubt.end_ns + self._clock.tolerance_ns:
+            return False
+        fits = could_write(call, self._evidence_of(row))
+        fits = fits and contains(call, row.ts_ns, self._clock.tolerance_ns)
+        if (who.session, who.call) == (call.session, call.id):
+            return not fits
+        if row.offline or not rests_on_windows(who):
+            return False
+        return fits or call.session in who.candidates
+
+    def _evidence_of(self, row: Event) -> Evidence:
+        """Return what is still known of a recorded write.
+
+        When its path was looked at before is not stored; the row before it is the safe answer
+        for a deletion, of which the time is not exact.
+        """
+        assert row.path is not None
+        exact, begin_ns = row.kind is not EventKind.DELETE, row.ts_ns
+        if not exact:
+            earlier = EventFilter(
+                worktree=self._worktree,
+                paths=(row.path,),
+                before_seq=row.seq,
+                limit=1,
+            )
+            begin_ns = max(
+                (one.ts_ns for one in events.rows(self._db, earlier)), default=0
+            )
+        return Evidence(
+            path=row.path,
+            old_path=row.old_path,
+            begin_ns=min(begin_ns, row.ts_ns),
+            end_ns=row.ts_ns,
+            exact=exact,
+            offline=row.offline,
+            editor=self._editor_at(row.path),
+        )
 
     def head(self, now_ns: int) -> Attribution:
         """Return who moved HEAD."""

@@ -32,6 +32,7 @@ def forward(layout: Layout, delivery: HookDelivery) -> None:
         "cwd": delivery.cwd,
         "payload": delivery.payload.decode("utf-8", "surrogateescape"),
         "pids": [f"{one.pid}/{one.started}" for one in delivery.pids],
+        "own": "" if delivery.own is None else "/".join(map(str, delivery.own)),
         "env": dict(delivery.env),
     }
     part = os.path.join(layout.spool_dir, f"{os.getpid()}-{id(delivery)}.part")

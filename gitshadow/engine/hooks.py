@@ -20,6 +20,7 @@ from gitshadow.engine.forward import forward, others
 from gitshadow.engine.spool import Waiting
 from gitshadow.errors import ShadowError
 from gitshadow.model import PATHLESS_WRITERS, RepoPath
+from gitshadow.store.journal import turns
 from gitshadow.store.layout import Layout, discover
 
 # What code fails with on a payload that nobody foresaw.
@@ -156,8 +157,10 @@ def take(
     if event.phase is Phase.NOTICE:
         return None
     at_ns = delivery.at_ns or ws.clock.now_ns()
-    liveness.close_gone(ws.db, at_ns)
+    liveness.close_gone(ws.db, at_ns, desk.pipeline.alive)
     done = intake.apply(ws.db, event, at_ns, _place(desk, delivery))
+    if done.doubt is not None:
+        desk.pipeline.judge_again(done.doubt)
     if ws.config.prompts is PromptPolicy.OFF:
         _forget_prompt(desk, done)
     if delivery.at_ns is None:
@@ -208,7 +211,9 @@ def _owner(desk: Desk, event: HookEvent) -> str | None:
 
 def _place(desk: Desk, delivery: HookDelivery) -> Place:
     layout = desk.workspace.layout
-    return Place(layout.root, layout.worktree, delivery.pids, delivery.env)
+    return Place(
+        layout.root, layout.worktree, delivery.pids, delivery.env, delivery.own
+    )
 
 
 def _capture_before(desk: Desk, event: HookEvent, around: reach.Reach) -> None:
@@ -225,6 +230,10 @@ def _capture_after(desk: Desk, event: HookEvent, done: Intake) -> None:
     if event.phase in END_PHASES:
         desk.observer.settle()
     elif event.phase in (Phase.AFTER, Phase.FAILED):
+        if event.edit is not None and len(done.paths) == 1 and done.call is not None:
+            call = turns.get_call(desk.workspace.db, done.session, done.call)
+            if call is not None:
+                desk.pipeline.record_found(done.paths[0], event.edit, call)
         if done.paths:
             desk.observer.store(done.paths)
         elif event.tool_class in PATHLESS_WRITERS:

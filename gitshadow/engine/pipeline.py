@@ -4,10 +4,14 @@ Data flows one way through `capture`; nothing here waits for anything.
 Invariant: one bad path never stops the rest; what could not be captured becomes a gap row.
 """
 
+import codecs
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from gitshadow.adapters.base import Edit
 from gitshadow.attribution import liveness
+from gitshadow.attribution.intake import Doubt
+from gitshadow.attribution.process import ProcessId
 from gitshadow.capture.drafts import Draft, Moment, Seen, draft_changes
 from gitshadow.capture.reconcile import Change, Observed, observe
 from gitshadow.capture.steps import STORM_PATHS, Claimed
@@ -28,6 +32,7 @@ from gitshadow.model import (
     GITLINK_MODE,
     TREE_MODE,
     Attribution,
+    Call,
     Confidence,
     Event,
     EventKind,
@@ -39,7 +44,7 @@ from gitshadow.model import (
     StatKey,
 )
 from gitshadow.store.agreement import CatchUp
-from gitshadow.store.files import Look
+from gitshadow.store.files import Look, digest
 from gitshadow.store.journal import bursts, events, state
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.refs import exact_mode
@@ -65,7 +70,8 @@ class Pipeline:
 
     `missed` are the paths whose changes could not be stored: every barrier looks at them again.
     `before_claims` is called when writes were seen and nobody was asked yet who wrote them: a
-    window that was reported before a write is to be known by then.
+    window that was reported before a write is to be known by then. `alive` is when the agents'
+    processes were last seen.
     """
 
     def __init__(
@@ -79,6 +85,7 @@ class Pipeline:
         self.settled_ns = workspace.recorder.row.walked_ns
         self.missed: dict[RepoPath, StoreError] = {}
         self.before_claims: Callable[[], None] = _nothing
+        self.alive: dict[ProcessId, int] = {}
 
     def capture(
         self, paths: Collection[RepoPath], *, offline: bool = False
@@ -114,6 +121,54 @@ class Pipeline:
         self._tell_missed(wanted)
         self._tell_lost()
         return done
+
+    def judge_again(self, doubt: Doubt) -> None:
+        """Give rows to whoever they are after all, once a call's window is known better."""
+        ws = self._ws
+        if ws.recorder.behind:
+            self.catch_up()
+        judged = self._claimant.judge_again(doubt)
+        if not judged:
+            return
+        try:
+            ws.recorder.correct(judged, ws.clock.now_ns())
+        except StoreError as error:
+            self.gap(f"could not record who made {len(judged)} earlier writes: {error}")
+
+    def record_found(self, path: RepoPath, edit: Edit, call: Call) -> None:
+        """Record what a file tool found at its path, where that is news: somebody wrote it before.
+
+        Without a watcher that write and the tool's after it would look like one. Line ends and
+        byte order marks are not told, so files with any are left out.
+        """
+        ws, known = self._ws, self._ws.states.get(path)
+        held = digest(edit.found)
+        if known is None or known.version.is_link:
+            return
+        if known.digest in (
+            held,
+            digest(edit.left),
+        ):  # the tool's own may be recorded too
+            return
+        try:
+            old, now = ws.repo.read_blob(known.version.oid), ws.files.read(path)
+        except (StoreError, OSError):  # the capture that follows says so
+            return
+        if now is None or now.data != edit.left or _is_odd_text(old):
+            return
+        version = FileVersion(ws.repo.write_blob(edit.found), known.version.mode)
+        stat = StatKey(len(edit.found), 0, 0, 0)
+        at_ns = call.runs_from_ns
+        draft = Draft(
+            kind=EventKind.MODIFY,
+            path=path,
+            before=known,
+            after=FileState(version, held, stat, at_ns, racy=True),
+            begin_ns=call.opened_ns,
+            end_ns=at_ns,
+        )
+        (who,) = self._claimant.claim([draft], before=call)
+        ws.recorder.record([Claimed(draft, who)])
 
     def settled(self, began_ns: int) -> bool:
         """Remember that all that was written before a moment is recorded; tell whether it is."""
@@ -222,7 +277,7 @@ class Pipeline:
         """Draft, claim and publish what was seen; a move of HEAD is recorded first."""
         if seen or move is not None:
             self.before_claims()
-        liveness.close_gone(self._ws.db, noticed_ns)
+        liveness.close_gone(self._ws.db, noticed_ns, self.alive)
         moment = Moment(self.settled_ns, noticed_ns, self._ctime_of)
         drafts = draft_changes(seen, moment)
         try:
@@ -328,7 +383,7 @@ class Pipeline:
         if not paths:
             return
         at_ns = self._ws.clock.now_ns() if now_ns is None else now_ns
-        liveness.close_gone(self._ws.db, at_ns)
+        liveness.close_gone(self._ws.db, at_ns, self.alive)
         touches = self._claimant.touches(paths, at_ns)
         with self._ws.db.write():
             state.put_touches(self._ws.db, touches)
@@ -416,6 +471,11 @@ class Pipeline:
 
 def _nothing() -> None:
     return
+
+
+def _is_odd_text(data: bytes) -> bool:
+    """Tell text that an agent may show otherwise than it is."""
+    return b"\r" in data or data.startswith(codecs.BOM_UTF8)
 
 
 def _is_gitlink(entry: Entry | None) -> bool:

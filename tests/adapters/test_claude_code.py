@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitshadow.adapters import registry
-from gitshadow.adapters.base import BadPayload, HookEvent, Parsed, Phase
+from gitshadow.adapters.base import BadPayload, Edit, HookEvent, Parsed, Phase
 from gitshadow.model import ToolClass
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "hook_payloads"
@@ -134,6 +134,25 @@ def test_prompt_is_kept_when_a_turn_begins() -> None:
 
 def test_background_tasks_are_counted_when_a_turn_ends() -> None:
     assert event(load("Stop")).background_tasks == 1
+
+
+def test_an_edit_says_what_it_found_and_left() -> None:
+    found = event(load("PostToolUse__Edit"))
+    payload = load("PostToolUse__Edit")
+    given, response = payload["tool_input"], payload["tool_response"]
+    assert isinstance(given, dict)
+    assert isinstance(response, dict)
+    before = response["originalFile"]
+    after = before.replace(given["old_string"], given["new_string"], 1)
+    assert found.edit == Edit(before.encode(), after.encode())
+    assert after != before
+
+
+@pytest.mark.parametrize("original", [None, 7, "with\r\nother line ends", "\ud800"])
+def test_an_edit_says_nothing_when_its_text_may_be_another(original: object) -> None:
+    payload = load("PostToolUse__Edit")
+    payload["tool_response"] = {"originalFile": original}
+    assert event(payload).edit is None
 
 
 def test_duration_is_in_nanoseconds() -> None:

@@ -94,6 +94,12 @@ def test_payload_is_bad_when_it_names_no_session() -> None:
     assert parse(event="before") == BadPayload("the before payload names no session")
 
 
+def test_an_end_says_how_long_the_tool_ran_when_it_is_told() -> None:
+    given = {"session": "s", "tool": "w", "call": "c"}
+    assert event(event="after", duration_ms=12.5, **given).duration_ns == 12_500_000
+    assert event(event="after", duration_ms=-1, **given).duration_ns is None
+
+
 def test_event_is_ignored_when_it_is_unknown() -> None:
     assert parse(event="tea", session="s") is None
 

@@ -297,6 +297,21 @@ def test_antigravity_background_work_goes_on_when_not_fully_idle() -> None:
 # Grok
 
 
+def test_grok_says_how_long_a_tool_ran() -> None:
+    payload = {
+        "hookEventName": "post_tool_use",
+        "sessionId": "s",
+        "toolUseId": "c",
+        "toolName": "run_terminal_command",
+        "toolInput": {"command": "ls"},
+        "durationMs": 351,
+        "cwd": "/home/dev/project",
+    }
+    found = parse("grok", payload)
+    assert isinstance(found, HookEvent)
+    assert found.duration_ns == 351_000_000
+
+
 def test_grok_subagent_event_is_no_gap_when_its_fields_are_other() -> None:
     payload = {**load("grok__session_start"), "hookEventName": "subagent_start"}
     assert parse("grok", payload) is None

@@ -36,6 +36,20 @@ def test_pids_are_left_out_when_they_are_no_pairs() -> None:
     assert found.pids == (ProcessId(5, 50),)
 
 
+@pytest.mark.parametrize("own", ["7/70", "", "7", "7/x"])
+def test_the_hook_program_is_named_when_it_says_which_it_is(
+    own: str, tmp_path: Path
+) -> None:
+    """A body, a spool file and one that is passed on say the same."""
+    wanted = ProcessId(7, 70) if own == "7/70" else None
+    found = parse_body(f"agent: x\nown: {own}\n\n{{}}".encode())
+    assert found is not None
+    assert found.own == wanted
+    spooled = spool(tmp_path, {"agent": "x", "payload": "{}", "own": own})
+    assert spooled is not None
+    assert spooled.own == wanted
+
+
 def spool(folder: Path, content: object) -> HookDelivery | None:
     path = folder / "1-2.json"
     data = content if isinstance(content, bytes) else json.dumps(content).encode()

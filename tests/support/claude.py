@@ -4,8 +4,10 @@ The payloads have the fields of tests/fixtures/hook_payloads/claude_code__*.json
 """
 
 import json
+import math
 import os
 import subprocess
+import time
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -27,7 +29,9 @@ class Claude:
     session: str = "s1"
     extra: dict[str, object] = field(default_factory=dict)
     prompt_id: str | None = None
-    _open: dict[str, tuple[str, Mapping[str, object]]] = field(default_factory=dict)
+    _open: dict[str, tuple[str, Mapping[str, object], float]] = field(
+        default_factory=dict
+    )
 
     def payload(self, event: str, **fields: object) -> dict[str, object]:
         """Return one hook's JSON without delivering it."""
@@ -88,20 +92,25 @@ class Claude:
     def pre(self, tool: str, tool_input: Mapping[str, object]) -> str:
         """Deliver PreToolUse and return the call's id."""
         call = f"toolu_{uuid.uuid4().hex[:24]}"
-        self._open[call] = (tool, tool_input)
         self.send("PreToolUse", tool_name=tool, tool_input=tool_input, tool_use_id=call)
+        self._open[call] = (tool, tool_input, time.monotonic())
         return call
 
+    def allow(self, call: str) -> None:
+        """Have the tool of an open call begin only now: a person was asked first."""
+        tool, tool_input, _ = self._open[call]
+        self._open[call] = (tool, tool_input, time.monotonic())
+
     def post(self, call: str, response: Mapping[str, object] | None = None) -> None:
-        """Deliver PostToolUse of an open call."""
-        tool, tool_input = self._open.pop(call)
+        """Deliver PostToolUse of an open call, with the time that its tool ran."""
+        tool, tool_input, began = self._open.pop(call)
         self.send(
             "PostToolUse",
             tool_name=tool,
             tool_input=tool_input,
             tool_response={"success": True} if response is None else response,
             tool_use_id=call,
-            duration_ms=12,
+            duration_ms=math.ceil((time.monotonic() - began) * 1000),
         )
 
     def write(self, path: PathLike, data: str | bytes, mode: int | None = None) -> str:

@@ -1,0 +1,423 @@
+"""Whose rows are once a window is known better: judged again, and the same after `reindex`."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from gitshadow.attribution.delivery import HookDelivery
+from gitshadow.attribution.liveness import close_gone
+from gitshadow.attribution.process import ProcessId, process_start
+from gitshadow.engine import hooks
+from gitshadow.engine.desk import Desk
+from gitshadow.engine.verbs import run
+from gitshadow.model import Event
+from gitshadow.render.report import report_lines
+from gitshadow.render.style import View
+from gitshadow.store.journal import events, prune, sessions, turns
+from gitshadow.store.journal.db import Db
+from gitshadow.store.journal.events import EventFilter
+from gitshadow.store.machine import ours
+from gitshadow.store.refs import chain_ref
+from gitshadow.store.replay import rebuild
+from tests.support.desk import desk_of
+from tests.support.journal_dump import dump_all
+from tests.support.repo import Repo
+
+
+@pytest.fixture
+def desk(repo: Repo) -> Iterator[Desk]:
+    with desk_of(repo) as desk:
+        yield desk
+
+
+def tell(
+    desk: Desk,
+    agent: str,
+    payload: dict[str, object],
+    *,
+    pids: Sequence[ProcessId] = (),
+    own: ProcessId | None = None,
+    at_ns: int | None = None,
+) -> None:
+    """Deliver a payload as the hook program does."""
+    whole = {"cwd": desk.workspace.layout.root, **payload}
+    delivery = HookDelivery(
+        agent=agent,
+        payload=json.dumps(whole).encode(),
+        pids=tuple(pids),
+        own=own,
+        at_ns=at_ns,
+    )
+    hooks.take(desk, delivery)
+
+
+def seen(desk: Desk, repo: Repo, path: str, text: str) -> None:
+    """Write a file that the watcher records at once."""
+    repo.write(path, text)
+    desk.observer.store([os.fsencode(path)])  # type: ignore[list-item]
+
+
+def listed(document: Mapping[str, object], key: str) -> list[dict[str, object]]:
+    found = document[key]
+    assert isinstance(found, list)
+    return found
+
+
+def rows(desk: Desk, path: str) -> list[Event]:
+    wanted = EventFilter(paths=[os.fsencode(path)])  # type: ignore[list-item]
+    return events.rows(desk.workspace.db, wanted)[::-1]
+
+
+def told(row: Event) -> tuple[str, str | None]:
+    assert row.attribution is not None
+    return row.attribution.confidence.value, row.attribution.call
+
+
+def same_from_refs(desk: Desk, tmp_path: Path) -> None:
+    """Build another journal from the refs alone and compare what law 7 names."""
+    ws = desk.workspace
+    fresh = Db.open(str(tmp_path / "again.db"), create=True)
+    try:
+        with fresh.write():
+            rebuild(fresh, ws.repo, ours(ws.layout))
+        assert dump_all(fresh) == dump_all(ws.db)
+        known = ws.db.rows("SELECT * FROM corrections ORDER BY seq")
+        assert fresh.rows("SELECT * FROM corrections ORDER BY seq") == known
+    finally:
+        fresh.close()
+
+
+def copilot(event: str, tool: str, **arguments: object) -> dict[str, object]:
+    """Return a payload of Copilot, which sends no call ids."""
+    payload: dict[str, object] = {
+        "sessionId": "s1",
+        "timestamp": 1,
+        "toolName": tool,
+        "toolArgs": json.dumps(arguments),
+    }
+    if event == "postToolUse":
+        payload["toolResult"] = {"resultType": "success", "textResultForLlm": ""}
+    return payload
+
+
+def test_calls_side_by_side_keep_their_windows_when_they_have_no_ids(
+    desk: Desk, repo: Repo, tmp_path: Path
+) -> None:
+    root = desk.workspace.layout.root
+    calls: list[tuple[str, dict[str, object]]] = [
+        ("create", {"path": f"{root}/p1", "file_text": "1"}),
+        ("bash", {"command": "echo 3 > p3"}),
+        ("create", {"path": f"{root}/p2", "file_text": "2"}),
+    ]
+    for tool, given in calls:
+        tell(desk, "copilot", copilot("preToolUse", tool, **given))
+    for path in ("p1", "p2", "p3"):
+        seen(desk, repo, path, path)
+    for tool, given in calls:
+        tell(desk, "copilot", copilot("postToolUse", tool, **given))
+    tools = {
+        path: (row.attribution.tool, row.attribution.confidence.value)
+        for path in ("p1", "p2", "p3")
+        for row in rows(desk, path)
+        if row.attribution is not None
+    }
+    assert tools == {
+        "p1": ("create", "certain"),
+        "p2": ("create", "certain"),
+        "p3": ("bash", "high"),
+    }
+    same_from_refs(desk, tmp_path)
+
+
+def generic(event: str, **fields: object) -> dict[str, object]:
+    return {"event": event, "session": "prog", "agent": "prog", **fields}
+
+
+def a_dead_process() -> ProcessId:
+    """Return a process that has ended, with the start that it had."""
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    with open(f"/proc/{pid}/stat", encoding="ascii") as handle:
+        started = int(handle.read().rpartition(")")[2].split()[19])
+    os.waitpid(pid, 0)
+    return ProcessId(pid, started)
+
+
+def here() -> ProcessId:
+    return ProcessId(os.getpid(), process_start(os.getpid()) or 0)
+
+
+def test_the_window_of_a_program_closes_when_it_died_before_its_event_was_taken(
+    desk: Desk, repo: Repo, tmp_path: Path
+) -> None:
+    """What comes from the spool names a process that is gone, and its living parent."""
+    dead = a_dead_process()
+    now_ns = desk.workspace.clock.now_ns()
+    path = os.path.join(desk.workspace.layout.root, "a")
+    told_of = [
+        generic("prompt", turn="t1"),
+        generic("before", turn="t1", call="c1", tool="w", paths=[path]),
+    ]
+    for number, payload in enumerate(told_of):
+        tell(
+            desk,
+            "generic",
+            payload,
+            pids=[dead, here()],
+            own=dead,
+            at_ns=now_ns + number,
+        )
+    seen(desk, repo, "a", "a person's\n")
+    (row,) = rows(desk, "a")
+    assert told(row) == ("unknown", None)
+    repo.delete("a")
+    desk.observer.settle()
+    assert told(rows(desk, "a")[-1]) == ("unknown", None)
+    (session,) = sessions.by_prefix(desk.workspace.db, "prog")
+    assert session.end_reason == "process gone"
+    same_from_refs(desk, tmp_path)
+
+
+def test_a_write_right_before_a_kill_is_the_programs_when_it_was_watched(
+    desk: Desk, repo: Repo
+) -> None:
+    ws = desk.workspace
+    dead = a_dead_process()
+    path = os.path.join(ws.layout.root, "a")
+    tell(desk, "generic", generic("prompt", turn="t1"), pids=[here()], own=here())
+    before = generic("before", turn="t1", call="c1", tool="w", paths=[path])
+    tell(desk, "generic", before, pids=[here()], own=here())
+    (session,) = sessions.by_prefix(ws.db, "prog")
+    with ws.db.write():
+        ws.db.run("UPDATE sessions SET pid = ?, pid_started = ?", dead)
+    desk.pipeline.alive[dead] = ws.clock.now_ns()
+    seen(desk, repo, "a", "x\n")
+    assert told(rows(desk, "a")[-1]) == ("certain", "c1")
+    call = turns.get_call(ws.db, session.id, "c1")
+    assert call is not None
+    assert call.closed_ns is not None
+    seen(desk, repo, "a", "a person's\n")
+    assert told(rows(desk, "a")[-1]) == ("unknown", None)
+
+
+def test_a_process_that_was_missed_long_ago_ends_when_it_was_last_seen(
+    desk: Desk,
+) -> None:
+    ws = desk.workspace
+    dead = a_dead_process()
+    tell(desk, "generic", generic("prompt", turn="t1"), pids=[here()], own=here())
+    with ws.db.write():
+        ws.db.run("UPDATE sessions SET pid = ?, pid_started = ?", dead)
+    now_ns = ws.clock.now_ns()
+    long_ago = now_ns + 1
+    close_gone(ws.db, now_ns + 10**10, {dead: long_ago})
+    (session,) = sessions.by_prefix(ws.db, "prog")
+    assert session.ended_ns == long_ago
+
+
+def claude(event: str, call: str, path: str, **fields: object) -> dict[str, object]:
+    return {
+        "hook_event_name": event,
+        "session_id": "s1",
+        "prompt_id": "t1",
+        "tool_name": "Write",
+        "tool_use_id": call,
+        "tool_input": {"file_path": path, "content": "x"},
+        **fields,
+    }
+
+
+def waited(
+    desk: Desk, repo: Repo, event: str = "PostToolUse", **fields: object
+) -> None:
+    """Have a person write while a call waits for five seconds, and the call end."""
+    path = os.path.join(desk.workspace.layout.root, "a")
+    tell(desk, "claude-code", claude("PreToolUse", "c1", path))
+    seen(desk, repo, "a", "a person's\n")
+    assert told(rows(desk, "a")[-1]) == ("certain", "c1")
+    at_ns = desk.workspace.clock.now_ns() + 5_000_000_000
+    tell(desk, "claude-code", claude(event, "c1", path, **fields), at_ns=at_ns)
+
+
+@pytest.mark.parametrize("duration", [0, 12, 12.5])
+def test_a_row_goes_back_when_its_call_ran_later(
+    desk: Desk, repo: Repo, tmp_path: Path, duration: float
+) -> None:
+    waited(desk, repo, duration_ms=duration)
+    assert told(rows(desk, "a")[-1]) == ("low", None)
+    same_from_refs(desk, tmp_path)
+
+
+@pytest.mark.parametrize("event", ["PermissionDenied", "PostToolUseFailure"])
+def test_a_row_goes_back_when_its_call_did_not_run(
+    desk: Desk, repo: Repo, tmp_path: Path, event: str
+) -> None:
+    waited(desk, repo, event, duration_ms=1)
+    assert told(rows(desk, "a")[-1]) == ("low", None)
+    same_from_refs(desk, tmp_path)
+
+
+@pytest.mark.parametrize("duration", [-5, 1e300, None, "12", True, 10**9, 6_000])
+def test_a_row_stays_when_the_duration_says_nothing_else(
+    desk: Desk, repo: Repo, tmp_path: Path, duration: object
+) -> None:
+    waited(desk, repo, duration_ms=duration)
+    assert told(rows(desk, "a")[-1]) == ("certain", "c1")
+    same_from_refs(desk, tmp_path)
+
+
+def test_a_row_stays_when_an_undo_has_taken_it_meanwhile(
+    desk: Desk, repo: Repo, tmp_path: Path
+) -> None:
+    """Else `redo` and `blame` would not know what the undo took."""
+    path = os.path.join(desk.workspace.layout.root, "a")
+    tell(desk, "claude-code", claude("PreToolUse", "c1", path))
+    seen(desk, repo, "a", "a person's\n")
+    asked = {"cwd": desk.workspace.layout.root, "verb": "oops", "targets": []}
+    run(desk, "undo", {**asked, "yes": True})
+    row = rows(desk, "a")[-2]
+    at_ns = desk.workspace.clock.now_ns() + 5_000_000_000
+    after = claude("PostToolUse", "c1", path, duration_ms=1)
+    tell(desk, "claude-code", after, at_ns=at_ns)
+    assert rows(desk, "a")[-2] == row
+    assert told(row) == ("certain", "c1")
+    same_from_refs(desk, tmp_path)
+
+
+def test_what_was_corrected_stays_so_when_a_crash_lost_the_journals_part(
+    desk: Desk, repo: Repo, tmp_path: Path
+) -> None:
+    """The ref moved and the rows did not: start-up replays the correction."""
+    waited(desk, repo)
+    ws = desk.workspace
+    saved = dump_all(ws.db)["events"]
+    who = rows(desk, "a")[-1]
+    assert who.attribution is not None
+    nobody = desk.claimant.nobody("judged again")
+    ws.recorder.correct({who: nobody}, ws.clock.now_ns())
+    chain = sessions.get_chain(ws.db, who.attribution.session, "main")
+    assert chain is not None
+    corrected = dump_all(ws.db)
+    parent = ws.repo.commit(chain.tip).parents[0]
+    with ws.db.write():
+        ws.db.run("UPDATE chains SET tip = ?, tip_seq = 0", (parent,))
+        ws.db.run("DELETE FROM corrections")
+        ws.db.run_many(
+            f"INSERT OR REPLACE INTO events VALUES ({', '.join('?' * 25)})",
+            [row for row in saved if row[0] == who.seq],
+        )
+    desk.pipeline.catch_up()
+    assert dump_all(ws.db) == corrected
+    same_from_refs(desk, tmp_path)
+
+
+def test_what_was_corrected_goes_with_the_chain_that_holds_it(
+    desk: Desk, repo: Repo, tmp_path: Path
+) -> None:
+    waited(desk, repo)
+    ws = desk.workspace
+    row = rows(desk, "a")[-1]
+    assert row.attribution is not None
+    nobody = desk.claimant.nobody("judged again")
+    ws.recorder.correct({row: nobody}, ws.clock.now_ns())
+    session = row.attribution.session
+    with ws.db.write():
+        prune.bury(ws.db, session, 1, sessions.chains_of(ws.db, session))
+        prune.drop_chains(ws.db, session)
+        prune.drop_some(ws.db, session, 1_000)
+    ws.repo.delete_ref(chain_ref(session, "main"))
+    assert rows(desk, "a") == []
+    same_from_refs(desk, tmp_path)
+
+
+def test_what_was_corrected_goes_with_the_session_whose_it_is(
+    desk: Desk, repo: Repo, tmp_path: Path
+) -> None:
+    waited(desk, repo)
+    ws = desk.workspace
+    row = rows(desk, "a")[-1]
+    nobody = desk.claimant.nobody("judged again")
+    ws.recorder.correct({row: nobody}, ws.clock.now_ns())
+    session = nobody.session
+    with ws.db.write():
+        prune.bury(ws.db, session, 1, sessions.chains_of(ws.db, session))
+        prune.drop_chains(ws.db, session)
+        prune.drop_some(ws.db, session, 1_000)
+    ws.repo.delete_ref(chain_ref(session, "main"))
+    assert rows(desk, "a") == []
+    same_from_refs(desk, tmp_path)
+
+
+def test_an_edit_that_is_only_told_of_afterwards_is_its_agents(
+    desk: Desk, repo: Repo, tmp_path: Path
+) -> None:
+    """Cursor says what it edited, and nothing before it; the row stands already."""
+    seen(desk, repo, "a", "x\n")
+    assert told(rows(desk, "a")[-1]) == ("unknown", None)
+    payload: dict[str, object] = {
+        "hook_event_name": "afterFileEdit",
+        "conversation_id": "c1",
+        "generation_id": "g1",
+        "file_path": os.path.join(desk.workspace.layout.root, "a"),
+        "edits": [{"old_string": "a", "new_string": "x"}],
+        "cursor_version": "1.7.2",
+    }
+    tell(desk, "cursor", payload)
+    (row,) = rows(desk, "a")
+    assert row.attribution is not None
+    assert (row.attribution.agent, told(row)[0]) == ("cursor", "certain")
+    same_from_refs(desk, tmp_path)
+
+
+def test_every_view_says_the_same_of_a_write_between_two_calls(
+    desk: Desk, repo: Repo
+) -> None:
+    root = desk.workspace.layout.root
+    prompt = {"hook_event_name": "UserPromptSubmit", "session_id": "s1", "prompt": "go"}
+    tell(desk, "claude-code", {**prompt, "prompt_id": "t1"})
+    seen(desk, repo, "n", "a line\n")
+    asked = {"cwd": root, "paths": ["n"], "limit": 5}
+    (row,) = [one for one in listed(run(desk, "log", asked), "rows") if one["path"]]
+    assert (row["actor"], row["agent"], row["confidence"]) == ("unknown", None, "low")
+    assert row["candidates"] == [row["session"]]
+    (session,) = [
+        one
+        for one in listed(run(desk, "sessions", {"cwd": root}), "rows")
+        if one["id"] == row["session"]
+    ]
+    assert (session["events"], session["files"]) == (0, 0)
+    blamed = run(desk, "blame", {"cwd": root, "path": "n"})
+    (owner,) = listed(blamed, "owners")
+    assert (owner["actor"], owner.get("agent")) == ("unknown", None)
+    assert owner["candidates"] == row["candidates"]
+
+
+def test_a_plan_marks_what_rests_on_the_time_alone(desk: Desk, repo: Repo) -> None:
+    bash = {
+        "session_id": "s1",
+        "prompt_id": "t1",
+        "tool_name": "Bash",
+        "tool_use_id": "c1",
+        "tool_input": {"command": "make"},
+    }
+    tell(desk, "claude-code", {**bash, "hook_event_name": "PreToolUse"})
+    seen(desk, repo, "n", "shell\n")
+    tell(desk, "claude-code", {**bash, "hook_event_name": "PostToolUse"})
+    path = os.path.join(desk.workspace.layout.root, "a")
+    tell(desk, "claude-code", claude("PreToolUse", "c2", path))
+    seen(desk, repo, "a", "x")
+    tell(desk, "claude-code", claude("PostToolUse", "c2", path))
+    asked = {"cwd": desk.workspace.layout.root, "verb": "oops", "targets": []}
+    plan = run(desk, "undo", {**asked, "dry_run": True})
+    marked = {
+        str(item["path"]): item.get("by_timing") for item in listed(plan, "items")
+    }
+    assert marked == {"a": None, "n": True}
+    shown = "\n".join(report_lines(plan, View()))
+    assert "back  n  (removed, +0 -1, by timing)" in shown
+    assert shown.count("by timing") == 1
