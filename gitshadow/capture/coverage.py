@@ -2,7 +2,8 @@
 
 Covered is every regular file and link below the worktree, except `.git`, other repositories, what
 Git ignores (unless tracked or opted in), `.agent-undoignore`, what is too large, and what is no
-file. gitignore(5).
+file. gitignore(5). A rule file is covered whatever the rules say, because a write to it decides
+about the others: one that hides itself could not be undone.
 Invariant: the answer depends on rules and names, not on who asks.
 """
 
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from gitshadow.capture.ignores import OutsideFiles, Scope, ignores, read_scope
-from gitshadow.capture.patterns import RuleList, parse_patterns
+from gitshadow.capture.patterns import RuleList, parse_patterns, parse_rules
 from gitshadow.model import Excluded, RepoPath, StatKey
 from gitshadow.store.files import TEMP_PREFIX, Look, WorkFiles
 from gitshadow.store.safe_paths import safe_path
@@ -25,6 +26,7 @@ OTHER_REPOSITORY = "another repository"
 SUBMODULE = "submodule"
 UNSAFE = "unsafe name"
 UNREADABLE = "unreadable"
+NOT_RECORDED = "not recorded"
 FOREIGN = frozenset((OTHER_REPOSITORY, SUBMODULE))
 _GIT = b".git"
 _GITIGNORE = b".gitignore"
@@ -99,10 +101,17 @@ class Coverage:
     `refresh`, or by the first question about a path in it.
     """
 
-    def __init__(self, files: WorkFiles, tracked: TrackedFiles, rules: Rules) -> None:
+    def __init__(
+        self,
+        files: WorkFiles,
+        tracked: TrackedFiles,
+        rules: Rules,
+        instead: Mapping[RepoPath, bytes | None] | None = None,
+    ) -> None:
         self._files = files
         self._tracked = tracked
         self._rules = rules
+        self._instead = instead or {}
         self._include = parse_patterns(rules.include)
         self._outside = OutsideFiles(tracked.rule_files())
         self.reload()
@@ -124,6 +133,15 @@ class Coverage:
         """Say why what stood at a path that is gone now was not covered; None: it was."""
         hidden = self._by_name(path, is_dir=True)
         return None if hidden is None or hidden.reason == UNSAFE else hidden
+
+    def of(self, path: RepoPath, look: Look | None, last: StatKey) -> Excluded | None:
+        """Return why a path is not covered, from what is there or, if nothing is, was last."""
+        if look is not None:
+            return self.enters(path) if look.is_dir else self.verdict(path, look)
+        hidden = self.vanished(path)
+        if hidden is None and last.size > self._rules.max_file_size:
+            return Excluded(path, TOO_LARGE)
+        return hidden or Excluded(path, NOT_RECORDED)
 
     def enters(self, directory: RepoPath) -> Excluded | None:
         """Say why a directory is not walked into; None: it is, and it is watched.
@@ -149,8 +167,11 @@ class Coverage:
 
     def is_rule_file(self, path: RepoPath) -> bool:
         """Tell whether a change of this path can change coverage."""
-        name = path.rpartition(b"/")[2]
-        return name in (_GITIGNORE, _GIT) or path == IGNORE_FILE
+        return is_rules(path) or path.rpartition(b"/")[2] == _GIT
+
+    def under(self, instead: Mapping[RepoPath, bytes | None]) -> "Coverage":
+        """Return the coverage that other contents of rule files would give; None: no such file."""
+        return Coverage(self._files, self._tracked, self._rules, instead)
 
     def _by_name(self, path: RepoPath, *, is_dir: bool) -> Excluded | None:
         head, _, name = path.rpartition(b"/")
@@ -160,6 +181,8 @@ class Coverage:
         folder = self._checked(parent)
         if folder.barred is not None:
             return folder.barred
+        if is_rules(path) and not self._is_hidden_rule_file(path, folder):
+            return None
         if self._own and _takes(self._own, path, is_dir=is_dir):
             return Excluded(path, OWN_RULE, ".agent-undoignore")
         hidden = folder.ignored
@@ -168,6 +191,18 @@ class Coverage:
         if hidden is not None and not self._opted_in(path, folder):
             return hidden
         return None
+
+    def _is_hidden_rule_file(self, path: RepoPath, folder: _Folder) -> bool:
+        """Whether a rule file is part of what is ignored.
+
+        Below the top, one that ignores itself is: tools write `*` into directories of their own
+        (`.venv`, `.pytest_cache`). Without it the rest of such a directory would be recorded.
+        """
+        parent = RepoPath(path.rpartition(b"/")[0])
+        if not parent:
+            return False
+        own = self._own_scope(parent, folder)
+        return folder.ignored is not None or ignores(own, path, is_dir=False)
 
     # -- rules -----------------------------------------------------------------------------
 
@@ -190,7 +225,7 @@ class Coverage:
         self._moved = False
         self._gitlinks = self._tracked.gitlinks()
         self._folders: dict[RepoPath, _Folder] = {}
-        self._own = read_scope(self._files, IGNORE_FILE)
+        self._own = self._read_rules(IGNORE_FILE)
         self._outside.reload()
 
     def listed(
@@ -202,6 +237,9 @@ class Coverage:
         """
         rules = entries.get(_GITIGNORE)
         stamp = rules.stat if rules is not None and rules.is_file else None
+        prefix = directory + b"/" if directory else b""
+        if self._instead.get(RepoPath(prefix + _GITIGNORE)) is not None:
+            stamp = StatKey(0, 0, 0, 0)  # it is read whatever the disk holds
         foreign = bool(directory) and _GIT in entries
         folder = self._folder(directory)
         if folder.checked and (folder.foreign, folder.stamp) != (foreign, stamp):
@@ -328,8 +366,13 @@ class Coverage:
         if folder.stamp is None:
             return ()
         prefix = directory + b"/" if directory else b""
-        rules = read_scope(self._files, RepoPath(prefix + _GITIGNORE))
+        rules = self._read_rules(RepoPath(prefix + _GITIGNORE))
         return ((len(prefix), rules),) if rules else ()
+
+    def _read_rules(self, path: RepoPath) -> RuleList:
+        if path in self._instead:
+            return parse_rules(self._instead[path] or b"")
+        return read_scope(self._files, path)
 
     # -- opting in -------------------------------------------------------------------------
 
@@ -348,6 +391,11 @@ class Coverage:
             return parent.included
         rule = self._include.decide(path, is_dir=is_dir)
         return parent.included if rule is None else not rule.negated
+
+
+def is_rules(path: RepoPath) -> bool:
+    """Whether a path is that of a file with coverage rules."""
+    return path.rpartition(b"/")[2] == _GITIGNORE or path == IGNORE_FILE
 
 
 def lineage(directory: RepoPath) -> list[RepoPath]:

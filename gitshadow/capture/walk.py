@@ -20,11 +20,13 @@ class Walk:
 
     `directories` are those to watch (the top is `b""`), `polled` those of them that a watcher
     cannot take, because their name or a name in them is not UTF-8. `excluded` are topmost.
+    `modes` are the permission bits of the directories.
     """
 
     files: Looks = field(default_factory=Looks)
     directories: list[RepoPath] = field(default_factory=list)
     polled: list[RepoPath] = field(default_factory=list)
+    modes: dict[RepoPath, int] = field(default_factory=dict)
     excluded: list[tuple[Excluded, StatKey | None]] = field(default_factory=list)
     unreadable: list[tuple[RepoPath, str]] = field(default_factory=list)
 
@@ -66,6 +68,7 @@ def _list(
         return []
     entries.pop(b".git", None)
     found.directories.append(directory)
+    found.modes[directory] = own.directory_mode
     if not _is_utf8(directory) or not all(map(_is_utf8, entries)):
         found.polled.append(directory)
     inner: list[tuple[RepoPath, Look]] = []

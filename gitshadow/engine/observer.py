@@ -232,6 +232,7 @@ class Observer:
         self._held.clear()
         fresh, self._fresh = self._fresh, set()
         self._capture(waiting | self._relist(fresh))
+        self._pipeline.look_at_uncovered()
         self._pipeline.settled(began)
 
     def settle_soon(self) -> None:

@@ -51,6 +51,7 @@ from gitshadow.store.refs import exact_mode
 from gitshadow.store.trees import Entry
 
 TOO_LARGE = "too large"
+_PLACES_LOOKED_AT = 1000  # about 15 ms, when each is in a directory of its own
 
 
 @dataclass(slots=True)
@@ -145,10 +146,8 @@ class Pipeline:
         held = digest(edit.found)
         if known is None or known.version.is_link:
             return
-        if known.digest in (
-            held,
-            digest(edit.left),
-        ):  # the tool's own may be recorded too
+        # The tool's own write may be recorded already.
+        if known.digest in (held, digest(edit.left)):
             return
         try:
             old, now = ws.repo.read_blob(known.version.oid), ws.files.read(path)
@@ -169,6 +168,39 @@ class Pipeline:
         )
         (who,) = self._claimant.claim([draft], before=call)
         ws.recorder.record([Claimed(draft, who)])
+
+    def look_at_uncovered(self) -> None:
+        """Note what happened at the uncovered places that are known: no watcher reports it.
+
+        Only what was changed in the place itself is seen, not what was changed further below.
+        """
+        ws, known = self._ws, self.uncovered.known()
+        if len(known) > _PLACES_LOOKED_AT:  # the walk in the background looks at them
+            return
+        moved: list[tuple[RepoPath, str]] = []
+        now: dict[RepoPath, StatKey] = {}
+        with ws.files.together():
+            for path, key in sorted(known.items()):
+                look = ws.files.glance(path)
+                if look is not None:
+                    now[path] = look.stat
+                if look is not None and look.stat == key:
+                    continue
+                why = ws.coverage.of(path, look, key)
+                moved += [(path, why.reason)] if why is not None else []
+        self.touched(moved)
+        self.uncovered.update(now)
+
+    def admit(self, paths: Iterable[RepoPath]) -> None:
+        """Record what is at paths that are not covered, because an undo will cover them."""
+        noticed = self._ws.clock.now_ns()
+        changes: list[Change] = []
+        for path in paths:
+            reading = self._ws.files.read(path)
+            if reading is not None and self._ws.states.get(path) is None:
+                changes.append(Change(path, None, reading, digest(reading.data)))
+        seen = self._store_blobs(changes, noticed)
+        self.record_coverage("coverage grew", seen)
 
     def settled(self, began_ns: int) -> bool:
         """Remember that all that was written before a moment is recorded; tell whether it is."""
@@ -325,10 +357,17 @@ class Pipeline:
                 entering.append(Seen(one.path, carried, one.after))
             elif one.before is None and self.uncovered.holds(one.path):
                 entering.append(one)
+                self._touch_entering(one)
             else:
                 others.append(one)
         self._ws.recorder.restat(same)
         return entering, others
+
+    def _touch_entering(self, one: Seen) -> None:
+        """Note a write that came before its path was covered: what it replaced is not known."""
+        if one.after is not None and one.after.stat.ctime_ns > self.settled_ns:
+            why = "changed before it was first recorded"
+            self.touched([(one.path, why)], one.after.stat.ctime_ns)
 
     def _carried(self, one: Seen) -> FileState | None:
         """Return what the tree holds at a path that is not recorded; submodules count not."""

@@ -42,6 +42,10 @@ class Uncovered:
     def replace(self, now: Mapping[RepoPath, StatKey]) -> None:
         """Remember what a walk found."""
         self._added.clear()
+        self.update(now)
+
+    def update(self, now: Mapping[RepoPath, StatKey]) -> None:
+        """Remember how the uncovered paths look now."""
         if now == self.known():
             return
         with self._db.write():

@@ -3,9 +3,9 @@
 Invariant: what undo asks to be recorded is recorded by the recorder, like everything else.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
-from gitshadow.capture.coverage import OTHER_REPOSITORY, SUBMODULE
+from gitshadow.capture.coverage import OTHER_REPOSITORY, SUBMODULE, Coverage
 from gitshadow.capture.drafts import Draft
 from gitshadow.engine.desk import Desk
 from gitshadow.errors import UsageError
@@ -24,7 +24,7 @@ from gitshadow.model import (
 )
 from gitshadow.store import refs
 from gitshadow.store.clock import Clock
-from gitshadow.store.files import WorkFiles, digest
+from gitshadow.store.files import Look, WorkFiles, digest
 from gitshadow.store.journal import pins, sessions
 from gitshadow.store.journal.db import Db
 from gitshadow.store.repo import Repo
@@ -75,8 +75,11 @@ class UndoEngine:
         self._desk.observer.settle()
 
     def record_present(self, paths: Collection[RepoPath]) -> None:
-        """Have what these paths hold at this moment recorded."""
-        self._desk.observer.store(paths)
+        """Have what these paths hold at this moment recorded, covered or not."""
+        hidden = [path for path in paths if self.uncovered(path) is not None]
+        self._desk.observer.store(set(paths).difference(hidden))
+        if hidden:
+            self._desk.pipeline.admit(hidden)
 
     def record_restore(self, op: Op, applied: Sequence[Applied]) -> Oid | None:
         """Publish the changes of an op as one commit on the chain of whoever ran it."""
@@ -109,17 +112,22 @@ class UndoEngine:
         """Return what was recorded last of all covered paths."""
         return self._desk.workspace.states.all()
 
+    def directory_mode(self, directory: RepoPath) -> int | None:
+        """Return the permission bits that a directory had when last seen, None: not known."""
+        return self._desk.walker.modes.of(directory)
+
     def uncovered(self, path: RepoPath) -> Reason | None:
         """Return why a path is not recorded, None if it is."""
         ws = self._desk.workspace
-        look = ws.files.look(path)
-        found = ws.coverage.verdict(path, look) if look is not None else None
-        if found is None or (look is not None and look.is_dir):
-            found = ws.coverage.excluded_above(path)
-        if found is None:
-            return None
-        other = found.reason in (OTHER_REPOSITORY, SUBMODULE)
-        return Reason.OTHER_REPOSITORY if other else Reason.EXCLUDED
+        return _why(ws.coverage, path, ws.files.look(path))
+
+    def uncovered_under(
+        self, rules: Mapping[RepoPath, bytes | None]
+    ) -> Callable[[RepoPath], Reason | None]:
+        """Return `uncovered` as it would be with other contents of rule files."""
+        ws = self._desk.workspace
+        coverage = ws.coverage.under(rules)
+        return lambda path: _why(coverage, path, ws.files.look(path))
 
     def snapshot(self, pin: str) -> Snapshot:
         """Return a pin.
@@ -160,3 +168,13 @@ class UndoEngine:
             if len(found) == 1:
                 return found[0]
         return self._desk.claimant.personal(Actor.HUMAN)
+
+
+def _why(coverage: Coverage, path: RepoPath, look: Look | None) -> Reason | None:
+    found = coverage.verdict(path, look) if look is not None else None
+    if found is None or (look is not None and look.is_dir):
+        found = coverage.excluded_above(path)
+    if found is None:
+        return None
+    other = found.reason in (OTHER_REPOSITORY, SUBMODULE)
+    return Reason.OTHER_REPOSITORY if other else Reason.EXCLUDED

@@ -7,10 +7,10 @@ Invariant: after a walk the recorded state of every covered path equals the disk
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from gitshadow.capture.coverage import IGNORED
 from gitshadow.capture.drafts import Seen
 from gitshadow.capture.reconcile import suspects
 from gitshadow.capture.walk import Walk, subwalk, walk
+from gitshadow.engine.directories import DirectoryModes
 from gitshadow.engine.pipeline import Pipeline
 from gitshadow.engine.workspace import Workspace
 from gitshadow.model import Excluded, RepoPath, StatKey
@@ -32,6 +32,7 @@ class Walker:
     def __init__(self, workspace: Workspace, pipeline: Pipeline) -> None:
         self._ws = workspace
         self._pipeline = pipeline
+        self.modes = DirectoryModes(workspace.db, workspace.layout.worktree)
 
     def full(self, *, offline: bool = False, ripe: Ripe | None = None) -> Watched:
         """Compare everything with the disk and record what differs.
@@ -64,14 +65,17 @@ class Walker:
         return tuple(item for item, _ in found.excluded)
 
     def below(self, directory: RepoPath) -> Walk:
-        """List one directory and what is below it, without recording."""
-        return subwalk(self._ws.files, self._ws.coverage, directory)
+        """List one directory and what is below it, without recording its files."""
+        found = subwalk(self._ws.files, self._ws.coverage, directory)
+        self.modes.note(found.modes, whole=False)
+        return found
 
     def _record(
         self, found: Walk, *, offline: bool = False, ripe: Ripe | None = None
     ) -> bool:
         """Record what differs; tell whether coverage rules were among it."""
         ws = self._ws
+        self.modes.note(found.modes, whole=True)
         states = ws.states.all()
         doubt = suspects(found, states, ws.files, ws.index.skipped())
         wanted: Collection[RepoPath] = [*doubt.read, *doubt.gone]
@@ -101,8 +105,10 @@ class Walker:
             for path, (item, key) in now.items()
             if key is not None and known.get(path) != key
         ]
-        gone = known.keys() - now.keys() - found.files.keys()
-        moved += [(path, IGNORED) for path in gone]
+        for path in known.keys() - now.keys() - found.files.keys():
+            look = self._ws.files.glance(path)
+            why = self._ws.coverage.of(path, look, known[path])
+            moved += [(path, why.reason)] if why is not None else []
         if known:
             self._pipeline.touched(moved)
         looks = {path: key for path, (_, key) in now.items() if key is not None}

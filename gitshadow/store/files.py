@@ -30,10 +30,14 @@ _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 
 class Look(NamedTuple):
-    """Hold what lstat says: mode as in `FileVersion` for files and links, else raw."""
+    """Hold what lstat says: mode as in `FileVersion` for files and links, else raw.
+
+    `directory_mode` are the permission bits of a directory, 0 for all else.
+    """
 
     mode: int
     stat: StatKey
+    directory_mode: int = 0
 
     @property
     def is_file(self) -> bool:
@@ -83,7 +87,7 @@ def look_of(stat: os.stat_result) -> Look:
     elif kind == st.S_IFLNK:
         mode = LINK_MODE
     elif kind == st.S_IFDIR:
-        mode = TREE_MODE
+        return Look(TREE_MODE, _key(stat), stat.st_mode & 0o7777)
     return Look(mode, _key(stat))
 
 
@@ -323,18 +327,27 @@ class WorkFiles:
             finally:
                 os.close(fd)
 
-    def make_parents(self, path: RepoPath) -> _list[RepoPath]:
-        """Create the missing directories above a path; return them, outermost first."""
+    def make_parents(
+        self, path: RepoPath, mode_of: Callable[[RepoPath], int | None] | None = None
+    ) -> _list[RepoPath]:
+        """Create the missing directories above a path; return them, outermost first.
+
+        Nobody gets more rights in one than `mode_of` gives; `set_mode` sets the exact bits, when
+        all files are in it.
+        """
         check_path(path)
         made: list[RepoPath] = []
         parts = path.split(b"/")[:-1]
         fd = os.open(self._root, _DIR_FLAGS)
         try:
             for depth, part in enumerate(parts, 1):
+                directory = RepoPath(b"/".join(parts[:depth]))
+                mode = mode_of(directory) if mode_of is not None else None
                 try:
-                    os.mkdir(part, dir_fd=fd)
+                    bits = 0o777 if mode is None else mode & 0o777 | 0o700
+                    os.mkdir(part, bits, dir_fd=fd)
                     _own_like(part, fd, None)
-                    made.append(RepoPath(b"/".join(parts[:depth])))
+                    made.append(directory)
                 except FileExistsError:
                     pass
                 fd = _descend(fd, part, path)
@@ -355,6 +368,21 @@ class WorkFiles:
                 if not st.S_ISREG(os.fstat(fd).st_mode):
                     raise UnsafePathError(f"could not chmod {path!r}: not a file")
                 os.chmod(f"/proc/self/fd/{fd}", mode & 0o7777)
+            finally:
+                os.close(fd)
+
+    def set_mode(self, directory: RepoPath, mode: int) -> bool:
+        """Set the permission bits of a directory; return whether it has them now.
+
+        Raises:
+            OSError: it is gone, or the system refused.
+        """
+        with self._parent(directory) as (parent, name):
+            fd = os.open(name, _DIR_FLAGS, dir_fd=parent)
+            try:
+                if st.S_IMODE(os.fstat(fd).st_mode) != mode:
+                    os.fchmod(fd, mode)
+                return st.S_IMODE(os.fstat(fd).st_mode) == mode
             finally:
                 os.close(fd)
 

@@ -119,7 +119,8 @@ class States(_Rows[FileState]):
             return isinstance(look, bytes) and row.startswith(look)
         if row is None or row.racy:
             return False
-        return (row.version.mode, row.stat) == _looked(look)
+        seen = _looked(look)
+        return (row.version.mode, row.stat) == (seen.mode, seen.stat)
 
     def modes(self) -> Iterator[tuple[RepoPath, int]]:
         """Yield every path with its exact mode."""

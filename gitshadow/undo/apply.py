@@ -7,7 +7,7 @@ Invariant: nothing is removed or replaced that does not hold exactly what the pl
 """
 
 import errno
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -66,21 +66,28 @@ class Failure(NamedTuple):
 class Result(NamedTuple):
     """Hold what came of a plan: its items as they are now, and the changes made.
 
-    `lost` are the extended attributes that files had and that those in their places have not.
+    `lost` are the extended attributes that files had and that those in their places have not,
+    `unset` the modes of directories that came back and could not get them.
     """
 
     items: tuple[Item, ...]
     applied: tuple[Applied, ...]
     lost: tuple[tuple[RepoPath, tuple[str, ...]], ...] = ()
+    unset: tuple[tuple[RepoPath, int], ...] = ()
+
+
+def _unknown(_: RepoPath) -> int | None:
+    return None
 
 
 class Tools(NamedTuple):
-    """Hold what applying works with."""
+    """Hold what applying works with; `mode_of` gives the mode that a directory had last."""
 
     files: WorkFiles
     read: ReadBlob
     clock: Clock
     hook: StepHook = no_hook
+    mode_of: Callable[[RepoPath], int | None] = _unknown
 
 
 def apply(plan: Plan, tools: Tools) -> Result:
@@ -124,6 +131,7 @@ class _Run:
     cleared: list[tuple[RepoPath, int]] = field(default_factory=list)
     carried: dict[RepoPath, dict[str, bytes]] = field(default_factory=dict)
     lost: dict[RepoPath, tuple[str, ...]] = field(default_factory=dict)
+    unset: list[tuple[RepoPath, int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         for planned in self.plan.items:
@@ -166,12 +174,13 @@ class _Run:
             self._drop_temps()
         self._remake()
         self._sweep()
+        self.unset += set_modes(self.made, self.tools)
 
     def result(self) -> Result:
         """Return the items as they came out and the changes that stand."""
         items = tuple(self._item(planned) for planned in self.plan.items)
         lost = tuple((path, self.lost[path]) for path in sorted(self.lost))
-        return Result(items, tuple(self._changes()), lost)
+        return Result(items, tuple(self._changes()), lost, tuple(self.unset))
 
     # -- steps -----------------------------------------------------------------------------
 
@@ -196,7 +205,7 @@ class _Run:
         files = self.tools.files
         directory = step.path.rpartition(b"/")[0]
         if directory not in self.ready:
-            self.made += files.make_parents(step.path)
+            self.made += files.make_parents(step.path, self.tools.mode_of)
             self.ready.add(directory)
         data = self._data(step.after)
         if not step.after.is_link:
@@ -375,6 +384,24 @@ class _MovedError(Exception):
     """Tell that a path changed between plan and step."""
 
 
+def set_modes(made: Sequence[RepoPath], tools: Tools) -> list[tuple[RepoPath, int]]:
+    """Give directories the modes they had, inner ones first; return what could not be set."""
+    unset: list[tuple[RepoPath, int]] = []
+    for directory in reversed(made):
+        mode = tools.mode_of(directory)
+        if mode is None:
+            continue
+        try:
+            is_set = tools.files.set_mode(directory, mode)
+        except FileNotFoundError:
+            continue  # nothing had to be in it
+        except (OSError, UnsafePathError):
+            is_set = False
+        if not is_set:
+            unset.append((directory, mode))
+    return unset
+
+
 def put_back(
     path: RepoPath, before: FileVersion | None, after: FileVersion | None, tools: Tools
 ) -> bool:
@@ -396,10 +423,11 @@ def put_back(
     if before is None:
         files.unlink(path)
     else:
-        files.make_parents(path)
+        made = files.make_parents(path, tools.mode_of)
         temp = files.stage(path, tools.read(before.oid), before.mode)
         files.harden(temp)
         files.publish(temp, path)
+        set_modes(made, tools)
     return version_at(files, path) == before
 
 

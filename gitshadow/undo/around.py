@@ -10,6 +10,7 @@ from gitshadow.store.journal import events, state
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.refs import display_path
+from gitshadow.undo.apply import Result
 from gitshadow.undo.choose import Selection, Window
 from gitshadow.undo.plan import newest_seq
 from gitshadow.undo.report import Uncovered
@@ -41,18 +42,25 @@ def not_covered(
     return tuple(found.values())
 
 
-def not_carried(
-    lost: Sequence[tuple[RepoPath, tuple[str, ...]]],
-) -> tuple[Uncovered, ...]:
-    """Return the extended attributes that files had and that could not be given on."""
-    return tuple(
+def not_carried(result: Result) -> tuple[Uncovered, ...]:
+    """Return the attributes of files and the modes of directories that could not be set."""
+    attributes = (
         Uncovered(
             f"{', '.join(names)} of {display_path(path)}",
             "the file that was replaced had it, and the system did not let us set it",
             display_path(path),
         )
-        for path, names in lost
+        for path, names in result.lost
     )
+    modes = (
+        Uncovered(
+            f"mode {mode:04o} of {display_path(path)}",
+            "the directory had it, and the system did not allow to set it",
+            display_path(path),
+        )
+        for path, mode in result.unset
+    )
+    return (*attributes, *modes)
 
 
 def head_moves(db: Db, worktree: str, since_seq: int) -> tuple[str, ...]:
@@ -118,11 +126,16 @@ def moved_since(db: Db, worktree: str, token: str, paths: Collection[RepoPath]) 
     return f"the world changed: {shown}{more} changed since"
 
 
+def touches_of(db: Db, worktree: str, window: Window) -> list[Touch]:
+    """Return the writes to uncovered paths that may be those of a window."""
+    found = state.touches_between(db, worktree, window.begin_ns, _FOREVER_NS)
+    return [touch for touch in found if _is_of(touch, window)]
+
+
 def _touches(db: Db, worktree: str, window: Window) -> Iterable[Uncovered]:
-    for touch in state.touches_between(db, worktree, window.begin_ns, _FOREVER_NS):
-        if _is_of(touch, window):
-            shown = display_path(touch.path)
-            yield Uncovered(shown, touch.why, shown)
+    for touch in touches_of(db, worktree, window):
+        shown = display_path(touch.path)
+        yield Uncovered(shown, touch.why, shown)
 
 
 def _is_of(touch: Touch, window: Window) -> bool:

@@ -23,6 +23,7 @@ from gitshadow.undo.apply import (
     directories_to_make,
     put_back,
     rmdir_quietly,
+    set_modes,
     unlink_quietly,
 )
 from gitshadow.undo.plan import Plan
@@ -106,7 +107,7 @@ def roll_back(db: Db, op: str, tools: Tools) -> Recovery:
     put.all([step for step in paths if step.before is not None])
     for directory in reversed(swept):
         tools.hook(f"remake {directory!r}")
-        _remake(directory, tools.files)
+        _remake(directory, tools)
     if not put.stuck:
         with db.write():
             ops.finish(db, op, OpStatus.ROLLED_BACK, commit=None, report=None)
@@ -164,8 +165,9 @@ def _listed(paths: Sequence[RepoPath]) -> str:
     return f"{shown} and {more} more" if more > 0 else shown
 
 
-def _remake(directory: RepoPath, files: WorkFiles) -> None:
+def _remake(directory: RepoPath, tools: Tools) -> None:
     try:
-        files.make_parents(RepoPath(directory + b"/x"))
+        below = RepoPath(directory + b"/x")
+        set_modes(tools.files.make_parents(below, tools.mode_of), tools)
     except (OSError, UnsafePathError):
         return  # something else stands there now, and it stays

@@ -37,11 +37,20 @@ class PathFilter(NamedTuple):
         return not self.only or _any_within(paths, self.only)
 
 
+class Unrecorded(NamedTuple):
+    """Hold a path that was changed while nobody recorded it; `why` is one sentence."""
+
+    path: RepoPath
+    reason: Reason
+    why: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
     """Hold what is to be taken back and how.
 
-    `seqs` are the unit's events. `ambiguous` are events that may be the unit's and are named.
+    `seqs` are the unit's events. `ambiguous` are events that may be the unit's and are named,
+    `unrecorded` are paths that are named because nobody recorded what the unit did to them.
     `removable` tells whether a directory is the unit's, so that it goes when it is empty.
     `offer` asks for the hunks of each item, `choice` takes only some of them.
     """
@@ -51,6 +60,7 @@ class Wish:
     paths: PathFilter = field(default_factory=PathFilter)
     undoings: Undoings = field(default_factory=dict)
     ambiguous: tuple[Event, ...] = ()
+    unrecorded: tuple[Unrecorded, ...] = ()
     removable: Callable[[RepoPath], bool] = lambda _: False
     offer: bool = False
     choice: Choice | None = None
@@ -232,7 +242,7 @@ def _finish(
         token = _token(cases, seqs, wish, seq)
     steps = _steps(cases, world)
     items = [_planned(case, blobs, steps, offer=wish.offer) for case in _shown(cases)]
-    items += _ambiguous_items(cases, wish)
+    items += _named_items(cases, wish)
     return Plan(
         items=tuple(items),
         steps=steps,
@@ -329,22 +339,26 @@ def _lines(
     return merge.count_changes(old, new) or (None, None)
 
 
-def _ambiguous_items(cases: Sequence[Case], wish: Wish) -> Iterator[Planned]:
+def _named_items(cases: Sequence[Case], wish: Wish) -> Iterator[Planned]:
+    """Yield an item for each path that is named only, because nothing can be done there."""
     planned = {path for case in cases for path in case.paths}
-    named: dict[RepoPath, Event] = {}
+    named: dict[RepoPath, tuple[Reason, str]] = {}
     for event in wish.ambiguous:
-        path = event.path
-        if path is not None and path not in planned and wish.paths.takes((path,)):
-            named[path] = event
-    for path, event in sorted(named.items()):
-        candidates = event.attribution.candidates if event.attribution else ()
+        if event.path is not None:
+            candidates = event.attribution.candidates if event.attribution else ()
+            named[event.path] = Reason.AMBIGUOUS, "by one of " + ", ".join(candidates)
+    for one in wish.unrecorded:
+        named[one.path] = one.reason, one.why
+    for path, (reason, detail) in sorted(named.items()):
+        if path in planned or not wish.paths.takes((path,)):
+            continue
         item = Item(
             path=display_path(path),
             session=None,
             action=Action.NONE,
             state=State.NOT_REVERSED,
-            reason=Reason.AMBIGUOUS,
-            detail="by one of " + ", ".join(candidates),
+            reason=reason,
+            detail=detail,
         )
         yield Planned(item)
 
@@ -410,6 +424,7 @@ def _token(
         sorted(wish.paths.leave),
         [(case.start, case.turned.target, case.turned.reason) for case in cases],
         sorted(event.seq for event in wish.ambiguous),
+        wish.unrecorded,
     ):
         hashed.update(repr(part).encode() + b"\0")
     seq = f"{newest_seq:0{_SEQ_DIGITS}x}"[-_SEQ_DIGITS:]

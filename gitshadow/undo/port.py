@@ -4,7 +4,7 @@ Invariant: undo works on one worktree through this port alone, under the writer 
 hands it in.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -62,7 +62,10 @@ class Engine(Protocol):
         ...
 
     def record_present(self, paths: Collection[RepoPath]) -> None:
-        """Have what these paths hold at this moment recorded."""
+        """Have what these paths hold at this moment recorded.
+
+        Paths that are not covered now are recorded too: an undo covers them again.
+        """
         ...
 
     def record_restore(self, op: Op, applied: Sequence[Applied]) -> Oid | None:
@@ -92,8 +95,18 @@ class Engine(Protocol):
         """Return what was recorded last of all covered paths."""
         ...
 
+    def directory_mode(self, directory: RepoPath) -> int | None:
+        """Return the permission bits that a directory had when last seen, None: not known."""
+        ...
+
     def uncovered(self, path: RepoPath) -> Reason | None:
         """Return why a path is not recorded (`excluded`, `other_repository`), None if it is."""
+        ...
+
+    def uncovered_under(
+        self, rules: Mapping[RepoPath, bytes | None]
+    ) -> Callable[[RepoPath], Reason | None]:
+        """Return `uncovered` as it would be with other contents of rule files; None: absent."""
         ...
 
     def snapshot(self, pin: str) -> Snapshot:

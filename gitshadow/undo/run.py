@@ -6,7 +6,7 @@ an op ends recorded as one commit, or as if it had never begun.
 
 import json
 import secrets
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from gitshadow.model import Event, Oid, Op, OpKind, OpStatus, RepoPath
 from gitshadow.store.journal import events, ops
 from gitshadow.store.purged import is_purged
 from gitshadow.store.refs import display_path
-from gitshadow.undo import again, around, moments, oplog, recovered
+from gitshadow.undo import again, around, moments, oplog, recovered, rules
 from gitshadow.undo.apply import StepHook, Tools, apply, no_hook
 from gitshadow.undo.cases import World
 from gitshadow.undo.choose import NOBODY, Chooser, Selection, Window, is_ambiguous
@@ -25,7 +25,7 @@ from gitshadow.undo.narrowing import theirs
 from gitshadow.undo.owned import Owner, tree_at, tree_before
 from gitshadow.undo.plan import PathFilter, Plan, Wish, plan_states, plan_unit
 from gitshadow.undo.port import Engine, Request
-from gitshadow.undo.report import Report, State, Status
+from gitshadow.undo.report import Reason, Report, State, Status
 from gitshadow.undo.reverse import Manner
 from gitshadow.undo.survey import Known, survey
 
@@ -65,7 +65,13 @@ def recover(engine: Engine, hook: StepHook = no_hook) -> list[oplog.Recovery]:
 
 
 def _tools(engine: Engine, hook: StepHook) -> Tools:
-    return Tools(engine.files, engine.repo.read_blob, engine.clock, hook)
+    return Tools(
+        engine.files,
+        engine.repo.read_blob,
+        engine.clock,
+        hook,
+        engine.directory_mode,
+    )
 
 
 class _Draft(NamedTuple):
@@ -122,15 +128,20 @@ class _Undo:
         )
 
     def _lacking(self, plan: Plan, world: World) -> set[Oid]:
-        """Return what may be replaced and is not in the object store."""
-        present = {
+        """Return what may be replaced and is not in the object store.
+
+        What is covered again by the plan itself is recorded right before it is replaced.
+        """
+        needed = [*world.present.items()]
+        needed += [(path, step.before) for path, step in plan.steps.items()]
+        return {
             version.oid
-            for path, version in world.present.items()
-            if version is not None and path not in world.excluded
+            for path, version in needed
+            if version is not None
+            and path not in world.excluded
+            and not self.engine.repo.has(version.oid)
+            and self.engine.uncovered(path) is None
         }
-        befores = (step.before for step in plan.steps.values())
-        needed = present | {before.oid for before in befores if before is not None}
-        return {oid for oid in needed if not self.engine.repo.has(oid)}
 
     def _draft(self) -> tuple[_Draft, World]:
         if self.request.kind is OpKind.RESTORE:
@@ -179,18 +190,24 @@ class _Undo:
     def _draft_unit(self, selection: Selection) -> tuple[_Draft, World]:
         engine, taken = self.engine, selection.taken
         history = self._history(taken)
-        world = self._survey(_paths_of(history))
         wish = Wish(
             seqs=frozenset(event.seq for event in taken),
             manner=Manner(on_conflict=self.request.on_conflict, label=selection.label),
             paths=PathFilter(self.request.only, self.request.leave),
             undoings=undoings_of(engine.db, history),
             ambiguous=selection.ambiguous,
+            unrecorded=rules.unrecorded(
+                engine.db, engine.worktree, selection, engine.files
+            ),
             removable=self._owner(taken).owns,
             offer=self.request.offer,
             choice=self.request.choice,
         )
-        plan = plan_unit(history, wish, world, self._read)
+        plan, world = self._plan(
+            _paths_of(history),
+            wish,
+            lambda wish, world: plan_unit(history, wish, world, self._read),
+        )
         if taken and not plan.seqs and (self.request.only or self.request.leave):
             raise UsageError(
                 f"could not undo {selection.target}: none of its paths is chosen",
@@ -201,7 +218,6 @@ class _Undo:
     def _draft_moment(self) -> tuple[_Draft, World]:
         request = self.request
         moment, selection, owner = self._moment()
-        world = self._survey(moment.wanted)
         wish = Wish(
             manner=Manner(on_conflict=request.on_conflict, label=selection.label),
             paths=PathFilter((*request.only, *self._typed_paths()), request.leave),
@@ -209,7 +225,13 @@ class _Undo:
             offer=request.offer,
             choice=request.choice,
         )
-        plan = plan_states(moment.wanted, wish, world, self._read, moment.newest_seq)
+        plan, world = self._plan(
+            moment.wanted,
+            wish,
+            lambda wish, world: plan_states(
+                moment.wanted, wish, world, self._read, moment.newest_seq
+            ),
+        )
         return _Draft(selection, plan, frozenset(moment.wanted)), world
 
     def _moment(self) -> tuple[moments.Moment, Selection, Owner]:
@@ -279,9 +301,26 @@ class _Undo:
             lambda row: row.seq in mine,
         )
 
-    def _survey(self, paths: Iterable[RepoPath]) -> World:
-        known = Known(self.engine.state, self.engine.uncovered)
-        return survey(paths, self.engine.files, known)
+    def _plan(
+        self,
+        paths: Collection[RepoPath],
+        wish: Wish,
+        make: Callable[[Wish, World], Plan],
+    ) -> tuple[Plan, World]:
+        """Make a plan for the coverage rules that it restores, if it restores any."""
+        world = self._survey(paths, {})
+        if Reason.EXCLUDED in world.excluded.values():
+            whole = replace(wish, choice=None)
+            restored = rules.restored_by(
+                lambda given: make(whole, self._survey(paths, given)), self._read
+            )
+            world = self._survey(paths, restored)
+        return make(wish, world), world
+
+    def _survey(self, paths: Iterable[RepoPath], given: rules.Rules) -> World:
+        engine = self.engine
+        uncovered = engine.uncovered_under(given) if given else engine.uncovered
+        return survey(paths, engine.files, Known(engine.state, uncovered))
 
     def _read(self, oid: Oid) -> bytes | None:
         try:
@@ -344,7 +383,7 @@ class _Undo:
             oplog.roll_back(engine.db, op.id, tools)
             return self._ended(draft, replace(planned, items=result.items))
         report = replace(planned, items=result.items, op_id=op.id, commit=commit)
-        lost = around.not_carried(result.lost)
+        lost = around.not_carried(result)
         report = replace(report, not_covered=(*report.not_covered, *lost))
         report = self._ended(draft, report)
         oplog.finish(engine.db, op.id, commit, json.dumps(report.to_json()))
@@ -387,6 +426,8 @@ class _Undo:
         first = min(draft.plan.seqs, default=None)
         notes = selection.notes
         items = tuple(planned.item for planned in draft.plan.items)
+        named = (Reason.EXCLUDED, Reason.NO_BASELINE)
+        unrecorded = {item.path for item in items if item.reason in named}
         if any(item.state is not State.NO_EFFECT for item in items):
             notes = around.notes_of(engine.db, engine.worktree, selection)
         report = Report(
@@ -395,8 +436,12 @@ class _Undo:
             items=items,
             token=draft.plan.token,
             planned=True,
-            not_covered=around.not_covered(
-                engine.db, engine.worktree, selection.windows
+            not_covered=tuple(
+                entry
+                for entry in around.not_covered(
+                    engine.db, engine.worktree, selection.windows
+                )
+                if entry.path not in unrecorded
             ),
             notes=(*self.notes, *notes),
             maybe=self._paths(selection.maybe),

@@ -238,6 +238,27 @@ def test_paths_of_the_git_directory_are_unsafe(repo: Repo) -> None:
 # -- rules that change -------------------------------------------------------------------------
 
 
+def test_rule_files_are_covered_when_rules_hide_them(repo: Repo) -> None:
+    repo.write(".agent-undoignore", "*\n")
+    assert open_place(repo).covered() == {b".agent-undoignore"}
+    repo.write(".agent-undoignore", "")
+    repo.write(".gitignore", "*\n!sub/\n")
+    repo.write("sub/.gitignore", "x\n")
+    assert b".gitignore" in open_place(repo).covered()
+    assert b"sub/.gitignore" in open_place(repo).covered()
+
+
+def test_rule_file_is_not_covered_when_it_hides_its_own_directory(repo: Repo) -> None:
+    """Tools write `*` into their caches: to undo that would uncover all that is in them."""
+    repo.write(".venv/.gitignore", "*\n")
+    repo.write(".venv/lib", "x")
+    repo.write(".gitignore", "build/\n")
+    repo.write("build/.gitignore", "x\n")
+    place = open_place(repo)
+    assert place.why(".venv/.gitignore") == "ignored"
+    assert place.why("build/.gitignore") == "ignored"
+
+
 def _write_own(repo: Repo) -> None:
     repo.write(".agent-undoignore", "a\n")
 

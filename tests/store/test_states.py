@@ -33,7 +33,7 @@ def looked(mode: int, stat: StatKey) -> Look | bytes:
     """Return a look as a walk has it."""
     looks = Looks()
     looks[A] = Look(mode, stat)
-    assert looks[A] == (mode, stat)
+    assert looks[A] == Look(mode, stat)
     ((_, look),) = looks.packed()
     return look
 

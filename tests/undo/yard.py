@@ -5,7 +5,7 @@
 
 import os
 import stat
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypedDict, Unpack
@@ -430,6 +430,16 @@ class Yard:
     def states(self) -> Mapping[RepoPath, FileState]:
         """Return all recorded states."""
         return self.states_table.all()
+
+    def uncovered_under(
+        self, rules: Mapping[RepoPath, bytes | None]
+    ) -> Callable[[RepoPath], Reason | None]:
+        """Return why paths are not covered: no rule file decides that here."""
+        return self.uncovered
+
+    def directory_mode(self, directory: RepoPath) -> int | None:
+        """Return the mode that a directory had: nobody looks at these here."""
+        return None
 
     def uncovered(self, path: RepoPath) -> Reason | None:
         """Return why a path is not recorded."""

@@ -1,0 +1,88 @@
+"""What an undo must name: writes to places that were not recorded when they were written."""
+
+from collections.abc import Callable
+
+from tests.support.claude import Claude
+from tests.support.repo import Repo, ten_lines
+from tests.support.reports import items, uncovered
+from tests.support.shadow import Document, Shadow
+
+
+def states(report: Document) -> dict[str, tuple[object, object]]:
+    """Return state and reason of each item, by path."""
+    return {
+        path: (item["state"], item["reason"]) for path, item in items(report).items()
+    }
+
+
+def test_own_rules_come_back_first_when_an_agent_hid_everything(
+    repo: Repo, shadow: Shadow, agent: Claude
+) -> None:
+    agent.start()
+    agent.prompt("hide all")
+    agent.write("a", "agent\n")
+    agent.write(".agent-undoignore", "*\n")
+    agent.write("c", "agent\n")
+    agent.shell("rm b")
+    agent.stop()
+    report = shadow.oops()
+    assert states(report) == {
+        "a": ("reversed", None),
+        ".agent-undoignore": ("reversed", None),
+        "b": ("not_reversed", "excluded"),
+        "c": ("not_reversed", "excluded"),
+    }
+    assert report["status"] == "partial"
+    assert repo.read("a") == ten_lines("a").encode()
+    assert not repo.exists(".agent-undoignore")
+    shadow.ok("redo", "--yes")
+    assert repo.read("a") == b"agent\n"
+    assert repo.read(".agent-undoignore") == b"*\n"
+    assert states(shadow.oops())["a"] == ("reversed", None)
+    assert repo.read("a") == ten_lines("a").encode()
+
+
+def test_overwritten_path_is_named_when_the_same_call_uncovered_it(
+    repo: Repo, shadow_new: Shadow
+) -> None:
+    repo.write(".gitignore", ".env\n")
+    repo.commit("rules")
+    repo.write(".env", "TOKEN=precious\n")
+    shadow_new.init()
+    agent = Claude(shadow_new)
+    agent.start()
+    agent.prompt("overwrite")
+    agent.shell(": > .gitignore; echo TOKEN=agent > .env")
+    agent.stop()
+    report = shadow_new.oops()
+    assert states(report) == {
+        ".gitignore": ("reversed", None),
+        ".env": ("not_reversed", "no_baseline"),
+    }
+    assert repo.read(".gitignore") == b".env\n"
+    assert repo.read(".env") == b"TOKEN=agent\n"
+
+
+def test_changes_in_uncovered_places_are_named_when_they_were_there_before(
+    repo: Repo, shadow_new: Shadow, make_repo: Callable[..., Repo]
+) -> None:
+    """CAP-05, CAP-08: another repository, a file over the limit, an ignored directory."""
+    repo.write(".gitignore", "build/\n")
+    repo.git("config", "agent-undo.maxFileSize", "1000")
+    repo.write("huge", "x" * 2000)
+    repo.commit("rules")
+    repo.write("build/x", "x")
+    make_repo("repo/nested", files=("x",))
+    shadow_new.init()
+    agent = Claude(shadow_new)
+    agent.start()
+    agent.prompt("clean")
+    agent.shell("echo more >> a; rm huge; rm build/x nested/x")
+    agent.stop()
+    report = shadow_new.oops()
+    assert states(report) == {"a": ("reversed", None)}
+    assert uncovered(report) == {
+        "build": "ignored",
+        "huge": "too large",
+        "nested": "another repository",
+    }

@@ -1,0 +1,77 @@
+"""Directories that an undo brings back have the modes they had; Git's trees do not hold them."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.desk import Near, desk_of
+from tests.support.repo import Repo
+from tests.support.reports import uncovered
+
+
+@pytest.fixture
+def fenced(repo: Repo) -> Repo:
+    """Return R with a private and a shared directory."""
+    repo.write("priv/in/key", "secret\n", mode=0o600)
+    repo.write("shared/x", "x\n")
+    repo.write("plain/x", "x\n")
+    repo.chmod("priv/in", 0o750)
+    repo.chmod("priv", 0o700)
+    repo.chmod("shared", 0o2775)
+    return repo
+
+
+@pytest.fixture
+def near(fenced: Repo) -> Iterator[Near]:
+    with desk_of(fenced) as desk:
+        yield Near(fenced, desk)
+
+
+def modes(repo: Repo) -> list[int]:
+    return [repo.mode(path) for path in ("priv", "priv/in", "shared", "plain")]
+
+
+def remove_all(near: Near) -> None:
+    agent = near.agent()
+    agent.start()
+    agent.prompt("remove them")
+    agent.shell("rm -rf priv shared plain")
+
+
+def test_directories_come_back_with_their_modes(repo: Repo, near: Near) -> None:
+    remove_all(near)
+    assert near.undo("oops")["status"] == "reversed"
+    assert modes(repo) == [0o700, 0o750, 0o2775, 0o755]
+    assert repo.mode("priv/in/key") == 0o600
+
+
+def test_directories_come_back_with_their_modes_after_a_redo(
+    repo: Repo, near: Near
+) -> None:
+    remove_all(near)
+    near.undo("oops")
+    near.undo("redo")
+    assert not repo.exists("priv")
+    near.undo("oops")
+    assert modes(repo) == [0o700, 0o750, 0o2775, 0o755]
+
+
+def test_modes_are_kept_when_another_process_undoes(fenced: Repo) -> None:
+    with desk_of(fenced) as desk:
+        remove_all(Near(fenced, desk))
+    with desk_of(fenced) as desk:
+        assert Near(fenced, desk).undo("oops")["status"] == "reversed"
+        assert modes(fenced) == [0o700, 0o750, 0o2775, 0o755]
+
+
+def test_mode_of_a_directory_is_named_when_it_cannot_be_set(
+    repo: Repo, near: Near, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A system may drop the setgid bit without a word, as for a group that is not ours."""
+    remove_all(near)
+    real = os.fchmod
+    monkeypatch.setattr(os, "fchmod", lambda fd, mode: real(fd, mode & 0o777))
+    report = near.undo("oops")
+    assert modes(repo)[2] == 0o775
+    assert "mode 2775 of shared" in uncovered(report)
