@@ -108,6 +108,8 @@ def main(args: Sequence[str] | None = None) -> int:
 
 def _run(words: list[str]) -> int:
     """Do what click's own `main` does, but leave every exception to us."""
+    if words[:1] == ["help"]:
+        words = [*words[1:], "-h"]
     try:
         with group.make_context(PROGRAM, words) as context:
             code = group.invoke(context)

@@ -5,13 +5,29 @@ typed or says what can.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Mapping
 
 import click
 
 from gitshadow.errors import ShadowError, UsageError
 from gitshadow.words import did_you_mean
 
+_SYNONYMS: Mapping[str, str] = {
+    "changes": "show",
+    "checkpoint": "pin",
+    "clean": "prune",
+    "discard": "undo",
+    "history": "log",
+    "last": "show",
+    "list": "log",
+    "recover-file": "restore",
+    "revert": "undo",
+    "rollback": "undo",
+    "save": "pin",
+    "snapshot": "pin",
+    "undelete": "restore",
+    "who": "blame",
+}
 _NOT_A_CHOICE = re.compile(r"'(.*?)' is not one of")
 
 
@@ -32,9 +48,13 @@ class VerbGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
-def unknown_verb(name: str, path: str, known: Iterable[str]) -> UsageError:
+def unknown_verb(name: str, path: str, known: Collection[str]) -> UsageError:
     """Return the error of a verb that does not exist below what is called `path`."""
-    hint = did_you_mean(name, known) or f"see: {path} -h"
+    near = did_you_mean(name, known)
+    meant = _SYNONYMS.get(name)
+    if meant is not None and meant in known:
+        near = f"did you mean {meant}?"
+    hint = near or f"see: {path} -h"
     where = path.partition("agent-undo ")[2]
     return UsageError(
         f"could not find verb {name!r}{f' of {where}' if where else ''}", hint=hint

@@ -70,6 +70,33 @@ def test_unknown_verb_suggests_near_names(capsys: pytest.CaptureFixture[str]) ->
     assert err.splitlines()[1].startswith("hint: did you mean ops")
 
 
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        *((word, "undo") for word in ("revert", "rollback", "discard")),
+        *((word, "log") for word in ("history", "list")),
+        *((word, "pin") for word in ("checkpoint", "snapshot", "save")),
+        *((word, "show") for word in ("changes", "last")),
+        *((word, "restore") for word in ("recover-file", "undelete")),
+        ("who", "blame"),
+        ("clean", "prune"),
+    ],
+)
+def test_unknown_verb_suggests_the_verb_of_the_same_meaning(
+    typed: str, meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([typed]) == 2
+    assert capsys.readouterr().err.splitlines()[1] == f"hint: did you mean {meant}?"
+
+
+def test_help_is_a_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["help", "log"]) == 0
+    assert "Usage: git agent-undo log" in capsys.readouterr().out
+    assert main(["help"]) == 0
+    assert "Usage: git agent-undo [OPTIONS]" in capsys.readouterr().out
+    assert main(["help", "zzzz"]) == 2
+
+
 def test_unknown_verb_without_a_near_name_points_to_the_help(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
