@@ -23,3 +23,23 @@ def did_you_mean(typed: str, known: Iterable[str]) -> str | None:
 
     near = get_close_matches(typed, list(known), n=3)
     return f"did you mean {' or '.join(near)}?" if near else None
+
+
+def ago(seconds: float) -> str:
+    """Return how long ago something was: `just now`, `2 min ago`, `3 h ago`, `5 days ago`."""
+    minutes = int(seconds // 60)
+    if minutes < 1:
+        return "just now"
+    if minutes < 60:
+        return f"{minutes} min ago"
+    if minutes < 48 * 60:
+        return f"{minutes // 60} h ago"
+    return f"{minutes // (24 * 60)} days ago"
+
+
+def shortened(text: str, most: int) -> str:
+    """Return a text, cut between words where it is longer than so many characters."""
+    if len(text) <= most:
+        return text
+    cut = text[: most - 1]
+    return f"{cut.rpartition(' ')[0].rstrip() or cut}…"

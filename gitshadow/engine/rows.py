@@ -23,6 +23,9 @@ from gitshadow.model import (
 )
 from gitshadow.store.journal.saga_rows import SagaCall, SagaTurn
 from gitshadow.store.refs import display_path
+from gitshadow.undo.about import About
+
+_PROMPT_SHOWN = 200
 
 Row = dict[str, object]
 
@@ -181,6 +184,24 @@ def burst_row(burst: Burst) -> Row:
         "last_seq": burst.last_seq,
         "open": burst.open,
     }
+
+
+def about_row(about: About) -> Row:
+    """Format what one agent, or one person, did in one turn; of the prompt its first line."""
+    row: Row = {
+        "actor": about.actor.value,
+        "agent": about.agent,
+        "session": about.session,
+        "turn": about.turn,
+        "ordinal": about.ordinal,
+        "turns": about.turns,
+        "prompt": (about.prompt or "").strip().partition("\n")[0][:_PROMPT_SHOWN],
+        "ts": rfc3339(about.newest_ns),
+        "files": about.files,
+    }
+    if about.kind is not None:
+        row["kind"] = about.kind.value
+    return row
 
 
 def op_row(op: Op, undone_by: Op | None) -> Row:

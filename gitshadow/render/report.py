@@ -4,10 +4,12 @@ Invariant: the first line gives the counts; it never says of a part that the who
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 
 from gitshadow.render.diffstat import graphed, stat_sum
 from gitshadow.render.document import flag, inner, number, rows, text, texts
 from gitshadow.render.style import View, patch_style, printable, printable_line
+from gitshadow.words import ago, counted, shortened
 
 _SHOWN_ON_TERMINAL = 40
 _LINES_SHOWN = 400
@@ -40,16 +42,21 @@ _ACTIONS: Mapping[str, str] = {
 }
 _CONFLICTS = frozenset({"conflict", "binary", "type_clash"})
 _NAMED = frozenset({"oops", "undo"})
+_ACTORS: Mapping[str, str] = {"human": "you", "unknown": "you?"}
+_ABOUT_SHOWN = 3
+_PROMPT_SHOWN = 60
 _STATES = ("reversed", "compensated", "not_reversed", "no_effect")
 
 
 def report_lines(report: Mapping[str, object], view: View) -> Iterator[str]:
     """Yield a report or a plan line by line.
 
-    The order is fixed: headline, what stays, what comes back, notes, what may be theirs too,
-    how to go on, and last what is not covered.
+    The order is fixed: in a plan whose work it is about, headline, notes, what stays, what comes
+    back, what may be theirs too, how to go on, and last what is not covered.
     """
     items = rows(report, "items")
+    if text(report, "status") == "planned":
+        yield from about_lines(report, view)
     yield view.paint(headline(report), _headline_style(report))
     yield from _notes(report)
     yield from left_lines(items, view)
@@ -68,12 +75,44 @@ def plan_lines(plan: Mapping[str, object], view: View, *, low: str) -> Iterator[
         low: How whoever reads it can have what is only maybe theirs taken too.
     """
     items = rows(plan, "items")
+    yield from about_lines(plan, view)
     yield view.paint(headline(plan), _headline_style(plan))
     yield from _notes(plan)
     yield from left_lines(items, view)
     yield from _moved(plan, items, view)
     yield from _maybe(plan, view, low)
     yield from _not_covered(plan, view)
+
+
+def about_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
+    """Yield whose work a plan is about, a line for each turn."""
+    found = rows(document, "about")
+    for row in found[:_ABOUT_SHOWN]:
+        yield view.paint(about_line(row), "bold")
+    if len(found) > _ABOUT_SHOWN:
+        yield f"… and {counted(len(found) - _ABOUT_SHOWN, 'more turn')}"
+
+
+def about_line(row: Mapping[str, object]) -> str:
+    """Return whose work something is: agent, age, prompt, turn and number of files."""
+    kind, actor = text(row, "kind"), text(row, "actor")
+    name = printable(text(row, "agent")) or _ACTORS.get(actor, actor)
+    prompt = printable(shortened(text(row, "prompt"), _PROMPT_SHOWN))
+    files = counted(number(row, "files"), "file")
+    where = [f"{kind} by {name}" if kind else name, _age(text(row, "ts"))]
+    head = ", ".join(word for word in where if word) + (
+        f': "{prompt}"' if prompt else ""
+    )
+    if not number(row, "ordinal"):
+        return f"{head}  ({files})"
+    return f"{head}  (turn {number(row, 'ordinal')} of {number(row, 'turns')}, {files})"
+
+
+def _age(stamp: str) -> str:
+    try:
+        return ago((datetime.now(UTC) - datetime.fromisoformat(stamp)).total_seconds())
+    except (ValueError, TypeError):
+        return ""
 
 
 def headline(report: Mapping[str, object]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from gitshadow.render.document import flag, inner, number, rows, text, texts
-from gitshadow.render.report import report_lines
+from gitshadow.render.report import about_line, report_lines
 from gitshadow.render.style import View, patch_style, printable, printable_line
 from gitshadow.words import counted
 
@@ -146,6 +146,8 @@ def op_lines(found: Sequence[Mapping[str, object]], view: View) -> Iterator[str]
             f"{printable(text(row, 'target'))}{f'  (taken back by {undoer})' * bool(undoer)}"
         )
         yield from view.fold(line.rstrip(), _INDENT)
+        for about in rows(row, "about"):
+            yield from view.fold(f"    {about_line(about)}", _INDENT)
 
 
 def pin_lines(found: Sequence[Mapping[str, object]], view: View) -> Iterator[str]:

@@ -3,6 +3,7 @@
 Invariant: only reads the journal; nothing here changes what a plan does.
 """
 
+import shlex
 from collections.abc import Collection, Iterable, Sequence
 
 from gitshadow.model import Actor, Event, EventKind, RepoPath, Touch
@@ -12,6 +13,7 @@ from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.refs import display_path
 from gitshadow.undo.apply import Result
 from gitshadow.undo.choose import Selection, Window
+from gitshadow.undo.effective import Undone
 from gitshadow.undo.plan import newest_seq
 from gitshadow.undo.report import Uncovered
 from gitshadow.undo.units import is_undoable
@@ -28,8 +30,9 @@ def not_covered(
 ) -> tuple[Uncovered, ...]:
     """Return what was done in these windows that no undo of files takes back.
 
-    Writes to uncovered paths, gaps in the capture, and commits that the sessions made. What
-    nobody claims may have been noticed late, so it counts from the window's begin on.
+    Writes to uncovered paths, gaps in the capture, commits that the sessions made, and what they
+    wrote in other worktrees. What nobody claims may have been noticed late, so it counts from the
+    window's begin on.
     """
     found: dict[tuple[str, str], Uncovered] = {}
     for window in windows:
@@ -37,6 +40,7 @@ def not_covered(
             *_touches(db, worktree, window),
             *_gaps(db, worktree, window),
             *_commits(db, worktree, window),
+            *_elsewhere(db, worktree, window),
         ):
             found.setdefault((entry.what, entry.why), entry)
     return tuple(found.values())
@@ -170,6 +174,38 @@ def _commits(db: Db, worktree: str, window: Window) -> Iterable[Uncovered]:
     for row in reversed(events.rows(db, wanted)):
         if window.call is None or _call(row) == window.call:
             yield Uncovered(f"commit: {row.note or 'HEAD moved'}", _COMMITS)
+
+
+def _elsewhere(db: Db, worktree: str, window: Window) -> Iterable[Uncovered]:
+    """Yield what the sessions wrote in other worktrees, as far as it is not undone there."""
+    if not window.sessions:
+        return
+    wanted = EventFilter(
+        sessions=window.sessions, since_ns=window.begin_ns, until_ns=window.end_ns
+    )
+    found: dict[str, list[Event]] = {}
+    for row in events.rows(db, wanted):
+        is_other = row.worktree != worktree and row.op is None and is_undoable(row)
+        if is_other and window.call in (None, _call(row)):
+            found.setdefault(row.worktree, []).append(row)
+    for other, rows in sorted(found.items()):
+        undone = Undone(db, other)
+        left = [row for row in reversed(rows) if undone.by(row) is None]
+        known = state.get_worktree(db, other)
+        if left and known is not None:
+            yield _in_worktree(display_path(RepoPath(known.path)), left)
+
+
+def _in_worktree(root: str, rows: Sequence[Event]) -> Uncovered:
+    paths = dict.fromkeys(row.path for row in rows if row.path is not None)
+    names = [display_path(path) for path in paths]
+    rest = len(names) - _PATHS_SHOWN
+    shown = ", ".join(names[:_PATHS_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
+    bursts = " ".join(dict.fromkeys(row.burst for row in rows if row.burst is not None))
+    return Uncovered(
+        f"{shown} in {root}",
+        f"another worktree; to undo it: git -C {shlex.quote(root)} agent-undo undo {bursts}",
+    )
 
 
 def _actor(row: Event) -> Actor | None:

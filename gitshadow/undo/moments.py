@@ -4,7 +4,7 @@ Invariant: a path that came later is only to go where agents alone wrote it sinc
 still is what they left.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from gitshadow.errors import UsageError
@@ -20,7 +20,7 @@ from gitshadow.model import (
 from gitshadow.store.journal import events
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
-from gitshadow.store.refs import display_path, exact_mode
+from gitshadow.store.refs import exact_mode
 from gitshadow.store.repo import Repo
 from gitshadow.undo.lineage import Lineage, before_of, trace
 from gitshadow.undo.plan import PathFilter, Wanted
@@ -68,33 +68,72 @@ def at_time(db: Db, worktree: str, moment_ns: int, paths: PathFilter) -> Moment:
 
 
 def before_agent(
-    db: Db, worktree: str, paths: Sequence[RepoPath], typed: Mapping[RepoPath, str]
+    db: Db,
+    worktree: str,
+    paths: Mapping[RepoPath, str],
+    is_missing: Callable[[RepoPath], bool],
 ) -> Moment:
     """Return the state of files before the newest write of an agent to each.
 
+    What is missing is to be as it was recorded last, whoever deleted it.
+
+    Args:
+        db: The journal.
+        worktree: Its worktree.
+        paths: Files and directories, as they were typed.
+        is_missing: Whether nothing is at a path.
+
     Raises:
-        UsageError: no agent wrote one of them.
+        UsageError: one was never recorded, or is there and no agent wrote it.
     """
     wanted: dict[RepoPath, Wanted] = {}
     newest = 0
-    for path in paths:
-        found = False
-        for lineage in trace(
-            events.history(db, worktree, _recorded(db, worktree, path), 0)
-        ):
+    for path, typed in paths.items():
+        history = events.history(db, worktree, _recorded(db, worktree, path), 0)
+        missing = is_missing(path)
+        if missing and not history:
+            raise UsageError(
+                f"cannot restore {typed}: it was never recorded",
+                hint="recorded paths are listed by: git agent-undo log",
+            )
+        found = _want_last(history, path, wanted) if missing else 0
+        for lineage in [] if found else trace(history):
             event = _newest_of_agent(lineage)
             if event is None or not PathFilter((path,)).takes((lineage.path,)):
                 continue
-            found = True
-            newest = max(newest, lineage.events[-1].seq)
+            found = max(found, lineage.events[-1].seq)
             _want_before(event, lineage, wanted)
         if not found:
             raise UsageError(
-                f"could not restore {typed.get(path) or display_path(path)}:"
-                " no agent has written it",
+                f"cannot restore {typed}: no agent has written it",
                 hint="say when: git agent-undo restore PATH --at '10 minutes ago'",
             )
+        newest = max(newest, found)
     return Moment(wanted, newest)
+
+
+def _want_last(
+    history: Sequence[Event], path: RepoPath, wanted: dict[RepoPath, Wanted]
+) -> int:
+    """Want what was deleted last at a path; return the newest event, 0 where there is none.
+
+    Of a directory these are the files that went with the last one: others were deleted before.
+    """
+    gone: dict[RepoPath, Event] = {}
+    for row in filter(_moves, history):
+        for end in (row.old_path, row.path):
+            if end is not None and PathFilter((path,)).takes((end,)):
+                gone.pop(end, None)
+                is_left = end == row.old_path or row.after is None
+                if is_left and row.before is not None:
+                    gone[end] = row
+    last = max(gone.values(), key=lambda row: row.seq, default=None)
+    if last is None:
+        return 0
+    for end, row in gone.items():
+        if row.burst == last.burst and (row.burst or row.commit == last.commit):
+            wanted[end] = Wanted(row.before)
+    return last.seq
 
 
 def at_snapshot(

@@ -6,12 +6,13 @@ with them; the field names are those of the command line's contract, added to, n
 
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
 from gitshadow.errors import ExitCode, JournalError
 from gitshadow.model import Oid, OpKind
+from gitshadow.undo.about import About
 from gitshadow.undo.selecting import Hunk
 
 _STATES_SHOWN = ("reversed", "compensated", "not_reversed", "no_effect")
@@ -172,7 +173,8 @@ class Report:
 
     `op_id` and `commit` are None where nothing was changed. `maybe` are the paths that may be
     the agent's too and were left alone, `unclear` those of them that may be another session's as
-    well; `head_moved` says in sentences how HEAD moved since.
+    well; `head_moved` says in sentences how HEAD moved since. `about` is what the report is about;
+    it is not stored, because prompts are forgotten with their sessions.
     """
 
     kind: OpKind
@@ -188,6 +190,7 @@ class Report:
     maybe: tuple[str, ...] = ()
     unclear: tuple[str, ...] = ()
     head_moved: tuple[str, ...] = ()
+    about: tuple[About, ...] = field(default=(), compare=False)
 
     @property
     def counts(self) -> Mapping[str, int]:

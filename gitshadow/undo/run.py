@@ -17,6 +17,7 @@ from gitshadow.store.journal import events, ops
 from gitshadow.store.purged import is_purged
 from gitshadow.store.refs import display_path
 from gitshadow.undo import again, around, moments, oplog, recovered, rules
+from gitshadow.undo.about import about
 from gitshadow.undo.apply import StepHook, Tools, apply, no_hook
 from gitshadow.undo.cases import World
 from gitshadow.undo.choose import NOBODY, Chooser, Selection, Window, is_ambiguous
@@ -251,10 +252,9 @@ class _Undo:
             tree = tree_at(engine.repo, db, worktree, request.at_ns)
             label, since_ns = "--at", request.at_ns
         elif request.targets:
-            typed = {
-                one.path: one.text for one in request.targets if one.path is not None
-            }
-            found = moments.before_agent(db, worktree, self._typed_paths(), typed)
+            texts = (one.text for one in request.targets)
+            typed = dict(zip(self._typed_paths(), texts, strict=True))
+            found = moments.before_agent(db, worktree, typed, self._is_missing)
             label, since_ns = "restore", 0
         else:
             raise UsageError(
@@ -279,6 +279,9 @@ class _Undo:
                 )
             found.append(target.path)
         return tuple(found)
+
+    def _is_missing(self, path: RepoPath) -> bool:
+        return self.engine.files.glance(path) is None
 
     def _history(self, taken: Collection[Event]) -> list[Event]:
         if not taken:
@@ -449,6 +452,7 @@ class _Undo:
             head_moved=(
                 around.head_moves(engine.db, engine.worktree, first) if first else ()
             ),
+            about=about(engine.db, engine.worktree, selection.taken),
         )
         return replace(report, headline=self._headline(selection, report))
 

@@ -12,9 +12,11 @@ from gitshadow.model import Burst, Call, Event, Op, RepoPath, Session, Turn
 from gitshadow.store.journal import bursts, events, ops, sessions, turns
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
+from gitshadow.store.journal.prune import tombstones
 from gitshadow.undo.units import Unit, is_undoable
 
 _SHOWN = 8
+_LEAST_PREFIX = 4  # as in Git: core.abbrev, git-config(1)
 
 Named = Session | Turn | Call | Burst | Op | Event
 
@@ -30,21 +32,27 @@ class Target(NamedTuple):
 def resolve(db: Db, worktree: str, target: Target) -> Named | RepoPath:
     """Return what a target names: a thing of the journal, or a recorded path.
 
-    A whole id comes first, then a path that was recorded, then the beginning of an id.
+    A whole id comes before the beginning of one. A word that is the path of a recorded file as
+    well is refused, unless it is too short to be taken for the beginning of an id.
 
     Raises:
         UsageError: nothing fits, or several things do.
     """
     if target.path_only:
         return _path(db, worktree, target)
-    found = list(_exact(db, target.text))
-    if (
-        not found
-        and target.path is not None
-        and _is_recorded(db, worktree, target.path)
-    ):
+    is_path = target.path is not None and _is_recorded(db, worktree, target.path)
+    found: list[Named] = list(_exact(db, target.text))
+    if not found and (not is_path or len(target.text) >= _LEAST_PREFIX):
+        found = list(_beginning(db, target.text))
+    if is_path and found:
+        shown = ", ".join(_described(one) for one in found[:_SHOWN])
+        raise UsageError(
+            f"ambiguous target '{target.text}': it is a file, and an id of {shown}",
+            hint=f"for the file: -- {target.text}; for the other: type its whole id",
+        )
+    if is_path:
+        assert target.path is not None
         return target.path
-    found = found or list(_beginning(db, target.text))
     if len(found) == 1:
         return found[0]
     if found:
@@ -53,6 +61,13 @@ def resolve(db: Db, worktree: str, target: Target) -> Named | RepoPath:
         raise UsageError(
             f"could not tell what {target.text} is: {len(found)} things begin so",
             hint=f"type more of it: {shown}{more}",
+        )
+    pruned = [one for one in sorted(tombstones(db)) if one.startswith(target.text)]
+    if pruned and target.text:
+        raise UnknownIdError(
+            f"cannot undo {target.text}: session {pruned[0]} was pruned",
+            typed=target.text,
+            hint="what it recorded is gone; the others: git agent-undo sessions",
         )
     raise UnknownIdError(
         f"could not find {target.text}",

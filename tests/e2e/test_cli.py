@@ -156,7 +156,9 @@ def test_pipe_gets_the_plan_and_a_hint(wronged: Shadow) -> None:
     """UX-04: nobody can be asked: plan, exit 5, hint `--yes`."""
     result = wronged("oops")
     assert (result.code, is_back(wronged)) == (5, False)
-    assert result.out.startswith("plan: 2 files back")
+    whose, plan, *_ = result.out.splitlines()
+    assert whose.startswith("claude-code, ")
+    assert plan == "plan: 2 files back"
     assert re.search(r"^hint: .*--yes", result.err, re.MULTILINE)
 
 

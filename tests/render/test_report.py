@@ -1,6 +1,7 @@
 """The text of undo reports, from literal documents."""
 
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -133,6 +134,28 @@ def test_report_lines_show_a_diffstat() -> None:
     changed = item("a", "reversed", added=2, removed=10)
     lines = list(report_lines(report(changed, status="planned"), View()))
     assert lines[1] == "  back  a  (content, +2 -10)"
+
+
+def test_plan_says_first_whose_work_it_is_about() -> None:
+    ago = datetime.now(UTC) - timedelta(minutes=2, seconds=5)
+    turn = {
+        "actor": "agent",
+        "agent": "claude-code",
+        "ordinal": 3,
+        "turns": 3,
+        "files": 4,
+        "prompt": "Clean up: delete the old extras folder and whatever refers to it",
+        "ts": ago.isoformat(),
+    }
+    plan = report(item("a", "reversed"), status="planned") | {"about": [turn]}
+    first, second, *_ = report_lines(plan, View())
+    assert first == (
+        'claude-code, 2 min ago: "Clean up: delete the old extras folder and whatever refers…"'
+        "  (turn 3 of 3, 4 files)"
+    )
+    assert second == "plan: 1 file back"
+    done = plan | {"status": "reversed"}
+    assert next(iter(report_lines(done, View()))) == "1 file back"
 
 
 def test_plan_on_a_terminal_has_the_graph_of_a_diffstat() -> None:

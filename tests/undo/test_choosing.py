@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 
 import pytest
 
@@ -14,7 +15,7 @@ from gitshadow.model import (
     RepoPath,
     Touch,
 )
-from gitshadow.store.journal import ops, state, turns
+from gitshadow.store.journal import ops, prune, state, turns
 from gitshadow.undo.report import Status, from_json
 from tests.undo.words import call, lines, reasons
 from tests.undo.yard import Yard
@@ -183,6 +184,61 @@ def test_restore_asks_when_no_agent_wrote_a_file(yard: Yard) -> None:
     yard.by("human").write("a", "mine\n")
     with pytest.raises(UsageError, match="no agent has written it"):
         yard.restore("a")
+
+
+def test_restore_brings_a_missing_file_back_whoever_deleted_it(yard: Yard) -> None:
+    """As it was recorded last, also where an agent wrote it before."""
+    yard.by("s1", "t1").write("a", "agent\n")
+    yard.by("human").remove("a")
+    yard.remove("b")
+    yard.restore("a")
+    yard.restore("b")
+    assert (yard.read("a"), yard.read("b").decode()) == (b"agent\n", lines("b"))
+
+
+def test_restore_brings_back_what_went_with_a_directory(yard: Yard) -> None:
+    yard.by("human").write("dir/old", "1\n")
+    yard.by("s1", "t1").remove("dir/old")
+    yard.by("human").write("dir/x", "2\n")
+    yard.write("dir/in/y", "3\n")
+    shutil.rmtree(yard.path("dir"))
+    yard.record()
+    yard.restore("dir")
+    assert (yard.read("dir/x"), yard.read("dir/in/y")) == (b"2\n", b"3\n")
+    assert not yard.exists("dir/old")
+
+
+def test_restore_says_that_a_name_was_never_recorded(yard: Yard) -> None:
+    with pytest.raises(
+        UsageError, match="cannot restore nosuch: it was never recorded"
+    ):
+        yard.restore("nosuch")
+
+
+def test_undo_refuses_a_word_that_is_a_file_and_the_beginning_of_an_id(
+    yard: Yard,
+) -> None:
+    """Neither reading is taken in silence."""
+    yard.by("claude-code-1", "t1").write("claude", "1\n")
+    with pytest.raises(
+        UsageError, match="it is a file, and an id of session claude-code-1"
+    ):
+        yard.undo("claude")
+    assert yard.exists("claude")
+    assert yard.undo("claude-code-1").status == "reversed"
+
+
+def test_undo_takes_a_short_word_for_a_file(yard: Yard) -> None:
+    """Bursts begin with `b-`: a file named `b` would never be meant."""
+    yard.by("s1", "t1").write("b", "1\n")
+    assert yard.undo("b").status == "reversed"
+
+
+def test_undo_says_that_a_session_was_pruned(yard: Yard) -> None:
+    with yard.db.write():
+        prune.bury(yard.db, "claude-code-7", 1, [])
+    with pytest.raises(UsageError, match="session claude-code-7 was pruned"):
+        yard.undo("claude-code-7")
 
 
 def test_undo_leaves_what_is_ambiguous(yard: Yard) -> None:

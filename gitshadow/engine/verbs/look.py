@@ -9,6 +9,7 @@ from gitshadow.engine.programs import recorded_turn
 from gitshadow.engine.resolve import session_of
 from gitshadow.engine.rows import (
     Row,
+    about_row,
     event_row,
     op_row,
     program_turn_row,
@@ -24,7 +25,9 @@ from gitshadow.store.journal import sessions as session_journal
 from gitshadow.store.journal import turns as turn_journal
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
+from gitshadow.undo.about import about
 from gitshadow.undo.effective import standing
+from gitshadow.undo.targets import events_of, unit_of_ids
 
 _QUIET = (EventKind.BASELINE,)
 _PROMPT_SHOWN = 200
@@ -133,4 +136,9 @@ def ops(desk: Desk, params: Params) -> Document:
     db = desk.workspace.db
     found = ops_journal.list_ops(db)[: read.number(params, "limit")]
     undone_by = standing(db).undone_by
-    return {"rows": [op_row(op, undone_by.get(op.id)) for op in found]}
+    rows: list[Row] = []
+    for op in found:
+        undone = events_of(db, op.worktree, unit_of_ids(db, op.undoes))
+        abouts = [about_row(one) for one in about(db, op.worktree, undone)]
+        rows.append(op_row(op, undone_by.get(op.id)) | {"about": abouts})
+    return {"rows": rows}

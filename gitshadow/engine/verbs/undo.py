@@ -8,6 +8,7 @@ from gitshadow.engine import params as read
 from gitshadow.engine import programs
 from gitshadow.engine.desk import Desk
 from gitshadow.engine.moments import time_of
+from gitshadow.engine.rows import about_row
 from gitshadow.engine.undoing import UndoEngine
 from gitshadow.engine.verbs import Document, Params
 from gitshadow.engine.workspace import read_config
@@ -77,6 +78,7 @@ def undo(desk: Desk, params: Params) -> Document:
         found = (*report.not_covered, *moves_staged(report, ws.index))
         report = replace(report, not_covered=found)
     document = dict(report.to_json())
+    document["about"] = [about_row(one) for one in report.about]
     if wanted is not None:
         document |= {"missing": list(wanted.missing), "loose": list(wanted.loose)}
     document["confirm"] = settings.confirm

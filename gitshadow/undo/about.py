@@ -1,0 +1,90 @@
+"""What an undo is about: whose work, of which turn, asked for by which prompt, and when.
+
+Invariant: only reads the journal; what an op undid counts as what it is about itself.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from gitshadow.model import Actor, Event, OpKind, RepoPath
+from gitshadow.store.journal import ops, sessions, turns
+from gitshadow.store.journal.db import Db
+from gitshadow.undo.targets import events_of, root_of, unit_of_ids
+
+_NESTED = 8  # undos of undos of undos: further back nobody remembers
+
+
+class About(NamedTuple):
+    """Hold what one agent, or one person, wrote in one turn.
+
+    `ordinal` is the turn's number of `turns` in its session. `kind` is set for a restore, which
+    has no turn.
+    """
+
+    actor: Actor
+    agent: str | None
+    session: str
+    turn: str | None
+    ordinal: int | None
+    turns: int
+    prompt: str | None
+    newest_ns: int
+    files: int
+    kind: OpKind | None = None
+
+
+def about(db: Db, worktree: str, rows: Iterable[Event]) -> tuple[About, ...]:
+    """Return what some events are about, the newest first."""
+    groups: dict[tuple[str, str | None, OpKind | None], list[Event]] = {}
+    for row, kind in _written(db, worktree, list(rows), _NESTED):
+        who = row.attribution
+        if who is None or who.session is None:
+            continue
+        root = root_of(db, who.session)
+        turn = (
+            who.turn.split("/", 1)[0] if who.turn and root != who.session else who.turn
+        )
+        groups.setdefault((root, turn, kind), []).append(row)
+    found = [_about(db, *key, rows) for key, rows in groups.items()]
+    return tuple(sorted(found, key=lambda one: one.newest_ns, reverse=True))
+
+
+def _written(
+    db: Db, worktree: str, rows: Sequence[Event], depth: int
+) -> list[tuple[Event, OpKind | None]]:
+    """Return events with the ops among them replaced by what these undid."""
+    found: list[tuple[Event, OpKind | None]]
+    found = [(row, None) for row in rows if row.op is None]
+    for op_id in dict.fromkeys(row.op for row in rows if row.op is not None):
+        op = ops.get(db, op_id)
+        undone = (
+            events_of(db, worktree, unit_of_ids(db, op.undoes))
+            if op is not None and depth
+            else []
+        )
+        if undone:
+            found += _written(db, worktree, undone, depth - 1)
+        else:
+            kind = op.kind if op is not None else OpKind.RESTORE
+            found += [(row, kind) for row in rows if row.op == op_id]
+    return found
+
+
+def _about(
+    db: Db, session: str, turn: str | None, kind: OpKind | None, rows: Sequence[Event]
+) -> About:
+    known = sessions.get(db, session)
+    of_turn = turns.get_turn(db, session, turn) if turn is not None else None
+    paths: set[RepoPath | None] = {row.path for row in rows}
+    return About(
+        actor=known.actor if known is not None else Actor.UNKNOWN,
+        agent=known.agent if known is not None else None,
+        session=session,
+        turn=turn,
+        ordinal=of_turn.ordinal if of_turn is not None else None,
+        turns=len(turns.list_turns(db, session)),
+        prompt=of_turn.prompt if of_turn is not None else None,
+        newest_ns=max(row.ts_ns for row in rows),
+        files=len(paths),
+        kind=kind,
+    )

@@ -1,0 +1,69 @@
+"""What a plan says first: whose work it is about, of which turn, and what is elsewhere."""
+
+from pathlib import Path
+
+from tests.support.repo import Repo
+from tests.support.reports import uncovered
+from tests.support.studio import Document, Studio, studio_of
+
+
+def plan(studio: Studio, verb: str, *targets: str, apply: bool = False) -> Document:
+    rows = [{"text": target, "path_only": False} for target in targets]
+    return studio.run("undo", verb=verb, targets=rows, yes=apply)
+
+
+def about(document: Document) -> list[tuple[object, ...]]:
+    rows = document["about"]
+    assert isinstance(rows, list)
+    names = ("agent", "prompt", "ordinal", "turns", "files")
+    return [tuple(row[name] for name in names) for row in rows]
+
+
+def two_turns(studio: Studio) -> None:
+    studio.start("S1")
+    studio.prompt("S1", "Tidy up\nand more")
+    studio.write("S1", "a", "1\n")
+    studio.stop("S1")
+    studio.prompt("S1", "Clean up: delete the old folder")
+    studio.write("S1", "b", "2\n")
+    studio.write("S1", "c", "2\n")
+    studio.stop("S1")
+
+
+def test_plan_says_whose_work_it_is_about(studio: Studio) -> None:
+    two_turns(studio)
+    newest = ("claude-code", "Clean up: delete the old folder", 2, 2, 2)
+    assert about(plan(studio, "oops")) == [newest]
+    whole = about(plan(studio, "undo", studio.session("S1")))
+    assert whole == [newest, ("claude-code", "Tidy up", 1, 2, 1)]
+
+
+def test_redo_and_list_of_undos_say_whose_work_was_undone(studio: Studio) -> None:
+    two_turns(studio)
+    newest = ("claude-code", "Clean up: delete the old folder", 2, 2, 2)
+    plan(studio, "oops", apply=True)
+    assert about(plan(studio, "redo")) == [newest]
+    plan(studio, "redo", apply=True)
+    rows = studio.run("ops")["rows"]
+    assert isinstance(rows, list)
+    assert [about(row) for row in rows] == [[newest], [newest]]
+
+
+def test_report_names_what_the_turn_wrote_in_another_worktree(
+    repo: Repo, studio: Studio, tmp_path: Path
+) -> None:
+    linked = Repo(tmp_path / "linked")
+    repo.git("worktree", "add", "-q", str(linked.root))
+    studio.start("S1")
+    studio.prompt("S1", "both")
+    studio.write("S1", "a", "1\n")
+    with studio_of(linked) as other:
+        other.turns = studio.turns
+        other.write("S1", "a", "2\n")
+        other.write("S1", "n", "2\n")
+        here = uncovered(plan(studio, "oops"))
+        (what, why), *more = here.items()
+        assert (what, more) == (f"a, n in {linked.root}", [])
+        assert f"git -C {linked.root} agent-undo undo b-" in why
+        plan(other, "undo", why.rpartition(" ")[2], apply=True)
+    assert uncovered(plan(studio, "oops")) == {}
