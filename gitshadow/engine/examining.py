@@ -24,6 +24,7 @@ from gitshadow.words import counted
 FIX = "git agent-undo doctor --fix"
 REINDEX = "git agent-undo reindex"
 _SHOWN = 5
+_GAPS_SHOWN = 3
 _WATCHES = "/proc/sys/fs/inotify/max_user_watches"
 _INSTANCES = "/proc/sys/fs/inotify/max_user_instances"
 _WANTED_WATCHES = 1 << 20
@@ -253,7 +254,9 @@ def _gaps(desk: Desk) -> Iterator[Check]:
         yield Check("gaps", True, said)
     else:
         last = rfc3339(fresh[-1].ts_ns)
+        notes = [one.note for one in fresh[-_GAPS_SHOWN:] if one.note]
         said = f"{counted(len(fresh), 'gap')} in the recording, the last {last}"
+        said += f": {'; '.join(reversed(notes))}" if notes else ""
         look = "git agent-undo log --kind gap"
         yield Check("gaps", False, said, f"{look}; seen: {FIX}")
 

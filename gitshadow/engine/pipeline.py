@@ -107,6 +107,7 @@ class Pipeline:
                 wanted.update(self._lost_below(path))
         for path in wanted:
             self.missed.pop(path, None)
+        self._note_vanished(wanted, noticed)
         observed, move = self._observe(wanted, noticed)
         done = Captured()
         done.rules_changed = any(ws.coverage.is_rule_file(path) for path in wanted)
@@ -168,6 +169,15 @@ class Pipeline:
         )
         (who,) = self._claimant.claim([draft], before=call)
         ws.recorder.record([Claimed(draft, who)])
+
+    def _note_vanished(self, paths: Collection[RepoPath], now_ns: int) -> None:
+        """Note uncovered places that are gone: who writes there next has created something."""
+        known = self.uncovered.known()
+        for path in known.keys() & set(paths):
+            if self._ws.files.glance(path) is None:
+                why = self._ws.coverage.of(path, None, known[path])
+                self.touched([(path, why.reason)] if why is not None else [], now_ns)
+                self.uncovered.update({p: k for p, k in known.items() if p != path})
 
     def look_at_uncovered(self) -> None:
         """Note what happened at the uncovered places that are known: no watcher reports it.

@@ -1,4 +1,4 @@
-"""What an undo leaves in the index: a move that `git mv` staged is there still.
+"""What an undo leaves in the index: moves that `git mv` staged, and new files that were added.
 
 Invariant: the index is read alone; who runs the undo is told what to type.
 """
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from gitshadow.engine.tracked import IndexView
 from gitshadow.model import RepoPath
 from gitshadow.store.refs import parse_path
-from gitshadow.undo.report import Report, State, Uncovered
+from gitshadow.undo.report import Action, Report, State, Uncovered
 
 
 def moves_staged(report: Report, index: IndexView) -> Iterator[Uncovered]:
@@ -26,6 +26,20 @@ def moves_staged(report: Report, index: IndexView) -> Iterator[Uncovered]:
             f"the move is staged still: git restore --staged -- {words}",
             item.path,
         )
+
+
+def creations_staged(report: Report, index: IndexView) -> Iterator[Uncovered]:
+    """Yield the files that a report deleted, or would, and that the index has as new files."""
+    for item in report.items:
+        if item.action is not Action.DELETE or item.state is not State.REVERSED:
+            continue
+        path = RepoPath(parse_path(item.path))
+        if path in index.paths() and index.head_entry(path) is None:
+            yield Uncovered(
+                "the index",
+                f"{item.path} is still staged: git restore --staged -- {shlex.quote(item.path)}",
+                item.path,
+            )
 
 
 def _is_staged(index: IndexView, has: RepoPath, has_not: RepoPath) -> bool:

@@ -310,6 +310,8 @@ def _onward(
     if token and text(report, "status") == "planned":
         yield f"to apply just this: --token {token}"
     op_id = printable(text(report, "op_id"))
+    if not op_id and text(report, "status") == "partial":
+        yield "nothing was changed, so there is nothing to redo"
     if not op_id or text(report, "status") not in (
         "reversed",
         "compensated",

@@ -74,8 +74,17 @@ def head_moves(db: Db, worktree: str, since_seq: int) -> tuple[str, ...]:
     return tuple(row.note or "HEAD moved" for row in reversed(rows))
 
 
-def notes_of(db: Db, worktree: str, selection: Selection) -> tuple[str, ...]:
-    """Return what a person should know before saying yes."""
+def notes_of(
+    db: Db, worktree: str, selection: Selection, overwritten: Collection[str]
+) -> tuple[str, ...]:
+    """Return what a person should know before saying yes.
+
+    Args:
+        db: The journal.
+        worktree: Its worktree.
+        selection: What is undone.
+        overwritten: The paths, as displayed, at which later writes do not stay.
+    """
     if not selection.taken:
         return selection.notes
     last = selection.taken[-1]
@@ -91,8 +100,9 @@ def notes_of(db: Db, worktree: str, selection: Selection) -> tuple[str, ...]:
         and _actor(row) is not Actor.AGENT
     ]
     notes = list(selection.notes)
-    if later:
-        count = len({row.path for row in later})
+    paths = {display_path(row.path) for row in later if row.path is not None}
+    count = len(paths.difference(overwritten))
+    if count:
         files = "1 file" if count == 1 else f"{count} files"
         notes.append(f"later writes to {files} that are no agent's stay as they are")
     moves = head_moves(db, worktree, selection.taken[0].seq)

@@ -51,7 +51,8 @@ class Wish:
 
     `seqs` are the unit's events. `ambiguous` are events that may be the unit's and are named,
     `unrecorded` are paths that are named because nobody recorded what the unit did to them.
-    `removable` tells whether a directory is the unit's, so that it goes when it is empty.
+    `is_missing` tells whether an object is not in the repository. `removable` tells whether a
+    directory is the unit's, so that it goes when it is empty.
     `offer` asks for the hunks of each item, `choice` takes only some of them.
     """
 
@@ -61,6 +62,7 @@ class Wish:
     undoings: Undoings = field(default_factory=dict)
     ambiguous: tuple[Event, ...] = ()
     unrecorded: tuple[Unrecorded, ...] = ()
+    is_missing: Callable[[Oid], bool] = lambda _: False
     removable: Callable[[RepoPath], bool] = lambda _: False
     offer: bool = False
     choice: Choice | None = None
@@ -129,7 +131,7 @@ def plan_unit(events: Sequence[Event], wish: Wish, world: World, read: Read) -> 
         world: The disk now.
         read: Gives recorded content.
     """
-    blobs = Blobs(read)
+    blobs = Blobs(read, wish.is_missing)
     found = (_case(lineage, wish, world, blobs) for lineage in trace(events))
     cases = [case for case in found if case is not None]
     last = max((event.seq for event in events), default=0)
@@ -140,7 +142,7 @@ def plan_states(
     wanted: Mapping[RepoPath, Wanted], wish: Wish, world: World, read: Read, seq: int
 ) -> Plan:
     """Plan to give paths a state that they had; `seq` is the newest event of any of them."""
-    blobs = Blobs(read)
+    blobs = Blobs(read, wish.is_missing)
     cases = [
         _wanted_case(path, want, world, blobs)
         for path, want in wanted.items()
@@ -187,6 +189,8 @@ def _case(lineage: Lineage, wish: Wish, world: World, blobs: Blobs) -> Case | No
     if case.turned.reason is not None:
         return case
     case.turned = take_back(runs, start, blobs, wish.manner)
+    if case.turned.reason is Reason.CONFLICT and lineage.path in world.directories:
+        case.leave(Reason.TYPE_CLASH, "a directory is there now")
     if not runs:
         case.turned.detail = f"taken back already by op {undone[mine[-1].seq]}"
     check_alone(case, world)
@@ -220,7 +224,7 @@ def _wanted_case(path: RepoPath, want: Wanted, world: World, blobs: Blobs) -> Ca
     elif (
         case.moves and want.version is not None and blobs.get(want.version.oid) is None
     ):
-        case.leave(Reason.PURGED, "its earlier content is gone from the repository")
+        case.leave(*blobs.gone(want.version.oid))
     check_alone(case, world)
     return case
 

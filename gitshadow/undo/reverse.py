@@ -40,12 +40,20 @@ class Blobs:
     """Read blobs from the store, and from what merging has made."""
 
     read: Read
+    is_missing: Callable[[Oid], bool] = lambda _: False
     made: dict[Oid, bytes] = field(default_factory=dict)
 
     def get(self, oid: Oid) -> bytes | None:
         """Return a blob's bytes, None where it is gone."""
         made = self.made.get(oid)
         return made if made is not None else self.read(oid)
+
+    def gone(self, oid: Oid) -> tuple[Reason, str]:
+        """Return why a content that cannot be read is not there: purged, or lost."""
+        if self.is_missing(oid):
+            why = f"object {oid} is missing; look at: git agent-undo doctor"
+            return Reason.IO_ERROR, why
+        return Reason.PURGED, "an earlier content is gone from the repository"
 
     def make(self, data: bytes) -> Oid:
         """Keep new content; return its oid."""
@@ -133,9 +141,7 @@ class _Fold:
         if version is None or version.oid == (present.version and present.version.oid):
             return
         if self.blobs.get(version.oid) is None:
-            raise _LeftError(
-                Reason.PURGED, "its earlier content is gone from the repository"
-            )
+            raise _LeftError(*self.blobs.gone(version.oid))
 
     def finish(self, present: Record) -> Turned:
         """Return the verdict."""
@@ -236,9 +242,7 @@ class _Fold:
     def _bytes(self, version: FileVersion) -> bytes:
         data = self.blobs.get(version.oid)
         if data is None:
-            raise _LeftError(
-                Reason.PURGED, "an earlier content is gone from the repository"
-            )
+            raise _LeftError(*self.blobs.gone(version.oid))
         return data
 
 

@@ -196,6 +196,7 @@ class _Undo:
             manner=Manner(on_conflict=self.request.on_conflict, label=selection.label),
             paths=PathFilter(self.request.only, self.request.leave),
             undoings=undoings_of(engine.db, history),
+            is_missing=lambda oid: not engine.repo.has(oid),
             ambiguous=selection.ambiguous,
             unrecorded=rules.unrecorded(
                 engine.db, engine.worktree, selection, engine.files
@@ -222,6 +223,7 @@ class _Undo:
         wish = Wish(
             manner=Manner(on_conflict=request.on_conflict, label=selection.label),
             paths=PathFilter((*request.only, *self._typed_paths()), request.leave),
+            is_missing=lambda oid: not self.engine.repo.has(oid),
             removable=owner.owns,
             offer=request.offer,
             choice=request.choice,
@@ -432,7 +434,11 @@ class _Undo:
         named = (Reason.EXCLUDED, Reason.NO_BASELINE)
         unrecorded = {item.path for item in items if item.reason in named}
         if any(item.state is not State.NO_EFFECT for item in items):
-            notes = around.notes_of(engine.db, engine.worktree, selection)
+            lost = {item.path for item in items if item.overwrites}
+            notes = around.notes_of(engine.db, engine.worktree, selection, lost)
+        if self.request.leave:
+            left = ", ".join(map(display_path, self.request.leave))
+            notes = (*notes, f"skipped because of --except: {left}")
         report = Report(
             kind=self.request.kind,
             target=selection.target,

@@ -46,3 +46,19 @@ def test_a_move_that_nobody_staged_needs_no_word(repo: Repo) -> None:
         report = studio.run("undo", verb="oops", yes=True)
         assert repo.exists("a")
         assert report["not_covered"] == []
+
+
+def test_a_new_file_that_the_agent_staged_is_named(repo: Repo) -> None:
+    """It is gone from the disk; the index is the user's, so it has the file still."""
+    with studio_of(repo) as studio:
+        studio.write("S1", "made.txt", "new\n")
+        repo.git("add", "made.txt")
+        report = studio.run("undo", verb="oops", yes=True)
+        assert not repo.exists("made.txt")
+        assert report["not_covered"] == [
+            {
+                "what": "the index",
+                "why": "made.txt is still staged: git restore --staged -- made.txt",
+                "path": "made.txt",
+            }
+        ]

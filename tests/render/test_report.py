@@ -122,6 +122,14 @@ def test_report_lines_offer_no_way_back_where_nothing_was_done() -> None:
     ]
 
 
+def test_report_says_that_nothing_was_changed_where_all_was_left() -> None:
+    left = report(
+        item("a", "not_reversed", reason="binary"), status="partial", op_id=None
+    )
+    last = list(report_lines(left, View()))[-1]
+    assert last == "nothing was changed, so there is nothing to redo"
+
+
 def test_report_lines_show_the_systems_own_words() -> None:
     """UNDO-30: an item that could not be written has the system's reason."""
     failed = item("a", "not_reversed", reason="io_error", detail="Permission denied")

@@ -35,6 +35,12 @@ def test_undo_takes_chosen_paths_and_redo_brings_them_back(yard: Yard) -> None:
     assert yard.read("b").decode() == lines("b")
 
 
+def test_report_mentions_what_was_excepted(yard: Yard) -> None:
+    yard.by("s1", "t1").write("a", "1\n")
+    yard.write("b", "2\n")
+    assert "skipped because of --except: b" in yard.undo("t1", leave=["b"]).notes
+
+
 def test_only_refuses_a_path_that_the_unit_does_not_have(yard: Yard) -> None:
     yard.by("s1", "t1").write("a", "1\n")
     with pytest.raises(UsageError):

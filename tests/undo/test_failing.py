@@ -20,6 +20,7 @@ from gitshadow.store import refs
 from gitshadow.store.files import Reading, WorkFiles
 from gitshadow.store.journal import events, ops
 from gitshadow.store.layout import discover
+from gitshadow.store.purged import stand_in
 from gitshadow.store.repo import Repo as StoreRepo
 from gitshadow.undo.apply import Applied
 from gitshadow.undo.report import Reason
@@ -217,8 +218,8 @@ def test_undo_refuses_unsafe_paths(yard: Yard, path: bytes) -> None:
     assert not os.path.lexists(yard.path(b"../x"))
 
 
-def test_undo_says_purged_when_the_content_is_gone(yard: Yard) -> None:
-    """KEEP-09: left and named."""
+def test_undo_names_the_object_that_is_missing(yard: Yard) -> None:
+    """Nobody purged it: the repository is damaged, and that is said."""
     yard.by("human").write("k", "secret\n")
     oid = yard.log()[0].after
     assert oid is not None
@@ -228,7 +229,36 @@ def test_undo_says_purged_when_the_content_is_gone(yard: Yard) -> None:
     layout = discover(str(yard.root))
     assert layout is not None
     yard.repo = StoreRepo.open(layout)
+    report = yard.undo("s1")
+    assert reasons(report) == [("k", "io_error")]
+    assert report.items[0].detail == (
+        f"object {oid.oid} is missing; look at: git agent-undo doctor"
+    )
+
+
+def test_undo_says_purged_when_the_content_was_purged(yard: Yard) -> None:
+    """KEEP-09: left and named."""
+    yard.by("human").write("k", stand_in(Oid("1" * 40), b"salt"))
+    yard.by("s1").write("k", "agent\n")
     assert reasons(yard.undo("s1")) == [("k", "purged")]
+
+
+def test_undo_says_that_a_directory_is_there_now(yard: Yard) -> None:
+    yard.by("s1").write("a", "agent\n")
+    yard.by("human").remove("a")
+    yard.write("a/x", "mine\n")
+    assert reasons(yard.undo("s1")) == [("a", "type_clash")]
+    assert yard.read("a/x") == b"mine\n"
+
+
+def test_undo_does_not_say_that_lines_stay_which_it_overwrites(yard: Yard) -> None:
+    yard.by("s1").write("a", "agent\n")
+    yard.by("human").write("a", "mine\n")
+    plan = yard.undo("s1", apply=False)
+    assert any("later writes to 1 file" in note for note in plan.notes)
+    forced = yard.undo("s1", on_conflict="overwrite")
+    assert forced.status == "reversed"
+    assert not any("later writes" in note for note in forced.notes)
 
 
 def test_undo_leaves_what_is_not_covered_any_more(yard: Yard) -> None:

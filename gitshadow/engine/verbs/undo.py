@@ -17,6 +17,7 @@ from gitshadow.model import OpKind
 from gitshadow.store.journal import pins
 from gitshadow.undo import run as undo_run
 from gitshadow.undo.port import Request
+from gitshadow.undo.report import Action
 from gitshadow.undo.reverse import OnConflict
 from gitshadow.undo.selecting import Choice
 from gitshadow.undo.targets import Target
@@ -72,11 +73,12 @@ def undo(desk: Desk, params: Params) -> Document:
         report = programs.nothing(request)
     else:
         report = undo_run.run(engine, request)
-    if any(item.old_path is not None for item in report.items):
-        from gitshadow.engine.staged import moves_staged
+    gone = any(item.action is Action.DELETE for item in report.items)
+    if gone or any(item.old_path is not None for item in report.items):
+        from gitshadow.engine.staged import creations_staged, moves_staged
 
-        found = (*report.not_covered, *moves_staged(report, ws.index))
-        report = replace(report, not_covered=found)
+        staged = (*moves_staged(report, ws.index), *creations_staged(report, ws.index))
+        report = replace(report, not_covered=(*report.not_covered, *staged))
     document = dict(report.to_json())
     document["about"] = [about_row(one) for one in report.about]
     if wanted is not None:
