@@ -26,7 +26,8 @@ class KnownStates(Protocol):
 class Change(NamedTuple):
     """Hold one path whose bytes, mode or existence differ from the recorded state.
 
-    `after` is None where the path is gone, with `digest`.
+    `after` is None where the path is gone, with `digest`. Its bytes are empty where `digest` is
+    that of `before`: only the mode changed, and nobody may read the file.
     """
 
     path: RepoPath
@@ -161,7 +162,15 @@ class _Observer:
             if not look.is_file and not look.is_link:
                 self._gone(path)
         elif _differs(look, known):
-            reading = self._files.read(path)
+            try:
+                reading = self._files.read(path)
+            except PermissionError:
+                if known is None or not _is_mode_alone(look, known):
+                    raise
+                unread = Reading(b"", look.mode, look.stat, False)
+                change = Change(path, known, unread, known.digest)
+                self.found.changes.append(change)
+                return
             if reading is None:
                 self._gone(path)
             else:
@@ -216,6 +225,13 @@ def _compare(
     fresh = FileState(version, now, reading.stat, seen_ns, reading.racy)
     if fresh != replace(known, seen_ns=seen_ns):
         found.restat.append((path, fresh))
+
+
+def _is_mode_alone(look: Look, known: FileState) -> bool:
+    """Whether a file has other permissions since, and nothing tells of another content."""
+    same = (look.stat.size, look.stat.mtime_ns, look.stat.inode)
+    then = (known.stat.size, known.stat.mtime_ns, known.stat.inode)
+    return look.is_file and same == then and not known.racy
 
 
 def _differs(look: Look, known: FileState | None) -> bool:
