@@ -69,12 +69,14 @@ class Detail(Container):
 
     @property
     def place(self) -> Place:
-        """Return the hunk that the diff stands on.
+        """Return the hunk that the diff is at; on the line of a file's name its first one.
 
         Raises:
             UsageError: it stands on none that can be undone.
         """
         found = self.diff.place
+        if found is not None and found.hunk is None and found.file.hunks:
+            found = found._replace(hunk=found.file.hunks[0])
         if found is None or found.hunk is None or self.since or not self.diff.has_focus:
             raise UsageError("i undoes the hunk under the cursor: go into the diff")
         if self._line is None or self._diff_of != self._line.key:

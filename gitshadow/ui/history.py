@@ -199,13 +199,15 @@ class History(Listing):
 
     def _draw_block(self, block: Block, width: int) -> Sequence[Piece]:
         glyphs = glyphs_of(self)
-        undone = self.marks.of(block)
+        undone, part = self.marks.of(block), self.marks.part_of(block)
         time = _local(block.ts)[11:]
         pieces = [Piece(f" {time} "), *self._graph(block)]
         mark = f" {glyphs.undone} undone" if undone else ""
+        if part is not None:
+            mark = f" {glyphs.undone} {part[0]}/{part[1]}"
         used = sum(len(piece.text) for piece in pieces)
         room = max(0, width - used - len(mark))
-        style = self.faint() if undone else Style.null()
+        style = self.faint() if undone and not part else Style.null()
         pieces.append(Piece(glyphs.fit(self.said_of(block), room), style))
         pieces.append(Piece(mark, self.faint()))
         return pieces

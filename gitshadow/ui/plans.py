@@ -157,7 +157,9 @@ class PlanScreen(ModalScreen[Document | None]):
         if taken is not None:
             self._wish = self._wish._replace(choice=_choice(plan, taken))
         else:
-            self._warn("others wrote there since: h chooses among what can be taken")
+            self._warn(
+                "this hunk was edited later: h shows the hunks that can be undone"
+            )
 
     def action_hunks(self) -> None:
         """Choose among the hunks of the plan."""

@@ -110,6 +110,27 @@ class Marks(NamedTuple):
                 return self.undone[str(event.seq)]
         return None
 
+    def part_of(self, block: Block) -> tuple[int, int] | None:
+        """Return how many files of a block are undone, of how many; None: not just some."""
+        paths = {event.path for event in block.events if event.path}
+        left = {
+            event.path
+            for event in block.events
+            if event.path and str(event.seq) not in self.undone
+        }
+        some = len(left) < len(paths) and self._of_head(block.head) is None
+        return (len(paths) - len(left), len(paths)) if left and some else None
+
+    def _of_head(self, head: EventRow) -> OpRow | None:
+        """Return the op that took back all that an event belongs to."""
+        for id in (head.op, head.burst, head.turn):
+            if id and id in self.undone:
+                return self.undone[id]
+        session = self.undone.get(head.session)
+        if session is not None and session.ts >= head.ts and not head.op:
+            return session
+        return None
+
 
 def lane_of(event: EventRow) -> str:
     """Return the lane of an event."""

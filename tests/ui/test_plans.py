@@ -224,7 +224,7 @@ def test_a_hunk_that_is_there_no_more_is_not_guessed_at(
     repo.write("a", TWICE.replace("one\n", "mine\n"))
 
     async def steps(on: Play) -> None:
-        await on.seen("others wrote there since", "left  a: changed again since")
+        await on.seen("this hunk was edited later", "left  a: changed again since")
 
     wish = Wish("undo", targets=(burst,))
     play(PlanScreen(twice, wish, hunk=("a", file.hunks[0])), steps)

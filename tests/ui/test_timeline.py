@@ -115,6 +115,16 @@ def test_marks_name_what_an_op_in_effect_took_back() -> None:
     assert [one.id if one else None for one in found] == ["o1", "o2", "o3", None]
 
 
+def test_marks_count_the_files_when_some_of_a_block_were_undone() -> None:
+    (block,) = blocks_of(
+        [wrote(seq, f"f{seq}", burst="b1", session="S1") for seq in (4, 3, 2, 1)]
+    )
+    assert marks_of([op("o1", "3")]).part_of(block) == (1, 4)
+    assert marks_of([op("o1", "4", "3", "2", "1")]).part_of(block) is None
+    assert marks_of([op("o1", "b1")]).part_of(block) is None
+    assert marks_of([]).part_of(block) is None
+
+
 def test_part_of_a_block_taken_back_is_marked_by_what_was_named() -> None:
     """An undo of some hunks lists nothing as undone: the rest of it still can be."""
     part = OpRow("o1", "undo", "", target="b1")

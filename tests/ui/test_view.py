@@ -133,7 +133,7 @@ def test_u_in_the_files_undoes_that_file_alone(repo: Repo, engine: Direct) -> No
         await on.press("y")
         await on.seen("to take this back")
         await on.press("enter")
-        await on.seen("undo: 1 file", "undone")
+        await on.seen("undo: 1 file", "1/2")
 
     view(engine, steps)
     assert not repo.exists("src/errors.py")
@@ -278,6 +278,15 @@ def test_what_comes_in_while_a_page_is_fetched_appears_too(
         await on.seen("Add a page")
 
     view(slow, steps)
+
+
+def test_i_takes_the_first_hunk_on_the_line_of_the_file(engine: Direct) -> None:
+    async def steps(on: Play) -> None:
+        await on.seen("Make the parser", "+tidy")
+        await on.press("enter", "enter", "i")
+        await on.seen("plan: ", "y apply")
+
+    view(engine, steps)
 
 
 def test_i_does_not_undo_in_the_diff_of_another_block(engine: Direct) -> None:
