@@ -36,12 +36,15 @@ def command(
 ) -> None:
     """Compare two recorded states A and B; without B, A with the disk.
 
-    A and B are times, pins, or ids that another verb prints. PATHS limit the comparison.
+    A and B are times, pins, or ids that another verb prints. The id of a session, turn, call,
+    burst or op alone shows what it changed. PATHS limit the comparison.
     """
     a, b, *paths = [*words, None, None][: max(2, len(words))]
+    sides = {"of": state_named(a)} if a is not None and b is None else {}
     params = {
         "a": state_named(a),
         "b": state_named(b),
+        **sides,
         "session": session,
         "paths": spelled_paths([path for path in paths if path]) + separated(ctx),
         "stat": stat,

@@ -126,7 +126,9 @@ def test_moments_are_times_ids_and_pins(agent: Claude) -> None:
         assert text_of(repo, "a") == "one\n"
         shadow.ok("redo", "--yes")
         assert text_of(repo, "a") == "two\n"
-    assert shadow.ok("diff", turn).out == ""
+    assert "-one\n+two\n" in shadow.ok("diff", turn).out
+    assert "-a line 1\n" in shadow.ok("diff", call).out
+    assert "-one\n+two\n" in shadow.ok("diff", "good").out
     assert shadow("cat", "a", "--at", "nothing").code == 2
 
 

@@ -12,15 +12,16 @@ from gitshadow.engine.patches import (
     line_counts,
     net_deltas,
 )
-from gitshadow.engine.resolve import session_of
+from gitshadow.engine.resolve import Thing, find, session_of, things
 from gitshadow.engine.rows import Row
 from gitshadow.engine.verbs import Document, Params
 from gitshadow.errors import RefusedError, UsageError
-from gitshadow.model import RepoPath, format_mode
-from gitshadow.store.journal import events
+from gitshadow.model import Event, RepoPath, format_mode
+from gitshadow.store.journal import events, pins
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.purged import is_purged
 from gitshadow.store.refs import display_path
+from gitshadow.undo.targets import events_of, unit_of
 
 
 def cat(desk: Desk, params: Params) -> Document:
@@ -47,18 +48,26 @@ def cat(desk: Desk, params: Params) -> Document:
 
 
 def diff(desk: Desk, params: Params) -> Document:
-    """Return the patch between two moments, or a session's net change.
+    """Return the patch between two moments, or the net change of a session or of what `of` names.
 
+    `of` is an id, a pin or a time; of the last two, and of an event, it is the change since.
     With `patch` false the patch is left out.
     """
     desk.observer.settle()
     ws = desk.workspace
     paths = read.repo_paths(ws.layout, params, "paths")
     wanted = read.text(params, "session")
+    unit = _unit_named(desk, params.get("of"))
     if wanted is not None:
         session = session_of(ws.db, wanted)
         rows = events.rows(ws.db, EventFilter(sessions=(session.id,)))
         deltas = net_deltas(rows[::-1])
+    elif unit is not None:
+        mine = events_of(ws.db, ws.layout.worktree, unit_of(ws.db, unit))
+        deltas = net_deltas(mine)
+    elif "of" in params:
+        old = moment_of(desk, params["of"])
+        deltas = deltas_between(ws.repo, old.tree, moment_of(desk, None).tree)
     else:
         old = moment_of(desk, params.get("a"))
         new = moment_of(desk, params.get("b"))
@@ -69,6 +78,20 @@ def diff(desk: Desk, params: Params) -> Document:
         return {"stat": stat}
     patch = "".join(format_delta(ws.repo, delta) for delta in chosen)
     return {"patch": patch, "stat": stat}
+
+
+def _unit_named(desk: Desk, words: object) -> Thing | None:
+    """Return what an id names that has changes of its own; None for a moment.
+
+    Raises:
+        UsageError: it names several things.
+    """
+    if not isinstance(words, str) or pins.get(desk.workspace.db, words) is not None:
+        return None
+    if not things(desk.workspace.db, words):
+        return None
+    thing = find(desk.workspace.db, words).thing
+    return None if isinstance(thing, Event) else thing
 
 
 def _within(path: RepoPath, chosen: list[RepoPath]) -> bool:
