@@ -10,6 +10,7 @@ from gitshadow.commands.printing import print_rows
 from gitshadow.commands.times import parse_moment
 from gitshadow.model import EventKind
 from gitshadow.render.text import log_lines
+from gitshadow.words import did_you_mean
 
 _EMPTY = "no such write was recorded; all of them: git agent-undo log"
 
@@ -54,4 +55,18 @@ def command(
         "paths": spelled_paths(paths),
         "kinds": list(kinds),
     }
-    print_rows(ask("log", params), log_lines, as_json=as_json, empty=_EMPTY)
+    document = ask("log", params)
+    empty = _empty(filters.get("agent"))
+    print_rows(document, log_lines, as_json=as_json, empty=empty)
+
+
+def _empty(agent: object) -> str:
+    """Return what is said of an empty list; an agent may be known by a longer name."""
+    from gitshadow.adapters.registry import KNOWN_AGENTS
+
+    if not isinstance(agent, str) or agent in KNOWN_AGENTS:
+        return _EMPTY
+    longer = [name for name in KNOWN_AGENTS if name.startswith(agent)]
+    near = f"did you mean {' or '.join(longer)}?" if longer else None
+    near = near or did_you_mean(agent, KNOWN_AGENTS)
+    return f"no matching writes; {near}" if near else _EMPTY

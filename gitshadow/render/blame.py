@@ -306,7 +306,8 @@ def _reasons(
         numbers.setdefault(key, []).append(line.number)
     yield ""
     for (name, reason), which in numbers.items():
-        yield f"{view.paint(name, 'bold')}, lines {_spans(which)}: {reason}"
+        noun = "line" if len(which) == 1 else "lines"
+        yield f"{view.paint(name, 'bold')}, {noun} {_spans(which)}: {reason}"
 
 
 def _spans(numbers: Sequence[int]) -> str:

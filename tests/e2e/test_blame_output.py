@@ -108,7 +108,7 @@ def test_text_names_writers_prompts_and_reasons(scene: Scene) -> None:
     assert "# prompt of S1" in out
     assert "claude-code" in out
     assert "1) new \\x1b[31m" in out
-    assert "Test User, lines 2: older than the recording" in out
+    assert "Test User, line 2: older than the recording" in out
 
 
 def test_colour_tells_agents_apart(scene: Scene) -> None:
