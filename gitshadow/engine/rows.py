@@ -25,8 +25,6 @@ from gitshadow.store.journal.saga_rows import SagaCall, SagaTurn
 from gitshadow.store.refs import display_path
 from gitshadow.undo.about import About
 
-_PROMPT_SHOWN = 200
-
 Row = dict[str, object]
 
 
@@ -187,7 +185,7 @@ def burst_row(burst: Burst) -> Row:
 
 
 def about_row(about: About) -> Row:
-    """Format what one agent, or one person, did in one turn; of the prompt its first line."""
+    """Format what one agent, or one person, did in one turn."""
     row: Row = {
         "actor": about.actor.value,
         "agent": about.agent,
@@ -195,7 +193,7 @@ def about_row(about: About) -> Row:
         "turn": about.turn,
         "ordinal": about.ordinal,
         "turns": about.turns,
-        "prompt": (about.prompt or "").strip().partition("\n")[0][:_PROMPT_SHOWN],
+        "prompt": about.prompt,
         "ts": rfc3339(about.newest_ns),
         "files": about.files,
     }

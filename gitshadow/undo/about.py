@@ -11,14 +11,15 @@ from gitshadow.store.journal import ops, sessions, turns
 from gitshadow.store.journal.db import Db
 from gitshadow.undo.targets import events_of, root_of, unit_of_ids
 
+_PROMPT_CHARS = 200
 _NESTED = 8  # undos of undos of undos: further back nobody remembers
 
 
 class About(NamedTuple):
     """Hold what one agent, or one person, wrote in one turn.
 
-    `ordinal` is the turn's number of `turns` in its session. `kind` is set for a restore, which
-    has no turn.
+    `ordinal` is the turn's number of `turns` in its session, `prompt` the beginning of its prompt
+    on one line. `kind` is set for a restore, which has no turn.
     """
 
     actor: Actor
@@ -27,7 +28,7 @@ class About(NamedTuple):
     turn: str | None
     ordinal: int | None
     turns: int
-    prompt: str | None
+    prompt: str
     newest_ns: int
     files: int
     kind: OpKind | None = None
@@ -35,12 +36,15 @@ class About(NamedTuple):
 
 def about(db: Db, worktree: str, rows: Iterable[Event]) -> tuple[About, ...]:
     """Return what some events are about, the newest first."""
+    roots: dict[str, str] = {}
     groups: dict[tuple[str, str | None, OpKind | None], list[Event]] = {}
     for row, kind in _written(db, worktree, list(rows), _NESTED):
         who = row.attribution
         if who is None or who.session is None:
             continue
-        root = root_of(db, who.session)
+        if who.session not in roots:
+            roots[who.session] = root_of(db, who.session)
+        root = roots[who.session]
         turn = (
             who.turn.split("/", 1)[0] if who.turn and root != who.session else who.turn
         )
@@ -75,6 +79,7 @@ def _about(
 ) -> About:
     known = sessions.get(db, session)
     of_turn = turns.get_turn(db, session, turn) if turn is not None else None
+    prompt = (of_turn.prompt or "")[: _PROMPT_CHARS * 2] if of_turn is not None else ""
     paths: set[RepoPath | None] = {row.path for row in rows}
     return About(
         actor=known.actor if known is not None else Actor.UNKNOWN,
@@ -83,7 +88,7 @@ def _about(
         turn=turn,
         ordinal=of_turn.ordinal if of_turn is not None else None,
         turns=len(turns.list_turns(db, session)),
-        prompt=of_turn.prompt if of_turn is not None else None,
+        prompt=" ".join(prompt.split())[:_PROMPT_CHARS],
         newest_ns=max(row.ts_ns for row in rows),
         files=len(paths),
         kind=kind,

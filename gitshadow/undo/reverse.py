@@ -225,7 +225,7 @@ class _Fold:
         base = self._bytes(after) if after is not None else b""
         if any(merge.is_binary(data) for data in (base, old, new)):
             raise _LeftError(Reason.BINARY, "binary content has no lines to mark")
-        labels = merge.Labels(f"before {self.manner.label}", "yours")
+        labels = merge.Labels(f"before {self.manner.label}", "now")
         data, conflicts = merge.mark(base, old, new, labels)
         self.marked += conflicts
         mode = _mode(before, after, now) if after is not None else now.mode

@@ -27,10 +27,12 @@ from gitshadow.undo.owned import Owner, tree_at, tree_before
 from gitshadow.undo.plan import PathFilter, Plan, Wish, plan_states, plan_unit
 from gitshadow.undo.port import Engine, Request
 from gitshadow.undo.report import Reason, Report, State, Status
-from gitshadow.undo.reverse import Manner
+from gitshadow.undo.reverse import Manner, OnConflict
 from gitshadow.undo.survey import Known, survey
+from gitshadow.words import shortened
 
 _TRIES = 3
+_PROMPT_IN_MARKERS = 40
 _PASSED = "what was written after this left nothing to take back"
 
 
@@ -193,7 +195,9 @@ class _Undo:
         history = self._history(taken)
         wish = Wish(
             seqs=frozenset(event.seq for event in taken),
-            manner=Manner(on_conflict=self.request.on_conflict, label=selection.label),
+            manner=Manner(
+                on_conflict=self.request.on_conflict, label=self._label(selection)
+            ),
             paths=PathFilter(self.request.only, self.request.leave),
             undoings=undoings_of(engine.db, history),
             is_missing=lambda oid: not engine.repo.has(oid),
@@ -321,6 +325,16 @@ class _Undo:
             )
             world = self._survey(paths, restored)
         return make(wish, world), world
+
+    def _label(self, selection: Selection) -> str:
+        """Return how conflict markers name the unit: by its prompt, where it has just one."""
+        if self.request.on_conflict is not OnConflict.MARKERS:
+            return selection.label
+        found = about(self.engine.db, self.engine.worktree, selection.taken)
+        if len(found) != 1 or not found[0].prompt:
+            return selection.label
+        line = shortened(found[0].prompt, _PROMPT_IN_MARKERS)
+        return f'the turn "{"".join(filter(str.isprintable, line))}"'
 
     def _survey(self, paths: Iterable[RepoPath], given: rules.Rules) -> World:
         engine = self.engine

@@ -35,7 +35,7 @@ def test_plan_says_whose_work_it_is_about(studio: Studio) -> None:
     newest = ("claude-code", "Clean up: delete the old folder", 2, 2, 2)
     assert about(plan(studio, "oops")) == [newest]
     whole = about(plan(studio, "undo", studio.session("S1")))
-    assert whole == [newest, ("claude-code", "Tidy up", 1, 2, 1)]
+    assert whole == [newest, ("claude-code", "Tidy up and more", 1, 2, 1)]
 
 
 def test_redo_and_list_of_undos_say_whose_work_was_undone(studio: Studio) -> None:
@@ -47,6 +47,17 @@ def test_redo_and_list_of_undos_say_whose_work_was_undone(studio: Studio) -> Non
     rows = studio.run("ops")["rows"]
     assert isinstance(rows, list)
     assert [about(row) for row in rows] == [[newest], [newest]]
+
+
+def test_conflict_markers_name_the_turn_by_its_prompt(
+    repo: Repo, studio: Studio
+) -> None:
+    two_turns(studio)
+    studio.hand("b", "mine\n")
+    studio.run("undo", verb="oops", yes=True, on_conflict="markers")
+    first, *_, last = repo.read("b").decode().splitlines()
+    assert first == '<<<<<<< before the turn "Clean up: delete the old folder"'
+    assert last == ">>>>>>> now"
 
 
 def test_report_names_what_the_turn_wrote_in_another_worktree(

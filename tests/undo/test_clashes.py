@@ -36,9 +36,7 @@ def test_a_deleted_file_that_somebody_made_anew(yard: Yard, choice: str) -> None
         assert yard.read("a").decode() == lines("a")
     else:
         assert (
-            yard.read("a")
-            .decode()
-            .endswith("a line 10\n=======\nmine\n>>>>>>> yours\n")
+            yard.read("a").decode().endswith("a line 10\n=======\nmine\n>>>>>>> now\n")
         )
     if choice != "skip":
         yard.redo()

@@ -123,7 +123,7 @@ def test_oops_does_as_told_when_both_changed_a_line(yard: Yard, choice: str) -> 
         assert report.status == "partial"
         text = yard.read("a").decode()
         assert "<<<<<<< before b-" in text
-        assert "a line 3\n=======\nhuman\n>>>>>>> yours\n" in text
+        assert "a line 3\n=======\nhuman\n>>>>>>> now\n" in text
         yard.redo()
         assert yard.read("a").decode() == human
 

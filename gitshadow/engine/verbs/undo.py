@@ -11,13 +11,13 @@ from gitshadow.engine.moments import time_of
 from gitshadow.engine.rows import about_row
 from gitshadow.engine.undoing import UndoEngine
 from gitshadow.engine.verbs import Document, Params
-from gitshadow.engine.workspace import read_config
+from gitshadow.engine.workspace import Workspace, read_config
 from gitshadow.errors import UsageError
 from gitshadow.model import OpKind
 from gitshadow.store.journal import pins
 from gitshadow.undo import run as undo_run
 from gitshadow.undo.port import Request
-from gitshadow.undo.report import Action
+from gitshadow.undo.report import Action, Report
 from gitshadow.undo.reverse import OnConflict
 from gitshadow.undo.selecting import Choice
 from gitshadow.undo.targets import Target
@@ -73,12 +73,7 @@ def undo(desk: Desk, params: Params) -> Document:
         report = programs.nothing(request)
     else:
         report = undo_run.run(engine, request)
-    gone = any(item.action is Action.DELETE for item in report.items)
-    if gone or any(item.old_path is not None for item in report.items):
-        from gitshadow.engine.staged import creations_staged, moves_staged
-
-        staged = (*moves_staged(report, ws.index), *creations_staged(report, ws.index))
-        report = replace(report, not_covered=(*report.not_covered, *staged))
+    report = _with_staged(report, ws)
     document = dict(report.to_json())
     document["about"] = [about_row(one) for one in report.about]
     if wanted is not None:
@@ -87,6 +82,17 @@ def undo(desk: Desk, params: Params) -> Document:
     if "hook_settings" in params:
         document |= {"announced": announced, "hooks": _hooks(settings)}
     return document
+
+
+def _with_staged(report: Report, ws: Workspace) -> Report:
+    """Return a report that names what the index still has of it."""
+    gone = any(item.action is Action.DELETE for item in report.items)
+    if not gone and all(item.old_path is None for item in report.items):
+        return report
+    from gitshadow.engine.staged import creations_staged, moves_staged
+
+    staged = (*moves_staged(report, ws.index), *creations_staged(report, ws.index))
+    return replace(report, not_covered=(*report.not_covered, *staged))
 
 
 def _settings(desk: Desk, params: Params) -> Config:
