@@ -12,7 +12,7 @@ from gitshadow.commands.options import is_interactive, json_option, yes_option
 from gitshadow.commands.printing import print_document
 from gitshadow.commands.surroundings import find_surroundings
 from gitshadow.errors import ExitCode, UsageError
-from gitshadow.hookfiles import advice, detect, install, presence
+from gitshadow.hookfiles import advice, detect, health, install, presence
 from gitshadow.hookfiles.steps import Action
 from gitshadow.render.document import Document, flag
 from gitshadow.render.status import init_end_lines, init_lines
@@ -97,8 +97,23 @@ def _plan() -> _Plan:
 
 
 def _protection(daemon: bool) -> Document:
-    """Return who tells us of writes from now on, and which agents found here do not."""
+    """Return who reports writes from now on, which agents' hooks do not run, and who has none."""
     around, _ = find_surroundings()
-    told = list(dict.fromkeys(agent.name for agent, _ in presence.present(around)))
-    mute = [name for name in detect.detected(around) if name not in told]
-    return {"by": [*(["daemon"] if daemon else []), *told], "unhooked": mute}
+    found = [
+        state
+        for agent, scope in presence.present(around)
+        if (state := health.look(agent, scope, around)) is not None
+    ]
+    told = list(
+        dict.fromkeys(one.agent for one in found if one.state is health.State.INSTALLED)
+    )
+    waiting = [
+        {"agent": one.agent, "problem": finding.problem, "fix": finding.fix}
+        for one in found
+        if one.agent not in told
+        for finding in one.findings[:1]
+    ]
+    named = {one.agent for one in found}
+    mute = [name for name in detect.detected(around) if name not in named]
+    by = [*(["daemon"] if daemon else []), *told]
+    return {"by": by, "unhooked": mute, "waiting": waiting}

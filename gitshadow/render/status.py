@@ -185,6 +185,13 @@ def init_end_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
     by = _by(texts(document, "by"))
     if by:
         yield view.paint(f"protected by {by}", "good")
+    for row in rows(document, "waiting"):
+        agent, problem, fix = (
+            printable(text(row, key)) for key in ("agent", "problem", "fix")
+        )
+        yield view.paint(
+            f"the hooks of {agent} do not run yet: {problem}: {fix}", "warn"
+        )
     names = ", ".join(printable(name) for name in texts(document, "unhooked"))
     if names:
         yield f"no hooks of {names}, so who writes is guessed: git agent-undo hooks install"

@@ -48,6 +48,18 @@ def test_hooks_are_shown_and_offered_once_on_a_terminal(
     assert settings.read_bytes() == SETTINGS
 
 
+def test_hooks_that_do_not_run_yet_protect_nobody(shadow: Shadow, sealed: Path) -> None:
+    """Codex asks its user to approve hooks: `status` says so, and `init` does."""
+    (sealed / ".codex").mkdir()
+    shadow.ok("hooks", "install", "codex", "--yes")
+    said = shadow.ok("init").out
+    assert "the hooks of codex do not run yet: Codex has no approval" in said
+    assert "protected by" not in said
+    verdict = shadow.status()["protected"]
+    assert isinstance(verdict, dict)
+    assert [row["state"] for row in verdict["hooks"]] == ["untrusted"]
+
+
 @pytest.mark.parametrize(("options", "typed"), [((), b"n\n"), (("--no-hooks",), b"")])
 def test_nothing_is_written_into_settings_where_a_person_says_no(
     shadow: Shadow, settings: Path, options: tuple[str, ...], typed: bytes
