@@ -88,13 +88,25 @@ def report(done: Outcome, *, as_text: bool) -> None:
 
 
 def attempt(works: Sequence[Work], notes: Sequence[str], manner: Manner) -> Outcome:
-    """Show the plans, ask where a person has to be asked, and do them."""
+    """Show the plans, ask where a person has to be asked, and do them.
+
+    A long difference is shown by `--dry-run` and by the answer `d` alone.
+    """
     view = find_screen().view
     items = [item for work in works for item in work.items()]
     changes = [item for item in items if text(item, "action") not in ("none", "fail")]
+    plan: Document = {"items": items}
+    brief = shown.is_long(plan) and not manner.dry_run
     if not manner.as_json:
-        output.show(shown.plan_lines({"items": items}, view))
-    if changes and not manner.dry_run and not manner.yes and not _agreed(manner):
+        output.show(shown.plan_lines(plan, view, brief=brief))
+        if brief:
+            click.echo("the whole difference: --dry-run")
+
+    def details() -> None:
+        output.show(shown.plan_lines(plan, view))
+
+    asks = changes and not manner.dry_run and not manner.yes
+    if asks and not _agreed(manner, details if brief else None):
         status = "refused"
     elif manner.dry_run:
         status = "planned"
@@ -104,11 +116,11 @@ def attempt(works: Sequence[Work], notes: Sequence[str], manner: Manner) -> Outc
     return _outcome(works, notes, status)
 
 
-def _agreed(manner: Manner) -> bool:
+def _agreed(manner: Manner, details: Callable[[], None] | None) -> bool:
     if manner.as_json or not is_interactive():
         click.echo("hint: nothing was changed; to write this: --yes", err=True)
         return False
-    return ask_yes("write this?", default=True)
+    return ask_yes("write this?", default=True, details=details)
 
 
 def _outcome(works: Sequence[Work], notes: Sequence[str], status: str) -> Outcome:

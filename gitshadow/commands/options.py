@@ -97,9 +97,18 @@ def is_interactive() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def ask_yes(question: str, *, default: bool) -> bool:
-    """Ask on the terminal; Enter means the default, the end of the input means no."""
-    choice = "[Y/n]" if default else "[y/N]"
+def ask_yes(
+    question: str, *, default: bool, details: Callable[[], None] | None = None
+) -> bool:
+    """Ask on the terminal; Enter means the default, the end of the input means no.
+
+    Args:
+        question: What to ask.
+        default: What Enter means.
+        details: Prints more about the question, when the answer is `d`.
+    """
+    choice = "Y/n" if default else "y/N"
+    choice = f"[{choice}/d]" if details is not None else f"[{choice}]"
     while True:
         sys.stdout.write(f"{question} {choice} ")
         sys.stdout.flush()
@@ -110,5 +119,8 @@ def ask_yes(question: str, *, default: bool) -> bool:
         answer = line.strip().lower()
         if not answer:
             return default
+        if answer == "d" and details is not None:
+            details()
+            continue
         if answer in ("y", "yes", "n", "no"):
             return answer.startswith("y")

@@ -82,8 +82,11 @@ class Ledger:
         Raises:
             ShadowError: they could not be written.
         """
+        made = self._missing_above()
         for directory in (os.path.dirname(self._directory), self._directory):
             self._make(directory)
+        if made:
+            files.write(self._made, json.dumps(made).encode(), 0o600)
         if before is not None:
             files.write(self._name(record.path, "before"), before, 0o600)
         self._write(record)
@@ -109,7 +112,29 @@ class Ledger:
             if new:
                 made = sorted({*new, *other.made}, key=len)
                 self._write(replace(other, made=tuple(made)))
-        files.remove_directories([os.path.dirname(self._directory), self._directory])
+        if os.path.isdir(self._directory) and next(self._all(), None) is None:
+            self._remove_directories()
+
+    def _remove_directories(self) -> None:
+        """Remove our directories and those above them that we made, as far as they are empty."""
+        kept = files.read(self._made)
+        above = json.loads(kept.data) if kept is not None else []
+        files.delete(self._made)
+        own = [os.path.dirname(self._directory), self._directory]
+        files.remove_directories([*above, *own])
+
+    @property
+    def _made(self) -> str:
+        return os.path.join(self._directory, "made")
+
+    def _missing_above(self) -> list[str]:
+        """Return the directories above ours that are not there, outermost first."""
+        missing: list[str] = []
+        above = os.path.dirname(os.path.dirname(self._directory))
+        while not os.path.isdir(above):
+            missing.insert(0, above)
+            above = os.path.dirname(above)
+        return missing
 
     def _all(self) -> Iterator[Record]:
         for name in sorted(os.listdir(self._directory)):

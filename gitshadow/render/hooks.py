@@ -15,20 +15,37 @@ _DONE: Mapping[str, str] = {
     "move": "moved",
     "fail": "failed",
 }
+_FITS = 20
 _DIFF_STYLES: Mapping[str, str] = {"+": "good", "-": "bad", "@": "hunk"}
 
 
-def plan_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
-    """Yield each file that is going to change, with the difference."""
+def is_long(document: Mapping[str, object]) -> bool:
+    """Whether the differences of a plan do not fit on a terminal with the question below."""
+    return sum(len(texts(item, "diff")) for item in rows(document, "items")) > _FITS
+
+
+def plan_lines(
+    document: Mapping[str, object], view: View, *, brief: bool = False
+) -> Iterator[str]:
+    """Yield each file that is going to change, with the difference or its size."""
     for item in rows(document, "items"):
         action = text(item, "action")
         if action in ("none", "fail"):
             continue
         head = f"{text(item, 'agent')} ({text(item, 'scope')}): {action}"
-        yield view.paint(f"{printable(head)} {printable(text(item, 'path'))}", "bold")
-        for line in texts(item, "diff"):
+        lines = texts(item, "diff")
+        size = f"  ({_size(lines)})" if brief and lines else ""
+        where = printable(text(item, "path"))
+        yield view.paint(f"{printable(head)} {where}", "bold") + size
+        for line in () if brief else lines:
             style = _DIFF_STYLES.get(line[:1], "plain")
             yield "  " + view.paint(printable_line(line), style)
+
+
+def _size(diff: Sequence[str]) -> str:
+    added = sum(line.startswith("+") and not line.startswith("+++") for line in diff)
+    removed = sum(line.startswith("-") and not line.startswith("---") for line in diff)
+    return f"+{added} -{removed} lines"
 
 
 def done_lines(document: Mapping[str, object], view: View) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -166,6 +167,16 @@ def test_no_on_a_terminal_writes_nothing(hooks: Shadow) -> None:
     assert "git-agent-undo" not in claude_settings().read_text()
 
 
+def test_long_difference_is_shown_when_asked_for(hooks: Shadow) -> None:
+    claude_settings().write_text('{\n  "model": "opus",\n  "hooks": {}\n}\n')
+    shown = on_a_terminal(hooks, "hooks", "install", "claude-code", typed=b"d\nn\n")
+    asked, difference = shown.text.split("write this? [Y/n/d]")[:2]
+    assert "PreToolUse" not in asked
+    assert re.search(r"settings\.json\S*  \(\+[0-9]+ -[0-9]+ lines\)", asked)
+    assert "PreToolUse" in difference
+    assert "PreToolUse" in hooks.ok("hooks", "install", "claude-code", "--dry-run").out
+
+
 def test_enter_on_a_terminal_writes_what_was_shown(hooks: Shadow) -> None:
     claude_settings().write_text(SETTINGS)
     shown = on_a_terminal(hooks, "hooks", "install", "claude-code", typed=b"\n")
@@ -198,6 +209,18 @@ def test_agents_found_here_are_installed_outside_of_a_repository(
     assert {item["scope"] for item in items} == {"user"}
     wrong = hooks("hooks", "install", "codex", "--project", "--yes", cwd=tmp_path)
     assert wrong.code == 2
+
+
+def test_uninstall_leaves_no_directory_that_install_made(hooks: Shadow) -> None:
+    claude_settings().write_text(SETTINGS)
+    (home() / ".qwen").mkdir()
+    env = {"XDG_STATE_HOME": str(home() / ".local" / "state")}
+    for agent in ("claude-code", "qwen"):
+        hooks.ok("hooks", "install", agent, "--yes", env=env)
+    hooks.ok("hooks", "uninstall", "qwen", "--yes", env=env)
+    assert (home() / ".local" / "state").is_dir()
+    hooks.ok("hooks", "uninstall", "claude-code", "--yes", env=env)
+    assert not (home() / ".local").exists()
 
 
 def test_one_broken_file_does_not_stop_the_others(hooks: Shadow) -> None:

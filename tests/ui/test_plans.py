@@ -11,7 +11,7 @@ from gitshadow.ui.patches import parse
 from gitshadow.ui.plans import PlanScreen, Stage
 from gitshadow.ui.ports import Wish
 from tests.support.repo import Repo, ten_lines
-from tests.support.screens import Direct, Play, direct, play
+from tests.support.screens import Direct, Play, direct, play, view
 from tests.support.studio import studio_of
 
 OOPS = Wish("oops")
@@ -43,6 +43,15 @@ def test_the_plan_is_shown_and_y_applies_it(repo: Repo, wronged: Direct) -> None
     assert not repo.exists("new")
     assert isinstance(report, dict)
     assert report["status"] == "reversed"
+
+
+def test_i_takes_the_first_hunk_on_the_line_of_the_file(wronged: Direct) -> None:
+    async def steps(on: Play) -> None:
+        await on.seen("prompt of S1", "+wrong 2")
+        await on.press("enter", "enter", "i")
+        await on.seen("plan: ", "y apply")
+
+    view(wronged, steps)
 
 
 @pytest.mark.parametrize("key", ["n", "escape", "q"])

@@ -280,15 +280,6 @@ def test_what_comes_in_while_a_page_is_fetched_appears_too(
     view(slow, steps)
 
 
-def test_i_takes_the_first_hunk_on_the_line_of_the_file(engine: Direct) -> None:
-    async def steps(on: Play) -> None:
-        await on.seen("Make the parser", "+tidy")
-        await on.press("enter", "enter", "i")
-        await on.seen("plan: ", "y apply")
-
-    view(engine, steps)
-
-
 def test_i_does_not_undo_in_the_diff_of_another_block(engine: Direct) -> None:
     slow = Slow(engine, "show")
 
