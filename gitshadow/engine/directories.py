@@ -49,12 +49,19 @@ class DirectoryModes:
     def _load(self) -> dict[RepoPath, int]:
         if self._odd is None:
             text = meta.get(self._db, self._key)
-            kept = json.loads(text) if text is not None else {"usual": None, "odd": {}}
-            self._usual = kept["usual"]
-            self._odd = {
-                RepoPath(os.fsencode(path)): int(mode)
-                for path, mode in kept["odd"].items()
-            }
+            try:
+                kept = json.loads(text or "{}")
+                odd = kept.get("odd", {}).items()
+                self._odd = {
+                    RepoPath(os.fsencode(path)): int(mode) for path, mode in odd
+                }
+                self._usual = kept.get("usual")
+            except (
+                ValueError,
+                TypeError,
+                AttributeError,
+            ):  # the next walk fills it again
+                self._odd = {}
         return self._odd
 
     def _store(self) -> None:

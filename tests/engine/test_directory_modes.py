@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from gitshadow.store.journal import meta
 from tests.support.desk import Near, desk_of
 from tests.support.repo import Repo
 from tests.support.reports import uncovered
@@ -61,6 +62,15 @@ def test_modes_are_kept_when_another_process_undoes(fenced: Repo) -> None:
     with desk_of(fenced) as desk:
         remove_all(Near(fenced, desk))
     with desk_of(fenced) as desk:
+        assert Near(fenced, desk).undo("oops")["status"] == "reversed"
+        assert modes(fenced) == [0o700, 0o750, 0o2775, 0o755]
+
+
+def test_modes_are_learned_again_when_the_journal_lost_them(fenced: Repo) -> None:
+    with desk_of(fenced) as desk:
+        with desk.workspace.db.write():
+            meta.put(desk.workspace.db, "directory_modes:main", "no json")
+        remove_all(Near(fenced, desk))
         assert Near(fenced, desk).undo("oops")["status"] == "reversed"
         assert modes(fenced) == [0o700, 0o750, 0o2775, 0o755]
 
