@@ -4,6 +4,8 @@ Invariant: pure but for the stat of a parent directory; every change becomes at 
 the two ends of a rename become one.
 """
 
+import heapq
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -17,7 +19,9 @@ class Draft:
     """Hold one change to record.
 
     `begin_ns` is the last moment at which the path was known to hold its old state, `end_ns` the
-    time of the write by the file system's clock: together the interval of the evidence.
+    time of the write by the file system's clock: together the interval of the evidence. `born_ns`
+    is when the file of a new path was created, None where nobody knows. `twins` are other names
+    of the same file, by which it may have been written.
     """
 
     kind: EventKind
@@ -27,6 +31,8 @@ class Draft:
     after: FileState | None
     begin_ns: int
     end_ns: int
+    born_ns: int | None = None
+    twins: tuple[RepoPath, ...] = ()
     switched: bool = False
 
     @property
@@ -37,11 +43,16 @@ class Draft:
 
 
 class Seen(NamedTuple):
-    """Hold one path whose state differs from the recorded one; blobs are stored already."""
+    """Hold one path whose state differs from the recorded one; blobs are stored already.
+
+    `born_ns` and `twins` are those of `Draft`.
+    """
 
     path: RepoPath
     before: FileState | None
     after: FileState | None
+    born_ns: int | None = None
+    twins: tuple[RepoPath, ...] = ()
 
 
 class Moment(NamedTuple):
@@ -56,28 +67,35 @@ class Moment(NamedTuple):
     ctime_of: Callable[[RepoPath], int | None]
 
 
-def draft_changes(seen: Sequence[Seen], moment: Moment) -> list[Draft]:
-    """Turn what was seen into drafts, renames paired, in order of time and path.
+def draft_changes(
+    seen: Sequence[Seen], moment: Moment, *, paired: bool = True
+) -> list[Draft]:
+    """Turn what was seen into drafts, in an order in which each can be a commit of its own.
 
     What makes room for another path comes first: a tree cannot hold a file and, below its name,
-    another one.
+    another one. Otherwise the order is that of time and path.
+
+    Args:
+        seen: What differs, each path once.
+        moment: When it was looked at.
+        paired: Whether the two ends of a rename become one draft.
     """
     by_path = {one.path: one for one in seen}
-    drafts = [
-        _rename(by_path.pop(old), by_path.pop(new), moment)
-        for old, new in _renames(by_path)
-    ]
-    for one in by_path.values():
-        kind = _kind(one.before, one.after)
-        if kind is not None:
-            drafts.append(_plain(kind, one, moment))
-    room = _room_ns(drafts)
-    return sorted(drafts, key=lambda draft: _turn(draft, room))
+    pairs = _renames(by_path) if paired else []
+    while True:
+        drafts = _drafts(by_path, pairs, moment)
+        ordered = _ordered(drafts)
+        if len(ordered) == len(drafts):
+            return ordered
+        # Files and directories changed places: no rename can be the first, so one is none.
+        placed = {one.path for one in ordered}
+        stuck = next(new for _, new in pairs if new not in placed)
+        pairs = [pair for pair in pairs if pair[1] != stuck]
 
 
 def making_room(drafts: Sequence[Draft]) -> set[RepoPath]:
     """Return the paths that must be gone before another one of these can be there."""
-    return set(_room_ns(drafts))
+    return {path for path, _ in _needs(drafts)}
 
 
 def leaves(draft: Draft) -> list[RepoPath]:
@@ -87,25 +105,58 @@ def leaves(draft: Draft) -> list[RepoPath]:
     return [draft.old_path] if draft.old_path is not None else []
 
 
-def _room_ns(drafts: Sequence[Draft]) -> dict[RepoPath, int]:
-    """Return by when paths must be gone at the latest, where another one takes their place."""
+def _drafts(
+    by_path: Mapping[RepoPath, Seen],
+    pairs: Sequence[tuple[RepoPath, RepoPath]],
+    moment: Moment,
+) -> list[Draft]:
+    """Return a draft for each pair and for each path that is in none."""
+    drafts = [_rename(by_path[old], by_path[new], moment) for old, new in pairs]
+    ends = {end for pair in pairs for end in pair}
+    for path, one in by_path.items():
+        kind = _kind(one.before, one.after)
+        if kind is not None and path not in ends:
+            drafts.append(_plain(kind, one, moment))
+    return drafts
+
+
+def _ordered(drafts: Sequence[Draft]) -> list[Draft]:
+    """Order drafts by time and path, but each right after what makes room for it.
+
+    The latest goes last, then what it waited for and what is latest of the rest. Drafts that wait
+    for each other are left out, with all that they wait for.
+    """
+    by_time = sorted(drafts, key=lambda draft: (draft.end_ns, draft.path))
+    leaving = {path: at for at, one in enumerate(by_time) for path in leaves(one)}
+    coming = {one.path: at for at, one in enumerate(by_time)}
+    makers: dict[int, set[int]] = defaultdict(set)
+    needed: dict[int, set[int]] = defaultdict(set)
+    for gone, came in _needs(by_time):
+        first, then = leaving[gone], coming[came]
+        if first != then:
+            makers[then].add(first)
+            needed[first].add(then)
+    ready = [-at for at in range(len(by_time)) if at not in needed]
+    heapq.heapify(ready)
+    backwards: list[Draft] = []
+    while ready:
+        at = -heapq.heappop(ready)
+        backwards.append(by_time[at])
+        for first in makers[at]:
+            needed[first].discard(at)
+            if not needed[first]:
+                heapq.heappush(ready, -first)
+    return backwards[::-1]
+
+
+def _needs(drafts: Sequence[Draft]) -> Iterator[tuple[RepoPath, RepoPath]]:
+    """Yield each path that must be gone before another one can be there, with that one."""
     gone = {path for draft in drafts for path in leaves(draft)}
-    came = {draft.path: draft.end_ns for draft in drafts if draft.after is not None}
-    room: dict[RepoPath, int] = {}
+    came = {draft.path for draft in drafts if draft.after is not None}
     for path in gone:
-        for above in _parents(path):
-            if above in came:
-                room[path] = min(came[above], room.get(path, came[above]))
-    for path, end_ns in came.items():
-        for above in _parents(path):
-            if above in gone:
-                room[above] = min(end_ns, room.get(above, end_ns))
-    return room
-
-
-def _turn(draft: Draft, room: Mapping[RepoPath, int]) -> tuple[int, bool, RepoPath]:
-    needed = [room[path] for path in leaves(draft) if path in room]
-    return min([draft.end_ns, *needed]), not needed, draft.path
+        yield from ((path, above) for above in _parents(path) if above in came)
+    for path in came:
+        yield from ((above, path) for above in _parents(path) if above in gone)
 
 
 def _parents(path: RepoPath) -> Iterator[RepoPath]:
@@ -117,20 +168,20 @@ def _parents(path: RepoPath) -> Iterator[RepoPath]:
 
 def _renames(seen: Mapping[RepoPath, Seen]) -> list[tuple[RepoPath, RepoPath]]:
     gone = [
-        _end(one.path, one.before)
+        _end(one.path, one.before, one.before.seen_ns)
         for one in seen.values()
         if one.after is None and one.before is not None
     ]
     came = [
-        _end(one.path, one.after)
+        _end(one.path, one.after, one.born_ns)
         for one in seen.values()
         if one.before is None and one.after is not None
     ]
     return pair_renames(gone, came) if gone and came else []
 
 
-def _end(path: RepoPath, state: FileState) -> End:
-    return End(path, state.digest, state.stat.inode, state.stat.size)
+def _end(path: RepoPath, state: FileState, there_ns: int | None) -> End:
+    return End(path, state.digest, state.stat.inode, state.stat.size, there_ns)
 
 
 def _kind(before: FileState | None, after: FileState | None) -> EventKind | None:
@@ -159,6 +210,8 @@ def _plain(kind: EventKind, one: Seen, moment: Moment) -> Draft:
         after=one.after,
         begin_ns=begin,
         end_ns=end,
+        born_ns=one.born_ns,
+        twins=one.twins,
     )
 
 

@@ -1,6 +1,7 @@
 """What was seen becomes drafts: kinds, pairs and times; pure."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -183,3 +184,83 @@ def test_replaying_the_drafts_gives_what_was_seen(
     wanted = {name.encode(): sides[1] for name, sides in changes.items()}
     versions = {path: one and one.version for path, one in held.items()}
     assert versions == {path: one and one.version for path, one in wanted.items()}
+
+
+def test_order_makes_room_transitively() -> None:
+    """A file goes, a directory takes its name, and a file takes the directory's name."""
+    found = drafts(
+        seen("U", state("u", inode=1), None),
+        seen("a/f", state("f", inode=2), None),
+        seen("U/f", None, state("f", inode=2, ctime=1_300)),
+        seen("a", None, state("x", inode=3, mtime=1_100, ctime=1_100)),
+        ctimes={b"": 1_900},
+    )
+    assert [draft.path for draft in found] == [b"U", b"U/f", b"a"]
+    assert found[1].old_path == b"a/f"
+
+
+def test_file_and_directory_that_change_places_are_no_two_renames() -> None:
+    """Neither rename could be a commit of its own; one of them is a deletion and a creation."""
+    found = drafts(
+        seen("a/f", state("f", inode=1), None),
+        seen("b", state("b", inode=2), None),
+        seen("a", None, state("b", inode=2, ctime=1_200)),
+        seen("b/f", None, state("f", inode=1, ctime=1_300)),
+        ctimes={b"": 1_900},
+    )
+    assert len(found) == 3
+    assert sum(draft.kind is EventKind.RENAME for draft in found) == 1
+    assert_each_is_possible({b"a/f", b"b"}, found)
+
+
+_NAMES = ("a", "b", "a/f", "b/f", "a/f/g", "c", "c/f")
+
+
+def _is_tree(paths: Collection[bytes]) -> bool:
+    return not any(one.startswith(up + b"/") for one in paths for up in paths)
+
+
+_TREES = st.lists(
+    st.sampled_from([name.encode() for name in _NAMES]), unique=True, max_size=5
+).filter(_is_tree)
+
+
+@given(_TREES, _TREES, st.lists(st.integers(1_001, 1_009), min_size=7, max_size=7))
+def test_each_draft_leaves_a_tree_that_can_be(
+    old: list[bytes], new: list[bytes], times: list[int]
+) -> None:
+    """Whatever changes places in one batch, each draft can be a commit of its own."""
+    changes = [
+        seen(
+            path.decode(),
+            state("old", inode=1 + old.index(path)) if path in old else None,
+            state("new", inode=1 + new.index(path), ctime=times[new.index(path)])
+            if path in new
+            else None,
+        )
+        for path in {*old, *new}
+    ]
+    # The same bytes and inode at the same place of both lists: what can be a rename is one.
+    same = [
+        Seen(
+            one.path,
+            one.before,
+            one.after and replace(one.after, digest=Digest(b"old")),
+        )
+        for one in changes
+    ]
+    assert_each_is_possible(set(old), drafts(*changes))
+    assert assert_each_is_possible(set(old), drafts(*same)) == set(new)
+
+
+def assert_each_is_possible(tree: set[bytes], found: list[Draft]) -> set[bytes]:
+    """Apply drafts one by one; return the paths at the end."""
+    for draft in found:
+        if draft.old_path is not None:
+            tree.remove(draft.old_path)
+        if draft.after is None:
+            tree.remove(draft.path)
+        else:
+            tree.add(draft.path)
+        assert _is_tree(tree)
+    return tree

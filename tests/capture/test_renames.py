@@ -1,5 +1,6 @@
 """Which deletion and which creation are one rename: pure."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -7,9 +8,16 @@ from gitshadow.capture.renames import End, pair_renames
 from gitshadow.model import Digest, RepoPath
 
 
-def end(path: str, content: str = "x", inode: int = 0, size: int = 1) -> End:
+def end(
+    path: str,
+    content: str = "x",
+    inode: int = 0,
+    size: int = 1,
+    there: int | None = None,
+) -> End:
     """Return one end; the content stands for its digest."""
-    return End(RepoPath(path.encode()), Digest(content.encode()), inode, size)
+    digest = Digest(content.encode())
+    return End(RepoPath(path.encode()), digest, inode, size, there)
 
 
 def pairs(gone: list[End], came: list[End]) -> list[tuple[str, str]]:
@@ -30,11 +38,17 @@ def test_same_bytes_are_a_rename_when_the_choice_is_single() -> None:
     assert pairs([end("a", inode=7)], [end("d", inode=8)]) == [("a", "d")]
 
 
-def test_empty_files_are_paired_by_inode_alone() -> None:
-    assert pairs([end("a", inode=7, size=0)], [end("d", inode=8, size=0)]) == []
-    assert pairs([end("a", inode=7, size=0)], [end("d", inode=7, size=0)]) == [
-        ("a", "d")
-    ]
+@pytest.mark.parametrize(
+    ("inode", "born", "same"),
+    [(8, 1, False), (7, 1, True), (7, 2, False), (7, 3, False), (7, None, False)],
+)
+def test_empty_files_are_paired_only_where_the_file_is_proven_to_be_the_old_one(
+    inode: int, born: int | None, same: bool
+) -> None:
+    """An inode that was used again is a file created since; all empty files are alike."""
+    gone = [end("a", inode=7, size=0, there=2)]
+    came = [end("d", inode=inode, size=0, there=born)]
+    assert pairs(gone, came) == [("a", "d")] * same
 
 
 def test_two_candidates_are_told_apart_by_their_base_name() -> None:
