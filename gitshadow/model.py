@@ -142,6 +142,8 @@ class Event:
     `path` is None for head, baseline and some gap rows. A rename has `old_path`; its `before`
     is what stood at the old path. `switched` marks a path that Git itself switched when HEAD
     moved: it has no burst and no undo takes it back. `offline` marks a change found at start.
+    `moved_in` marks a new path whose file is older than the write: it came from where nothing is
+    recorded, and may be the only copy.
     `commit` and `attribution` are None for gap rows only.
     """
 
@@ -160,6 +162,7 @@ class Event:
     offline: bool = False
     switched: bool = False
     note: str | None = None
+    moved_in: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

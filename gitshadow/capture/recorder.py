@@ -130,7 +130,7 @@ class Recorder:
             row: The worktree's row with the new HEAD, stored together with the move.
         """
         ordered = tuple(sorted(switched, key=lambda draft: draft.path))
-        group = Group("head", attribution, False, ordered, note)
+        group = Group("head", attribution, (), ordered, note)
         return self._publish([group], now_ns, row)
 
     def record_coverage(
@@ -138,14 +138,14 @@ class Recorder:
     ) -> list[Event]:
         """Publish paths that enter or leave because coverage itself changed."""
         ordered = tuple(sorted(drafts, key=lambda draft: draft.path))
-        return self._publish([Group("coverage", attribution, False, ordered, note)])
+        return self._publish([Group("coverage", attribution, (), ordered, note)])
 
     def record_restore(
         self, op: Op, attribution: Attribution, drafts: Sequence[Draft]
     ) -> list[Event]:
         """Publish a restore as one commit on the chain of whoever ran it."""
         ordered = tuple(sorted(drafts, key=lambda draft: draft.path))
-        return self._publish([Group("restore", attribution, False, ordered, None, op)])
+        return self._publish([Group("restore", attribution, (), ordered, None, op)])
 
     def correct(self, found: Mapping[Event, Attribution], now_ns: int) -> None:
         """Publish whose some rows are after all, on the chains that hold them.

@@ -4,7 +4,7 @@ Loaded whole where a walk compares everything, looked up row by row where a hook
 Invariant: memory and journal agree; a change reaches both in one journal transaction.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from gitshadow.model import FileState, RepoPath
@@ -77,12 +77,20 @@ class StateTable:
         if self._all is None:
             return set()
         if links > 1 and inode not in self._linked:
-            self._linked[inode] = self._all.named(inode)
+            self._linked[inode] = self._all.named({inode})
         if inode not in self._linked:
             return set()
         self._linked[inode].add(path)
         named = {one: self._all.get(one) for one in self._linked[inode] - {path}}
         return {one for one, held in named.items() if held and held.stat.inode == inode}
+
+    def named(self, inodes: Collection[int]) -> dict[RepoPath, FileState]:
+        """Return the recorded paths whose file had one of some inodes; looks through all."""
+        if not inodes:
+            return {}
+        if self._all is None:
+            return rows.named(self._db, self._worktree, inodes)
+        return {path: self._all[path] for path in self._all.named(inodes)}
 
     def begin(self, states: Mapping[RepoPath, FileState]) -> None:
         """Take over the first states of a worktree that has none; inside `db.write()`."""

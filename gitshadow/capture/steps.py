@@ -27,23 +27,24 @@ from gitshadow.store.refs import PathNote, ShadowCommit
 from gitshadow.store.trees import Entry
 
 STORM_PATHS = 64
+OFFLINE, MOVED_IN = "offline", "moved_in"
 _KINDS = {"restore": EventKind.RESTORE, "coverage": EventKind.COVERAGE}
 
 
 class Claimed(NamedTuple):
-    """Hold one draft and who wrote it."""
+    """Hold one draft, who wrote it, and the marks of its row (`offline`, `moved_in`)."""
 
     draft: Draft
     attribution: Attribution
-    offline: bool = False
+    flags: tuple[str, ...] = ()
 
 
 class Group(NamedTuple):
-    """Hold the drafts of one future commit; all share its attribution."""
+    """Hold the drafts of one future commit; all share its attribution and marks."""
 
     kind: str
     attribution: Attribution
-    offline: bool
+    flags: tuple[str, ...]
     drafts: tuple[Draft, ...]
     note: str | None = None
     op: Op | None = None
@@ -84,26 +85,26 @@ def group_of(kind: str, claimed: Sequence[Claimed]) -> Group:
     """Return a group of drafts that share their attribution, by path."""
     first = claimed[0]
     drafts = tuple(sorted((one.draft for one in claimed), key=lambda draft: draft.path))
-    return Group(kind, first.attribution, first.offline, drafts)
+    return Group(kind, first.attribution, first.flags, drafts)
 
 
 def split_writes(claimed: Sequence[Claimed]) -> list[list[Claimed]]:
     """Split a batch into the drafts of each commit, in order of time.
 
-    One commit per write, but one for all that share an attribution where a session has more than
-    64 paths in the batch (a storm); it stands where its last write stood. What had to go before
-    another path could be there stands alone: a storm would put it after that.
+    One commit per write, but one for all that share attribution and marks where a session has
+    more than 64 paths in the batch (a storm); it stands where its last write stood. What had to go
+    before another path could be there stands alone: a storm would put it after that.
     """
     counts = Counter(one.attribution.session for one in claimed)
     first = making_room([one.draft for one in claimed])
     parts: list[list[Claimed]] = []
-    storms: dict[tuple[Attribution, bool], list[Claimed]] = {}
+    storms: dict[tuple[Attribution, tuple[str, ...]], list[Claimed]] = {}
     for one in reversed(claimed):
         is_storm = counts[one.attribution.session] > STORM_PATHS
         if not is_storm or not first.isdisjoint(leaves(one.draft)):
             parts.append([one])
             continue
-        key = (one.attribution, one.offline)
+        key = (one.attribution, one.flags)
         if key not in storms:
             storms[key] = []
             parts.append(storms[key])
@@ -173,8 +174,9 @@ def _row(draft: Draft, group: Group, frame: Frame, seq: int, ts_ns: int) -> Even
         attribution=group.attribution,
         burst=frame.burst.id if frame.burst else None,
         op=group.op.id if group.op else None,
-        offline=group.offline,
+        offline=OFFLINE in group.flags,
         switched=group.kind == "head",
+        moved_in=MOVED_IN in group.flags,
     )
 
 
@@ -193,7 +195,7 @@ def _message(
     group: Group, frame: Frame, ts_ns: int, rows: Sequence[Event]
 ) -> ShadowCommit:
     who, op, turn, call = group.attribution, group.op, frame.turn, frame.call
-    flags = ("offline",) * group.offline + ("switched",) * (group.kind == "head")
+    flags = (*group.flags, *(("switched",) * (group.kind == "head")))
     return ShadowCommit(
         subject=refs.subject_for(group.kind, rows, op.kind if op else None),
         kind=group.kind,

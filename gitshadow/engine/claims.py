@@ -269,6 +269,7 @@ class Claimant:
         return Evidence(
             path=draft.path,
             old_path=draft.old_path,
+            twins=draft.twins,
             begin_ns=draft.begin_ns,
             end_ns=draft.end_ns,
             exact=draft.kind is not EventKind.DELETE,

@@ -14,7 +14,7 @@ from gitshadow.attribution.intake import Doubt
 from gitshadow.attribution.process import ProcessId
 from gitshadow.capture.drafts import Draft, Moment, Seen, draft_changes
 from gitshadow.capture.reconcile import Change, Observed, observe
-from gitshadow.capture.steps import STORM_PATHS, Claimed
+from gitshadow.capture.steps import MOVED_IN, OFFLINE, STORM_PATHS, Claimed
 from gitshadow.engine.adopting import adopt
 from gitshadow.engine.claims import Claimant
 from gitshadow.engine.commits import Commits
@@ -25,6 +25,7 @@ from gitshadow.engine.head import (
     split_move,
     trees_of,
 )
+from gitshadow.engine.kin import Kin
 from gitshadow.engine.uncovered import Uncovered
 from gitshadow.engine.workspace import Workspace
 from gitshadow.errors import StoreError
@@ -45,7 +46,7 @@ from gitshadow.model import (
 )
 from gitshadow.store.agreement import CatchUp
 from gitshadow.store.files import Look, digest
-from gitshadow.store.journal import bursts, events, state
+from gitshadow.store.journal import bursts, events, state, turns
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.refs import exact_mode
 from gitshadow.store.trees import Entry
@@ -83,6 +84,7 @@ class Pipeline:
         self._commits = commits
         self._gaps: dict[tuple[RepoPath | None, str], Look | None] = {}
         self.uncovered = Uncovered(workspace.db, workspace.layout.worktree)
+        self._kin = Kin(workspace)
         self.settled_ns = workspace.recorder.row.walked_ns
         self.missed: dict[RepoPath, StoreError] = {}
         self.before_claims: Callable[[], None] = _nothing
@@ -108,6 +110,7 @@ class Pipeline:
         for path in wanted:
             self.missed.pop(path, None)
         self._note_vanished(wanted, noticed)
+        self._kin.begin()
         observed, move = self._observe(wanted, noticed)
         done = Captured()
         done.rules_changed = any(ws.coverage.is_rule_file(path) for path in wanted)
@@ -290,16 +293,11 @@ class Pipeline:
             return set()
 
     def _look(self, paths: Collection[RepoPath], noticed_ns: int) -> Observed:
-        """Look at paths, and at the other names of the hard-linked files among them."""
+        """Look at paths, and at the other names of the files there, old ones and hard links."""
         ws = self._ws
         found = observe(ws.files, ws.coverage, ws.states, sorted(paths), noticed_ns)
-        twins: set[RepoPath] = set()
-        for change in found.changes:
-            held = change.after or change.before
-            if held is not None:
-                links = change.after.links if change.after is not None else 1
-                twins |= ws.states.twins(change.path, held.stat.inode, links)
-        others = sorted(twins.difference(paths))
+        names = self._kin.others(found.changes, noticed_ns)
+        others = sorted(names.difference(paths))
         if others:
             found.extend(observe(ws.files, ws.coverage, ws.states, others, noticed_ns))
         return found
@@ -321,20 +319,32 @@ class Pipeline:
             self.before_claims()
         liveness.close_gone(self._ws.db, noticed_ns, self.alive)
         moment = Moment(self.settled_ns, noticed_ns, self._ctime_of)
-        drafts = draft_changes(seen, moment)
         try:
             recorded: list[Event] = []
-            if move is not None:
-                recorded, drafts = self._record_head(move, drafts, noticed_ns)
+            if move is not None:  # Git renames nothing: it deletes and creates
+                drafts = draft_changes(seen, moment, paired=False)
+                recorded, rest = self._record_head(move, drafts, noticed_ns)
+                others = {draft.path for draft in rest}
+                seen = [one for one in seen if one.path in others]
+            drafts = draft_changes(seen, moment)
             claims = self._claim(drafts, offline)
             claimed = [
-                Claimed(draft, claim, offline)
+                Claimed(draft, claim, self._flags(draft, claim, offline=offline))
                 for draft, claim in zip(drafts, claims, strict=True)
             ]
             return recorded + self._ws.recorder.record(claimed)
         except StoreError as error:
             self.missed |= dict.fromkeys((one.path for one in seen), error)
             return []
+
+    def _flags(
+        self, draft: Draft, claim: Attribution, *, offline: bool
+    ) -> tuple[str, ...]:
+        call = None
+        if claim.call is not None and draft.kind is EventKind.CREATE:
+            call = turns.get_call(self._ws.db, claim.session, claim.call)
+        moved_in = self._kin.is_moved_in(draft, call)
+        return (OFFLINE,) * offline + (MOVED_IN,) * moved_in
 
     def record_coverage(self, note: str, seen: Sequence[Seen]) -> list[Event]:
         """Record paths that enter or leave because coverage itself changed."""
@@ -452,7 +462,7 @@ class Pipeline:
             except StoreError as error:
                 self.missed[change.path] = error
                 continue
-            seen.append(Seen(change.path, change.before, after))
+            seen.append(self._kin.seen(change, after))
         return seen
 
     def _after(self, change: Change, noticed_ns: int) -> FileState | None:

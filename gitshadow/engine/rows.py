@@ -26,6 +26,7 @@ from gitshadow.store.refs import display_path
 from gitshadow.undo.about import About
 
 Row = dict[str, object]
+_MARKS = ("offline", "switched", "moved_in")
 
 
 def rfc3339(time_ns: int | None) -> str | None:
@@ -74,7 +75,7 @@ def event_row(event: Event) -> Row:
         row["candidates"] = list(shown.candidates)
     if event.note is not None:
         row["note"] = event.note
-    row |= {name: True for name in ("offline", "switched") if getattr(event, name)}
+    row |= {name: True for name in _MARKS if getattr(event, name)}
     return row
 
 

@@ -99,6 +99,8 @@ def _subject(row: Mapping[str, object], view: View) -> str:
         said += f"  ({printable(text(row, 'note'))})"
     if flag(row, "offline"):
         said += "  (offline)"
+    if flag(row, "moved_in"):
+        said += "  (moved in)"
     return f"{said}  (by git)" if flag(row, "switched") else said
 
 

@@ -19,6 +19,7 @@ from blake3 import blake3
 
 from gitshadow.model import LINK_MODE, TREE_MODE, Digest, Oid, RepoPath, StatKey
 from gitshadow.store.attributes import attributes_at, put_on
+from gitshadow.store.birth import birth_of
 from gitshadow.store.safe_paths import UnsafePathError, check_path
 
 TEMP_PREFIX = b".agent-undo-tmp-"
@@ -155,6 +156,18 @@ class WorkFiles:
             return self.look(path)
         except OSError:
             return None
+
+    def born_ns(self, path: RepoPath, inode: int) -> int | None:
+        """Return when the file with this inode that stands at a path was created.
+
+        None where another one stands there by now, or where the file system does not know.
+        """
+        try:
+            with self._maybe_parent(path) as (parent, name):
+                found = None if parent is None else birth_of(name, parent)
+        except OSError:
+            return None
+        return found.born_ns if found is not None and found.inode == inode else None
 
     def read(self, path: RepoPath) -> Reading | None:
         """Return the bytes of a regular file or the target of a link.

@@ -7,7 +7,14 @@ Invariant: what goes in comes out equal.
 
 import gc
 import struct
-from collections.abc import Iterable, Iterator, KeysView, Mapping, MutableMapping
+from collections.abc import (
+    Collection,
+    Iterable,
+    Iterator,
+    KeysView,
+    Mapping,
+    MutableMapping,
+)
 from contextlib import contextmanager
 from typing import NamedTuple, Self, TypeVar
 
@@ -130,9 +137,9 @@ class States(_Rows[FileState]):
             else:
                 yield path, row.version.mode
 
-    def named(self, inode: int) -> set[RepoPath]:
-        """Return the paths whose file had this inode."""
-        return {path for path, row in self._rows.items() if _inode(row) == inode}
+    def named(self, inodes: Collection[int]) -> set[RepoPath]:
+        """Return the paths whose file had one of some inodes."""
+        return {path for path, row in self._rows.items() if _inode(row) in inodes}
 
     def __getitem__(self, path: RepoPath) -> FileState:
         row = self._rows[path]

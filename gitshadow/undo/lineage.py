@@ -35,7 +35,9 @@ class Run:
     """Hold one stretch of the unit's events on one lineage.
 
     `switched_to` is where Git's last later switch left the lineage, None where there was none.
-    `baseless` means that what stood there before was never recorded.
+    `baseless` means that what stood there before was never recorded. `moved_in` means that the
+    unit did not create the file, but brought it from where nothing is recorded; `before` is then
+    what it brought.
     """
 
     before: Record
@@ -43,6 +45,7 @@ class Run:
     seqs: tuple[int, ...]
     switched_to: Record | None = None
     baseless: bool = False
+    moved_in: bool = False
 
 
 @dataclass(slots=True)
@@ -135,13 +138,16 @@ def runs_of(lineage: Lineage, belongs: Callable[[Event], bool]) -> list[Run]:
 
 
 def _run(events: Sequence[Event], switched_to: Record | None) -> Run:
-    first = events[0]
+    first, after = events[0], after_of(events[-1])
+    # What was brought and taken away again, the unit put back where it had been.
+    moved_in = first.moved_in and after.version is not None
     return Run(
-        before=before_of(first),
-        after=after_of(events[-1]),
+        before=after_of(first) if moved_in else before_of(first),
+        after=after,
         seqs=tuple(event.seq for event in events),
         switched_to=switched_to,
         baseless=first.before is None and first.kind in _NEEDS_BEFORE,
+        moved_in=moved_in,
     )
 
 

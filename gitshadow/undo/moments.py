@@ -224,7 +224,9 @@ def _is_agents(history: Sequence[Event], path: RepoPath) -> bool:
         absent = _before(row, path) is None and not gone
         came = number if absent else came
     mine = history[came:]
-    return bool(mine) and all(is_provable(row) for row in mine)
+    if not mine or mine[0].moved_in:
+        return False
+    return all(is_provable(row) for row in mine)
 
 
 def _is_sure(row: Event) -> bool:
@@ -249,7 +251,7 @@ def _want_before(
     was = before_of(event)
     whose = event.attribution.session if event.attribution else None
     later = [row for row in lineage.events if row.seq >= event.seq]
-    mine = all(is_provable(row) for row in later)
+    mine = not event.moved_in and all(is_provable(row) for row in later)
     if was.path != lineage.path:
         wanted[lineage.path] = Wanted(None, mine, whose)
     wanted[was.path] = Wanted(was.version, mine, whose)

@@ -16,6 +16,9 @@ from gitshadow.undo import merge
 from gitshadow.undo.lineage import Record, Run
 from gitshadow.undo.report import Reason
 
+_BROUGHT = "it was moved here from a place that is not recorded"
+_MOVED_AND_CHANGED = "it was created, and moved and changed since"
+
 
 class OnConflict(StrEnum):
     """Say what to do where later changes are in the way."""
@@ -83,8 +86,8 @@ class _LeftError(Exception):
 class Turned:
     """Hold the result of taking runs back.
 
-    `target` is what is to stand there; `reason` is set where the lineage is left alone, or
-    where conflict markers are written.
+    `target` is what is to stand there; `reason` is set where the lineage is left alone, where
+    conflict markers are written, or where the file itself stays that the unit brought.
     """
 
     target: Record
@@ -118,9 +121,11 @@ class _Fold:
     overwrites: bool = False
     marked: int = 0
     elsewhere: bool = False
+    brought: bool = False
 
     def take(self, run: Run) -> None:
         """Take one run back."""
+        self.brought |= run.moved_in and self.at.version is not None
         if run.baseless and self.at.version != run.before.version:
             raise _LeftError(
                 Reason.NO_BASELINE, "what stood there before was never recorded"
@@ -151,6 +156,8 @@ class _Fold:
             detail = "what was written on another branch stays there"
             if self.at == present:
                 reason, detail = Reason.HEAD_MOVED, "Git has switched it since"
+        if self.brought and self.at.version is not None:
+            reason, detail = Reason.NOT_CREATED_BY_UNIT, _BROUGHT
         if self.marked:
             reason = Reason.CONFLICT
             detail = (
@@ -170,7 +177,7 @@ class _Fold:
         if before is None:
             if now is None:
                 return self.at
-            raise _LeftError(Reason.CONFLICT, "it was created, and changed since")
+            raise _LeftError(Reason.CONFLICT, _since(run.after, self.at))
         path = run.before.path if self.at.path == run.after.path else self.at.path
         if before == now:
             return Record(path, now)
@@ -244,6 +251,14 @@ class _Fold:
         if data is None:
             raise _LeftError(*self.blobs.gone(version.oid))
         return data
+
+
+def _since(left: Record, now: Record) -> str:
+    """Say what became of a file that the unit created."""
+    if left.path == now.path:
+        return "it was created, and changed since"
+    same = left.version == now.version
+    return "it was created, and moved since" if same else _MOVED_AND_CHANGED
 
 
 def _content(version: FileVersion) -> tuple[Oid, bool]:

@@ -44,7 +44,7 @@ def test_what_goes_in_comes_out(state: FileState) -> None:
     states = States.of({A: state})
     assert states[A] == state
     assert dict(states.modes()) == {A: state.version.mode}
-    assert states.named(state.stat.inode) == {A}
+    assert states.named({state.stat.inode}) == {A}
     assert states.stands(A, looked(state.version.mode, state.stat)) is not state.racy
 
 

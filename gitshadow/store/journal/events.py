@@ -23,10 +23,10 @@ from gitshadow.store.journal.db import Db, Row, Value
 _COLUMNS = (
     "seq, ts_ns, worktree, kind, path, old_path, before_oid, before_mode, after_oid,"
     " after_mode, actor, session, agent, turn, call, tool, confidence, reason,"
-    " candidates, burst, commit_oid, op, offline, switched, note"
+    " candidates, burst, commit_oid, op, offline, switched, note, moved_in"
 )
 _SELECT = f"SELECT {_COLUMNS} FROM events"
-_INSERT = f"INSERT OR IGNORE INTO events ({_COLUMNS}) VALUES ({', '.join('?' * 25)})"
+_INSERT = f"INSERT OR IGNORE INTO events ({_COLUMNS}) VALUES ({', '.join('?' * 26)})"
 _RESERVE = "UPDATE meta SET value = CAST(value AS INTEGER) + ? WHERE key = 'next_seq'"
 _SEQS_BETWEEN = "SELECT seq FROM events WHERE seq BETWEEN ? AND ?"
 _NEXT = "SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'next_seq'"
@@ -502,6 +502,7 @@ def _values(event: Event) -> Row:
         int(event.offline),
         int(event.switched),
         event.note,
+        int(event.moved_in),
     )
 
 
@@ -537,6 +538,7 @@ def _event(row: Row) -> Event:
         offline=row[22] != 0,
         switched=row[23] != 0,
         note=row[24],
+        moved_in=row[25] != 0,
     )
 
 

@@ -209,4 +209,7 @@ CREATE TABLE call_runs (
 CREATE TABLE corrections (seq INTEGER PRIMARY KEY, chain TEXT NOT NULL);
 CREATE INDEX corrections_chain ON corrections (chain);
 """,
+    """
+ALTER TABLE events ADD COLUMN moved_in INTEGER NOT NULL DEFAULT 0;
+""",
 )

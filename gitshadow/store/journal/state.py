@@ -3,7 +3,7 @@
 Invariant: one row per covered path of one worktree, written in the transaction of its event.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from gitshadow.model import (
@@ -19,6 +19,7 @@ from gitshadow.store.states import Flat, States, uncollected
 _COLUMNS = "path, oid, mode, digest, size, mtime_ns, ctime_ns, inode, seen_ns, racy"
 _LOAD = f"SELECT {_COLUMNS} FROM file_state WHERE worktree = ?"
 _GET = f"{_LOAD} AND path = ?"
+_INODE_AT = Flat._fields.index("inode")
 _ODD = "SELECT path, mode FROM file_state WHERE worktree = ? AND mode NOT IN (?, ?, ?)"
 _PUT = "INSERT OR REPLACE INTO file_state VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _DROP = "DELETE FROM file_state WHERE worktree = ? AND path = ?"
@@ -78,6 +79,15 @@ def below(db: Db, worktree: str, directory: RepoPath) -> list[RepoPath]:
         (worktree, directory + b"/", directory + b"0"),
     )
     return [RepoPath(row[0]) for row in rows]
+
+
+def named(db: Db, worktree: str, inodes: Collection[int]) -> dict[RepoPath, FileState]:
+    """Return the known paths whose file had one of some inodes; looks through all."""
+    return {
+        RepoPath(path): Flat(*row).state()
+        for path, *row in db.each(_LOAD, (worktree,))
+        if row[_INODE_AT] in inodes
+    }
 
 
 def put_many(db: Db, worktree: str, states: Mapping[RepoPath, FileState]) -> None:

@@ -1,0 +1,100 @@
+"""What is known of the file at a changed path: its age, and the other names it is recorded by.
+
+A new name of an old file came by rename or link. Its old name may not have been noticed yet; where
+nothing is recorded of it, the file came from elsewhere, and whoever brought it did not create it.
+Invariant: only asks, records nothing; what nobody knows counts for the one who wrote.
+"""
+
+from collections.abc import Iterable
+
+from gitshadow.capture.drafts import Draft, Seen
+from gitshadow.capture.reconcile import Change
+from gitshadow.engine.workspace import Workspace
+from gitshadow.model import Call, EventKind, FileState, RepoPath, StatKey
+from gitshadow.store.files import Reading
+
+_OLD_NS = 1_000_000_000
+_AT_ONCE_NS = 10_000_000
+"""What creates a file sets its times in this time; a rename that much later is another act."""
+
+
+class Kin:
+    """Find out about the files of one batch at a time."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._ws = workspace
+        self._born: dict[RepoPath, int | None] = {}
+        self._names: dict[RepoPath, set[RepoPath]] = {}
+
+    def begin(self) -> None:
+        """Forget the batch before."""
+        self._born.clear()
+        self._names.clear()
+
+    def others(self, changes: Iterable[Change], noticed_ns: int) -> set[RepoPath]:
+        """Return the other recorded names of changed files, gone or not: to be looked at too."""
+        moved: dict[int, RepoPath] = {}
+        for change in changes:
+            held = change.after or change.before
+            if held is None:
+                continue
+            links = change.after.links if change.after is not None else 1
+            for name in self._ws.states.twins(change.path, held.stat.inode, links):
+                self._relate(change.path, name)
+            if change.before is None and change.after is not None:
+                born_ns = self._born_ns(change.path, change.after)
+                if _has_moved(change.after.stat, born_ns, noticed_ns):
+                    moved[change.after.stat.inode] = change.path
+        for name, state in self._ws.states.named(moved).items():
+            path = moved[state.stat.inode]
+            if path != name and _is_older(self._born[path], state):
+                self._relate(path, name)
+        return set(self._names)
+
+    def seen(self, change: Change, after: FileState | None) -> Seen:
+        """Return a change with what was found out about its file."""
+        return Seen(
+            path=change.path,
+            before=change.before,
+            after=after,
+            born_ns=self._born.get(change.path),
+            twins=tuple(sorted(self._names.get(change.path, ()))) if after else (),
+        )
+
+    def is_moved_in(self, draft: Draft, call: Call | None) -> bool:
+        """Tell a new path whose file is older than the call that brought it.
+
+        Without a call it is one that was there when all was recorded last, but not here.
+        An empty file is no loss.
+        """
+        after = draft.after
+        if draft.kind is not EventKind.CREATE or after is None or draft.twins:
+            return False
+        since_ns = call.opened_ns if call is not None else draft.begin_ns
+        there_ns = after.stat.mtime_ns if draft.born_ns is None else draft.born_ns
+        return after.stat.size > 0 and there_ns < since_ns - self._ws.clock.tolerance_ns
+
+    def _relate(self, path: RepoPath, name: RepoPath) -> None:
+        self._names.setdefault(path, set()).add(name)
+        self._names.setdefault(name, set()).add(path)
+
+    def _born_ns(self, path: RepoPath, reading: Reading) -> int | None:
+        if path not in self._born:
+            self._born[path] = self._ws.files.born_ns(path, reading.stat.inode)
+        return self._born[path]
+
+
+def _has_moved(stat: StatKey, born_ns: int | None, noticed_ns: int) -> bool:
+    """Tell whether a file seems to have got its name later than its bytes.
+
+    What moves with its directory keeps its times, and is only old.
+    """
+    written_ns = max(stat.mtime_ns, born_ns or 0)
+    if stat.ctime_ns - written_ns > _AT_ONCE_NS:
+        return True
+    return born_ns is not None and noticed_ns - born_ns > _OLD_NS
+
+
+def _is_older(born_ns: int | None, state: FileState) -> bool:
+    """Tell whether a file was there already when a state was seen: its inode is not a new one's."""
+    return born_ns is None or born_ns < state.seen_ns

@@ -1,0 +1,177 @@
+"""UNDO: what an agent moved in, linked or wrote through a temporary file, and what it created."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support.claude import Claude
+from tests.support.repo import Repo, ten_lines
+from tests.support.shadow import Document, Shadow
+
+_KEPT = "not_created_by_unit"
+
+
+def items_of(report: Document) -> dict[str, tuple[str, str | None]]:
+    """Return state and reason of each item."""
+    items = report["items"]
+    assert isinstance(items, list)
+    return {item["path"]: (item["state"], item["reason"]) for item in items}
+
+
+def test_file_moved_in_from_outside_is_left_and_named(
+    repo: Repo, shadow: Shadow, agent: Claude, tmp_path: Path
+) -> None:
+    """Law 3: it is the only copy, and the agent did not create it."""
+    thesis = tmp_path / "thesis.txt"
+    thesis.write_text("years of work\n")
+    agent.prompt("clean up")
+    agent.shell(f"mv {thesis} .; echo new > made.txt")
+    report = shadow.oops()
+    assert repo.read("thesis.txt") == b"years of work\n"
+    assert not repo.exists("made.txt")
+    assert items_of(report)["thesis.txt"] == ("not_reversed", _KEPT)
+    assert items_of(report)["made.txt"] == ("reversed", None)
+    assert report["status"] == "partial"
+    (row,) = [one for one in shadow.log() if one["path"] == "thesis.txt"]
+    assert row["moved_in"] is True
+
+
+def test_ignored_file_moved_to_a_covered_name_is_left_and_named(
+    repo: Repo, shadow_new: Shadow
+) -> None:
+    """Law 3: `.env` is recorded nowhere."""
+    repo.write(".gitignore", ".env\nhidden/\n")
+    repo.write(".env", "TOKEN=precious\n")
+    repo.write("hidden/deep/one", "1\n")
+    repo.write("hidden/two", "2\n")
+    shadow_new.init()
+    agent = Claude(shadow_new)
+    agent.prompt("clean up")
+    agent.shell("mv .env env.bak; mv hidden shown")
+    report = shadow_new.oops()
+    assert repo.read("env.bak") == b"TOKEN=precious\n"
+    assert repo.read("shown/deep/one") == b"1\n"
+    assert repo.read("shown/two") == b"2\n"
+    assert set(items_of(report).values()) == {("not_reversed", _KEPT)}
+
+
+def test_what_was_moved_in_keeps_its_mark_when_the_journal_is_rebuilt(
+    repo: Repo, shadow: Shadow, agent: Claude, tmp_path: Path
+) -> None:
+    """Law 7: the evidence is in the refs."""
+    for number in range(70):  # a storm, with created files between
+        (tmp_path / f"old{number}").write_text(f"old {number}\n")
+    agent.prompt("collect")
+    agent.shell(
+        f"for n in $(seq 0 69); do mv {tmp_path}/old$n .; echo $n > new$n; done"
+    )
+    rows = {str(row["path"]): row.get("moved_in", False) for row in shadow.log("-n500")}
+    assert {path for path, marked in rows.items() if marked} == {
+        f"old{number}" for number in range(70)
+    }
+    shadow.ok("reindex")
+    again = shadow.log("-n500")
+    assert {str(row["path"]): row.get("moved_in", False) for row in again} == rows
+    shadow.oops()
+    assert all(repo.exists(f"old{number}") for number in range(70))
+    assert not any(repo.exists(f"new{number}") for number in range(70))
+
+
+def test_edit_of_what_was_moved_in_is_taken_back(
+    repo: Repo, shadow: Shadow, agent: Claude, tmp_path: Path
+) -> None:
+    """The file stays, with the content that it had."""
+    (tmp_path / "thesis.txt").write_text("years of work\n")
+    agent.prompt("improve it")
+    agent.shell(f"mv {tmp_path}/thesis.txt .")
+    agent.write("thesis.txt", "nonsense\n")
+    report = shadow.oops()
+    assert repo.read("thesis.txt") == b"years of work\n"
+    assert items_of(report) == {"thesis.txt": ("not_reversed", _KEPT)}
+    redone = shadow.ok("redo", "--yes", "--json").json()
+    assert redone["status"] == "reversed"
+    assert repo.read("thesis.txt") == b"nonsense\n"
+
+
+def test_restore_never_removes_what_was_moved_in(
+    repo: Repo, shadow: Shadow, agent: Claude, tmp_path: Path
+) -> None:
+    """Law 3 for `restore` to a moment, to a pin and of a file."""
+    (tmp_path / "thesis.txt").write_text("years of work\n")
+    shadow.ok("pin", "before")
+    agent.prompt("collect")
+    agent.shell(f"mv {tmp_path}/thesis.txt .")
+    for words in (["--pin", "before"], ["--at", "1 hour ago"], ["thesis.txt"]):
+        shadow("restore", *words, "--yes")
+        assert repo.read("thesis.txt") == b"years of work\n"
+
+
+@pytest.mark.parametrize("command", ["cp", "cp -p", "cp -a"])
+def test_copy_was_created_and_goes(
+    repo: Repo, shadow: Shadow, agent: Claude, tmp_path: Path, command: str
+) -> None:
+    """A copy is a new file, however old its mtime."""
+    (tmp_path / "old").write_text("old\n")
+    os.utime(tmp_path / "old", (1_000_000_000, 1_000_000_000))
+    agent.prompt("copy it")
+    agent.shell(f"{command} {tmp_path}/old copy")
+    report = shadow.oops()
+    assert report["status"] == "reversed"
+    assert not repo.exists("copy")
+
+
+def test_renamed_and_rewritten_file_is_not_taken_for_one_moved_in(
+    repo: Repo, shadow: Shadow, agent: Claude
+) -> None:
+    """The same file by another name, with other bytes: it is known where it came from."""
+    agent.prompt("rework")
+    agent.shell("mv a moved; echo more >> moved; ln b linked")
+    report = shadow.oops()
+    assert report["status"] == "reversed"
+    assert repo.read("a") == ten_lines("a").encode()
+    assert not repo.exists("moved")
+    assert not repo.exists("linked")
+
+
+def test_nobody_s_move_from_outside_is_left_too(
+    repo: Repo, shadow: Shadow, tmp_path: Path
+) -> None:
+    """Without any agent `oops` offers what nobody claimed: it deletes no only copy either."""
+    (tmp_path / "thesis.txt").write_text("years of work\n")
+    shadow.ok("flush")
+    subprocess.run(["mv", tmp_path / "thesis.txt", repo.root], check=True)
+    report = shadow.oops()
+    assert repo.read("thesis.txt") == b"years of work\n"
+    assert items_of(report) == {"thesis.txt": ("not_reversed", _KEPT)}
+
+
+def test_agent_s_file_that_a_person_moved_is_said_to_be_moved(
+    repo: Repo, shadow: Shadow, agent: Claude
+) -> None:
+    agent.prompt("write")
+    agent.write("n", "new\n")
+    shadow.ok("flush")
+    repo.rename("n", "elsewhere")
+    report = shadow.oops()
+    items = report["items"]
+    assert isinstance(items, list)
+    assert [item["detail"] for item in items] == ["it was created, and moved since"]
+    assert repo.read("elsewhere") == b"new\n"
+
+
+def test_both_names_of_a_hard_linked_file_come_back(
+    repo: Repo, shadow_new: Shadow
+) -> None:
+    """A write by one name changes the other: both are the agent's."""
+    repo.write("k1", "linked\n")
+    os.link(repo.path("k1"), repo.path("k2"))
+    shadow_new.init()
+    agent = Claude(shadow_new)
+    agent.prompt("write")
+    agent.write("k1", "agent\n")
+    agent.stop()
+    report = shadow_new.oops()
+    assert report["status"] == "reversed"
+    assert (repo.read("k1"), repo.read("k2")) == (b"linked\n", b"linked\n")
