@@ -32,7 +32,8 @@ class Evidence:
     Attributes:
         path: The path that changed.
         old_path: Where a renamed file stood before.
-        twins: Other names of the file: a write by one of them changes all.
+        also: Other names of the file, one of which may have been written: hard links, and the
+            name that a temporary file gets when it is whole.
         begin_ns: The last time at which the path is known to have held its old state.
         end_ns: The write's ctime; for a deletion the moment it was noticed, or the ctime of the
             nearest living ancestor, whichever is earlier.
@@ -49,7 +50,7 @@ class Evidence:
     begin_ns: int
     end_ns: int
     old_path: RepoPath | None = None
-    twins: tuple[RepoPath, ...] = ()
+    also: tuple[RepoPath, ...] = ()
     exact: bool = True
     offline: bool = False
     editor: bool = False
@@ -144,7 +145,7 @@ def meets(call: Call, begin_ns: int, end_ns: int, tolerance_ns: int) -> bool:
 
 def names(call: Call, evidence: Evidence) -> bool:
     """Tell whether a window's hook names the path, a directory above it, or its old path."""
-    wanted = [evidence.path, *evidence.twins]
+    wanted = [evidence.path, *evidence.also]
     if evidence.old_path is not None:
         wanted.append(evidence.old_path)
     return any(covers(named, path) for named in call.paths for path in wanted)

@@ -21,7 +21,7 @@ _JUST_EMPTIED_NS = 150_000_000
 _TEMPORARY = re.compile(
     rb"""(?:
       4913                                  # vim probes whether it may create files
-    | .*\.tmp | .*\.tmp\.[0-9.]+            # x.tmp, name.tmp.<pid>.<ms>
+    | .*\.tmp(?:\.[0-9A-Za-z]+)*           # x.tmp, name.tmp.<pid>.<ms>, name.tmp.<pid>.<hex>
     | .*\.tmp[-_.]?[0-9A-Za-z]{4,}          # name.tmp.a1b2c3, name.tmpAbC123
     | \.?.*~                                # backups of vim and emacs
     | \.\#.* | \#.*\#                       # emacs locks and auto-saves
@@ -32,6 +32,9 @@ _TEMPORARY = re.compile(
     | .*\.crswap | .*\.part | .*\.new | .*\.bak
     )""",
     re.VERBOSE | re.DOTALL,
+)
+_SAVED_AS = re.compile(
+    rb"(?P<name>.+?)\.(?:(?:tmp|temp)(?:[-_.]?[0-9A-Za-z]+)*|part|new)", re.DOTALL
 )
 _EDITOR = re.compile(
     rb"4913|\.?.*~|\.#.*|#.*#|\..*\.sw[a-px]+|.*___jb_(?:tmp|old)___", re.DOTALL
@@ -49,6 +52,13 @@ _BESIDE = re.compile(
 def is_temporary(path: RepoPath) -> bool:
     """Tell whether a name looks like one end of an atomic save."""
     return _TEMPORARY.fullmatch(path.rpartition(b"/")[2]) is not None
+
+
+def saved_as(path: RepoPath) -> RepoPath | None:
+    """Return the file that a temporary of this name is renamed to, where the name tells."""
+    head, slash, name = path.rpartition(b"/")
+    found = _SAVED_AS.fullmatch(name)
+    return None if found is None else RepoPath(head + slash + found["name"])
 
 
 def is_being_written(look: Look, now_ns: int) -> bool:

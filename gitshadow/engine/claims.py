@@ -34,7 +34,7 @@ from gitshadow.attribution.windows import (
     could_write,
 )
 from gitshadow.capture.drafts import Draft
-from gitshadow.capture.saves import EditorTraces, is_editor_trace
+from gitshadow.capture.saves import EditorTraces, is_editor_trace, saved_as
 from gitshadow.model import (
     Actor,
     Attribution,
@@ -266,10 +266,11 @@ class Claimant:
         return [call for call in found if call.worktree == self._worktree]
 
     def _evidence(self, draft: Draft, offline: bool) -> Evidence:
+        target = saved_as(draft.path)
         return Evidence(
             path=draft.path,
             old_path=draft.old_path,
-            twins=draft.twins,
+            also=(*draft.twins, *((target,) if target is not None else ())),
             begin_ns=draft.begin_ns,
             end_ns=draft.end_ns,
             exact=draft.kind is not EventKind.DELETE,

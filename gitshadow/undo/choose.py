@@ -26,6 +26,7 @@ from gitshadow.store.journal import bursts, events, sessions, turns
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.refs import display_path
+from gitshadow.undo import temporaries
 from gitshadow.undo.effective import BACKWARD, Undone, newest_backward, undoings_of
 from gitshadow.undo.lineage import trace, undone_by
 from gitshadow.undo.targets import (
@@ -301,6 +302,9 @@ class Chooser:
         out = {one.seq for one in [*low, *mixed]}
         windows = tuple(self._window(one) for one in things)
         taken = tuple(one for one in rows if one.seq not in out)
+        begun = temporaries.begun(self.db, self.worktree, taken)
+        taken = tuple(sorted({*taken, *begun}, key=lambda one: one.seq))
+        low = temporaries.lasting([one for one in low if one not in begun])
         mixed += [] if kind is OpKind.REDO else self._ambiguous(windows)
         if kind is OpKind.OOPS:
             low, mixed = [*low, *mixed], []
@@ -309,7 +313,10 @@ class Chooser:
             target=words,
             label=", ".join(undoes_of(one) for one in things),
             taken=taken,
-            undoes=tuple(undoes_of(one) for one in things),
+            undoes=(
+                *(undoes_of(one) for one in things),
+                *(str(one.seq) for one in begun),
+            ),
             maybe=tuple(low),
             ambiguous=tuple(mixed),
             windows=windows,

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -175,3 +176,31 @@ def test_both_names_of_a_hard_linked_file_come_back(
     report = shadow_new.oops()
     assert report["status"] == "reversed"
     assert (repo.read("k1"), repo.read("k2")) == (b"linked\n", b"linked\n")
+
+
+@pytest.mark.parametrize("delay_s", [0.0, 0.02, 0.2, 2.0])
+@pytest.mark.parametrize("temporary", ["{}.tmp.77.abcdef", ".{}.tmp", "tmpq8x_3"])
+def test_write_through_a_temporary_file_is_one_write(
+    repo: Repo, shadow: Shadow, agent: Claude, temporary: str, delay_s: float
+) -> None:
+    """UNDO: at any delay between the two steps nothing of the agent's is left."""
+    agent.prompt("write")
+    for name in ("n", "a"):
+        call = agent.pre("Write", {"file_path": os.fsdecode(repo.path(name))})
+        repo.write(temporary.format(name), "agent\n")
+        time.sleep(delay_s)
+        if delay_s == 0.2:  # somebody looks in between
+            shadow.ok("flush")
+        repo.rename(temporary.format(name), name)
+        agent.post(call)
+    agent.stop()
+    report = shadow.oops()
+    assert report["status"] == "reversed", report
+    assert report["maybe"] == []
+    assert {one: repo.read(one) for one in os.listdir(repo.root) if one != ".git"} == {
+        name: ten_lines(name).encode() for name in ("a", "b", "c")
+    }
+    redone = shadow.ok("redo", "--yes", "--json").json()
+    assert redone["status"] == "reversed"
+    assert (repo.read("n"), repo.read("a")) == (b"agent\n", b"agent\n")
+    assert not repo.exists(temporary.format("n"))
