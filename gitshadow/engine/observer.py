@@ -141,7 +141,7 @@ class Observer:
             del self._deferred[path]
         # Of nothing too, now and then: HEAD moves, and sessions die, without a hint.
         if ready or now - self._captured_at >= _LOOK_S:
-            self._capture(ready)
+            self._capture(self._with_new_names(ready))
         if now >= self._next_walk:
             self._rewalk(patient=True)
 
@@ -217,14 +217,9 @@ class Observer:
             return
         hints = self._port.barrier(BARRIER_S)
         self._ws.traces.note(hints.paths if hints is not None else ())
-        if hints is None:
-            self._pipeline.gap(
-                "the watcher lost events; everything was looked at again"
-            )
-            self._rewalk()
-            return
-        if hints.lost or self._in_doubt or self._ws.coverage.stale():
-            self._rewalk()
+        doubtful = self._in_doubt or self._ws.coverage.stale()
+        if hints is None or hints.lost or doubtful:
+            self._look_anew(hints)
             return
         waiting = set(hints.paths) | self._deferred.keys() | self._held
         waiting |= self._pipeline.missed.keys()
@@ -234,6 +229,14 @@ class Observer:
         self._capture(waiting | self._relist(fresh))
         self._pipeline.look_at_uncovered()
         self._pipeline.settled(began)
+
+    def _look_anew(self, hints: Hints | None) -> None:
+        """Walk where a barrier cannot say what was written; None is a gap."""
+        if hints is None:
+            self._pipeline.gap(
+                "the watcher lost events; everything was looked at again"
+            )
+        self._rewalk()
 
     def settle_soon(self) -> None:
         """Settle at the next tick: what is written later must not look as old as this."""
@@ -337,6 +340,44 @@ class Observer:
         for path in found:
             del self._deferred[path]
         return found
+
+    def _with_new_names(self, paths: set[RepoPath]) -> set[RepoPath]:
+        """Add what came before some paths were found gone: it may be their files' new names.
+
+        A rename is seen in two directories, whose events need not come together.
+        """
+        inodes = self._gone(paths)
+        if self._port is None or not inodes:
+            return paths
+        hints = self._port.barrier(BARRIER_S)
+        if hints is None or hints.lost:
+            self._look_anew(hints)
+            return set()
+        self._ws.traces.note(hints.paths)
+        if self._holds(hints):
+            self._held |= paths
+            return set()
+        near = hints.paths | self._deferred.keys() | self._relist(self._fresh)
+        new = {path for path in near if self._is_one_of(path, inodes)}
+        for path in new:
+            self._deferred.pop(path, None)
+        return paths | new | self._ripe(hints.paths - new)
+
+    def _gone(self, paths: Iterable[RepoPath]) -> set[int]:
+        """Return the inodes of the known files among some paths that are gone."""
+        states = self._ws.states
+        gone = [path for path in paths if self._ws.files.glance(path) is None]
+        known = [
+            states.get(one) for path in gone for one in (path, *states.below(path))
+        ]
+        return {state.stat.inode for state in known if state is not None}
+
+    def _is_one_of(self, path: RepoPath, inodes: Collection[int]) -> bool:
+        """Tell whether a path that is not known yet leads to one of some files."""
+        look = self._ws.files.glance(path)
+        if look is None or self._ws.states.get(path) is not None:
+            return False
+        return look.stat.inode in inodes
 
     def _enter(self, directories: Iterable[RepoPath]) -> set[RepoPath]:
         """Watch directories first and list them then, until no new one turns up."""

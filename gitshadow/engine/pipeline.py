@@ -53,6 +53,9 @@ from gitshadow.store.trees import Entry
 
 TOO_LARGE = "too large"
 _PLACES_LOOKED_AT = 1000  # about 15 ms, when each is in a directory of its own
+_SPLIT_NS = 5_000_000_000
+_MOST_SPLIT = 1000
+"""How far back, in time and rows, the deletion is looked for that a creation may belong to."""
 
 
 @dataclass(slots=True)
@@ -343,8 +346,20 @@ class Pipeline:
         call = None
         if claim.call is not None and draft.kind is EventKind.CREATE:
             call = turns.get_call(self._ws.db, claim.session, claim.call)
-        moved_in = self._kin.is_moved_in(draft, call)
+        moved_in = self._kin.is_moved_in(draft, call) and not self._went(draft)
         return (OFFLINE,) * offline + (MOVED_IN,) * moved_in
+
+    def _went(self, draft: Draft) -> bool:
+        """Tell whether what came was recorded as deleted just before: a move in two rows."""
+        wanted = EventFilter(
+            worktree=self._ws.layout.worktree,
+            kinds=(EventKind.DELETE,),
+            since_ns=draft.end_ns - _SPLIT_NS,
+            limit=_MOST_SPLIT,
+        )
+        oid = draft.after.version.oid if draft.after is not None else None
+        rows = events.rows(self._ws.db, wanted)
+        return any(row.before is not None and row.before.oid == oid for row in rows)
 
     def record_coverage(self, note: str, seen: Sequence[Seen]) -> list[Event]:
         """Record paths that enter or leave because coverage itself changed."""

@@ -204,3 +204,28 @@ def test_write_through_a_temporary_file_is_one_write(
     assert redone["status"] == "reversed"
     assert (repo.read("n"), repo.read("a")) == (b"agent\n", b"agent\n")
     assert not repo.exists(temporary.format("n"))
+
+
+def test_renames_into_new_directories_keep_authors_and_later_lines(
+    repo: Repo, shadow: Shadow, agent: Claude
+) -> None:
+    """CAP-15, UNDO-23: a rename is one row, however late the new directory is listed."""
+    names = [f"f{number}" for number in range(40)]
+    for name in names:
+        repo.write(f"p/q/{name}", ten_lines(name))
+    shadow.ok("flush")
+    agent.prompt("sort them")
+    moves = (f"mkdir -p new{n}/er && mv p/q/{n} new{n}/er/{n}" for n in names)
+    agent.shell("; ".join(moves))
+    agent.stop()
+    assert [
+        (row["kind"], row["old_path"]) for row in shadow.log("-n", str(len(names)))
+    ] == [("rename", f"p/q/{name}") for name in reversed(names)]
+    repo.append("newf7/er/f7", "mine\n")
+    lines = shadow.ok("blame", "--json", "newf7/er/f7").rows()
+    assert {row["agent"] for row in lines} == {None}
+    report = shadow.oops()
+    assert report["status"] == "reversed"
+    assert repo.read("p/q/f7") == ten_lines("f7").encode() + b"mine\n"
+    left = {name for name in names if repo.exists(f"new{name}")}
+    assert left == {"f7"}  # a person wrote in that directory
