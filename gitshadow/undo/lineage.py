@@ -122,14 +122,14 @@ def runs_of(lineage: Lineage, belongs: Callable[[Event], bool]) -> list[Run]:
     """Return the unit's runs on a lineage, oldest first.
 
     A gap in the recording (what an event found is not what the one before it left) ends a run
-    too: what happened in it was not the unit's.
+    too: what happened in it was not the unit's. So does a file that was moved in: it is another.
     """
     runs: list[list[Event]] = []
     last: Event | None = None
     for event in lineage.events:
         if belongs(event):
             follows = last is not None and after_of(last) == before_of(event)
-            if follows:
+            if follows and not event.moved_in:
                 runs[-1].append(event)
             else:
                 runs.append([event])

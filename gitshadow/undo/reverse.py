@@ -108,7 +108,10 @@ def take_back(
             fold.take(run)
         fold.check_readable(present)
     except _LeftError as left:
-        return Turned(target=present, reason=left.reason, detail=left.detail)
+        reason, detail = left.reason, left.detail
+        if fold.brought:
+            reason, detail = Reason.NOT_CREATED_BY_UNIT, _BROUGHT
+        return Turned(target=present, reason=reason, detail=detail)
     return fold.finish(present)
 
 

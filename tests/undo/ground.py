@@ -223,9 +223,21 @@ class Ground:
             os.makedirs(os.path.dirname(self.yard.path(what)), exist_ok=True)
             self._clear(self.yard.path(what))
             os.rename(full, self.yard.path(what))
+        elif verb == "bring":
+            assert what is not None
+            self._bring(full, what)
         else:
             assert what is not None
             self._put(full, what)
+
+    def _bring(self, full: bytes, entry: Entry) -> None:
+        """Move a file in from beside the repository."""
+        outside = os.fsencode(self.yard.root) + b"-outside"
+        self._put(outside, entry)
+        self.yard.bring(outside)
+        os.makedirs(os.path.dirname(full), exist_ok=True)
+        self._clear(full)
+        os.rename(outside, full)
 
     def _put(self, full: bytes, entry: Entry) -> None:
         mode, data = entry

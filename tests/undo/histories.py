@@ -19,7 +19,8 @@ Entry = tuple[int, bytes]
 Tree = dict[bytes, Entry]
 
 Change = tuple[str, bytes, Entry | bytes | None]
-"""One act on a tree: `put` an entry, `drop` a path, or `move` it to another name."""
+"""One act on a tree: `put` an entry, `drop` a path, `move` it to another name, or `bring` an entry
+by moving a file in that is older than the recording."""
 
 PATHS = (b"a", b"b", b"d/x", b"d/e/z", b"c", b"d/y", b"a/in", b"q\xff \n", b"-r [*]")
 _DIRECTORIES = (b"d", b"d/e", b"n", b"n/e", b"a")
@@ -36,6 +37,7 @@ EDITS = (
     *("delete", "rename", "rename", "move", "remove", "chmod", "chmod"),
     *("link", "binary", "empty", "crlf", "endless", "swap", "clear"),
     *("revert", "turn", "turn", "pin"),
+    *("bring", "bring", "temporary", "temporary", "begin", "finish", "fresh", "round"),
     *("commit", "commit", "amend", "switch", "switch", "reset", "discard", "stash"),
 )
 GIT = frozenset({"commit", "amend", "switch", "reset", "discard", "stash"})
@@ -94,15 +96,15 @@ def changed(tree: Tree, changes: Sequence[Change]) -> Tree:
     """Return a tree after some changes."""
     now = dict(tree)
     for verb, path, what in changes:
-        if verb == "put":
+        if verb in ("put", "bring"):
             assert isinstance(what, tuple)
             now[path] = what
         elif verb == "drop":
             del now[path]
         else:
             assert isinstance(what, bytes)
-            for old in below(now, path):
-                now[what + old[len(path) :]] = now.pop(old)
+            moved = {what + old[len(path) :]: now.pop(old) for old in below(now, path)}
+            now |= moved
     return now
 
 
@@ -149,10 +151,15 @@ class Script:
     def _changes(self, tree: Tree, step: Step) -> Iterator[Change]:
         verb, one, two = step[1], step[2], step[3]
         files = sorted(tree)
-        if verb == "create" or not files:
+        if verb in ("create", "bring") or not files:
             path = PATHS[one % len(PATHS)]
             if is_free(tree, path):
-                yield "put", path, (_MODES[0], self._token(WRITERS[step[0]]) + b"\n")
+                how = "bring" if verb == "bring" else "put"
+                yield how, path, (_MODES[0], self._token(WRITERS[step[0]]) + b"\n")
+        elif verb in ("temporary", "begin", "finish"):
+            yield from self._through_temporary(tree, step)
+        elif verb == "round":
+            yield from self._round(tree, step)
         elif verb in ("move", "remove"):
             yield from self._on_directory(tree, step)
         elif verb == "revert":
@@ -183,6 +190,9 @@ class Script:
         mode, data = tree[path]
         if verb == "delete":
             yield "drop", path, None
+        elif verb == "fresh":
+            self.written += 1
+            yield "move", path, b"new%d/er/f" % self.written
         elif verb == "rename":
             other = PATHS[two % len(PATHS)]
             if is_free({**tree, path: (0, b"")}, other):
@@ -203,6 +213,30 @@ class Script:
             plain = _MODES[0] if mode == LINK_MODE else mode
             text = b"" if mode == LINK_MODE else data
             yield "put", path, (plain, self._text(text, step))
+
+    def _through_temporary(self, tree: Tree, step: Step) -> Iterator[Change]:
+        """Write a file by a temporary one and a rename, in one step or in two."""
+        path = PATHS[step[2] % len(PATHS)]
+        if path not in tree and not is_free(tree, path):
+            return
+        temporary = path + b".tmp.7.a1"
+        if step[1] != "finish":
+            entry = (_MODES[0], self._token(WRITERS[step[0]]) + b"\n")
+            if temporary in tree or is_free(tree, temporary):
+                yield "put", temporary, entry
+        if step[1] != "begin" and (step[1] == "temporary" or temporary in tree):
+            yield "move", temporary, path
+
+    def _round(self, tree: Tree, step: Step) -> Iterator[Change]:
+        """Let three names go round: a file goes, a directory takes its name, a file the other."""
+        inside = below(tree, b"d")
+        files = [path for path in sorted(tree) if b"/" not in path]
+        if b"d" in inside or not inside or not files:
+            return
+        path = files[step[3] % len(files)]
+        yield "drop", path, None
+        yield "move", b"d", path
+        yield "put", b"d", (_MODES[0], self._token(WRITERS[step[0]]) + b"\n")
 
     def _swap(self, tree: Tree, path: bytes, step: Step) -> Iterator[Change]:
         """Exchange the names of two files."""

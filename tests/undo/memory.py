@@ -53,6 +53,7 @@ class Memory:
     ops: list[Done] = field(default_factory=list)
     branches: Branches = field(default_factory=Branches)
     clock: int = 1
+    brought: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         for path, entry in base().items():
@@ -87,25 +88,34 @@ class Memory:
         for name, entry in after.items():
             if entry != self._entry(files.get(RepoPath(name))):
                 self.files[RepoPath(name)] = self._state(entry)
-        drafts = self._drafts(files)
+        drafts = self._drafts(files, paired=False)
         new = self.branches.head
         mine = [one for one in drafts if not _is_switched(one, old, new, self._entry)]
         gits = [one for one in drafts if one not in mine]
         rows = [self._row(draft, "git", None) for draft in gits]
-        return rows + [self._row(draft, who, turn) for draft in mine]
+        theirs = {one.path for one in mine}
+        paired = self._drafts(files, theirs)
+        return rows + [self._row(draft, who, turn) for draft in paired]
 
     def pin(self) -> None:
         """Pin nothing: the trial remembers the tree."""
 
-    def _drafts(self, before: Mapping[RepoPath, FileState]) -> list[Draft]:
-        """Return the drafts of what is not as it was."""
+    def _drafts(
+        self,
+        before: Mapping[RepoPath, FileState],
+        paths: Collection[RepoPath] | None = None,
+        *,
+        paired: bool = True,
+    ) -> list[Draft]:
+        """Return the drafts of what is not as it was, at some paths or all."""
         seen = [
-            Seen(path, before.get(path), self.files.get(path))
-            for path in sorted({*before, *self.files})
-            if before.get(path) != self.files.get(path)
+            Seen(path, before.get(path), after, _born(after) if after else None)
+            for path in sorted({*before, *self.files} if paths is None else paths)
+            if before.get(path) != (after := self.files.get(path))
         ]
         self.clock += 1
-        return draft_changes(seen, Moment(0, self.clock, lambda _: None))
+        moment = Moment(0, self.clock, lambda _: None)
+        return draft_changes(seen, moment, paired=paired)
 
     def _entry(self, state: FileState | None) -> Entry | None:
         if state is None:
@@ -294,10 +304,13 @@ class Memory:
         if verb == "drop":
             del self.files[path]
         elif isinstance(what, bytes):
-            for old in sorted(self.files):
-                if old == path or old.startswith(path + b"/"):
-                    new = RepoPath(what + old[len(path) :])
-                    self.files[new] = self.files.pop(old)
+            inside = [
+                one for one in self.files if one == path or one.startswith(path + b"/")
+            ]
+            moved = {
+                RepoPath(what + old[len(path) :]): self.files.pop(old) for old in inside
+            }
+            self.files |= moved
         else:
             assert what is not None
             state, known = self._state(what), self.files.get(path)
@@ -305,6 +318,8 @@ class Memory:
                 stat = state.stat._replace(inode=known.stat.inode)  # written in place
                 state = replace(state, stat=stat)
             self.files[path] = state
+            if verb == "bring":
+                self.brought.add(state.stat.inode)
 
     def _state(self, entry: Entry) -> FileState:
         mode, data = entry
@@ -312,6 +327,13 @@ class Memory:
         self.clock += 1
         stat = StatKey(len(data), self.clock, self.clock, self.clock)
         return FileState(FileVersion(oid, mode), digest(data), stat, self.clock)
+
+    def _is_new_here(self, draft: Draft) -> bool:
+        """Tell a file that was brought; when it is seen again, it is known."""
+        inode = draft.after.stat.inode if draft.after is not None else 0
+        is_brought = inode in self.brought
+        self.brought.discard(inode)
+        return is_brought
 
     def _row(
         self, draft: Draft, who: str, turn: str | None, op: str | None = None
@@ -327,6 +349,7 @@ class Memory:
             before=before,
             after=after,
             switched=who == "git",
+            moved_in=draft.kind is EventKind.CREATE and self._is_new_here(draft),
             op=op,
             attribution=Attribution(
                 actor=_ACTORS.get(who, Actor.AGENT),
@@ -338,6 +361,11 @@ class Memory:
         )
         self.events.append(event)
         return event
+
+
+def _born(state: FileState) -> int:
+    """Return when a file was created: its inode is the clock of then."""
+    return state.stat.inode - 1
 
 
 def _is_switched(

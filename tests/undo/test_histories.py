@@ -27,6 +27,13 @@ _RESET_UNDER_IT = [
     (0, "oops", 0, 0, 0),
 ]
 """What an agent had renamed is as it was, so nothing of it is left to write (FID-11)."""
+_BROUGHT_ANOTHER = [
+    (3, "clear", 3, 0, 0),
+    (3, "bring", 7, 0, 0),
+    (3, "session", 0, 0, 0),
+    (0, "oops", 0, 0, 0),
+]
+"""A file goes, and another one is moved in to its name: the second one stays."""
 
 
 @pytest.mark.timeout(600 * _TIMES)
@@ -35,6 +42,7 @@ def test_laws_hold_in_every_history(longest: int) -> None:
     """Laws 1, 3, 4 and 5: nobody else's bytes go, the report is true, redo is exact."""
 
     @given(histories(longest))
+    @example(_BROUGHT_ANOTHER)
     @settings(max_examples=_LONGEST[longest] * _TIMES)
     def play(history: list[Step]) -> None:
         Trial(Memory()).play(history)

@@ -87,7 +87,8 @@ class Ground(Protocol):
 class Trial:
     """Play one history.
 
-    `put_by` are the events that put a token where it had not been. `mixed`: Git switched branches
+    `put_by` are the events that put a token where it had not been; 0 stands for what no event
+    created, but one may have brought. `mixed`: Git switched branches
     or markers stand in a file, so that a line of the unit may rightly stay.
     """
 
@@ -207,7 +208,8 @@ class Trial:
             old = tokens_in(self.ground.data(event.before) if event.before else b"")
             new = tokens_in(self.ground.data(event.after) if event.after else b"")
             for token in new - old:
-                self.put_by.setdefault(token, set()).add(event.seq)
+                by = 0 if event.moved_in else event.seq
+                self.put_by.setdefault(token, set()).add(by)
 
     def _check_moment(
         self, before: Tree, after: Tree, outcome: Outcome, goal: Tree | None
@@ -277,6 +279,7 @@ def is_agents_own(log: Iterable[Event], path: bytes) -> bool:
         agents = who is not None and who.actor is Actor.AGENT and not event.switched
         came = path == event.path and (event.before is None or event.old_path)
         mine = (agents or event.op is not None) and (bool(came) or mine)
+        mine &= not event.moved_in
     return mine
 
 

@@ -13,7 +13,7 @@ from typing import TypedDict, Unpack
 from gitshadow.capture.drafts import Draft, Moment, Seen, draft_changes
 from gitshadow.capture.recorder import Recorder
 from gitshadow.capture.states import StateTable
-from gitshadow.capture.steps import Claimed
+from gitshadow.capture.steps import MOVED_IN, Claimed
 from gitshadow.engine.head import read_move, split_move
 from gitshadow.errors import UsageError
 from gitshadow.model import (
@@ -32,6 +32,7 @@ from gitshadow.model import (
     StatKey,
     Turn,
 )
+from gitshadow.store.birth import birth_of
 from gitshadow.store.clock import StampClock
 from gitshadow.store.files import TEMP_PREFIX, WorkFiles, digest
 from gitshadow.store.journal import events, sessions, state, turns
@@ -88,6 +89,7 @@ class Yard:
     call: str | None = None
     confidence: Confidence | None = None
     candidates: tuple[str, ...] = ()
+    brought: set[tuple[int, int]] = field(default_factory=set)
 
     @classmethod
     def open(cls, root: Path) -> "Yard":
@@ -290,13 +292,28 @@ class Yard:
         """Record whatever differs from what is known, as written by `who`."""
         now = self.clock.now_ns()
         drafts = draft_changes(self._seen(), Moment(0, now, lambda _: None))
-        claims = [Claimed(draft, self.claim()) for draft in drafts]
-        return self.recorder.record(claims)
+        return self.recorder.record([self._claimed(draft) for draft in drafts])
+
+    def bring(self, outside: bytes) -> None:
+        """Take note of a file outside that is about to be moved in."""
+        found = os.stat(outside)
+        born = birth_of(outside, -1)
+        assert born is not None
+        self.brought.add((found.st_ino, born.born_ns))
+
+    def _claimed(self, draft: Draft) -> Claimed:
+        """Return a draft with who writes now, marked where its file was brought."""
+        inode = draft.after.stat.inode if draft.after is not None else 0
+        file = (inode, draft.born_ns or 0)
+        moved_in = draft.kind is EventKind.CREATE and file in self.brought
+        self.brought.discard(file)
+        return Claimed(draft, self.claim(), (MOVED_IN,) * moved_in)
 
     def switch(self, note: str = "HEAD moved from main to other") -> list[Event]:
         """Record whatever differs as switched by Git."""
         now = self.clock.now_ns()
-        drafts = draft_changes(self._seen(), Moment(0, now, lambda _: None))
+        moment = Moment(0, now, lambda _: None)
+        drafts = draft_changes(self._seen(), moment, paired=False)
         self.by("unknown")
         return self.recorder.record_head(note, self.claim(), drafts, now)
 
@@ -304,15 +321,21 @@ class Yard:
         """Record what a git command did that `who` ran: its move of HEAD, its writes, theirs."""
         row, now = self.recorder.row, self.clock.now_ns()
         move = read_move(self.repo, row.head_ref, row.head)
-        drafts = draft_changes(self._seen(), Moment(0, now, lambda _: None))
+        moment = Moment(0, now, lambda _: None)
+        seen = self._seen()
         if move is None:
-            return self.recorder.record([Claimed(one, self.claim()) for one in drafts])
+            return self.recorder.record(
+                [self._claimed(one) for one in draft_changes(seen, moment)]
+            )
         git_dir = str(self.root / ".git")
-        gits, others = split_move(self.repo, git_dir, move, drafts)
+        drafts = draft_changes(seen, moment, paired=False)
+        gits, rest = split_move(self.repo, git_dir, move, drafts)
+        theirs = {one.path for one in rest}
+        others = draft_changes([one for one in seen if one.path in theirs], moment)
         fresh = replace(row, head=move.new, head_ref=move.new_ref)
         who = self.claim()
         rows = self.recorder.record_head(move.describe(), who, gits, now, fresh)
-        return rows + self.recorder.record([Claimed(one, who) for one in others])
+        return rows + self.recorder.record([self._claimed(one) for one in others])
 
     def claim(self) -> Attribution:
         """Return the attribution of what is written now."""
@@ -346,7 +369,8 @@ class Yard:
                 reading.racy,
             )
             if before is None or before.version != after.version:
-                seen.append(Seen(path, before, after))
+                born = self.files.born_ns(path, reading.stat.inode)
+                seen.append(Seen(path, before, after, born))
         return seen + [Seen(path, state, None) for path, state in known.items()]
 
     def _walk(self, *, temps: bool = False) -> list[RepoPath]:

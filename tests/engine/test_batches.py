@@ -1,0 +1,56 @@
+"""One batch with several changes: what is a rename in it, and what the refs give back of it."""
+
+import os
+from contextlib import closing
+
+from gitshadow.model import EventKind
+from gitshadow.store import machine
+from gitshadow.store.journal import events
+from gitshadow.store.journal.db import Db
+from gitshadow.store.journal.events import EventFilter
+from gitshadow.store.replay import rebuild
+from tests.support.desk import desk_of
+from tests.support.journal_dump import dump_all
+from tests.support.repo import Repo
+
+
+def test_files_that_git_switched_are_no_renames(repo: Repo) -> None:
+    """Git deletes one empty file and creates another, in the inode that it just gave back."""
+    repo.write("p/empty", "")
+    repo.write("p/same", "the same bytes\n")
+    repo.commit("old")
+    repo.git("branch", "old")
+    repo.git("rm", "-q", "p/empty", "p/same")
+    repo.write("r/empty", "")
+    repo.write("r/same", "the same bytes\n")
+    repo.commit("new")
+    with desk_of(repo) as desk:
+        repo.git("checkout", "-q", "old")
+        desk.observer.settle()
+        rows = events.rows(desk.workspace.db, EventFilter())
+        found = {(row.path, row.kind) for row in rows if row.switched}
+    assert found == {
+        (b"p/empty", EventKind.CREATE),
+        (b"p/same", EventKind.CREATE),
+        (b"r/empty", EventKind.DELETE),
+        (b"r/same", EventKind.DELETE),
+    }
+
+
+def test_three_paths_that_change_places_are_rebuilt_from_the_refs(repo: Repo) -> None:
+    """Law 7: each commit's diff is exactly its rows, whatever had to make room first."""
+    repo.write("p/f", "one\n")
+    repo.write("U", "file\n")
+    with desk_of(repo) as desk:
+        repo.delete("U")
+        os.rename(repo.path("p"), repo.path("U"))
+        repo.write("p", "x\n")
+        repo.mkdir("U/9")
+        desk.observer.settle()
+        ws = desk.workspace
+        ours = machine.current(ws.db)
+        assert ours is not None
+        fresh = Db.open(str(repo.root.parent / "fresh.db"), create=True)
+        with closing(fresh), fresh.write():
+            assert rebuild(fresh, ws.repo, {ours}).broken == ()
+            assert dump_all(fresh) == dump_all(ws.db)
