@@ -2,7 +2,13 @@
 
 import pytest
 
-from gitshadow.capture.saves import TRACE_S, EditorTraces, edited
+from gitshadow.capture.saves import (
+    TRACE_S,
+    EditorTraces,
+    edited,
+    is_temporary,
+    saved_as,
+)
 from gitshadow.model import RepoPath
 
 
@@ -39,3 +45,33 @@ def test_editor_is_remembered_for_a_moment() -> None:
     assert not traces.tell_of(RepoPath(b"d/b"))
     now_s += TRACE_S + 0.1
     assert not traces.tell_of(RepoPath(b"d/a"))
+
+
+@pytest.mark.parametrize(
+    ("temporary", "target"),
+    [
+        (b"d/a.txt.tmp.77.abcdef", b"d/a.txt"),
+        (b"a.tmp", b"a"),
+        (b"a.tmp.1234.1700000000", b"a"),
+        (b"a.tmpAbC123", b"a"),
+        (b"a.temp-4", b"a"),
+        (b"a.part", b"a"),
+        (b"a.new", b"a"),
+    ],
+)
+def test_name_of_a_temporary_tells_what_it_is_renamed_to(
+    temporary: bytes, target: bytes
+) -> None:
+    assert saved_as(RepoPath(temporary)) == target
+
+
+@pytest.mark.parametrize(
+    "name", [b"a", b".tmp", b"a.bak", b"a~", b"tmp/a", b"a.tmpl/b"]
+)
+def test_other_names_tell_of_no_target(name: bytes) -> None:
+    assert saved_as(RepoPath(name)) is None
+
+
+@pytest.mark.parametrize("name", [b"a.tmp.77.abcdef", b"a.tmp", b"a.tmp.1.2", b"a.new"])
+def test_temporary_is_known_by_its_name(name: bytes) -> None:
+    assert is_temporary(RepoPath(name))

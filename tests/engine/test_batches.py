@@ -2,9 +2,12 @@
 
 import os
 from contextlib import closing
+from pathlib import Path
+
+import pytest
 
 from gitshadow.model import EventKind
-from gitshadow.store import machine
+from gitshadow.store import birth, machine
 from gitshadow.store.journal import events
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
@@ -54,3 +57,23 @@ def test_three_paths_that_change_places_are_rebuilt_from_the_refs(repo: Repo) ->
         with closing(fresh), fresh.write():
             assert rebuild(fresh, ws.repo, {ours}).broken == ()
             assert dump_all(fresh) == dump_all(ws.db)
+
+
+@pytest.mark.parametrize("knows_births", [True, False])
+def test_file_from_elsewhere_is_marked_where_no_birth_is_known_too(
+    repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, knows_births: bool
+) -> None:
+    """Without a time of birth an old mtime tells: a copy that keeps it is then left, too."""
+    if not knows_births:
+        monkeypatch.setattr(birth, "_statx", lambda: None)
+    (tmp_path / "old").write_text("old\n")
+    os.utime(tmp_path / "old", (1_000_000_000, 1_000_000_000))
+    with desk_of(repo) as desk:
+        desk.observer.settle()
+        os.rename(tmp_path / "old", repo.path("old"))
+        repo.write("new", "new\n")
+        repo.write("empty", "")
+        desk.observer.settle()
+        rows = events.rows(desk.workspace.db, EventFilter(kinds=(EventKind.CREATE,)))
+        marks = {row.path: row.moved_in for row in rows}
+    assert marks == {b"old": True, b"new": False, b"empty": False}
