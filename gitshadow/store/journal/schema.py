@@ -3,7 +3,7 @@
 Invariant: a migration is never edited once released; `PRAGMA user_version` counts them.
 """
 
-VERSION = 10
+VERSION = 11
 
 MIGRATIONS: tuple[str, ...] = (
     """
