@@ -34,16 +34,10 @@ class Kin:
     def others(self, changes: Iterable[Change], noticed_ns: int) -> set[RepoPath]:
         """Return the other recorded names of changed files, gone or not: to be looked at too."""
         moved: dict[int, RepoPath] = {}
-        for change in changes:
-            held = change.after or change.before
-            if held is None:
-                continue
-            links = change.after.links if change.after is not None else 1
-            for name in self._ws.states.twins(change.path, held.stat.inode, links):
-                self._relate(change.path, name)
-            if change.before is None and change.after is not None:
-                born_ns = self._born_ns(change.path, change.after)
-                if _has_moved(change.after.stat, born_ns, noticed_ns):
+        with self._ws.files.together():
+            for change in changes:
+                if self._looks_moved(change, noticed_ns):
+                    assert change.after is not None
                     moved[change.after.stat.inode] = change.path
         for name, state in self._ws.states.named(moved).items():
             path = moved[state.stat.inode]
@@ -73,6 +67,19 @@ class Kin:
         since_ns = call.opened_ns if call is not None else draft.begin_ns
         there_ns = after.stat.mtime_ns if draft.born_ns is None else draft.born_ns
         return after.stat.size > 0 and there_ns < since_ns - self._ws.clock.tolerance_ns
+
+    def _looks_moved(self, change: Change, noticed_ns: int) -> bool:
+        """Take note of a change's hard links; tell whether it is a new name of an older file."""
+        held = change.after or change.before
+        if held is None:
+            return False
+        links = change.after.links if change.after is not None else 1
+        for name in self._ws.states.twins(change.path, held.stat.inode, links):
+            self._relate(change.path, name)
+        if change.before is not None or change.after is None:
+            return False
+        born_ns = self._born_ns(change.path, change.after)
+        return _has_moved(change.after.stat, born_ns, noticed_ns)
 
     def _relate(self, path: RepoPath, name: RepoPath) -> None:
         self._names.setdefault(path, set()).add(name)

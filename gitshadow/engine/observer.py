@@ -357,11 +357,13 @@ class Observer:
         if self._holds(hints):
             self._held |= paths
             return set()
-        near = hints.paths | self._deferred.keys() | self._relist(self._fresh)
+        fresh, self._fresh = self._fresh, set()
+        came = hints.paths | self._relist(fresh)
+        near = came | self._deferred.keys()
         new = {path for path in near if self._is_one_of(path, inodes)}
         for path in new:
             self._deferred.pop(path, None)
-        return paths | new | self._ripe(hints.paths - new)
+        return paths | new | self._ripe(came - new)
 
     def _gone(self, paths: Iterable[RepoPath]) -> set[int]:
         """Return the inodes of the known files among some paths that are gone."""

@@ -331,29 +331,38 @@ class Pipeline:
                 seen = [one for one in seen if one.path in others]
             drafts = draft_changes(seen, moment)
             claims = self._claim(drafts, offline)
-            claimed = [
-                Claimed(draft, claim, self._flags(draft, claim, offline=offline))
-                for draft, claim in zip(drafts, claims, strict=True)
-            ]
+            claimed = self._claimed(drafts, claims, offline=offline)
             return recorded + self._ws.recorder.record(claimed)
         except StoreError as error:
             self.missed |= dict.fromkeys((one.path for one in seen), error)
             return []
 
-    def _flags(
-        self, draft: Draft, claim: Attribution, *, offline: bool
-    ) -> tuple[str, ...]:
-        call = None
-        if claim.call is not None and draft.kind is EventKind.CREATE:
-            call = turns.get_call(self._ws.db, claim.session, claim.call)
-        moved_in = self._kin.is_moved_in(draft, call) and not self._went(draft)
-        return (OFFLINE,) * offline + (MOVED_IN,) * moved_in
+    def _claimed(
+        self, drafts: Sequence[Draft], claims: Sequence[Attribution], *, offline: bool
+    ) -> list[Claimed]:
+        """Return drafts with who made them, each new path marked whose file was moved in."""
+        known: dict[tuple[str, str], Call | None] = {}
+        claimed: list[Claimed] = []
+        for draft, claim in zip(drafts, claims, strict=True):
+            call: Call | None = None
+            if claim.call is not None:
+                key = claim.session, claim.call
+                if key not in known:
+                    known[key] = turns.get_call(self._ws.db, *key)
+                call = known[key]
+            moved_in = self._kin.is_moved_in(draft, call)
+            moved_in = moved_in and not self._went(draft, claim)
+            flags = (OFFLINE,) * offline + (MOVED_IN,) * moved_in
+            claimed.append(Claimed(draft, claim, flags))
+        return claimed
 
-    def _went(self, draft: Draft) -> bool:
-        """Tell whether what came was recorded as deleted just before: a move in two rows."""
+    def _went(self, draft: Draft, claim: Attribution) -> bool:
+        """Tell whether the same call was just recorded to delete what came: a move in two rows."""
         wanted = EventFilter(
             worktree=self._ws.layout.worktree,
             kinds=(EventKind.DELETE,),
+            sessions=(claim.session,),
+            call=claim.call,
             since_ns=draft.end_ns - _SPLIT_NS,
             limit=_MOST_SPLIT,
         )
