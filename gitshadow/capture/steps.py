@@ -136,7 +136,7 @@ def step_of(group: Group, frame: Frame) -> Step:
 
 def correction_of(who: Attribution, rows: Sequence[Event], frame: Frame) -> Step:
     """Return the commit without a change that says whose some rows of a chain are after all."""
-    group = Group("correction", who, False, ())
+    group = Group("correction", who, (), ())
     count = f"{len(rows)} write{'' if len(rows) == 1 else 's'}"
     message = replace(
         _message(group, frame, micro(frame.head_ns or 0), ()),
