@@ -13,6 +13,9 @@ from typing import NamedTuple
 SESSION_VARIABLE = "GITSHADOW_SESSION"
 AGENT_VARIABLE = "GITSHADOW_AGENT"
 
+MANAGED_MARK = "gitshadow-managed:"
+"""A line of every script and plug-in that `hooks install` writes holds this."""
+
 NATIVE_MARKERS: Mapping[str, str] = {
     "AMP_CURRENT_THREAD_ID": "amp",
     "AGENT_THREAD_ID": "amp",

@@ -5,11 +5,12 @@ must not end with one of those.
 Invariant: a process is named with its start time, and only one that lived when it was asked.
 """
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from gitshadow.attribution.markers import PID_MARKERS
+from gitshadow.attribution.markers import MANAGED_MARK, PID_MARKERS
 from gitshadow.attribution.process import (
     PROGRAM,
     ProcessId,
@@ -40,6 +41,9 @@ _ENDS_WITH_HOOK = re.compile(
     [\s;]*$""",
     re.VERBOSE,
 )
+_ANSWERS = re.compile(rb"^\s*(echo|printf)\s[^;|&\n]*$", re.MULTILINE)
+"""A line of a script that prints an answer for the agent, as Cline wants one."""
+_MOST_SCRIPT_BYTES = 64 * 1024
 
 
 def agent_process(
@@ -95,14 +99,42 @@ def _is_wrapper(process: ProcessId, above: ProcessId | None) -> bool:
     # A subshell is a copy of its shell, without a program of its own.
     if above is not None and command_line(above.pid) == arguments:
         return True
-    return _runs_hook_alone(arguments[1:])
+    return _runs_hook_alone(process, arguments[1:])
 
 
-def _runs_hook_alone(arguments: Sequence[bytes]) -> bool:
-    """Tell whether a shell runs the hook's own shim, or a `-c` text that ends with the hook."""
+def _runs_hook_alone(process: ProcessId, arguments: Sequence[bytes]) -> bool:
+    """Return whether a shell runs the hook's shim, its script, or a text that ends with it."""
     for option, text in pairwise(arguments):
         if re.fullmatch(rb"-[a-z]*c[a-z]*", option):
             return _ENDS_WITH_HOOK.search(text) is not None
-    script, *words = arguments or (b"",)
+    script, *words = [one for one in arguments if not one.startswith(b"-")] or [b""]
     name = script.rsplit(b"/", 1)[-1]
-    return name == PROGRAM.encode() and words[:1] == [b"hook"]
+    if name == PROGRAM.encode() and words[:1] == [b"hook"]:
+        return True
+    return _is_hook_script(_script_text(process, script))
+
+
+def _is_hook_script(text: bytes) -> bool:
+    """Return whether a script is one of ours, or ends with the hook and its answer.
+
+    Some agents run a script per event by its path (Cline), so the hook is in no `-c` text. People
+    may call us from a script of their own in that place.
+    """
+    if MANAGED_MARK.encode() in text:
+        return True
+    return _ENDS_WITH_HOOK.search(_ANSWERS.sub(b"", text)) is not None
+
+
+def _script_text(process: ProcessId, script: bytes) -> bytes:
+    """Return a script's text, nothing where it cannot be read; its path may be relative."""
+    where = os.path.join(f"/proc/{process.pid}/cwd".encode(), script)
+    try:
+        descriptor = os.open(where, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        return b""
+    try:
+        return os.read(descriptor, _MOST_SCRIPT_BYTES)
+    except OSError:
+        return b""
+    finally:
+        os.close(descriptor)

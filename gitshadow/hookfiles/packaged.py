@@ -7,11 +7,11 @@ import json
 import os
 from collections.abc import Iterator
 
+from gitshadow.attribution.markers import MANAGED_MARK
 from gitshadow.errors import ShadowError
 from gitshadow.hookfiles import invocation
 from gitshadow.hookfiles.placement import Piece
 
-_MARK = "gitshadow-managed:"
 _NAME = "gitshadow"
 _RUN_KEYS = frozenset({"command", "bash"})
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -57,7 +57,7 @@ def is_ours(data: bytes) -> bool:
         text = data.decode()
     except UnicodeDecodeError:
         return False
-    if _MARK in text:
+    if MANAGED_MARK in text:
         return True
     try:
         document = json.loads(text)

@@ -415,6 +415,38 @@ def test_shell_is_the_agent_when_it_goes_on_after_the_hook(text: str) -> None:
     assert asked(text) != os.getpid()
 
 
+SCRIPTS = {
+    "marked as ours": "# gitshadow-managed: cline\n$HOOK\nlogger done\nexit 0\n",
+    "a person's own, with an answer": "true | $HOOK >&1\necho '{\"cancel\":false}'\n",
+    "a person's own, the hook last": "if true; then\n  $HOOK\nfi\nexit 0\n",
+}
+
+
+@pytest.mark.parametrize("text", SCRIPTS.values(), ids=SCRIPTS)
+@pytest.mark.parametrize("shell", [("sh",), ("sh", "-u"), ()], ids=" ".join)
+def test_script_is_not_the_agent_when_it_runs_the_hook_alone(
+    text: str, shell: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Cline runs a script per event by its path, here a relative one."""
+    assert asked_by_script(text, shell, tmp_path) == os.getpid()
+
+
+def test_script_is_the_agent_when_it_goes_on_after_the_hook(tmp_path: Path) -> None:
+    text = "tell() { $HOOK; }\ntell\nsleep 0\n"
+    assert asked_by_script(text, ("sh",), tmp_path) != os.getpid()
+
+
+def asked_by_script(text: str, shell: tuple[str, ...], directory: Path) -> int:
+    """Run a shell script, in which $HOOK is as in `asked`; return what the hook prints."""
+    hook = f'{sys.executable} -c "{REPORT}" hook claude-code'
+    script = directory / "PreToolUse"
+    script.write_text("#!/bin/sh\n" + text.replace("$HOOK", hook))
+    script.chmod(0o755)
+    words = [*shell, "./PreToolUse"]
+    done = subprocess.run(words, capture_output=True, check=True, cwd=directory)
+    return int(done.stdout.split()[0])
+
+
 def test_subshell_is_not_the_agent_when_its_shell_is() -> None:
     text = "echo $$; echo x | ($HOOK; true); sleep 0"
     hook = f'{sys.executable} -c "{REPORT}" hook claude-code'
