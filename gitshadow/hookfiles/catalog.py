@@ -25,6 +25,7 @@ from gitshadow.hookfiles.shapes import (
     CURSOR,
     DEVIN,
     DROID,
+    DROID_SETTINGS,
     GEMINI,
     OPENHANDS,
     QWEN,
@@ -161,6 +162,7 @@ _ALL = (
                 (Place(root, ".factory/hooks.json"),),
                 DROID,
                 fallback=Place(root, ".factory/settings.json"),
+                fallback_shape=DROID_SETTINGS,
             )
             for scope, root in ((Scope.USER, Root.HOME), (Scope.PROJECT, Root.WORKTREE))
         },

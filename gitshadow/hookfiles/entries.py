@@ -10,7 +10,7 @@ from typing import NamedTuple
 from gitshadow.hookfiles import invocation
 from gitshadow.hookfiles.detect import Surroundings
 from gitshadow.hookfiles.jsonc import Path
-from gitshadow.hookfiles.placement import Agent, Event, Scope, Shape, Shared
+from gitshadow.hookfiles.placement import Agent, Event, Scope, Shape
 
 COVERING: Mapping[str | None, tuple[object, ...]] = {
     "*": ("*", "", None, ".*"),
@@ -31,24 +31,28 @@ class Want(NamedTuple):
     command: str
 
 
-def want(agent: Agent, scope: Scope, around: Surroundings, shared: Shared) -> Want:
-    """Return the entries that an installation is to have."""
+def want(agent: Agent, scope: Scope, around: Surroundings, shape: Shape) -> Want:
+    """Return the entries that an installation is to have in a file of that form."""
     text = (
         invocation.for_user(agent.name, around.executable)
         if scope is Scope.USER
         else invocation.for_project(agent.name)
     )
-    return Want(agent.name, shared.shape, text)
+    return Want(agent.name, shape, text)
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Hold one handler of ours as it stands in a file; `group` is None in flat lists."""
+    """Hold one handler of ours as a file has it.
+
+    `base` are the names on the way to its event; `group` is None in flat lists.
+    """
 
     event: str
     path: Path
     data: Mapping[str, object]
     group: Mapping[str, object] | None = None
+    base: tuple[str, ...] = ()
 
     @property
     def command(self) -> str:
@@ -73,7 +77,7 @@ def fault(entry: Entry, want: Want) -> str | None:
         return f"{entry.event} is no event to register"
     if entry.command != want.command:
         return "another command"
-    if event.flat != (entry.group is None):
+    if event.flat != (entry.group is None) or entry.base in want.shape.former:
         return "in a form that is not read"
     if entry.matcher not in COVERING[event.matcher]:
         return "a matcher that leaves tools out"

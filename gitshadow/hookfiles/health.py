@@ -11,7 +11,7 @@ from enum import StrEnum
 from gitshadow.errors import ShadowError
 from gitshadow.hookfiles import files, invocation, merge, packaged, places, toml
 from gitshadow.hookfiles.detect import Surroundings
-from gitshadow.hookfiles.entries import Entry, fault, want
+from gitshadow.hookfiles.entries import Entry, Want, fault, want
 from gitshadow.hookfiles.placement import Agent, Owned, Place, Root, Scope, Shared
 from gitshadow.hookfiles.places import SharedFile
 
@@ -148,11 +148,12 @@ def _look_at_shared(
     holders: list[str] = []
     for file in found:
         try:
-            ours = _entries(agent, scope, around, shared, file)
+            wanted = want(agent, scope, around, file.shape)
+            ours = file.editor.entries(file.text, wanted)
             if not ours:
                 continue
             holders.append(file.path)
-            findings += _file_findings(agent, scope, around, shared, file)
+            findings += _file_findings(agent, scope, around, file, wanted, ours)
         except ShadowError as error:
             findings.append(_unreadable(places.named(file.path, error)))
             continue
@@ -167,17 +168,14 @@ def _look_at_shared(
     )
 
 
-def _entries(
-    agent: Agent, scope: Scope, around: Surroundings, shared: Shared, file: SharedFile
-) -> list[Entry]:
-    return file.editor.entries(file.text, want(agent, scope, around, shared))
-
-
 def _file_findings(
-    agent: Agent, scope: Scope, around: Surroundings, shared: Shared, file: SharedFile
+    agent: Agent,
+    scope: Scope,
+    around: Surroundings,
+    file: SharedFile,
+    wanted: Want,
+    ours: list[Entry],
 ) -> Iterator[Finding]:
-    wanted = want(agent, scope, around, shared)
-    ours = file.editor.entries(file.text, wanted)
     again = _again(agent, scope)
     for program in sorted(
         {invocation.program_of(entry.command) or "" for entry in ours}
@@ -188,7 +186,7 @@ def _file_findings(
         if wrong is not None:
             yield Finding(State.STALE, f"{event}: {wrong}", again)
     there = {entry.event for entry in ours}
-    lacking = [event.name for event in shared.shape.events if event.name not in there]
+    lacking = [event.name for event in wanted.shape.events if event.name not in there]
     if lacking:
         yield Finding(State.STALE, f"nothing at {', '.join(lacking)}", again)
     if agent.name == "codex":

@@ -54,7 +54,7 @@ def plan_install(agent: Agent, scope: Scope, around: Surroundings) -> list[Step]
         path = around.path(placement.files[0]) or ""
         return [_failed(agent, scope, path, error)]
     try:
-        return [_put_in(agent, scope, around, placement, file)]
+        return [_put_in(agent, scope, around, file)]
     except ShadowError as error:
         return [_failed(agent, scope, file.path, error)]
 
@@ -74,10 +74,8 @@ def _placement(agent: Agent, scope: Scope, around: Surroundings) -> Shared | Own
     return found
 
 
-def _put_in(
-    agent: Agent, scope: Scope, around: Surroundings, shared: Shared, file: SharedFile
-) -> Step:
-    wanted = want(agent, scope, around, shared)
+def _put_in(agent: Agent, scope: Scope, around: Surroundings, file: SharedFile) -> Step:
+    wanted = want(agent, scope, around, file.shape)
     ledger = Ledger(around.states[scope])
     old = ledger.find(file.real)
     text = file.editor.put_in(file.text, wanted)
@@ -208,20 +206,19 @@ def plan_uninstall(agent: Agent, scope: Scope, around: Surroundings) -> list[Ste
         found = list(places.candidates(placement, around))
     except ShadowError as error:
         return [_failed(agent, scope, around.path(placement.files[0]) or "", error)]
-    return list(_take_out(agent, scope, around, placement, found))
+    return list(_take_out(agent, scope, around, found))
 
 
 def _take_out(
     agent: Agent,
     scope: Scope,
     around: Surroundings,
-    shared: Shared,
     found: Sequence[SharedFile],
 ) -> Iterator[Step]:
     ledger = Ledger(around.states[scope])
-    wanted = want(agent, scope, around, shared)
     shown = False
     for file in found:
+        wanted = want(agent, scope, around, file.shape)
         try:
             step = _taking(agent, scope, ledger, wanted, file)
         except ShadowError as error:

@@ -7,6 +7,7 @@ Invariant: `take_out(put_in(text)) == text`, given `text` to tell what stood the
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from gitshadow.errors import ShadowError
 from gitshadow.hookfiles import invocation, jsonc, splice
@@ -69,7 +70,7 @@ def take_out(text: str, want: Want, before: str | None = None) -> str | None:
         return text
     for _ in found:
         # One at a time, the last one first: each removal moves what stands behind it.
-        text = _without(text, entries(text, want)[-1], want, was)
+        text = _without(text, entries(text, want)[-1], was)
     text = _without_map(text, want, was)
     return _without_root(text, was, want, known=before is not None)
 
@@ -77,13 +78,11 @@ def take_out(text: str, want: Want, before: str | None = None) -> str | None:
 def entries(text: str, want: Want) -> list[Entry]:
     """Return our entries in the order of the text."""
     document = parse(text)
-    base = _base(document, want.shape)
-    path = None if base is None else _find(document, base)
-    if path is None:
-        return []
     return [
         entry
-        for entry in _handlers(document, path)
+        for base in _bases(document, want.shape)
+        if (path := _find(document, base)) is not None
+        for entry in _handlers(document, path, base)
         if invocation.agent_of(entry.command) == want.agent
     ]
 
@@ -122,6 +121,12 @@ def _base(document: Document, shape: Shape) -> tuple[str, ...] | None:
     return () if at_top else shape.base
 
 
+def _bases(document: Document, shape: Shape) -> list[tuple[str, ...]]:
+    """Return every way to a map of events that entries of ours may be in."""
+    base = _base(document, shape)
+    return [] if base is None else [base, *shape.former]
+
+
 def _find(document: Document, names: tuple[str, ...]) -> Path | None:
     """Return the path of the object at the end of some names, None where there is none."""
     value, path = document.root, []
@@ -135,13 +140,14 @@ def _find(document: Document, names: tuple[str, ...]) -> Path | None:
     return None if value is None else tuple(path)
 
 
-def _handlers(document: Document, base: Path) -> Iterator[Entry]:
-    events = document.at(base)
+def _handlers(document: Document, path: Path, base: tuple[str, ...]) -> Iterator[Entry]:
+    events = document.at(path)
     for number, (name, items) in enumerate(
         zip(events.keys, events.children, strict=True)
     ):
         for at, found in enumerate(items.children if items.is_list else ()):
-            yield from _of_item(name, (*base, number, at), found)
+            for entry in _of_item(name, (*path, number, at), found):
+                yield replace(entry, base=base)
 
 
 def _of_item(event: str, path: Path, found: Value) -> Iterator[Entry]:
@@ -172,8 +178,13 @@ def _without_stale(text: str, want: Want) -> str:
         stale = _first_stale(text, want)
         if stale is None:
             return text
-        known = event_of(want.shape, stale.event) is not None
-        text = _without(text, stale, want, parse(text if known else ""))
+        if stale.base in want.shape.former:
+            nothing = parse("")
+            text = _without(text, stale, nothing)
+            text = _without_empty(text, stale.base, nothing)
+        else:
+            known = event_of(want.shape, stale.event) is not None
+            text = _without(text, stale, parse(text if known else ""))
 
 
 def _first_stale(text: str, want: Want) -> Entry | None:
@@ -238,7 +249,7 @@ def _with_top(text: str, shape: Shape) -> str:
 # Taking out
 
 
-def _without(text: str, entry: Entry, want: Want, was: Document) -> str:
+def _without(text: str, entry: Entry, was: Document) -> str:
     """Take one entry out, and what it leaves empty and was not there before."""
     text = splice.remove(text, entry.path)
     if entry.group is not None:
@@ -249,18 +260,21 @@ def _without(text: str, entry: Entry, want: Want, was: Document) -> str:
         items = handlers[:-2]
     else:
         items = entry.path[:-1]
-    names = (*(_base(parse(text), want.shape) or ()), entry.event)
-    return _tidy(text, items, names, was)
+    return _tidy(text, items, (*entry.base, entry.event), was)
 
 
 def _without_map(text: str, want: Want, was: Document) -> str:
     """Take the empty objects on the way to the events out, from the innermost."""
-    base = _base(parse(text), want.shape) or ()
+    for base in _bases(parse(text), want.shape):
+        text = _without_empty(text, base, was)
+    return text
+
+
+def _without_empty(text: str, base: tuple[str, ...], was: Document) -> str:
     for depth in range(len(base), 0, -1):
-        names = base[:depth]
-        path = _find(parse(text), names)
+        path = _find(parse(text), base[:depth])
         if path is not None:
-            text = _tidy(text, path, names, was)
+            text = _tidy(text, path, base[:depth], was)
     return text
 
 
@@ -328,4 +342,6 @@ def _is_wholly_ours(document: Document, want: Want) -> bool:
     found = entries(document.text, want)
     if not found:
         return False
-    return document.text == fresh(want._replace(command=found[0].command))
+    shape = replace(want.shape, base=found[0].base)
+    former = want._replace(command=found[0].command, shape=shape)
+    return document.text == fresh(former)

@@ -53,12 +53,14 @@ class Shape:
     """Say how our entries stand in a shared file.
 
     `base` are the names on the way to the map of events; with `keep_base` a file that has its
-    events at another level keeps them there. `extra` goes into each handler, `top` into
-    the file. With `join` our handler goes into a catch-all group that is there already.
+    events at another level keeps them there. `former` are the ways that earlier versions wrote
+    and the agent does not read: entries there are replaced. `extra` goes into each handler,
+    `top` into the file. With `join` our handler goes into a catch-all group that exists already.
     """
 
     events: tuple[Event, ...]
     base: tuple[str, ...] = ("hooks",)
+    former: tuple[tuple[str, ...], ...] = ()
     keep_base: bool = False
     typed: bool = True
     named: bool = False
@@ -72,12 +74,14 @@ class Shape:
 class Shared:
     """Say which file of the user's takes our entries: the first that exists, or the first.
 
-    `fallback` is used instead where only that file exists and has entries of its own.
+    `fallback` is used instead where only that file exists and has entries of its own; they have
+    the form `fallback_shape`.
     """
 
     files: tuple[Place, ...]
     shape: Shape
     fallback: Place | None = None
+    fallback_shape: Shape | None = None
     toml: Place | None = None
 
 

@@ -12,7 +12,7 @@ from gitshadow.hookfiles import files, merge, toml
 from gitshadow.hookfiles.detect import Surroundings
 from gitshadow.hookfiles.entries import Entry, Want
 from gitshadow.hookfiles.files import Content
-from gitshadow.hookfiles.placement import Place, Shared
+from gitshadow.hookfiles.placement import Place, Shape, Shared
 
 
 class Editor(Protocol):
@@ -33,11 +33,12 @@ class Editor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SharedFile:
-    """Hold a file as it was read; `real` is where it lies, `path` how it is called."""
+    """Hold a file as it was read; `real` is where it is, `path` how it is called."""
 
     path: str
     real: str
     editor: Editor
+    shape: Shape
     content: Content | None
 
     @property
@@ -56,7 +57,7 @@ class SharedFile:
 
 
 def open_shared(
-    place: Place, around: Surroundings, editor: Editor
+    place: Place, around: Surroundings, editor: Editor, shape: Shape
 ) -> SharedFile | None:
     """Read the file at a place; None where the place does not exist here.
 
@@ -68,7 +69,7 @@ def open_shared(
     if path is None:
         return None
     real = files.locate(path, worktree_of(place, around))
-    return SharedFile(path, real, editor, files.read(real))
+    return SharedFile(path, real, editor, shape, files.read(real))
 
 
 def worktree_of(place: Place, around: Surroundings) -> str | None:
@@ -82,15 +83,10 @@ def candidates(shared: Shared, around: Surroundings) -> Iterator[SharedFile]:
     Raises:
         ShadowError: one cannot be read.
     """
-    places = [*shared.files, *([shared.fallback] if shared.fallback else [])]
-    for place in places:
-        found = open_shared(place, around, merge)
-        if found is not None:
-            yield found
-    if shared.toml is not None:
-        found = open_shared(shared.toml, around, toml)
-        if found is not None:
-            yield found
+    yield from _usual(shared, around)
+    for other in (_fallback(shared, around), _toml(shared, around)):
+        if other is not None:
+            yield other
 
 
 def choose(shared: Shared, around: Surroundings) -> SharedFile:
@@ -99,8 +95,7 @@ def choose(shared: Shared, around: Surroundings) -> SharedFile:
     Raises:
         ShadowError: one that decides it cannot be read.
     """
-    usual = [open_shared(place, around, merge) for place in shared.files]
-    there = [file for file in usual if file is not None]
+    there = _usual(shared, around)
     for file in there:
         if file.content is not None:
             return file
@@ -108,16 +103,32 @@ def choose(shared: Shared, around: Surroundings) -> SharedFile:
     return other if other is not None else there[0]
 
 
+def _usual(shared: Shared, around: Surroundings) -> list[SharedFile]:
+    found = (open_shared(one, around, merge, shared.shape) for one in shared.files)
+    return [file for file in found if file is not None]
+
+
+def _fallback(shared: Shared, around: Surroundings) -> SharedFile | None:
+    if shared.fallback is None:
+        return None
+    shape = shared.fallback_shape or shared.shape
+    return open_shared(shared.fallback, around, merge, shape)
+
+
+def _toml(shared: Shared, around: Surroundings) -> SharedFile | None:
+    if shared.toml is None:
+        return None
+    return open_shared(shared.toml, around, toml, shared.shape)
+
+
 def _instead(shared: Shared, around: Surroundings) -> SharedFile | None:
     """Return the file that would no longer be read, or be warned of, beside the usual one."""
-    if shared.fallback is not None:
-        file = open_shared(shared.fallback, around, merge)
-        if file is not None and _has_hooks(file):
-            return file
-    if shared.toml is not None:
-        file = open_shared(shared.toml, around, toml)
-        if file is not None and file.content is not None and toml.has_hooks(file.text):
-            return file
+    file = _fallback(shared, around)
+    if file is not None and _has_hooks(file):
+        return file
+    file = _toml(shared, around)
+    if file is not None and file.content is not None and toml.has_hooks(file.text):
+        return file
     return None
 
 

@@ -6,6 +6,8 @@ names of tools change, so the filter is in our adapters.
 Invariant: every handler is synchronous and, where the unit is known, has a timeout.
 """
 
+from dataclasses import replace
+
 from gitshadow.hookfiles.placement import Event, Shape
 
 
@@ -124,15 +126,18 @@ DEVIN = Shape(
     extra={},
     top={},
 )
+# In hooks.json the events are at the top level, as Droid 0.215 wants them: it ignores others.
 DROID = Shape(
     events=_events(
         "SessionStart UserPromptSubmit SubagentStop Stop SessionEnd",
         tools="PreToolUse PostToolUse",
     ),
-    keep_base=True,
+    base=(),
+    former=(("hooks",),),
     extra={},
     top={},
 )
+DROID_SETTINGS = replace(DROID, base=("hooks",), former=())
 CRUSH = Shape(
     events=_flat("PreToolUse", timeout=5, matcher=".*"), typed=False, extra={}, top={}
 )

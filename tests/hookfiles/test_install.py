@@ -1,22 +1,25 @@
 """Plans and their doing on real files: nothing half, nothing out of place, all back again."""
 
 import contextlib
+import json
 import os
 import resource
 import signal
 import stat
 import tomllib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gitshadow.errors import RefusedError, UsageError
-from gitshadow.hookfiles import detect, health, install, presence
+from gitshadow.hookfiles import detect, entries, health, install, merge, presence
 from gitshadow.hookfiles.catalog import AGENTS
 from gitshadow.hookfiles.detect import Surroundings
 from gitshadow.hookfiles.health import State
 from gitshadow.hookfiles.placement import Owned, Root, Scope
+from gitshadow.hookfiles.shapes import DROID
 from gitshadow.hookfiles.steps import Action, Step
 from tests.support.repo import Repo
 
@@ -372,6 +375,63 @@ def test_droid_settings_that_hold_hooks_are_not_shadowed(around: Surroundings) -
     assert State.SHADOWED in {finding.state for finding in look.findings}
     take_out("droid", Scope.USER, around)
     assert settings.read_text() == text
+
+
+def test_droid_events_are_at_the_top_level_of_its_hooks_file(
+    around: Surroundings,
+) -> None:
+    """Droid 0.215 ignores every other key of hooks.json; settings.json has them below `hooks`."""
+    put_in("droid", Scope.USER, around)
+    path = main_file("droid", Scope.USER, around)
+    assert "PreToolUse" in json.loads(path.read_text())
+    settings = path.with_name("settings.json")
+    path.unlink()
+    settings.write_text('{"hooks": {}}')
+    put_in("droid", Scope.USER, around)
+    found = json.loads(settings.read_text())
+    assert set(found) == {"hooks"}
+    assert "PreToolUse" in found["hooks"]
+
+
+def droid_before(around: Surroundings, text: str = "") -> str:
+    """Return a hooks file as earlier versions wrote it, which Droid does not read."""
+    shape = replace(DROID, base=("hooks",), former=())
+    wanted = entries.want(AGENTS["droid"], Scope.USER, around, shape)
+    return merge.put_in(text, wanted)
+
+
+@pytest.mark.parametrize(
+    "theirs",
+    ["", '{\n  "hooks": {"Stop": [{"hooks": [{"command": "theirs"}]}]}\n}\n', "{}\n"],
+)
+def test_droid_entries_of_the_former_form_are_found_and_replaced(
+    theirs: str, around: Surroundings
+) -> None:
+    path = main_file("droid", Scope.USER, around)
+    path.parent.mkdir()
+    path.write_text(droid_before(around, theirs))
+    look = health.look(AGENTS["droid"], Scope.USER, around)
+    assert look is not None
+    assert look.state is State.STALE
+    (step,) = put_in("droid", Scope.USER, around)
+    assert step.action is Action.CHANGE
+    found = json.loads(path.read_text())
+    assert "PreToolUse" in found
+    assert "git-agent-undo" not in json.dumps(found.get("hooks"))
+    look = health.look(AGENTS["droid"], Scope.USER, around)
+    assert look is not None
+    assert (look.state, look.findings) == (State.INSTALLED, ())
+    take_out("droid", Scope.USER, around)
+    left = json.loads(path.read_text()) if path.exists() else {}
+    assert left == (json.loads(theirs) if theirs else {})
+
+
+def test_droid_entries_of_the_former_form_are_taken_out(around: Surroundings) -> None:
+    path = main_file("droid", Scope.USER, around)
+    path.parent.mkdir()
+    path.write_text(droid_before(around))
+    take_out("droid", Scope.USER, around)
+    assert not path.exists()
 
 
 TOMLS = [
