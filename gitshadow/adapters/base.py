@@ -16,11 +16,13 @@ from gitshadow.model import ToolClass
 class Phase(StrEnum):
     """Say what moment of a session a payload reports.
 
-    A notice begins and ends nothing: what stands on its paths is to be recorded as it is.
+    A notice begins and ends nothing: what stands on its paths is to be recorded as it is. A
+    continuation is the agent's own work on its last turn, which nobody asked for again.
     """
 
     SESSION_START = "session_start"
     PROMPT = "prompt"
+    CONTINUATION = "continuation"
     BEFORE = "before"
     AFTER = "after"
     FAILED = "failed"
@@ -34,6 +36,13 @@ class Phase(StrEnum):
 
 TOOL_PHASES = (Phase.BEFORE, Phase.AFTER, Phase.FAILED, Phase.DENIED)
 """What a payload reports of one call of a tool."""
+
+IN_SUBAGENT: Mapping[Phase, Phase] = {
+    Phase.SESSION_START: Phase.SUBAGENT_START,
+    Phase.PROMPT: Phase.SUBAGENT_START,
+    Phase.SESSION_END: Phase.SUBAGENT_END,
+}
+"""What an event of a subagent is: its prompt comes from its parent and begins no turn."""
 
 END_PHASES = (Phase.TURN_END, Phase.SUBAGENT_END, Phase.SESSION_END)
 """After these nothing of the unit is to be outstanding: everything written is recorded first."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gitshadow.adapters import fields
-from gitshadow.adapters.base import HookEvent, Parsed, Phase, Traits
+from gitshadow.adapters.base import IN_SUBAGENT, HookEvent, Parsed, Phase, Traits
 from gitshadow.adapters.filetools import by_file
 from gitshadow.adapters.shape import Shape
 from gitshadow.model import ToolClass
@@ -89,13 +89,8 @@ _SHAPE = Shape(
         ),
     },
 )
-_BELOW: Mapping[Phase, Phase] = {
-    Phase.SESSION_START: Phase.SUBAGENT_START,
-    Phase.PROMPT: Phase.SUBAGENT_START,
-    Phase.TURN_END: Phase.SUBAGENT_END,
-    Phase.SESSION_END: Phase.SUBAGENT_END,
-}
-"""What the events of a subagent are in its parent's session."""
+_BELOW = {**IN_SUBAGENT, Phase.TURN_END: Phase.SUBAGENT_END}
+"""What the events of a subagent are in its parent's session: it runs one task alone."""
 
 
 class Cline:

@@ -5,6 +5,7 @@ and under that of a shell where the patch is the whole command.
 Invariant: only the fields named here are read.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -14,6 +15,14 @@ from gitshadow.adapters.shape import Shape
 from gitshadow.model import ToolClass
 
 NAME = "codex"
+
+_MULTI_AGENT = re.compile(r"\Amulti_agent_v\d+[^a-z]*(?=[a-z])")
+"""The namespace of the tools for subagents, which 0.169 joins to a name without a sign."""
+
+
+def _plain(tool: str) -> str:
+    return _MULTI_AGENT.sub("", tool)
+
 
 _SHAPE = Shape(
     agent=NAME,
@@ -38,6 +47,7 @@ _SHAPE = Shape(
     subagent_type=("agent_type",),
     path_keys=("file_path", "path"),
     patch_keys=("command", "input", "patch"),
+    tool_name=_plain,
     tools={
         ToolClass.WRITE: frozenset({"apply_patch", "Edit", "Write"}),
         ToolClass.SHELL: frozenset(
@@ -53,7 +63,15 @@ _SHAPE = Shape(
             }
         ),
         ToolClass.AGENT: frozenset(
-            {"close_agent", "resume_agent", "send_input", "spawn_agent", "wait_agent"}
+            {
+                "close_agent",
+                "list_agents",
+                "resume_agent",
+                "send_input",
+                "send_message",
+                "spawn_agent",
+                "wait_agent",
+            }
         ),
         ToolClass.READ: frozenset(
             {

@@ -45,7 +45,7 @@ _SHAPE = Shape(
     tool=("toolName", "tool_name"),
     tool_input=("toolArgs", "tool_input"),
     transcript=("transcriptPath", "transcript_path"),
-    # The start names the agent alone, the end also an id: by the name they meet.
+    # Before 1.0.102 the start names the agent alone, the end also an id: they meet by the name.
     subagent=("agentName", "agent_name", "agentId", "agent_id"),
     subagent_type=("agentType", "agent_type", "agentName", "agent_name"),
     path_keys=("path", "file_path", "filePath", "notebook_path"),
@@ -103,6 +103,7 @@ class Copilot:
         found = _SHAPE.read(payload)
         if not isinstance(found, HookEvent):
             return found
+        found = _below(found, payload)
         if found.phase is Phase.SESSION_START:
             return replace(found, prompt=fields.prompt_text(payload, "initialPrompt"))
         if found.phase in TOOL_PHASES:
@@ -117,7 +118,7 @@ def _event_of(payload: Mapping[str, object]) -> str | None:
         return None
     if "toolName" in keys:
         return _tool_event(payload)
-    if "agentName" in keys or "agentId" in keys:
+    if "agentName" in keys or ("agentId" in keys and "parentAgentId" not in keys):
         ended = "stopReason" in keys or "response" in keys
         return "subagentStop" if ended else "subagentStart"
     if "stopReason" in keys:
@@ -129,6 +130,28 @@ def _event_of(payload: Mapping[str, object]) -> str | None:
     if "reason" in keys and "error" not in keys:
         return "sessionEnd"
     return None
+
+
+def _below(found: HookEvent, payload: Mapping[str, object]) -> HookEvent:
+    """Put a subagent that names its parent below it, whichever of them the session id names.
+
+    Each of its events has its id and its parent's (1.0.102), so two of one kind are two.
+    """
+    child = _either(payload, "agentId", "agent_id")
+    parent = _either(payload, "parentAgentId", "parent_agent_id")
+    if child is None or parent is None or child == parent:
+        return found
+    return replace(
+        found,
+        native_session=child,
+        parent_session=parent,
+        subagent_id=fields.shortened_id(child),
+    )
+
+
+def _either(payload: Mapping[str, object], *keys: str) -> str | None:
+    named = (fields.native_id(payload, key) for key in keys)
+    return next((value for value in named if value is not None), None)
 
 
 def _tool_event(payload: Mapping[str, object]) -> str | None:

@@ -1,7 +1,8 @@
-"""Grok Build: payloads that another recorder captured from 1.0.5, 2026-09.
+"""Grok Build: payloads that another recorder captured from 1.0.5, 2026-09, and ours from 1.0.41.
 
 Field names are camelCase, event names snake_case. A session sends two `stop` events: the end of
-a turn, and, with the reason `shutdown` and no prompt id, its own end.
+a turn, and, with the reason `shutdown` and no prompt id, its own end. A subagent runs in the
+background: its start names it in the parent's session, its other events have its own session id.
 Invariant: only the fields named here are read.
 """
 
@@ -10,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gitshadow.adapters import fields
-from gitshadow.adapters.base import HookEvent, Parsed, Phase, Traits
+from gitshadow.adapters.base import IN_SUBAGENT, HookEvent, Parsed, Phase, Traits
 from gitshadow.adapters.shape import Shape
 from gitshadow.model import ToolClass
 
@@ -64,6 +65,8 @@ _SHAPE = Shape(
         ),
     },
 )
+_COMPLETED = "subagent-completed-"
+"""How the id begins of a prompt that no person wrote: Grok goes on when a subagent has ended."""
 _QUERY = re.compile(r"\A\s*<user_query>\n?(.*?)\n?</user_query>\s*\Z", re.DOTALL)
 
 
@@ -80,13 +83,45 @@ class Grok:
             return None if _is_of_a_subagent(payload) else found
         teardown = found.turn_id is None and found.reason == "shutdown"
         if found.raw_event == "stop" and teardown:
-            return replace(found, phase=Phase.SESSION_END)
+            found = replace(found, phase=Phase.SESSION_END)
+        if found.subagent_id is not None or found.subagent_type is not None:
+            return _below(found, fields.native_id(payload, "sessionId"))
+        if (found.turn_id or "").startswith(_COMPLETED):
+            return _continued(found)
         return replace(found, prompt=_asked(found.prompt))
 
 
 def _is_of_a_subagent(payload: Mapping[str, object]) -> bool:
     """Tell the events whose fields nobody has published: one that is unreadable is no gap."""
     return (fields.text(payload, "hookEventName") or "").startswith("subagent_")
+
+
+def _below(found: HookEvent, session: str | None) -> HookEvent:
+    """Put a subagent's event into its own session, below the one that its start names.
+
+    Only `subagentType` tells what it does from what its parent does.
+    """
+    own = found.subagent_id or session or found.native_session
+    return replace(
+        found,
+        native_session=own,
+        parent_session=None if session == own else session,
+        subagent_id=fields.shortened_id(own),
+        turn_id=None,
+        prompt=None,
+        phase=IN_SUBAGENT.get(found.phase, found.phase),
+    )
+
+
+def _continued(found: HookEvent) -> HookEvent:
+    """Make what Grok does after a subagent's end a part of the turn that started it."""
+    is_prompt = found.phase is Phase.PROMPT
+    return replace(
+        found,
+        phase=Phase.CONTINUATION if is_prompt else found.phase,
+        turn_id=None,
+        prompt=None,
+    )
 
 
 def _asked(prompt: str | None) -> str | None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gitshadow.adapters import fields
-from gitshadow.adapters.base import HookEvent, Parsed, Phase, Traits
+from gitshadow.adapters.base import IN_SUBAGENT, HookEvent, Parsed, Phase, Traits
 from gitshadow.adapters.shape import Shape
 from gitshadow.model import ToolClass
 
@@ -64,12 +64,6 @@ _SHAPE = Shape(
         ),
     },
 )
-_BELOW: Mapping[Phase, Phase] = {
-    Phase.SESSION_START: Phase.SUBAGENT_START,
-    Phase.PROMPT: Phase.SUBAGENT_START,
-    Phase.SESSION_END: Phase.SUBAGENT_END,
-}
-"""What the events of a child are in its parent's session."""
 
 
 class OpenCode:
@@ -123,7 +117,7 @@ def _below(found: HookEvent, parent: str | None) -> HookEvent:
         # The message that starts a child is none of the user's: no turn of its own.
         turn_id=None,
         prompt=None,
-        phase=_BELOW.get(found.phase, found.phase),
+        phase=IN_SUBAGENT.get(found.phase, found.phase),
     )
 
 

@@ -9,7 +9,14 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from gitshadow.adapters import envelope, fields
-from gitshadow.adapters.base import TOOL_PHASES, BadPayload, HookEvent, Parsed, Phase
+from gitshadow.adapters.base import (
+    IN_SUBAGENT,
+    TOOL_PHASES,
+    BadPayload,
+    HookEvent,
+    Parsed,
+    Phase,
+)
 from gitshadow.model import ToolClass
 
 Tools = Mapping[ToolClass, frozenset[str]]
@@ -116,6 +123,8 @@ class Shape:
         subagent = _first(fields.identifier, payload, self.subagent)
         if subagent is None and phase in SUBAGENT_PHASES:
             return BadPayload(f"the {raw_event} payload names no subagent")
+        if subagent is not None:
+            phase = IN_SUBAGENT.get(phase, phase)
         tool = self._tool(payload) if phase in TOOL_PHASES else None
         if tool is None and phase in TOOL_PHASES:
             return BadPayload(f"the {raw_event} payload names no tool")

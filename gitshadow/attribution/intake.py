@@ -143,6 +143,12 @@ class _Desk:
             if session.ended_ns is not None:
                 lifecycle.end_turn(self._db, session.id, session.ended_ns)
             return replace(done, turn=turn.id)
+        if event.phase is Phase.CONTINUATION:
+            # Grok reports one after the end of its session too.
+            if session.ended_ns is not None:
+                return done
+            turn_id = lifecycle.continue_turn(self._db, session.id, self._at_ns)
+            return replace(done, turn=turn_id)
         if event.phase is Phase.SUBAGENT_START:
             return replace(done, turn=self._turn(session))
         if event.phase is Phase.BEFORE:
@@ -240,17 +246,34 @@ class _Desk:
         """Return the turn's id as the agent gives it.
 
         A subagent's turn is a part of its parent's and is called `<turn>/<subagent>`, so that
-        ids stay unique and the turn of the parent finds its parts.
+        ids stay unique and the turn of the parent finds its parts. Some agents name the
+        subagent's own turn instead (Codex 0.169), others none.
         """
         event = self._event
         if event.subagent_id is None:
             return event.turn_id
         above = event.turn_id
-        if above is None and session.parent is not None:
-            above = lifecycle.turn_of(
-                self._db, session.parent, None, self._at_ns, may_open=False
-            )
-        return None if above is None else f"{above}/{event.subagent_id}"
+        if above is None or not self._is_of_parent(session, above):
+            own = turns.list_turns(self._db, session.id)
+            # What was started in a turn works for it, also after that turn has ended.
+            is_at_work = bool(own) and own[-1].ended_ns is None
+            if is_at_work and event.phase is not Phase.SUBAGENT_START:
+                return own[-1].id
+            above = self._open_turn_above(session) or event.turn_id
+            if above is None:
+                return own[-1].id if own else None
+        return f"{above}/{event.subagent_id}"
+
+    def _is_of_parent(self, session: Session, turn_id: str) -> bool:
+        above = session.parent
+        return above is not None and bool(turns.get_turn(self._db, above, turn_id))
+
+    def _open_turn_above(self, session: Session) -> str | None:
+        if session.parent is None:
+            return None
+        return lifecycle.turn_of(
+            self._db, session.parent, None, self._at_ns, may_open=False
+        )
 
     def _end_turn(self, session: Session, done: Intake) -> Intake:
         ended = lifecycle.end_turn(

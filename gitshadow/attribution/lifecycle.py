@@ -212,7 +212,7 @@ def turn_of(
         if may_open and current is None and known.ended_ns is not None:
             _reopen(db, known, at_ns)
         return known.id
-    if current is not None and current.id.startswith(_OWN_TURN):
+    if current is not None and _is_own(current):
         return current.id
     if not may_open:
         return None if current is None else current.id
@@ -235,6 +235,23 @@ def end_turn(
         return None
     turns.close_turn(db, session_id, current.id, at_ns)
     return current
+
+
+def continue_turn(db: Db, session_id: str, at_ns: int) -> str | None:
+    """Return the open turn of a session, or its newest one, opened again.
+
+    Returns:
+        None where the session has had no turn.
+    """
+    known = turns.list_turns(db, session_id)
+    if known and known[-1].ended_ns is not None:
+        _reopen(db, known[-1], at_ns)
+    return known[-1].id if known else None
+
+
+def _is_own(turn: Turn) -> bool:
+    """Return whether a turn has an id of ours; a subagent's part of such a turn has not."""
+    return turn.id.startswith(_OWN_TURN) and "/" not in turn.id
 
 
 def _is_turn(turn: Turn, wanted: str) -> bool:

@@ -319,6 +319,29 @@ def test_grok_subagent_event_is_no_gap_when_its_fields_are_other() -> None:
     assert (named.phase, named.subagent_id) == (Phase.SUBAGENT_START, "x")
 
 
+def test_grok_child_has_a_session_of_its_own_when_its_start_names_it() -> None:
+    start = event("grok__session_start", hookEventName="subagent_start", subagentId="x")
+    parent = start.parent_session
+    assert (start.native_session, start.phase) == ("x", Phase.SUBAGENT_START)
+    assert parent == event("grok__session_start").native_session
+    own = {"sessionId": "x", "subagentType": "general-purpose"}
+    for name, phase in (
+        ("user_prompt_submit", Phase.SUBAGENT_START),
+        ("post_tool_use", Phase.AFTER),
+        ("session_end", Phase.SUBAGENT_END),
+    ):
+        found = event(f"grok__{name}", **own)
+        assert (found.native_session, found.phase) == ("x", phase)
+        assert (found.turn_id, found.prompt, found.subagent_id) == (None, None, "x")
+
+
+def test_grok_prompt_that_a_subagents_end_wrote_continues_the_turn() -> None:
+    done = {"promptId": "subagent-completed-x"}
+    found = event("grok__user_prompt_submit", **done)
+    assert (found.phase, found.prompt) == (Phase.CONTINUATION, None)
+    assert event("grok__stop__turn", **done).turn_id is None
+
+
 # ACP
 
 

@@ -46,6 +46,34 @@ def test_codex_child_is_told_apart_when_its_calls_name_it() -> None:
     assert found.native_session == "019efea2-b46a-7cbc-be01-4c13460f5019/kid"
 
 
+@pytest.mark.parametrize(
+    ("name", "plain"),
+    [
+        ("multi_agent_v1wait_agent", "wait_agent"),
+        ("multi_agent_v12.send_input", "send_input"),
+        ("multi_agent_v2__close_agent", "close_agent"),
+        ("wait_agent", "wait_agent"),
+    ],
+)
+def test_codex_tool_for_agents_is_known_when_its_namespace_is_joined_to_it(
+    name: str, plain: str
+) -> None:
+    found = event("codex__PreToolUse__Bash", tool_name=name)
+    assert (found.tool, found.tool_class) == (plain, ToolClass.AGENT)
+
+
+def test_codex_tool_of_a_server_may_write_when_its_name_ends_like_one_for_agents() -> (
+    None
+):
+    found = event("codex__PreToolUse__Bash", tool_name="mcp__multi_agent_v1wait_agent")
+    assert found.tool_class is ToolClass.OTHER
+
+
+def test_codex_prompt_of_a_child_begins_no_turn() -> None:
+    found = event("codex__UserPromptSubmit", agent_id="kid")
+    assert (found.phase, found.prompt) == (Phase.SUBAGENT_START, None)
+
+
 # Cursor
 
 
@@ -171,6 +199,35 @@ def test_copilot_arguments_are_the_same_as_text_and_as_object() -> None:
 def test_copilot_result_says_how_a_call_ended(kind: str, phase: Phase) -> None:
     name = "copilot_cli__postToolUse__create"
     assert event(name, toolResult={"resultType": kind}).phase is phase
+
+
+CHILD = {"sessionId": "kid", "agentId": "kid", "parentAgentId": "top"}
+
+
+@pytest.mark.parametrize(
+    ("name", "phase"),
+    [
+        ("userPromptSubmitted", Phase.SUBAGENT_START),
+        ("preToolUse__create", Phase.BEFORE),
+        ("agentStop", Phase.TURN_END),
+    ],
+)
+def test_copilot_child_is_below_the_parent_that_it_names(
+    name: str, phase: Phase
+) -> None:
+    found = event(f"copilot_cli__{name}", **CHILD)
+    assert (found.phase, found.native_session) == (phase, "kid")
+    assert (found.parent_session, found.subagent_id) == ("top", "kid")
+
+
+def test_copilot_children_of_one_kind_are_two_when_they_name_their_parent() -> None:
+    start = {"sessionId": "top", "agentName": "general-purpose", "parentAgentId": "top"}
+    found = [
+        event("copilot_cli__subagentStart", **start, agentId=name)
+        for name in ("kid", "kid2")
+    ]
+    assert [one.native_session for one in found] == ["kid", "kid2"]
+    assert {one.phase for one in found} == {Phase.SUBAGENT_START}
 
 
 def test_copilot_request_for_permission_is_no_call() -> None:

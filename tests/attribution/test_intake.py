@@ -610,3 +610,58 @@ def test_model_is_noted_where_a_hook_names_one(desk: Desk) -> None:
         (at(0), "claude-sonnet-5"),
         (at(2), "claude-opus-5"),
     ]
+
+
+# A subagent's turn, where its payloads do not name its parent's
+
+
+def grok(desk: Desk, moment_ms: int, event: str, **fields: object) -> Intake:
+    about = {"sessionId": "s", "workspaceRoot": desk.root, **fields}
+    return desk.deliver(moment_ms, "grok", hookEventName=event, **about)
+
+
+def child(desk: Desk, moment_ms: int, event: str, **fields: object) -> Intake:
+    kid = {"sessionId": "kid", "subagentType": "x"}
+    return grok(desk, moment_ms, event, **kid, **fields)
+
+
+def shell(call: str) -> dict[str, object]:
+    return {"toolName": "bash", "toolUseId": call, "toolInput": {"command": "make"}}
+
+
+def test_subagent_stays_in_its_turn_when_the_parents_has_ended(desk: Desk) -> None:
+    grok(desk, 0, "user_prompt_submit", promptId="p1")
+    grok(desk, 10, "subagent_start", subagentId="kid", subagentType="x")
+    assert child(desk, 20, "user_prompt_submit").turn == "p1/kid"
+    grok(desk, 30, "stop", promptId="p1")
+    assert child(desk, 40, "pre_tool_use", **shell("c1")).turn == "p1/kid"
+    grok(desk, 50, "user_prompt_submit", promptId="p2")
+    assert child(desk, 60, "pre_tool_use", **shell("c2")).turn == "p1/kid"
+    child(desk, 70, "session_end")
+    assert child(desk, 80, "pre_tool_use", **shell("c3")).turn == "p2/kid"
+
+
+def test_subagent_is_in_the_parents_turn_when_it_names_one_of_its_own(
+    desk: Desk,
+) -> None:
+    """Codex 0.169."""
+    kid = {"agent_id": "kid", "turn_id": "own", "model": "m"}
+    desk.deliver(0, "codex", hook_event_name="UserPromptSubmit", turn_id="p", model="m")
+    desk.deliver(10, "codex", hook_event_name="SubagentStart", **kid)
+    asked = desk.deliver(20, "codex", hook_event_name="UserPromptSubmit", **kid)
+    assert asked.turn == "p/kid"
+    kids = turns.list_turns(desk.db, desk.session("s/kid", "codex").id)
+    assert [one.id for one in kids] == ["p/kid"]
+
+
+def test_turn_goes_on_when_the_agent_continues_it_unasked(desk: Desk) -> None:
+    grok(desk, 0, "user_prompt_submit", promptId="p1", prompt="go")
+    grok(desk, 10, "stop", promptId="p1")
+    again = grok(desk, 20, "user_prompt_submit", promptId="subagent-completed-kid")
+    assert again.turn == "p1"
+    assert grok(desk, 30, "pre_tool_use", **shell("c1")).turn == "p1"
+    grok(desk, 40, "session_end")
+    late = grok(desk, 50, "user_prompt_submit", promptId="subagent-completed-kid")
+    assert late.turn is None
+    (turn,) = turns.list_turns(desk.db, desk.session("s", "grok").id)
+    assert turn.ended_ns == at(40)
