@@ -1,9 +1,12 @@
 // The side of an agent that a plug-in sees: loads it, calls its hooks as the agent would and
 // reports what they returned. Steps come as JSON on standard input.
+import { execFileSync } from "node:child_process"
 import { readFileSync, writeFileSync } from "node:fs"
 import { pathToFileURL } from "node:url"
 
-const { agent, plugin, directory, broken, steps } = JSON.parse(readFileSync(0, "utf-8"))
+const { agent, plugin, directory, broken, steps, session_id = "pi-1" } = JSON.parse(
+  readFileSync(0, "utf-8"),
+)
 const module = await import(pathToFileURL(plugin))
 const handlers = {}
 const on = (name, handler) => { handlers[name] = handler }
@@ -22,7 +25,10 @@ const hosts = {
   },
   pi: async () => module.default({ on }),
 }
-const session = { getSessionId: () => "pi-1", getSessionFile: () => "/home/dev/pi-1.jsonl" }
+const session = {
+  getSessionId: () => session_id,
+  getSessionFile: () => `/home/dev/${session_id}.jsonl`,
+}
 const contexts = {
   opencode: [],
   amp: [{ logger: {} }],
@@ -31,8 +37,9 @@ const contexts = {
 
 await hosts[agent]()
 const results = []
-for (const { hook, args, write } of steps) {
+for (const { hook, args, write, shell } of steps) {
   if (write) writeFileSync(...write)
+  else if (shell) execFileSync("/bin/sh", ["-c", shell])
   else results.push({ hook, result: await handlers[hook](...args, ...contexts[agent]), args })
 }
 process.stdout.write(JSON.stringify(results))
