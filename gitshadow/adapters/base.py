@@ -65,7 +65,8 @@ class HookEvent:
     `paths` are raw bytes, absolute or relative to `cwd`, only of tools that write what they name.
     An end that names no tool closes a call that is known and stands for none that is not.
     `duration_ns` is how long the tool itself ran. `child_session` is the native id of a session
-    that the call has started. `background_tasks` counts what goes on after the end of a turn.
+    that the call has started, `awaited` are those of sessions or tasks whose end the call waits for
+    and that alone. `background_tasks` counts what goes on after the end of a turn.
     `edit` is what the tool did to the one path that it names, where the host says it.
     """
 
@@ -90,6 +91,7 @@ class HookEvent:
     reason: str | None = None
     duration_ns: int | None = None
     child_session: str | None = None
+    awaited: tuple[str, ...] = ()
     background_tasks: int = 0
     edit: Edit | None = None
 

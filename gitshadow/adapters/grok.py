@@ -65,6 +65,7 @@ _SHAPE = Shape(
         ),
     },
 )
+_WAIT = "get_command_or_subagent_output"
 _COMPLETED = "subagent-completed-"
 """How the id begins of a prompt that no person wrote: Grok goes on when a subagent has ended."""
 _QUERY = re.compile(r"\A\s*<user_query>\n?(.*?)\n?</user_query>\s*\Z", re.DOTALL)
@@ -84,6 +85,8 @@ class Grok:
         teardown = found.turn_id is None and found.reason == "shutdown"
         if found.raw_event == "stop" and teardown:
             found = replace(found, phase=Phase.SESSION_END)
+        if found.tool == _WAIT:
+            found = replace(found, awaited=_awaited(payload))
         if found.subagent_id is not None or found.subagent_type is not None:
             return _below(found, fields.native_id(payload, "sessionId"))
         if (found.turn_id or "").startswith(_COMPLETED):
@@ -94,6 +97,11 @@ class Grok:
 def _is_of_a_subagent(payload: Mapping[str, object]) -> bool:
     """Tell the events whose fields nobody has published: one that is unreadable is no gap."""
     return (fields.text(payload, "hookEventName") or "").startswith("subagent_")
+
+
+def _awaited(payload: Mapping[str, object]) -> tuple[str, ...]:
+    named = fields.at(_SHAPE.input_of(payload), "task_ids")
+    return tuple(map(str, named)) if isinstance(named, list) else ()
 
 
 def _below(found: HookEvent, session: str | None) -> HookEvent:

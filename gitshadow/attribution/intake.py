@@ -384,8 +384,11 @@ class _Desk:
         event = self._event
         # A tool that writes what it names, all of it elsewhere, claims nothing here.
         elsewhere = bool(event.paths) and not self._reach.paths
-        shell = event.tool_class is ToolClass.SHELL
-        kind = ToolClass.WRITE if elsewhere and not shell else event.tool_class
+        kind = event.tool_class
+        if elsewhere and kind is not ToolClass.SHELL:
+            kind = ToolClass.WRITE
+        elif event.awaited and all(self._is_below(session, n) for n in event.awaited):
+            kind = ToolClass.AGENT  # its subagents write, and have windows of their own
         call = Call(
             id=call_id,
             session=session.id,
@@ -402,6 +405,10 @@ class _Desk:
         )
         turns.open_call(self._db, call)
         return call
+
+    def _is_below(self, session: Session, native: str) -> bool:
+        child = sessions.find_native(self._db, self._event.agent, native)
+        return child is not None and child.parent == session.id
 
     def _end_of(self, session: Session) -> int | None:
         """Return when a window that opens late is over already, with its session."""

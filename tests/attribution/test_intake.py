@@ -654,6 +654,16 @@ def test_subagent_is_in_the_parents_turn_when_it_names_one_of_its_own(
     assert [one.id for one in kids] == ["p/kid"]
 
 
+def test_wait_writes_nothing_itself_when_it_is_for_subagents_alone(desk: Desk) -> None:
+    """The same tool of Grok waits for commands in the background, which have no window."""
+    grok(desk, 0, "subagent_start", subagentId="kid", subagentType="x")
+    for call, ids in (("c1", ["kid"]), ("c2", ["kid", "task"]), ("c3", [])):
+        wait = {"toolName": "get_command_or_subagent_output", "toolUseId": call}
+        grok(desk, 10, "pre_tool_use", **wait, toolInput={"task_ids": ids})
+    found = [desk.call(call, agent="grok").tool_class for call in ("c1", "c2", "c3")]
+    assert found == [ToolClass.AGENT, ToolClass.OTHER, ToolClass.OTHER]
+
+
 def test_turn_goes_on_when_the_agent_continues_it_unasked(desk: Desk) -> None:
     grok(desk, 0, "user_prompt_submit", promptId="p1", prompt="go")
     grok(desk, 10, "stop", promptId="p1")
