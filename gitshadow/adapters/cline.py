@@ -1,7 +1,7 @@
 """Cline: `apps/vscode/proto/cline/hooks.proto` and `sdk/packages/core/src/hooks`, 2026-08-22.
 
 The extension's payloads hold `preToolUse{toolName, parameters}` and no call id, those of the SDK
-runtime `tool_call{id, name, input}`, and often both.
+runtime (the command line too, 3.0.65) `tool_call{id, name, input}`, and often both.
 Invariant: the SDK's fields come first; a task is a session.
 """
 
@@ -28,8 +28,11 @@ _SHAPE = Shape(
         # A task that was completed or cancelled goes on with the user's next message.
         "TaskComplete": Phase.TURN_END,
         "TaskCancel": Phase.TURN_END,
-        "agent_start": Phase.SESSION_START,
-        "agent_resume": Phase.SESSION_START,
+        "TaskError": Phase.TURN_END,
+        "SessionShutdown": Phase.SESSION_END,
+        # The command line sends no prompt_submit: this alone tells that a message came.
+        "agent_start": Phase.PROMPT,
+        "agent_resume": Phase.PROMPT,
         "prompt_submit": Phase.PROMPT,
         "tool_call": Phase.BEFORE,
         "tool_result": Phase.AFTER,
@@ -107,6 +110,9 @@ class Cline:
         found = _SHAPE.read(payload)
         if not isinstance(found, HookEvent):
             return found
+        if found.phase is Phase.PROMPT and "agent_id" in payload:
+            # Both events of one message have its id, so they begin one turn.
+            found = replace(found, turn_id=fields.identifier(payload, "taskId"))
         if found.phase is Phase.AFTER and _failed(payload):
             found = replace(found, phase=Phase.FAILED)
         return by_file(_below(found, payload))

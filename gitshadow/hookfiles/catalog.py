@@ -80,6 +80,8 @@ _CLINE_EVENTS = (
     "TaskResume",
     "TaskCancel",
     "TaskComplete",
+    "TaskError",
+    "SessionShutdown",
     "UserPromptSubmit",
     "PreToolUse",
     "PostToolUse",

@@ -124,7 +124,9 @@ EXPECTED: Mapping[str, Want | None] = {
     "cline_sdk__agent_abort": Want(P.TURN_END, "conv-123", APP),
     "cline_sdk__agent_end": Want(P.TURN_END, "conv-123", APP),
     "cline_sdk__agent_error": Want(P.TURN_END, "conv-123", APP),
-    "cline_sdk__prompt_submit": Want(P.PROMPT, "conv-123", APP, prompt=ASKED),
+    "cline_sdk__prompt_submit": Want(
+        P.PROMPT, "conv-123", APP, turn="conv-123", prompt=ASKED
+    ),
     "cline_sdk__session_shutdown": Want(P.SESSION_END, "conv-123", APP),
     "cline_sdk__tool_call": Want(
         P.BEFORE, "conv-123", APP, write("editor", "call-456", b"src/cart.py")

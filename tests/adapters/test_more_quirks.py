@@ -104,6 +104,18 @@ def test_cline_subagent_is_a_child_session() -> None:
     assert event("cline_sdk__agent_end", **below).phase is Phase.SUBAGENT_END
 
 
+@pytest.mark.parametrize("name", ["agent_start", "agent_resume"])
+def test_cline_turn_is_one_when_its_start_and_its_prompt_are_reported(
+    name: str,
+) -> None:
+    """The command line sends the first alone."""
+    started = event("cline_sdk__prompt_submit", hookName=name, userPromptSubmit=None)
+    asked = event("cline_sdk__prompt_submit")
+    assert {started.phase, asked.phase} == {Phase.PROMPT}
+    assert started.prompt is None
+    assert started.turn_id == asked.turn_id == "conv-123"
+
+
 def test_cline_call_has_failed_when_its_result_says_so() -> None:
     legacy = load("cline__PreToolUse")
     legacy["hookName"] = "PostToolUse"
