@@ -1,7 +1,7 @@
 """`git agent-undo doctor`: check the installation."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import click
@@ -9,6 +9,7 @@ import click
 from gitshadow.commands.asking import ask, find_layout
 from gitshadow.commands.options import colour_option, json_option
 from gitshadow.commands.printing import print_document
+from gitshadow.commands.protection import UNLESS_HEARD
 from gitshadow.commands.standstill import standstill
 from gitshadow.commands.surroundings import find_surroundings
 from gitshadow.errors import ExitCode, ShadowError
@@ -40,9 +41,12 @@ def command(fix: bool, as_json: bool) -> int:
     """
     killed = _was_killed()
     document = _engine(fix=fix)
-    outside = [*_hooks(fix=fix)]
-    if not flag(document, "unreadable"):
-        outside.insert(0, _daemon(killed=killed, fix=fix))
+    if flag(document, "unreadable"):
+        outside = [*_hooks([], fix=fix)]
+    else:
+        status = ask("status", {"brief": True})
+        outside = [_daemon(status, killed=killed, fix=fix)]
+        outside += _hooks(texts(status, "heard_lately"), fix=fix)
     document["checks"] = [*rows(document, "checks"), *(one.check for one in outside)]
     mended = [one.mended for one in outside if one.mended is not None]
     document["mended"] = [*texts(document, "mended"), *mended]
@@ -96,8 +100,7 @@ def _was_killed() -> bool:
     return client.ping(layout) is None
 
 
-def _daemon(*, killed: bool, fix: bool) -> _Outside:
-    status = ask("status", {"brief": True})
+def _daemon(status: Document, *, killed: bool, fix: bool) -> _Outside:
     running = inner(status, "daemon")
     if flag(running, "running"):
         return _Outside(_check("daemon", f"running, {number(running, 'pid')}"))
@@ -117,7 +120,8 @@ def _daemon(*, killed: bool, fix: bool) -> _Outside:
     return _Outside(_check("daemon", said, "git agent-undo start"))
 
 
-def _hooks(*, fix: bool) -> Iterator[_Outside]:
+def _hooks(lately: Sequence[str], *, fix: bool) -> Iterator[_Outside]:
+    """Yield a finding per installation; `lately` are the agents whose hooks came lately."""
     around, _ = find_surroundings()
     found = [
         state
@@ -130,9 +134,10 @@ def _hooks(*, fix: bool) -> Iterator[_Outside]:
         if fix and state.state in _MENDABLE and _written_anew(state, around):
             fresh = health.look(AGENTS[state.agent], state.scope, around) or state
             said = f"wrote the hooks of {state.agent} anew ({state.path})"
-            yield _Outside(_hook_check(fresh), said)
+            is_heard = state.agent in lately
+            yield _Outside(_hook_check(fresh, is_heard=is_heard), said)
         else:
-            yield _Outside(_hook_check(state))
+            yield _Outside(_hook_check(state, is_heard=state.agent in lately))
     if not found:
         said = "no agent's hooks are installed: who wrote is guessed"
         yield _Outside({**_check("hooks", said), "ok": True})
@@ -144,10 +149,12 @@ def _written_anew(state: Health, around: Surroundings) -> bool:
     return all(step.action is not Action.FAIL for step in done)
 
 
-def _hook_check(state: Health) -> Mapping[str, object]:
+def _hook_check(state: Health, *, is_heard: bool) -> Mapping[str, object]:
     name = f"hooks of {state.agent}"
     if not state.findings:
         return _check(name, f"installed in {state.path}")
+    if is_heard and state.state in UNLESS_HEARD:
+        return _check(name, f"installed in {state.path}; an event came lately")
     worst = max(state.findings, key=lambda one: list(State).index(one.state))
     return _check(name, worst.problem, worst.fix)
 

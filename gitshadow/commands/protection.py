@@ -7,10 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from gitshadow.errors import ShadowError
-from gitshadow.render.document import Document, flag, inner, text
+from gitshadow.render.document import Document, flag, inner, text, texts
 
 _PROTECTED, _PARTLY, _NOT = "protected", "partly", "not"
 _COMES = "installed"
+UNLESS_HEARD = frozenset({"untrusted", "shadowed", "disabled"})
+"""States that are read from settings: a hook that came lately shows that they do not hold."""
 _START = "git agent-undo start"
 _INSTALL = "git agent-undo hooks install"
 
@@ -50,12 +52,12 @@ def judge(
         unhooked: Agents that are found on this machine and have no hooks at all.
         environ: Settings in it count before those of Git.
     """
-    heard = inner(status, "heard")
-    rows: list[Document] = [
-        {**row, "heard": heard.get(text(row, "agent"))} for row in hooks
-    ]
+    lately = texts(status, "heard_lately")
+    rows = [_with_heard(row, inner(status, "heard"), lately) for row in hooks]
     come = dict.fromkeys(
-        text(row, "agent") for row in rows if text(row, "state") == _COMES
+        text(row, "agent")
+        for row in rows
+        if text(row, "state") == _COMES or text(row, "agent") in lately
     )
     daemon = inner(status, "daemon")
     running = flag(daemon, "running")
@@ -69,6 +71,15 @@ def judge(
         verdict["since"] = _since(status) if running else None
         verdict["by"] = [*(["daemon"] if running else []), *come]
     return {**verdict, "hooks": rows, "unhooked": list(unhooked)}
+
+
+def _with_heard(
+    row: Document, heard: Mapping[str, object], lately: Sequence[str]
+) -> Document:
+    agent = text(row, "agent")
+    if agent in lately and text(row, "state") in UNLESS_HEARD:
+        row = {**row, "problem": None, "fix": None}
+    return {**row, "heard": heard.get(agent)}
 
 
 def _verdict(state: str, why: str | None = None, fix: str | None = None) -> Document:

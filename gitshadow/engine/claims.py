@@ -12,7 +12,12 @@ from functools import partial
 
 from gitshadow.adapters import registry
 from gitshadow.attribution import lifecycle
-from gitshadow.attribution.background import guessed_id, outliving, without_hooks
+from gitshadow.attribution.background import (
+    GUESSED,
+    guessed_id,
+    outliving,
+    without_hooks,
+)
 from gitshadow.attribution.handles import OpenFiles
 from gitshadow.attribution.intake import Doubt
 from gitshadow.attribution.ladder import (
@@ -55,6 +60,11 @@ from gitshadow.store.layout import Layout
 
 EXEC_NATIVE = "exec-"
 """How the native id begins of a session that a command of ours was run in."""
+
+MANUAL_NATIVE = "manual-"
+BY_HAND_NATIVE = "recorded-by-hand"
+WITHOUT_HOOKS = (GUESSED, EXEC_NATIVE, MANUAL_NATIVE, BY_HAND_NATIVE)
+"""How the native ids begin of sessions that no hook of an agent has opened."""
 
 _GIT_DIR = RepoPath(b".git")
 _TOUCH_NS = 60_000_000_000

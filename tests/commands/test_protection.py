@@ -108,6 +108,22 @@ def test_hooks_that_do_not_come_make_it_partly() -> None:
     )
 
 
+@pytest.mark.parametrize("state", ["untrusted", "disabled", "shadowed"])
+def test_hooks_that_came_lately_protect_whatever_the_settings_say(state: str) -> None:
+    """Codex can be told to run what nobody approved."""
+    heard: dict[str, object] = {"heard_lately": ["codex"]}
+    found = {**CODEX, "state": state, "problem": "no approval"}
+    assert said(heard, (found,)) == ("protected", None, None)
+    verdict = judge({**STATUS, **heard}, [found], (), {})
+    assert verdict["hooks"] == [{**found, "problem": None, "fix": None, "heard": None}]
+
+
+def test_hooks_that_came_lately_leave_another_problem_named() -> None:
+    found = {**CODEX, "state": "stale", "problem": "another command"}
+    verdict = judge({**STATUS, "heard_lately": ["codex"]}, [found], (), {})
+    assert verdict["hooks"] == [{**found, "heard": None}]
+
+
 def test_hooks_that_come_from_one_of_two_files_are_enough() -> None:
     second = {**CODEX, "agent": "claude-code"}
     assert said(hooks=(second, CLAUDE)) == ("protected", None, None)

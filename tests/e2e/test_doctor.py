@@ -98,3 +98,23 @@ def test_page_that_is_damaged_is_found_and_the_rest_is_salvaged(
     ]
     assert checks(shadow)["journal"]["ok"] is True
     assert "f39" in {row["path"] for row in shadow.log()}
+
+
+def test_hooks_that_codex_never_approved_are_fine_when_one_of_them_came(
+    shadow: Shadow,
+) -> None:
+    """It was told to run them all the same."""
+    shadow.ok("hooks", "install", "codex", "--user", "--yes")
+    assert checks(shadow)["hooks of codex"]["ok"] is False
+    payload = {
+        "session_id": "s",
+        "turn_id": "t",
+        "model": "m",
+        "cwd": str(shadow.repo.root),
+        "hook_event_name": "SessionStart",
+    }
+    shadow.ok("hook", "codex", stdin=json.dumps(payload).encode())
+    assert checks(shadow)["hooks of codex"]["ok"] is True
+    shown = shadow("status").out
+    assert "codex (user): installed, last heard" in shown
+    assert "do not come" not in shown

@@ -2,6 +2,9 @@
 
 from dataclasses import replace
 
+import pytest
+
+from gitshadow.attribution.lifecycle import Who, see_session
 from gitshadow.engine.rows import rfc3339
 from gitshadow.model import EventKind
 from gitshadow.store.journal import events, saga
@@ -39,9 +42,21 @@ def test_status_names_the_next_window_to_close(repo: Repo) -> None:
 def test_status_says_when_each_agent_was_last_heard(repo: Repo) -> None:
     with studio_of(repo) as s:
         s.write("S1", "a", "x\n")
-        heard = s.run("status")["heard"]
-    assert isinstance(heard, dict)
-    assert list(heard) == ["claude-code"]
+        status = s.run("status")
+    assert isinstance(status["heard"], dict)
+    assert list(status["heard"]) == status["heard_lately"] == ["claude-code"]
+
+
+@pytest.mark.parametrize("native", ["pid-1-2", "exec-ab", "manual-ab"])
+def test_agent_was_not_heard_when_no_hook_of_it_came(repo: Repo, native: str) -> None:
+    """A process of it was seen, or a command of ours opened its session."""
+    with studio_of(repo) as s:
+        db, now_ns = s.desk.workspace.db, s.desk.workspace.clock.now_ns()
+        who = Who(agent="droid", native_id=native)
+        with db.write():
+            see_session(db, who, now_ns, may_open=True)
+        status = s.run("status")
+    assert (status["heard"], status["heard_lately"]) == ({}, [])
 
 
 def test_status_says_when_the_last_gap_was(repo: Repo) -> None:

@@ -9,7 +9,7 @@ from gitshadow.attribution.lifecycle import Who, microseconds
 from gitshadow.attribution.process import ProcessId, ProcessScan, process_start
 from gitshadow.config import PromptPolicy
 from gitshadow.engine import params as read
-from gitshadow.engine.claims import EXEC_NATIVE
+from gitshadow.engine.claims import BY_HAND_NATIVE, EXEC_NATIVE, MANUAL_NATIVE
 from gitshadow.engine.desk import Desk
 from gitshadow.engine.resolve import session_of
 from gitshadow.engine.rows import credited
@@ -88,7 +88,7 @@ def _recorded_before(
 def _by_hand(desk: Desk, agent: str) -> Session:
     """Return the session of what is recorded by hand for an agent."""
     ws = desk.workspace
-    who = Who(agent=agent, native_id="recorded-by-hand")
+    who = Who(agent=agent, native_id=BY_HAND_NATIVE)
     with ws.db.write():
         return lifecycle.see_session(ws.db, who, ws.clock.now_ns(), may_open=True)
 
@@ -99,7 +99,7 @@ def session_start(desk: Desk, params: Params) -> Document:
     desk.observer.settle()
     now_ns = ws.clock.now_ns()
     human = read.flag(params, "human")
-    native = read.text(params, "native") or f"manual-{secrets.token_hex(8)}"
+    native = read.text(params, "native") or f"{MANUAL_NATIVE}{secrets.token_hex(8)}"
     agent = None if human else read.text(params, "agent") or "generic"
     with ws.db.write():
         if agent is not None:

@@ -3,9 +3,11 @@
 import os
 from collections.abc import Sequence
 
+from gitshadow.attribution.liveness import SILENCE_NS
 from gitshadow.config import DaemonMode
 from gitshadow.engine import params as read
 from gitshadow.engine import remotes
+from gitshadow.engine.claims import WITHOUT_HOOKS
 from gitshadow.engine.desk import Desk
 from gitshadow.engine.rows import Row, closing_row, rfc3339
 from gitshadow.engine.verbs import Document, Params
@@ -24,6 +26,7 @@ def status(desk: Desk, params: Params) -> Document:
     if ws.config.enabled and not brief:
         desk.observer.settle()
     known = sessions.all_sessions(ws.db)
+    now_ns, heard = ws.clock.now_ns(), _heard(known)
     live = [one for one in known if one.ended_ns is None and one.actor is Actor.AGENT]
     return {
         "root": display_path(RepoPath(os.fsencode(ws.layout.root))),
@@ -43,7 +46,10 @@ def status(desk: Desk, params: Params) -> Document:
             {"id": one.id, "agent": one.agent, "started": rfc3339(one.started_ns)}
             for one in live
         ],
-        "heard": _heard(known),
+        "heard": {name: rfc3339(heard[name]) for name in heard},
+        "heard_lately": [
+            name for name, at_ns in heard.items() if now_ns - at_ns <= SILENCE_NS
+        ],
         "gaps": events.count_gaps(ws.db),
         "last_gap": rfc3339(events.last_gap_ns(ws.db, ws.layout.worktree)),
         "coverage": {
@@ -56,15 +62,19 @@ def status(desk: Desk, params: Params) -> Document:
     }
 
 
-def _heard(known: Sequence[Session]) -> Row:
-    """Return when each agent last gave a sign of life, the newest first."""
+def _heard(known: Sequence[Session]) -> dict[str, int]:
+    """Return when a hook of each agent last came, the newest first.
+
+    What else opens a session (a process that was seen, a command of ours) is no hook.
+    """
     heard: dict[str, int] = {}
     for one in known:
-        if one.agent is not None and one.actor is Actor.AGENT:
-            seen = max(one.last_seen_ns or 0, one.ended_ns or 0, one.started_ns)
+        if one.agent is None or one.actor is not Actor.AGENT:
+            continue
+        if not one.native_id.startswith(WITHOUT_HOOKS):
+            seen = max(one.last_seen_ns or 0, one.started_ns)
             heard[one.agent] = max(seen, heard.get(one.agent, 0))
-    newest = sorted(heard, key=lambda name: -heard[name])
-    return {name: rfc3339(heard[name]) for name in newest}
+    return dict(sorted(heard.items(), key=lambda item: -item[1]))
 
 
 def _window(desk: Desk) -> Row | None:
