@@ -94,9 +94,13 @@ def notes(steps: Sequence[Step], around: Surroundings, *, recorded: bool) -> lis
     said: list[str] = []
     written = [step for step in steps if step.action in (Action.CREATE, Action.CHANGE)]
     for step in written:
-        said += [f"{step.agent}: {note}" for note in AGENTS[step.agent].notes]
+        agent = AGENTS[step.agent]
+        known = [*agent.notes]
+        if step.scope is Scope.PROJECT:
+            known += agent.project_notes
+        said += [f"{step.agent}: {note}" for note in known]
         other = Scope.PROJECT if step.scope is Scope.USER else Scope.USER
-        there = health.look(AGENTS[step.agent], other, around)
+        there = health.look(agent, other, around)
         if there is not None and there.state is not State.ABSENT:
             said.append(
                 f"{step.agent} has them for the {other.value} too: each call comes twice "

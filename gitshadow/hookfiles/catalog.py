@@ -128,6 +128,7 @@ _ALL = (
         ),
         signs=(_home(".gemini/settings.json"),),
         programs=("gemini",),
+        project_notes=("Gemini runs a project's hooks in trusted folders only",),
     ),
     Agent(
         name="copilot",
@@ -201,6 +202,7 @@ _ALL = (
         ),
         signs=(_home(".qwen"),),
         programs=("qwen",),
+        project_notes=("Qwen Code runs a project's hooks in trusted folders only",),
     ),
     Agent(
         name="kiro",
@@ -257,6 +259,9 @@ _ALL = (
         signs=(_home(".pi/agent"),),
         programs=("pi",),
         notes=(_RESTART,),
+        project_notes=(
+            "Pi loads it only where it trusts the project: /trust, or pi --approve",
+        ),
     ),
     Agent(
         name="grok",
@@ -265,7 +270,7 @@ _ALL = (
         ),
         signs=(_home(".grok"),),
         programs=("grok",),
-        notes=("Grok asks for trust in a project's hooks: /hooks-trust",),
+        project_notes=("Grok asks for trust in a project's hooks: /hooks-trust",),
     ),
     Agent(
         name="antigravity",

@@ -3,6 +3,7 @@
 Invariant: a file that cannot be read is reported as such, never as "not installed".
 """
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -110,6 +111,8 @@ def _look_at_owned(
             )
         for program in sorted(set(packaged.programs(content.data))):
             found += _program_findings(agent, scope, around, program)
+    if there and agent.name == "pi" and scope is Scope.PROJECT:
+        found += _untrusted_project(around)
     if 0 < there < len(owned.pieces):
         problem = f"{len(owned.pieces) - there} of its files are not there"
         found.append(Finding(State.STALE, problem, _again(agent, scope)))
@@ -264,6 +267,24 @@ def _untrusted(
             f"Codex has no approval{some}, so it skips {'them' if some else 'all'}"
         )
         yield Finding(State.UNTRUSTED, problem, "type /hooks in Codex and approve them")
+
+
+def _untrusted_project(around: Surroundings) -> Iterator[Finding]:
+    """Look for Pi's decision on the project: that for the nearest directory above counts.
+
+    Where there is none Pi asks, and does not load the extension where it cannot ask ("Security" of
+    its documentation, 0.87).
+    """
+    decisions = _json(Place(Root.HOME, ".pi/agent/trust.json"), around)
+    settings = _json(Place(Root.HOME, ".pi/agent/settings.json"), around)
+    decided: object = settings.get("defaultProjectTrust") == "always"
+    above = os.path.realpath(around.worktree or "/")
+    while above not in decisions and above != os.path.dirname(above):
+        above = os.path.dirname(above)
+    if decisions.get(above, decided) is not True:
+        problem = "Pi does not trust this project, so it does not load the extension"
+        fix = "type /trust in Pi; where it cannot ask: pi --approve"
+        yield Finding(State.UNTRUSTED, problem, fix)
 
 
 def _snake(name: str) -> str:

@@ -109,7 +109,7 @@ class Agent:
     """Hold what there is to know about one agent's installation.
 
     `signs` are places that tell that it is installed, `programs` its executables; `notes` are
-    said whenever something is written.
+    said whenever something is written, `project_notes` where that is a project's file.
     """
 
     name: str
@@ -117,6 +117,7 @@ class Agent:
     signs: tuple[Place, ...]
     programs: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    project_notes: tuple[str, ...] = ()
 
     @property
     def default_scope(self) -> Scope:

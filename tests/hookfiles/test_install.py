@@ -14,7 +14,15 @@ from pathlib import Path
 import pytest
 
 from gitshadow.errors import RefusedError, UsageError
-from gitshadow.hookfiles import detect, entries, health, install, merge, presence
+from gitshadow.hookfiles import (
+    advice,
+    detect,
+    entries,
+    health,
+    install,
+    merge,
+    presence,
+)
 from gitshadow.hookfiles.catalog import AGENTS
 from gitshadow.hookfiles.detect import Surroundings
 from gitshadow.hookfiles.health import State
@@ -93,7 +101,8 @@ def test_install_and_uninstall_leave_nothing(
     assert {step.action for step in steps} == {Action.CREATE}
     look = health.look(AGENTS[name], scope, around)
     assert look is not None
-    expected = State.UNTRUSTED if name == "codex" else State.INSTALLED
+    is_asked_for = name == "codex" or (name, scope) == ("pi", Scope.PROJECT)
+    expected = State.UNTRUSTED if is_asked_for else State.INSTALLED
     assert look.state is expected, look
     again = put_in(name, scope, around)
     assert {step.action for step in again} == {Action.NONE}
@@ -432,6 +441,41 @@ def test_droid_entries_of_the_former_form_are_taken_out(around: Surroundings) ->
     path.write_text(droid_before(around))
     take_out("droid", Scope.USER, around)
     assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("trust", "settings", "state"),
+    [
+        (None, None, State.UNTRUSTED),
+        ("{TREE}: true", None, State.INSTALLED),
+        ("{ABOVE}: true", None, State.INSTALLED),
+        ("{ABOVE}: true, {TREE}: false", None, State.UNTRUSTED),
+        ("{TREE}: false", "always", State.UNTRUSTED),
+        (None, "always", State.INSTALLED),
+        (None, "ask", State.UNTRUSTED),
+    ],
+)
+def test_pi_extension_of_a_project_needs_pis_trust(
+    trust: str | None, settings: str | None, state: State, around: Surroundings
+) -> None:
+    tree = os.path.realpath(around.worktree or "")
+    home = Path(around.roots[Root.HOME]) / ".pi" / "agent"
+    home.mkdir(parents=True)
+    if trust is not None:
+        named = trust.replace("{TREE}", json.dumps(tree))
+        named = named.replace("{ABOVE}", json.dumps(os.path.dirname(tree)))
+        (home / "trust.json").write_text(f"{{{named}}}")
+    if settings is not None:
+        text = json.dumps({"defaultProjectTrust": settings})
+        (home / "settings.json").write_text(text)
+    steps = put_in("pi", Scope.PROJECT, around)
+    assert any("trusts" in note for note in advice.notes(steps, around, recorded=True))
+    look = health.look(AGENTS["pi"], Scope.PROJECT, around)
+    assert look is not None
+    assert look.state is state
+    for_all = install.plan_install(AGENTS["pi"], Scope.USER, around)
+    said = advice.notes(for_all, around, recorded=True)
+    assert not [note for note in said if "trusts" in note]
 
 
 TOMLS = [
