@@ -29,7 +29,7 @@ _PHASES: Mapping[str, Phase] = {
 _TOOLS: Tools = {
     ToolClass.WRITE: frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"}),
     ToolClass.SHELL: frozenset({"Bash", "PowerShell", "Monitor"}),
-    ToolClass.AGENT: frozenset({"Agent", "Task", "Skill"}),
+    ToolClass.AGENT: frozenset({"Agent", "Skill", "Task", "Workflow"}),
     ToolClass.READ: frozenset(
         {
             "AskUserQuestion",
@@ -45,10 +45,13 @@ _TOOLS: Tools = {
             "KillShell",
             "LS",
             "LSP",
+            "ListAgents",
             "ListMcpResourcesTool",
             "NotebookRead",
             "Read",
             "ReadMcpResourceTool",
+            "ReportFindings",
+            "ScheduleWakeup",
             "SendMessage",
             "StructuredOutput",
             "TaskCreate",

@@ -75,10 +75,13 @@ _SHAPE = Shape(
         ),
         ToolClass.READ: frozenset(
             {
+                "create_goal",
+                "get_goal",
                 "list_mcp_resource_templates",
                 "list_mcp_resources",
                 "read_mcp_resource",
                 "request_user_input",
+                "update_goal",
                 "update_plan",
                 "view_image",
                 "web_search",

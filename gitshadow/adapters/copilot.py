@@ -63,10 +63,14 @@ _SHAPE = Shape(
                 *("Bash", "PowerShell"),
             }
         ),
+        # `task` is none of them: the subagents of older builds send nothing.
+        ToolClass.AGENT: frozenset({"read_agent", "write_agent"}),
         ToolClass.READ: frozenset(
             {
-                *("ask_user", "glob", "grep", "list_bash", "read_bash", "rg"),
-                *("report_intent", "update_todo", "view", "web_fetch", "web_search"),
+                *("ask_user", "fetch_copilot_cli_documentation", "glob", "grep"),
+                *("list_agents", "list_bash", "read_bash", "report_intent", "rg"),
+                *("session_store_sql", "sql", "stop_bash", "update_todo", "view"),
+                *("web_fetch", "web_search"),
                 *("Glob", "Grep", "Read", "TodoWrite", "WebFetch", "WebSearch"),
             }
         ),

@@ -38,7 +38,9 @@ _SHAPE: Shape = replace(
                 "Grep",
                 "LS",
                 "Read",
+                "TaskStop",
                 "TodoWrite",
+                "ToolSearch",
                 "WebFetch",
                 "WebSearch",
             }

@@ -52,12 +52,21 @@ _SHAPE = Shape(
         ToolClass.AGENT: frozenset({"task", "spawn_subagent"}),
         ToolClass.READ: frozenset(
             {
+                "ask_user_question",
                 "codebase_search",
+                "enter_plan_mode",
+                "exit_plan_mode",
                 "glob",
                 "grep",
+                "kill_command_or_subagent",
                 "list_dir",
                 "read",
                 "read_file",
+                "scheduler_create",
+                "scheduler_delete",
+                "scheduler_list",
+                "search_tool",
+                "send_feedback",
                 "todo_write",
                 "web_fetch",
                 "web_search",
@@ -65,7 +74,7 @@ _SHAPE = Shape(
         ),
     },
 )
-_WAIT = "get_command_or_subagent_output"
+_WAITS = ("get_command_or_subagent_output", "wait_commands_or_subagents")
 _COMPLETED = "subagent-completed-"
 """How the id begins of a prompt that no person wrote: Grok goes on when a subagent has ended."""
 _QUERY = re.compile(r"\A\s*<user_query>\n?(.*?)\n?</user_query>\s*\Z", re.DOTALL)
@@ -85,7 +94,7 @@ class Grok:
         teardown = found.turn_id is None and found.reason == "shutdown"
         if found.raw_event == "stop" and teardown:
             found = replace(found, phase=Phase.SESSION_END)
-        if found.tool == _WAIT:
+        if found.tool in _WAITS:
             found = replace(found, awaited=_awaited(payload))
         if found.subagent_id is not None or found.subagent_type is not None:
             return _below(found, fields.native_id(payload, "sessionId"))

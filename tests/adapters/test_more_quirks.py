@@ -306,6 +306,44 @@ def test_antigravity_background_work_goes_on_when_not_fully_idle() -> None:
     assert event("antigravity__Stop").background_tasks == 0
 
 
+# What agents declare to their model, November 2026
+
+
+@pytest.mark.parametrize(
+    ("agent", "tool", "kind"),
+    [
+        ("claude-code", "ListAgents", ToolClass.READ),
+        ("claude-code", "Workflow", ToolClass.AGENT),
+        ("codex", "update_goal", ToolClass.READ),
+        ("copilot", "read_agent", ToolClass.AGENT),
+        ("copilot", "sql", ToolClass.READ),
+        ("copilot", "task", ToolClass.OTHER),
+        ("droid", "ToolSearch", ToolClass.READ),
+        ("grok", "ask_user_question", ToolClass.READ),
+        ("grok", "use_tool", ToolClass.OTHER),
+    ],
+)
+def test_tool_claims_nothing_when_it_only_asks_or_waits(
+    agent: str, tool: str, kind: ToolClass
+) -> None:
+    """A person may write while a question is open."""
+    if agent == "grok":
+        about = {"hookEventName": "pre_tool_use", "sessionId": "s", "toolName": tool}
+        found = read(agent, **about, workspaceRoot="/")
+    else:
+        about = {"hook_event_name": "PreToolUse", "session_id": "s", "tool_name": tool}
+        found = read(agent, **about)
+    assert found.tool_class is kind
+
+
+@pytest.mark.parametrize(
+    "tool", ["get_command_or_subagent_output", "wait_commands_or_subagents"]
+)
+def test_grok_wait_names_what_it_waits_for(tool: str) -> None:
+    given = {"toolName": tool, "toolInput": {"task_ids": ["a", "b"]}}
+    assert event("grok__post_tool_use", **given).awaited == ("a", "b")
+
+
 # Grok
 
 
