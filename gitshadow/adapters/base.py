@@ -17,7 +17,7 @@ class Phase(StrEnum):
     """Say what moment of a session a payload reports.
 
     A notice begins and ends nothing: what stands on its paths is to be recorded as it is. A
-    continuation is the agent's own work on its last turn, which nobody asked for again.
+    continuation goes on with the last turn without a new request of the user.
     """
 
     SESSION_START = "session_start"
@@ -65,8 +65,8 @@ class HookEvent:
     `paths` are raw bytes, absolute or relative to `cwd`, only of tools that write what they name.
     An end that names no tool closes a call that is known and stands for none that is not.
     `duration_ns` is how long the tool itself ran. `child_session` is the native id of a session
-    that the call has started, `awaited` are those of sessions or tasks whose end the call waits for
-    and that alone. `background_tasks` counts what goes on after the end of a turn.
+    that the call has started, `awaited` are those of sessions or tasks for whose end the call
+    waits, without writing itself. `background_tasks` counts what goes on after the end of a turn.
     `edit` is what the tool did to the one path that it names, where the host says it.
     """
 

@@ -30,7 +30,7 @@ _SHAPE = Shape(
         "TaskCancel": Phase.TURN_END,
         "TaskError": Phase.TURN_END,
         "SessionShutdown": Phase.SESSION_END,
-        # The command line sends no prompt_submit: this alone tells that a message came.
+        # The command line sends no prompt_submit: only its start reports a message.
         "agent_start": Phase.PROMPT,
         "agent_resume": Phase.PROMPT,
         "prompt_submit": Phase.PROMPT,

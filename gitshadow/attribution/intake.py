@@ -254,7 +254,8 @@ class _Desk:
             return event.turn_id
         above = event.turn_id
         if above is None or not self._is_of_parent(session, above):
-            own = turns.list_turns(self._db, session.id)
+            known = turns.list_turns(self._db, session.id)
+            own = [one for one in known if one.started_ns <= self._at_ns]
             # What was started in a turn works for it, also after that turn has ended.
             is_at_work = bool(own) and own[-1].ended_ns is None
             if is_at_work and event.phase is not Phase.SUBAGENT_START:
