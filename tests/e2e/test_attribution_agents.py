@@ -127,6 +127,7 @@ STORIES = (
     Story(
         "cline",
         session="conv-123",
+        turn="conv-123",
         call="call-456",
         tool="editor",
         before=("cline_sdk__prompt_submit", "cline_sdk__tool_call"),
