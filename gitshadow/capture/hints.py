@@ -3,7 +3,7 @@
 Invariant: a hint may be wrong or missing; only a barrier promises anything.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import NamedTuple, Protocol
 
 from gitshadow.model import RepoPath
@@ -13,12 +13,15 @@ class Hints(NamedTuple):
     """Hold what was noticed since the last time.
 
     `lost`: events may be missing, everything must be looked at again. `git_dir`: something
-    happened directly in the Git directory (HEAD, index, index.lock).
+    happened directly in the Git directory (HEAD, index, index.lock). `listed`: polled
+    directories in which something changed; what came and went between two listings is in
+    neither of them.
     """
 
     paths: frozenset[RepoPath] = frozenset()
     lost: bool = False
     git_dir: bool = False
+    listed: frozenset[RepoPath] = frozenset()
 
 
 class WatchPort(Protocol):
@@ -38,6 +41,18 @@ class WatchPort(Protocol):
 
     def barrier(self, timeout_s: float) -> Hints | None:
         """Return every hint for what was written before the call; None: it cannot promise."""
+        ...
+
+    def watching(self, paths: Collection[RepoPath]) -> set[RepoPath]:
+        """Return those paths under which a directory is watched."""
+        ...
+
+    def unwatched(self, directories: Iterable[RepoPath]) -> set[RepoPath]:
+        """Return the directories that are not watched as what they are on the disk now."""
+        ...
+
+    def patrol(self) -> set[RepoPath]:
+        """Return which of the next few watched directories are `unwatched`, a few per call."""
         ...
 
     def degraded(self) -> str | None:

@@ -4,8 +4,11 @@ Invariant: what it saw goes to its listener in the order in which it was seen.
 """
 
 import os
+import re
+import stat
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Protocol
 
 from watchfiles._rust_notify import RustNotify, WatchfilesRustInternalError
@@ -14,6 +17,8 @@ from gitshadow.model import RepoPath
 
 DEADLINE_MS = 20
 _OPEN_TRIES = 50
+_FDS = "/proc/self/fd"
+_INODE = re.compile(rb"^inotify wd:\S+ ino:([0-9a-f]+) ", re.MULTILINE)
 
 
 class Listener(Protocol):
@@ -37,12 +42,21 @@ class Listener(Protocol):
 
 
 class Instance:
-    """Run one inotify instance in a thread of its own."""
+    """Run one inotify instance in a thread of its own.
+
+    `directories` are those that were asked for, `inodes` what is watched under each name:
+    a watch follows the directory when it is renamed.
+    """
 
     def __init__(
-        self, listener: Listener, notify: RustNotify, directories: frozenset[RepoPath]
+        self,
+        listener: Listener,
+        notify: RustNotify,
+        directories: frozenset[RepoPath],
+        inodes: dict[RepoPath, int],
     ) -> None:
         self.directories = directories
+        self.inodes = inodes
         self.cookie = 0
         self.last_cookie: int | None = None
         self.stopping = threading.Event()
@@ -83,7 +97,7 @@ def open_notify(directories: Sequence[str]) -> RustNotify:
     wanted = list(directories)
     for _ in range(_OPEN_TRIES):
         # Several vanish at once while a tree is removed, and one is enough to fail.
-        wanted = [path for path in wanted if _is_real_directory(path)]
+        wanted = [path for path in wanted if directory_inode(path) is not None]
         try:
             return RustNotify(wanted, False, False, 0, False, False)
         except FileNotFoundError:
@@ -93,8 +107,26 @@ def open_notify(directories: Sequence[str]) -> RustNotify:
     raise OSError("directories vanish faster than they can be watched")
 
 
-def _is_real_directory(path: str) -> bool:
-    """Tell what can be watched: inotify needs to read, and would follow a link."""
-    if os.path.islink(path) or not os.path.isdir(path):
-        return False
-    return os.access(path, os.R_OK | os.X_OK)
+def directory_inode(path: str) -> int | None:
+    """Return the inode of what can be watched: inotify needs to read, and would follow a link."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    if not stat.S_ISDIR(found.st_mode) or not os.access(path, os.R_OK | os.X_OK):
+        return None
+    return found.st_ino
+
+
+def watched_inodes() -> frozenset[int]:
+    """Return the inodes that this process watches, as the kernel lists them; proc(5).
+
+    Nothing, where the kernel does not say.
+    """
+    found: set[int] = set()
+    for name in os.listdir(_FDS):
+        with suppress(OSError):  # another thread closes descriptors
+            if os.readlink(f"{_FDS}/{name}") == "anon_inode:inotify":
+                with open(f"/proc/self/fdinfo/{name}", "rb") as lines:
+                    found.update(int(one, 16) for one in _INODE.findall(lines.read()))
+    return frozenset(found)

@@ -7,7 +7,8 @@ Invariant: a difference between two listings is reported once it was seen, whoev
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
 
 from gitshadow.model import RepoPath
 
@@ -15,16 +16,29 @@ POLL_S = 0.1
 _SHARE = 20
 _RACY_NS = 20_000_000
 _Stamp = tuple[int, int, int, int]
-_Listing = dict[bytes, _Stamp | None]
+_ABSENT: _Stamp = (0, 0, 0, 0)
+
+
+class _Listing(NamedTuple):
+    """Hold what would tell a change of a directory itself and of each name in it.
+
+    None: it may change without a trace.
+    """
+
+    own: _Stamp | None
+    names: dict[bytes, _Stamp | None]
 
 
 class Poller:
     """List directories in a thread of its own and report what differs.
 
+    `report` gets the paths that differ and the directories in which anything changed.
     At most a twentieth of the time goes into listing, however many directories there are.
     """
 
-    def __init__(self, root: str, report: Callable[[set[RepoPath]], None]) -> None:
+    def __init__(
+        self, root: str, report: Callable[[set[RepoPath], set[RepoPath]], None]
+    ) -> None:
         self._root = os.fsencode(root)
         self._report = report
         self._seen: dict[RepoPath, _Listing] = {}
@@ -53,11 +67,20 @@ class Poller:
         """List everything now; when this returns, every difference was reported."""
         with self._lock:
             found: set[RepoPath] = set()
+            changed: set[RepoPath] = set()
             for directory, old in self._seen.items():
                 new = self._seen[directory] = self._list(directory)
-                found |= _differences(directory, old, new)
-            if found:
-                self._report(found)
+                found |= _differences(directory, old.names, new.names)
+                if old.own is None or old.own != new.own:
+                    changed.add(directory)
+            if found or changed:
+                self._report(found, changed)
+
+    @property
+    def directories(self) -> frozenset[RepoPath]:
+        """Return the directories that are polled."""
+        with self._lock:
+            return frozenset(self._seen)
 
     def close(self) -> None:
         """End the thread."""
@@ -71,38 +94,46 @@ class Poller:
             pause_s = max(POLL_S, _SHARE * (time.monotonic() - began))
 
     def _list(self, directory: RepoPath) -> _Listing:
-        """Return each name with what would tell a change; None: it may change unseen."""
-        found: _Listing = {}
+        found: dict[bytes, _Stamp | None] = {}
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
             fd = os.open(os.path.join(self._root, directory), flags)
         except OSError:
-            return found
+            return _Listing(_ABSENT, found)
+        own: _Stamp | None = _ABSENT
         try:
+            own = _stamp(os.fstat(fd))
             with os.scandir(fd) as scan:
                 for entry in scan:
                     name = os.fsencode(entry.name)
                     if directory or name != b".git":
-                        found[name] = _stamp(entry)
+                        found[name] = _stamp_of(entry)
         except OSError:  # it vanished while it was listed: what is missing differs
-            return found
+            return _Listing(own, found)
         finally:
             os.close(fd)
-        return found
+        return _Listing(own, found)
 
 
-def _stamp(entry: "os.DirEntry[str]") -> _Stamp | None:
+def _stamp_of(entry: "os.DirEntry[str]") -> _Stamp | None:
     try:
-        stat = entry.stat(follow_symlinks=False)
+        return _stamp(entry.stat(follow_symlinks=False))
     except OSError:
         return None
+
+
+def _stamp(stat: os.stat_result) -> _Stamp | None:
     # A second write within one tick of the clock leaves the same stat behind.
     if time.time_ns() - stat.st_ctime_ns < _RACY_NS:
         return None
     return stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size, stat.st_ino
 
 
-def _differences(directory: RepoPath, old: _Listing, new: _Listing) -> set[RepoPath]:
+def _differences(
+    directory: RepoPath,
+    old: Mapping[bytes, _Stamp | None],
+    new: Mapping[bytes, _Stamp | None],
+) -> set[RepoPath]:
     prefix = directory + b"/" if directory else b""
     return {
         RepoPath(prefix + name)

@@ -68,6 +68,11 @@ class StateTable:
                     stack.append(child)
         return sorted(found)
 
+    def within(self, directory: RepoPath) -> set[RepoPath]:
+        """Return the known files directly in a directory, and the directories that hold others."""
+        self.all()
+        return set(self._children.get(directory, ()))
+
     def twins(self, path: RepoPath, inode: int, links: int) -> set[RepoPath]:
         """Return the other known names of a file: a write through one changes them all.
 

@@ -13,12 +13,18 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 
 from gitshadow.capture.cookies import Cookies
 from gitshadow.capture.hints import Hints
-from gitshadow.capture.inotify import Instance, open_notify
+from gitshadow.capture.inotify import (
+    Instance,
+    directory_inode,
+    open_notify,
+    watched_inodes,
+)
 from gitshadow.capture.polling import Poller
 from gitshadow.model import RepoPath
 
@@ -28,6 +34,7 @@ ACTIVE_S = 30.0
 _TIDY_AFTER_S = 1.0
 _MAX_EXTRA = 8
 _COSTLY = 500
+_PATROL = 32
 _DEGRADED_WALK_S = 2.0
 _DEGRADED_SHARE = 10
 # inotify(7) queues 16,384 events; a new file is three of them, and one batch lasts 20 ms.
@@ -53,14 +60,18 @@ class _Inbox:
 
     changed: threading.Condition = field(default_factory=threading.Condition)
     paths: set[RepoPath] = field(default_factory=set)
+    listed: set[RepoPath] = field(default_factory=set)
     lost: bool = False
     git_dir: bool = False
     doubt: bool = False
 
     def take(self) -> Hints:
         """Empty the box; call it with the condition held."""
-        hints = Hints(frozenset(self.paths), self.lost, self.git_dir)
+        hints = Hints(
+            frozenset(self.paths), self.lost, self.git_dir, frozenset(self.listed)
+        )
         self.paths.clear()
+        self.listed.clear()
         self.lost = self.git_dir = False
         return hints
 
@@ -92,6 +103,8 @@ class Watcher:
         self._walk_asked: float | None = None
         self._closed = False
         self._poller = Poller(root, self._report)
+        self._round: Iterator[RepoPath] = iter(())
+        self._kernels: frozenset[int] = frozenset()
 
     # -- the port --------------------------------------------------------------------------
 
@@ -135,7 +148,7 @@ class Watcher:
         if doubt or not complete:
             return None
         if self._degraded is not None:
-            return Hints(hints.paths, lost=True, git_dir=hints.git_dir)
+            return hints._replace(lost=True)
         return hints
 
     def _await(self, come: Callable[[], bool], timeout_s: float) -> None:
@@ -150,6 +163,53 @@ class Watcher:
     def degraded(self) -> str | None:
         """Say what cannot be watched, and the remedy; None where all is."""
         return self._degraded
+
+    def watching(self, paths: Collection[RepoPath]) -> set[RepoPath]:
+        """Return those paths under which a directory is watched."""
+        living = self._living()
+        return {path for path in paths if any(path in one.inodes for one in living)}
+
+    def unwatched(self, directories: Iterable[RepoPath]) -> set[RepoPath]:
+        """Return the directories that are not watched as what they are on the disk now.
+
+        Where watches are short, walks stand in for all of them.
+        """
+        if self._degraded is not None:
+            return set()
+        living, polled = self._living(), self._poller.directories
+        found: set[RepoPath] = set()
+        for path in directories:
+            inode = directory_inode(self._absolute(path))
+            if inode is None or path in polled:
+                continue
+            if not any(one.inodes.get(path) == inode for one in living):
+                found.add(path)
+        return found
+
+    def patrol(self) -> set[RepoPath]:
+        """Return which of the next few watched directories are `unwatched`, a few per call.
+
+        Each round begins with the kernel's own list: a directory that was deleted and made
+        again may have the inode of the one that was watched.
+        """
+        some = list(islice(self._round, _PATROL))
+        if not some:
+            living = self._living()
+            self._kernels = watched_inodes()
+            self._round = iter(_union(living))
+            some = list(islice(self._round, _PATROL))
+        strays = self.unwatched(some)
+        for path in strays.symmetric_difference(some) if self._kernels else ():
+            inode = directory_inode(self._absolute(path))
+            if inode is not None and inode not in self._kernels:
+                self._forget(path)
+                strays.add(path)
+        return strays - self._poller.directories
+
+    def _forget(self, path: RepoPath) -> None:
+        """Count a directory as not watched until it is added again."""
+        for one in self._living():
+            one.inodes.pop(path, None)
 
     # -- the daemon ------------------------------------------------------------------------
 
@@ -261,9 +321,10 @@ class Watcher:
                 paths.add(RepoPath(os.fsencode(text[len(top) :])))
         return paths, git_dir, cookie
 
-    def _report(self, paths: set[RepoPath]) -> None:
+    def _report(self, paths: set[RepoPath], listed: set[RepoPath]) -> None:
         with self._inbox.changed:
             self._inbox.paths |= paths
+            self._inbox.listed |= listed
         self._active = time.monotonic()
         self._wake()
 
@@ -291,18 +352,25 @@ class Watcher:
         """Open one more instance; where that cannot be, walks stand in for it."""
         with self._opening:
             try:
-                notify = open_notify(self._places(directories))
+                before = self._inodes(directories)
+                notify = open_notify(self._places(before))
+                inodes = dict(before.items() & self._inodes(before).items())
             except UnicodeEncodeError:
                 self._degraded = "the repository's path is not UTF-8: move it"
                 return False
             except OSError:
                 self._degraded = _LIMIT_HINT
                 return False
-            instance = Instance(self, notify, directories)
+            instance = Instance(self, notify, directories, inodes)
             with self._inbox.changed:
                 self._instances.append(instance)
             instance.start()
             return True
+
+    def _inodes(self, directories: Iterable[RepoPath]) -> dict[RepoPath, int]:
+        """Return what can be watched, with the inode by which it is known to the kernel."""
+        looks = ((path, directory_inode(self._absolute(path))) for path in directories)
+        return {path: inode for path, inode in looks if inode is not None}
 
     def _places(self, directories: Iterable[RepoPath]) -> list[str]:
         own = [self._git_dir, self._cookie_dir]
