@@ -247,9 +247,13 @@ def _touch_nested(desk: Desk, event: HookEvent, around: reach.Reach) -> None:
 
 
 def _after_shell(desk: Desk) -> None:
-    """Record what a tool wrote that names no path: now, or with a watcher right after the hook."""
+    """Record what a tool wrote that names no path, before its agent goes on.
+
+    A deletion may still be put off, as the beginning of a save; whoever writes there after the
+    call is somebody else.
+    """
     if desk.observer.watching:
-        desk.observer.settle_soon()
+        desk.observer.settle_call()
     else:
         desk.observer.settle()
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
+from gitshadow.capture.coverage import lineage
 from gitshadow.capture.hints import Hints, WatchPort
 from gitshadow.capture.saves import (
     GRACE_S,
@@ -18,6 +19,7 @@ from gitshadow.capture.saves import (
     is_being_written,
     is_temporary,
 )
+from gitshadow.capture.steps import STORM_PATHS
 from gitshadow.engine import githold
 from gitshadow.engine.pipeline import Pipeline
 from gitshadow.engine.walks import Walker, Watched
@@ -31,6 +33,11 @@ _HOLDER_CHECK_S = 0.25
 _HEAD_GRACE_S = 0.05
 _BACKGROUND_WALK_S = 300.0
 _LOOK_S = 0.45
+_UNWATCHED = (
+    "this directory was not watched for a while:"
+    " of what was written in it, only the last state was recorded"
+)
+_UNHEARD = "the watcher did not report this change: only the last state was recorded"
 
 
 @dataclass(slots=True)
@@ -53,12 +60,14 @@ class Observer:
         self._walker = walker
         self._port: WatchPort | None = None
         self._fresh: set[RepoPath] = set()
+        self._touched: set[RepoPath] = set()
         self._deferred: dict[RepoPath, float] = {}
         self._held: set[RepoPath] = set()
         self._hold: _Hold | None = None
         self._settle_soon = False
         self._in_doubt = False
         self._next_walk = time.monotonic() + _BACKGROUND_WALK_S
+        self._patrol_at = 0.0
         self._captured_at = 0.0
         self._started_ns: int | None = None
 
@@ -98,7 +107,23 @@ class Observer:
         if hints.lost:
             self._rewalk(patient=True)
         else:
-            self._capture(self._ripe(hints.paths), patient=True)
+            self._capture(self._ripe(self._hinted(hints)), patient=True)
+
+    def _hinted(self, hints: Hints) -> set[RepoPath]:
+        """Return the paths to look at, and remember which of them are watched directories."""
+        if self._port is not None:
+            self._touched |= self._port.watching(hints.paths)
+        return set(hints.paths) | self._unlisted(hints.listed)
+
+    def _unlisted(self, directories: Iterable[RepoPath]) -> set[RepoPath]:
+        """Return what is recorded in listed directories and is gone.
+
+        A file that came and went between two listings is in neither of them, but a walk or
+        a hook may have recorded it in between.
+        """
+        known = {path for one in directories for path in self._ws.states.within(one)}
+        with self._ws.files.together():
+            return {path for path in sorted(known) if not self._ws.files.glance(path)}
 
     def _holds(self, hints: Hints) -> bool:
         """Keep hints back while a git command rewrites the tree.
@@ -111,7 +136,7 @@ class Observer:
         self._look_at_git()
         if self._hold is None:
             return False
-        self._held |= hints.paths
+        self._held |= self._hinted(hints)
         self._in_doubt |= hints.lost
         return True
 
@@ -143,27 +168,44 @@ class Observer:
         if ready or now - self._captured_at >= _LOOK_S:
             self._capture(self._with_new_names(ready))
         if now >= self._next_walk:
-            self._rewalk(patient=True)
+            self._look_around()
+        elif now >= self._patrol_at and not ready:
+            self._patrol_at = now + _LOOK_S
+            self._patrol()
 
     def _ripe(self, paths: Iterable[RepoPath]) -> set[RepoPath]:
-        """Put off for a moment what an unfinished save may explain; return the rest."""
-        now = time.monotonic()
-        return {path for path in paths if not self._defer(path, now)}
+        """Put off for a moment what an unfinished save may explain; return the rest.
 
-    def _defer(self, path: RepoPath, now: float) -> bool:
-        if path in self._deferred:
-            return True
+        A path that was put off is judged again at each hint: another directory may be there
+        now, which has to be watched at once. Its first deadline stays.
+        """
+        now = time.monotonic()
+        ripe: set[RepoPath] = set()
+        for path in paths:
+            grace_s = self._grace_s(path)
+            if grace_s is None:
+                self._deferred.pop(path, None)
+                ripe.add(path)
+            else:
+                self._deferred.setdefault(path, now + grace_s)
+        return ripe
+
+    def _grace_s(self, path: RepoPath) -> float | None:
+        """Return how long a path may wait, None where nothing explains a wait."""
         states, look = self._ws.states, self._ws.files.glance(path)
         known = states.get(path) is not None
         if look is None and (known or states.below(path)):
-            self._deferred[path] = now + GRACE_S
-        elif not known and is_temporary(path):
-            self._deferred[path] = now + TEMPORARY_GRACE_S
-        elif (
-            look is not None and look.is_file and is_being_written(look, time.time_ns())
-        ):
-            self._deferred[path] = now + WRITING_GRACE_S
-        return path in self._deferred
+            return GRACE_S
+        if not known and is_temporary(path):
+            return TEMPORARY_GRACE_S
+        if look is not None and look.is_file and is_being_written(look, time.time_ns()):
+            return WRITING_GRACE_S
+        return None
+
+    def _ripe_with_ends(self, paths: Iterable[RepoPath]) -> set[RepoPath]:
+        """Return what is ripe, with the old names of renamed files, which are not."""
+        ripe = self._ripe(paths)
+        return ripe | self._other_ends(ripe)
 
     def _still_empty(self, path: RepoPath, now: float) -> bool:
         """Put a file off again that was opened for writing and has no bytes yet."""
@@ -221,13 +263,15 @@ class Observer:
         if hints is None or hints.lost or doubtful:
             self._look_anew(hints)
             return
-        waiting = set(hints.paths) | self._deferred.keys() | self._held
+        self._in_doubt = True  # whatever stops it, the next barrier walks
+        waiting = self._hinted(hints) | self._deferred.keys() | self._held
         waiting |= self._pipeline.missed.keys()
         self._deferred.clear()
         self._held.clear()
-        fresh, self._fresh = self._fresh, set()
-        self._capture(waiting | self._relist(fresh))
+        self._capture(waiting | self._relist())
         self._pipeline.look_at_uncovered()
+        self._prove_watches()
+        self._in_doubt = False
         self._pipeline.settled(began)
 
     def _look_anew(self, hints: Hints | None) -> None:
@@ -242,9 +286,39 @@ class Observer:
         """Settle at the next tick: what is written later must not look as old as this."""
         self._settle_soon = True
 
-    def _relist(self, fresh: Iterable[RepoPath]) -> set[RepoPath]:
+    def settle_call(self) -> None:
+        """Settle before the end of a call is answered: what is written later is not the call's.
+
+        Nobody waits for a git command that goes on after its call.
+        """
+        if self._hold is not None or githold.lock_exists(self._ws.layout.git_dir):
+            self.settle_soon()
+        else:
+            self.settle()
+
+    def _relist(self) -> set[RepoPath]:
         """List again what was first seen since the last barrier: its watch may be younger."""
-        return {path for root in fresh for path in self._walker.below(root).files}
+        fresh, self._fresh = self._fresh, set()
+        tops = [path for path in fresh if not path or _parent(path) not in fresh]
+        self._touched |= fresh
+        return {path for top in tops for path in self._walker.below(top).files}
+
+    def _prove_watches(self) -> None:
+        """Enter directories again that were replaced and are not watched as what they are now.
+
+        Every directory that is replaced is hinted by the one above it, so those that were
+        hinted or entered since the last barrier are enough; `_patrol` looks at all of them.
+        """
+        touched, self._touched = self._touched, set()
+        strays = self._port.unwatched(touched) if self._port is not None else None
+        if self._port is None or not strays:
+            return
+        hints = self._port.barrier(BARRIER_S)  # they may have been replaced just now
+        if hints is None or hints.lost:
+            self._rewalk()
+            return
+        self._capture(self._hinted(hints))
+        self._miss_directories(self._port.unwatched(strays))
 
     def store(self, paths: Collection[RepoPath]) -> None:
         """Record these paths now, without waiting for the watcher."""
@@ -276,10 +350,11 @@ class Observer:
         self._deferred.clear()
         self._held.clear()
         self._fresh.clear()
+        self._touched.clear()
         self._hold = None
         self._next_walk = time.monotonic() + _BACKGROUND_WALK_S
         self._in_doubt = True  # whatever stops it, the next barrier walks again
-        found = self._walker.full(ripe=self._ripe if patient else None)
+        found = self._walker.full(ripe=self._ripe_with_ends if patient else None)
         self._watch_anew(found, patient=patient)
         self._in_doubt = False
 
@@ -288,7 +363,7 @@ class Observer:
         if self._port is None:
             return
         self._watch(found)
-        again = self._walker.full(ripe=self._ripe if patient else None)
+        again = self._walker.full(ripe=self._ripe_with_ends if patient else None)
         young = set(again.directories).difference(found.directories)
         if young:
             self._capture(young, patient=patient)
@@ -296,6 +371,62 @@ class Observer:
     def _watch(self, found: Watched) -> None:
         if self._port is not None:
             self._port.replace(found.directories, found.polled)
+
+    # -- in the background -----------------------------------------------------------------
+
+    def _patrol(self) -> None:
+        """Check a few watches while nothing else is to be done."""
+        if self._port is None:
+            return
+        strays = self._port.patrol()
+        if strays:
+            self._touched |= strays
+            self.settle()
+
+    def _look_around(self) -> None:
+        """Walk now and then; what the watcher should have reported is a gap as well."""
+        self.settle()
+        self._next_walk = time.monotonic() + _BACKGROUND_WALK_S
+        suspected: set[RepoPath] = set()
+
+        def keep(paths: Collection[RepoPath]) -> Collection[RepoPath]:
+            suspected.update(paths)
+            return ()
+
+        found = self._walker.full(ripe=keep)
+        if self._port is None:
+            self._capture(suspected)
+            return
+        strays = self._port.unwatched(found.directories)
+        hints = self._port.barrier(BARRIER_S)
+        if hints is None or hints.lost:
+            self._rewalk(patient=True)
+            return
+        self._in_doubt = True
+        heard = self._hinted(hints)
+        self._watch(found)
+        self._miss_directories({path for path in strays if not _is_under(path, heard)})
+        self._miss_files({path for path in suspected if not _is_under(path, heard)})
+        self._in_doubt = False
+        self._capture(self._ripe(heard), patient=True)
+
+    def _miss_directories(self, directories: Collection[RepoPath]) -> None:
+        """Record what directories hold that nobody watched, and say so."""
+        for path in sorted(directories):
+            self._pipeline.gap(_UNWATCHED, path or None)
+        if directories:
+            self._capture(directories)
+
+    def _miss_files(self, paths: Collection[RepoPath]) -> None:
+        """Record changes that no hint came for, and say so for each that there was."""
+        recorded = (event.path for event in self._pipeline.capture(paths).events)
+        missed = sorted(
+            {path for path in recorded if path is not None and path in paths}
+        )
+        for path in missed[:STORM_PATHS]:
+            self._pipeline.gap(_UNHEARD, path)
+        if len(missed) > STORM_PATHS:
+            self._pipeline.gap(f"{_UNHEARD} ({len(missed)} files in all)")
 
     # -- capturing -------------------------------------------------------------------------
 
@@ -305,6 +436,19 @@ class Observer:
         Who is patient lets a file be finished that turns up in a new directory.
         """
         doubt, self._in_doubt = self._in_doubt, True
+        fresh = self._unfold(paths, patient=patient)
+        wanted = set(fresh)
+        while ends := self._other_ends(fresh):
+            fresh = self._unfold(ends, patient=patient) - wanted
+            wanted |= fresh
+        done = self._pipeline.capture(wanted)
+        if done.rules_changed or any(self._ws.coverage.is_rule_file(p) for p in paths):
+            self._watch_anew(self._walker.recover())
+        self._in_doubt = doubt
+        self._captured_at = time.monotonic()
+
+    def _unfold(self, paths: Collection[RepoPath], *, patient: bool) -> set[RepoPath]:
+        """Return the files that paths stand for; directories among them are watched then."""
         with self._ws.files.together():
             looks = {path: self._ws.files.glance(path) for path in sorted(paths)}
         roots = [
@@ -316,29 +460,28 @@ class Observer:
             found = self._enter(roots)
             for root in roots:  # another directory may stand where one was known
                 found.update(self._ws.states.below(root))
+            found -= wanted
             wanted |= self._ripe(found) if patient else found
-        wanted |= self._other_ends(wanted)
-        done = self._pipeline.capture(wanted)
-        if done.rules_changed or any(self._ws.coverage.is_rule_file(p) for p in roots):
-            self._watch_anew(self._walker.recover())
-        self._in_doubt = doubt
-        self._captured_at = time.monotonic()
+        return wanted
 
     def _other_ends(self, paths: Collection[RepoPath]) -> set[RepoPath]:
-        """Return deferred paths that turn out to be the old names of new ones."""
+        """Return deferred paths that turn out to be the old names of new ones.
+
+        Where a directory was put off, the files that were in it come too: another directory
+        may have its name by now, and must not hide that they are gone.
+        """
         if not self._deferred:
             return set()
         states, files = self._ws.states, self._ws.files
         new = (files.glance(path) for path in paths if states.get(path) is None)
         inodes = {look.stat.inode for look in new if look is not None}
         found: set[RepoPath] = set()
-        for path in self._deferred if inodes else ():
+        for path in list(self._deferred) if inodes else ():
             olds = [path] if states.get(path) is not None else states.below(path)
             known = (states.get(old) for old in olds)
             if any(one is not None and one.stat.inode in inodes for one in known):
-                found.add(path)
-        for path in found:
-            del self._deferred[path]
+                del self._deferred[path]
+                found.update((path, *olds))
         return found
 
     def _with_new_names(self, paths: set[RepoPath]) -> set[RepoPath]:
@@ -357,8 +500,7 @@ class Observer:
         if self._holds(hints):
             self._held |= paths
             return set()
-        fresh, self._fresh = self._fresh, set()
-        came = hints.paths | self._relist(fresh)
+        came = self._hinted(hints) | self._relist()
         near = came | self._deferred.keys()
         new = {path for path in near if self._is_one_of(path, inodes)}
         for path in new:
@@ -399,6 +541,15 @@ class Observer:
             frontier = {path for found in listed for path in found.directories} - known
         self._fresh |= known
         return files
+
+
+def _is_under(path: RepoPath, tops: set[RepoPath]) -> bool:
+    """Tell whether a path or a directory above it is among some."""
+    return not tops.isdisjoint(lineage(path))
+
+
+def _parent(path: RepoPath) -> RepoPath:
+    return RepoPath(path.rpartition(b"/")[0])
 
 
 class StillObserver(Observer):
