@@ -14,6 +14,7 @@
     │   ├── JournalNewerError   written by a newer version: never write to it
     │   └── JournalBusyError    another process holds it
     ├── TurnError (1)           in `turns/errors.py`, with a tree of its own
+    ├── MovedError (1)          the worktree is no longer where it was opened
     ├── LockedError (1)         another process holds the worktree's writer lock
     └── UnreachableError (1)    no daemon answers
 
@@ -92,6 +93,10 @@ class JournalNewerError(JournalError):
 
 class JournalBusyError(JournalError):
     """Report a journal that another process keeps locked."""
+
+
+class MovedError(ShadowError):
+    """Report a worktree whose path no longer leads to the directory that was opened."""
 
 
 class LockedError(ShadowError):

@@ -11,6 +11,7 @@ import socket
 import struct
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gitshadow.ipc import wire
@@ -53,15 +54,19 @@ class Listener:
     A `ping` is answered here, so that a daemon that is busy is not taken for a dead one.
     """
 
-    def __init__(self, layout: Layout, jobs: Jobs) -> None:
+    def __init__(
+        self, layout: Layout, jobs: Jobs, in_place: Callable[[], bool]
+    ) -> None:
         self.ready = False
         self._layout = layout
         self._jobs = jobs
+        self._in_place = in_place
         self._slots = threading.BoundedSemaphore(MAX_CONNECTIONS)
         self._threads: set[threading.Thread] = set()
         self._reading: dict[socket.socket, float] = {}
         self._closed = threading.Event()
         self._socket = _bind(layout)
+        self._inode = _inode(layout.socket)
         threading.Thread(target=self._accept, daemon=True).start()
 
     def tend(self) -> None:
@@ -74,13 +79,14 @@ class Listener:
 
     def reachable(self) -> bool:
         """Tell whether the socket's name still leads to this socket."""
-        return os.path.exists(self._layout.socket)
+        return _inode(self._layout.socket) == self._inode
 
     def close(self) -> None:
-        """Let the last answers out; the socket is ours to remove while we hold the lock."""
+        """Let the last answers out and remove the socket, if its name is still ours."""
         self._closed.set()
-        with contextlib.suppress(OSError):
-            os.unlink(self._layout.socket)
+        if self.reachable():
+            with contextlib.suppress(OSError):
+                os.unlink(self._layout.socket)
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
@@ -132,7 +138,9 @@ class Listener:
         finally:
             del self._reading[peer]
         _, version, verb, _ = fields
-        if verb == b"ping" and version == wire.VERSION:
+        if verb == b"ping" and not self._in_place():
+            wire.reply(peer, wire.ENDING, b"{}")
+        elif verb == b"ping" and version == wire.VERSION:
             wire.reply(peer, wire.OK, self._pong())
         else:
             wire.reply(peer, *self._ask(Request(version, verb, body)))
@@ -162,6 +170,14 @@ def _bind(layout: Layout) -> socket.socket:
         os.close(fd)
     listening.listen(_BACKLOG)
     return listening
+
+
+def _inode(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _is_us(peer: socket.socket) -> bool:

@@ -19,7 +19,7 @@ from gitshadow.capture.watcher import Watcher
 from gitshadow.daemon.listener import Jobs, Listener, Request
 from gitshadow.daemon.troubles import Troubles
 from gitshadow.engine.service import Service
-from gitshadow.errors import LockedError, ShadowError
+from gitshadow.errors import LockedError, MovedError, ShadowError
 from gitshadow.ipc import client, wire
 from gitshadow.store.layout import Layout
 
@@ -70,6 +70,10 @@ class Engine(Protocol):
 
     def alive(self) -> bool:
         """Tell whether the worktree still is there and still is this repository."""
+        ...
+
+    def in_place(self) -> bool:
+        """Tell whether the worktree's paths lead to what was opened; called by any thread."""
         ...
 
 
@@ -153,7 +157,7 @@ class Server:
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
                 signal.signal(number, lambda *_: self.stop())
             signal.signal(signal.SIGCONT, lambda *_: self._watcher.resumed())
-        listener = Listener(self._layout, self._jobs)
+        listener = Listener(self._layout, self._jobs, self._engine.in_place)
         try:
             self._engine.start(self._watcher)
             listener.ready = True
@@ -175,6 +179,9 @@ class Server:
             job = self._jobs.get(timeout=self._patience())
         except queue.Empty:
             job = None
+        if not self._engine.in_place():
+            self._leave(job)
+            return
         self._guarded(self._take_hints)
         if job is not None:
             self._busy_at = time.monotonic()
@@ -185,6 +192,15 @@ class Server:
         self._guarded(self._tick)
         listener.tend()
         self._end_when_done(listener)
+
+    def _leave(self, job: Request | None) -> None:
+        """End without touching anything: by its paths this would be another repository.
+
+        A client does its work itself.
+        """
+        self._stopping.set()
+        if job is not None:
+            job.finish(wire.ENDING, b"{}")
 
     def _patience(self) -> float:
         due = self._engine.due()
@@ -230,6 +246,9 @@ class Server:
         try:
             work()
         except Exception as error:  # noqa: BLE001 - the loop goes on
+            if not self._engine.in_place():
+                self._leave(None)
+                return
             self._relook_at = time.monotonic() + self._relook_s
             self._relook_s = min(self._relook_s * 2, _RELOOK_LIMIT_S)
             self._note(error)
@@ -250,12 +269,18 @@ class Server:
     def _answer(self, job: Request) -> None:
         try:
             status, body = self._result(job)
+        except MovedError:
+            self._leave(job)
+            return
         except ShadowError as error:
             status, body = wire.OK, _error_body(error)
             if job.verb in _HOOKS:  # the agent is not told, and nothing is lost
                 self._note(error)
                 status, body = wire.LATER, b""
         except Exception as error:  # noqa: BLE001 - the loop goes on
+            if not self._engine.in_place():
+                self._leave(job)
+                return
             self._note(error)
             status, body = wire.ERROR, _error_body(ShadowError(f"internal: {error}"))
         job.finish(status, body)

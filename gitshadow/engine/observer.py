@@ -33,6 +33,8 @@ _HOLDER_CHECK_S = 0.25
 _HEAD_GRACE_S = 0.05
 _BACKGROUND_WALK_S = 300.0
 _LOOK_S = 0.45
+_REMOVAL_S = 2.0
+_REMOVAL_STEP_NS = 100_000_000
 _UNWATCHED = (
     "this directory was not watched for a while:"
     " of what was written in it, only the last state was recorded"
@@ -67,6 +69,7 @@ class Observer:
         self._settle_soon = False
         self._in_doubt = False
         self._next_walk = time.monotonic() + _BACKGROUND_WALK_S
+        self._removal_since: float | None = None
         self._patrol_at = 0.0
         self._captured_at = 0.0
         self._started_ns: int | None = None
@@ -162,6 +165,7 @@ class Observer:
             for path, due in self._deferred.items()
             if due <= now and not self._still_empty(path, now)
         }
+        ready = self._wait_for_removal(ready, now)
         for path in ready:
             del self._deferred[path]
         # Of nothing too, now and then: HEAD moves, and sessions die, without a hint.
@@ -216,6 +220,34 @@ class Observer:
             return False
         self._deferred[path] = now + WRITING_GRACE_S
         return True
+
+    def _wait_for_removal(self, ready: set[RepoPath], now: float) -> set[RepoPath]:
+        """Return what is ready; deletions wait where the repository itself may be going.
+
+        What is written into it during `rm -rf` keeps that from succeeding.
+        """
+        gone = {path for path in ready if self._ws.files.glance(path) is None}
+        if not gone or not self._is_being_removed():
+            self._removal_since = None
+            return ready
+        self._removal_since = self._removal_since or now
+        if now - self._removal_since >= _REMOVAL_S:
+            return ready
+        self._deferred.update(dict.fromkeys(gone, now + GRACE_S))
+        return ready - gone
+
+    def _is_being_removed(self) -> bool:
+        """Tell whether no recorded file is left, or Git's directories lose entries just now."""
+        top = self._ws.states.within(RepoPath(b""))
+        if not any(self._ws.files.glance(path) for path in top):
+            return True
+        common_dir = self._ws.layout.common_dir
+        places = (common_dir, f"{common_dir}/objects", f"{common_dir}/refs")
+        try:
+            newest_ns = max(os.stat(place).st_mtime_ns for place in places)
+        except OSError:
+            return True
+        return time.time_ns() - newest_ns < _REMOVAL_STEP_NS
 
     def _look_at_git(self) -> None:
         """Hold while a living git command has the index locked; let go a moment after."""

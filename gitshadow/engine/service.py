@@ -139,9 +139,16 @@ class Service:
         found = discover(layout.root)
         return found is not None and found.git_dir == layout.git_dir
 
+    def in_place(self) -> bool:
+        """Tell whether the paths of worktree and state lead to what was opened."""
+        return self._desk.workspace.in_place
+
     def close(self) -> None:
         """Give the worktree back."""
         self._upkeep.close()
         self._mirroring.close()
-        vigil.end(self._desk)
+        if self.in_place():
+            vigil.end(self._desk)
+        else:
+            vigil.note_move(self._desk)
         self._desk.close()

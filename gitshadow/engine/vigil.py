@@ -10,10 +10,14 @@ from gitshadow.errors import ShadowError
 from gitshadow.store.journal import meta
 
 _KEY = "watched:"
-_ON, _OFF = "yes", "no"
+_ON, _OFF, _MOVED = "yes", "no", "moved"
 _NOTE = (
     "the daemon was killed: of what was written since the row before,"
     " only the last state was recorded"
+)
+_MOVED_NOTE = (
+    "the worktree was moved or replaced under the daemon: of what was written since the row"
+    " before, only the last state was recorded"
 )
 
 
@@ -28,10 +32,22 @@ def end(desk: Desk) -> None:
         _mark(desk, _OFF)
 
 
+def note_move(desk: Desk) -> None:
+    """Note that this process stops because its worktree is elsewhere, or no more.
+
+    The journal is written through open files, which follow it to its new place.
+    """
+    with contextlib.suppress(ShadowError):
+        _mark(desk, _MOVED)
+
+
 def note_death(desk: Desk) -> None:
-    """Journal a gap where a daemon ended without a word."""
-    if meta.get(desk.workspace.db, _key(desk)) == _ON:
-        desk.pipeline.gap(_NOTE)
+    """Journal a gap where a daemon ended without a word, or lost its worktree."""
+    note = {_ON: _NOTE, _MOVED: _MOVED_NOTE}.get(
+        meta.get(desk.workspace.db, _key(desk)) or ""
+    )
+    if note is not None:
+        desk.pipeline.gap(note)
         _mark(desk, _OFF)
 
 

@@ -6,7 +6,8 @@ and the disk cannot be changed behind its back.
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from gitshadow import config as configuration
 from gitshadow.capture.chains import DEFAULT_MODES
@@ -30,6 +31,7 @@ from gitshadow.store.lock import WriterLock
 from gitshadow.store.repo import Repo
 
 _DIR_MODE = 0o700
+_FILES_COMPARED = 1000
 
 
 @dataclass(slots=True)
@@ -50,6 +52,21 @@ class Workspace:
     lock: WriterLock
     environ: Mapping[str, str]
     traces: EditorTraces = field(default_factory=EditorTraces)
+
+    @property
+    def in_place(self) -> bool:
+        """Tell whether the paths of worktree and state lead to what was opened.
+
+        A repository that is being deleted is not there any more: what is written into it now
+        would keep `rm -rf` from removing it.
+        """
+        git_dir, common_dir = self.layout.git_dir, self.layout.common_dir
+        parts = (f"{git_dir}/HEAD", f"{common_dir}/objects", f"{common_dir}/refs")
+        return (
+            self.lock.in_place
+            and self.files.in_place
+            and all(map(os.path.lexists, parts))
+        )
 
     def close(self) -> None:
         """Close journal, repository and clock, then release the lock."""
@@ -146,7 +163,7 @@ def _open_locked(
     index = IndexView(layout, git, repo)
     rules = Rules(max_file_size=settings.max_file_size_bytes, include=settings.include)
     states = StateTable(db, layout.worktree)
-    row = _worktree_row(db, layout)
+    row = _worktree_row(db, layout, files, states)
     recorder = Recorder(repo, files, db, row, states)
     configure(recorder, settings)
     recorder.use_modes(load_modes(db, layout.worktree))
@@ -167,18 +184,37 @@ def _open_locked(
     )
 
 
-def _worktree_row(db: Db, layout: Layout) -> WorktreeRow:
+def _worktree_row(
+    db: Db, layout: Layout, files: WorkFiles, states: StateTable
+) -> WorktreeRow:
     """Return the worktree's row; one of another directory by that name counts as none."""
     row = state.get_worktree(db, layout.worktree)
     path = os.fsencode(layout.root)
     if row is not None and row.path == path:
         return row
-    fresh = WorktreeRow(id=layout.worktree, path=path)
+    if row is not None and _was_moved(files, states):
+        fresh = replace(row, path=path)
+    else:
+        fresh = WorktreeRow(id=layout.worktree, path=path)
     with db.write():
-        if row is not None:
+        if row is not None and fresh.tree is None:
             state.clear(db, layout.worktree)
+            states.forget()
         state.put_worktree(db, fresh)
     return fresh
+
+
+def _was_moved(files: WorkFiles, states: StateTable) -> bool:
+    """Tell whether a directory holds the very files that were recorded under another path.
+
+    A rename of a directory above leaves inode and times of a file as they were; a copy and a
+    new worktree by an old name do not.
+    """
+    for path in islice(states.all(), _FILES_COMPARED):
+        look, known = files.glance(path), states.get(path)
+        if look is not None and known is not None and look.stat == known.stat:
+            return True
+    return False
 
 
 def load_modes(db: Db, worktree: str) -> tuple[int, int]:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from blake3 import blake3
 
+from gitshadow.errors import MovedError
 from gitshadow.model import LINK_MODE, TREE_MODE, Digest, Oid, RepoPath, StatKey
 from gitshadow.store.attributes import attributes_at, put_on
 from gitshadow.store.birth import birth_of
@@ -118,7 +119,13 @@ class WorkFiles:
 
     def __init__(self, root: str) -> None:
         self._root = os.fsencode(root)
+        self._inode = _inode(self._root)
         self._kept: _Kept | None = None
+
+    @property
+    def in_place(self) -> bool:
+        """Tell whether the root's path still leads to the directory that was opened."""
+        return _inode(self._root) == self._inode
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -139,7 +146,11 @@ class WorkFiles:
         A path below something that is not a real directory is absent.
         """
         if not path:
-            return look_of(os.stat(self._root))
+            fd = self._open_root()
+            try:
+                return look_of(os.fstat(fd))
+            finally:
+                os.close(fd)
         with self._maybe_parent(path) as (parent, name):
             if parent is None:
                 return None
@@ -351,7 +362,7 @@ class WorkFiles:
         check_path(path)
         made: list[RepoPath] = []
         parts = path.split(b"/")[:-1]
-        fd = os.open(self._root, _DIR_FLAGS)
+        fd = self._open_root()
         try:
             for depth, part in enumerate(parts, 1):
                 directory = RepoPath(b"/".join(parts[:depth]))
@@ -413,8 +424,34 @@ class WorkFiles:
         info = os.statvfs(self._root)
         return info.f_bavail * info.f_frsize
 
+    def _open_root(self) -> int:
+        """Open the root.
+
+        What is absent in another directory says nothing about this worktree.
+
+        Raises:
+            MovedError: another directory is there by now, or none.
+        """
+        try:
+            fd = os.open(self._root, _DIR_FLAGS)
+        except OSError as error:
+            if error.errno not in _ABSENT or self._inode is None:
+                raise
+            raise self._moved() from error
+        found = os.fstat(fd)
+        if self._inode is not None and (found.st_dev, found.st_ino) != self._inode:
+            os.close(fd)
+            raise self._moved()
+        return fd
+
+    def _moved(self) -> MovedError:
+        return MovedError(
+            f"the worktree is no longer at {os.fsdecode(self._root)}",
+            hint="run the command again where it is now",
+        )
+
     def _open_dir(self, path: RepoPath) -> int:
-        fd = os.open(self._root, _DIR_FLAGS)
+        fd = self._open_root()
         for part in path.split(b"/") if path else ():
             try:
                 inner = os.open(part, _DIR_FLAGS, dir_fd=fd)
@@ -452,7 +489,7 @@ class WorkFiles:
         """Open the directory that holds a path for a change."""
         check_path(path)
         head, _, name = path.rpartition(b"/")
-        fd = os.open(self._root, _DIR_FLAGS)
+        fd = self._open_root()
         try:
             for part in head.split(b"/") if head else ():
                 fd = _descend(fd, part, path)
@@ -473,6 +510,15 @@ def _descend(fd: int, part: bytes, path: RepoPath) -> int:
         raise
     os.close(fd)
     return inner
+
+
+def _inode(directory: bytes) -> tuple[int, int] | None:
+    """Return device and inode of a directory, None where there is none."""
+    try:
+        found = os.lstat(directory)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _sibling(path: RepoPath, name: bytes) -> RepoPath:

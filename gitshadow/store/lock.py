@@ -59,7 +59,7 @@ class WriterLock:
         """Tell whether the locked file is still the one that others will open."""
         try:
             return os.path.samestat(os.fstat(fd), os.lstat(self._path))
-        except FileNotFoundError:
+        except OSError:
             return False
 
     def release(self) -> None:
@@ -67,6 +67,11 @@ class WriterLock:
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
+
+    @property
+    def in_place(self) -> bool:
+        """Tell whether this object holds the lock that others find at its path."""
+        return self._fd is not None and self._is_at_its_path(self._fd)
 
     @property
     def held(self) -> bool:

@@ -377,3 +377,31 @@ def test_stale_socket_is_replaced(layout: Layout, engine: CountingEngine) -> Non
     with serving(layout, engine):
         until(lambda: client.ready(layout) == os.getpid())
         assert client.request(layout, "look", {})["verb"] == "look"
+
+
+def test_request_to_a_daemon_of_another_place_is_not_answered(
+    layout: Layout, engine: CountingEngine
+) -> None:
+    """The worktree was moved: whoever asks does the work itself, at the new place."""
+    with serving(layout, engine) as thread:
+        until(lambda: client.ready(layout) is not None)
+        engine.placed = False
+        assert client.ping(layout) is None
+        with pytest.raises(UnreachableError):
+            client.request(layout, "look", {})
+        thread.join(HANGS_S)
+        assert not thread.is_alive()
+    assert engine.asked == []
+
+
+def test_socket_of_another_daemon_is_left_alone(
+    layout: Layout, engine: CountingEngine
+) -> None:
+    """The repository was made again at the same path, with a daemon of its own."""
+    with serving(layout, engine) as thread:
+        until(lambda: client.ready(layout) is not None)
+        os.unlink(layout.socket)
+        leave_stale_socket(layout)
+        engine.placed = False
+        thread.join(HANGS_S)
+    assert os.path.exists(layout.socket)

@@ -30,6 +30,7 @@ class CountingEngine:
     ticks: int = 0
     answer: bytes = b""
     living: bool = True
+    placed: bool = True
     hints_fail: list[Exception] = field(default_factory=list)
     gate: threading.Event = field(default_factory=threading.Event)
     starting: threading.Event = field(default_factory=threading.Event)
@@ -80,6 +81,9 @@ class CountingEngine:
 
     def alive(self) -> bool:
         return self.living
+
+    def in_place(self) -> bool:
+        return self.placed
 
     @property
     def verbs(self) -> list[str]:
