@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,7 +19,7 @@ pytest.register_assert_rewrite("tests.support")
 from tests.support.claude import Claude  # noqa: E402
 from tests.support.examples import NEVER_TOO_SLOW  # noqa: E402
 from tests.support.repo import Repo  # noqa: E402
-from tests.support.shadow import Shadow  # noqa: E402
+from tests.support.shadow import TEST_MARK, Shadow, end_daemons  # noqa: E402
 
 FULL = os.environ.get("GITSHADOW_TEST_FULL") == "1"
 _END_TO_END = Path(__file__).parent / "e2e"
@@ -76,8 +77,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(autouse=True)
 def sealed(
     monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
-) -> Path:
-    """Give every test an empty home and a git that nobody configured; return that home."""
+) -> Iterator[Path]:
+    """Give every test an empty home and a git that nobody configured; yield that home.
+
+    A daemon that the test leaves behind, whoever started it, is ended and fails the test.
+    """
     home = tmp_path_factory.mktemp("home")
     (home / ".gitconfig").write_text(_GIT_CONFIG)
     for name in list(os.environ):
@@ -102,7 +106,10 @@ def sealed(
         monkeypatch.setenv(name, value)
     time.tzset()
     _point_libgit2_at(home)
-    return home
+    mark = uuid.uuid4().hex
+    monkeypatch.setenv(TEST_MARK, mark)
+    yield home
+    end_daemons(mark)
 
 
 def _point_libgit2_at(home: Path) -> None:

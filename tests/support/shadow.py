@@ -24,8 +24,11 @@ from tests.support.waiting import HANGS_S
 COMMAND = str(Path(sys.executable).parent / "git-agent-undo")
 Document = dict[str, object]
 
+TEST_MARK = "SHADOW_TEST"
 _MARK = "SHADOW_TEST_MARK"
+_DAEMON = b"-m\0gitshadow.daemon\0"
 _EXIT_SECONDS = HANGS_S
+_ENDING_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,18 +208,11 @@ class Shadow:
     def _reap(self) -> None:
         """Check that no process is left, and end those that are."""
         left = [pid for pid in self.processes() if not _exits(pid)]
-        commands = [_read_proc(pid, "cmdline") for pid in left]
-        for pid in left:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        assert commands == []
+        assert _kill(left) == []
 
     def processes(self) -> Iterator[int]:
         """Yield the pids of living processes that our commands started."""
-        mark = f"{_MARK}={self.mark}".encode()
-        for name in os.listdir("/proc"):
-            if name.isdigit() and mark in _read_proc(int(name), "environ").split(b"\0"):
-                yield int(name)
+        yield from _marked(_MARK, self.mark)
 
     def running(self, *words: str) -> list[int]:
         """Return the pids of living processes that our commands started as these words."""
@@ -228,6 +224,37 @@ class Shadow:
         return self.running("-m", "gitshadow.daemon")
 
 
+def end_daemons(mark: str) -> None:
+    """Check that no daemon is left of a test, by the mark in its environment; end those that are.
+
+    One that began to end just now is not left.
+    """
+    found = [pid for pid in _marked(TEST_MARK, mark) if _is_daemon(pid)]
+    left = [pid for pid in found if not _exits(pid, _ENDING_SECONDS)]
+    assert _kill(left) == []
+
+
+def _is_daemon(pid: int) -> bool:
+    return _DAEMON in _read_proc(pid, "cmdline")
+
+
+def _marked(name: str, value: str) -> Iterator[int]:
+    """Yield the pids of processes that have a variable in their environment."""
+    mark = f"{name}={value}".encode()
+    for pid in os.listdir("/proc"):
+        if pid.isdigit() and mark in _read_proc(int(pid), "environ").split(b"\0"):
+            yield int(pid)
+
+
+def _kill(pids: list[int]) -> list[bytes]:
+    """End processes; return what they were started as."""
+    commands = [_read_proc(pid, "cmdline") for pid in pids]
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return commands
+
+
 def _read_proc(pid: int, name: str) -> bytes:
     try:
         with open(f"/proc/{pid}/{name}", "rb") as stream:
@@ -236,14 +263,14 @@ def _read_proc(pid: int, name: str) -> bytes:
         return b""
 
 
-def _exits(pid: int) -> bool:
+def _exits(pid: int, seconds: float = _EXIT_SECONDS) -> bool:
     """Wait for a process to end; tell whether it did in time."""
     try:
         handle = os.pidfd_open(pid)
     except ProcessLookupError:
         return True
     try:
-        ready, _, _ = select.select([handle], [], [], _EXIT_SECONDS)
+        ready, _, _ = select.select([handle], [], [], seconds)
         return bool(ready)
     finally:
         os.close(handle)

@@ -410,8 +410,11 @@ async def test_single_calls_take_their_files_along(recorded: Recorded) -> None:
     assert (recorded.text("new"), session.au.state) == (None, {"k": 1})
 
 
-def test_the_users_branch_is_never_touched(repo: Repo, tmp_path: Path) -> None:
+def test_the_users_branch_is_never_touched(
+    repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Spec 3.5, law 2: index, HEAD and branches are as before."""
+    monkeypatch.setenv("GITSHADOW_DAEMON", "off")
     recorded = Recorded.make(repo, tmp_path / "world")
     before = repo.git("for-each-ref", "refs/heads"), repo.git("ls-files", "-s")
     session = recorded.front.session()
