@@ -1,4 +1,4 @@
-"""A storm in a directory: `python -m tests.support.hammer DIRECTORY SEED STEPS NAMES`.
+"""A storm in a directory: `python -m tests.support.hammer DIRECTORY OUTSIDE SEED STEPS NAMES`.
 
 What it does is decided by the seed; a step that another hammer spoils is skipped. Names that are
 not UTF-8 come with `odd` alone: one makes the watcher look at everything again, which would hide
@@ -31,9 +31,13 @@ _TARGETS = (b".", b"/", b"nowhere", b"../plain")
 
 @dataclass(slots=True)
 class Hammer:
-    """Do random things to a directory; never leave it, never follow a link."""
+    """Do random things to a directory and never follow a link.
+
+    `outside` is where a directory of it can be for a moment.
+    """
 
     top: bytes
+    outside: bytes
     names: Sequence[bytes]
     random: random.Random
 
@@ -51,6 +55,8 @@ class Hammer:
             self.fell,
             self.drop,
             self.swap,
+            self.exchange,
+            self.take_out,
             self.link,
             self.chmod,
         )
@@ -112,6 +118,26 @@ class Hammer:
             os.rename(at, at + b"-was")
             self.write(at)
 
+    def exchange(self) -> None:
+        """Build a directory anew by its name, the old one renamed, as release scripts do."""
+        at = self.directory()
+        if at != self.top:
+            os.rename(at, at + b".old")
+            self.build(at)
+
+    def take_out(self) -> None:
+        """The same, with the old directory outside the worktree in between."""
+        at = self.directory()
+        if at != self.top:
+            os.rename(at, self.outside)
+            self.build(at)
+            os.rename(self.outside, at + b".back")
+
+    def build(self, at: bytes) -> None:
+        """Make a directory with a file and another directory."""
+        os.makedirs(os.path.join(at, self.name()))
+        self.write(os.path.join(at, self.name()))
+
     def link(self) -> None:
         """Make a symbolic link, or a second name of a file."""
         path = os.path.join(self.directory(), self.name())
@@ -169,7 +195,9 @@ class Hammer:
 
 
 if __name__ == "__main__":
-    _, where, seed, steps, kind = sys.argv
+    _, where, outside, seed, steps, kind = sys.argv
     os.makedirs(where, exist_ok=True)
     chosen = _NAMES + _ODD_NAMES * (kind == "odd")
-    Hammer(os.fsencode(where), chosen, random.Random(int(seed))).run(int(steps))
+    aside = os.fsencode(f"{outside}/{os.getpid()}")
+    top = os.fsencode(where)
+    Hammer(top, aside, chosen, random.Random(int(seed))).run(int(steps))
