@@ -7,19 +7,19 @@ agent programs import from it is loaded when it is asked for. Types: `__init__.p
 __version__ = "0.1.0"
 
 _HOMES = {
+    "gitshadow.errors": (
+        *("JournalBusyError", "JournalError", "NotInitialisedError", "RefusedError"),
+        *("ShadowError", "StoreError", "UnsupportedError", "UsageError"),
+    ),
     "gitshadow.turns.achat": ("AsyncAgentSession",),
     "gitshadow.turns.aio": ("AsyncAgentUndo", "AsyncTurn"),
     "gitshadow.turns.chat": ("AgentSession",),
     "gitshadow.turns.engine": ("JournalEngine",),
     "gitshadow.turns.errors": (
-        *("EngineError", "FinalFailure"),
-        *(
-            "LimitExceeded",
-            "PartialUndo",
-            "RegistrationError",
-            "RoundTripLimitExceeded",
-        ),
-        *("SessionBusy", "TimeLimitExceeded", "ToolCallLimitExceeded", "ToolFailure"),
+        *("EngineError", "FinalFailure", "InvocationNotFound", "LimitExceeded"),
+        *("NothingToUndo", "PartialUndo", "RegistrationError"),
+        *("RoundTripLimitExceeded", "SessionBusy", "SessionNotFound"),
+        *("TimeLimitExceeded", "ToolCallLimitExceeded", "ToolFailure"),
         *("TurnCancelled", "TurnClosed", "TurnError", "UndoPending"),
         "ValidationFailed",
     ),
@@ -27,12 +27,19 @@ _HOMES = {
     "gitshadow.turns.external": ("Allowed",),
     "gitshadow.turns.hooked": ("HookedTurns",),
     "gitshadow.turns.host": ("Context", "Host"),
+    "gitshadow.turns.machine": ("TurnStatus",),
     "gitshadow.turns.model_io": (
         *("ModelProvider", "ModelRequest", "TextDelta", "ToolCall", "ToolDefinition"),
         "Usage",
     ),
     "gitshadow.turns.payloads": ("take_hook",),
-    "gitshadow.turns.policy": ("Limits", "Policy", "Proposal", "Verdict"),
+    "gitshadow.turns.policy": (
+        "Limits",
+        "Policy",
+        "Proposal",
+        "Verdict",
+        "VerdictKind",
+    ),
     "gitshadow.turns.program": ("Program",),
     "gitshadow.turns.protocols": (
         *(
@@ -46,13 +53,15 @@ _HOMES = {
         ),
         "UndoTransactionProvider",
     ),
+    "gitshadow.turns.records": ("NotStorableError",),
     "gitshadow.turns.registry": ("ToolOptions", "ToolRegistry"),
-    "gitshadow.turns.report": ("UndoItem", "UndoReport"),
+    "gitshadow.turns.report": ("Domain", "UndoItem", "UndoKind", "UndoReport"),
     "gitshadow.turns.session": ("AgentUndo", "Turn"),
     "gitshadow.turns.values": (
-        *("Conflict", "Inverse", "Outcome", "Retry", "Reversibility", "Secret"),
-        "UndoEntry",
+        *("Conflict", "Inverse", "OnDrift", "Outcome", "OutcomeKind", "Release"),
+        *("Retry", "Reversibility", "Scope", "Secret", "UndoEntry"),
     ),
+    "gitshadow.undo.report": ("Action", "Reason", "State", "Status", "Uncovered"),
 }
 
 

@@ -1,3 +1,11 @@
+from gitshadow.errors import JournalBusyError as JournalBusyError
+from gitshadow.errors import JournalError as JournalError
+from gitshadow.errors import NotInitialisedError as NotInitialisedError
+from gitshadow.errors import RefusedError as RefusedError
+from gitshadow.errors import ShadowError as ShadowError
+from gitshadow.errors import StoreError as StoreError
+from gitshadow.errors import UnsupportedError as UnsupportedError
+from gitshadow.errors import UsageError as UsageError
 from gitshadow.turns.achat import AsyncAgentSession as AsyncAgentSession
 from gitshadow.turns.aio import AsyncAgentUndo as AsyncAgentUndo
 from gitshadow.turns.aio import AsyncTurn as AsyncTurn
@@ -5,11 +13,14 @@ from gitshadow.turns.chat import AgentSession as AgentSession
 from gitshadow.turns.engine import JournalEngine as JournalEngine
 from gitshadow.turns.errors import EngineError as EngineError
 from gitshadow.turns.errors import FinalFailure as FinalFailure
+from gitshadow.turns.errors import InvocationNotFound as InvocationNotFound
 from gitshadow.turns.errors import LimitExceeded as LimitExceeded
+from gitshadow.turns.errors import NothingToUndo as NothingToUndo
 from gitshadow.turns.errors import PartialUndo as PartialUndo
 from gitshadow.turns.errors import RegistrationError as RegistrationError
 from gitshadow.turns.errors import RoundTripLimitExceeded as RoundTripLimitExceeded
 from gitshadow.turns.errors import SessionBusy as SessionBusy
+from gitshadow.turns.errors import SessionNotFound as SessionNotFound
 from gitshadow.turns.errors import TimeLimitExceeded as TimeLimitExceeded
 from gitshadow.turns.errors import ToolCallLimitExceeded as ToolCallLimitExceeded
 from gitshadow.turns.errors import ToolFailure as ToolFailure
@@ -23,6 +34,7 @@ from gitshadow.turns.external import Allowed as Allowed
 from gitshadow.turns.hooked import HookedTurns as HookedTurns
 from gitshadow.turns.host import Context as Context
 from gitshadow.turns.host import Host as Host
+from gitshadow.turns.machine import TurnStatus as TurnStatus
 from gitshadow.turns.model_io import ModelProvider as ModelProvider
 from gitshadow.turns.model_io import ModelRequest as ModelRequest
 from gitshadow.turns.model_io import TextDelta as TextDelta
@@ -34,6 +46,7 @@ from gitshadow.turns.policy import Limits as Limits
 from gitshadow.turns.policy import Policy as Policy
 from gitshadow.turns.policy import Proposal as Proposal
 from gitshadow.turns.policy import Verdict as Verdict
+from gitshadow.turns.policy import VerdictKind as VerdictKind
 from gitshadow.turns.program import Program as Program
 from gitshadow.turns.protocols import CompensationEngine as CompensationEngine
 from gitshadow.turns.protocols import ContextSource as ContextSource
@@ -43,18 +56,30 @@ from gitshadow.turns.protocols import RevisionProvider as RevisionProvider
 from gitshadow.turns.protocols import SessionStore as SessionStore
 from gitshadow.turns.protocols import UndoTransaction as UndoTransaction
 from gitshadow.turns.protocols import UndoTransactionProvider as UndoTransactionProvider
+from gitshadow.turns.records import NotStorableError as NotStorableError
 from gitshadow.turns.registry import ToolOptions as ToolOptions
 from gitshadow.turns.registry import ToolRegistry as ToolRegistry
+from gitshadow.turns.report import Domain as Domain
 from gitshadow.turns.report import UndoItem as UndoItem
+from gitshadow.turns.report import UndoKind as UndoKind
 from gitshadow.turns.report import UndoReport as UndoReport
 from gitshadow.turns.session import AgentUndo as AgentUndo
 from gitshadow.turns.session import Turn as Turn
 from gitshadow.turns.values import Conflict as Conflict
 from gitshadow.turns.values import Inverse as Inverse
+from gitshadow.turns.values import OnDrift as OnDrift
 from gitshadow.turns.values import Outcome as Outcome
+from gitshadow.turns.values import OutcomeKind as OutcomeKind
+from gitshadow.turns.values import Release as Release
 from gitshadow.turns.values import Retry as Retry
 from gitshadow.turns.values import Reversibility as Reversibility
+from gitshadow.turns.values import Scope as Scope
 from gitshadow.turns.values import Secret as Secret
 from gitshadow.turns.values import UndoEntry as UndoEntry
+from gitshadow.undo.report import Action as Action
+from gitshadow.undo.report import Reason as Reason
+from gitshadow.undo.report import State as State
+from gitshadow.undo.report import Status as Status
+from gitshadow.undo.report import Uncovered as Uncovered
 
 __version__: str
