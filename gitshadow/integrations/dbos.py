@@ -45,7 +45,7 @@ from gitshadow.turns.host import Host
 from gitshadow.turns.policy import Policy
 from gitshadow.turns.registry import ToolRegistry
 from gitshadow.turns.report import UndoReport
-from gitshadow.turns.steps import Command, Part
+from gitshadow.turns.steps import Command, Part, Procedure, T
 
 _LOG = logging.getLogger(__name__)
 Workflow: TypeAlias = Callable[[str, str], dict[str, object]]
@@ -332,6 +332,9 @@ class DbosRunner:
 
 class _StepDriver(WorkerDriver):
     """Run an undo inside a workflow: what DBOS has a record of is not done again."""
+
+    def opened(self, procedure: Procedure[T]) -> Procedure[T]:
+        return procedure
 
     def perform(self, command: Command) -> object:
         if not isinstance(command, Part):

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from gitshadow.errors import UsageError
 from gitshadow.store.journal.saga_rows import Note, SagaCall
 from gitshadow.testing.proof import Finding, Flaw, StepProof, difference
-from gitshadow.testing.trials import Trial, Trials
+from gitshadow.testing.trials import BrokenError, Trial, Trials
 from gitshadow.turns import records
 from gitshadow.turns.external import is_external
 from gitshadow.turns.report import Domain, UndoItem
-from gitshadow.turns.steps import Command, Invoke, Procedure, Returned, Save
+from gitshadow.turns.steps import Claim, Command, Invoke, Procedure, Returned
 from gitshadow.turns.turn import TurnCore
 from gitshadow.turns.values import Outcome
 from gitshadow.undo.report import State
@@ -42,6 +42,8 @@ class Alone:
         proof, found = yield from self._broken_after(trial)
         if not found and proof.proven in (Finding.REVERSED, Finding.COMPENSATED):
             found = yield from self._repeated(trial)
+        if not found and self._has_probe:
+            found = yield from self._lost(trial)
         if self.index:
             yield from self.trials.undo(trial, first.row.id)
         return replace(proof, flaws=(*flaws, *found))
@@ -54,7 +56,7 @@ class Alone:
             raise UsageError("could not prove: observe gives two answers for one world")
 
         def body(core: TurnCore) -> Procedure[None]:
-            self.trials.rig.failing = True
+            self.trials.rig.failing = "before"
             yield from self.trials.call(core, trial, self.index)
 
         yield from self.trials.turn(trial, body, broken=True)
@@ -83,6 +85,34 @@ class Alone:
         flaw = seen.judged(item)
         return proof, [] if flaw is None else [flaw]
 
+    @property
+    def _has_probe(self) -> bool:
+        """Return whether a lost answer can be settled; without a probe it stays in doubt."""
+        tool = self.trials.tools.find(self.trials.script[self.index][0])
+        return tool is not None and "probe" in tool.options and not tool.holds
+
+    def _lost(self, trial: Trial) -> Procedure[list[Flaw]]:
+        """Fail after the tool has done its work and before it answers: its probe must see that."""
+        before = yield from self.trials.look()
+        worlds: list[object] = []
+
+        def body(core: TurnCore) -> Procedure[None]:
+            self.trials.rig.failing = "after"
+            try:
+                yield from self.trials.call(core, trial, self.index)
+            except BrokenError:
+                worlds.append((yield from self.trials.look()))
+                raise
+
+        core = yield from self.trials.turn(trial, body, broken=True)
+        seen = _Seen(
+            before, worlds[0], (yield from self.trials.look()), "ran, then failed"
+        )
+        assert core.report is not None, "a broken turn is rolled back"
+        (item,) = (one for one in core.report.items if one.call_id)
+        flaw = seen.judged(item)
+        return [] if flaw is None else [flaw]
+
     def _repeated(self, trial: Trial) -> Procedure[list[Flaw]]:
         """Run each inverse twice with one key: a lost answer must do no harm."""
         when = "repeated with its key"
@@ -95,7 +125,7 @@ class Alone:
             yield from self.trials.call(core, trial, self.index)
 
         def again(command: Command, event: object) -> Procedure[None]:
-            if isinstance(command, Save):
+            if isinstance(command, Claim):
                 attempts.extend(_attempted(command, turns[0]))
             elif isinstance(command, Invoke) and attempts:
                 said = yield from self._twice(command, attempts.pop())
@@ -126,9 +156,9 @@ class Alone:
         return handler is not None and handler.repeatable
 
 
-def _attempted(command: Save, core: TurnCore) -> Iterator[SagaCall]:
-    """Return the call whose inverse runs next, where the log is being told of one."""
-    for row in command.rows:
+def _attempted(command: Claim, core: TurnCore) -> Iterator[SagaCall]:
+    """Return the call whose inverse runs next."""
+    for row in command.then:
         if isinstance(row, Note) and row.kind == "undo_attempt" and row.call:
             yield core.calls[row.call]
 
@@ -140,10 +170,11 @@ class _Seen:
     before: object
     done: object
     undone: object
+    when: str = "failed after it"
 
     def judged(self, item: UndoItem) -> Flaw | None:
         """Return what is wrong with a report's item, or None."""
-        when = "failed after it"
+        when = self.when
         if item.domain is Domain.OUTBOX:
             if self.undone == self.before:
                 return None
@@ -152,7 +183,7 @@ class _Seen:
         if item.state is State.NO_EFFECT:
             if self.done == self.before:
                 return None
-            said = "it says read-only, and changed the world"
+            said = f"it says {item.detail or 'read-only'}, and changed the world"
             return Flaw(Finding.LIES, when, f"{said}: {self._done()}")
         if item.state is State.NOT_REVERSED:
             why = item.reason.value if item.reason else "not reversed"

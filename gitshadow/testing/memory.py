@@ -30,6 +30,7 @@ from gitshadow.store.journal.saga_rows import (
 )
 from gitshadow.testing.remembered import History
 from gitshadow.turns import records
+from gitshadow.turns.known import RAISED
 from gitshadow.turns.protocols import SessionLock
 
 _UNSETTLED = ("running", "failed", "in_doubt")
@@ -101,15 +102,29 @@ class MemoryStore:
             )
         )
 
-    def claim(self, call: CallName, owner: str, now_ns: int, until_ns: int) -> bool:
+    def claim(
+        self,
+        call: CallName,
+        owner: str,
+        now_ns: int,
+        until_ns: int,
+        *,
+        rows: Iterable[SagaRow] = (),
+        then: Iterable[SagaRow] = (),
+    ) -> bool:
         key = (call.session, call.turn, call.id)
+        first, after = tuple(rows), tuple(then)  # what raises here leaves nothing
         with self._mutex:
+            for one in first:
+                self._put(one)
             row = self._calls.get(key)
             if row is None or not _is_free(row, owner, now_ns):
                 return False
             attempts = row.attempts + 1
             row = replace(row, undo="running", attempts=attempts, owner=owner)
             self._calls[key] = replace(row, lease_ns=until_ns)
+            for one in after:
+                self._put(one)
             return True
 
     def free_leases(self, session: str) -> None:
@@ -181,7 +196,7 @@ class MemoryStore:
             call = self._calls.get((session, effect.turn, effect.call))
             if call is None or not first <= seq <= last or call.undo in _SETTLED:
                 continue
-            if call.outcome in (None, "success", "held"):
+            if call.outcome in (None, "success", "held", RAISED):
                 return call
         return None
 
@@ -195,10 +210,10 @@ class MemoryStore:
         return sorted(found, key=lambda row: (row.turn, row.ordinal))
 
     def _is_doubtful(self, row: SagaCall) -> bool:
-        """Tell whether a call began and never ended, in a turn that is over."""
+        """Return whether nobody knows how a call ended, in a turn that is over."""
         turn = self._turns.get((row.session, row.turn))
         is_over = turn is None or turn.status != "open"
-        begun = row.outcome is None and row.undo == "none"
+        begun = row.outcome in (None, RAISED) and row.undo == "none"
         return begun and is_over and row.klass != "read_only"
 
     def op(self, op: str) -> SagaOp | None:
@@ -343,4 +358,5 @@ def _marker(event: SessionEvent) -> Marker:
 
 def _is_open_doubt(row: Held, call: SagaCall) -> bool:
     """Tell whether nobody knows yet what became of a held call."""
-    return row.state == "in_doubt" and call.outcome is None and call.undo == "none"
+    is_open = call.outcome in (None, RAISED) and call.undo == "none"
+    return row.state == "in_doubt" and is_open

@@ -161,10 +161,12 @@ class SagaStoreKit:
         store = open_store()
         reading = replace(CALL, id="c2", ordinal=2, klass="read_only")
         raised = replace(CALL, id="c3", ordinal=3, outcome="raised")
-        store.save([TURN, CALL, reading, raised])
+        settled = replace(raised, id="c4", ordinal=4, undo="skipped")
+        failed = replace(CALL, id="c5", ordinal=5, outcome="failed")
+        store.save([TURN, CALL, reading, raised, settled, failed])
         assert store.unsettled("s") == []
         store.save([replace(TURN, status="interrupted")])
-        assert store.unsettled("s") == [CALL]
+        assert store.unsettled("s") == [CALL, raised]
 
     def test_the_log_is_one_chain(self, open_store: OpenStore) -> None:
         """Rows are numbered from 1, each with a digest over itself and the one before."""
@@ -232,6 +234,15 @@ class SagaStoreKit:
         store.save([replace(CALL, undo="running", owner="a", lease_ns=None)])
         assert not store.claim(_NAME, "b", 10, 20)
 
+    def test_rows_are_written_with_a_claim(self, open_store: OpenStore) -> None:
+        """What comes first whether it is ours or not, what follows only if it is."""
+        store = open_store()
+        store.save([replace(CALL, undo="planned")])
+        begun = replace(NOTE, kind="begun")
+        for owner in ("a", "b"):
+            store.claim(_NAME, owner, 10, 20, rows=[NOTE], then=[begun])
+        assert [row.kind for row in store.log("s")] == [NOTE.kind, "begun", NOTE.kind]
+
     def test_nothing_is_claimed_that_is_not_there(self, open_store: OpenStore) -> None:
         """Nor is it made."""
         store = open_store()
@@ -275,4 +286,5 @@ class SagaStoreKit:
         undone = [stands(undo=undo) for undo in ("done", "skipped", "resolved")]
         undoing = [stands(undo=undo) for undo in ("planned", "failed", "in_doubt")]
         assert (any(undone), all(undoing)) == (False, True)
-        assert not any(stands(outcome=how) for how in ("raised", "denied", "failed"))
+        assert stands(outcome="raised")
+        assert not any(stands(outcome=how) for how in ("denied", "failed"))

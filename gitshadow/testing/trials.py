@@ -4,10 +4,18 @@ Invariant: a trial is a turn like any other, so what is proven is what will run;
 script that does not succeed ends the proof.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import inspect
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from gitshadow.errors import UsageError
 from gitshadow.store.journal.saga_rows import SagaOp
@@ -67,19 +75,20 @@ class BrokenError(Exception):
 
 
 class Rigged(ToolRegistry):
-    """The program's tools; the next call can be made to fail before it does anything."""
+    """The program's tools; the next call can be made to fail before or after its work."""
 
     def __init__(self, inner: ToolRegistry) -> None:
         super().__init__()
         self._inner = inner
-        self.failing = False
+        self.failing: Literal["before", "after"] | None = None
 
     def find(self, name: str) -> Tool | None:
         """Return a tool, one that fails where the next call is to."""
         found = self._inner.find(name)
-        if found is None or not self.failing:
+        if found is None or self.failing is None:
             return found
-        return replace(found, function=_fail)
+        is_before = self.failing == "before"
+        return replace(found, function=_fail if is_before else _Ran(found.function))
 
     def handler(self, name: str) -> Tool | None:
         """Return what an inverse calls; it never fails on purpose."""
@@ -91,6 +100,23 @@ class Rigged(ToolRegistry):
 
 def _fail(**arguments: object) -> None:
     raise BrokenError
+
+
+class _Ran:
+    """Do a tool's work, and lose the answer."""
+
+    def __init__(self, function: Callable[..., object]) -> None:
+        self._function = function
+
+    def __call__(self, **arguments: object) -> object:
+        value = self._function(**arguments)
+        if inspect.isawaitable(value):
+            return self._later(value)
+        raise BrokenError
+
+    async def _later(self, value: Awaitable[object]) -> None:
+        await value
+        raise BrokenError
 
 
 @dataclass(slots=True)
@@ -163,7 +189,7 @@ class Trials:
             if not broken:
                 yield from outbox.release(core.setting)
         finally:
-            self.rig.failing = False
+            self.rig.failing = None
             trial.desk.release()
         return core
 

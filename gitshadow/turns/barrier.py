@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from hashlib import blake2b
 
 from gitshadow.store.journal.saga_rows import Effect, SagaCall
-from gitshadow.turns import records
+from gitshadow.turns import known, records
+from gitshadow.turns.known import Known
 from gitshadow.turns.registry import Tool
 from gitshadow.turns.steps import Procedure, Standing, standing
 from gitshadow.turns.turn import TurnCore
@@ -56,9 +57,13 @@ def _digest(tool: Tool, arguments: Mapping[str, object]) -> str:
         text = json.dumps([tool.name, shown], sort_keys=True, default=repr)
     except (TypeError, ValueError):  # keys of several types, a circle
         text = repr([tool.name, shown])
+    except RecursionError:
+        text = records.lenient([tool.name, shown])
     secrets = records.secret_values(arguments, names)
     plain = records.redact(text, secrets)
-    return blake2b(plain.encode(), digest_size=_DIGEST_BYTES).hexdigest()
+    return blake2b(
+        records.storable(plain).encode(), digest_size=_DIGEST_BYTES
+    ).hexdigest()
 
 
 def _said(call: SagaCall) -> str:
@@ -69,7 +74,7 @@ def _said(call: SagaCall) -> str:
             " It was not held again."
         )
     done = "was made before"
-    if call.outcome is None:
+    if known.from_row(call) is Known.UNKNOWN:
         done = "was begun before, and nobody knows whether it happened"
     return (
         f"{named} {done} ({call.id}). That was taken out of the conversation, but its effect was"

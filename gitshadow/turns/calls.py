@@ -7,10 +7,11 @@ Invariant: the tool's own function gets what the model said, and nothing is chan
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from gitshadow.errors import UsageError
 from gitshadow.store.journal.saga_rows import SagaCall, SagaRow
-from gitshadow.turns import barrier, records, telemetry
+from gitshadow.turns import barrier, imaging, known, records, telemetry
 from gitshadow.turns.call_rows import (
     Request,
     arguments_of,
@@ -21,9 +22,10 @@ from gitshadow.turns.call_rows import (
 )
 from gitshadow.turns.errors import ToolFailure
 from gitshadow.turns.gate import refusal
+from gitshadow.turns.known import Known
 from gitshadow.turns.policy import Proposal
-from gitshadow.turns.records import NotStorableError
-from gitshadow.turns.registry import Capture, Tool
+from gitshadow.turns.records import NotStorableError, Observed
+from gitshadow.turns.registry import Tool
 from gitshadow.turns.steps import (
     Event,
     Invoke,
@@ -59,6 +61,7 @@ class _Prepared:
     trouble: str | None = None
     before: str | None = None
     revision: Revision = None
+    files: Mapping[str, str | None] = field(default_factory=dict)
 
 
 def run(turn: TurnCore, request: Request) -> Procedure[Outcome]:
@@ -113,7 +116,7 @@ def conclude(
     ended: Outcome | Exception,
     arguments: Mapping[str, object],
 ) -> Procedure[None]:
-    """Write down how an announced call ended; of one that raised nobody knows what it did."""
+    """Write down how an announced call ended."""
     tool = turn.setting.registry.find(row.tool)
     if tool is None:
         raise UsageError(f"could not conclude {row.id}: {row.tool} is not registered")
@@ -135,12 +138,12 @@ def conclude(
 
 def run_held(
     turn: TurnCore, row: SagaCall, tool: Tool
-) -> Procedure[Outcome | Exception]:
+) -> Procedure[Outcome | BaseException]:
     """Run a call that was held; what its tool raised is given back, and ends nothing."""
     return (yield from _Call(turn, row, arguments_of(row)).send(tool))
 
 
-def _result(event: Event) -> Outcome | Exception:
+def _result(event: Event) -> Outcome | BaseException:
     """Return how a tool ended; what it raised to end the turn is an exception."""
     if isinstance(event, Returned):
         value = event.value
@@ -167,6 +170,10 @@ class _Call:
             return outcome
 
     def _run(self, tool: Tool | None) -> Procedure[Outcome]:
+        misfit = None if tool is None else tool.misfit(self.arguments)
+        if misfit is not None:
+            said = f"could not call {self.row.tool}: {misfit}"
+            return (yield from self._ended(Outcome.failed(said)))
         opened = yield from self.open(tool)
         if tool is None or isinstance(opened, Outcome):
             assert isinstance(opened, Outcome), "an unknown tool is never prepared"
@@ -187,7 +194,7 @@ class _Call:
         reason = yield from refusal(self.turn, proposal)
         if reason is not None:
             return (yield from self._ended(Outcome.denied(reason)))
-        if tool.options.get("hold", False):
+        if tool.holds:
             return (yield from self._held(tool))
         prepared = yield from self._prepare(tool)
         refuse = tool.options.get("on_capture_failure", "refuse") == "refuse"
@@ -211,7 +218,7 @@ class _Call:
     def _held(self, tool: Tool) -> Procedure[Outcome]:
         """Write the call down to be run when its turn has committed."""
         try:
-            records.canonical(self.arguments)
+            records.faithful(self.arguments)
         except NotStorableError as error:
             said = f"could not hold {tool.name}: its arguments are {error}"
             return (yield from self._ended(Outcome.failed(said)))
@@ -224,7 +231,7 @@ class _Call:
             f"Held: {tool.name} has not run yet. It runs when this turn has committed{later}."
         )
 
-    def send(self, tool: Tool) -> Procedure[Outcome | Exception]:
+    def send(self, tool: Tool) -> Procedure[Outcome | BaseException]:
         """Run a held call now, and have it told; what the tool raised is given back."""
         with telemetry.of_call(self.turn.setting.host.telemetry, self.row) as watch:
             self.watch = watch
@@ -232,7 +239,7 @@ class _Call:
             watch.outcome = ended.kind.value if isinstance(ended, Outcome) else None
             return ended
 
-    def _send(self, tool: Tool) -> Procedure[Outcome | Exception]:
+    def _send(self, tool: Tool) -> Procedure[Outcome | BaseException]:
         prepared = yield from self._prepare(tool)
         refuse = tool.options.get("on_capture_failure", "refuse") == "refuse"
         if prepared.trouble is not None and refuse:
@@ -242,8 +249,8 @@ class _Call:
         ended = _result(
             (yield from ask(self._command(tool, prepared))),
         )
-        if isinstance(ended, Exception):
-            yield from self._raised(ended)
+        if isinstance(ended, BaseException):
+            yield from self._raised(tool, ended)
         elif ended.ok:
             yield from self._succeeded(tool, prepared, ended)
         else:
@@ -253,14 +260,17 @@ class _Call:
     def _prepare(self, tool: Tool) -> Procedure[_Prepared]:
         """Read what must be known before the call: revision, prior values, the world."""
         revision = yield from self._revision()
-        capture = tool.options.get("capture")
-        event = yield from self._look(capture)
+        event = yield from self._look(tool, "capture")
         trouble = None
         if isinstance(event, Raised):
             trouble = records.redact(records.in_words(event.error), self.secrets)
         before = yield from self._observed(tool)
         captured = event.value if isinstance(event, Returned) else None
-        return _Prepared(captured, trouble, before, revision)
+        files: Mapping[str, str | None] = {}
+        if self._is_files_only(tool):
+            paths = tuple(paths_of(self.arguments, tool.options.get("paths", ())))
+            files = yield from imaging.taken(self.turn.setting.root, paths)
+        return _Prepared(captured, trouble, before.text, revision, files)
 
     def _revision(self) -> Procedure[Revision]:
         provider = self.turn.setting.host.revisions
@@ -270,18 +280,26 @@ class _Call:
         assert value is None or isinstance(value, int | str), "a revision is int or str"
         return value
 
-    def _look(self, function: Capture | None) -> Procedure[Returned | Raised]:
+    def _look(
+        self, tool: Tool, option: Literal["capture", "observe"]
+    ) -> Procedure[Returned | Raised]:
+        function = tool.options.get(option)
         if function is None:
             return Returned(None)
-        event = yield from ask(Invoke(function, (self.arguments,)))
+        extras = tool.extras(option, key_of(self.row, "do"))
+        event = yield from ask(Invoke(function, (self.arguments,), extras))
         return Raised(TimeoutError()) if isinstance(event, TimedOut) else event
 
-    def _observed(self, tool: Tool) -> Procedure[str | None]:
-        """Return the tool's part of the world as a text, or None where it cannot be told."""
-        event = yield from self._look(tool.options.get("observe"))
-        if isinstance(event, Raised) or "observe" not in tool.options:
-            return None
-        return records.redact(records.lenient(event.value), self.secrets)
+    def _observed(self, tool: Tool) -> Procedure[Observed]:
+        """Return the tool's part of the world as a text, or why it could not be read."""
+        event = yield from self._look(tool, "observe")
+        if isinstance(event, Raised):
+            said = records.in_words(event.error)
+            return Observed(None, records.redact(said, self.secrets))
+        if "observe" not in tool.options:
+            return records.NOT_OBSERVED
+        text = records.redact(records.lenient(event.value), self.secrets)
+        return Observed(text, None)
 
     def _intend(
         self,
@@ -301,10 +319,16 @@ class _Call:
             "revision": prepared.revision,
             "follow_up": tool.options.get("follow_up"),
             "files_only": self._is_files_only(tool),
+            "files": dict(prepared.files),
             "delay_ns": delay_ns,
             "pivot": tool.options.get("pivot", False),
             "trace": self.watch.reference,
         }
+        try:
+            records.faithful([intent["arguments"], intent["capture"]])
+        except NotStorableError as error:
+            # Whoever binds the inverse later, after a crash, would get other values.
+            intent["altered"] = f"its arguments or what was captured are {error}"
         text = records.redact(records.lenient(intent), self.secrets)
         said = yield from self._described(tool)
         outcome = "held" if kind == "held" else None
@@ -325,7 +349,9 @@ class _Call:
         if describe is None:
             return self.row.description
         event = yield from ask(Invoke(describe, (self.arguments,)))
-        said = str(event.value) if isinstance(event, Returned) else None
+        said = (
+            records.storable(str(event.value)) if isinstance(event, Returned) else None
+        )
         return records.redact(said or self.row.description, self.secrets)
 
     def _execute(self, tool: Tool, prepared: _Prepared) -> Procedure[Outcome]:
@@ -344,10 +370,10 @@ class _Call:
         function = self.watch.around(tool.function)
         return Invoke(function, kwargs={**self.arguments, **extras})
 
-    def fail(self, tool: Tool, error: Exception) -> Procedure[None]:
+    def fail(self, tool: Tool, error: BaseException) -> Procedure[None]:
         """Write down that the tool raised; of its files the recorder is told."""
         yield from self._tell("failed", tool)
-        yield from self._raised(error)
+        yield from self._raised(tool, error)
 
     def _tell(self, event: str, tool: Tool) -> Procedure[None]:
         """Tell the recorder of files that a tool begins or has ended; one that reads is no news."""
@@ -357,13 +383,27 @@ class _Call:
         told = Tell(event, self.turn.row.id, "", self.row.id, tool.name, paths)
         yield from self.turn.tell(told)
 
-    def _raised(self, error: Exception) -> Procedure[None]:
+    def _raised(self, tool: Tool, error: BaseException) -> Procedure[None]:
+        """Write down that the tool raised, and whether it may have had its effect.
+
+        Files need no probe: the recorder knows when the call ended, so the turn's undo restores
+        what it wrote.
+        """
+        if known.from_event(Raised(error), tool) is Known.NOT_DONE:
+            yield from self._ended(Outcome.failed(records.in_words(error)))
+            return
         moment = yield from now()
         said = records.redact(records.in_words(error), self.secrets)
+        undo = "skipped" if self._is_files_only(tool) else "none"
         self.row = replace(
-            self.row, ended_ns=moment, outcome="raised", error=said, content=None
+            self.row,
+            ended_ns=moment,
+            outcome=known.RAISED,
+            error=said,
+            content=None,
+            undo=undo,
         )
-        yield from self._write("raised", {"error": said})
+        yield from self._write(known.RAISED, {"error": said})
 
     def _succeeded(
         self, tool: Tool, prepared: _Prepared, outcome: Outcome
@@ -394,7 +434,11 @@ class _Call:
             return None, prepared.trouble
         after = yield from self._observed(tool)
         event = yield from ask(
-            Invoke(build, (self.arguments, prepared.captured, outcome.content))
+            Invoke(
+                build,
+                (self.arguments, prepared.captured, outcome.content),
+                tool.extras("inverse", key_of(self.row, "do")),
+            )
         )
         if not isinstance(event, Returned) or not isinstance(event.value, Inverse):
             why = (

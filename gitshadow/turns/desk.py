@@ -167,7 +167,7 @@ class Desk:
             session=self.session,
             id=f"t-{ordinal}",
             ordinal=ordinal,
-            label=label,
+            label=records.storable(label),
             agent=self.setting.agent,
             status=TurnStatus.OPEN.value,
             started_ns=self.clock(),

@@ -1,15 +1,15 @@
 """Has the world moved since a call? What a tool observes now against what it saw right after it.
 
-Invariant: only a tool with `observe` can tell; silence is no drift.
+Invariant: only a tool with `observe` can say; one that has it and cannot look counts as drift.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gitshadow.store.journal.saga_rows import SagaCall
 from gitshadow.turns import records
+from gitshadow.turns.call_rows import arguments_of, key_of
 from gitshadow.turns.registry import ToolRegistry
-from gitshadow.turns.steps import Invoke, Procedure, Returned, ask
+from gitshadow.turns.steps import Invoke, Procedure, Raised, Returned, ask
 
 
 @dataclass(slots=True)
@@ -21,14 +21,14 @@ class Drift:
 
     def look(self, call: SagaCall) -> Procedure[str | None]:
         """Return in words how the world differs from what the call left, or None."""
-        seen = yield from self._present(call)
-        return None if seen is None else _difference(call, seen)
+        seen, trouble = yield from self._present(call)
+        return trouble if seen is None else _difference(call, seen)
 
     def predict(self, call: SagaCall) -> Procedure[str | None]:
         """As `look`, as if the calls asked about before had been taken back already."""
-        seen = yield from self._present(call)
+        seen, trouble = yield from self._present(call)
         if seen is None:
-            return None
+            return trouble
         for tool, left, found in self._undone:
             if tool == call.tool and left == seen:
                 seen = found
@@ -38,19 +38,30 @@ class Drift:
             self._undone.append((call.tool, after, before))
         return said
 
-    def _present(self, call: SagaCall) -> Procedure[str | None]:
-        """Return what the tool observes now; None where it cannot, or once was undone half."""
+    def _present(self, call: SagaCall) -> Procedure[tuple[str | None, str | None]]:
+        """Return what the tool observes now, or why it could not look; neither: nothing to compare.
+
+        After an earlier attempt only that it can look counts: the call may be undone in part.
+        """
+        inverse = records.stored_inverse(call.inverse) if call.inverse else None
+        if inverse is not None and inverse.unseen is not None:
+            said = "what the call left could not be looked at"
+            return None, f"{said}: {inverse.unseen}"
         tool = self.registry.find(call.tool)
         observe = tool.options.get("observe") if tool is not None else None
-        _, after = images(call)
-        if observe is None or after is None or call.attempts:
-            return None
+        after = inverse.after if inverse is not None else None
+        if tool is None or observe is None or after is None:
+            return None, None
         if records.REDACTED in after:
-            return None
-        arguments = records.parse(call.intent).get("arguments")
-        assert isinstance(arguments, Mapping)
-        event = yield from ask(Invoke(observe, (arguments,)))
-        return records.lenient(event.value) if isinstance(event, Returned) else None
+            return None, None
+        extras = tool.extras("observe", key_of(call, "do"))
+        event = yield from ask(Invoke(observe, (arguments_of(call),), extras))
+        if isinstance(event, Returned):
+            return None if call.attempts else records.lenient(event.value), None
+        why = (
+            records.in_words(event.error) if isinstance(event, Raised) else "no answer"
+        )
+        return None, f"it could not be looked at: {why}"
 
 
 def images(call: SagaCall) -> tuple[str | None, str | None]:

@@ -43,6 +43,8 @@ from gitshadow.turns.steps import (
     TimedOut,
     Waiting,
     Withdraw,
+    in_the_open,
+    riding,
 )
 from gitshadow.turns.whole import Whole
 
@@ -69,9 +71,15 @@ class Base:
 
     def __init__(self, desk: Means) -> None:
         self.desk = desk
+        # Calls of one turn may come from several threads; what the host does runs without it.
+        self.lock = threading.RLock()
 
     def at_once(self, command: AtOnce) -> object:
         """Carry a command out and return its event."""
+        with self.lock:
+            return self._at_once(command)
+
+    def _at_once(self, command: AtOnce) -> object:
         store = self.desk.store
         if isinstance(command, Save):
             store.save(command.rows)
@@ -98,7 +106,9 @@ class Base:
         if isinstance(command, TakeOut):
             return store.take_out(command.call, owner, now_ns, until_ns)
         call = CallName(command.session, command.turn, command.call)
-        return store.claim(call, owner, now_ns, until_ns)
+        return store.claim(
+            call, owner, now_ns, until_ns, rows=command.rows, then=command.then
+        )
 
     def tell(self, command: Tell) -> str | None:
         """Tell the recorder; it may take a while."""
@@ -128,17 +138,23 @@ class Driver(Base):
 
     def run(self, procedure: Procedure[T]) -> T:
         """Run a procedure and return its value; what it raises goes on."""
-        step: Callable[[], Command] = partial(procedure.send, None)
+        flat = riding(self.opened(procedure))
+        step: Callable[[], Command] = partial(flat.send, None)
         while True:
             try:
-                command = step()
+                with self.lock:
+                    command = step()
             except StopIteration as stop:
                 value: T = stop.value
                 return value
             try:
-                step = partial(procedure.send, self.perform(command))
+                step = partial(flat.send, self.perform(command))
             except BaseException as error:  # noqa: BLE001 - the procedure says what follows
-                step = partial(procedure.throw, error)
+                step = partial(flat.throw, error)
+
+    def opened(self, procedure: Procedure[T]) -> Procedure[T]:
+        """Return a procedure as it is run; an engine that keeps parts runs each on its own."""
+        return in_the_open(procedure)
 
     def perform(self, command: Command) -> object:
         """Carry a command out and return its event."""
@@ -153,8 +169,7 @@ class Driver(Base):
             return pull(command)
         if isinstance(command, Tell):
             return self.tell(command)
-        if isinstance(command, Part):
-            return self.run(command.procedure)
+        assert not isinstance(command, Part), "parts are opened"
         return self.at_once(command)
 
     def _invoke(self, command: Invoke) -> Event:
@@ -167,8 +182,11 @@ def called(command: Invoke) -> Event:
     """Call a function of the host and say how that ended."""
     try:
         value = command.function(*command.args, **command.kwargs)
-    except Exception as error:  # noqa: BLE001 - the host's own errors are events
-        return Raised(error)
+    except BaseException as error:
+        # Nothing cancels a plain function: what it lets through comes of work of its own.
+        if isinstance(error, Exception) or type(error).__name__ == "CancelledError":
+            return Raised(error)
+        raise
     if inspect.iscoroutine(value):
         value.close()
         name = getattr(command.function, "__qualname__", "a function")
@@ -196,7 +214,7 @@ def _within(command: Invoke, seconds: float) -> Event:
     thread = threading.Thread(target=target, daemon=True, name="gitshadow-inverse")
     thread.start()
     thread.join(seconds)
-    return found[0] if found else TimedOut(seconds)
+    return found[0] if found else TimedOut(seconds, goes_on=True)
 
 
 def _answer(command: Answer) -> bool:

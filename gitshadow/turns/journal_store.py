@@ -61,8 +61,22 @@ class JournalStore:
     def save(self, rows: Iterable[SagaRow]) -> None:
         saga.save(self.db, rows)
 
-    def claim(self, call: CallName, owner: str, now_ns: int, until_ns: int) -> bool:
-        return saga.claim(self.db, call, owner, now_ns, until_ns)
+    def claim(
+        self,
+        call: CallName,
+        owner: str,
+        now_ns: int,
+        until_ns: int,
+        *,
+        rows: Iterable[SagaRow] = (),
+        then: Iterable[SagaRow] = (),
+    ) -> bool:
+        with self.db.write():
+            saga.save(self.db, rows)
+            is_ours = saga.claim(self.db, call, owner, now_ns, until_ns)
+            if is_ours:
+                saga.save(self.db, then)
+            return is_ours
 
     def free_leases(self, session: str) -> None:
         saga.free_leases(self.db, session)

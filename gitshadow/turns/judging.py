@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gitshadow.store.journal.saga_rows import SagaCall
-from gitshadow.turns import external, records
+from gitshadow.turns import external, imaging, known, records
 from gitshadow.turns.evidence import Resolution
+from gitshadow.turns.known import Known
 from gitshadow.turns.outside import Outside
 from gitshadow.turns.records import StoredInverse
 from gitshadow.turns.registry import Tool, ToolRegistry
@@ -31,9 +32,9 @@ _WITHOUT_WORDS: Mapping[str, Resolution] = {
     "resolved": Resolution(State.REVERSED, "the log of it is gone", ""),
     "kept": Resolution(State.NOT_REVERSED, "the log of it is gone", ""),
 }
+_DOUBT = "it began, and nobody knows whether it happened"
+_RAISED = "it raised, and nobody knows whether it happened before that"
 _FOLLOW_UP = "nothing was sent to make up for it: a person has to decide what to do"
-# A held call has done nothing yet, and one that was dropped never will: both are told of.
-_MUTATING = (None, "success", "held", "dropped")
 
 
 @dataclass(slots=True)
@@ -59,7 +60,11 @@ class Scene:
 
 def mutating(calls: Iterable[SagaCall]) -> list[SagaCall]:
     """Return the calls that did something, or may have: those an undo reports on."""
-    return [call for call in calls if call.outcome in _MUTATING]
+    return [
+        call
+        for call in calls
+        if is_held(call) or known.from_row(call) is not Known.NOT_DONE
+    ]
 
 
 def in_undo_order(calls: Sequence[SagaCall]) -> list[SagaCall]:
@@ -83,6 +88,16 @@ def in_undo_order(calls: Sequence[SagaCall]) -> list[SagaCall]:
     return list(ordered.values())
 
 
+def is_doubtful(call: SagaCall) -> bool:
+    """Return whether nobody knows how a call ended, and nobody has settled it."""
+    return known.from_row(call) is Known.UNKNOWN and call.undo == "none"
+
+
+def doubt(call: SagaCall) -> str:
+    """Return in words why nobody knows how a call ended."""
+    return _RAISED if call.outcome == known.RAISED else _DOUBT
+
+
 def is_held(call: SagaCall) -> bool:
     """Tell whether a call waits to be sent, or was dropped instead."""
     return call.outcome in ("held", "dropped")
@@ -91,12 +106,14 @@ def is_held(call: SagaCall) -> bool:
 def after_files(calls: Sequence[SagaCall]) -> frozenset[str]:
     """Return the ids of the calls, given in undo order, that are taken back after the files.
 
-    A call that depends on one of those is among them.
+    A call that depends on one of those is among them, and so is one that was cut short and changes
+    only files: they show then whether it left anything.
     """
     found: set[str] = set()
     for call in calls:
         inverse = records.stored_inverse(call.inverse) if call.inverse else None
         late = inverse is not None and inverse.after_files
+        late = late or (is_files_only(call) and is_doubtful(call))
         if late or not found.isdisjoint(needed(call)):
             found.add(call.id)
     return frozenset(found)
@@ -166,11 +183,20 @@ def is_files_only(call: SagaCall) -> bool:
     return records.parse(call.intent).get("files_only") is True
 
 
+def _files_cut_short(call: SagaCall, scene: Scene) -> UndoItem | None:
+    """Nobody recorded the end of a call that died, so what it wrote may be in no item."""
+    if not (is_files_only(call) and is_doubtful(call)) or not _is_meant(call, scene):
+        return None
+    files = imaging.named(call)
+    said = f"it may have changed {files}" if files else "it may have changed files"
+    return left(call, Reason.IN_DOUBT, f"{_DOUBT}; {said}")
+
+
 def _files_only(call: SagaCall, scene: Scene) -> UndoItem | None:
     if not is_files_only(call):
         return None
-    said = "all that it changed are files: see there"
-    return replace(blank(call), state=State.NO_EFFECT, detail=said)
+    said = f"its files are restored with the turn: {imaging.named(call)}".rstrip(": ")
+    return replace(blank(call), state=State.NO_EFFECT, detail=said, error=None)
 
 
 def _never_sent(call: SagaCall, scene: Scene) -> UndoItem | None:
@@ -207,7 +233,7 @@ def _resolved(call: SagaCall, scene: Scene) -> UndoItem | None:
 
 def _reason_of(call: SagaCall, found: Resolution) -> Reason:
     """Return why a call that a person leaves as it is was not taken back by the machine."""
-    if call.outcome is None or found.was in ("in_doubt", "running"):
+    if known.from_row(call) is Known.UNKNOWN or found.was in ("in_doubt", "running"):
         return Reason.IN_DOUBT
     if found.was == "failed":
         return Reason.FAILED
@@ -229,10 +255,9 @@ def _is_meant(call: SagaCall, scene: Scene) -> bool:
 
 
 def _unfinished(call: SagaCall, scene: Scene) -> UndoItem | None:
-    if call.outcome is not None:
+    if known.from_row(call) is not Known.UNKNOWN:
         return None
-    said = "it began, and nobody knows whether it happened"
-    return left(call, Reason.IN_DOUBT, said)
+    return left(call, Reason.IN_DOUBT, doubt(call))
 
 
 def _no_way_back(call: SagaCall, scene: Scene) -> UndoItem | None:
@@ -326,6 +351,7 @@ def needed(call: SagaCall) -> tuple[str, ...]:
 
 _RULES: tuple[Callable[[SagaCall, Scene], UndoItem | None], ...] = (
     _read_only,
+    _files_cut_short,
     _files_only,
     _resolved,
     _never_sent,

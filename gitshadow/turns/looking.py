@@ -12,13 +12,21 @@ from gitshadow.errors import UsageError
 from gitshadow.store.journal import history, outbox, saga
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.saga_rows import Held, SagaCall, SagaTurn
-from gitshadow.turns import events, records, requests, rewind, taking
+from gitshadow.turns import (
+    events,
+    judging,
+    known,
+    records,
+    requests,
+    rewind,
+    taking,
+)
+from gitshadow.turns.known import Known
 from gitshadow.turns.registry import Tool
 from gitshadow.turns.report import UndoKind
 from gitshadow.turns.values import EVERYTHING, Release
 
 Row = dict[str, object]
-_DOUBT = "it began, and nobody knows whether it happened"
 
 
 def session_named(db: Db, session: str | None, turn: str | None = None) -> str:
@@ -274,15 +282,16 @@ def tool_row(tool: Tool) -> Row:
 
 
 def _call_row(call: SagaCall) -> Row:
+    is_open = known.from_row(call) is Known.UNKNOWN
     return {
         "what": "call",
         "session": call.session,
         "turn": call.turn,
         "call": call.id,
         "tool": call.tool,
-        "state": "in_doubt" if call.outcome is None else call.undo,
+        "state": "in_doubt" if is_open else call.undo,
         "attempts": call.attempts,
-        "text": call.error or (_DOUBT if call.outcome is None else ""),
+        "text": call.error or (judging.doubt(call) if is_open else ""),
     }
 
 

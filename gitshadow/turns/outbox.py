@@ -9,18 +9,16 @@ Invariant: what did not commit is never sent.
 from dataclasses import dataclass, replace
 
 from gitshadow.store.journal.saga_rows import CallName, Held, SagaCall
-from gitshadow.turns import calls, records
-from gitshadow.turns.call_rows import arguments_of
+from gitshadow.turns import calls, known, probing, records
+from gitshadow.turns.known import Known
 from gitshadow.turns.registry import Tool
 from gitshadow.turns.steps import (
     Due,
-    Invoke,
     Procedure,
-    Returned,
+    Raised,
     Save,
     TakeOut,
     Waiting,
-    ask,
     due,
     now,
     told,
@@ -82,20 +80,20 @@ class _Sending:
 
     def _settled(self, tool: Tool) -> Procedure[Release | None]:
         """Find out what came of an attempt whose process died; None: nothing, so send it."""
-        if self._call.outcome == "success":
+        end = known.from_row(self._call)
+        if end is Known.DONE:
             return (yield from self._end("sent", None))
-        if self._call.outcome not in (None, "raised"):
+        if end is Known.NOT_DONE:
             return (yield from self._end("failed", self._call.error))
         if tool.repeatable:
             return None
-        probe = tool.options.get("probe")
-        found: object = None
-        if probe is not None:
-            event = yield from ask(Invoke(probe, (arguments_of(self._call),)))
-            found = event.value if isinstance(event, Returned) else None
+        found = yield from probing.asked(self._call, tool)
         if found is False:
             return None
         if found is not None:
+            moment = yield from now()
+            registry = self.turn.setting.registry
+            yield from probing.happened(self._call, registry, tool, found, moment, {})
             return (yield from self._end("sent", None))
         said = "it was being sent, and nobody knows whether it was"
         return (yield from self._end("in_doubt", said))
@@ -106,12 +104,14 @@ class _Sending:
             error = None if ended.ok else ended.text
             return (yield from self._end("sent" if ended.ok else "failed", error))
         said = records.in_words(ended)
-        if not tool.repeatable:
-            doubtful = replace(self._call, outcome=None, error=said)
-            return (yield from self._end("in_doubt", said, doubtful))
+        did_nothing = known.from_event(Raised(ended), tool) is Known.NOT_DONE
         attempts = self.waiting.held.attempts
-        if attempts >= tool.retry.attempts:
+        is_last = attempts >= tool.retry.attempts
+        if did_nothing and is_last:
             return (yield from self._end("failed", said))
+        if is_last or not (tool.repeatable or did_nothing):
+            doubtful = replace(self._call, outcome=known.RAISED, error=said)
+            return (yield from self._end("in_doubt", said, doubtful))
         again = replace(self._call, outcome="held", error=said)
         pause_ns = int(tool.retry.pause_s(attempts) * _NS_PER_S)
         return (yield from self._end("due", said, again, pause_ns=pause_ns))

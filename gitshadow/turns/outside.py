@@ -24,9 +24,10 @@ _GRACE_S = 5.0
 
 def patience_s(inverse: StoredInverse, handler: Tool) -> float | None:
     """Return how long to wait for one attempt; None for ever."""
-    if not handler.blocking:
+    if not handler.foreign:
         return inverse.retry.timeout_s
-    return (inverse.retry.timeout_s or _TIMEOUT_S) + _GRACE_S
+    grace_s = _GRACE_S if handler.blocking else 0.0
+    return (inverse.retry.timeout_s or _TIMEOUT_S) + grace_s
 
 
 class Outside(NamedTuple):

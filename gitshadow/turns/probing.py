@@ -1,59 +1,101 @@
-"""What became of a call that began and never ended? Its tool is asked, where it can tell.
+"""What became of a call of which nobody knows how it ended? Its tool is asked, where it can tell.
 
 Invariant: nothing is guessed: without an answer the call stays in doubt, and no inverse runs.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from gitshadow.store.journal.saga_rows import Note, SagaCall
-from gitshadow.turns import records
+from gitshadow.turns import imaging, records
+from gitshadow.turns.call_rows import arguments_of, key_of
 from gitshadow.turns.registry import Tool, ToolRegistry
 from gitshadow.turns.steps import Invoke, Procedure, Raised, Returned, Save, ask
 from gitshadow.turns.values import Inverse, Outcome
 
 
 def settled(
-    call: SagaCall, registry: ToolRegistry, moment_ns: int, op: str | None = None
+    call: SagaCall,
+    registry: ToolRegistry,
+    moment_ns: int,
+    op: str | None = None,
+    *,
+    root: str,
+    before: Sequence[SagaCall] = (),
 ) -> Procedure[SagaCall]:
-    """Ask a tool's probe about an unfinished call, write the answer down, return the call.
+    """Find out about a call whose effect is unknown, write the answer down, return the call.
 
-    False: it did not happen. An `Outcome`, or True: it did, and its inverse is bound now. None, or
-    no probe: the call stays as it is.
+    Its tool's probe is asked; of a call that changes nothing but files, the files are compared.
+    Without an answer the call stays as it is.
+
+    Args:
+        call: What is in doubt.
+        registry: The tools.
+        moment_ns: For the log.
+        op: The undo that asks.
+        root: The working tree.
+        before: Calls of the same turn; what their files were before them counts as well.
     """
     tool = registry.find(call.tool)
-    probe = tool.options.get("probe") if tool is not None else None
-    if tool is None or probe is None:
-        return call
-    intent = records.parse(call.intent)
-    event = yield from ask(Invoke(probe, (intent["arguments"],)))
-    found = event.value if isinstance(event, Returned) else None
-    if found is None:
-        return call
+    found = yield from asked(call, tool)
     body: dict[str, object] = {"op": op} if op is not None else {}
-    if found is False:
-        said = "it did not happen"
+    if found is None:
+        said = yield from imaging.restored(call, before, root)
+    else:
+        said = "it did not happen" if found is False else None
+    if said is not None:
         after = replace(call, undo="skipped", error=said, op=op)
         yield Save((after, _note(call, "undo_skipped", moment_ns, body)))
         return after
-    inverse, trouble = yield from _late_inverse(registry, tool, intent, found)
+    if found is None or tool is None:
+        return call
+    return (yield from happened(call, registry, tool, found, moment_ns, body))
+
+
+def asked(call: SagaCall, tool: Tool | None) -> Procedure[object]:
+    """Ask a tool's probe about a call.
+
+    Returns:
+        False: it did not happen. An `Outcome`, or True: it did. None: nobody knows.
+    """
+    probe = tool.options.get("probe") if tool is not None else None
+    if tool is None or probe is None:
+        return None
+    extras = tool.extras("probe", key_of(call, "do"))
+    event = yield from ask(Invoke(probe, (arguments_of(call),), extras))
+    return event.value if isinstance(event, Returned) else None
+
+
+def happened(
+    call: SagaCall,
+    registry: ToolRegistry,
+    tool: Tool,
+    found: object,
+    moment_ns: int,
+    body: Mapping[str, object],
+) -> Procedure[SagaCall]:
+    """Write down that a call had its effect, and bind its inverse now."""
+    inverse, trouble = yield from _late_inverse(registry, tool, call, found)
     undo = "none" if inverse is None else "planned"
     after = replace(call, outcome="success", inverse=inverse, error=trouble, undo=undo)
-    body["inverse"] = inverse
-    yield Save((after, _note(call, "probed", moment_ns, body)))
+    yield Save((after, _note(call, "probed", moment_ns, {**body, "inverse": inverse})))
     return after
 
 
 def _late_inverse(
-    registry: ToolRegistry, tool: Tool, intent: Mapping[str, object], found: object
+    registry: ToolRegistry, tool: Tool, call: SagaCall, found: object
 ) -> Procedure[tuple[str | None, str | None]]:
     """Bind the second half of an inverse once a probe has told the result."""
     build = tool.options.get("inverse")
     if build is None:
         return None, None
+    intent = records.parse(call.intent)
+    if intent.get("altered") is not None:
+        return None, f"the inverse was not made: {intent['altered']}"
     result = found.content if isinstance(found, Outcome) else None
     args = (intent["arguments"], intent["capture"], result)
-    event = yield from ask(Invoke(build, args))
+    extras = tool.extras("inverse", key_of(call, "do"))
+    event = yield from ask(Invoke(build, args, extras))
     if not isinstance(event, Returned) or not isinstance(event.value, Inverse):
         return None, _why(event) or "no inverse"
     after_files = tool.options.get("after_files", False)
@@ -62,7 +104,6 @@ def _late_inverse(
             event.value,
             tool.retry,
             (),
-            after=None,
             after_files=after_files,
             version=registry.version_of(event.value.handler),
         )

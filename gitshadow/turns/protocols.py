@@ -192,8 +192,20 @@ class SagaStore(Protocol):
         """
         ...
 
-    def claim(self, call: CallName, owner: str, now_ns: int, until_ns: int) -> bool:
+    def claim(
+        self,
+        call: CallName,
+        owner: str,
+        now_ns: int,
+        until_ns: int,
+        *,
+        rows: Iterable[SagaRow] = (),
+        then: Iterable[SagaRow] = (),
+    ) -> bool:
         """Take a call's inverse for one attempt, by compare-and-set; tell whether it is ours.
+
+        In one transaction with it `rows` are kept first, whether it is ours or not, and `then`
+        others if it is.
 
         It is free where `undo` is `planned` or `failed`, or `running` with this owner or with a
         lease that has run out (`lease_ns <= now_ns`). A claim sets `running`, owner and lease and
@@ -215,7 +227,8 @@ class SagaStore(Protocol):
     def waiting(self, session: str) -> list[Held]:
         """Return what is `held`, `due`, `sending` or `failed`, in the same order.
 
-        Also what is `in_doubt`, while its call is: without an outcome, and with `undo` `none`.
+        Also what is `in_doubt`, while its call is: without an outcome or `raised`, and with `undo`
+        `none`.
         """
         ...
 
@@ -255,15 +268,16 @@ class SagaStore(Protocol):
         """Return the newest call whose `Effect` has this digest and stands, or None.
 
         Meant are effects kept at an event from `first` to `last`, of calls without an outcome or
-        with `success` or `held`, whose `undo` is not `done`, `skipped` or `resolved`. It is asked
-        before calls: its cost should not grow with the session.
+        with `success`, `held` or `raised`, whose `undo` is not `done`, `skipped` or `resolved`. It
+        is asked before calls: its cost should not grow with the session.
         """
         ...
 
     def unsettled(self, session: str) -> list[SagaCall]:
         """Return the calls that a person should look at, by turn and ordinal.
 
-        Those whose `undo` is `running`, `failed` or `in_doubt`; and those without an outcome whose
+        Those whose `undo` is `running`, `failed` or `in_doubt`; and those without an outcome or
+        with `raised` whose
         `undo` is `none`, unless the class is `read_only` or the turn is `open`.
         """
         ...

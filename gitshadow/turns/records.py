@@ -6,7 +6,9 @@ Invariant: one value has one text, so that texts can be compared and hashed.
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
+from typing import NamedTuple
 
 from gitshadow.errors import JournalError
 from gitshadow.turns import external
@@ -18,6 +20,8 @@ _LITERAL_KEY = "$literal"
 # A shorter "secret" would turn up in every other word.
 _SHORTEST_SECRET = 4
 _TOKEN_BYTES = 8
+# Deeper values are written down in part; Python itself gives up at some hundreds.
+_DEEPEST = 64
 
 
 class NotStorableError(ValueError):
@@ -25,13 +29,13 @@ class NotStorableError(ValueError):
 
 
 def canonical(value: object) -> str:
-    """Return the one text of a JSON value.
+    """Return the one text of a JSON value; half a surrogate pair is escaped in it.
 
     Raises:
         NotStorableError: it is no JSON value.
     """
     try:
-        return json.dumps(
+        text = json.dumps(
             value,
             sort_keys=True,
             separators=(",", ":"),
@@ -40,25 +44,73 @@ def canonical(value: object) -> str:
         )
     except (TypeError, ValueError) as error:
         raise NotStorableError(f"not JSON: {error}") from error
+    except RecursionError as error:
+        raise NotStorableError("not JSON: it is nested too deeply") from error
+    return storable(text)
+
+
+def storable(text: str) -> str:
+    r"""Return a text as the journal can hold it: half a surrogate pair is written as `\ud83d`."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def faithful(value: object) -> str:
+    """Return the one text of a value that is the same value when it is read again.
+
+    Raises:
+        NotStorableError: it is no JSON value, or it would come back as another one: a tuple as a
+            list, a key that is a number as a text.
+    """
+    text = canonical(value)
+    if not _same(value, json.loads(text)):
+        raise NotStorableError(
+            "not JSON: a tuple, or a key that is no text, would come back changed"
+        )
+    return text
+
+
+def _same(value: object, again: object) -> bool:
+    """Return whether a value came back from JSON as it was; a tuple is no list here."""
+    if isinstance(value, Mapping):
+        return (
+            isinstance(again, dict)
+            and len(value) == len(again)
+            and all(key in again and _same(value[key], again[key]) for key in value)
+        )
+    if isinstance(value, list):
+        return (
+            isinstance(again, list)
+            and len(value) == len(again)
+            and all(map(_same, value, again))
+        )
+    return value == again
 
 
 def lenient(value: object) -> str:
     """Return a text for any value; what is no JSON is named by its type alone."""
-    return canonical(_plain(value))
+    return canonical(_plain(value, ()))
 
 
-def _plain(value: object) -> Json:
+def _plain(value: object, above: tuple[int, ...]) -> Json:
+    """Return a JSON value that stands for any; `above` are the ids of what contains it."""
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
         return value if value - value == 0 else str(value)
     if isinstance(value, Secret):
         return REDACTED
+    if isinstance(value, bytes) or not isinstance(
+        value, Mapping | Sequence | set | frozenset
+    ):
+        return f"<{type(value).__name__}>"
+    if id(value) in above:
+        return "<circular>"
+    if len(above) == _DEEPEST:
+        return "<nested too deeply>"
+    inside = (*above, id(value))
     if isinstance(value, Mapping):
-        return {str(key): _plain(each) for key, each in value.items()}
-    if isinstance(value, Sequence | set | frozenset) and not isinstance(value, bytes):
-        return [_plain(each) for each in value]
-    return f"<{type(value).__name__}>"
+        return {str(key): _plain(each, inside) for key, each in value.items()}
+    return [_plain(each, inside) for each in value]
 
 
 def token(value: object) -> str:
@@ -100,13 +152,15 @@ def in_words(error: BaseException) -> str:
         said = str(error)
     except Exception:  # noqa: BLE001 - the host's own errors run its code here
         said = ""
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+    words = f"{type(error).__name__}: {said}" if said else type(error).__name__
+    return storable(words)
 
 
 def secret_values(arguments: Mapping[str, object], names: Iterable[str]) -> list[str]:
-    """Return the texts of secret arguments, as they would turn up elsewhere."""
-    found = (str(arguments[name]) for name in names if name in arguments)
-    return [text for text in found if len(text) >= _SHORTEST_SECRET]
+    """Return the texts of secret arguments, as they would turn up elsewhere, in JSON too."""
+    found = [str(arguments[name]) for name in names if name in arguments]
+    forms = dict.fromkeys((*found, *(canonical(text)[1:-1] for text in found)))
+    return [text for text in forms if len(text) >= _SHORTEST_SECRET]
 
 
 def redact_arguments(
@@ -125,6 +179,16 @@ def redact(text: str, secrets: Iterable[str]) -> str:
     return text
 
 
+class Observed(NamedTuple):
+    """Hold what a tool observed as a text, or the error that kept it from that."""
+
+    text: str | None = None
+    trouble: str | None = None
+
+
+NOT_OBSERVED = Observed()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredInverse:
     """Hold an inverse as the journal has it."""
@@ -137,6 +201,7 @@ class StoredInverse:
     critical: bool
     idempotent: bool
     after: str | None
+    unseen: str | None
     after_files: bool
     retry: Retry
     non_retryable: tuple[str, ...]
@@ -155,7 +220,7 @@ def inverse_text(
     retry: Retry,
     secrets: Sequence[str],
     *,
-    after: str | None,
+    after: Observed = NOT_OBSERVED,
     after_files: bool,
     version: str = "",
 ) -> str:
@@ -164,8 +229,12 @@ def inverse_text(
     Raises:
         NotStorableError: an argument is no JSON, or holds a secret's value.
     """
-    args = {name: _storable(value) for name, value in inverse.args.items()}
-    if redact(canonical(args), secrets) != canonical(args):
+    try:
+        args = {name: _storable(value) for name, value in inverse.args.items()}
+    except RecursionError as error:
+        raise NotStorableError("not JSON: it is nested too deeply") from error
+    text = faithful(args)
+    if redact(text, secrets) != text:
         raise NotStorableError("it would store a secret: pass Secret(NAME) instead")
     if external.is_external(inverse.handler):
         try:
@@ -181,7 +250,8 @@ def inverse_text(
             "depends_on": list(inverse.depends_on),
             "critical": inverse.critical,
             "idempotent": inverse.idempotent,
-            "after": after,
+            "after": after.text,
+            "unseen": after.trouble,
             "after_files": after_files,
             "retry": {
                 "attempts": retry.attempts,
@@ -194,6 +264,7 @@ def inverse_text(
     )
 
 
+@lru_cache(maxsize=128)
 def stored_inverse(text: str) -> StoredInverse:
     """Return the inverse that `inverse_text` wrote.
 
@@ -217,6 +288,7 @@ def stored_inverse(text: str) -> StoredInverse:
             critical=row["critical"] is True,
             idempotent=row.get("idempotent") is True,
             after=_maybe(row["after"]),
+            unseen=_maybe(row.get("unseen")),
             after_files=row["after_files"] is True,
             retry=Retry(**retry),
             non_retryable=tuple(names),
@@ -248,7 +320,7 @@ def _storable(value: object) -> object:
     if isinstance(value, Mapping):
         stored = {name: _storable(each) for name, each in value.items()}
         return {_LITERAL_KEY: stored} if _is_special(value) else stored
-    if isinstance(value, list | tuple):
+    if isinstance(value, list):
         return [_storable(each) for each in value]
     return value
 

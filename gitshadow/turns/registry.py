@@ -18,6 +18,7 @@ from typing import (
 
 from gitshadow.turns.errors import RegistrationError
 from gitshadow.turns.values import Inverse, Json, Retry, Reversibility
+from gitshadow.words import did_you_mean
 
 if TYPE_CHECKING:
     from gitshadow.turns.declarations import Call
@@ -25,6 +26,11 @@ if TYPE_CHECKING:
 _F = TypeVar("_F", bound=Callable[..., object])
 _NEEDS_INVERSE = (Reversibility.REVERSIBLE, Reversibility.COMPENSABLE)
 _NS_PER_S = 1_000_000_000
+_ALLOWED: Mapping[str, tuple[str, ...]] = {
+    "on_capture_failure": ("refuse", "record"),
+    "errors": ("unknown", "nothing_done"),
+}
+_NAMES = ("secrets", "paths", "accepts")
 
 
 class Capture(Protocol):
@@ -32,6 +38,16 @@ class Capture(Protocol):
 
     def __call__(self, arguments: Mapping[str, object], /) -> object:
         """Return it: JSON, or an awaitable of it with the async front."""
+        ...
+
+
+class KeyedCapture(Protocol):
+    """As `Capture`, and given the key that the tool gets."""
+
+    def __call__(
+        self, arguments: Mapping[str, object], /, *, idempotency_key: str
+    ) -> object:
+        """Return it."""
         ...
 
 
@@ -45,6 +61,22 @@ class BuildInverse(Protocol):
         ...
 
 
+class KeyedBuildInverse(Protocol):
+    """As `BuildInverse`, and given the key that the tool gets."""
+
+    def __call__(
+        self,
+        arguments: Mapping[str, object],
+        captured: object,
+        result: object,
+        /,
+        *,
+        idempotency_key: str,
+    ) -> Inverse:
+        """Return it."""
+        ...
+
+
 class Verify(Protocol):
     """Look, after an inverse has returned, whether the effect of its call is gone."""
 
@@ -52,6 +84,21 @@ class Verify(Protocol):
         self, arguments: Mapping[str, object], captured: object, /
     ) -> Awaitable[bool] | bool:
         """Return it, or an awaitable of it with the async front."""
+        ...
+
+
+class KeyedVerify(Protocol):
+    """As `Verify`, and given the key that the tool gets."""
+
+    def __call__(
+        self,
+        arguments: Mapping[str, object],
+        captured: object,
+        /,
+        *,
+        idempotency_key: str,
+    ) -> Awaitable[bool] | bool:
+        """Return it."""
         ...
 
 
@@ -73,6 +120,12 @@ class ToolOptions(TypedDict):
     call and nothing took it back. `schema`, `description`: for the model. `version`: of the
     handler.
 
+    `errors`: `nothing_done` where a tool that raises has surely done nothing; by default
+    (`unknown`) its `probe` is asked, and without an answer the call is in doubt.
+
+    `capture`, `inverse`, `observe`, `probe` and `verify` get the key that the tool gets where they
+    have a parameter `idempotency_key`.
+
     `undo_for`: `undo_for_s` as a text: `30d`, `12h`, `90s`. `verify`: after an inverse that
     returned, says from arguments and capture whether the effect is gone; True: `observe` must see
     what it saw before the call. `accepts`: versions that this handler can stand in for; an
@@ -82,11 +135,11 @@ class ToolOptions(TypedDict):
     """
 
     reversibility: NotRequired[Reversibility]
-    capture: NotRequired[Capture]
-    inverse: NotRequired[BuildInverse]
+    capture: NotRequired[Capture | KeyedCapture]
+    inverse: NotRequired[BuildInverse | KeyedBuildInverse]
     on_capture_failure: NotRequired[Literal["refuse", "record"]]
-    observe: NotRequired[Capture]
-    probe: NotRequired[Capture]
+    observe: NotRequired[Capture | KeyedCapture]
+    probe: NotRequired[Capture | KeyedCapture]
     describe: NotRequired[Callable[[Mapping[str, object]], str]]
     retry: NotRequired[Retry]
     undo_for_s: NotRequired[float]
@@ -106,7 +159,8 @@ class ToolOptions(TypedDict):
     description: NotRequired[str]
     version: NotRequired[str]
     accepts: NotRequired[tuple[str, ...]]
-    verify: NotRequired[Verify | bool]
+    verify: NotRequired[Verify | KeyedVerify | bool]
+    errors: NotRequired[Literal["unknown", "nothing_done"]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +169,7 @@ class Tool:
 
     `reversibility` is None for a tool that declares none. `foreign` is what stands for a program or
     server of others: it is handed a key, and nobody knows whether it heeds that. `blocking` is what
-    waits without letting others go on.
+    waits without letting others go on. `keyed` are the options whose functions ask for the key.
     """
 
     name: str
@@ -123,6 +177,7 @@ class Tool:
     reversibility: Reversibility | None = None
     takes: frozenset[str] = frozenset()
     options: ToolOptions = field(default_factory=ToolOptions)
+    keyed: frozenset[str] = frozenset()
     foreign: bool = False
     blocking: bool = False
 
@@ -148,8 +203,42 @@ class Tool:
     @property
     def repeatable(self) -> bool:
         """Tell whether a second call with one key or arguments is the same as one."""
-        heeds_key = "idempotency_key" in self.takes and not self.foreign
-        return heeds_key or self.options.get("idempotent", False)
+        return self.heeds_key or self.options.get("idempotent", False)
+
+    @property
+    def holds(self) -> bool:
+        """Return whether its calls wait until their turn has committed."""
+        return self.options.get("hold", False)
+
+    @property
+    def heeds_key(self) -> bool:
+        """Return whether it sees to it itself that one key has one effect."""
+        return "idempotency_key" in self.takes and not self.foreign
+
+    @property
+    def fails_clean(self) -> bool:
+        """Return whether it has surely done nothing where it raises."""
+        return self.options.get("errors", "unknown") == "nothing_done"
+
+    def extras(self, option: str, key: str) -> dict[str, str]:
+        """Return what the function of an option gets besides its own arguments."""
+        return {"idempotency_key": key} if option in self.keyed else {}
+
+    def misfit(self, arguments: Mapping[str, object]) -> str | None:
+        """Return why the function cannot be called with these arguments, or None.
+
+        Only its own signature counts: what a decorator passes on is not known before the call.
+        """
+        try:
+            signature = inspect.signature(self.function, follow_wrapped=False)
+        except (TypeError, ValueError):
+            return None
+        ours = dict.fromkeys(self.takes)
+        try:
+            signature.bind(**{**arguments, **ours})
+        except TypeError as error:
+            return str(error)
+        return None
 
     def expires_ns(self, now_ns: int) -> int | None:
         """Return until when a call made now can be taken back; None for ever."""
@@ -186,7 +275,8 @@ class ToolRegistry:
             options: See `ToolOptions`.
 
         Raises:
-            RegistrationError: no domain, taken, or reversible without an inverse.
+            RegistrationError: no domain, taken, an unknown option, or reversible without an
+                inverse.
         """
 
         def declare(function: _F) -> _F:
@@ -203,6 +293,9 @@ class ToolRegistry:
     ) -> Tool:
         """Declare a tool, as `tool` does, where there is no place for a decorator."""
         full = self._qualified(name)
+        _check_options(full, options)
+        if "reversibility" in options:
+            options["reversibility"] = _class_of(full, options["reversibility"])
         reversibility = options.get("reversibility")
         has_inverse = "inverse" in options or options.get("files_only", False)
         if reversibility in _NEEDS_INVERSE and not has_inverse:
@@ -227,6 +320,7 @@ class ToolRegistry:
             reversibility=reversibility,
             takes=_extras(function),
             options=options,
+            keyed=frozenset(_keyed(options)),
         )
         self._tools[full] = made
         return made
@@ -359,6 +453,47 @@ def _check_window(name: str, options: ToolOptions) -> None:
         raise RegistrationError(
             f"could not register {name}: undo_for and undo_for_s are one thing"
         )
+
+
+def _check_options(name: str, options: ToolOptions) -> None:
+    """Raise RegistrationError for an option that there is not, or whose value means nothing."""
+    known = sorted(ToolOptions.__annotations__)
+    for option in options:
+        if option not in known:
+            raise RegistrationError(
+                f"could not register {name}: there is no option {option}",
+                hint=did_you_mean(option, known) or ", ".join(known),
+            )
+    for option, value in options.items():
+        allowed = _ALLOWED.get(option)
+        if allowed is not None and value not in allowed:
+            words = " or ".join(allowed)
+            raise RegistrationError(
+                f"could not register {name}: {option} must be {words}, not {value!r}"
+            )
+        if option in _NAMES and isinstance(value, str):
+            raise RegistrationError(
+                f"could not register {name}: {option} must be a tuple of names",
+                hint=f"{option}=({value!r},)",
+            )
+
+
+def _class_of(name: str, value: str) -> Reversibility:
+    """Return the class that a value names; a text will do."""
+    try:
+        return Reversibility(value)
+    except ValueError as error:
+        raise RegistrationError(
+            f"could not register {name}: there is no class {value!r}",
+            hint=", ".join(Reversibility),
+        ) from error
+
+
+def _keyed(options: ToolOptions) -> Iterator[str]:
+    """Yield the options whose functions ask for the key of the call."""
+    for option, value in options.items():
+        if callable(value) and "idempotency_key" in _extras(value):
+            yield option
 
 
 def _extras(function: Callable[..., object]) -> frozenset[str]:

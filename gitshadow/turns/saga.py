@@ -11,11 +11,12 @@ from dataclasses import dataclass, field, replace
 from os import urandom
 
 from gitshadow.store.journal.saga_rows import CallName, Note, SagaCall, SagaOp
-from gitshadow.turns import judging, records, telemetry
+from gitshadow.turns import judging, known, records, telemetry
 from gitshadow.turns.drift import Drift
-from gitshadow.turns.errors import FinalFailure, ToolFailure
+from gitshadow.turns.errors import FinalFailure
 from gitshadow.turns.evidence import Resolution
 from gitshadow.turns.judging import Scene
+from gitshadow.turns.known import Known
 from gitshadow.turns.outside import Outside, patience_s
 from gitshadow.turns.probing import settled
 from gitshadow.turns.records import StoredInverse
@@ -30,7 +31,6 @@ from gitshadow.turns.steps import (
     Pause,
     Procedure,
     Raised,
-    Returned,
     Save,
     TimedOut,
     Withdraw,
@@ -41,7 +41,7 @@ from gitshadow.turns.steps import (
 from gitshadow.turns.values import OnDrift, Outcome
 from gitshadow.turns.verifying import Finding, still_there
 from gitshadow.turns.whole import Done
-from gitshadow.undo.report import Reason, State, Uncovered
+from gitshadow.undo.report import Reason, State
 
 _NS_PER_S = 1_000_000_000
 _LEASE_S = 60.0
@@ -150,11 +150,20 @@ class Unwind:
         return done[0] if done and done[0].id == call.id else call
 
     def _take_back(self, call: SagaCall) -> Procedure[dict[str, object]]:
-        if call.outcome in (None, "held") and call.undo == "none":
+        if judging.is_doubtful(call) or (
+            call.outcome == "held" and call.undo == "none"
+        ):
             call = yield from self._dropped(call)
-        if call.outcome is None and call.undo == "none":
+        if judging.is_doubtful(call):
             moment = yield from now()
-            call = yield from settled(call, self.registry, moment, self.op.id)
+            call = yield from settled(
+                call,
+                self.registry,
+                moment,
+                self.op.id,
+                root=self.outside.root,
+                before=self.calls,
+            )
         self._scene.now_ns = yield from now()
         item = judging.judge(call, self._scene)
         if item is None:
@@ -176,8 +185,10 @@ class Unwind:
             no = yield from self.outside.approval(call, inverse)
             if no is not None:
                 return call, judging.left(call, Reason.DECLINED, no)
+        if call.undo == "in_doubt":  # judged before: a second attempt does no harm
+            call = yield from self._settle(call, "failed", call.error)
         for attempt in range(1, inverse.retry.attempts + 1):
-            claimed = yield from self._claim(call, inverse)
+            claimed = yield from self._claim(call, inverse, handler)
             if claimed is None:
                 said = "another process is taking it back"
                 return call, judging.left(call, Reason.IN_DOUBT, said)
@@ -191,11 +202,10 @@ class Unwind:
                     call = yield from self._settle(call, "done", None)
                     return call, judging.taken_back(call)
                 trouble = found.text
-            harmless = found.sure if found is not None else _did_nothing(event)
-            if not handler.repeatable and not harmless:
+            doubt = _doubt(event, found, handler)
+            if doubt is not None:
                 call = yield from self._settle(call, "in_doubt", trouble)
-                said = f"{handler.name} is not declared safe to repeat"
-                return call, judging.left(call, Reason.IN_DOUBT, said)
+                return call, judging.left(call, Reason.IN_DOUBT, doubt)
             call = yield from self._settle(call, "failed", trouble)
             final = _is_final(event, inverse)
             if attempt == inverse.retry.attempts or final or _lied(found, handler):
@@ -204,29 +214,28 @@ class Unwind:
         return call, judging.left(call, Reason.FAILED)
 
     def _claim(
-        self, call: SagaCall, inverse: StoredInverse
+        self, call: SagaCall, inverse: StoredInverse, handler: Tool
     ) -> Procedure[SagaCall | None]:
-        """Take the call for one attempt; None where somebody else has it."""
+        """Take the call for one attempt, and log that; None where somebody else has it."""
         moment = yield from now()
         lease_s = _LEASE_S + (inverse.retry.timeout_s or _LEASE_S)
         until = moment + int(lease_s * _NS_PER_S)
-        claim = Claim(call.session, call.turn, call.id, self.owner, moment, until)
+        attempts = call.attempts + 1
+        body = {"attempt": attempts, "handler": handler.name, "key": call.key}
+        claim = Claim(
+            *(call.session, call.turn, call.id, self.owner, moment, until),
+            then=(self._note("undo_attempt", body, call),),
+        )
         if not (yield from told(claim)):
             return None
         return replace(
-            call,
-            undo="running",
-            attempts=call.attempts + 1,
-            owner=self.owner,
-            lease_ns=until,
+            call, undo="running", attempts=attempts, owner=self.owner, lease_ns=until
         )
 
     def _attempt(
         self, call: SagaCall, inverse: StoredInverse, handler: Tool
     ) -> Procedure[tuple[Event, str | None]]:
-        """Run a handler once, after the log says so; return what went wrong too."""
-        body = {"attempt": call.attempts, "handler": handler.name, "key": call.key}
-        yield Save((self._note("undo_attempt", body, call),))
+        """Run a handler once; return what went wrong too."""
         secrets: list[str] = []
 
         def look_up(name: str) -> str:
@@ -257,12 +266,12 @@ class Unwind:
     def _settle(
         self, call: SagaCall, undo: str, error: str | None
     ) -> Procedure[SagaCall]:
-        """Write down how an attempt ended."""
+        """Write down how an attempt ended, with the claim of the next one where that follows."""
         after = replace(
             call, undo=undo, error=error, op=self.op.id, owner=None, lease_ns=None
         )
         note = self._note(f"undo_{undo}", {"error": error, "key": call.key}, call)
-        yield Save((after, note))
+        yield Save((after, note), rides=True)
         return after
 
     def _dropped(self, call: SagaCall) -> Procedure[SagaCall]:
@@ -272,7 +281,7 @@ class Unwind:
             return call
         name = CallName(call.session, call.turn, call.id)
         if not (yield from told(Withdraw(name))):
-            return replace(call, outcome=None)
+            return replace(call, outcome=None) if call.outcome == "held" else call
         after = replace(call, outcome="dropped", undo="skipped", op=self.op.id)
         yield Save((after, self._note("dropped", {"key": call.key}, call)))
         return after
@@ -285,7 +294,6 @@ class Unwind:
             items=tuple(items),
             token=self._token(items),
             planned=planned,
-            not_covered=tuple(_not_covered(self.calls)),
             notes=tuple(self._notes()),
         )
 
@@ -321,15 +329,6 @@ class Unwind:
         )
 
 
-def _not_covered(calls: Sequence[SagaCall]) -> Iterator[Uncovered]:
-    for call in calls:
-        if call.outcome == "raised" and call.klass != "read_only":
-            yield Uncovered(
-                f"{call.tool} {call.id}",
-                f"it raised: what it did is unknown: {call.error}",
-            )
-
-
 def _trouble(event: Event) -> str | None:
     """Return what went wrong in an attempt, or None where nothing did."""
     if isinstance(event, TimedOut):
@@ -340,16 +339,20 @@ def _trouble(event: Event) -> str | None:
     return value.text if isinstance(value, Outcome) and not value.ok else None
 
 
+def _doubt(event: Event, found: Finding | None, handler: Tool) -> str | None:
+    """Return why nobody knows what an attempt did, so that no other one follows; None: go on."""
+    if isinstance(event, TimedOut) and event.goes_on and not handler.heeds_key:
+        return f"{handler.name} may still be at work: nothing could stop it"
+    is_clean = known.from_event(event, handler) is Known.NOT_DONE
+    harmless = found.sure if found is not None else is_clean
+    if handler.repeatable or harmless:
+        return None
+    return f"{handler.name} is not declared safe to repeat"
+
+
 def _lied(found: Finding | None, handler: Tool) -> bool:
     """Tell whether it is for a person to try again: it returned, did nothing, and may yet do it."""
     return found is not None and not handler.repeatable
-
-
-def _did_nothing(event: Event) -> bool:
-    """Tell whether a handler said itself that it failed and did nothing."""
-    if isinstance(event, Raised):
-        return isinstance(event.error, ToolFailure)
-    return isinstance(event, Returned)
 
 
 def _is_final(event: Event, inverse: StoredInverse) -> bool:

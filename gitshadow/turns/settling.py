@@ -55,8 +55,9 @@ def resolve(desk: "Desk", turn: str, call: str, state: State, note: str) -> None
 
 
 def ask_probes(desk: "Desk") -> Procedure[None]:
-    """Ask about every call that began and never ended, where its tool can tell."""
+    """Ask about every call whose effect is unknown, where its tool can tell."""
+    registry, root = desk.setting.registry, desk.setting.root
     for call in desk.store.unsettled(desk.session):
-        if call.outcome is None:
+        if judging.is_doubtful(call):
             moment = yield from now()
-            yield from probing.settled(call, desk.setting.registry, moment)
+            yield from probing.settled(call, registry, moment, root=root)

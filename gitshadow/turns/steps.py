@@ -49,25 +49,34 @@ class Returned(NamedTuple):
 
 
 class Raised(NamedTuple):
-    """Say what a function raised."""
+    """Say what a function raised; a cancellation of its own work is among that."""
 
-    error: Exception
+    error: BaseException
 
 
 class TimedOut(NamedTuple):
-    """Say that a function took too long; it may still be at work."""
+    """Say that a function took too long; `goes_on`: nothing could stop it."""
 
     seconds: float
+    goes_on: bool = False
 
 
 class Save(NamedTuple):
-    """Write rows in one transaction, on the disk when the event (None) comes."""
+    """Write rows in one transaction, on the disk when the event (None) comes.
+
+    Rows that may `ride` are written with the next ones instead, and in any case before anything
+    else than the clock is asked for: a crash until then is one before they were written.
+    """
 
     rows: tuple[SagaRow, ...]
+    rides: bool = False
 
 
 class Claim(NamedTuple):
-    """Take a compensation for one attempt; the event tells whether it is ours."""
+    """Take a compensation for one attempt; the event tells whether it is ours.
+
+    In the same transaction `rows` are written first, and `then` others if it is.
+    """
 
     session: str
     turn: str
@@ -75,6 +84,8 @@ class Claim(NamedTuple):
     owner: str
     now_ns: int
     until_ns: int
+    rows: tuple[SagaRow, ...] = ()
+    then: tuple[SagaRow, ...] = ()
 
 
 class Question:
@@ -253,10 +264,58 @@ def in_the_open(procedure: Procedure[T]) -> Procedure[T]:
                 event: object = yield from in_the_open(command.procedure)
             else:
                 event = yield command
-        except Exception as error:  # noqa: BLE001 - the procedure says what follows
+        except GeneratorExit:
+            procedure.close()
+            raise
+        except BaseException as error:  # noqa: BLE001 - the procedure says what follows
             step = partial(procedure.throw, error)
         else:
             step = partial(procedure.send, event)
+
+
+def riding(procedure: Procedure[T]) -> Procedure[T]:
+    """Return the same procedure with the rows that may ride written along with the next ones.
+
+    Nothing of the host runs between rows that ride and their transaction.
+    """
+    rows: tuple[SagaRow, ...] = ()
+    step: Callable[[], Command] = partial(procedure.send, None)
+    while True:
+        try:
+            command = step()
+        except StopIteration as stop:
+            if rows:
+                yield Save(rows)
+            value: T = stop.value
+            return value
+        except Exception:
+            if rows:
+                yield Save(rows)
+            raise
+        try:
+            if isinstance(command, Save) and command.rides:
+                rows, event = (*rows, *command.rows), None
+            elif isinstance(command, Now):
+                event = yield command
+            else:
+                taken, rows = rows, ()
+                event = yield from _with(taken, command)
+        except GeneratorExit:
+            procedure.close()
+            raise
+        except BaseException as error:  # noqa: BLE001 - the procedure says what follows
+            step = partial(procedure.throw, error)
+        else:
+            step = partial(procedure.send, event)
+
+
+def _with(rows: tuple[SagaRow, ...], command: Command) -> Procedure[object]:
+    """Write rows with a command that writes, or else before it."""
+    if isinstance(command, Save | Claim):
+        return (yield command._replace(rows=(*rows, *command.rows)))
+    if rows:
+        yield Save(rows)
+    return (yield command)
 
 
 def ask(command: Invoke) -> Procedure[Event]:

@@ -9,8 +9,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from gitshadow.errors import ShadowError
 from gitshadow.store.journal.saga_rows import NewEvent, Note, SagaCall, SagaOp, SagaTurn
-from gitshadow.turns import records
+from gitshadow.turns import known, records
 from gitshadow.turns.call_rows import held_row
 from gitshadow.turns.errors import (
     LimitExceeded,
@@ -22,6 +23,7 @@ from gitshadow.turns.errors import (
     ValidationFailed,
 )
 from gitshadow.turns.host import ContextCache, Host
+from gitshadow.turns.known import Known
 from gitshadow.turns.machine import TurnEvent, TurnStatus, advance
 from gitshadow.turns.outside import Outside
 from gitshadow.turns.policy import Policy
@@ -112,6 +114,7 @@ class TurnCore:
     _last_words: list[NewEvent] = field(default_factory=list)
     _transaction: UndoTransaction | None = None
     _ends: bool = False
+    _host_committed: bool = False
 
     @property
     def status(self) -> TurnStatus:
@@ -274,10 +277,10 @@ class TurnCore:
         return NewEvent(
             session=self.row.session,
             invocation=self.row.id,
-            author=author,
-            kind=kind,
+            author=records.storable(author),
+            kind=records.storable(kind),
             ts_ns=ts_ns,
-            text=text,
+            text=records.storable(text),
             body=body,
         )
 
@@ -287,7 +290,7 @@ class TurnCore:
         """Add an event of the conversation."""
         moment = yield from now()
         self.check_open()
-        yield Save((self.event(author, kind, text, moment, records.canonical(data)),))
+        yield Save((self.event(author, kind, text, moment, records.faithful(data)),))
 
     def conclude(self, author: str, text: str) -> None:
         """Have an event join the history if, and when, the turn commits."""
@@ -299,7 +302,7 @@ class TurnCore:
         moment = yield from now()
         self.check_open()
         texts = {
-            key: None if value is None else records.canonical(value)
+            records.storable(key): None if value is None else records.faithful(value)
             for key, value in changes.items()
         }
         event = self.event("agent", "state", "", moment)
@@ -309,7 +312,7 @@ class TurnCore:
         """Save a version of an artifact; return its number."""
         moment = yield from now()
         self.check_open()
-        session = self.row.session
+        session, name = self.row.session, records.storable(name)
         found = yield from kept(Keep(session, name, data))
         event = self.event("agent", "artifact", name, moment)
         yield Save((replace(event, artifacts={name: found.oid}),))
@@ -320,14 +323,18 @@ class TurnCore:
         if self.status is not TurnStatus.OPEN:
             raise TurnClosed(f"could not go on with {self.row.id}: it has ended")
 
-    def _commit(self) -> Procedure[Exception | None]:
+    def _commit(self) -> Procedure[BaseException | None]:
         """Commit; return what the host's transaction raised instead."""
         if self._transaction is not None:
             event = yield from ask(Invoke(self._transaction.commit))
             if isinstance(event, Raised):
                 return event.error
             self._transaction = None  # what is sent from now on is not the host's
-        yield from self._enter(TurnEvent.COMMIT)
+            self._host_committed = True
+        try:
+            yield from self._enter(TurnEvent.COMMIT)
+        except ShadowError as error:
+            return error  # it is not on the disk, so the turn has not committed
         yield from self.tell(Tell("turn_end", self.row.id))
         return None
 
@@ -345,6 +352,9 @@ class TurnCore:
             event = yield from ask(Invoke(host.commit if is_kept else host.rollback))
             if isinstance(event, Raised):
                 report = report.with_trouble("the host's undo", str(event.error))
+        if self._host_committed:
+            said = "it had committed before the journal could"
+            report = report.with_trouble("the host's undo", said)
         self.report = report
         _attach(report, error)
         done = TurnEvent.UNWOUND if report.ok else TurnEvent.STUCK
@@ -359,7 +369,8 @@ class TurnCore:
             call
             for call in self.calls.values()
             if call.ordinal > since
-            and call.outcome in (None, "success")
+            and known.from_row(call) is not Known.NOT_DONE
+            and call.undo != "skipped"
             and records.parse(call.intent).get("pivot") is True
         ]
         return max(passed, key=lambda call: call.ordinal, default=None)
@@ -394,7 +405,7 @@ class TurnCore:
 
     def _enter(self, event: TurnEvent, *more: SagaOp) -> Procedure[None]:
         moment = yield from now()
-        status = advance(self.status, event)
+        status, before = advance(self.status, event), self.row
         self.row = replace(self.row, status=status.value, ended_ns=moment)
         body = {"status": status.value, "cause": self.row.cause}
         note = self.note("turn_" + status.value, body, moment)
@@ -402,7 +413,11 @@ class TurnCore:
         words = [replace(one, ts_ns=moment) for one in self._last_words if commits]
         held = [one for one in self.calls.values() if one.outcome == "held"]
         sent = [held_row(one, committed_ns=moment) for one in held if commits]
-        yield Save((self.row, note, *words, *sent, *more))
+        try:
+            yield Save((self.row, note, *words, *sent, *more))
+        except ShadowError:
+            self.row = before
+            raise
 
 
 def creation(session: str, state: Mapping[str, object], ts_ns: int) -> NewEvent:

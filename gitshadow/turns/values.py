@@ -129,8 +129,15 @@ class Outcome:
         elif isinstance(self.content, str):
             said = self.content
         else:
-            said = json.dumps(self.content, default=str, ensure_ascii=False)
+            said = _in_json(self.content)
         return f"{said}\n\nCurrent state:\n{self.state}" if self.state else said
+
+
+def _in_json(value: object) -> str:
+    try:
+        return json.dumps(value, default=str, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError):  # keys, a circle, too deep
+        return f"<{type(value).__name__}>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,13 +297,16 @@ class Retry:
     """Say how often and how patiently an inverse is tried.
 
     The pause doubles from `backoff_s` up to `max_backoff_s`. An attempt that takes longer than
-    `timeout_s` counts as failed; whether it had its effect is then unknown.
+    `timeout_s` counts as failed; whether it had its effect is then unknown. With a time limit a
+    plain function runs in a thread of its own, because nothing else could stop waiting for it;
+    without one it runs in the thread that asks for the undo, and as long as it takes. Commands,
+    requests and tools of servers have a minute where no limit is given.
     """
 
     attempts: int = 3
     backoff_s: float = 0.2
     max_backoff_s: float = 30.0
-    timeout_s: float | None = 30.0
+    timeout_s: float | None = None
     non_retryable: tuple[type[Exception], ...] = ()
 
     def pause_s(self, attempt: int) -> float:

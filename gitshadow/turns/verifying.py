@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from gitshadow.store.journal.saga_rows import SagaCall
 from gitshadow.turns import drift, records
+from gitshadow.turns.call_rows import key_of
 from gitshadow.turns.registry import Tool
 from gitshadow.turns.steps import Invoke, Procedure, Raised, Returned, ask
 from gitshadow.turns.values import Reversibility
@@ -30,7 +31,11 @@ def still_there(tool: Tool | None, call: SagaCall) -> Procedure[Finding | None]:
         return (yield from _observed(tool, call, strict=verify is True))
     intent = records.parse(call.intent)
     event = yield from ask(
-        Invoke(verify, (intent.get("arguments"), intent.get("capture")))
+        Invoke(
+            verify,
+            (intent.get("arguments"), intent.get("capture")),
+            tool.extras("verify", key_of(call, "do")),
+        )
     )
     if isinstance(event, Returned) and event.value is True:
         return None
@@ -45,7 +50,8 @@ def _observed(tool: Tool, call: SagaCall, *, strict: bool) -> Procedure[Finding 
     before, after = drift.images(call)
     if observe is None or before is None or after is None or arguments is None:
         return _unread("nothing was observed before the call") if strict else None
-    event = yield from ask(Invoke(observe, (arguments,)))
+    extras = tool.extras("observe", key_of(call, "do"))
+    event = yield from ask(Invoke(observe, (arguments,), extras))
     if not isinstance(event, Returned):
         why = event.error if isinstance(event, Raised) else "no answer"
         return _unread(why) if strict else None

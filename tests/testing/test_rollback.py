@@ -409,6 +409,44 @@ def test_a_command_is_proven_where_the_policy_allows_it(
     assert proof.findings == [finding]
 
 
+@pytest.mark.parametrize(
+    ("probe", "finding", "said"),
+    [
+        (True, Finding.REVERSED, None),
+        (False, Finding.LIES, "it says it did not happen, and changed the world"),
+        (None, Finding.FAILS, "in_doubt"),
+    ],
+)
+def test_a_step_that_ran_and_then_failed_is_settled_by_its_probe(
+    probe: bool | None, finding: Finding, said: str | None
+) -> None:
+    """A lost answer: the probe has to see what the tool did before it raised."""
+    shelf = Shelf()
+    tools = tools_of(shelf, probe=lambda arguments: probe)
+    script: Script = [("shelf.put", {"place": "b", "title": "x"})]
+    proof = prove_rollback(tools, script, shelf.look, reset=shelf.reset)
+    assert proof.findings == [finding]
+    if said is not None:
+        (flaw,) = proof.steps[0].flaws
+        assert flaw.when == "ran, then failed"
+        assert said in flaw.detail
+
+
+def test_a_step_that_ran_and_then_failed_is_settled_in_the_async_front() -> None:
+    shelf = Shelf()
+
+    async def put(place: str, title: str) -> None:
+        shelf.put(place, title)
+
+    tools = tools_of(shelf)
+    options = tools.find("shelf.put").options  # type: ignore[union-attr]
+    tools.remove("shelf.put")
+    tools.add("shelf.put", put, **{**options, "probe": lambda arguments: True})
+    script: Script = [("shelf.put", {"place": "b", "title": "x"})]
+    proof = asyncio.run(prove_rollback_async(tools, script, shelf.look))
+    assert proof.findings == [Finding.REVERSED]
+
+
 def test_a_script_that_does_not_succeed_is_refused() -> None:
     shelf = Shelf()
     with pytest.raises(UsageError, match=r"step 1 \(no.such\): it was unknown_tool"):
@@ -417,8 +455,10 @@ def test_a_script_that_does_not_succeed_is_refused() -> None:
 
 def test_what_a_step_raises_goes_on() -> None:
     shelf = Shelf()
-    with pytest.raises(TypeError):
-        prove_rollback(tools_of(shelf), [("shelf.put", {"place": "b"})], shelf.look)
+    tools = tools_of(shelf)
+    tools.add("shelf.drop", {}.popitem, idempotent=True)
+    with pytest.raises(KeyError):
+        prove_rollback(tools, [("shelf.drop", {})], shelf.look)
     assert shelf.books == {"a": "Emma"}
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -160,9 +161,11 @@ def claiming(
     """Return a store that does something to a call before it is claimed."""
 
     class Claiming(MemoryStore):
-        def claim(self, call: CallName, owner: str, now_ns: int, until_ns: int) -> bool:
+        def claim(
+            self, call: CallName, owner: str, now_ns: int, until_ns: int, **along: Any
+        ) -> bool:
             change(self, call)
-            return super().claim(call, owner, now_ns, until_ns)
+            return super().claim(call, owner, now_ns, until_ns, **along)
 
     return Claiming
 
@@ -182,18 +185,32 @@ def unless_running(store: MemoryStore, call: CallName) -> None:
 class Nameless(MemoryStore):
     """Does not write an attempt down."""
 
-    def claim(self, call: CallName, owner: str, now_ns: int, until_ns: int) -> bool:
-        taken = super().claim(call, owner, now_ns, until_ns)
+    def claim(
+        self, call: CallName, owner: str, now_ns: int, until_ns: int, **along: Any
+    ) -> bool:
+        taken = super().claim(call, owner, now_ns, until_ns, **along)
         set_call(self, call, attempts=0)
         return taken
+
+
+class Hasty(MemoryStore):
+    """Writes what follows a claim down whoever has it."""
+
+    def claim(
+        self, call: CallName, owner: str, now_ns: int, until_ns: int, **along: Any
+    ) -> bool:
+        self.save([*along.get("rows", ()), *along.get("then", ())])
+        return super().claim(call, owner, now_ns, until_ns)
 
 
 class Generous(MemoryStore):
     """Claims what is not there."""
 
-    def claim(self, call: CallName, owner: str, now_ns: int, until_ns: int) -> bool:
+    def claim(
+        self, call: CallName, owner: str, now_ns: int, until_ns: int, **along: Any
+    ) -> bool:
         there = (call.session, call.turn, call.id) in self._calls
-        return super().claim(call, owner, now_ns, until_ns) if there else True
+        return super().claim(call, owner, now_ns, until_ns, **along) if there else True
 
 
 class Sweeping(MemoryStore):
@@ -530,6 +547,7 @@ BROKEN: dict[str, Callable[[], OpenStore]] = {
     "test_a_claim_without_a_lease_is_not_free": alone(
         claiming(lambda store, call: set_call(store, call, lease_ns=0))
     ),
+    "test_rows_are_written_with_a_claim": alone(Hasty),
     "test_nothing_is_claimed_that_is_not_there": alone(Generous),
     "test_freed_leases_can_be_claimed": alone(Sweeping),
     "test_the_newest_standing_effect_is_found": alone(Oldest),

@@ -18,7 +18,7 @@ from gitshadow.turns.policy import Policy
 from gitshadow.turns.registry import ToolRegistry
 from gitshadow.turns.values import Outcome, OutcomeKind
 from tests.turns.front import Front, Session
-from tests.turns.world import BoomError, World
+from tests.turns.world import BoomError, Toys, World
 
 
 async def charged_and_rewound(session: Session) -> None:
@@ -92,7 +92,10 @@ async def test_a_rewind_that_was_undone_hides_nothing(front: Front) -> None:
 
 
 async def test_a_call_that_did_nothing_is_no_duplicate(front: Front) -> None:
-    """AN-28, UC-03: a failure, and an error that ended the turn, may be tried again."""
+    """AN-28, UC-03: a failure, and an error of a tool that is sure, may be tried again."""
+    post = Toys(front.world).slack_post
+    front.tools.remove("slack.post")
+    front.tools.add("slack.post", post, errors="nothing_done")
     errors: list[Exception] = [ToolFailure("no"), BoomError("x")]
     front.world.trouble["slack.post"] = errors
     session = front.session()

@@ -82,9 +82,7 @@ def driven(procedure: Procedure[UndoReport]) -> tuple[UndoReport, list[Command]]
 def call_row(ordinal: int, kind: str = "reversible", *needs: int) -> SagaCall:
     """Return a call that succeeded."""
     inverse = Inverse("x.undo", {"n": ordinal}, None, tuple(f"c{n}" for n in needs))
-    text = records.inverse_text(
-        inverse, Retry(attempts=1), (), after=None, after_files=False
-    )
+    text = records.inverse_text(inverse, Retry(attempts=1), (), after_files=False)
     undoable = kind in ("reversible", "compensable")
     return SagaCall(
         session="s",

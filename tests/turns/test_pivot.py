@@ -70,12 +70,12 @@ async def test_only_what_came_after_is_taken_back(front: Front, world: World) ->
 async def test_a_failure_before_it_takes_everything_back(
     front: Front, world: World
 ) -> None:
-    """AN-35: also one of the pivot itself."""
+    """AN-35: also one of the pivot itself, where that has surely done nothing."""
 
     def fails() -> None:
         raise BoomError("no")
 
-    pivotal(front, fails)
+    front.tools.tool("order.place", pivot=True, errors="nothing_done")(fails)
     with pytest.raises(BoomError):
         async with front.session().turn() as turn:
             await three_calls(turn)

@@ -105,7 +105,7 @@ async def test_a_report_can_raise(front: Front) -> None:
 
 
 async def test_a_rollback_reports_too(front: Front, world: World) -> None:
-    """REP-08: and what a tool did before it raised is named as not known."""
+    """REP-08."""
     with pytest.raises(BoomError) as caught:
         async with front.session().turn() as turn:
             await turn.call("mail.send", "m", to="x")
@@ -119,7 +119,7 @@ async def test_a_rollback_reports_too(front: Front, world: World) -> None:
     assert turn.inner.status == "partially_rolled_back"
 
 
-async def test_what_a_raising_tool_did_is_not_covered(front: Front) -> None:
+async def test_what_a_raising_tool_did_is_in_doubt(front: Front) -> None:
     def half() -> None:
         raise BoomError("half way")
 
@@ -129,7 +129,7 @@ async def test_what_a_raising_tool_did_is_not_covered(front: Front) -> None:
             await turn.call("toy.half", "h")
     report = turn.inner.report
     assert report is not None
-    assert report.status == "nothing_to_do"
-    assert [(one.what, one.why) for one in report.not_covered] == [
-        ("toy.half h", "it raised: what it did is unknown: BoomError: half way")
+    assert report.status == "partial"
+    assert [(one.call_id, one.reason, one.error) for one in report.items] == [
+        ("h", "in_doubt", "BoomError: half way")
     ]

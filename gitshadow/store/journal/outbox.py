@@ -18,7 +18,8 @@ _DUE = (
 _WAITING = (
     f"{_SELECT} JOIN saga_calls c ON (c.session, c.turn, c.id) = (o.session, o.turn, o.call)"
     " WHERE (?1 IS NULL OR o.session = ?1) AND (o.state IN ('held', 'due', 'sending', 'failed')"
-    " OR o.state = 'in_doubt' AND c.outcome IS NULL AND c.undo = 'none') ORDER BY o.rowid"
+    " OR o.state = 'in_doubt' AND COALESCE(c.outcome, 'raised') = 'raised' AND c.undo = 'none')"
+    " ORDER BY o.rowid"
 )
 _TAKE = (
     "UPDATE saga_outbox SET state = 'sending', attempts = attempts + 1, owner = ?,"

@@ -62,7 +62,7 @@ _STANDING = (
     f"SELECT {', '.join(f'c.{name}' for name in _CALL)} FROM saga_effects e"
     " JOIN saga_calls c ON (c.session, c.turn, c.id) = (e.session, e.turn, e.call)"
     " WHERE e.session = ? AND e.digest = ? AND e.seq BETWEEN ? AND ?"
-    " AND (c.outcome IS NULL OR c.outcome IN ('success', 'held'))"
+    " AND (c.outcome IS NULL OR c.outcome IN ('success', 'held', 'raised'))"
     " AND c.undo NOT IN ('done', 'skipped', 'resolved') ORDER BY e.seq DESC LIMIT 1"
 )
 _CLAIM = (
@@ -73,8 +73,9 @@ _CLAIM = (
 
 
 _IN_DOUBT = (
-    "(outcome IS NULL AND undo = 'none' AND class <> 'read_only' AND NOT EXISTS (SELECT 1 FROM"
-    " saga_turns t WHERE t.session = saga_calls.session AND t.id = turn AND t.status = 'open'))"
+    "(COALESCE(outcome, 'raised') = 'raised' AND undo = 'none' AND class <> 'read_only'"
+    " AND NOT EXISTS (SELECT 1 FROM saga_turns t WHERE"
+    " t.session = saga_calls.session AND t.id = turn AND t.status = 'open'))"
 )
 
 
