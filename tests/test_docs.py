@@ -8,6 +8,8 @@ import pytest
 
 from gitshadow.adapters.registry import KNOWN_AGENTS
 from gitshadow.config import KEYS
+from gitshadow.turns.policy import Policy
+from gitshadow.turns.registry import ToolOptions
 from tests.support import agent_pages, chains, config_page, console
 from tests.support.repo import Repo
 from tests.support.shadow import Shadow
@@ -61,6 +63,14 @@ def test_python_blocks_of_a_page_run(
         exec(compile(block, f"docs/{page}", "exec"), names)
     shown = re.findall(r"^```text\n(.*?)\n```", text, re.MULTILINE | re.DOTALL)
     assert printed == shown
+
+
+@pytest.mark.parametrize("declared", [ToolOptions, Policy])
+def test_every_option_has_a_line_of_example(declared: type) -> None:
+    text = (ROOT / "docs/sdk.md").read_text(encoding="utf-8")
+    shown = text.partition("## Every option")[2].partition("\n## ")[0]
+    missing = [name for name in declared.__annotations__ if f"{name}=" not in shown]
+    assert missing == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
