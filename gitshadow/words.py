@@ -5,6 +5,9 @@ Invariant: nothing is imported before it is needed, so that the quick commands m
 
 from collections.abc import Iterable
 
+_HARMLESS = frozenset("\u00a0\u200d\u202f\u3000")
+"""Not printable for Python, but without effect: odd spaces, the joiner inside emoji."""
+
 
 def counted(count: int, noun: str, plural: str | None = None) -> str:
     """Return a number with its noun: `1 file`, `2 files`, `0 entries`.
@@ -43,3 +46,22 @@ def shortened(text: str, most: int) -> str:
         return text
     cut = text[: most - 1]
     return f"{cut.rpartition(' ')[0].rstrip() or cut}…"
+
+
+def is_plain(text: str) -> bool:
+    """Tell whether a text can be printed as it is."""
+    return text.isprintable() or all(_is_safe(char) for char in text)
+
+
+def printable(text: str) -> str:
+    r"""Return a text on one line in which every unsafe character is an escape (`\x1b`)."""
+    if is_plain(text):
+        return text
+    return "".join(
+        char if _is_safe(char) else char.encode("unicode_escape").decode("ascii")
+        for char in text
+    )
+
+
+def _is_safe(char: str) -> bool:
+    return char.isprintable() or char in _HARMLESS

@@ -182,7 +182,7 @@ def act(
         if as_json:
             json.show(report.to_json())
         else:
-            output.show(report_text(report.to_json(), view))
+            output.show(report_text(report, view))
     return max((int(report.exit_code) for report in reports), default=0)
 
 

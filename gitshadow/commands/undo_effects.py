@@ -218,7 +218,7 @@ def carry_out(
     if token is None and not manner.yes and planned.status == "planned":
         if not is_interactive():
             return _refused(planned, manner)
-        output.show(report_text(planned.to_json(), screen().view))
+        output.show(report_text(planned, screen().view))
         if not ask_yes("apply this?", default=True):
             click.echo("nothing was changed")
             return int(ExitCode.REFUSED)
@@ -230,7 +230,7 @@ def _refused(plan: "UndoReport", manner: Manner) -> int:
     if manner.as_json:
         json.show({**plan.to_json(), "status": "refused", "hint": "--yes"})
     else:
-        output.show(report_text(plan.to_json(), screen().view))
+        output.show(report_text(plan, screen().view))
         click.echo("hint: nothing was changed; to apply this plan: --yes", err=True)
     return int(ExitCode.REFUSED)
 
@@ -239,7 +239,7 @@ def _show(report: "UndoReport", manner: Manner) -> int:
     if manner.as_json:
         json.show(report.to_json())
     else:
-        output.show(report_text(report.to_json(), screen().view))
+        output.show(report_text(report, screen().view))
         if any(item.reason == "handler_missing" for item in report.items):
             click.echo(
                 "hint: to take the effects back, say where the tools are: --tools MODULE:NAME",

@@ -5,11 +5,15 @@ Invariant: whatever a program wrote is escaped before a terminal sees it.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from gitshadow.render.document import flag, inner, number, rows, text, texts
+from gitshadow.render.document import flag, inner, number, text
 from gitshadow.render.style import View, printable
 from gitshadow.render.text import local_time
 from gitshadow.words import counted
+
+if TYPE_CHECKING:
+    from gitshadow.turns.report import UndoReport
 
 _Rows = Sequence[Mapping[str, object]]
 
@@ -18,7 +22,10 @@ def log_lines(found: _Rows, view: View) -> Iterator[str]:
     """Yield one line per step: time, turn, call, what happened, to which tool."""
     for row in found:
         call = text(row, "call") or text(row, "turn")
-        named = f"{printable(call):<12}  {text(row, 'kind'):<24}"
+        kind, outcome = text(row, "kind"), text(inner(row, "body"), "outcome")
+        if kind == "outcome" and outcome:
+            kind = f"{kind}: {printable(outcome)}"
+        named = f"{printable(call):<12}  {kind:<24}"
         said = printable(text(row, "tool"))
         yield f"{text(row, 'seq'):>6}  {local_time(text(row, 'ts'))}  {named}  {said}".rstrip()
 
@@ -107,19 +114,8 @@ def _words(name: str) -> str:
     return printable(name.replace("_", " "))
 
 
-def report_text(report: Mapping[str, object], view: View) -> Iterator[str]:
-    """Yield the report of an undo of effects, per item."""
-    yield view.paint(
-        printable(f"{text(report, 'target')}: {text(report, 'headline')}"), "bold"
-    )
-    for item in rows(report, "items"):
-        name = text(item, "path") or f"{text(item, 'tool')} {text(item, 'call_id')}"
-        reason = f" ({_words(text(item, 'reason'))})" if text(item, "reason") else ""
-        parts = (text(item, key) for key in ("detail", "residue", "error", "follow_up"))
-        said = "; ".join(part for part in parts if part)
-        line = f"  {_words(text(item, 'state')):<12}  {name}{reason}{': ' * bool(said)}{said}"
-        yield printable(line)
-    for note in texts(report, "notes"):
-        yield printable(f"  note: {note}")
-    for entry in rows(report, "not_covered"):
-        yield printable(f"  not covered: {text(entry, 'what')}: {text(entry, 'why')}")
+def report_text(report: "UndoReport", view: View) -> Iterator[str]:
+    """Yield the report of an undo of effects, as programs render it too."""
+    headline, *lines = report.render().split("\n")
+    yield view.paint(headline, "bold")
+    yield from lines

@@ -9,8 +9,8 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-_HARMLESS = frozenset("\u00a0\u200d\u202f\u3000")
-"""Not printable for Python, but without effect: odd spaces, the joiner inside emoji."""
+from gitshadow.words import is_plain as is_plain
+from gitshadow.words import printable as printable
 
 _STYLES: Mapping[str, str] = {
     "good": "\033[32m",
@@ -26,21 +26,6 @@ _STYLES: Mapping[str, str] = {
 _RESET = "\033[m"
 
 
-def is_plain(text: str) -> bool:
-    """Tell whether a text can be printed as it is."""
-    return text.isprintable() or all(_is_safe(char) for char in text)
-
-
-def printable(text: str) -> str:
-    r"""Return a text on one line in which every unsafe character is an escape (`\x1b`)."""
-    if is_plain(text):
-        return text
-    return "".join(
-        char if _is_safe(char) else char.encode("unicode_escape").decode("ascii")
-        for char in text
-    )
-
-
 def printable_line(text: str) -> str:
     """Return a line of a file's content for a terminal: like `printable`, but tabs stay."""
     return "\t".join(printable(part) for part in text.split("\t"))
@@ -53,10 +38,6 @@ def patch_style(line: str) -> str:
     if line.startswith("@@"):
         return "hunk"
     return {"+": "good", "-": "bad"}.get(line[:1], "plain")
-
-
-def _is_safe(char: str) -> bool:
-    return char.isprintable() or char in _HARMLESS
 
 
 class View(NamedTuple):

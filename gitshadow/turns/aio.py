@@ -104,6 +104,7 @@ class AsyncTurn(TurnFront):
         self,
         tool: str,
         arguments: Mapping[str, object] | None = None,
+        /,
         *,
         call_id: str | None = None,
         again: bool = False,

@@ -13,6 +13,7 @@ from gitshadow.errors import ExitCode, JournalError
 from gitshadow.turns.errors import PartialUndo
 from gitshadow.undo.report import EXITS, Action, Reason, State, Status, Uncovered
 from gitshadow.undo.report import overall as overall_status
+from gitshadow.words import printable
 
 _SHOWN = {
     State.REVERSED: "reversed",
@@ -109,7 +110,7 @@ class UndoItem:
 
     def line(self) -> str:
         """Return the item as one line for people."""
-        why = f" ({self.reason.value})" if self.reason else ""
+        why = f" ({self.reason.value.replace('_', ' ')})" if self.reason else ""
         state = self.state.value.replace("_", " ")
         said = "; ".join(part for part in self._words() if part)
         name = f"{self.domain.noun} {self.path}"
@@ -232,13 +233,13 @@ class UndoReport:
     def render(self) -> str:
         """Return the report for people: the counts, then a line per item, then what is not covered.
 
-        Nothing is escaped: whoever prints it to a terminal sees to that.
+        What a terminal could take for a command is escaped, so each of these is one line.
         """
         lines = [f"{self.target}: {self.headline}"]
         lines += [f"  {item.line()}" for item in self.items]
         lines += [f"  note: {note}" for note in self.notes]
         lines += [f"  not covered: {one.what}: {one.why}" for one in self.not_covered]
-        return "\n".join(lines)
+        return "\n".join(map(printable, lines))
 
 
 def from_json(row: Mapping[str, object]) -> UndoReport:

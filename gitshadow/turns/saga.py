@@ -300,7 +300,10 @@ class Unwind:
     def _token(self, items: Sequence[UndoItem]) -> str:
         inverses = {call.id: call.inverse for call in self.calls}
         rows = [
-            [item.call_id, item.state, item.reason, inverses.get(item.call_id)]
+            [
+                *(item.call_id, item.state, item.reason, item.already),
+                inverses.get(item.call_id),
+            ]
             for item in items
         ]
         return records.token([self.op.target, self.request.on_drift, rows])

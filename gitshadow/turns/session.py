@@ -87,6 +87,7 @@ class Turn(TurnFront):
         self,
         tool: str,
         arguments: Mapping[str, object] | None = None,
+        /,
         *,
         call_id: str | None = None,
         again: bool = False,
@@ -96,7 +97,8 @@ class Turn(TurnFront):
 
         Args:
             tool: Its name.
-            arguments: Its arguments; they may stand as keywords as well.
+            arguments: Its arguments; they may be given as keywords as well, but for those named
+                `call_id` or `again`.
             call_id: The model's own id for the call.
             again: Run it although a rewind hid the same call and nothing took that back.
             more: Arguments.

@@ -100,6 +100,32 @@ def test_the_log_is_filtered_by_tool(
     assert "crm.update" in capsys.readouterr().out
 
 
+def test_the_log_says_how_a_call_ended(
+    au: AgentUndo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A failure does not look like a success."""
+    with au.turn("go") as turn:
+        turn.call("draft.create", title="x")
+        turn.call("toy.soft_fail")
+    assert main(["saga", "log"]) == 0
+    said = capsys.readouterr().out
+    assert ("outcome: success" in said, "outcome: failed" in said) == (True, True)
+
+
+def test_a_second_undo_says_what_was_undone_before(
+    au: AgentUndo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is no news that it is reversed; each item has its domain or its call."""
+    with au.turn("go") as turn:
+        turn.call("draft.create", title="x")
+        turn.set_state({"trip": "oslo"})
+    au.undo("t-1", scope={"effects"})
+    assert main(["undo", "t-1", "--yes", *TOOLS]) == 0
+    said = capsys.readouterr().out
+    assert "draft.create t-1.1: already undone" in said
+    assert "state trip" in said
+
+
 def test_tools_are_listed_with_their_class(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,10 +1,13 @@
 """REP rows: the report tells the truth, to people and to programs."""
 
+import inspect
 import json
 
 import pytest
 
+from gitshadow.errors import RefusedError
 from gitshadow.turns.errors import PartialUndo
+from gitshadow.turns.policy import Policy
 from gitshadow.turns.report import UndoReport, from_json
 from tests.turns.front import Front, Session
 from tests.turns.world import BoomError, World
@@ -133,3 +136,50 @@ async def test_what_a_raising_tool_did_is_in_doubt(front: Front) -> None:
     assert [(one.call_id, one.reason, one.error) for one in report.items] == [
         ("h", "in_doubt", "BoomError: half way")
     ]
+
+
+async def test_what_a_terminal_could_obey_is_escaped(front: Front) -> None:
+    """Ids come from models: a newline would fake a line of the report."""
+    session = front.session()
+    async with session.turn() as turn:
+        await turn.call("draft.create", "c\n  reversed mail.send\x1b[2K", title="x")
+    text = (await session.undo("t-1")).render()
+    assert text.splitlines()[1:] == [
+        r"  reversed     draft.create c\n  reversed mail.send\x1b[2K"
+    ]
+
+
+async def test_a_plan_does_not_fit_after_one_of_its_calls_was_undone(
+    front: Front,
+) -> None:
+    """Its token stands for what would be done, and that is less now."""
+    session = front.session()
+    async with session.turn() as turn:
+        await turn.call("draft.create", "a", title="x")
+        await turn.call("draft.create", "b", title="y")
+    plan = await session.plan("t-1")
+    await session.undo("b")
+    with pytest.raises(RefusedError, match="the plan has changed"):
+        await session.undo("t-1", token=plan.token)
+    assert (await session.undo("t-1")).ok
+
+
+async def test_a_tool_may_have_arguments_named_as_those_of_call(front: Front) -> None:
+    got: list[object] = []
+    front.tools.tool("x.note", idempotent=True)(
+        lambda tool, arguments: got.extend((tool, arguments))
+    )
+    session = front.session()
+    async with session.turn() as turn:
+        inner = turn.inner.call("x.note", tool="T", arguments=[1])
+        if inspect.isawaitable(inner):
+            await inner
+    assert got == ["T", [1]]
+
+
+async def test_a_held_tool_that_is_denied_says_what_it_needs(front: Front) -> None:
+    front.tools.tool("mail.later", hold=True)(lambda: None)
+    async with front.session(policy=Policy()).turn() as turn:
+        outcome = await turn.call("mail.later")
+    assert outcome.kind == "denied"
+    assert "holding it needs Policy(non_reversible='allow')" in outcome.text
