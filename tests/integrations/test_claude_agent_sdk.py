@@ -191,7 +191,9 @@ async def test_what_a_failed_shell_did_is_not_known(au: AsyncAgentUndo) -> None:
         await run_agent(ClaudeUndo(runs), agent)
     assert [call.outcome for call in au.calls("t-1")] == ["failed", "raised"]
     report = await au.undo("t-1")
-    assert [one.what for one in report.not_covered] == ["claude.Bash c3"]
+    assert [(one.tool, one.reason) for one in report.items] == [
+        ("claude.Bash", "in_doubt")
+    ]
 
 
 async def test_like_calls_at_once_keep_their_ids(

@@ -211,9 +211,10 @@ async def test_a_tool_that_reports_an_error_may_have_done_something(
     (row,) = through.rows()
     assert (row.tool, row.klass, row.outcome) == ("toy.boom", "undeclared", "raised")
     with through.session() as au:
-        (uncovered,) = au.undo("t-1").not_covered
-    assert uncovered.what == "toy.toy.boom t-1.1"
-    assert "boom" in uncovered.why
+        (item,) = au.undo("t-1").items
+    assert (item.tool, item.call_id) == ("toy.toy.boom", "t-1.1")
+    assert item.reason == "in_doubt"
+    assert "boom" in str(item.error)
 
 
 async def test_the_user_may_say_that_an_error_means_nothing_was_done(

@@ -95,7 +95,7 @@ async def test_an_error_that_ends_the_run_ends_the_turn(au: AsyncAgentUndo) -> N
         async with runs.turn("go"):
             await run_tools([undoable(draft_create, runs)], ((CREATE,),))
     assert [call.outcome for call in au.calls("t-1")] == ["raised"]
-    assert au.turns()[0].status == "rolled_back"
+    assert au.turns()[0].status == "partially_rolled_back"
 
 
 async def test_a_tool_with_a_schema_of_its_own_shows_that(
