@@ -195,7 +195,7 @@ def _files_cut_short(call: SagaCall, scene: Scene) -> UndoItem | None:
 def _files_only(call: SagaCall, scene: Scene) -> UndoItem | None:
     if not is_files_only(call):
         return None
-    said = f"its files are restored with the turn: {imaging.named(call)}".rstrip(": ")
+    said = f"it changes only files: {imaging.named(call)}".rstrip(": ")
     return replace(blank(call), state=State.NO_EFFECT, detail=said, error=None)
 
 
