@@ -4,7 +4,8 @@ Invariant: reads only; a finding that is not ok always has a remedy, a command w
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from gitshadow.capture.coverage import TOO_LARGE
@@ -23,8 +24,9 @@ from gitshadow.words import counted
 
 FIX = "git agent-undo doctor --fix"
 REINDEX = "git agent-undo reindex"
+FSCK = "git fsck"
 _SHOWN = 5
-_GAPS_SHOWN = 3
+_NOTES = 2
 _WATCHES = "/proc/sys/fs/inotify/max_user_watches"
 _INSTANCES = "/proc/sys/fs/inotify/max_user_instances"
 _WANTED_WATCHES = 1 << 20
@@ -123,7 +125,7 @@ def _refs(desk: Desk) -> Iterator[Check]:
     ws = desk.workspace
     chains = sessions.chains(ws.db)  # before the refs: a new one has its ref first
     found = ws.repo.refs()
-    broken = ws.repo.broken_refs(found)
+    broken = ws.repo.broken_refs()
     gone = [one.ref for one in chains if one.ref not in found and one.ref not in broken]
     for chain in chains:
         try:
@@ -144,20 +146,36 @@ def _refs(desk: Desk) -> Iterator[Check]:
 
 
 def _objects(desk: Desk) -> Iterator[Check]:
+    broken = desk.workspace.repo.loose.all_broken()
+    if broken:
+        yield _broken(desk, broken)
+        return
     try:
         found = missing(desk.workspace)
     except StoreError as error:
         yield Check("objects", False, error.message, FIX)
         return
-    shown = ", ".join(oid[:10] for oid in found[:_SHOWN])
     yield Check(
         "objects",
         not found,
-        f"missing in the history: {len(found)}, {shown}"
+        f"missing in the history: {_some(found)}"
         if found
         else "no object of the history is missing",
         FIX if found else None,
     )
+
+
+def _broken(desk: Desk, broken: Sequence[Oid]) -> Check:
+    """Name objects whose files are broken; those that the user's history needs are the user's."""
+    said = f"broken in the object store: {_some(broken)}"
+    with suppress(StoreError):
+        if len(desk.workspace.git.reached_by_user(broken)) == len(broken):
+            return Check("objects", False, f"{said}; your own history needs it", FSCK)
+    return Check("objects", False, said, FIX)
+
+
+def _some(oids: Sequence[Oid]) -> str:
+    return f"{len(oids)}, {', '.join(oid[:10] for oid in oids[:_SHOWN])}"
 
 
 def _rows(desk: Desk) -> Iterator[Check]:
@@ -254,9 +272,9 @@ def _gaps(desk: Desk) -> Iterator[Check]:
         yield Check("gaps", True, said)
     else:
         last = rfc3339(fresh[-1].ts_ns)
-        notes = [one.note for one in fresh[-_GAPS_SHOWN:] if one.note]
         said = f"{counted(len(fresh), 'gap')} in the recording, the last {last}"
-        said += f": {'; '.join(reversed(notes))}" if notes else ""
+        notes = dict.fromkeys(one.note for one in reversed(fresh) if one.note)
+        said += "".join(f"; {note}" for note in [*notes][:_NOTES])
         look = "git agent-undo log --kind gap"
         yield Check("gaps", False, said, f"{look}; seen: {FIX}")
 

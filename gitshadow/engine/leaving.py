@@ -44,7 +44,7 @@ def look(layout: Layout) -> There:
     repo = Repo.open(layout)
     try:
         found = repo.refs()
-        own = sorted({*found, *repo.broken_refs(found)})
+        own = sorted({*found, *repo.broken_refs()})
         shown = repo.refs(refs.EXPOSED_PREFIX).items()
         ours = sorted(name for name, tip in shown if is_ours(repo, tip))
     finally:

@@ -306,6 +306,16 @@ class Git:
         out = self.run("rev-list", *sorted(commits), "--not", *OF_THE_USER)
         return set(commits) & {Oid(line) for line in out.decode("ascii").split()}
 
+    def reached_by_user(self, oids: Collection[Oid]) -> set[Oid]:
+        """Return which of some objects the user's refs, reflogs or index reach.
+
+        Raises:
+            StoreError: something on the way cannot be read, so nobody knows.
+        """
+        how = ("--objects", "--no-object-names", "--indexed-objects", *OF_THE_USER)
+        out = self.run("rev-list", *how)
+        return set(oids) & {Oid(line) for line in out.decode("ascii").split()}
+
     def holding_below(
         self, blobs: Collection[Oid], trees: Collection[Oid]
     ) -> list[tuple[Oid, RepoPath]]:

@@ -7,7 +7,7 @@ Invariant: refs of ours are created once and then moved by compare-and-swap; not
 import contextlib
 import os
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from itertools import islice
 
 import pygit2
@@ -15,10 +15,11 @@ from pygit2.enums import DiffOption, ObjectType, Option, RepositoryOpenFlag
 
 from gitshadow.errors import StaleTipError, StoreError, UnsupportedError
 from gitshadow.model import Oid, RepoPath
-from gitshadow.store import commits
+from gitshadow.store import commits, loose
 from gitshadow.store.commits import CommitInfo, NewCommit
 from gitshadow.store.layout import Layout
 from gitshadow.store.line_diff import Hunk, only_hunk
+from gitshadow.store.loose import BrokenObjectError, LooseObjects
 from gitshadow.store.trees import Entry, TreeChange, Trees
 
 REF_PREFIX = "refs/agent-undo/"
@@ -26,10 +27,10 @@ FORMAT_MARK = b"\nAgent-Undo-Format: "
 LIBGIT2_VERSION = pygit2.LIBGIT2_VERSION
 _MAX_LINE = 10_000
 _TRUE = frozenset({"true", "yes", "on", "1"})
-_FAN = re.compile(r"[0-9a-f]{2}")
 _OID = re.compile(r"[0-9a-f]{40}")
 _EXPOSED = "refs/remotes/agent-undo/"
 _REF_NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
+_REF_FILE = re.compile(rb"(ref: .*|[0-9a-f]{40})\s*", re.DOTALL)
 _AS_BLAME = DiffOption.FORCE_TEXT | DiffOption.INDENT_HEURISTIC
 
 
@@ -55,12 +56,57 @@ class RefLockedError(StoreError):
     """Report a ref whose lock file another process holds or left behind."""
 
 
+class _LooseBackend(pygit2.OdbBackend):
+    """Give libgit2 the loose objects as `LooseObjects` reads them; a broken one is absent."""
+
+    def __init__(self, objects: LooseObjects) -> None:
+        super().__init__()
+        self._objects = objects
+
+    def read_cb(self, oid: pygit2.Oid | str) -> tuple[int, bytes]:
+        """Return kind and content."""
+        try:
+            found = self._objects.read(Oid(str(oid)))
+        except StoreError as error:
+            raise KeyError(str(oid)) from error
+        if found is None:
+            raise KeyError(str(oid))
+        return int(ObjectType[found[0].upper()]), found[1]
+
+    def read_header_cb(self, oid: pygit2.Oid | str) -> tuple[int, int]:
+        """Return kind and size."""
+        kind, content = self.read_cb(oid)
+        return kind, len(content)
+
+    def read_prefix_cb(self, prefix: str) -> tuple[int, bytes, str]:
+        """Return kind, content and id of the one object whose id begins like that."""
+        found = self._objects.with_prefix(prefix)
+        if len(found) != 1:
+            raise KeyError(prefix)
+        return *self.read_cb(found[0]), found[0]
+
+    def exists_cb(self, oid: pygit2.Oid | str) -> bool:
+        """Whether the object is there."""
+        return os.path.exists(self._objects.path(Oid(str(oid))))
+
+    def exists_prefix_cb(self, prefix: str) -> str:
+        """Return the id of the one object whose id begins like that."""
+        found = self._objects.with_prefix(prefix)
+        if len(found) != 1:
+            raise KeyError(prefix)
+        return found[0]
+
+    def refresh_cb(self) -> None:
+        """Nothing is remembered."""
+
+
 class Repo:
     """Read and write one repository's object store and our refs in it."""
 
     def __init__(self, repository: pygit2.Repository, common_dir: str) -> None:
         self._repository = repository
         self._common_dir = common_dir
+        self.loose = LooseObjects(os.path.join(common_dir, "objects"))
         self.trees = Trees(self)
 
     @classmethod
@@ -106,31 +152,36 @@ class Repo:
     # -- objects ---------------------------------------------------------------------------
 
     def has(self, oid: Oid) -> bool:
-        """Tell whether an object is in the store."""
+        """Tell whether an object is in the store and can be read."""
+        if self.loose.is_broken(oid):
+            return self.is_packed(oid)
         return bool(self._repository.odb.exists(oid))
 
     def is_loose(self, oid: Oid) -> bool:
-        """Tell whether an object is a file of its own, not in a pack."""
-        path = os.path.join(self._common_dir, "objects", oid[:2], oid[2:])
-        return os.path.exists(path)
+        """Tell whether an object is a file of its own."""
+        return os.path.exists(self.loose.path(oid))
 
-    def remove_empty_objects(self) -> int:
-        """Remove loose object files without a byte, which a power loss leaves; return how many.
+    def is_packed(self, oid: Oid) -> bool:
+        """Tell whether a pack of this repository has an object, loose or not."""
+        return bool(self._packs().exists(oid))
 
-        Nobody can read such a file, git's gc fails on it, and while it stands the object is never
-        written again.
-        """
-        removed = 0
-        top = os.path.join(self._common_dir, "objects")
-        for fan in filter(_FAN.fullmatch, os.listdir(top)):
-            for name in os.listdir(os.path.join(top, fan)):
-                path = os.path.join(top, fan, name)
-                with contextlib.suppress(FileNotFoundError):
-                    if os.lstat(path).st_size == 0:
-                        os.unlink(path)
-                        removed += 1
-        self.refresh()
-        return removed
+    def _packs(self) -> pygit2.OdbBackendPack:
+        """Return what reads packs alone: libgit2 is never to open a loose file that is broken."""
+        return pygit2.OdbBackendPack(os.path.join(self._common_dir, "objects"))
+
+    def _for_names(self) -> pygit2.Repository:
+        """Return the repository for what has libgit2 itself read commits, one loose or packed."""
+        repository = pygit2.Repository(
+            self._repository.path, RepositoryOpenFlag.NO_SEARCH
+        )
+        odb = pygit2.Odb()
+        odb.add_backend(_LooseBackend(self.loose), 2)
+        odb.add_backend(self._packs(), 1)
+        objects = os.path.join(self._common_dir, "objects")
+        for other in _alternates(objects):
+            odb.add_disk_alternate(other)
+        repository.set_odb(odb)
+        return repository
 
     def read_blob(self, oid: Oid) -> bytes:
         """Return a blob's bytes; raise StoreError where it is missing."""
@@ -176,7 +227,7 @@ class Repo:
         """
         own = self.commit(tip)
         try:
-            walker = self._repository.walk(tip)
+            walker = self._for_names().walk(tip)
             pushed = self.refs("refs/remotes/")
             for name in pushed:
                 walker.hide(self._repository.lookup_reference(name).resolve().target)
@@ -231,21 +282,38 @@ class Repo:
 
     def raw(self, oid: Oid) -> bytes:
         """Return the bytes of an object of any kind; raise StoreError where it is missing."""
-        try:
-            return bytes(self._repository.odb.read(oid)[1])
-        except (KeyError, ValueError, pygit2.GitError, OSError) as error:
-            raise StoreError(f"could not read object {oid}: {error}") from error
+        return self._read_any(oid)[1]
 
     def _read(self, oid: Oid, kind: ObjectType) -> bytes:
-        try:
-            found, data = self._repository.odb.read(oid)
-        except (KeyError, ValueError, pygit2.GitError, OSError) as error:
-            raise StoreError(f"could not read object {oid}: {error}") from error
-        if found != kind:
+        found, data = self._read_any(oid)
+        if found != kind.name.lower():
             raise StoreError(f"could not read object {oid}: not a {kind.name.lower()}")
-        return bytes(data)
+        return data
+
+    def _read_any(self, oid: Oid) -> tuple[str, bytes]:
+        """Return kind and content of an object; libgit2 reads packs, never a loose file."""
+        broken: BrokenObjectError | None = None
+        try:
+            found = self.loose.read(oid)
+            if found is not None:
+                return found
+        except BrokenObjectError as error:
+            broken = error
+        try:
+            store = self._repository.odb if broken is None else self._packs()
+            kind, data = store.read(oid)
+        except (KeyError, ValueError, pygit2.GitError, OSError) as error:
+            if broken is not None:
+                raise broken from None
+            raise StoreError(f"could not read object {oid}: {error}") from error
+        return ObjectType(kind).name.lower(), bytes(data)
 
     def _write(self, kind: ObjectType, data: bytes) -> Oid:
+        """Store an object; a file of it that is broken is written again.
+
+        libgit2 leaves what is there as it is, so the content would be lost without a word.
+        """
+        self.loose.remove(loose.oid_of(kind.name.lower(), data))
         try:
             return Oid(str(self._repository.odb.write(kind, data)))
         except (pygit2.GitError, OSError, ValueError) as error:
@@ -294,7 +362,7 @@ class Repo:
     def resolve(self, name: str) -> Oid | None:
         """Return the commit that a revision names (gitrevisions(7)), None for none."""
         try:
-            commit = self._repository.revparse_single(name).peel(pygit2.Commit)
+            commit = self._for_names().revparse_single(name).peel(pygit2.Commit)
         except (KeyError, ValueError, pygit2.GitError):
             return None
         return Oid(str(commit.id))
@@ -377,30 +445,32 @@ class Repo:
             raise _ref_error(name, error) from error
         self._drop_reflog(name)
 
-    def broken_refs(self, readable: Collection[str]) -> list[str]:
-        """Return our refs whose files cannot be read, given those that can; sorted.
+    def broken_refs(self) -> list[str]:
+        """Return our refs whose files cannot be read, sorted.
 
-        libgit2 leaves them out of its list (`refdb_fs_backend__iterator_next`, 1.9).
+        libgit2 leaves them out of its list (`refdb_fs_backend__iterator_next`, 1.9), or lists what
+        `packed-refs` has for them, and fails on each of them later.
         """
-        try:
-            names = os.listdir(os.path.join(self._common_dir, REF_PREFIX))
-        except OSError:
-            return []
-        loose = (
-            REF_PREFIX + name for name in sorted(names) if _REF_NAME.fullmatch(name)
-        )
-        return [ref for ref in loose if ref not in readable and self._is_broken(ref)]
+        found: list[str] = []
+        for directory, _, names in os.walk(os.path.join(self._common_dir, REF_PREFIX)):
+            below = os.path.relpath(directory, self._common_dir)
+            found += [f"{below}/{name}" for name in names if _REF_NAME.fullmatch(name)]
+        return [ref for ref in sorted(found) if self._is_broken(ref)]
 
     def _is_broken(self, name: str) -> bool:
+        """Whether the file of a ref holds no object id; one that is not there is not broken."""
         try:
-            self.ref(name)
-        except StoreError:
+            with open(os.path.join(self._common_dir, name), "rb") as file:
+                return _REF_FILE.fullmatch(file.read(_MAX_LINE)) is None
+        except FileNotFoundError:
+            return False
+        except OSError:
             return True
-        return False
 
     def _discard_unreadable(self, name: str) -> None:
         """Remove the file of a ref that libgit2 neither reads nor overwrites."""
-        ours = _REF_NAME.fullmatch(name.removeprefix(REF_PREFIX))
+        parts = name.removeprefix(REF_PREFIX).split("/")
+        ours = name.startswith(REF_PREFIX) and all(map(_REF_NAME.fullmatch, parts))
         if ours and self._is_broken(name):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(os.path.join(self._common_dir, name))
@@ -464,6 +534,17 @@ class Repo:
         except (pygit2.GitError, ValueError, OSError) as error:
             raise StoreError(f"could not read git config: {error}") from error
         return found
+
+
+def _alternates(objects: str) -> list[str]:
+    """Return the object directories that a repository borrows from (gitrepository-layout(5))."""
+    try:
+        with open(os.path.join(objects, "info", "alternates"), "rb") as handle:
+            lines = handle.read().splitlines()
+    except OSError:
+        return []
+    named = (os.fsdecode(line) for line in lines if line and not line.startswith(b"#"))
+    return [os.path.join(objects, name) for name in named]
 
 
 def _ref_error(name: str, error: Exception) -> StoreError:

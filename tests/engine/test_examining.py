@@ -63,7 +63,8 @@ def test_missing_object_is_found_and_its_chain_goes_back(studio: Studio) -> None
     assert any(ref in said for said in mended(studio))
     notes = [gap.note for gap in gaps.list_gaps(studio.desk.workspace.db)]
     assert notes == [
-        f"objects of {ref} were lost; it went back to its last whole commit"
+        f"objects of {ref} were lost; it went back to its last whole commit;"
+        " 2 writes of it are gone"
     ]
     assert found(studio, "objects").ok
     history = studio.repo.git("rev-list", ref).split()
@@ -127,6 +128,7 @@ def test_young_lock_is_said_and_everything_else_is_mended(
     ref = f"refs/agent-undo/{studio.session('S1')}"
     tip = studio.repo.git("rev-parse", ref)
     studio.write("S1", "a", "two\n")
+    studio.write("S1", "a", "three\n")
     drop_object(studio, studio.repo.git("hash-object", "--stdin", stdin=b"two\n"))
     lock = Path(studio.repo.common_dir, f"{ref}.lock")
     with lock.open("wb"):

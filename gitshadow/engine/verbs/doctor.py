@@ -13,7 +13,7 @@ from gitshadow.engine.examining import FIX, Check, examine, missing
 from gitshadow.engine.mending import finish_undo, repair
 from gitshadow.engine.reflocks import outwait, ref_locks
 from gitshadow.engine.verbs import Document, Params
-from gitshadow.errors import JournalError, ShadowError, StoreError
+from gitshadow.errors import JournalError, LockedError, ShadowError, StoreError
 from gitshadow.store.journal import gaps
 from gitshadow.words import counted
 
@@ -36,7 +36,7 @@ def _tried(work: Callable[[], object], name: str, stuck: list[Check]) -> None:
     """Do one thing; what keeps it from being done is a finding."""
     try:
         work()
-    except StoreError as error:
+    except (StoreError, LockedError) as error:
         stuck.append(Check(name, False, error.message, _remedy(error)))
 
 
@@ -52,10 +52,13 @@ def _mend(desk: Desk, stuck: list[Check]) -> list[str]:
             with suppress(FileNotFoundError):
                 os.unlink(lock.path)
                 done.append(f"removed {os.path.basename(lock.path)}, which nobody held")
-    before = ws.repo.refs()
+    before, broken = ws.repo.refs(), ws.repo.loose.all_broken()
     deep = bool(_missing(desk))
     _tried(lambda: repair(desk, deep=deep), "mending", stuck)
     after = ws.repo.refs()
+    good = len([oid for oid in broken if not ws.repo.loose.is_broken(oid)])
+    if good:
+        done.append(f"wrote again, or removed, {counted(good, 'broken object')}")
     for ref in sorted(before.keys() - after.keys()):
         done.append(f"dropped {ref}: nothing of it could be read")
     for ref in sorted(before.keys() & after.keys()):

@@ -5,10 +5,10 @@ session's own row goes last, so what a crash interrupted is found again.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
-from gitshadow.model import Chain
+from gitshadow.model import Chain, Oid
 from gitshadow.store.journal import corrections, meta
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.saga_rows import Note, digest_of
@@ -26,6 +26,10 @@ _BY_SESSION = (
 _STEPS = "DELETE FROM op_steps WHERE op IN (SELECT id FROM ops WHERE session = ?)"
 _SOME = (
     "DELETE FROM events WHERE seq IN (SELECT seq FROM events WHERE session = ? LIMIT ?)"
+)
+_EMPTY_BURSTS = (
+    "DELETE FROM bursts WHERE session = ?"
+    " AND NOT EXISTS (SELECT 1 FROM events WHERE events.burst = bursts.id)"
 )
 _LEFT = (
     "SELECT id FROM sessions WHERE EXISTS"
@@ -108,6 +112,25 @@ def drop_some(db: Db, session: str, rows: int) -> bool:
     db.run("DELETE FROM sessions WHERE id = ?", (session,))
     db.run("DELETE FROM corrections WHERE seq NOT IN (SELECT seq FROM events)")
     return True
+
+
+def drop_commits(db: Db, session: str, worktree: str, kept: Collection[Oid]) -> int:
+    """Forget the rows of a chain whose commits are lost; return how many.
+
+    With them go the bursts and ops of which nothing is left. Call it inside `db.write()`.
+    """
+    found = db.rows(
+        "SELECT seq, commit_oid FROM events WHERE session = ? AND worktree = ?"
+        " AND commit_oid IS NOT NULL",
+        (session, worktree),
+    )
+    lost = [(seq, commit) for seq, commit in found if commit not in kept]
+    db.run_many("DELETE FROM events WHERE seq = ?", [(seq,) for seq, _ in lost])
+    gone = sorted({commit for _, commit in lost})
+    db.run_many("DELETE FROM ops WHERE commit_oid = ?", [(commit,) for commit in gone])
+    if lost:
+        db.run(_EMPTY_BURSTS, (session,))
+    return len(lost)
 
 
 # -- agent programs ------------------------------------------------------------------------------
