@@ -7,12 +7,15 @@ Invariant: the only `except Exception` of the command line stands here, in `cont
 import os
 import sys
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 from gitshadow.errors import ShadowError
 from gitshadow.render.style import printable
+
+if TYPE_CHECKING:
+    from gitshadow.store.layout import Layout
 
 _T = TypeVar("_T")
 _CLICKS_OWN = (click.ClickException, click.Abort, click.exceptions.Exit)
@@ -31,10 +34,21 @@ def contain(action: Callable[[], _T]) -> _T:
     except (ShadowError, BrokenPipeError, *_CLICKS_OWN):
         raise
     except Exception as error:  # noqa: BLE001 - the boundary
+        damaged = _damage_behind(error)
+        if damaged is not None:
+            raise damaged from None
         where = _write_report(error)
         hint = f"please report this, with {where}" if where else None
         name = type(error).__name__
         raise ShadowError(f"internal: {name}: {error}", hint=hint) from None
+
+
+def _damage_behind(error: Exception) -> ShadowError | None:
+    """Return what to say where the journal is damaged: that explains any error."""
+    from gitshadow.store.journal.db import damage_behind
+
+    layout = _here()
+    return None if layout is None else damage_behind(error, layout.journal)
 
 
 def complain(error: ShadowError) -> None:
@@ -81,6 +95,8 @@ def _write_report(error: Exception) -> str | None:
     for directory in _report_directories():
         path = os.path.join(directory, name)
         try:
+            if os.path.islink(directory):
+                continue
             os.makedirs(directory, mode=0o700, exist_ok=True)
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
             with open(os.open(path, flags, 0o600), "w", encoding="utf-8") as out:
@@ -93,15 +109,21 @@ def _write_report(error: Exception) -> str | None:
 
 def _report_directories() -> Iterator[str]:
     """Yield the repository's report directory, if it has one, then the user's."""
-    from gitshadow.store.layout import discover
-
-    try:
-        layout = discover(os.getcwd())
-    except OSError:
-        layout = None
-    if layout is not None and layout.initialised:
+    layout = _here()
+    if layout is not None:
         yield layout.reports_dir
     state = os.environ.get("XDG_STATE_HOME", "")
     if not os.path.isabs(state):
         state = os.path.expanduser("~/.local/state")
     yield os.path.join(state, "gitshadow", "reports")
+
+
+def _here() -> "Layout | None":
+    """Return the recorded worktree that holds the current directory, None for none."""
+    from gitshadow.store.layout import discover
+
+    try:
+        layout = discover(os.getcwd())
+    except OSError:
+        return None
+    return layout if layout is not None and layout.initialised else None

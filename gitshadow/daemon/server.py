@@ -21,6 +21,7 @@ from gitshadow.daemon.troubles import Troubles
 from gitshadow.engine.service import Service
 from gitshadow.errors import LockedError, MovedError, ShadowError
 from gitshadow.ipc import client, wire
+from gitshadow.store.journal.db import damage_behind
 from gitshadow.store.layout import Layout
 
 LOCK_S = 20.0
@@ -282,7 +283,9 @@ class Server:
                 self._leave(job)
                 return
             self._note(error)
-            status, body = wire.ERROR, _error_body(ShadowError(f"internal: {error}"))
+            damaged = damage_behind(error, self._layout.journal)
+            said = damaged or ShadowError(f"internal: {error}")
+            status, body = wire.ERROR, _error_body(said)
         job.finish(status, body)
 
     def _result(self, job: Request) -> tuple[bytes, bytes]:

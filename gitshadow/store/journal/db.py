@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from gitshadow.errors import JournalBusyError, JournalError, JournalNewerError
+from gitshadow.store.journal import cells
 from gitshadow.store.journal.schema import MIGRATIONS, VERSION
 
 Value = str | bytes | int | None
@@ -26,12 +27,16 @@ _STORAGE_TROUBLE = (
     "SQLITE_READONLY",
     "SQLITE_CANTOPEN",
 )
+_DAMAGE = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
+_NO_TEXT = "Could not decode to UTF-8"
+"""What the binding says of a cell of text that is none."""
 _REINDEX = "git agent-undo reindex"
 # How often each file is open in this process, and whoever is about to open one.
 _OPEN: Counter[tuple[int, int]] = Counter()
 _OPENING = threading.Lock()
 # Text with lone surrogates and integers of more than 64 bits are refused by the binding itself.
-_FAILURES = (sqlite3.Error, UnicodeEncodeError, OverflowError)
+# A message of SQLite that quotes a damaged name is decoded by the binding.
+_FAILURES = (sqlite3.Error, UnicodeError, OverflowError)
 
 
 class Db:
@@ -137,14 +142,8 @@ class Db:
         return self._connection.total_changes, self.number("PRAGMA data_version")
 
     def damage(self) -> str | None:
-        """Return what SQLite finds wrong with the file, None for nothing; every page is read."""
-        try:
-            found = self._connection.execute("PRAGMA quick_check(1)").fetchone()
-        except sqlite3.DatabaseError as error:
-            if isinstance(_wrap(error), JournalBusyError):
-                return None
-            return str(error)
-        return None if found == ("ok",) else str(found[0])
+        """Return what is wrong with the file, None for nothing; each page and row is read."""
+        return _damage(self._connection)
 
     def define(self, name: str, function: Callable[[Any], Value]) -> None:
         """Have statements of this connection know a function of one value."""
@@ -223,11 +222,24 @@ def is_damaged(path: str) -> bool:
     except JournalError:
         return True
     try:
-        return bool(connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",))
-    except sqlite3.DatabaseError as error:
-        return not isinstance(_wrap(error), JournalBusyError)
+        return _damage(connection) is not None
     finally:
         connection.close()
+
+
+def damage_behind(error: Exception, path: str) -> JournalError | None:
+    """Return what to say where an unexpected error comes from a damaged journal, None for else."""
+    if isinstance(error, OSError | MemoryError) or not os.path.exists(path):
+        return None
+    return _damaged("it is damaged") if is_damaged(path) else None
+
+
+def _damage(connection: sqlite3.Connection) -> str | None:
+    try:
+        found = connection.execute("PRAGMA integrity_check(1)").fetchone()
+        return cells.damage(connection) if found == ("ok",) else str(found[0])
+    except _FAILURES as error:
+        return None if isinstance(_wrap(error), JournalBusyError) else str(error)
 
 
 def is_of_this_version(path: str) -> bool:
@@ -292,6 +304,8 @@ def _check_file(path: str, *, empty_is_new: bool) -> None:
     it, takes the process's locks from it, and then another process takes the write-ahead log away
     (https://sqlite.org/howtocorrupt.html, 2.2).
     """
+    if os.path.islink(path):
+        raise _damaged("it is a link")
     try:
         if _OPEN[_file_at(path)]:
             return
@@ -299,7 +313,10 @@ def _check_file(path: str, *, empty_is_new: bool) -> None:
             header = handle.read(100)
             size = os.fstat(handle.fileno()).st_size
     except OSError as error:
-        raise JournalError(f"could not read the journal: {error.strerror}") from error
+        raise JournalError(
+            f"could not read the journal: {error.strerror}",
+            hint=f"check that this is a file that you can read: {path}",
+        ) from error
     pending = os.path.exists(path + "-wal") and os.path.getsize(path + "-wal") > 0
     if not header and (empty_is_new or pending):
         return
@@ -355,7 +372,8 @@ def _wrap(error: Exception) -> JournalError:
             hint="try again in a moment",
         )
     hint = None
-    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+    undecodable = isinstance(error, UnicodeDecodeError) or _NO_TEXT in str(error)
+    if undecodable or name.startswith(_DAMAGE):
         hint = _REINDEX
     elif name.startswith(_STORAGE_TROUBLE):
         hint = "check free space and permissions of the git directory"

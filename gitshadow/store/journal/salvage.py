@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from gitshadow.errors import JournalError
+from gitshadow.store.journal import cells
 from gitshadow.store.journal.db import Db, Row, connect, refuse_newer
 from gitshadow.store.journal.schema import VERSION
 
@@ -107,6 +108,7 @@ def salvage(new: Db, old_path: str) -> Salvaged:
     try:
         # Else a file that was cut short is refused whole (SQLite's btree.c, lockBtree).
         old.execute("PRAGMA writable_schema = ON")
+        old.text_factory = _text
         for table, query, width in _COPIES:
             if _is_younger(old, table):
                 continue
@@ -138,9 +140,26 @@ def _is_younger(old: sqlite3.Connection, table: str) -> bool:
 def _rows(
     old: sqlite3.Connection, query: str, table: str, done: Salvaged
 ) -> Iterator[Row]:
-    """Give rows until the file breaks."""
+    """Give rows until the file breaks, but for those that cannot be right."""
     try:
-        yield from old.execute(query)
-    except sqlite3.Error:
-        if table not in done.damaged:
-            done.damaged.append(table)
+        found = old.execute(query)
+        known = {column.name: column for column in cells.columns(old, table)}
+        asked = [known.get(name) for name, *_ in found.description]
+        whole = [column for column in asked if column is not None]
+        for row in found:
+            if len(whole) < len(row) or cells.wrong_cell(table, whole, row) is None:
+                yield row
+            else:
+                _note(table, done)
+    except (sqlite3.Error, UnicodeError):
+        _note(table, done)
+
+
+def _note(table: str, done: Salvaged) -> None:
+    if table not in done.damaged:
+        done.damaged.append(table)
+
+
+def _text(data: bytes) -> str:
+    """Let bytes that are no text pass: their row is left out, and the next ones are read."""
+    return data.decode("utf-8", "surrogateescape")
