@@ -1,5 +1,6 @@
 """`git agent-undo report`: one session as a page to read."""
 
+import errno
 import os
 import sys
 
@@ -61,6 +62,8 @@ def _write(path: str, data: bytes, *, private: bool) -> None:
     """
     try:
         if private:
+            if os.path.islink(os.path.dirname(path)):
+                raise OSError(errno.ELOOP, "its directory is a link")
             os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         part = f"{path}.part-{os.getpid()}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC

@@ -161,7 +161,9 @@ def _bind(layout: Layout) -> socket.socket:
     with contextlib.suppress(FileNotFoundError):
         os.unlink(layout.socket)
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    fd = os.open(layout.wt_dir, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    fd = os.open(
+        layout.wt_dir, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    )
     old = os.umask(0o177)
     try:
         listening.bind(f"/proc/self/fd/{fd}/{wire.SOCKET_NAME}")

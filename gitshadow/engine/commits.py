@@ -63,7 +63,8 @@ class Commits:
         self._window, self._alive_ns = _Window(process, opened_ns), opened_ns
         part = self._path + ".part"
         try:
-            with open(part, "w", encoding="ascii") as out:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+            with open(os.open(part, flags, 0o600), "w", encoding="ascii") as out:
                 out.write(f"{process.pid} {process.started} {opened_ns}\n")
             os.rename(part, self._path)
         except OSError as error:

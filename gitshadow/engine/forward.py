@@ -12,6 +12,7 @@ from contextlib import suppress
 from gitshadow.attribution.delivery import HookDelivery
 from gitshadow.engine.spool import name_for
 from gitshadow.store.layout import Layout, discover
+from gitshadow.store.private import check_dir
 
 
 def others(here: Layout, paths: Iterable[bytes]) -> tuple[Layout, ...]:
@@ -26,6 +27,7 @@ def forward(layout: Layout, delivery: HookDelivery) -> None:
 
     Raises:
         OSError: it could not be written.
+        StoreError: its spool is a link.
     """
     document = {
         "agent": delivery.agent,
@@ -35,6 +37,7 @@ def forward(layout: Layout, delivery: HookDelivery) -> None:
         "own": "" if delivery.own is None else "/".join(map(str, delivery.own)),
         "env": dict(delivery.env),
     }
+    check_dir(layout, "spool")
     part = os.path.join(layout.spool_dir, f"{os.getpid()}-{id(delivery)}.part")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     try:

@@ -122,9 +122,9 @@ def _try_spooled(desk: Desk, one: Waiting, delivery: HookDelivery) -> None:
 def _tell_missed(desk: Desk) -> None:
     """Journal a gap where a hook could neither be taken nor spooled."""
     marker = desk.workspace.layout.missed
-    if os.path.exists(marker) and os.stat(marker).st_mtime_ns:
+    if os.path.lexists(marker) and os.lstat(marker).st_mtime_ns:
         desk.pipeline.gap("an agent's hook could not be recorded; see the log")
-        os.utime(marker, (0, 0))
+        os.utime(marker, (0, 0), follow_symlinks=False)
 
 
 def take(

@@ -106,7 +106,7 @@ def _reindex(layout: Layout, repo: Repo) -> Reindexed:
                 if worktree == layout.worktree:
                     _take_over(layout, repo, db, tree, modes)
             saved = Salvaged()
-            if os.path.exists(layout.journal):
+            if os.path.exists(layout.journal) and not os.path.islink(layout.journal):
                 saved = salvage(db, layout.journal)
             events.raise_next(db, saved.next_seq)
         count, known = events.count(db), len(sessions.all_sessions(db))
@@ -152,15 +152,18 @@ def _states(repo: Repo, tree: Oid, known: KnownModes) -> Mapping[RepoPath, FileS
 
 def _set_aside(layout: Layout) -> str | None:
     """Keep the old journal under a name that says why; its own name stays taken all the time."""
-    if not os.path.exists(layout.journal):
+    if not os.path.lexists(layout.journal):
         return None
     why = "damaged" if is_damaged(layout.journal) else "before-reindex"
     number = 1
-    while os.path.exists(f"{layout.journal}.{why}-{number}"):
+    while os.path.lexists(f"{layout.journal}.{why}-{number}"):
         number += 1
     aside = f"{layout.journal}.{why}-{number}"
     try:
-        os.link(layout.journal, aside)
+        if os.path.islink(layout.journal):
+            os.rename(layout.journal, aside)
+        else:
+            os.link(layout.journal, aside)
     except OSError:  # a file system without hard links
         shutil.copyfile(layout.journal, aside)
         os.chmod(aside, 0o600)
@@ -172,5 +175,5 @@ def _set_aside(layout: Layout) -> str | None:
 
 def _remove(path: str) -> None:
     for suffix in _SIDE_FILES:
-        if os.path.exists(path + suffix):
+        if os.path.lexists(path + suffix):
             os.unlink(path + suffix)

@@ -128,13 +128,15 @@ def make_journal(layout: Layout) -> None:
 def mark_daemon(layout: Layout, *, allowed: bool) -> None:
     """Leave a mark for the hook program, which reads no config, where no daemon may run."""
     path = os.path.join(layout.state_dir, "daemon-off")
-    if allowed == (not os.path.exists(path)):
+    if allowed == (not os.path.lexists(path)):
         return
     if allowed:
         with suppress(FileNotFoundError):
             os.unlink(path)
     else:
-        os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+        os.close(
+            os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        )
 
 
 def root_worktree(workspace: Workspace) -> Initialised:

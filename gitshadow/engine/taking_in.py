@@ -21,6 +21,7 @@ from gitshadow.store.journal.db import Db
 from gitshadow.store.layout import Layout
 from gitshadow.store.lock import WriterLock
 from gitshadow.store.machine import name
+from gitshadow.store.private import make_dir
 from gitshadow.store.replay import Tail, fold_in, read_tail
 from gitshadow.store.repo import Repo
 
@@ -69,7 +70,7 @@ def fold(layout: Layout, repo: Repo, found: Mapping[str, Oid]) -> Taken:
     """Have the journals of other machines hold these chains, by the refs that they have there."""
     if not found and not os.path.isdir(layout.fetched_dir):
         return Taken((), ())
-    os.makedirs(layout.fetched_dir, mode=0o700, exist_ok=True)
+    make_dir(layout, "fetched")
     with _locked(layout):
         standing = _standing(layout, repo, found)
         known = {ref for chains in standing.values() for ref in chains}
@@ -84,7 +85,7 @@ def fold(layout: Layout, repo: Repo, found: Mapping[str, Oid]) -> Taken:
 
 def make_journal(layout: Layout, machine: str) -> None:
     """Make sure of the journal of a machine."""
-    os.makedirs(layout.fetched_dir, mode=0o700, exist_ok=True)
+    make_dir(layout, "fetched")
     place = machine_layout(layout, machine)
     make_state_dirs(place)
     db = Db.open(place.journal, create=True)

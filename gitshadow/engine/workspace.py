@@ -19,7 +19,7 @@ from gitshadow.config import Config, PromptPolicy
 from gitshadow.engine.tracked import IndexView
 from gitshadow.errors import JournalError, NotInitialisedError, StoreError
 from gitshadow.model import Oid
-from gitshadow.store import machine
+from gitshadow.store import machine, private
 from gitshadow.store.clock import StampClock
 from gitshadow.store.files import WorkFiles
 from gitshadow.store.git import Git
@@ -30,7 +30,6 @@ from gitshadow.store.layout import Layout
 from gitshadow.store.lock import WriterLock
 from gitshadow.store.repo import Repo
 
-_DIR_MODE = 0o700
 _FILES_COMPARED = 1000
 
 
@@ -85,7 +84,8 @@ def make_state_dirs(layout: Layout) -> None:
     """Create our directories, private whatever the umask.
 
     Raises:
-        StoreError: the disk takes nothing, as one that is mounted read-only.
+        StoreError: the disk takes nothing, as one that is mounted read-only, or one of them is a
+            link.
     """
     try:
         _make_dirs(layout)
@@ -97,18 +97,18 @@ def make_state_dirs(layout: Layout) -> None:
 
 
 def _make_dirs(layout: Layout) -> None:
-    for path in (
-        layout.state_dir,
-        layout.spool_dir,
-        os.path.join(layout.state_dir, "wt"),
-        layout.wt_dir,
-        layout.cookie_dir,
-        layout.reports_dir,
-        layout.sagas_dir,
+    own = ("wt", layout.worktree)
+    for names in (
+        (),
+        ("spool",),
+        ("wt",),
+        own,
+        (*own, "cookies"),
+        ("reports",),
+        ("sagas",),
     ):
-        os.makedirs(path, mode=_DIR_MODE, exist_ok=True)
-        os.chmod(path, _DIR_MODE)
-    if not os.path.exists(layout.missed):
+        private.make_dir(layout, *names)
+    if not os.path.lexists(layout.missed):
         flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         os.close(os.open(layout.missed, flags, 0o600))
         os.utime(layout.missed, (0, 0))

@@ -306,6 +306,8 @@ def _spool(layout: Layout, body: bytes) -> str:
     """Leave the delivery for the next barrier; the rename stamps it with this moment."""
     import json
 
+    from gitshadow.store.private import check_dir
+
     head, _, payload = body.partition(b"\n\n")
     fields = [line.partition(b": ") for line in head.split(b"\n")]
     named = {name: value for name, _, value in fields}
@@ -318,6 +320,7 @@ def _spool(layout: Layout, body: bytes) -> str:
         "own": os.fsdecode(named.get(b"own", b"")),
         "env": [os.fsdecode(value) for name, _, value in fields if name == b"env"],
     }
+    check_dir(layout, "spool")
     path = os.path.join(layout.spool_dir, f"{time.time_ns()}-{os.getpid()}.json")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     fd = os.open(path + ".part", flags, 0o600)
@@ -339,7 +342,9 @@ def _complain(layout: Layout | None, error: BaseException) -> None:
     if layout is None:
         return
     try:
-        os.utime(layout.missed)  # a full disk takes this still; the next barrier tells
+        os.utime(
+            layout.missed, follow_symlinks=False
+        )  # a full disk takes this still; the next barrier tells
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         fd = os.open(layout.log, flags, 0o600)
         stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

@@ -14,6 +14,7 @@ from gitshadow.errors import LockedError, ShadowError, UnreachableError
 from gitshadow.ipc import client
 from gitshadow.store.layout import Layout
 from gitshadow.store.lock import WriterLock
+from gitshadow.store.private import check_dir
 
 START_S = 30.0
 FIRST_WALK_S = 120.0
@@ -118,6 +119,7 @@ def _remove_stale(layout: Layout) -> bool:
     """
     if not os.path.isdir(layout.wt_dir):
         return True
+    check_dir(layout, "wt", layout.worktree)
     lock = WriterLock(layout.lock)
     try:
         lock.acquire(_LOCK_TURN_S)

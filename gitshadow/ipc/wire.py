@@ -41,7 +41,7 @@ def connect(directory: str, timeout_s: float) -> _socket.socket:
     Raises:
         OSError: nobody listens there.
     """
-    fd = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    fd = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
         try:

@@ -11,6 +11,8 @@ import time
 from itertools import pairwise
 from typing import Protocol
 
+from gitshadow.errors import StoreError
+
 COARSE_TICK_NS = 10_000_000
 _PROBES = 4
 
@@ -33,7 +35,13 @@ class StampClock:
 
     def __init__(self, path: str) -> None:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        self._fd = os.open(path, flags, 0o600)
+        try:
+            self._fd = os.open(path, flags, 0o600)
+        except OSError as error:
+            raise StoreError(
+                f"could not open {path}: {error.strerror}",
+                hint="check that it is a file, and free space and permissions",
+            ) from error
         os.fstat(self._fd)
         self._tolerance_ns = self._probe()
 

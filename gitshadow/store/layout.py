@@ -142,7 +142,7 @@ class Layout:
     @property
     def initialised(self) -> bool:
         """Tell whether `init` has been run in this repository."""
-        return os.path.exists(self.journal)
+        return os.path.exists(self.journal) and not os.path.islink(self.state_dir)
 
 
 class BorrowedLayout(Layout):

@@ -9,7 +9,7 @@ import time
 from contextlib import suppress
 from types import TracebackType
 
-from gitshadow.errors import LockedError
+from gitshadow.errors import LockedError, StoreError
 
 _POLL_S = 0.01
 
@@ -27,6 +27,7 @@ class WriterLock:
 
         Raises:
             LockedError: another living process holds it; the message names its pid.
+            StoreError: the file cannot be opened or created.
         """
         deadline = time.monotonic() + timeout_s
         fd = self._locked(deadline)
@@ -40,7 +41,13 @@ class WriterLock:
 
     def _locked(self, deadline: float) -> int:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        fd = os.open(self._path, flags, 0o600)
+        try:
+            fd = os.open(self._path, flags, 0o600)
+        except OSError as error:
+            raise StoreError(
+                f"could not open {self._path}: {error.strerror}",
+                hint="check that it is a file, and free space and permissions",
+            ) from error
         while True:
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

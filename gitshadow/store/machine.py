@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from hashlib import blake2b
 
+from gitshadow.errors import StoreError
 from gitshadow.store.journal import meta
 from gitshadow.store.journal.db import Db
 from gitshadow.store.layout import BorrowedLayout, Layout
@@ -26,7 +27,7 @@ def identify(layout: Layout, db: Db) -> None:
     """Have our journal know this copy's id, for `current` and `part`; others keep theirs.
 
     Raises:
-        OSError: the state directory cannot be read or written.
+        StoreError: the file of ids cannot be read or written, or is a link.
     """
     if isinstance(layout, BorrowedLayout):
         return
@@ -71,17 +72,26 @@ def _written(layout: Layout) -> frozenset[str]:
         with open(layout.machines, encoding="ascii", errors="replace") as lines:
             found = (line.strip() for line in lines)
             return frozenset(one for one in found if _ID.fullmatch(one))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return frozenset()
+    except OSError as error:
+        raise _unusable(layout, "read", error) from error
 
 
 def _add(layout: Layout, found: str) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-    handle = os.open(layout.machines, flags, 0o600)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
-        os.write(handle, f"{found}\n".encode("ascii"))
-    finally:
-        os.close(handle)
+        with open(os.open(layout.machines, flags, 0o600), "ab") as handle:
+            handle.write(f"{found}\n".encode("ascii"))
+    except OSError as error:
+        raise _unusable(layout, "write", error) from error
+
+
+def _unusable(layout: Layout, what: str, error: OSError) -> StoreError:
+    return StoreError(
+        f"could not {what} {layout.machines}: {error.strerror}",
+        hint="check that it is a file, and free space and permissions",
+    )
 
 
 def _derived(common_dir: str) -> str:

@@ -17,6 +17,7 @@ from gitshadow.store.git import Git
 from gitshadow.store.layout import Layout
 from gitshadow.store.lock import WriterLock
 from gitshadow.store.packs import Pack, Packs
+from gitshadow.store.private import make_dir
 from gitshadow.store.quoting import c_quoted
 
 MOST_PACKS = 11
@@ -161,7 +162,11 @@ class Packer:
 
     def _make(self, stdin: bytes, *options: str) -> list[Pack]:
         """Have Git make packs aside and take them over."""
-        os.makedirs(os.path.join(self.packs.quarantine, "pack"), 0o700, exist_ok=True)
+        try:
+            make_dir(self._layout, "packing")
+            make_dir(self._layout, "packing", "pack")
+        except OSError as error:
+            raise _no_room(self.packs.quarantine, error) from error
         base = os.path.join(self.packs.quarantine, "pack", "pack")
         aside = {
             "GIT_OBJECT_DIRECTORY": self.packs.quarantine,
@@ -199,14 +204,23 @@ class Packer:
         path = self._layout.packed
         rows = "".join(f"{oid} {ref}\n" for ref, oid in sorted(known.items()))
         try:
-            with open(f"{path}.new", "w", encoding="utf-8") as handle:
-                handle.write(rows)
+            with suppress(FileNotFoundError):
+                os.unlink(f"{path}.new")
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            with open(
+                os.open(f"{path}.new", flags, 0o600), "w", encoding="utf-8"
+            ) as to:
+                to.write(rows)
             os.replace(f"{path}.new", path)
         except OSError as error:
-            raise StoreError(
-                f"could not write {path}: {error.strerror or error}",
-                hint="check free space and permissions of the git directory",
-            ) from error
+            raise _no_room(path, error) from error
+
+
+def _no_room(path: str, error: OSError) -> StoreError:
+    return StoreError(
+        f"could not write {path}: {error.strerror or error}",
+        hint="check free space and permissions of the git directory",
+    )
 
 
 def to_merge(counts: Sequence[int]) -> int:

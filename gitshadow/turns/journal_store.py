@@ -26,6 +26,7 @@ from gitshadow.store.journal.saga_rows import (
 )
 from gitshadow.store.layout import Layout
 from gitshadow.store.lock import WriterLock
+from gitshadow.store.private import make_dir
 from gitshadow.turns.protocols import SessionLock
 from gitshadow.turns.vault import Vault
 
@@ -202,6 +203,6 @@ def _identity(path: str) -> tuple[int, int]:
 
 def _lock_path(layout: Layout, session: str) -> str:
     directory = layout.sagas_dir
-    os.makedirs(directory, mode=0o700, exist_ok=True)
+    make_dir(layout, "sagas")
     name = blake2b(session.encode(), digest_size=_NAME_BYTES).hexdigest()
     return os.path.join(directory, f"{name}.lock")

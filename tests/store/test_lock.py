@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gitshadow.errors import LockedError
+from gitshadow.errors import LockedError, StoreError
 from gitshadow.store.lock import WriterLock
 from tests.support.waiting import HANGS_S
 
@@ -121,8 +121,9 @@ def test_acquire_follows_no_link(path: str, tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("mine")
     os.symlink(victim, path)
-    with pytest.raises(OSError, match="symbolic links"):
+    with pytest.raises(StoreError, match="symbolic links") as caught:
         WriterLock(path).acquire(0)
+    assert caught.value.hint, "as where no inode is left: plain words"
     assert victim.read_text() == "mine"
 
 
