@@ -28,6 +28,8 @@ _STORAGE_TROUBLE = (
     "SQLITE_CANTOPEN",
 )
 _DAMAGE = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
+_NO_SCHEMA = ("no such column", "no such table", "table ")
+"""How SQLite begins where a name in the schema is another one than we made."""
 _NO_TEXT = "Could not decode to UTF-8"
 """What the binding says of a cell of text that is none."""
 _REINDEX = "git agent-undo reindex"
@@ -373,7 +375,8 @@ def _wrap(error: Exception) -> JournalError:
         )
     hint = None
     undecodable = isinstance(error, UnicodeDecodeError) or _NO_TEXT in str(error)
-    if undecodable or name.startswith(_DAMAGE):
+    renamed = str(error).startswith(_NO_SCHEMA)
+    if undecodable or renamed or name.startswith(_DAMAGE):
         hint = _REINDEX
     elif name.startswith(_STORAGE_TROUBLE):
         hint = "check free space and permissions of the git directory"
