@@ -183,7 +183,9 @@ def _commits(db: Db, worktree: str, window: Window) -> Iterable[Uncovered]:
     )
     for row in reversed(events.rows(db, wanted)):
         if window.call is None or _call(row) == window.call:
-            yield Uncovered(f"commit: {row.note or 'HEAD moved'}", _COMMITS)
+            said = row.note or "HEAD moved"
+            is_commit = said.startswith("commit ")
+            yield Uncovered(said if is_commit else f"commit: {said}", _COMMITS)
 
 
 def _elsewhere(db: Db, worktree: str, window: Window) -> Iterable[Uncovered]:

@@ -28,7 +28,7 @@ from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.refs import display_path
 from gitshadow.undo import temporaries
 from gitshadow.undo.effective import BACKWARD, Undone, newest_backward, undoings_of
-from gitshadow.undo.lineage import trace, undone_by
+from gitshadow.undo.lineage import course_of, trace
 from gitshadow.undo.targets import (
     Named,
     Target,
@@ -256,7 +256,7 @@ class Chooser:
         for lineage in trace(history):
             if not any(_within(one, path) for one in lineage.paths):
                 continue
-            undone = undone_by(lineage.events, undoings)
+            undone = course_of(lineage.events, undoings).undone
             live += [
                 one
                 for one in lineage.events

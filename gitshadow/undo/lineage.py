@@ -1,16 +1,25 @@
 """Lineages: one file followed through its renames, and the runs of a unit in it.
 
 A *record* is a path with what it holds. A *run* is a stretch of the unit's events with nobody
-else's between them: a switch by Git, a coverage row, another writer or a restore ends it.
+else's between them: a switch by Git, a coverage row, another writer or a restore ends it. A
+*detour* is a stretch that ended where it began, by Git (a branch trip) or by a restore; runs go on
+as if it had never been.
 Invariant: pure; events come in ascending order and every event is in exactly one lineage.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from gitshadow.model import Event, EventKind, FileVersion, RepoPath
-from gitshadow.undo.units import Undoings
+from gitshadow.model import (
+    Event,
+    EventKind,
+    FileVersion,
+    Oid,
+    RepoPath,
+    git_mode,
+)
+from gitshadow.undo.units import Undoings, Unit
 
 _NEEDS_BEFORE = frozenset(
     {
@@ -34,18 +43,31 @@ class Record(NamedTuple):
 class Run:
     """Hold one stretch of the unit's events on one lineage.
 
-    `switched_to` is where Git's last later switch left the lineage, None where there was none.
-    `baseless` means that what stood there before was never recorded. `moved_in` means that the
-    unit did not create the file, but brought it from where nothing is recorded; `before` is then
-    what it brought.
+    `switched_to` is where Git's last later switch left the lineage, None where there was none
+    that counts. `away` means that it was written on a detour of Git's. `baseless` means that what
+    stood there before was never recorded. `moved_in` means that the unit did not create the file,
+    but brought it from where nothing is recorded; `before` is then what it brought.
     """
 
     before: Record
     after: Record
     seqs: tuple[int, ...]
     switched_to: Record | None = None
+    away: bool = False
     baseless: bool = False
     moved_in: bool = False
+
+
+class Course(NamedTuple):
+    """Hold what became of the events of one lineage.
+
+    `undone` are the events that are undone at present, by the op that did it; `away` those of
+    Git's detours, `detours` those of all detours, with the events that end them.
+    """
+
+    undone: Mapping[int, str]
+    away: frozenset[int]
+    detours: frozenset[int]
 
 
 @dataclass(slots=True)
@@ -98,11 +120,68 @@ def after_of(event: Event) -> Record:
     return Record(event.path, event.after)
 
 
-def undone_by(events: Sequence[Event], undoings: Undoings) -> dict[int, str]:
-    """Return which events of one lineage are taken back at present, and by which op.
+def course_of(
+    events: Sequence[Event], undoings: Undoings, seqs: frozenset[int] = frozenset()
+) -> Course:
+    """Return which events of one lineage are undone at present, and which are on detours.
 
-    An op counts unless an op that counts took it back; only what it did on this lineage
-    matters, so that the rest of a partial undo can still be taken back later.
+    Args:
+        events: The events of one lineage, ascending.
+        undoings: What each op undid.
+        seqs: The unit: a restore that is part of it makes no detour, it is to be undone.
+    """
+    undone = _undone_by(events, undoings)
+    kept: list[Event] = []
+    away: set[int] = set()
+    detours: set[int] = set()
+    for event in events:
+        by_op = _is_moment(event, undoings) and event.seq not in {*undone, *seqs}
+        start = _began(kept, event) if event.switched or by_op else None
+        if start is None:
+            kept.append(event)
+            continue
+        passed = {one.seq for one in kept[start:]}
+        del kept[start:]
+        detours |= passed | {event.seq}
+        if event.op is None:
+            away |= passed
+        else:
+            undone = {**dict.fromkeys(passed, event.op), **undone}
+    return Course(undone, frozenset(away), frozenset(detours))
+
+
+def _began(kept: Sequence[Event], event: Event) -> int | None:
+    """Return where a detour began that an event ends: before it, the file was the same.
+
+    Only Git's own switch begins a detour that Git ends: what it did not take away it did not
+    bring back. Git keeps no permissions but whether a file can be executed.
+    """
+    goal = after_of(event)
+    for at in range(len(kept) - 1, -1, -1):
+        was = before_of(kept[at])
+        if event.switched:
+            if kept[at].switched and _committed(was) == _committed(goal):
+                return at
+        elif was == goal:
+            return at
+    return None
+
+
+def _committed(record: Record) -> tuple[RepoPath, tuple[Oid, int] | None]:
+    path, version = record
+    return path, None if version is None else (version.oid, git_mode(version.mode))
+
+
+def _is_moment(event: Event, undoings: Undoings) -> bool:
+    """Whether an op restored a moment, which undoes everything since, and no unit."""
+    return event.op is not None and undoings.get(event.op, Unit()) == Unit()
+
+
+def _undone_by(events: Sequence[Event], undoings: Undoings) -> dict[int, str]:
+    """Return which events of one lineage ops undid that count at present.
+
+    An op counts unless an op that counts undid it; only what it did on this lineage matters,
+    so that the rest of a partial undo can still be undone later.
     """
     rows: dict[str, list[int]] = {}
     for event in events:
@@ -118,23 +197,41 @@ def undone_by(events: Sequence[Event], undoings: Undoings) -> dict[int, str]:
     return undone
 
 
-def runs_of(lineage: Lineage, belongs: Callable[[Event], bool]) -> list[Run]:
-    """Return the unit's runs on a lineage, oldest first.
+def runs_of(
+    lineage: Lineage, course: Course, belongs: Callable[[Event], bool]
+) -> list[Run]:
+    """Return the unit's runs on a lineage, oldest first, those of Git's detours last.
 
     A gap in the recording (what an event found is not what the one before it left) ends a run
     too: what happened in it was not the unit's. So does a file that was moved in: it is another.
     """
-    runs: list[list[Event]] = []
+    ahead = [one for one in lineage.events if one.seq not in course.detours]
+    aside = [one for one in lineage.events if one.seq in course.away]
+    switches = [one for one in ahead if one.switched]
+    runs = [
+        _run(events, _switch_after(switches, events[-1].seq))
+        for events in _stretches(ahead, belongs)
+    ]
+    # What the fold takes first is last: what is on another branch changes nothing.
+    return runs + [
+        replace(_run(events, None), away=True) for events in _stretches(aside, belongs)
+    ]
+
+
+def _stretches(
+    events: Sequence[Event], belongs: Callable[[Event], bool]
+) -> list[list[Event]]:
+    found: list[list[Event]] = []
     last: Event | None = None
-    for event in lineage.events:
+    for event in events:
         if belongs(event):
             follows = last is not None and after_of(last) == before_of(event)
             if follows and not event.moved_in:
-                runs[-1].append(event)
+                found[-1].append(event)
             else:
-                runs.append([event])
+                found.append([event])
         last = event if belongs(event) else None
-    return [_run(events, _switch_after(lineage, events[-1].seq)) for events in runs]
+    return found
 
 
 def _run(events: Sequence[Event], switched_to: Record | None) -> Run:
@@ -151,6 +248,6 @@ def _run(events: Sequence[Event], switched_to: Record | None) -> Run:
     )
 
 
-def _switch_after(lineage: Lineage, seq: int) -> Record | None:
-    later = [one for one in lineage.events if one.switched and one.seq > seq]
+def _switch_after(switches: Sequence[Event], seq: int) -> Record | None:
+    later = [one for one in switches if one.seq > seq]
     return after_of(later[-1]) if later else None

@@ -14,7 +14,14 @@ from gitshadow.store.refs import display_path
 from gitshadow.store.safe_paths import parents
 from gitshadow.undo import hunks, merge
 from gitshadow.undo.cases import Case, World, check_alone, settle
-from gitshadow.undo.lineage import Lineage, Record, Run, runs_of, trace, undone_by
+from gitshadow.undo.lineage import (
+    Lineage,
+    Record,
+    Run,
+    course_of,
+    runs_of,
+    trace,
+)
 from gitshadow.undo.report import Action, Item, Reason, State
 from gitshadow.undo.reverse import Blobs, Manner, Read, Turned, take_back
 from gitshadow.undo.selecting import Choice
@@ -169,9 +176,12 @@ def _case(lineage: Lineage, wish: Wish, world: World, blobs: Blobs) -> Case | No
     mine = [event for event in lineage.events if event.seq in wish.seqs]
     if not mine or not wish.paths.takes(lineage.paths):
         return None
-    undone = undone_by(lineage.events, wish.undoings)
+    course = course_of(lineage.events, wish.undoings, wish.seqs)
+    undone = course.undone
     runs = runs_of(
-        lineage, lambda event: event.seq in wish.seqs and event.seq not in undone
+        lineage,
+        course,
+        lambda event: event.seq in wish.seqs and event.seq not in undone,
     )
     there = None if lineage.displaced else world.present.get(lineage.path)
     start = Record(lineage.path, there)

@@ -128,6 +128,9 @@ class _Fold:
 
     def take(self, run: Run) -> None:
         """Take one run back."""
+        if run.away:
+            self.elsewhere = True
+            return
         self.brought |= run.moved_in and self.at.version is not None
         if run.baseless and self.at.version != run.before.version:
             raise _LeftError(
@@ -138,10 +141,13 @@ class _Fold:
         absent = self.at.version is None and run.after.version is None
         if self.at == run.after or absent:  # absent is the same under every name
             self.at = run.before
-        elif run.switched_to not in (None, run.after):
-            self.elsewhere = True
-        else:
+        elif run.switched_to in (None, run.after):
             self.at = self._three_way(run)
+        elif (taken := self._taken_along(run)) is not None:
+            self.merged = True
+            self.at = taken
+        else:
+            self.elsewhere = True
 
     def check_readable(self, present: Record) -> None:
         """Make sure that what is to be written still exists."""
@@ -158,7 +164,7 @@ class _Fold:
         if self.elsewhere:
             detail = "what was written on another branch stays there"
             if self.at == present:
-                reason, detail = Reason.HEAD_MOVED, "Git has switched it since"
+                reason, detail = Reason.HEAD_MOVED, None
         if self.brought and self.at.version is not None:
             reason, detail = Reason.NOT_CREATED_BY_UNIT, _BROUGHT
         if self.marked:
@@ -174,6 +180,29 @@ class _Fold:
             overwrites=self.overwrites,
             marked=self.marked,
         )
+
+    def _taken_along(self, run: Run) -> Record | None:
+        """Undo a run in what Git made of it, None where Git did not take it along.
+
+        A merge or a rebase carries the lines of the run over into what it writes, a checkout of
+        another branch does not. They were carried over where the run added lines and redoing it
+        gives exactly what is there: only then nothing else is changed by undoing it.
+        """
+        before, after, now = run.before.version, run.after.version, self.at.version
+        if before is None or after is None or now is None:
+            return None
+        if before.is_link or after.is_link or now.is_link:
+            return None
+        old, left, here = (self._bytes(one) for one in (before, after, now))
+        if any(merge.is_binary(data) for data in (old, left, here)):
+            return None
+        added, _ = merge.count_changes(old, left) or (0, 0)
+        data = merge.merge(left, old, here) if added else None
+        if data is None or data == here or merge.merge(old, left, data) != here:
+            return None
+        path = run.before.path if self.at.path == run.after.path else self.at.path
+        oid = self.blobs.make(data)
+        return Record(path, FileVersion(oid, _mode(before, after, now)))
 
     def _three_way(self, run: Run) -> Record:
         before, after, now = run.before.version, run.after.version, self.at.version

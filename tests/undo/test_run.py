@@ -152,6 +152,43 @@ def test_undo_leaves_a_switched_path_until_it_is_switched_back(yard: Yard) -> No
     assert yard.read("a").decode() == lines("a") + "human\n"
 
 
+def test_undo_sees_through_a_branch_trip_when_a_person_wrote_before_it(
+    yard: Yard,
+) -> None:
+    """What counts is what Git switched away, not what the agent had left."""
+    here = lines("a", line_3="agent", line_8="mine")
+    yard.by("s1").write("a", lines("a", line_3="agent"))
+    yard.by("human").write("a", here)
+    for data in ("other branch\n", here):
+        Path(yard.root, "a").write_text(data)
+        yard.switch()
+    assert yard.undo("s1").status == "reversed"
+    assert yard.read("a").decode() == lines("a", line_8="mine")
+
+
+def test_undo_sees_through_a_branch_trip_when_git_keeps_no_permissions(
+    yard: Yard,
+) -> None:
+    yard.by("s1").write("a", "agent\n", 0o600)
+    Path(yard.root, "a").write_text("other branch\n")
+    yard.switch()
+    Path(yard.root, "a").write_text("agent\n")
+    os.chmod(yard.path("a"), 0o644)
+    yard.switch()
+    assert yard.undo("s1").status == "reversed"
+    assert yard.read("a").decode() == lines("a")
+
+
+def test_undo_sees_through_a_restore_inside_its_turn(yard: Yard) -> None:
+    """The restore brings back what the first write had left: that is the turn's."""
+    yard.by("s1", turn="t1").write("a", "first\n" + lines("a"))
+    yard.write("a", lines("a") + "second\n")
+    yard.restore("a")
+    assert yard.read("a").decode() == "first\n" + lines("a")
+    assert yard.undo("s1:t1").status == "reversed"
+    assert yard.read("a").decode() == lines("a")
+
+
 def test_oops_removes_only_the_directories_of_the_unit(yard: Yard) -> None:
     """UNDO-12: new directories go when they are empty; a person's file stays."""
     yard.by("s1").write("x/y/z/new.py", "x\n")
