@@ -9,9 +9,11 @@ from gitshadow.commands.options import colour_option, json_option, spelled_paths
 from gitshadow.commands.printing import print_rows
 from gitshadow.commands.times import parse_moment
 from gitshadow.model import EventKind
-from gitshadow.render.text import log_lines
+from gitshadow.render.document import Document, rows
+from gitshadow.render.text import log_groups, log_lines
 from gitshadow.words import did_you_mean
 
+_MORE = 8
 _EMPTY = "no such write was recorded; all of them: git agent-undo log"
 
 
@@ -46,7 +48,10 @@ def command(
     as_json: bool,
     **filters: object,
 ) -> None:
-    """List what was written, newest first; below PATHS only, where there are any."""
+    """List what was written, newest first; below PATHS only, where there are any.
+
+    Files that Git switched together are one line; --json lists each of them.
+    """
     now_ns = time.time_ns()
     params = {
         **filters,
@@ -57,6 +62,8 @@ def command(
     }
     document = ask("log", params)
     empty = _empty(filters.get("agent"))
+    if not as_json:
+        document = _enough(document, params)
     print_rows(document, log_lines, as_json=as_json, empty=empty)
 
 
@@ -70,3 +77,20 @@ def _empty(agent: object) -> str:
     near = f"did you mean {' or '.join(longer)}?" if longer else None
     near = near or did_you_mean(agent, KNOWN_AGENTS)
     return f"no matching writes; {near}" if near else _EMPTY
+
+
+def _enough(document: Document, params: dict[str, object]) -> Document:
+    """Return a document with as many lines as were asked for, where several rows are one."""
+    limit = params["limit"]
+    if not isinstance(limit, int) or not limit:
+        return document
+    asked = limit
+    while True:
+        found = rows(document, "rows")
+        groups = list(log_groups(found))
+        if len(found) < asked or len(groups) == len(found) or len(groups) > limit:
+            break
+        asked *= _MORE
+        document = ask("log", {**params, "limit": asked})
+    kept = groups[:limit] if params["above"] is None else groups[-limit:]
+    return {**document, "rows": [row for group in kept for row in group]}

@@ -5,6 +5,7 @@ Invariant: every name that comes out of a repository passes `printable` or `View
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import groupby
 
 from gitshadow.render.document import flag, inner, number, rows, text, texts
 from gitshadow.render.report import about_line, report_lines
@@ -55,9 +56,13 @@ def who(row: Mapping[str, object]) -> str:
 
 
 def log_lines(events: Iterable[Mapping[str, object]], view: View) -> Iterator[str]:
-    """Yield one line per event; where the rows have prompts, their beginning behind it."""
+    """Yield one line per event; where the rows have prompts, their beginning behind it.
+
+    All that Git switched at once is one line.
+    """
     narrow = 0 < view.width < _WIDE
-    for row in events:
+    for group in log_groups(events):
+        row = group[0] if len(group) == 1 else _folded(group)
         kind, sure = text(row, "kind"), printable(text(row, "confidence"))
         when = local_time(text(row, "ts"))
         doubt = f"  ({sure})" if narrow and sure and sure not in _SURE else ""
@@ -71,6 +76,30 @@ def log_lines(events: Iterable[Mapping[str, object]], view: View) -> Iterator[st
             view.paint(printable(text(row, "prompt")), "faint"),
         )
         yield "  ".join(cells).rstrip()
+
+
+def log_groups(
+    events: Iterable[Mapping[str, object]],
+) -> Iterator[Sequence[Mapping[str, object]]]:
+    """Yield the events that make one line of the log: those of one switch by Git, or one."""
+    for commit, found in groupby(events, _switched_by):
+        group = tuple(found)
+        yield from (group,) if commit else ((row,) for row in group)
+
+
+def _switched_by(row: Mapping[str, object]) -> str:
+    return text(row, "commit") if flag(row, "switched") else ""
+
+
+def _folded(group: Sequence[Mapping[str, object]]) -> Mapping[str, object]:
+    """Return a row that stands for all that Git switched at once."""
+    said = f"git switched: {counted(len(group), 'file')}"
+    kept = ("seq", "machine", "ts", "actor", "agent", "confidence", "offline")
+    return {
+        **{key: group[0][key] for key in kept if key in group[0]},
+        "kind": "switch",
+        "note": said,
+    }
 
 
 def _certainty(row: Mapping[str, object], *, narrow: bool) -> Sequence[str]:
