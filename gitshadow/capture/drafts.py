@@ -19,9 +19,10 @@ class Draft:
     """Hold one change to record.
 
     `begin_ns` is the last moment at which the path was known to hold its old state, `end_ns` the
-    time of the write by the file system's clock: together the interval of the evidence. `born_ns`
-    is when the file of a new path was created, None where nobody knows. `twins` are other names
-    of the same file, by which it may have been written.
+    time of the write by the file system's clock: together the interval of the evidence. Where it
+    is not `exact`, the write was some time in the interval. `born_ns` is when the file of a new
+    path was created, None where nobody knows. `twins` are other names of the same file, by which
+    it may have been written.
     """
 
     kind: EventKind
@@ -34,6 +35,7 @@ class Draft:
     born_ns: int | None = None
     twins: tuple[RepoPath, ...] = ()
     switched: bool = False
+    exact: bool = True
 
     @property
     def versions(self) -> tuple[FileVersion | None, FileVersion | None]:

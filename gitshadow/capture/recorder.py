@@ -247,12 +247,24 @@ class Recorder:
             with self._states.consistent(), self._db.write():
                 self._states.update(states, ())
 
-    def set_tree(self, tree: Oid, head: Oid | None, head_ref: str | None) -> None:
-        """Remember the working tree's tree and HEAD without a commit of ours."""
-        row = replace(self._row, tree=tree, head=head, head_ref=head_ref)
+    def set_tree(
+        self, tree: Oid, head: Oid | None, head_ref: str | None, mark: str | None = None
+    ) -> None:
+        """Remember the working tree's tree and HEAD without a commit of ours.
+
+        Without a `mark`, HEAD's reflog is read on from where it was.
+        """
+        mark = self._row.head_mark if mark is None else mark
+        row = replace(
+            self._row, tree=tree, head=head, head_ref=head_ref, head_mark=mark
+        )
         with self._db.write():
             state.put_worktree(self._db, row)
         self._row = row
+
+    def note_mark(self, mark: str) -> None:
+        """Remember how far HEAD's reflog was read; it is stored with what comes next."""
+        self._row = replace(self._row, head_mark=mark)
 
     def use_modes(self, modes: tuple[int, int]) -> None:
         """Say what 100644 and 100755 stand for in the chains of this worktree."""

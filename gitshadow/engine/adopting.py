@@ -6,7 +6,7 @@ Invariant: afterwards every commit of this worktree's chains has its rows, tree 
 
 from collections.abc import Sequence
 
-from gitshadow.engine.head import read_move
+from gitshadow.engine.head import Known, read_moves
 from gitshadow.engine.workspace import Workspace
 from gitshadow.model import Event, EventKind, FileState, Oid, RepoPath, StatKey
 from gitshadow.store import machine
@@ -57,11 +57,16 @@ def _take_over(ws: Workspace, rows: Sequence[Event], tree: Oid) -> None:
     ws.recorder.set_tree(tree, *_head_after(ws, rows))
 
 
-def _head_after(ws: Workspace, rows: Sequence[Event]) -> tuple[Oid | None, str | None]:
+def _head_after(
+    ws: Workspace, rows: Sequence[Event]
+) -> tuple[Oid | None, str | None, str]:
     """Return HEAD as these rows leave it: a move that has its row is not to get another."""
-    known = ws.recorder.row
-    move = read_move(ws.repo, known.head_ref, known.head)
-    heads = [row for row in rows if row.kind is EventKind.HEAD]
-    if move is not None and heads and heads[-1].note == move.describe():
-        return move.new, move.new_ref
-    return known.head, known.head_ref
+    row = ws.recorder.row
+    at = Known(row.head_ref, row.head, row.head_mark)
+    heads = [row.note for row in rows if row.kind is EventKind.HEAD]
+    for move in read_moves(ws.repo, ws.layout.git_dir, at):
+        if not heads or heads[0] != move.describe():
+            break
+        del heads[0]
+        at = Known(move.new_ref, move.new, move.mark)
+    return at.oid, at.ref, at.mark

@@ -68,6 +68,7 @@ WITHOUT_HOOKS = (GUESSED, EXEC_NATIVE, MANUAL_NATIVE, BY_HAND_NATIVE)
 
 _GIT_DIR = RepoPath(b".git")
 _TOUCH_NS = 60_000_000_000
+_SECOND_NS = 1_000_000_000
 
 
 class Claimant:
@@ -212,12 +213,26 @@ class Claimant:
             editor=self._editor_at(row.path),
         )
 
-    def head(self, now_ns: int) -> Attribution:
-        """Return who moved HEAD."""
-        begin = min(now_ns, self._head_ns(now_ns))
-        evidence = Evidence(path=_GIT_DIR, begin_ns=begin, end_ns=begin)
-        windows = self._windows(begin, begin)
-        scene = self._scene(windows, sessions.live(self._db), begin)
+    def head(
+        self, now_ns: int, at_s: int | None = None, settled_ns: int = 0
+    ) -> Attribution:
+        """Return who moved HEAD.
+
+        Args:
+            now_ns: When it was noticed.
+            at_s: The second that Git's log has for it; None for the newest move, whose time is
+                that of the log itself.
+            settled_ns: When HEAD had not moved yet.
+        """
+        begin = end = min(now_ns, self._head_ns(now_ns))
+        if at_s is not None:
+            end = min(end, (at_s + 1) * _SECOND_NS - 1)
+            begin = min(end, max(settled_ns, at_s * _SECOND_NS))
+        evidence = Evidence(
+            path=_GIT_DIR, begin_ns=begin, end_ns=end, exact=begin == end
+        )
+        windows = self._windows(begin, end)
+        scene = self._scene(windows, sessions.live(self._db), end)
         return self._attribution(attribute(evidence, scene))
 
     def nobody(self, reason: str) -> Attribution:
@@ -283,7 +298,7 @@ class Claimant:
             also=(*draft.twins, *((target,) if target is not None else ())),
             begin_ns=draft.begin_ns,
             end_ns=draft.end_ns,
-            exact=draft.kind is not EventKind.DELETE,
+            exact=draft.exact and draft.kind is not EventKind.DELETE,
             offline=offline,
             editor=self._editor_at(draft.path),
         )

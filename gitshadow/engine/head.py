@@ -1,37 +1,63 @@
 """Moves of HEAD: what Git switched is Git's, what it overwrote is somebody's.
 
-Invariant: a draft counts as switched only when its path equalled the old HEAD before and equals
-the new HEAD after; everything else stays an ordinary write.
+HEAD's reflog has each step: a commit writes no file, a checkout or a merge does. Which changes of
+files they explain is worked out in `switches`.
+Invariant: a move without an entry in the log is never taken for a step that is known.
 """
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
 from typing import NamedTuple
 
 from gitshadow.attribution.identities import agent_named
-from gitshadow.capture.drafts import Draft
-from gitshadow.engine.reflog import only_commits
+from gitshadow.engine import reflog
 from gitshadow.errors import StoreError
 from gitshadow.model import (
     GITLINK_MODE,
-    TREE_MODE,
     FileVersion,
     Oid,
     RepoPath,
     git_mode,
 )
 from gitshadow.store.repo import Repo
-from gitshadow.store.safe_paths import parents
 from gitshadow.store.trees import Entry
 
 _SHORT = 10
+_SHORT_COMMIT = 8
+_MOST_SUBJECT = 72
 _MOST_NEW = 64
 """How many commits are looked at for the agent they name; a pull brings many at once."""
+_MOST_STEPS = 100
+"""So many steps get a row of their own; what came before them is one move."""
+# What Git writes into the log of HEAD (builtin/commit.c, builtin/checkout.c, sequencer.c).
+# `commit (merge)` ends a merge, which has written files.
+_COMMIT = re.compile(r"(commit(?: \((?:initial|amend)\))?): (.*)", re.DOTALL)
+_CHECKOUT = re.compile(r"checkout: moving from .* to (.*)", re.DOTALL)
+_REBASE = re.compile(r"rebase\b|pull\b[^:]*\([a-z]+\):")
+_BEGINS = re.compile(r"[^:]*\(start\):|rebase: checkout ")
+_RETURNS = re.compile(r".*: returning to (refs/\S+)")
+_RESET = "reset: "
+
+
+class Kind(StrEnum):
+    """Say what a step of HEAD does to files.
+
+    A commit writes none. A checkout, a merge or a rebase writes each path that differs. A reset
+    may do either, and so may a move of which the steps are not known.
+    """
+
+    COMMIT = "commit"
+    SWITCH = "switch"
+    EITHER = "either"
 
 
 class HeadMove(NamedTuple):
     """Hold where HEAD was and is: branch (None: detached) and commit (None: unborn).
 
-    `names` is the agent that a commit names which was made since on top of the old one.
+    `names` is the agent that a commit names which was made since on top of the old one. `words`
+    are Git's for it, None where its log does not show it. `at_s` is when Git noted it, `mark`
+    how far the log is read with it. `steps` counts those that it stands for.
     """
 
     old_ref: str | None
@@ -39,18 +65,39 @@ class HeadMove(NamedTuple):
     new_ref: str | None
     new: Oid | None
     names: str | None = None
+    words: str | None = None
+    at_s: int | None = None
+    mark: str = ""
+    steps: int = 1
 
     @property
     def is_checkout(self) -> bool:
-        """Tell whether HEAD names another branch now."""
-        return self.old_ref != self.new_ref
+        """Tell whether HEAD names another branch now, or was told to."""
+        return self.old_ref != self.new_ref or bool(_CHECKOUT.match(self.words or ""))
+
+    @property
+    def kind(self) -> Kind:
+        """Return what it does to files."""
+        words = self.words
+        if not words or words.startswith(_RESET):
+            return Kind.EITHER
+        return Kind.COMMIT if _COMMIT.match(words) else Kind.SWITCH
 
     def describe(self) -> str:
         """Say in a sentence what moved; short ids only, since old commits may go away."""
+        made = _COMMIT.match(self.words or "")
+        if made is not None and self.new is not None and self.steps == 1:
+            subject = made[2][:_MOST_SUBJECT]
+            said = f'{made[1]} {self.new[:_SHORT_COMMIT]} "{subject}"'
+            return said if self.names is None else f"{said} that names {self.names}"
         moved = (
             f"HEAD moved from {_place(self.old_ref, self.old)}"
             f" to {_place(self.new_ref, self.new)}"
         )
+        if self.steps > 1:
+            moved += f" in {self.steps} steps"
+        if self.words is None:
+            moved += ", by steps that its reflog does not show"
         return (
             moved
             if self.names is None
@@ -63,8 +110,16 @@ def _place(ref: str | None, oid: Oid | None) -> str:
     return f"{name} ({oid[:_SHORT] if oid else 'unborn'})"
 
 
-def read_move(repo: Repo, known_ref: str | None, known: Oid | None) -> HeadMove | None:
-    """Return how HEAD differs from what was known, None where it does not.
+class Known(NamedTuple):
+    """Hold where HEAD was when it was last looked at, and how far its log was read then."""
+
+    ref: str | None
+    oid: Oid | None
+    mark: str = ""
+
+
+def read_moves(repo: Repo, git_dir: str, known: Known) -> tuple[HeadMove, ...]:
+    """Return how HEAD moved since it was known, step by step, oldest first.
 
     A HEAD that cannot be read (its branch's file was lost to a crash) has not moved: writes go on
     being recorded, and Git itself says what is wrong.
@@ -72,10 +127,92 @@ def read_move(repo: Repo, known_ref: str | None, known: Oid | None) -> HeadMove 
     try:
         ref, oid = repo.head()
     except StoreError:
-        return None
-    if (ref, oid) == (known_ref, known):
-        return None
-    return HeadMove(known_ref, known, ref, oid, _named(repo, known, oid))
+        return ()
+    same = (ref, oid) == (known.ref, known.oid)
+    if same and (
+        not known.mark or reflog.size_of(git_dir) == reflog.read_to(known.mark)
+    ):
+        return ()
+    entries = reflog.entries_since(git_dir, known.mark, known.oid, oid)
+    moves = _moves(repo, known, entries or [], ref)
+    if moves or same:
+        return moves
+    # A ref alone may change without an entry (git-symbolic-ref): then nothing is left out.
+    words = "" if entries is not None else None
+    names = _named(repo, known.oid, oid)
+    mark = reflog.mark_at(git_dir, oid)
+    return (HeadMove(known.ref, known.oid, ref, oid, names, words, mark=mark),)
+
+
+def _moves(
+    repo: Repo, known: Known, entries: Sequence[reflog.Entry], ref: str | None
+) -> tuple[HeadMove, ...]:
+    found: list[HeadMove] = []
+    at = known.ref
+    for part in _parts(entries):
+        words, was = part[-1].words, at
+        at = _ref_after(repo, part, at)
+        if part[0].old == part[-1].new and at == was:
+            continue
+        found.append(
+            HeadMove(
+                was,
+                part[0].old,
+                at,
+                part[-1].new,
+                _named(repo, part[0].old, part[-1].new),
+                words,
+                part[-1].at_s,
+                part[-1].mark,
+            )
+        )
+    if not found:
+        return ()
+    found[-1] = found[-1]._replace(new_ref=ref, mark=entries[-1].mark)
+    if len(found) <= _MOST_STEPS:
+        return tuple(found)
+    return (_folded(found[:-_MOST_STEPS]), *found[-_MOST_STEPS:])
+
+
+def _parts(entries: Sequence[reflog.Entry]) -> list[list[reflog.Entry]]:
+    """Return the entries of each move: all those of one rebase are one."""
+    parts: list[list[reflog.Entry]] = []
+    for entry in entries:
+        rebases = _REBASE.match(entry.words) and not _BEGINS.match(entry.words)
+        if rebases and parts and _REBASE.match(parts[-1][-1].words):
+            parts[-1].append(entry)
+        else:
+            parts.append([entry])
+    return parts
+
+
+def _ref_after(repo: Repo, part: Sequence[reflog.Entry], ref: str | None) -> str | None:
+    """Return the branch after a move, as Git's words for it tell."""
+    words = part[-1].words
+    returned, moved = _RETURNS.match(words), _CHECKOUT.match(words)
+    if returned is not None:
+        return returned[1]
+    if moved is not None:
+        name = f"refs/heads/{moved[1]}"
+        try:
+            return name if repo.ref(name) is not None else None
+        except StoreError:
+            return None
+    return None if _BEGINS.match(part[0].words) else ref
+
+
+def _folded(moves: Sequence[HeadMove]) -> HeadMove:
+    """Return one move that stands for many."""
+    first, last = moves[0], moves[-1]
+    names = next((one.names for one in reversed(moves) if one.names), None)
+    plain = all(one.kind is Kind.COMMIT for one in moves)
+    return last._replace(
+        old_ref=first.old_ref,
+        old=first.old,
+        names=names,
+        words=last.words if plain else _RESET,
+        steps=len(moves),
+    )
 
 
 def _named(repo: Repo, old: Oid | None, new: Oid | None) -> str | None:
@@ -99,57 +236,6 @@ def _named(repo: Repo, old: Oid | None, new: Oid | None) -> str | None:
     return None
 
 
-def split_move(
-    repo: Repo,
-    git_dir: str,
-    move: HeadMove,
-    drafts: Sequence[Draft],
-) -> tuple[list[Draft], list[Draft]]:
-    """Split drafts into those that Git switched, which a commit never does, and the others."""
-    if only_commits(git_dir, move.old, move.new):
-        return [], list(drafts)
-    return split_switched(repo, move, drafts, repo.read_blob)
-
-
-def split_switched(
-    repo: Repo,
-    move: HeadMove,
-    drafts: Sequence[Draft],
-    data_of: Callable[[Oid], bytes],
-) -> tuple[list[Draft], list[Draft]]:
-    """Split drafts into those that Git switched and the others."""
-    ends = trees_of(repo, move)
-    if ends is None:
-        return [], list(drafts)
-    known = _Pair(repo, *ends, data_of)
-    gits = {at for at, draft in enumerate(drafts) if known.switched(draft)}
-    while barred := _barred(drafts, gits):
-        gits -= barred
-    switched = [draft for at, draft in enumerate(drafts) if at in gits]
-    return switched, [draft for at, draft in enumerate(drafts) if at not in gits]
-
-
-def _barred(drafts: Sequence[Draft], gits: set[int]) -> set[int]:
-    """Return which of Git's drafts need room that one of the others makes.
-
-    A move is recorded before the others: a file there first, where the tree still has a directory
-    or the other way round, would take along what is not in the same commit.
-    """
-    left = {
-        draft.old_path or draft.path
-        for at, draft in enumerate(drafts)
-        if at not in gits and (draft.after is None or draft.old_path is not None)
-    }
-    above = {up for path in left for up in parents(path)}
-    return {
-        at
-        for at in gits
-        if left
-        and drafts[at].after is not None
-        and (drafts[at].path in above or not left.isdisjoint(parents(drafts[at].path)))
-    }
-
-
 def trees_of(repo: Repo, move: HeadMove) -> tuple[Oid | None, Oid | None] | None:
     """Return the trees of both ends of a move (None: unborn).
 
@@ -169,65 +255,52 @@ def trees_of(repo: Repo, move: HeadMove) -> tuple[Oid | None, Oid | None] | None
         return None
 
 
-def candidates(
-    repo: Repo, move: HeadMove, known: Callable[[RepoPath], FileVersion | None]
-) -> set[RepoPath]:
-    """Return the paths that a move may have switched: what it changed and is not recorded yet.
+Ends = tuple[Entry | None, Entry | None]
 
-    Args:
-        repo: The object store.
-        move: How HEAD moved.
-        known: What was recorded last of a path.
+
+class Step(NamedTuple):
+    """Hold one move with the paths that it changed: what the old commit has and the new one."""
+
+    move: HeadMove
+    changes: Mapping[RepoPath, Ends]
+
+
+def steps_of(repo: Repo, moves: Sequence[HeadMove]) -> list[Step]:
+    """Return what each move changed; nothing for one whose ends cannot be read.
+
+    Raises:
+        StoreError: the newest commit cannot be read.
     """
-    ends = trees_of(repo, move)
-    if ends is None:
-        return set()
-    found: set[RepoPath] = set()
-    for change in repo.diff(*ends):
-        version = known(change.path)
-        entry = None if version is None else (git_mode(version.mode), version.oid)
-        leaf = change.old or change.new
-        if entry != change.new and leaf is not None and leaf[0] != GITLINK_MODE:
-            found.add(change.path)
+    found: list[Step] = []
+    for move in moves:
+        try:
+            ends = trees_of(repo, move)
+        except StoreError:
+            if move is moves[-1]:
+                raise
+            ends = None
+        changes = repo.diff(*ends) if ends is not None else ()
+        found.append(Step(move, {one.path: (one.old, one.new) for one in changes}))
     return found
 
 
-class _Pair(NamedTuple):
-    """Compare drafts with the trees of the old and the new HEAD."""
+def candidates(
+    steps: Sequence[Step], known: Callable[[RepoPath], FileVersion | None]
+) -> set[RepoPath]:
+    """Return the paths that moves may have switched: what they changed and is not recorded yet.
 
-    repo: Repo
-    old: Oid | None
-    new: Oid | None
-    data_of: Callable[[Oid], bytes]
-
-    def switched(self, draft: Draft) -> bool:
-        before, after = draft.versions
-        if draft.old_path is not None:
-            return self._was(draft.old_path, before, None) and self._was(
-                draft.path, None, after
-            )
-        return self._was(draft.path, before, after)
-
-    def _was(
-        self, path: RepoPath, before: FileVersion | None, after: FileVersion | None
-    ) -> bool:
-        old, new = self._entry(self.old, path), self._entry(self.new, path)
-        return old != new and self._is(old, before) and self._is(new, after)
-
-    def _entry(self, tree: Oid | None, path: RepoPath) -> Entry | None:
-        """Return what a commit has at a path; a directory is no file there."""
-        entry = self.repo.entry(tree, path) if tree else None
-        return None if entry is None or entry[0] == TREE_MODE else entry
-
-    def _is(self, entry: Entry | None, version: FileVersion | None) -> bool:
-        if entry is None or version is None:
-            return entry is None and version is None
-        if entry[0] != git_mode(version.mode):
-            return False
-        return entry[1] == version.oid or self._same_text(entry[1], version.oid)
-
-    def _same_text(self, committed: Oid, disk: Oid) -> bool:
-        """Compare but for line endings: checkout may convert them (gitattributes(5), eol)."""
-        if not self.repo.has(committed):
-            return False
-        return self.data_of(disk).replace(b"\r\n", b"\n") == self.data_of(committed)
+    Args:
+        steps: The moves.
+        known: What was recorded last of a path.
+    """
+    last: dict[RepoPath, Ends] = {}
+    for step in steps:
+        last.update(step.changes)
+    found: set[RepoPath] = set()
+    for path, (old, new) in last.items():
+        version = known(path)
+        entry = None if version is None else (git_mode(version.mode), version.oid)
+        leaf = old or new
+        if entry != new and leaf is not None and leaf[0] != GITLINK_MODE:
+            found.add(path)
+    return found

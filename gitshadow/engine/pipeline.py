@@ -15,17 +15,20 @@ from gitshadow.attribution.process import ProcessId
 from gitshadow.capture.drafts import Draft, Moment, Seen, draft_changes
 from gitshadow.capture.reconcile import Change, Observed, observe
 from gitshadow.capture.steps import MOVED_IN, OFFLINE, STORM_PATHS, Claimed
+from gitshadow.engine import reflog
 from gitshadow.engine.adopting import adopt
 from gitshadow.engine.claims import Claimant
 from gitshadow.engine.commits import Commits
 from gitshadow.engine.head import (
     HeadMove,
+    Known,
+    Step,
     candidates,
-    read_move,
-    split_move,
-    trees_of,
+    read_moves,
+    steps_of,
 )
 from gitshadow.engine.kin import Kin
+from gitshadow.engine.switches import Stage, Witness, split_switched
 from gitshadow.engine.uncovered import Uncovered
 from gitshadow.engine.workspace import Workspace
 from gitshadow.errors import StoreError
@@ -56,6 +59,7 @@ _PLACES_LOOKED_AT = 1000  # about 15 ms, when each is in a directory of its own
 _SPLIT_NS = 5_000_000_000
 _MOST_SPLIT = 1000
 """How far back, in time and rows, the deletion is looked for that a creation may belong to."""
+_SECOND_NS = 1_000_000_000
 
 
 @dataclass(slots=True)
@@ -90,6 +94,7 @@ class Pipeline:
         self._kin = Kin(workspace)
         self.settled_ns = workspace.recorder.row.walked_ns
         self.missed: dict[RepoPath, StoreError] = {}
+        self._compared: tuple[Sequence[HeadMove], Sequence[Step]] | None = None
         self.before_claims: Callable[[], None] = _nothing
         self.alive: dict[ProcessId, int] = {}
 
@@ -114,7 +119,7 @@ class Pipeline:
             self.missed.pop(path, None)
         self._note_vanished(wanted, noticed)
         self._kin.begin()
-        observed, move = self._observe(wanted, noticed)
+        observed, moves = self._observe(wanted, noticed)
         done = Captured()
         done.rules_changed = any(ws.coverage.is_rule_file(path) for path in wanted)
         for path, why in observed.unreadable:
@@ -124,7 +129,7 @@ class Pipeline:
         ws.recorder.restat(dict(observed.restat))
         seen = self._store_blobs(observed.changes, noticed)
         old, new = self._split_entering(seen)
-        done.events += self._record(new, noticed, move, offline=offline)
+        done.events += self._record(new, noticed, moves, offline=offline)
         done.events += self.record_coverage("coverage grew", old)
         self._tell_missed(wanted)
         self._tell_lost()
@@ -265,33 +270,45 @@ class Pipeline:
 
     def _observe(
         self, wanted: Collection[RepoPath], noticed_ns: int
-    ) -> tuple[Observed, HeadMove | None]:
+    ) -> tuple[Observed, Sequence[HeadMove]]:
         """Look at paths; where HEAD turns out to have moved, at all that Git switched as well.
 
         A path that came later than the move's row would be somebody's ordinary write.
         """
         # A storm is a checkout more often than not: asked first, it is looked at once.
-        move = self._head_move() if len(wanted) > STORM_PATHS else None
+        moves = self._head_moves() if len(wanted) > STORM_PATHS else ()
         while True:
-            more = self._switched(move).difference(wanted)
+            more = self._switched(moves).difference(wanted)
             found = self._look(more.union(wanted), noticed_ns)
-            moved = self._head_move()
-            if moved == move:
+            moved = self._head_moves()
+            if moved == moves:
                 break
-            move = moved
+            moves = moved
         found.excluded = [one for one in found.excluded if one[0] not in more]
-        return found, move
+        return found, moves
 
-    def _head_move(self) -> HeadMove | None:
-        row = self._ws.recorder.row
-        return read_move(self._ws.repo, row.head_ref, row.head)
+    def _head_moves(self) -> Sequence[HeadMove]:
+        row, git_dir = self._ws.recorder.row, self._ws.layout.git_dir
+        grown = reflog.size_of(git_dir) != reflog.read_to(row.head_mark)
+        mark = reflog.mark_at(git_dir, row.head) if grown else ""
+        known = Known(row.head_ref, row.head, row.head_mark)
+        moves = read_moves(self._ws.repo, git_dir, known)
+        if mark and not moves:
+            self._ws.recorder.note_mark(mark)
+        return moves
 
-    def _switched(self, move: HeadMove | None) -> set[RepoPath]:
-        """Return what a move of HEAD may have switched and is not recorded yet."""
-        if move is None:
+    def _steps(self, moves: Sequence[HeadMove]) -> Sequence[Step]:
+        """Return what moves changed; the trees are compared once."""
+        if self._compared is None or self._compared[0] != moves:
+            self._compared = moves, steps_of(self._ws.repo, moves)
+        return self._compared[1]
+
+    def _switched(self, moves: Sequence[HeadMove]) -> set[RepoPath]:
+        """Return what moves of HEAD may have switched and is not recorded yet."""
+        if not moves:
             return set()
         try:
-            return candidates(self._ws.repo, move, self._version_of)
+            return candidates(self._steps(moves), self._version_of)
         except StoreError:  # the move itself cannot be recorded, which says why
             return set()
 
@@ -313,29 +330,52 @@ class Pipeline:
         self,
         seen: Sequence[Seen],
         noticed_ns: int,
-        move: HeadMove | None,
+        moves: Sequence[HeadMove],
         *,
         offline: bool,
     ) -> list[Event]:
-        """Draft, claim and publish what was seen; a move of HEAD is recorded first."""
-        if seen or move is not None:
+        """Draft, claim and publish what was seen, the moves of HEAD in their order first."""
+        if seen or moves:
             self.before_claims()
         liveness.close_gone(self._ws.db, noticed_ns, self.alive)
         moment = Moment(self.settled_ns, noticed_ns, self._ctime_of)
+        recorded, rest = list[Event](), seen
         try:
-            recorded: list[Event] = []
-            if move is not None:  # Git renames nothing: it deletes and creates
-                drafts = draft_changes(seen, moment, paired=False)
-                recorded, rest = self._record_head(move, drafts, noticed_ns)
-                others = {draft.path for draft in rest}
-                seen = [one for one in seen if one.path in others]
-            drafts = draft_changes(seen, moment)
-            claims = self._claim(drafts, offline)
-            claimed = self._claimed(drafts, claims, offline=offline)
-            return recorded + self._ws.recorder.record(claimed)
+            if moves:
+                steps = self._steps(moves)
+                self._compared = None
+                stages, rest = split_switched(seen, steps, moment, self._witness())
+                for stage, step in zip(stages, steps, strict=True):
+                    recorded += self._record_writes(stage.written, offline)
+                    newest = stage is stages[-1]
+                    recorded += self._record_head(
+                        stage, step, noticed_ns, newest=newest
+                    )
+            return recorded + self._record_writes(draft_changes(rest, moment), offline)
         except StoreError as error:
             self.missed |= dict.fromkeys((one.path for one in seen), error)
-            return []
+            return recorded
+
+    def _record_writes(self, drafts: Sequence[Draft], offline: bool) -> list[Event]:
+        claims = self._claim(drafts, offline)
+        claimed = self._claimed(drafts, claims, offline=offline)
+        return self._ws.recorder.record(claimed)
+
+    def _witness(self) -> Witness:
+        ws = self._ws
+        return Witness(
+            data_of=ws.repo.read_blob,
+            staged=ws.index.staged,
+            converted=ws.index.converted,
+            quiet=self._is_gits,
+            ordered=ws.clock.tolerance_ns == 0,
+            modes=ws.recorder.modes,
+        )
+
+    def _is_gits(self, path: RepoPath) -> bool:
+        """Tell whether nobody has written a path since Git last did, as far as is known."""
+        newest = self._newest_at(path)
+        return newest is None or newest.switched
 
     def _claimed(
         self, drafts: Sequence[Draft], claims: Sequence[Attribution], *, offline: bool
@@ -507,32 +547,36 @@ class Pipeline:
         )
 
     def _record_head(
-        self, move: HeadMove, drafts: list[Draft], noticed_ns: int
-    ) -> tuple[list[Event], list[Draft]]:
-        ws, row = self._ws, self._ws.recorder.row
-        switched, others = split_move(ws.repo, ws.layout.git_dir, move, drafts)
-        claim = self._claimant.head(noticed_ns)
+        self, stage: Stage, step: Step, noticed_ns: int, *, newest: bool
+    ) -> list[Event]:
+        ws, move = self._ws, stage.move
+        at_s = None if newest else move.at_s
+        claim = self._claimant.head(noticed_ns, at_s, self.settled_ns)
+        at_ns = noticed_ns if at_s is None else min(noticed_ns, at_s * _SECOND_NS)
         moved = replace(
-            row, tree=self._carry(move), head=move.new, head_ref=move.new_ref
+            ws.recorder.row,
+            tree=self._carry(step),
+            head=move.new,
+            head_ref=move.new_ref,
+            head_mark=move.mark,
         )
         recorded = ws.recorder.record_head(
-            move.describe(), claim, switched, noticed_ns, moved
+            move.describe(), claim, stage.switched, at_ns, moved
         )
-        if move.is_checkout or switched:
+        if move.is_checkout or stage.switched:
             # An open turn alone does not say that its session moved HEAD.
             mover = None if claim.confidence is Confidence.LOW else claim.session
             with ws.db.write():
-                bursts.close_for_checkout(ws.db, row.id, mover)
-        return recorded, others
+                bursts.close_for_checkout(ws.db, moved.id, mover)
+        return recorded
 
-    def _carry(self, move: HeadMove) -> Oid:
+    def _carry(self, step: Step) -> Oid:
         """Bring submodules of the new HEAD into the tree; they are carried, never recorded."""
         ws = self._ws
-        ends = trees_of(ws.repo, move)
         links = {
-            change.path: change.new
-            for change in (ws.repo.diff(*ends) if ends is not None else ())
-            if _is_gitlink(change.old if change.new is None else change.new)
+            path: new
+            for path, (old, new) in step.changes.items()
+            if _is_gitlink(old if new is None else new)
         }
         return (
             ws.repo.trees.splice(ws.recorder.tree, links) if links else ws.recorder.tree

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from gitshadow.capture.chains import DEFAULT_MODES
 from gitshadow.capture.walk import Walk, walk
 from gitshadow.config import DaemonMode
-from gitshadow.engine import remotes
+from gitshadow.engine import reflog, remotes
 from gitshadow.engine.claims import Claimant
 from gitshadow.engine.workspace import (
     Workspace,
@@ -223,7 +223,9 @@ def _store(
         excluded.replace(ws.db, ws.layout.worktree, looks)
     ws.recorder.use_modes(modes)
     ws.recorder.settled(began_ns)
-    ws.recorder.set_tree(ws.repo.trees.splice(None, entries), head[1], head[0])
+    tree = ws.repo.trees.splice(None, entries)
+    mark = reflog.mark_at(ws.layout.git_dir, head[1])
+    ws.recorder.set_tree(tree, head[1], head[0], mark)
     claimant = Claimant(ws.db, ws.files, ws.clock, ws.layout, ws.traces)
     ws.recorder.ensure_baseline(claimant.personal(Actor.UNKNOWN), synced=True)
 

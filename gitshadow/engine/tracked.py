@@ -6,11 +6,11 @@ Invariant: the answer is that of `git ls-files` at the last change of the index 
 
 import os
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from gitshadow.errors import StoreError
 from gitshadow.model import GITLINK_MODE, Oid, RepoPath
-from gitshadow.store.git import Git, parse_staged
+from gitshadow.store.git import Git, Staged, parse_staged
 from gitshadow.store.layout import Layout
 from gitshadow.store.repo import Repo
 from gitshadow.store.trees import Entry
@@ -100,6 +100,15 @@ class IndexView:
     def skipped(self) -> set[RepoPath]:
         """Return the paths that a sparse checkout leaves out."""
         return self._git.skip_worktree() if self.sparse() else set()
+
+    def staged(self, paths: Collection[RepoPath]) -> Mapping[RepoPath, Staged]:
+        """Return the index entries of some paths, with the stat that Git knows of each."""
+        stat = self._stat_index()
+        return self._git.staged_stats(paths, stat[0]) if stat is not None else {}
+
+    def converted(self, paths: Collection[RepoPath]) -> Collection[RepoPath]:
+        """Return those of some paths whose bytes on the disk are not those of their blob."""
+        return self._git.with_filter(paths)
 
     def _refresh(self) -> None:
         stat = self._stat_index()

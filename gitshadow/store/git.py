@@ -8,13 +8,14 @@ Invariant: nothing here writes to the repository unless the function's name says
 """
 
 import os
+import re
 import subprocess
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
 from gitshadow.errors import StoreError
-from gitshadow.model import Oid, RepoPath
+from gitshadow.model import Oid, RepoPath, StatKey
 from gitshadow.store.layout import Layout
 
 _SAFE = (
@@ -42,6 +43,14 @@ OF_THE_USER = (
 )
 """What the user's own refs and reflogs reach, as git-rev-list(1) is told it."""
 _NO_OID = "0" * 40
+_WORD = 0xFFFF_FFFF
+_SECOND_NS = 1_000_000_000
+_MOST_NAMED = 100
+_CONVERTING = ("filter", "ident", "working-tree-encoding")
+_STAT = re.compile(
+    rb" *ctime: (\d+):(\d+)\n *mtime: (\d+):(\d+)\n *dev: \d+\tino: (\d+)\n"
+    rb" *uid: \d+\tgid: \d+\n *size: (\d+)\tflags: [0-9a-f]+\n"
+)
 _EMPTY_TREE = Oid("4b825dc642cb6eb9a060e54bf8d69288fbee4904")
 """Git knows it without having it (object-file.c, cached objects)."""
 
@@ -66,6 +75,49 @@ def parse_staged(listing: bytes) -> list[tuple[int, RepoPath]]:
     """Return mode and path of every index entry that `Git.staged` listed."""
     rows = (row.partition(b"\t") for row in listing.split(b"\0") if row)
     return [(int(head[:6], 8), RepoPath(path)) for head, _, path in rows]
+
+
+class Staged(NamedTuple):
+    """Hold an index entry: what is staged, and the stat of the file when Git last saw it so.
+
+    The index holds sizes and inodes cut to 32 bits. `racy` means that the file may have changed
+    after Git looked without another stat (gitformat-index, racy-git).
+    """
+
+    mode: int
+    oid: Oid
+    stat: StatKey
+    racy: bool
+
+    def is_of(self, stat: StatKey) -> bool:
+        """Tell whether a file still has this stat."""
+        cut = stat._replace(size=stat.size & _WORD, inode=stat.inode & _WORD)
+        return self.stat == cut
+
+
+def parse_stats(listing: bytes, index_ns: int) -> dict[RepoPath, Staged]:
+    """Return what `git ls-files -z --stage --debug` listed of entries without a conflict.
+
+    Args:
+        listing: What it printed.
+        index_ns: The mtime of the index.
+    """
+    found: dict[RepoPath, Staged] = {}
+    head, *rest = listing.split(b"\0")
+    for part in rest:
+        match = _STAT.match(part)
+        facts, _, path = head.partition(b"\t")
+        mode, oid, stage = facts.split(b" ")
+        head = part[match.end() :] if match is not None else part
+        if match is None or stage != b"0":
+            continue
+        c_s, c_ns, m_s, m_ns, inode, size = map(int, match.groups())
+        mtime_ns = m_s * _SECOND_NS + m_ns
+        stat = StatKey(size, mtime_ns, c_s * _SECOND_NS + c_ns, inode)
+        found[RepoPath(path)] = Staged(
+            int(mode, 8), Oid(oid.decode("ascii")), stat, mtime_ns >= index_ns
+        )
+    return found
 
 
 class TreeDelta(NamedTuple):
@@ -191,6 +243,28 @@ class Git:
     def staged(self) -> bytes:
         """Return the index's entries, conflicted ones once per stage, for `parse_staged`."""
         return self.run("ls-files", "-z", "--stage", "--full-name", ":/")
+
+    def staged_stats(
+        self, paths: Collection[RepoPath], index_ns: int
+    ) -> dict[RepoPath, Staged]:
+        """Return the index entries of some paths with their stat; Git reads any kind of index."""
+        few = [b":(top,literal)" + path for path in sorted(paths)]
+        asked = few if len(few) <= _MOST_NAMED else [b":/"]
+        out = self.run(
+            "ls-files", "-z", "--stage", "--debug", "--full-name", "--", *asked
+        )
+        return parse_stats(out, index_ns)
+
+    def with_filter(self, paths: Collection[RepoPath]) -> set[RepoPath]:
+        """Return those of some paths that Git converts by more than line endings."""
+        listed = b"".join(path + b"\0" for path in sorted(paths))
+        out = self.run("check-attr", "-z", "--stdin", *_CONVERTING, stdin=listed)
+        cells = out.split(b"\0")
+        return {
+            RepoPath(path)
+            for path, _, value in zip(*[iter(cells)] * 3, strict=False)
+            if value not in (b"unspecified", b"unset")
+        }
 
     def skip_worktree(self) -> set[RepoPath]:
         """Return the paths that a sparse checkout leaves out of the working tree."""

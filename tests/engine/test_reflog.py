@@ -2,7 +2,7 @@
 
 import pytest
 
-from gitshadow.engine.reflog import only_commits
+from gitshadow.engine.reflog import entries_since, mark_at
 from gitshadow.model import Oid
 from tests.support.repo import Repo
 
@@ -11,12 +11,9 @@ def head(repo: Repo) -> Oid:
     return Oid(repo.git("rev-parse", "HEAD").strip())
 
 
-def moved(repo: Repo, *commands: str) -> bool:
-    """Run git commands; tell what is said of the move of HEAD that they made."""
-    old = head(repo)
-    for command in commands:
-        repo.git(*command.split())
-    return only_commits(str(repo.git_dir), old, head(repo))
+def words_since(repo: Repo, mark: str, known: Oid | None) -> list[str] | None:
+    found = entries_since(str(repo.git_dir), mark, known, head(repo))
+    return None if found is None else [entry.words.split(":")[0] for entry in found]
 
 
 @pytest.fixture
@@ -26,42 +23,48 @@ def changed(repo: Repo) -> Repo:
     return repo
 
 
-@pytest.mark.parametrize(
-    "commands",
-    [
-        ("commit -qam x",),
-        ("commit -qam x", "commit -q --amend -m y"),
-        ("checkout -qb new", "commit -qam x"),
-        ("stash -q", "stash pop -q", "commit -qam x"),
-        ("commit -qam x", "commit -q --allow-empty -m y"),
-        # There and back again changes no file.
-        ("commit -qam x", "checkout -q other", "commit -q --allow-empty -m y"),
-        ("commit -qam x", "reset -q --hard HEAD~1", "commit -q --allow-empty -m y"),
-    ],
-)
-def test_commits_alone_are_told(changed: Repo, commands: tuple[str, ...]) -> None:
-    assert moved(changed, *commands)
+def test_entries_since_a_mark_are_in_their_order(changed: Repo) -> None:
+    old = head(changed)
+    mark = mark_at(str(changed.git_dir), old)
+    changed.git("commit", "-qam", "x")
+    changed.git("checkout", "-q", "other")
+    changed.git("merge", "-q", "main")
+    assert words_since(changed, mark, old) == ["commit", "checkout", "merge main"]
 
 
-@pytest.mark.parametrize(
-    "commands",
-    [
-        ("commit -qam x", "checkout -q other", "merge -q main"),
-        ("commit -qam x", "checkout -q other", "cherry-pick main"),
-        ("commit -qam x", "revert --no-edit HEAD"),
-        ("commit -qam x", "reset -q --hard HEAD~1", "merge -q main@{1}"),
-    ],
-)
-def test_anything_else_is_not(changed: Repo, commands: tuple[str, ...]) -> None:
-    assert not moved(changed, *commands)
+def test_entries_begin_where_head_last_was_without_a_mark(changed: Repo) -> None:
+    """A journal of an older version has none."""
+    old = head(changed)
+    changed.git("commit", "-qam", "x")
+    changed.git("checkout", "-q", "--detach")
+    assert words_since(changed, "", old) == ["commit", "checkout"]
 
 
-def test_first_commit_is_one(make_unborn: Repo) -> None:
+def test_mark_tells_entries_from_older_ones_of_the_same_commits(changed: Repo) -> None:
+    old = head(changed)
+    for branch in ("other", "main") * 2:
+        changed.git("checkout", "-q", branch)
+    mark = mark_at(str(changed.git_dir), old)
+    assert words_since(changed, mark, old) == []
+    changed.git("checkout", "-q", "other")
+    assert words_since(changed, mark, old) == ["checkout"]
+
+
+def test_mark_is_none_while_head_is_behind_its_log(changed: Repo) -> None:
+    """Git writes the entry first: who read it already would never see the move."""
+    old = head(changed)
+    changed.git("commit", "-qam", "x")
+    assert mark_at(str(changed.git_dir), old) == ""
+    found = entries_since(str(changed.git_dir), "", head(changed), old)
+    assert found is None
+
+
+def test_entry_of_the_first_commit_is_found(make_unborn: Repo) -> None:
     repo = make_unborn
     repo.write("a", "1\n")
     repo.git("add", "a")
     repo.git("commit", "-qm", "first")
-    assert only_commits(str(repo.git_dir), None, head(repo))
+    assert words_since(repo, "", None) == ["commit (initial)"]
 
 
 @pytest.fixture
@@ -74,10 +77,18 @@ def test_nothing_is_claimed_without_a_log(changed: Repo) -> None:
     old = head(changed)
     (changed.git_dir / "logs" / "HEAD").unlink()
     changed.git("commit", "-qam", "x")
-    assert not only_commits(str(changed.git_dir), old, head(changed))
+    assert words_since(changed, "", old) is None
 
 
 def test_nothing_is_claimed_of_another_head(changed: Repo) -> None:
     changed.git("commit", "-qam", "x")
-    assert not only_commits(str(changed.git_dir), Oid("1" * 40), head(changed))
-    assert not only_commits(str(changed.git_dir), head(changed), Oid("1" * 40))
+    assert words_since(changed, "", Oid("1" * 40)) is None
+
+
+def test_words_that_are_no_text_are_read(changed: Repo) -> None:
+    """A subject may hold any bytes, and separators of lines that are none here."""
+    old = head(changed)
+    changed.git("commit", "-qam", "x\x85y\u2028z\x0c")
+    log = changed.git_dir / "logs" / "HEAD"
+    log.write_bytes(log.read_bytes().replace(b"z", b"\xff"))
+    assert words_since(changed, "", old) == ["commit"]

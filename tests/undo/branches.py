@@ -4,7 +4,7 @@ The index is always that of HEAD: a commit takes everything. Where Git would ref
 more than a few lines to follow, nothing happens.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from gitshadow.model import git_mode
@@ -30,6 +30,16 @@ class Branches:
     def head(self) -> Tree:
         """Return the tree of HEAD."""
         return self.commits[self.branch][-1]
+
+    @property
+    def words(self) -> Mapping[str, str]:
+        """Return what Git's log of HEAD says of each command that moves it."""
+        return {
+            "commit": "commit: x",
+            "amend": "commit (amend): y",
+            "switch": "checkout: moving from one to another",
+            "reset": "reset: moving to HEAD~1",
+        }
 
     def act(self, verb: str, tree: Tree) -> Tree | None:
         """Do what a git command does; return the tree then, None where it does nothing."""

@@ -128,12 +128,21 @@ class Ground:
             self._change(verb, path, what)
         return self.yard.by(who, turn).record()
 
-    def git(self, verb: str, who: str, turn: str | None) -> Collection[Event]:
-        """Run the git command; where it refuses, that is all it does."""
-        if verb in ("commit", "amend"):
-            self._run("add", "-A")
-        popped = verb == "stash" and (self.yard.root / ".git/refs/stash").exists()
-        self._run(*(("stash", "pop", "-q") if popped else _COMMANDS[verb]))
+    def git(
+        self,
+        verbs: Sequence[str],
+        who: str,
+        turn: str | None,
+        changes: Sequence[Change] = (),
+    ) -> Collection[Event]:
+        """Run the git commands; where one refuses, that is all it does."""
+        for change, path, what in changes:
+            self._change(change, path, what)
+        for verb in verbs:
+            if verb in ("commit", "amend"):
+                self._run("add", "-A")
+            popped = verb == "stash" and (self.yard.root / ".git/refs/stash").exists()
+            self._run(*(("stash", "pop", "-q") if popped else _COMMANDS[verb]))
         self.users = dict(self._users())
         return self.yard.by(who, turn).moved()
 
@@ -187,7 +196,7 @@ class Ground:
         yard, manner = self.yard, wanted.on_conflict
         if wanted.verb in ("oops", "redo"):
             return yard.ask(OpKind(wanted.verb), apply=apply, on_conflict=manner)
-        if wanted.verb == "at":
+        if wanted.verb in ("at", "restored"):
             return yard.restore(apply=apply, at_ns=wanted.at_ns)
         if wanted.verb == "pinned":
             return yard.restore(apply=apply, pin=_PIN)

@@ -39,9 +39,20 @@ EDITS = (
     *("revert", "turn", "turn", "pin"),
     *("bring", "bring", "temporary", "temporary", "begin", "finish", "fresh", "round"),
     *("commit", "commit", "amend", "switch", "switch", "reset", "discard", "stash"),
+    *("trip", "trip", "unseen"),
 )
 GIT = frozenset({"commit", "amend", "switch", "reset", "discard", "stash"})
 """Git commands; a stash is popped where there is one, `reset` goes to the commit before."""
+
+UNSEEN = (
+    ("commit", "switch", "switch"),
+    ("commit", "switch"),
+    ("commit", "reset"),
+    ("commit", "amend", "switch", "commit", "switch"),
+    ("switch", "commit", "switch", "reset"),
+    ("commit", "commit", "reset", "switch", "switch"),
+)
+"""What Git does in between after an edit, and nobody looks before all of it is done."""
 
 UNDOS = (
     *("oops",) * 4,
@@ -49,9 +60,9 @@ UNDOS = (
     *("turn_back",) * 2,
     *("redo",) * 3,
     *("event", "op", "op", "file"),
-    *("at", "at", "pinned", "hunks", "hunks", "only"),
+    *("at", "at", "restored", "restored", "pinned", "hunks", "hunks", "only"),
 )
-MOMENTS = frozenset({"at", "pinned"})
+MOMENTS = frozenset({"at", "restored", "pinned"})
 
 Step = tuple[int, str, int, int, int]
 _NUMBER = st.integers(0, 11)

@@ -1,9 +1,11 @@
 """A world in memory: real drafts, lineages and plans, but no disk, journal or objects."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gitshadow.capture.drafts import Draft, Moment, Seen, draft_changes
+from gitshadow.engine.head import HeadMove, Step
+from gitshadow.engine.switches import Witness, split_switched
 from gitshadow.model import (
     LINK_MODE,
     Actor,
@@ -13,6 +15,7 @@ from gitshadow.model import (
     EventKind,
     FileState,
     FileVersion,
+    Oid,
     RepoPath,
     StatKey,
 )
@@ -25,7 +28,7 @@ from gitshadow.undo.reverse import Manner, OnConflict
 from gitshadow.undo.selecting import Choice
 from gitshadow.undo.units import Unit, is_undoable
 from tests.support.blobs import Blobs
-from tests.undo.branches import Branches, committed
+from tests.undo.branches import Branches
 from tests.undo.histories import MOMENTS, Change, Entry, Tree, base
 from tests.undo.trial import Outcome, Wanted, is_agents_own, some_parts
 
@@ -77,45 +80,75 @@ class Memory:
             self._change(verb, RepoPath(path), what)
         return [self._row(draft, who, turn) for draft in self._drafts(before)]
 
-    def git(self, verb: str, who: str, turn: str | None) -> Collection[Event]:
+    def git(
+        self,
+        verbs: Sequence[str],
+        who: str,
+        turn: str | None,
+        changes: Sequence[Change] = (),
+    ) -> Collection[Event]:
         """Have Git move HEAD and write files; what it switched is nobody's."""
+        files = dict(self.files)
+        for change, path, what in changes:
+            self._change(change, RepoPath(path), what)
+        steps = [step for verb in verbs for step in self._step(verb)]
+        self.clock += 1
+        moment = Moment(0, self.clock, lambda _: None)
+        stages, rest = split_switched(self._seen(files), steps, moment, self._witness())
+        rows: list[Event] = []
+        for _, written, gits in stages:
+            rows += [self._row(draft, who, turn) for draft in written]
+            rows += [self._row(draft, "git", None) for draft in gits]
+        mine = draft_changes(rest, moment)
+        return rows + [self._row(draft, who, turn) for draft in mine]
+
+    def _step(self, verb: str) -> Iterator[Step]:
+        """Do what one command does to the files; yield how it moved HEAD, if it did."""
         old, files = self.branches.head, dict(self.files)
         after = self.branches.act(verb, self.tree())
         if after is None:
-            return []
+            return
         for path in sorted(files.keys() - after.keys()):
             del self.files[path]
         for name, entry in after.items():
             if entry != self._entry(files.get(RepoPath(name))):
                 self.files[RepoPath(name)] = self._state(entry)
-        drafts = self._drafts(files, paired=False)
-        new = self.branches.head
-        mine = [one for one in drafts if not _is_switched(one, old, new, self._entry)]
-        gits = [one for one in drafts if one not in mine]
-        rows = [self._row(draft, "git", None) for draft in gits]
-        theirs = {one.path for one in mine}
-        paired = self._drafts(files, theirs)
-        return rows + [self._row(draft, who, turn) for draft in paired]
+        words, new = self.branches.words.get(verb), self.branches.head
+        if words is not None:
+            move = HeadMove("main", None, "main", None, words=words)
+            changes = {
+                RepoPath(path): (self._blob(old.get(path)), self._blob(new.get(path)))
+                for path in sorted({*old, *new})
+                if old.get(path) != new.get(path)
+            }
+            yield Step(move, changes)
+
+    def _blob(self, entry: Entry | None) -> tuple[int, Oid] | None:
+        return None if entry is None else (entry[0], self.blobs.store(entry[1]))
+
+    def _witness(self) -> Witness:
+        return Witness(
+            data_of=self.blobs.__getitem__,
+            staged=lambda _: {},
+            converted=lambda _: (),
+            quiet=lambda _: False,
+        )
 
     def pin(self) -> None:
         """Pin nothing: the trial remembers the tree."""
 
-    def _drafts(
-        self,
-        before: Mapping[RepoPath, FileState],
-        paths: Collection[RepoPath] | None = None,
-        *,
-        paired: bool = True,
-    ) -> list[Draft]:
-        """Return the drafts of what is not as it was, at some paths or all."""
-        seen = [
-            Seen(path, before.get(path), after, _born(after) if after else None)
-            for path in sorted({*before, *self.files} if paths is None else paths)
-            if before.get(path) != (after := self.files.get(path))
-        ]
+    def _drafts(self, before: Mapping[RepoPath, FileState]) -> list[Draft]:
+        """Return the drafts of what is not as it was."""
         self.clock += 1
         moment = Moment(0, self.clock, lambda _: None)
-        return draft_changes(seen, moment, paired=paired)
+        return draft_changes(self._seen(before), moment)
+
+    def _seen(self, before: Mapping[RepoPath, FileState]) -> list[Seen]:
+        return [
+            Seen(path, before.get(path), after, _born(after) if after else None)
+            for path in sorted({*before, *self.files})
+            if before.get(path) != (after := self.files.get(path))
+        ]
 
     def _entry(self, state: FileState | None) -> Entry | None:
         if state is None:
@@ -366,24 +399,6 @@ class Memory:
 def _born(state: FileState) -> int:
     """Return when a file was created: its inode is the clock of then."""
     return state.stat.inode - 1
-
-
-def _is_switched(
-    draft: Draft,
-    old: Tree,
-    new: Tree,
-    entry_of: Callable[[FileState | None], Entry | None],
-) -> bool:
-    """Tell whether each end of a draft was as in the old HEAD and is as in the new one."""
-    before, after = committed(entry_of(draft.before)), committed(entry_of(draft.after))
-    ends = [(draft.path, before, after)]
-    if draft.old_path is not None:
-        ends = [(draft.old_path, before, None), (draft.path, None, after)]
-    return all(
-        old.get(path) != new.get(path)
-        and (old.get(path), new.get(path)) == (was, is_now)
-        for path, was, is_now in ends
-    )
 
 
 def _ends(event: Event) -> list[bytes]:

@@ -10,15 +10,16 @@ from hypothesis import example, given, settings
 from tests.conftest import FULL
 from tests.support.examples import SHARED_FIXTURE
 from tests.undo.ground import fast_directory, ground_of, make_template
-from tests.undo.histories import Step, histories
+from tests.undo.histories import MOMENTS, Step, histories
 from tests.undo.memory import Memory
-from tests.undo.trial import Trial
+from tests.undo.trial import Trial, all_committed
 
 pytestmark = pytest.mark.uncounted
 
 _TIMES = 10 if FULL else 1
 _LONGEST = {6: 3_000, 10: 4_000, 14: 3_000}
 _ON_DISK = 500
+_TWINS = 1_000
 _WITH_GIT = 25
 _RESET_UNDER_IT = [
     (0, "insert", 0, 0, 0),
@@ -48,6 +49,20 @@ def test_laws_hold_in_every_history(longest: int) -> None:
         Trial(Memory()).play(history)
 
     play()
+
+
+@pytest.mark.timeout(600 * _TIMES)
+@given(histories(10))
+@settings(max_examples=_TWINS * _TIMES)
+def test_undo_is_the_same_when_branches_were_switched_there_and_back(
+    history: list[Step],
+) -> None:
+    """A branch trip changes nothing of what an undo does; moments are not the same then."""
+    plain = [step for step in history if step[1] not in MOMENTS]
+    one, two = Memory(), Memory()
+    Trial(one).play(plain)
+    Trial(two).play(step for step in plain if step[1] != "trip")
+    assert all_committed(one.tree()) == all_committed(two.tree())
 
 
 @pytest.fixture

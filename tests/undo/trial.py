@@ -4,13 +4,14 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from gitshadow.model import LINK_MODE, Actor, Event, FileVersion
+from gitshadow.model import LINK_MODE, Actor, Event, FileVersion, git_mode
 from gitshadow.store.refs import parse_path
 from gitshadow.undo.report import Action, Item, State
 from tests.undo.histories import (
     GIT,
     MOMENTS,
     UNDOS,
+    UNSEEN,
     WRITERS,
     Change,
     Script,
@@ -66,8 +67,14 @@ class Ground(Protocol):
         """Make changes and record them; return the events."""
         ...
 
-    def git(self, verb: str, who: str, turn: str | None) -> Collection[Event]:
-        """Run one of the git commands, if it can be, and record what it did."""
+    def git(
+        self,
+        verbs: Sequence[str],
+        who: str,
+        turn: str | None,
+        changes: Sequence[Change] = (),
+    ) -> Collection[Event]:
+        """Make changes and run git commands, if it can be, and record what came of all that."""
         ...
 
     def pin(self) -> None:
@@ -118,12 +125,26 @@ class Trial:
             self.ground.pin()
             self.pinned = before
         elif verb in GIT:
-            self._note(self.ground.git(verb, who, self.script.turn(who)))
+            self._note(self.ground.git((verb,), who, self.script.turn(who)))
             self.mixed |= self.ground.tree() != before
+        elif verb == "trip":
+            self._trip(step, before)
+        elif verb == "unseen":
+            edit = self.script.edit(before, (step[0], "insert", *step[2:]))
+            verbs = UNSEEN[step[3] % len(UNSEEN)]
+            self._note(self.ground.git(verbs, who, self.script.turn(who), edit))
+            self.mixed = True
         elif changes := self.script.edit(before, step):
             rows = self.ground.play(who, self.script.turn(who), changes)
             assert self.ground.tree() == changed(before, changes)
             self._note(rows)
+
+    def _trip(self, step: Step, before: Tree) -> None:
+        """Switch branches there and back again, looked at in between or not."""
+        looks = (("switch",), ("switch",)) if step[4] % 2 else (("switch", "switch"),)
+        for verbs in looks:
+            self._note(self.ground.git(verbs, "human", None))
+        assert all_committed(self.ground.tree()) == all_committed(before)
 
     def _undo(self, step: Step) -> None:
         wanted = self._wanted(step)
@@ -152,12 +173,20 @@ class Trial:
             return (
                 replace(wanted, goal=self.pinned) if self.pinned is not None else None
             )
-        if verb != "at":
+        if verb not in ("at", "restored"):
             return wanted
-        if not self.log:
+        log = self.log
+        if verb == "restored":  # right before what an agent wrote last, or before that
+            log = [one for one in self.log if one.seq < self._newest_of_agent(pick % 2)]
+        if not log:
             return None
-        at_ns = self.log[-1 - pick % len(self.log)].ts_ns
+        at_ns = log[-1 - (pick % len(log) if verb == "at" else 0)].ts_ns
         return replace(wanted, at_ns=at_ns, goal=self._tree_at(at_ns))
+
+    def _newest_of_agent(self, back: int) -> int:
+        """Return the newest write of an agent, or one of those before it; 0 for none."""
+        mine = [one.seq for one in self.log if one.attribution and one.attribution.turn]
+        return mine[-1 - back] if len(mine) > back else 0
 
     def _tree_at(self, at_ns: int) -> Tree | None:
         """Return the tree of a moment; None where it falls between two writes of one step.
@@ -249,6 +278,11 @@ class Trial:
             if token in self.put_by and self.put_by[token] <= unit
         }
         assert stays == set()
+
+
+def all_committed(tree: Tree) -> Tree:
+    """Return a tree as Git keeps it: without permissions of its own."""
+    return {path: (git_mode(mode), data) for path, (mode, data) in tree.items()}
 
 
 def _turn_of(event: Event) -> tuple[str, str | None] | None:

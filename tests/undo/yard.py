@@ -14,7 +14,9 @@ from gitshadow.capture.drafts import Draft, Moment, Seen, draft_changes
 from gitshadow.capture.recorder import Recorder
 from gitshadow.capture.states import StateTable
 from gitshadow.capture.steps import MOVED_IN, Claimed
-from gitshadow.engine.head import read_move, split_move
+from gitshadow.engine import reflog
+from gitshadow.engine.head import Known, read_moves, steps_of
+from gitshadow.engine.switches import Witness, split_switched
 from gitshadow.errors import UsageError
 from gitshadow.model import (
     Actor,
@@ -35,6 +37,7 @@ from gitshadow.model import (
 from gitshadow.store.birth import birth_of
 from gitshadow.store.clock import StampClock
 from gitshadow.store.files import TEMP_PREFIX, WorkFiles, digest
+from gitshadow.store.git import Git
 from gitshadow.store.journal import events, sessions, state, turns
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
@@ -132,7 +135,8 @@ class Yard:
             if one.after is not None
         }
         tree = self.repo.trees.splice(None, changes)
-        self.recorder.set_tree(tree, head[1], head[0])
+        mark = reflog.mark_at(str(self.root / ".git"), head[1])
+        self.recorder.set_tree(tree, head[1], head[0], mark)
 
     def close(self) -> None:
         """Give everything back."""
@@ -318,24 +322,37 @@ class Yard:
         return self.recorder.record_head(note, self.claim(), drafts, now)
 
     def moved(self) -> list[Event]:
-        """Record what a git command did that `who` ran: its move of HEAD, its writes, theirs."""
+        """Record what git commands did that `who` ran: moves of HEAD, and writes."""
         row, now = self.recorder.row, self.clock.now_ns()
-        move = read_move(self.repo, row.head_ref, row.head)
+        known = Known(row.head_ref, row.head, row.head_mark)
+        moves = read_moves(self.repo, str(self.root / ".git"), known)
         moment = Moment(0, now, lambda _: None)
-        seen = self._seen()
-        if move is None:
-            return self.recorder.record(
-                [self._claimed(one) for one in draft_changes(seen, moment)]
+        steps = steps_of(self.repo, moves)
+        stages, rest = split_switched(self._seen(), steps, moment, self._witness())
+        who, rows = self.claim(), list[Event]()
+        for move, written, gits in stages:
+            rows += self.recorder.record([self._claimed(one) for one in written])
+            fresh = replace(
+                self.recorder.row,
+                head=move.new,
+                head_ref=move.new_ref,
+                head_mark=move.mark,
             )
-        git_dir = str(self.root / ".git")
-        drafts = draft_changes(seen, moment, paired=False)
-        gits, rest = split_move(self.repo, git_dir, move, drafts)
-        theirs = {one.path for one in rest}
-        others = draft_changes([one for one in seen if one.path in theirs], moment)
-        fresh = replace(row, head=move.new, head_ref=move.new_ref)
-        who = self.claim()
-        rows = self.recorder.record_head(move.describe(), who, gits, now, fresh)
-        return rows + self.recorder.record([self._claimed(one) for one in others])
+            rows += self.recorder.record_head(move.describe(), who, gits, now, fresh)
+        drafts = draft_changes(rest, moment)
+        return rows + self.recorder.record([self._claimed(one) for one in drafts])
+
+    def _witness(self) -> Witness:
+        layout = discover(str(self.root))
+        assert layout is not None
+        git = Git(layout, dict(os.environ))
+        index_ns = os.stat(self.root / ".git" / "index").st_mtime_ns
+        return Witness(
+            data_of=self.repo.read_blob,
+            staged=lambda paths: git.staged_stats(paths, index_ns),
+            converted=git.with_filter,
+            quiet=lambda _: False,
+        )
 
     def claim(self) -> Attribution:
         """Return the attribution of what is written now."""

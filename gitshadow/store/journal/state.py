@@ -13,6 +13,7 @@ from gitshadow.model import (
     RepoPath,
     Touch,
 )
+from gitshadow.store.journal import meta
 from gitshadow.store.journal.db import Db
 from gitshadow.store.states import Flat, States, uncollected
 
@@ -27,6 +28,7 @@ _PUT_WORKTREE = "INSERT OR REPLACE INTO worktrees VALUES (?, ?, ?, ?, ?, ?)"
 _GET_WORKTREE = (
     "SELECT id, path, tree, head, head_ref, walked_ns FROM worktrees WHERE id = ?"
 )
+_HEAD_MARK = "head mark of "
 _TOUCHES = (
     "SELECT worktree, path, why, ts_ns, session, turn, call FROM touches"
     " WHERE worktree = ? AND ts_ns >= ? AND ts_ns <= ? ORDER BY ts_ns"
@@ -38,7 +40,8 @@ class WorktreeRow:
     """Hold what was last recorded of one worktree as a whole.
 
     `tree` is the working tree as a Git tree, None before the first walk; `walked_ns` the
-    moment before which everything written had been recorded.
+    moment before which everything written had been recorded. `head_mark` says how far HEAD's
+    reflog was read with `head`.
     """
 
     id: str
@@ -47,6 +50,7 @@ class WorktreeRow:
     head: Oid | None = None
     head_ref: str | None = None
     walked_ns: int = 0
+    head_mark: str = ""
 
 
 def load(db: Db, worktree: str) -> States:
@@ -148,6 +152,7 @@ def get_worktree(db: Db, worktree: str) -> WorktreeRow | None:
         head=row[3],
         head_ref=row[4],
         walked_ns=row[5],
+        head_mark=meta.get(db, _HEAD_MARK + worktree) or "",
     )
 
 
@@ -155,6 +160,7 @@ def put_worktree(db: Db, row: WorktreeRow) -> None:
     """Store a worktree's row; call it inside `db.write()`."""
     values = (row.id, row.path, row.tree, row.head, row.head_ref, row.walked_ns)
     db.run(_PUT_WORKTREE, values)
+    meta.put(db, _HEAD_MARK + row.id, row.head_mark)
 
 
 def put_touches(db: Db, touches: Iterable[Touch]) -> None:
