@@ -275,6 +275,27 @@ def test_switch_is_not_undone(agent: Claude, untouched: Untouched) -> None:
     assert text_of(repo, "a") == ten_lines("a")
 
 
+def test_undo_is_as_if_never_switched_when_head_came_back(
+    agent: Claude, untouched: Untouched
+) -> None:
+    """A person's line, a commit and a checkout within a moment, and later the way back."""
+    shadow, repo = agent.shadow, agent.shadow.repo
+    repo.git("branch", "old")
+    agent.write("a", with_line("a", 2, "agent"))
+    mine = with_line("a", 2, "agent").replace("a line 9\n", "mine\n")
+    repo.write("a", mine)
+    repo.git("commit", "--quiet", "-am", "all")
+    repo.git("checkout", "--quiet", "old")
+    shadow.ok("flush")
+    rows = [row for row in shadow.ok("log", "--json").rows() if row["path"] == "a"]
+    assert [bool(row.get("switched")) for row in rows] == [True, False, False]
+    repo.git("checkout", "--quiet", "main")
+    untouched()
+    report = undo(shadow, session_id(shadow, "s1"))
+    assert (report["status"], states(report)) == ("reversed", {"a": "reversed"})
+    assert text_of(repo, "a") == ten_lines("a").replace("a line 9\n", "mine\n")
+
+
 def test_directories_that_the_unit_made_go_unless_in_use(agent: Claude) -> None:
     """UNDO-12: the file and the empty new directories go, `x/own.txt` stays."""
     repo = agent.shadow.repo
