@@ -69,9 +69,7 @@ class Moment(NamedTuple):
     ctime_of: Callable[[RepoPath], int | None]
 
 
-def draft_changes(
-    seen: Sequence[Seen], moment: Moment, *, paired: bool = True
-) -> list[Draft]:
+def draft_changes(seen: Sequence[Seen], moment: Moment) -> list[Draft]:
     """Turn what was seen into drafts, in an order in which each can be a commit of its own.
 
     What makes room for another path comes first: a tree cannot hold a file and, below its name,
@@ -80,10 +78,9 @@ def draft_changes(
     Args:
         seen: What differs, each path once.
         moment: When it was looked at.
-        paired: Whether the two ends of a rename become one draft.
     """
     by_path = {one.path: one for one in seen}
-    pairs = _renames(by_path) if paired else []
+    pairs = _renames(by_path)
     while True:
         drafts = _drafts(by_path, pairs, moment)
         ordered = _ordered(drafts)

@@ -1,7 +1,7 @@
 """Both ends of a rename become one row, whichever directory tells of it first."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import pytest
 
@@ -35,6 +35,18 @@ class LatePort:
         """Tell what is late."""
         late, self.late = self.late, set()
         return hints(*late)
+
+    def watching(self, paths: Collection[RepoPath]) -> set[RepoPath]:
+        """Return every path."""
+        return set(paths)
+
+    def unwatched(self, directories: Iterable[RepoPath]) -> set[RepoPath]:
+        """Return no directory."""
+        return set()
+
+    def patrol(self) -> set[RepoPath]:
+        """Return no directory."""
+        return set()
 
     def degraded(self) -> str | None:
         """Have no complaints."""

@@ -317,7 +317,9 @@ class Yard:
         """Record whatever differs as switched by Git."""
         now = self.clock.now_ns()
         moment = Moment(0, now, lambda _: None)
-        drafts = draft_changes(self._seen(), moment, paired=False)
+        drafts = [
+            draft for one in self._seen() for draft in draft_changes([one], moment)
+        ]
         self.by("unknown")
         return self.recorder.record_head(note, self.claim(), drafts, now)
 
