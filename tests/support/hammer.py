@@ -8,6 +8,7 @@ that it lost something else.
 import os
 import random
 import shutil
+import stat
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -148,9 +149,14 @@ class Hammer:
 
     def chmod(self) -> None:
         """Change the permissions of a file."""
-        path = self.file()
-        if not os.path.islink(path):
-            os.chmod(path, self.random.choice((0o600, 0o644, 0o755)))
+        mode = self.random.choice((0o600, 0o644, 0o755))
+        # Another writer may have put a directory there, which none of us could enter then.
+        handle = os.open(self.file(), os.O_RDONLY | os.O_NOFOLLOW)
+        try:
+            if stat.S_ISREG(os.fstat(handle).st_mode):
+                os.fchmod(handle, mode)
+        finally:
+            os.close(handle)
 
     def write(self, path: bytes) -> None:
         """Write a few bytes; a link is not written through."""

@@ -282,7 +282,10 @@ def _walk_files(top: bytes) -> Iterator[bytes]:
     for directory, _names, files in os.walk(top):
         for name in files:
             full = os.path.join(directory, name)
-            kind = os.lstat(full).st_mode
+            try:
+                kind = os.lstat(full).st_mode
+            except FileNotFoundError:  # a daemon may pack its objects meanwhile
+                continue
             if stat.S_ISREG(kind) or stat.S_ISLNK(kind):
                 yield os.path.relpath(full, top)
 
