@@ -47,6 +47,11 @@ class AsyncDriver(Base):
         is_ours = isinstance(desk.store, JournalStore)
         self._journal = _JournalThread(self.at_once) if is_ours else None
 
+    def close(self) -> None:
+        """End the journal's thread when it has done what it was asked for."""
+        if self._journal is not None:
+            self._journal.close()
+
     async def run(self, procedure: Procedure[T]) -> T:
         """Run a procedure and return its value; what it raises goes on."""
         flat = riding(in_the_open(procedure))
@@ -106,6 +111,10 @@ class _JournalThread:
         self._waiting: list[tuple[AtOnce, Future[object]]] = []
         self._mutex = threading.Lock()
         self._thread = ThreadPoolExecutor(1, "gitshadow-journal")
+
+    def close(self) -> None:
+        """Do what is waiting and end the thread."""
+        self._thread.shutdown()
 
     async def do(self, command: AtOnce) -> object:
         """Return the event of a command; a cancellation is kept back until there is one."""
