@@ -65,7 +65,7 @@ def test_a_disk_that_takes_nothing_protects_nobody(
     monkeypatch.chdir(shadow_n.repo.root)
     where = shadow_n.repo.root / ".git" / "agent-undo"
     with monkeypatch.context() as patch:
-        patch.setattr("os.chmod", refuse)
+        patch.setattr("os.fchmod", refuse)
         assert (main(["status"]), main(["log"])) == (1, 1)
     said = capsys.readouterr()
     assert said.out == (

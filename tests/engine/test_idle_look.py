@@ -70,4 +70,4 @@ def test_move_of_head_that_no_hint_tells_of_is_noticed(repo: Repo, idle: Desk) -
     repo.git("commit", "-q", "--allow-empty", "-m", "second")
     idle.observer.tick()
     (row,) = events.rows(idle.workspace.db, EventFilter(kinds=(EventKind.HEAD,)))
-    assert "main" in str(row.note)
+    assert str(row.note).endswith(' "second"')

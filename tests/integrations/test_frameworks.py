@@ -339,6 +339,7 @@ def test_a_run_opens_no_connection_and_leaves_no_thread(
 
     monkeypatch.setattr(socket.socket, "connect", connect)
     asyncio.run(agent())
+    au.close()
     until(lambda: set(threading.enumerate()) <= before)
 
 
