@@ -10,13 +10,13 @@ from gitshadow.attribution import lifecycle
 from gitshadow.attribution.background import is_guessed
 from gitshadow.attribution.process import ProcessId, is_alive
 from gitshadow.attribution.process import process_start as process_start
-from gitshadow.model import Actor, Session
+from gitshadow.model import Actor, Call, Session
 from gitshadow.store.journal import sessions
 from gitshadow.store.journal.db import Db
 
 SILENCE_NS = 600 * 1_000_000_000
 WATCHED_NS = 1_000_000_000
-"""A process that was seen so shortly before it was missed has died just now."""
+"""A process that was seen this shortly before it was missed has died just now."""
 
 
 def close_gone(
@@ -27,8 +27,7 @@ def close_gone(
     Args:
         db: The journal.
         now_ns: The present moment.
-        alive: When each process was last seen alive; brought up to date. What a program wrote
-            right before it was killed is its own where somebody watches.
+        alive: When each process was last seen alive; brought up to date.
 
     Returns:
         The ids of the sessions that ended.
@@ -49,7 +48,10 @@ def close_gone(
     ended: list[str] = []
     with db.write():
         for session in gone:
-            end_ns = _last_ns(session, now_ns, seen)
+            end_ns, named_ns = _last_ns(session, now_ns, seen)
+            lifecycle.expire_calls(
+                db, session.id, named_ns, lifecycle.PROCESS_GONE, _names_paths
+            )
             ended += lifecycle.end_session(db, session, end_ns, lifecycle.PROCESS_GONE)
         for session in spoken_for:
             lifecycle.end_session(db, session, now_ns, "its hooks speak now")
@@ -59,13 +61,22 @@ def close_gone(
     return tuple(dict.fromkeys(ended))
 
 
-def _last_ns(session: Session, now_ns: int, seen: dict[ProcessId, int]) -> int:
-    """Return until when a dead process may have worked, by all that is known."""
+def _last_ns(
+    session: Session, now_ns: int, seen: dict[ProcessId, int]
+) -> tuple[int, int]:
+    """Return until when a dead process may have worked, and until when at paths that it named.
+
+    Nobody knows when it died. What was written after it was last seen may be somebody else's: only
+    at a path that its open call names is the write its own, if it was seen a moment ago.
+    """
     process = _process(session)
     seen_ns = 0 if process is None else seen.get(process, 0)
-    if 0 <= now_ns - seen_ns <= WATCHED_NS:
-        return now_ns
-    return min(now_ns, max(seen_ns, session.last_seen_ns or now_ns))
+    last_ns = min(now_ns, max(seen_ns, session.last_seen_ns or now_ns))
+    return last_ns, now_ns if 0 <= now_ns - seen_ns <= WATCHED_NS else last_ns
+
+
+def _names_paths(call: Call) -> bool:
+    return bool(call.paths)
 
 
 def _process(session: Session) -> ProcessId | None:
