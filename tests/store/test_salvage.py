@@ -216,6 +216,16 @@ def test_rows_before_the_cut_of_a_truncated_journal_come_over(
     assert 100 < events.count_gaps(new) < 501
 
 
+def test_a_gap_that_cannot_be_right_is_left_out(old: str, new: Db) -> None:
+    """ROB-09: a note that is no text cannot be stored again, and the others can."""
+    with closing(Db.open(old, create=False)) as db, db.write():
+        events.insert(db, [replace(GAP, seq=7), replace(GAP, seq=8)])
+        db.run("UPDATE events SET note = CAST(x'ff41' AS TEXT) WHERE seq = 7")
+    done = take(new, old)
+    assert done.damaged == ["events"]
+    assert [row.seq for row in events.rows(new, events.EventFilter())] == [8, 5]
+
+
 def test_a_newer_journal_is_refused(old: str, new: Db) -> None:
     """ROB-09: its rows cannot be understood, so it is not replaced."""
     with closing(Db.open(old, create=False)) as db:

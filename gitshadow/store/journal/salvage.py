@@ -145,9 +145,11 @@ def _rows(
         found = old.execute(query)
         known = {column.name: column for column in cells.columns(old, table)}
         asked = [known.get(name) for name, *_ in found.description]
-        whole = [column for column in asked if column is not None]
+        places = [at for at, column in enumerate(asked) if column is not None]
+        stored = [column for column in asked if column is not None]
         for row in found:
-            if len(whole) < len(row) or cells.wrong_cell(table, whole, row) is None:
+            known_cells = [row[at] for at in places]
+            if not stored or cells.wrong_cell(table, stored, known_cells) is None:
                 yield row
             else:
                 _note(table, done)
