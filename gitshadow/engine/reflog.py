@@ -70,7 +70,8 @@ def entries_since(
     path = _path(git_dir)
     found: list[Entry] | None = None
     if mark:
-        found = _after_mark(_read(path, max(0, read_to(mark) - _TAIL_BYTES)), mark)
+        begin = min(read_to(mark), size_of(git_dir)) - _TAIL_BYTES
+        found = _after_mark(_read(path, max(0, begin)), mark)
     if found is None:
         found = _since_commit(_entries(_read(path, -_TAIL_BYTES)), known)
     found = [one for one in found if not one.words.startswith(_RENAMED)]
@@ -123,10 +124,15 @@ def _oid(digits: bytes) -> Oid | None:
 
 
 def _after_mark(chunk: tuple[int, bytes], mark: str) -> list[Entry] | None:
-    """Return the entries after a mark, None where the log is another one by now."""
+    """Return the entries after a mark, None where the log is another one by now.
+
+    `git gc` removes old entries, so that the marked one ends elsewhere (git-reflog(1), expire).
+    """
     found = _entries(chunk)
-    marks = [one.mark for one in found]
-    return found[marks.index(mark) + 1 :] if mark in marks else None
+    digest = mark.partition(":")[2]
+    same = [at for at, one in enumerate(found) if one.mark == mark]
+    same = same or [at for at, one in enumerate(found) if one.mark.endswith(digest)]
+    return found[same[-1] + 1 :] if same else None
 
 
 def _since_commit(found: Sequence[Entry], known: Oid | None) -> list[Entry]:

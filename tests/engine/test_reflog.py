@@ -50,6 +50,19 @@ def test_mark_tells_entries_from_older_ones_of_the_same_commits(changed: Repo) -
     assert words_since(changed, mark, old) == ["checkout"]
 
 
+def test_mark_is_found_when_git_has_removed_older_entries(changed: Repo) -> None:
+    """`git gc` expires entries: a trip that was read before it is not a new one."""
+    old = head(changed)
+    for branch in ("other", "main") * 2:
+        changed.git("checkout", "-q", branch)
+    mark = mark_at(str(changed.git_dir), old)
+    log = changed.git_dir / "logs" / "HEAD"
+    log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[1:]))
+    assert words_since(changed, mark, old) == []
+    changed.git("checkout", "-q", "other")
+    assert words_since(changed, mark, old) == ["checkout"]
+
+
 def test_mark_is_none_while_head_is_behind_its_log(changed: Repo) -> None:
     """Git writes the entry first: who read it already would never see the move."""
     old = head(changed)
