@@ -18,7 +18,7 @@ from gitshadow.errors import StoreError
 from gitshadow.model import GITLINK_MODE, Chain, Oid, RepoPath, git_mode
 from gitshadow.store import refs
 from gitshadow.store.files import blob_oid
-from gitshadow.store.journal import events, pins, prune, sessions, state
+from gitshadow.store.journal import corrections, events, pins, prune, sessions, state
 from gitshadow.store.lock import WriterLock
 from gitshadow.store.repo import FORMAT_MARK
 from gitshadow.store.trees import Entry
@@ -200,7 +200,8 @@ class _Whole:
 
     def _moved(self, chain: Chain, tip: Oid) -> Chain:
         tree = self._repo.commit(tip).tree
-        seq = events.last_of_chain(self._ws.db, chain.session, chain.worktree)
+        held = corrections.rows_of_chain(self._ws.db, chain.session, chain.worktree)
+        seq = max((one for one, _ in held), default=0)
         return replace(chain, tip=tip, tree=tree, tip_seq=seq)
 
     # -- objects ---------------------------------------------------------------------------

@@ -7,7 +7,7 @@ Invariant: a correction changes rows of its own chain only; the bursts follow.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gitshadow.model import Attribution
+from gitshadow.model import Attribution, Oid
 from gitshadow.store.journal import bursts, events
 from gitshadow.store.journal.db import Db
 
@@ -15,6 +15,11 @@ _HOLDER = "COALESCE((SELECT chain FROM corrections WHERE seq = events.seq), sess
 _ROWS = (
     "SELECT seq, burst FROM events WHERE seq BETWEEN ? AND ? AND op IS NULL"
     f" AND commit_oid IS NOT NULL AND {_HOLDER} = ?"
+)
+_OF_CHAIN = (
+    "SELECT seq, commit_oid FROM events WHERE worktree = ?2 AND commit_oid IS NOT NULL"
+    " AND (session = ?1 AND seq NOT IN (SELECT seq FROM corrections)"
+    " OR seq IN (SELECT seq FROM corrections WHERE chain = ?1))"
 )
 _CHANGE = (
     "UPDATE events SET actor = ?, session = ?, agent = ?, turn = ?, call = ?, tool = ?,"
@@ -53,6 +58,11 @@ def holder(db: Db, seq: int, session: str) -> str:
     """Return the session whose chain holds the commit of a row that is `session`'s."""
     row = db.row("SELECT chain FROM corrections WHERE seq = ?", (seq,))
     return session if row is None else str(row[0])
+
+
+def rows_of_chain(db: Db, session: str, worktree: str) -> list[tuple[int, Oid]]:
+    """Return number and commit of the rows that a session's chain in a worktree holds."""
+    return [(seq, Oid(oid)) for seq, oid in db.rows(_OF_CHAIN, (session, worktree))]
 
 
 def drop_chain(db: Db, chain: str) -> None:

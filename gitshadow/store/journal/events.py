@@ -198,15 +198,6 @@ def last_seq(db: Db) -> int:
     return db.number("SELECT MAX(seq) FROM events")
 
 
-def last_of_chain(db: Db, session: str, worktree: str) -> int:
-    """Return the newest number of a row with a commit of one chain, 0 where there is none."""
-    return db.number(
-        "SELECT MAX(seq) FROM events WHERE session = ? AND worktree = ?"
-        " AND commit_oid IS NOT NULL",
-        (session, worktree),
-    )
-
-
 def writers_since(db: Db, worktree: str, seq: int) -> list[str]:
     """Return the sessions that wrote in a worktree after a row, sorted."""
     found = db.rows(

@@ -28,8 +28,8 @@ _SOME = (
     "DELETE FROM events WHERE seq IN (SELECT seq FROM events WHERE session = ? LIMIT ?)"
 )
 _EMPTY_BURSTS = (
-    "DELETE FROM bursts WHERE session = ?"
-    " AND NOT EXISTS (SELECT 1 FROM events WHERE events.burst = bursts.id)"
+    "DELETE FROM bursts"
+    " WHERE NOT EXISTS (SELECT 1 FROM events WHERE events.burst = bursts.id)"
 )
 _LEFT = (
     "SELECT id FROM sessions WHERE EXISTS"
@@ -119,17 +119,17 @@ def drop_commits(db: Db, session: str, worktree: str, kept: Collection[Oid]) -> 
 
     With them go the bursts and ops of which nothing is left. Call it inside `db.write()`.
     """
-    found = db.rows(
-        "SELECT seq, commit_oid FROM events WHERE session = ? AND worktree = ?"
-        " AND commit_oid IS NOT NULL",
-        (session, worktree),
-    )
-    lost = [(seq, commit) for seq, commit in found if commit not in kept]
+    lost = [
+        one
+        for one in corrections.rows_of_chain(db, session, worktree)
+        if one[1] not in kept
+    ]
     db.run_many("DELETE FROM events WHERE seq = ?", [(seq,) for seq, _ in lost])
+    db.run_many("DELETE FROM corrections WHERE seq = ?", [(seq,) for seq, _ in lost])
     gone = sorted({commit for _, commit in lost})
     db.run_many("DELETE FROM ops WHERE commit_oid = ?", [(commit,) for commit in gone])
     if lost:
-        db.run(_EMPTY_BURSTS, (session,))
+        db.run(_EMPTY_BURSTS)
     return len(lost)
 
 
