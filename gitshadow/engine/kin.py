@@ -59,10 +59,12 @@ class Kin:
         """Tell a new path whose file is older than the call that brought it.
 
         Without a call it is one that was there when all was recorded last, but not here.
-        An empty file is no loss.
+        An empty file is no loss. What is known from a commit alone has no inode, and no age.
         """
         after = draft.after
         if draft.kind is not EventKind.CREATE or after is None or draft.twins:
+            return False
+        if not after.stat.inode:
             return False
         since_ns = call.opened_ns if call is not None else draft.begin_ns
         there_ns = after.stat.mtime_ns if draft.born_ns is None else draft.born_ns

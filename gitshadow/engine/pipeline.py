@@ -57,8 +57,7 @@ from gitshadow.store.trees import Entry
 TOO_LARGE = "too large"
 _PLACES_LOOKED_AT = 1000  # about 15 ms, when each is in a directory of its own
 _SPLIT_NS = 5_000_000_000
-_MOST_SPLIT = 1000
-"""How far back, in time and rows, the deletion is looked for that a creation may belong to."""
+"""How far back the deletion is looked for that a creation may belong to."""
 _SECOND_NS = 1_000_000_000
 
 
@@ -382,6 +381,7 @@ class Pipeline:
     ) -> list[Claimed]:
         """Return drafts with who made them, each new path marked whose file was moved in."""
         known: dict[tuple[str, str], Call | None] = {}
+        gone: dict[tuple[str, str | None], set[Oid]] = {}
         claimed: list[Claimed] = []
         for draft, claim in zip(drafts, claims, strict=True):
             call: Call | None = None
@@ -391,24 +391,27 @@ class Pipeline:
                     known[key] = turns.get_call(self._ws.db, *key)
                 call = known[key]
             moved_in = self._kin.is_moved_in(draft, call)
-            moved_in = moved_in and not self._went(draft, claim)
+            if moved_in:
+                whose = claim.session, claim.call
+                if whose not in gone:
+                    gone[whose] = self._deleted_by(claim, draft.end_ns - _SPLIT_NS)
+                assert draft.after is not None
+                moved_in = draft.after.version.oid not in gone[whose]
             flags = (OFFLINE,) * offline + (MOVED_IN,) * moved_in
             claimed.append(Claimed(draft, claim, flags))
         return claimed
 
-    def _went(self, draft: Draft, claim: Attribution) -> bool:
-        """Tell whether the same call was just recorded to delete what came: a move in two rows."""
+    def _deleted_by(self, claim: Attribution, since_ns: int) -> set[Oid]:
+        """Return what the same call was just recorded to delete: a move in two rows."""
         wanted = EventFilter(
             worktree=self._ws.layout.worktree,
             kinds=(EventKind.DELETE,),
             sessions=(claim.session,),
             call=claim.call,
-            since_ns=draft.end_ns - _SPLIT_NS,
-            limit=_MOST_SPLIT,
+            since_ns=since_ns,
         )
-        oid = draft.after.version.oid if draft.after is not None else None
         rows = events.rows(self._ws.db, wanted)
-        return any(row.before is not None and row.before.oid == oid for row in rows)
+        return {row.before.oid for row in rows if row.before is not None}
 
     def record_coverage(self, note: str, seen: Sequence[Seen]) -> list[Event]:
         """Record paths that enter or leave because coverage itself changed."""

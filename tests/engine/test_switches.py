@@ -220,6 +220,24 @@ def test_switch_is_gits_when_a_commit_came_right_before_it(
     assert notes[-1].startswith("HEAD moved from main (")
 
 
+def test_file_was_not_moved_in_when_it_was_committed_and_never_seen(
+    forked: Repo, studio: Studio
+) -> None:
+    """A commit tells no age of a file, so nothing says that it came from elsewhere."""
+    forked.git("checkout", "-q", "old")
+    forked.write("x", "theirs\n")
+    go(studio, "add x", "commit -qm theirs", "checkout -q main", look=True)
+    forked.write("x", "mine\n")
+    go(studio, "add x", "commit -qm mine", "checkout -q old", look=False)
+    rows = studio.run("log")["rows"]
+    assert isinstance(rows, list)
+    mine, theirs = [
+        row for row in rows if (row["path"], row["kind"]) == ("x", "create")
+    ]
+    assert mine["seq"] > theirs["seq"]
+    assert "moved_in" not in mine
+
+
 def test_trip_leaves_two_moves_and_no_files_when_nothing_differs_after_it(
     forked: Repo, studio: Studio
 ) -> None:
