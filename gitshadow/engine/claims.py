@@ -31,6 +31,7 @@ from gitshadow.attribution.personal import is_current, personal_session
 from gitshadow.attribution.process import ProcessScan, is_alive
 from gitshadow.attribution.spent import close_written
 from gitshadow.attribution.windows import (
+    OUTCOME_DENIED,
     Evidence,
     OpenTurn,
     ProcessHint,
@@ -177,12 +178,13 @@ class Claimant:
             return False
         if row.burst is None or row.ts_ns > doubt.end_ns + self._clock.tolerance_ns:
             return False
-        fits = could_write(call, self._evidence_of(row))
-        fits = fits and contains(call, row.ts_ns, self._clock.tolerance_ns)
+        in_time = contains(call, row.ts_ns, self._clock.tolerance_ns)
         if (who.session, who.call) == (call.session, call.id):
-            return not fits
+            # It may have been written by another name of the file, which is not stored.
+            return not in_time or call.outcome == OUTCOME_DENIED
         if row.offline or not rests_on_windows(who):
             return False
+        fits = in_time and could_write(call, self._evidence_of(row))
         return fits or call.session in who.candidates
 
     def _evidence_of(self, row: Event) -> Evidence:
@@ -206,6 +208,7 @@ class Claimant:
         return Evidence(
             path=row.path,
             old_path=row.old_path,
+            also=_targets(row.path),
             begin_ns=min(begin_ns, row.ts_ns),
             end_ns=row.ts_ns,
             exact=exact,
@@ -291,11 +294,10 @@ class Claimant:
         return [call for call in found if call.worktree == self._worktree]
 
     def _evidence(self, draft: Draft, offline: bool) -> Evidence:
-        target = saved_as(draft.path)
         return Evidence(
             path=draft.path,
             old_path=draft.old_path,
-            also=(*draft.twins, *((target,) if target is not None else ())),
+            also=(*draft.twins, *_targets(draft.path)),
             begin_ns=draft.begin_ns,
             end_ns=draft.end_ns,
             exact=draft.exact and draft.kind is not EventKind.DELETE,
@@ -438,3 +440,9 @@ class Claimant:
             reason=claim.reason,
             candidates=claim.candidates,
         )
+
+
+def _targets(path: RepoPath) -> tuple[RepoPath, ...]:
+    """Return the file that a temporary of this name is to become, where it is one."""
+    target = saved_as(path)
+    return () if target is None else (target,)

@@ -16,7 +16,7 @@ from gitshadow.engine.verbs import run
 from gitshadow.model import Event
 from gitshadow.render.report import report_lines
 from gitshadow.render.style import View
-from gitshadow.store.journal import events, prune, sessions, turns
+from gitshadow.store.journal import corrections, events, prune, sessions, turns
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.machine import ours
@@ -271,6 +271,48 @@ def test_a_row_stays_when_the_duration_says_nothing_else(
     same_from_refs(desk, tmp_path)
 
 
+def test_a_row_of_a_temporary_stays_when_its_call_ran_at_that_time(
+    desk: Desk, repo: Repo, tmp_path: Path
+) -> None:
+    """The call names the file that the temporary is to become."""
+    path = os.path.join(desk.workspace.layout.root, "a")
+    began_ns = desk.workspace.clock.now_ns() - 5_000_000_000
+    tell(desk, "claude-code", claude("PreToolUse", "c1", path), at_ns=began_ns)
+    seen(desk, repo, "a.tmp.12.34", "the tool's\n")
+    row = rows(desk, "a.tmp.12.34")[-1]
+    assert told(row) == ("certain", "c1")
+    after = claude("PostToolUse", "c1", path, duration_ms=1)
+    tell(desk, "claude-code", after, at_ns=desk.workspace.clock.now_ns())
+    assert row.attribution is not None
+    call = turns.get_call(desk.workspace.db, row.attribution.session, "c1")
+    assert call is not None
+    assert call.began_ns is not None
+    assert rows(desk, "a.tmp.12.34") == [row]
+    same_from_refs(desk, tmp_path)
+
+
+def test_a_corrected_row_is_lost_with_the_chain_that_holds_it_alone(
+    desk: Desk, repo: Repo
+) -> None:
+    """A ref that goes back after a power cut takes the rows of its own commits along."""
+    waited(desk, repo)
+    ws = desk.workspace
+    row = rows(desk, "a")[-1]
+    nobody = desk.claimant.nobody("judged again")
+    ws.recorder.correct({row: nobody}, ws.clock.now_ns())
+    (row,) = [one for one in rows(desk, "a") if one.seq == row.seq]
+    chain = sessions.get_chain(ws.db, nobody.session, "main")
+    assert chain is not None
+    line = {info.oid for info in ws.repo.chain(chain.tip)}
+    assert row.commit not in line
+    holder = corrections.holder(ws.db, row.seq, nobody.session)
+    with ws.db.write():
+        assert prune.drop_commits(ws.db, nobody.session, "main", line) == 0
+        assert row in rows(desk, "a")
+        assert prune.drop_commits(ws.db, holder, "main", ()) > 0
+    assert row not in rows(desk, "a")
+
+
 def test_a_row_stays_when_an_undo_has_taken_it_meanwhile(
     desk: Desk, repo: Repo, tmp_path: Path
 ) -> None:
@@ -307,10 +349,9 @@ def test_what_was_corrected_stays_so_when_a_crash_lost_the_journals_part(
     with ws.db.write():
         ws.db.run("UPDATE chains SET tip = ?, tip_seq = 0", (parent,))
         ws.db.run("DELETE FROM corrections")
-        ws.db.run_many(
-            f"INSERT OR REPLACE INTO events VALUES ({', '.join('?' * 25)})",
-            [row for row in saved if row[0] == who.seq],
-        )
+        (row,) = [row for row in saved if row[0] == who.seq]
+        marks = ", ".join("?" * len(row))
+        ws.db.run(f"INSERT OR REPLACE INTO events VALUES ({marks})", row)
     desk.pipeline.catch_up()
     assert dump_all(ws.db) == corrected
     same_from_refs(desk, tmp_path)
