@@ -5,17 +5,30 @@ nothing is recorded of it, the file came from elsewhere, and whoever brought it 
 Invariant: only asks, records nothing; what nobody knows counts for the one who wrote.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from gitshadow.capture.drafts import Draft, Seen
 from gitshadow.capture.reconcile import Change
 from gitshadow.engine.workspace import Workspace
-from gitshadow.model import Call, EventKind, FileState, RepoPath, StatKey
+from gitshadow.model import (
+    Attribution,
+    Call,
+    EventKind,
+    FileState,
+    Oid,
+    RepoPath,
+    StatKey,
+)
 from gitshadow.store.files import Reading
+from gitshadow.store.journal import events, turns
+from gitshadow.store.journal.events import EventFilter
 
 _OLD_NS = 1_000_000_000
 _AT_ONCE_NS = 10_000_000
 """What creates a file sets its times in this time; a rename that much later is another act."""
+
+_SPLIT_NS = 5_000_000_000
+"""How far back the deletion is looked for that a creation may belong to."""
 
 
 class Kin:
@@ -55,8 +68,34 @@ class Kin:
             twins=tuple(sorted(self._names.get(change.path, ()))) if after else (),
         )
 
-    def is_moved_in(self, draft: Draft, call: Call | None) -> bool:
-        """Tell a new path whose file is older than the call that brought it.
+    def moved_in(
+        self, drafts: Sequence[Draft], claims: Sequence[Attribution]
+    ) -> list[bool]:
+        """Return for each draft whether its file was moved here from an unrecorded place.
+
+        What the same call was just recorded to delete is a move in two rows.
+        """
+        calls: dict[tuple[str, str], Call | None] = {}
+        gone: dict[tuple[str, str | None], set[Oid]] = {}
+        found: list[bool] = []
+        for draft, claim in zip(drafts, claims, strict=True):
+            call: Call | None = None
+            if claim.call is not None:
+                key = claim.session, claim.call
+                if key not in calls:
+                    calls[key] = turns.get_call(self._ws.db, *key)
+                call = calls[key]
+            is_old = self._is_older_than_its_call(draft, call)
+            if is_old and draft.after is not None:
+                whose = claim.session, claim.call
+                if whose not in gone:
+                    gone[whose] = self._deleted_by(claim, draft.end_ns - _SPLIT_NS)
+                is_old = draft.after.version.oid not in gone[whose]
+            found.append(is_old)
+        return found
+
+    def _is_older_than_its_call(self, draft: Draft, call: Call | None) -> bool:
+        """Whether a new path has a file that is older than the call that brought it.
 
         Without a call it is one that was there when all was recorded last, but not here.
         An empty file is no loss. What is known from a commit alone has no inode, and no age.
@@ -69,6 +108,18 @@ class Kin:
         since_ns = call.opened_ns if call is not None else draft.begin_ns
         there_ns = after.stat.mtime_ns if draft.born_ns is None else draft.born_ns
         return after.stat.size > 0 and there_ns < since_ns - self._ws.clock.tolerance_ns
+
+    def _deleted_by(self, claim: Attribution, since_ns: int) -> set[Oid]:
+        """Return what a call was recorded to delete since a moment."""
+        wanted = EventFilter(
+            worktree=self._ws.layout.worktree,
+            kinds=(EventKind.DELETE,),
+            sessions=(claim.session,),
+            call=claim.call,
+            since_ns=since_ns,
+        )
+        rows = events.rows(self._ws.db, wanted)
+        return {row.before.oid for row in rows if row.before is not None}
 
     def _looks_moved(self, change: Change, noticed_ns: int) -> bool:
         """Take note of a change's hard links; tell whether it is a new name of an older file."""

@@ -49,15 +49,13 @@ from gitshadow.model import (
 )
 from gitshadow.store.agreement import CatchUp
 from gitshadow.store.files import Look, digest
-from gitshadow.store.journal import bursts, events, state, turns
+from gitshadow.store.journal import bursts, events, state
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.refs import exact_mode
 from gitshadow.store.trees import Entry
 
 TOO_LARGE = "too large"
 _PLACES_LOOKED_AT = 1000  # about 15 ms, when each is in a directory of its own
-_SPLIT_NS = 5_000_000_000
-"""How far back the deletion is looked for that a creation may belong to."""
 _SECOND_NS = 1_000_000_000
 
 
@@ -135,7 +133,7 @@ class Pipeline:
         return done
 
     def judge_again(self, doubt: Doubt) -> None:
-        """Give rows to whoever they are after all, once a call's window is known better."""
+        """Correct the authors of rows, once the window of a call is known better."""
         ws = self._ws
         if ws.recorder.behind:
             self.catch_up()
@@ -380,38 +378,11 @@ class Pipeline:
         self, drafts: Sequence[Draft], claims: Sequence[Attribution], *, offline: bool
     ) -> list[Claimed]:
         """Return drafts with who made them, each new path marked whose file was moved in."""
-        known: dict[tuple[str, str], Call | None] = {}
-        gone: dict[tuple[str, str | None], set[Oid]] = {}
-        claimed: list[Claimed] = []
-        for draft, claim in zip(drafts, claims, strict=True):
-            call: Call | None = None
-            if claim.call is not None:
-                key = claim.session, claim.call
-                if key not in known:
-                    known[key] = turns.get_call(self._ws.db, *key)
-                call = known[key]
-            moved_in = self._kin.is_moved_in(draft, call)
-            if moved_in:
-                whose = claim.session, claim.call
-                if whose not in gone:
-                    gone[whose] = self._deleted_by(claim, draft.end_ns - _SPLIT_NS)
-                assert draft.after is not None
-                moved_in = draft.after.version.oid not in gone[whose]
-            flags = (OFFLINE,) * offline + (MOVED_IN,) * moved_in
-            claimed.append(Claimed(draft, claim, flags))
-        return claimed
-
-    def _deleted_by(self, claim: Attribution, since_ns: int) -> set[Oid]:
-        """Return what the same call was just recorded to delete: a move in two rows."""
-        wanted = EventFilter(
-            worktree=self._ws.layout.worktree,
-            kinds=(EventKind.DELETE,),
-            sessions=(claim.session,),
-            call=claim.call,
-            since_ns=since_ns,
-        )
-        rows = events.rows(self._ws.db, wanted)
-        return {row.before.oid for row in rows if row.before is not None}
+        marks = self._kin.moved_in(drafts, claims)
+        return [
+            Claimed(draft, claim, (OFFLINE,) * offline + (MOVED_IN,) * is_moved_in)
+            for draft, claim, is_moved_in in zip(drafts, claims, marks, strict=True)
+        ]
 
     def record_coverage(self, note: str, seen: Sequence[Seen]) -> list[Event]:
         """Record paths that enter or leave because coverage itself changed."""
