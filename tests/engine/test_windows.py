@@ -306,6 +306,7 @@ def test_a_corrected_row_is_lost_with_the_chain_that_holds_it_alone(
     line = {info.oid for info in ws.repo.chain(chain.tip)}
     assert row.commit not in line
     holder = corrections.holder(ws.db, row.seq, nobody.session)
+    assert row.commit in prune.commits_of(ws.db, holder)
     with ws.db.write():
         assert prune.drop_commits(ws.db, nobody.session, "main", line) == 0
         assert row in rows(desk, "a")

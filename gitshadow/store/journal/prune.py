@@ -27,6 +27,10 @@ _STEPS = "DELETE FROM op_steps WHERE op IN (SELECT id FROM ops WHERE session = ?
 _SOME = (
     "DELETE FROM events WHERE seq IN (SELECT seq FROM events WHERE session = ? LIMIT ?)"
 )
+_COMMITS = (
+    "SELECT DISTINCT commit_oid FROM events WHERE commit_oid IS NOT NULL"
+    " AND (session = ?1 OR seq IN (SELECT seq FROM corrections WHERE chain = ?1))"
+)
 _EMPTY_BURSTS = (
     "DELETE FROM bursts"
     " WHERE NOT EXISTS (SELECT 1 FROM events WHERE events.burst = bursts.id)"
@@ -88,9 +92,8 @@ def dropped_refs(db: Db) -> frozenset[str]:
 
 
 def commits_of(db: Db, session: str) -> list[str]:
-    """Return the commits that the rows of a session name."""
-    sql = "SELECT DISTINCT commit_oid FROM events WHERE session = ? AND commit_oid IS NOT NULL"
-    return [str(row[0]) for row in db.rows(sql, (session,))]
+    """Return the commits of a session's rows, and those of its chains' other rows."""
+    return [str(row[0]) for row in db.rows(_COMMITS, (session,))]
 
 
 def drop_chains(db: Db, session: str) -> None:
