@@ -48,7 +48,7 @@ class Batch:
     """Collect what one call of the recorder puts into the journal in one transaction.
 
     `row` is what the worktree's row becomes, but for its tree. `ended` are bursts that ended
-    within the batch, `corrections` change whose earlier rows are.
+    within the batch, `corrections` change the authors of earlier rows.
     """
 
     tree: Oid

@@ -148,7 +148,7 @@ class Recorder:
         return self._publish([Group("restore", attribution, (), ordered, None, op)])
 
     def correct(self, found: Mapping[Event, Attribution], now_ns: int) -> None:
-        """Publish whose some rows are after all, on the chains that hold them.
+        """Publish the corrected authors of some rows, on the chains that hold them.
 
         Args:
             found: Rows of ordinary writes, each with its new attribution.

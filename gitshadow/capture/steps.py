@@ -135,7 +135,7 @@ def step_of(group: Group, frame: Frame) -> Step:
 
 
 def correction_of(who: Attribution, rows: Sequence[Event], frame: Frame) -> Step:
-    """Return the commit without a change that says whose some rows of a chain are after all."""
+    """Return the commit without a change that corrects the author of some rows of a chain."""
     group = Group("correction", who, (), ())
     count = f"{len(rows)} write{'' if len(rows) == 1 else 's'}"
     message = replace(

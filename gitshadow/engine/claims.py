@@ -138,7 +138,7 @@ class Claimant:
         return claims
 
     def judge_again(self, doubt: Doubt) -> dict[Event, Attribution]:
-        """Return whose rows are after all that were judged before a window changed.
+        """Return the new authors of rows that were judged before a window changed.
 
         Only claims that rest on windows are judged again: what else was known of a write is not
         stored.

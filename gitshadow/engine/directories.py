@@ -56,12 +56,8 @@ class DirectoryModes:
                     RepoPath(os.fsencode(path)): int(mode) for path, mode in odd
                 }
                 self._usual = kept.get("usual")
-            except (
-                ValueError,
-                TypeError,
-                AttributeError,
-            ):  # the next walk fills it again
-                self._odd = {}
+            except (ValueError, TypeError, AttributeError):
+                self._odd = {}  # the next walk fills it again
         return self._odd
 
     def _store(self) -> None:

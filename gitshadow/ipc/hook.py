@@ -342,9 +342,8 @@ def _complain(layout: Layout | None, error: BaseException) -> None:
     if layout is None:
         return
     try:
-        os.utime(
-            layout.missed, follow_symlinks=False
-        )  # a full disk takes this still; the next barrier tells
+        # A full disk takes this still, and the next barrier reports it.
+        os.utime(layout.missed, follow_symlinks=False)
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         fd = os.open(layout.log, flags, 0o600)
         stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

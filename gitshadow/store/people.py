@@ -91,10 +91,10 @@ class People:
         ops.put(self._db, op)
 
     def correct(self, message: ShadowCommit) -> int:
-        """Change whose rows are as a correction says; return its own number.
+        """Change the authors of rows as a correction says; return its own number.
 
         Raises:
-            StoreError: it does not say whose, or of which rows.
+            StoreError: it names no author, or no rows.
         """
         runs = parse_rows(message.corrects)
         if (
@@ -210,7 +210,7 @@ def _actor(message: ShadowCommit) -> Actor:
 
 
 def _owner(message: ShadowCommit, session: Session | None) -> Attribution:
-    """Return whose the rows of a correction are."""
+    """Return the author that a correction names."""
     return Attribution(
         actor=message.actor or Actor.UNKNOWN,
         session=message.owner or "",

@@ -1,6 +1,6 @@
-"""Corrections: rows that turned out to be another session's than the chain that holds them.
+"""Corrections: rows that turned out to belong to another session than their chain.
 
-A commit is never changed, so a later commit of the same chain says whose its rows are.
+A commit is never changed, so a later commit of the same chain names the author of its rows.
 Invariant: a correction changes rows of its own chain only; the bursts follow.
 """
 
@@ -28,7 +28,7 @@ _CHANGE = (
 
 
 class Correction(NamedTuple):
-    """Hold whose some rows of a chain are after all.
+    """Hold the author that some rows of a chain turned out to have.
 
     `runs` are the first and last number of each run of rows; `burst` is the one they join.
     """
@@ -66,7 +66,7 @@ def rows_of_chain(db: Db, session: str, worktree: str) -> list[tuple[int, Oid]]:
 
 
 def drop_chain(db: Db, chain: str) -> None:
-    """Forget others' rows on a session's chains, which go; call it inside `db.write()`."""
+    """Forget the rows of others on a session's chains, which go; call it inside `db.write()`."""
     rows = "SELECT seq FROM corrections WHERE chain = ?"
     found = db.rows(
         f"SELECT DISTINCT burst FROM events WHERE seq IN ({rows})", (chain,)

@@ -1,6 +1,6 @@
 """Events: one row per observed change of one path, in the order they were recorded.
 
-Invariant: of a row only whose it is ever changes (`corrections`); `seq` is given out once and
+Invariant: of a row only its author ever changes (`corrections`); `seq` is given out once and
 only grows.
 """
 
