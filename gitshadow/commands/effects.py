@@ -60,7 +60,7 @@ def journal() -> Iterator["Db"]:
         raise NotInitialisedError(
             f"nothing is recorded in {layout.root}", hint="git agent-undo init"
         )
-    db = Db.open(layout.journal, create=False)
+    db = Db.view(layout.journal)
     try:
         yield db
     finally:

@@ -23,6 +23,7 @@ from gitshadow.store.journal.db import Db
 from gitshadow.turns.policy import Policy
 from gitshadow.turns.session import AgentUndo
 from gitshadow.turns.values import Inverse, Reversibility
+from tests.support.small_disk import read_only
 from tests.turns.world import World, registry
 
 ROOT = Path(__file__).parent.parent.parent
@@ -569,3 +570,28 @@ def test_artifacts_are_listed_and_read(
     assert rows[-1]["oid"] is None
     assert main(["artifacts", "report.txt"]) == 2
     assert main(["artifacts", "report.txt", "--version", "9"]) == 2
+
+
+@pytest.mark.parametrize("pending", [True, False])
+def test_a_journal_on_a_read_only_file_system_is_looked_at(
+    place: Path,
+    au: AgentUndo,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    pending: bool,
+) -> None:
+    """Also where a write-ahead log holds what the file has not; `resolve` says why it cannot."""
+    with au.turn("go") as turn:
+        turn.call("card.charge", amount=5, call_id="c")
+    if not pending:
+        au.close()
+    with read_only(place, tmp_path / "still") as still:
+        monkeypatch.chdir(still)
+        for verb in (["saga", "log"], ["saga", "turns"], ["attention"], ["events"]):
+            assert main(verb) == 0, capsys.readouterr()
+        assert "card.charge" in capsys.readouterr().out
+        assert main(["resolve", "c", "--as", "reversed", "--note", "by hand"]) != 0
+        monkeypatch.chdir(place)
+    said = capsys.readouterr().err
+    assert pending or "its file system is read-only" in said

@@ -1,4 +1,4 @@
-"""A file system of a few megabytes, to fill up."""
+"""A file system of a few megabytes, to fill up, and one that takes nothing."""
 
 import os
 import subprocess
@@ -31,3 +31,17 @@ def fill(place: Path) -> Path:
                 while True:
                     stream.write(b"x" * size)
     return ballast
+
+
+@contextmanager
+def read_only(place: Path, at: Path) -> Iterator[Path]:
+    """Show a directory at a new one where nothing can be written; skip where nobody may."""
+    at.mkdir()
+    command = ["mount", "--bind", str(place), str(at)]
+    if os.geteuid() != 0 or subprocess.run(command, check=False).returncode != 0:
+        pytest.skip("only root can mount a directory")
+    try:
+        subprocess.run(["mount", "-o", "remount,bind,ro", str(at)], check=True)
+        yield at
+    finally:
+        subprocess.run(["umount", "-l", str(at)], check=True)

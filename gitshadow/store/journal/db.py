@@ -77,6 +77,14 @@ class Db:
             db.run(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
             db.run("PRAGMA temp_store = MEMORY")
             db._migrate()
+        except JournalError as error:
+            db.close()
+            if _on_read_only(path):
+                raise JournalError(
+                    "could not write the journal: its file system is read-only",
+                    hint="make it writable; to look: git agent-undo saga log",
+                ) from error
+            raise
         except BaseException:
             db.close()
             raise
@@ -100,6 +108,26 @@ class Db:
         except BaseException:
             db.close()
             raise
+        return db
+
+    @classmethod
+    def view(cls, path: str) -> "Db":
+        """Open a journal to be looked at, also where nothing can be written.
+
+        Raises:
+            JournalError: as `open`; nothing can be written, and it is of another version.
+        """
+        if not _on_read_only(path):
+            return cls.open(path, create=False)
+        _check_file(path, empty_is_new=False)
+        db = cls(connect(path, read_only=True, frozen=not _has_log(path)), path)
+        if db.number("PRAGMA user_version") != VERSION:
+            db.close()
+            raise JournalError(
+                "could not read the journal: it is of an older version, and nothing can be"
+                " written here to bring it to this one",
+                hint="look at it where its file system can be written",
+            )
         return db
 
     def be_patient(self, seconds: float) -> None:
@@ -282,13 +310,18 @@ def _create(path: str) -> None:
     os.close(fd)
 
 
-def connect(path: str, *, read_only: bool = False) -> sqlite3.Connection:
-    """Open the bare file, which exists; raise JournalError where that fails."""
+def connect(
+    path: str, *, read_only: bool = False, frozen: bool = False
+) -> sqlite3.Connection:
+    """Open the bare file, which exists; raise JournalError where that fails.
+
+    SQLite makes no file to lock one that is `frozen`, so nobody may write it meanwhile.
+    """
     for plain, quoted in (("%", "%25"), ("?", "%3f"), ("#", "%23")):
         path = path.replace(plain, quoted)
     try:
         return sqlite3.connect(
-            f"file:{path}?mode={'ro' if read_only else 'rw'}",
+            f"file:{path}?mode={'ro' if read_only else 'rw'}&immutable={int(frozen)}",
             uri=True,
             timeout=_BUSY_MS / 1000,
             isolation_level=None,
@@ -319,7 +352,7 @@ def _check_file(path: str, *, empty_is_new: bool) -> None:
             f"could not read the journal: {error.strerror}",
             hint=f"check that this is a file that you can read: {path}",
         ) from error
-    pending = os.path.exists(path + "-wal") and os.path.getsize(path + "-wal") > 0
+    pending = _has_log(path)
     if not header and (empty_is_new or pending):
         return
     if len(header) < 100 or not header.startswith(b"SQLite format 3\0"):
@@ -333,6 +366,18 @@ def _check_file(path: str, *, empty_is_new: bool) -> None:
     page_bytes = 65536 if page_bytes == 1 else page_bytes
     if counted and size < _number(header, 28) * page_bytes:
         raise _damaged("it is cut short")
+
+
+def _on_read_only(path: str) -> bool:
+    try:
+        return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+    except OSError:
+        return False
+
+
+def _has_log(path: str) -> bool:
+    """Tell whether a write-ahead log holds rows that the file has not."""
+    return os.path.exists(path + "-wal") and os.path.getsize(path + "-wal") > 0
 
 
 def _file_at(path: str) -> tuple[int, int]:
