@@ -94,6 +94,18 @@ class CompensationEngineKit:
             assert [step for step, _ in steps.calls] == [0, 3, 2, 1]
         steps.go.set()
 
+    def test_an_inverse_that_ran_and_then_failed_is_not_taken_for_failed(
+        self, open_engine: OpenEngine, tmp_path: Path
+    ) -> None:
+        """One with a key is asked again with it; any other is in doubt, and not repeated."""
+        steps = recorded(tmp_path, also="step.blind")
+        steps.plan(_0=["fail after"], _2=["fail after"])
+        with _undone(open_engine, steps) as report:
+            reasons = [item.reason for item in report.items]
+            assert reasons == ["in_doubt", None, None, None]
+            assert [step for step, _ in steps.calls] == [0, 3, 2, 2, 1]
+            assert len(set(steps.calls)) == 1 + len(STEPS)
+
     def test_a_handler_that_is_gone_is_named(
         self, open_engine: OpenEngine, tmp_path: Path
     ) -> None:

@@ -70,6 +70,8 @@ class Steps:
             self.begun.set()
             self.go.wait(PATIENCE_S)
         self._note("effects", step, idempotency_key)
+        if trouble == "fail after":
+            raise OSError("the answer was lost")
         if trouble == "kill after":
             os.kill(os.getpid(), signal.SIGKILL)
 
