@@ -111,6 +111,12 @@ class _JournalThread:
         self._waiting: list[tuple[AtOnce, Future[object]]] = []
         self._mutex = threading.Lock()
         self._thread = ThreadPoolExecutor(1, "gitshadow-journal")
+        self._closed = False
+
+    def close(self) -> None:
+        """Have the thread end when nothing waits; later commands meet a closed journal."""
+        self._closed = True
+        self._thread.shutdown()
 
     def close(self) -> None:
         """Do what is waiting and end the thread."""
@@ -118,6 +124,8 @@ class _JournalThread:
 
     async def do(self, command: AtOnce) -> object:
         """Return the event of a command; a cancellation is kept back until there is one."""
+        if self._closed:
+            return self._perform(command)
         future: Future[object] = Future()
         with self._mutex:
             self._waiting.append((command, future))

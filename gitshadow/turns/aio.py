@@ -167,6 +167,11 @@ class AsyncAgentUndo(SessionFront):
         super().__init__(desk)
         self._driver = AsyncDriver(desk)
 
+    def close(self) -> None:
+        """Close the session store, and end the thread that writes it."""
+        self._driver.close()
+        super().close()
+
     @classmethod
     def open(
         cls,
