@@ -79,7 +79,7 @@ def arguments_of(call: SagaCall) -> Mapping[str, object]:
     Raises:
         JournalError: its row cannot be read.
     """
-    found = records.parse(call.intent).get("arguments")
+    found = records.intent(call.intent)["arguments"]
     return found if isinstance(found, Mapping) else {}
 
 

@@ -120,7 +120,7 @@ def conclude(
     tool = turn.setting.registry.find(row.tool)
     if tool is None:
         raise UsageError(f"could not conclude {row.id}: {row.tool} is not registered")
-    intent = records.parse(row.intent)
+    intent = records.intent(row.intent)
     trouble, before = intent.get("trouble"), intent.get("before")
     prepared = _Prepared(
         intent.get("capture"),
@@ -328,11 +328,13 @@ class _Call:
             "pivot": tool.options.get("pivot", False),
             "trace": self.watch.reference,
         }
-        try:
-            records.faithful([intent["arguments"], intent["capture"]])
-        except NotStorableError as error:
-            # Whoever binds the inverse later, after a crash, would get other values.
-            intent["altered"] = f"its arguments or what was captured are {error}"
+        values = [intent["arguments"], prepared.captured]
+        # Whoever looks or binds the inverse later, after a crash, would get other values.
+        if (why := records.altered(values)) is not None:
+            intent["altered"] = f"its arguments or what was captured are {why}"
+            intent["altered_arguments"] = records.altered(values[:1]) is not None
+        elif paths := records.tuples_in(values):
+            intent["tuples"] = paths
         text = records.redact(records.lenient(intent), self.secrets)
         said = yield from self._described(tool)
         outcome = "held" if kind == "held" else None

@@ -54,6 +54,8 @@ class Drift:
             return None, None
         if records.REDACTED in after:
             return None, None
+        if records.parse(call.intent).get("altered_arguments"):
+            return None, "it could not be looked at: its arguments are not JSON"
         extras = tool.extras("observe", key_of(call, "do"))
         event = yield from ask(Invoke(observe, (arguments_of(call),), extras))
         if isinstance(event, Returned):

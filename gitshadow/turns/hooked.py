@@ -143,7 +143,7 @@ def concluded(
     row = turn.calls.get(call_id)
     if row is None or row.outcome is not None:
         raise UsageError(f"could not conclude {call_id}: no such call is under way")
-    stored = records.parse(row.intent).get("arguments")
+    stored = records.intent(row.intent)["arguments"]
     known = stored if isinstance(stored, Mapping) else {}
     yield from calls.conclude(turn, row, ended, arguments or known)
 

@@ -61,6 +61,8 @@ def asked(call: SagaCall, tool: Tool | None) -> Procedure[object]:
     probe = tool.options.get("probe") if tool is not None else None
     if tool is None or probe is None:
         return None
+    if records.parse(call.intent).get("altered_arguments"):
+        return None  # it would be asked about another call
     extras = tool.extras("probe", key_of(call, "do"))
     event = yield from ask(Invoke(probe, (arguments_of(call),), extras))
     return event.value if isinstance(event, Returned) else None
@@ -89,7 +91,7 @@ def _late_inverse(
     build = tool.options.get("inverse")
     if build is None:
         return None, None
-    intent = records.parse(call.intent)
+    intent = records.intent(call.intent)
     if intent.get("altered") is not None:
         return None, f"the inverse was not made: {intent['altered']}"
     result = found.content if isinstance(found, Outcome) else None

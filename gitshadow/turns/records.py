@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gitshadow.errors import JournalError
 from gitshadow.turns import external
@@ -83,7 +83,68 @@ def _same(value: object, again: object) -> bool:
             and len(value) == len(again)
             and all(map(_same, value, again))
         )
+    if type(value) is tuple:
+        return (
+            isinstance(again, tuple)
+            and len(value) == len(again)
+            and all(map(_same, value, again))
+        )
     return value == again
+
+
+def tuples_in(value: object) -> list[list[object]]:
+    """Return where a value has tuples, which JSON has not: paths of keys, the inner ones first."""
+    pairs: Iterable[tuple[object, object]] = ()
+    if isinstance(value, Mapping):
+        pairs = value.items()
+    elif isinstance(value, list | tuple):
+        pairs = enumerate(value)
+    found = [[key, *path] for key, each in pairs for path in tuples_in(each)]
+    return [*found, []] if type(value) is tuple else found
+
+
+def with_tuples(value: object, paths: object) -> object:
+    """Return a value read from JSON with the tuples that `tuples_in` found in it.
+
+    Raises:
+        LookupError, TypeError: the paths are those of another value.
+    """
+    holder = [value]
+    for path in paths if isinstance(paths, list) else ():
+        inside: Any = holder
+        way: list[Any] = [0, *path]
+        for key in way[:-1]:
+            inside = inside[key]
+        inside[way[-1]] = tuple(inside[way[-1]])
+    return holder[0]
+
+
+def altered(value: object) -> str | None:
+    """Return why a value would be another one when the journal gives it back, or None."""
+    try:
+        canonical(value)
+        again = with_tuples(json.loads(lenient(value)), tuples_in(value))
+        is_same = _same(value, again)
+    except NotStorableError as error:
+        return str(error)
+    except (LookupError, TypeError, RecursionError):
+        is_same = False
+    return None if is_same else "not JSON: they would come back changed"
+
+
+def intent(text: str) -> dict[str, object]:
+    """Return what was written down before a call, with arguments and capture as they were.
+
+    Raises:
+        JournalError: it cannot be read.
+    """
+    found = parse(text)
+    values = [found.get("arguments"), found.get("capture")]
+    try:
+        with_tuples(values, found.get("tuples"))
+    except (LookupError, TypeError) as error:
+        raise JournalError(f"could not read the saga: {error!r}") from error
+    return {**found, "arguments": values[0], "capture": values[1]}
 
 
 def lenient(value: object) -> str:

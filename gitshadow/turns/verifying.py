@@ -29,7 +29,9 @@ def still_there(tool: Tool | None, call: SagaCall) -> Procedure[Finding | None]:
         return None
     if verify is None or verify is True:
         return (yield from _observed(tool, call, strict=verify is True))
-    intent = records.parse(call.intent)
+    intent = records.intent(call.intent)
+    if intent.get("altered") is not None:
+        return _unread(intent["altered"])
     event = yield from ask(
         Invoke(
             verify,
@@ -66,8 +68,11 @@ def _observed(tool: Tool, call: SagaCall, *, strict: bool) -> Procedure[Finding 
 
 def _arguments(call: SagaCall) -> Mapping[str, object] | None:
     """Return what `observe` was given; None where a part of that is not kept."""
-    found = records.parse(call.intent).get("arguments")
-    if not isinstance(found, Mapping) or records.REDACTED in found.values():
+    intent = records.intent(call.intent)
+    found = intent["arguments"]
+    if not isinstance(found, Mapping) or intent.get("altered_arguments"):
+        return None
+    if records.REDACTED in found.values():
         return None
     return found
 

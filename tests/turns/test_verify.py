@@ -183,3 +183,108 @@ async def test_an_inverse_is_run_by_its_own_version(
         assert item.detail == (
             "it was written down for version 1 of toy.undo, which is 2 now"
         )
+
+
+class Rows:
+    """A table whose keys and rows are tuples, as a database driver gives them."""
+
+    def __init__(self) -> None:
+        self.rows: dict[object, object] = {}
+
+    def put(self, key: object, row: object) -> None:
+        self.rows[key] = row
+
+    def read(self, arguments: Mapping[str, object]) -> object:
+        return self.rows[arguments["key"]]
+
+    def is_back(self, arguments: Mapping[str, object], captured: object) -> bool:
+        return self.rows[arguments["key"]] == captured
+
+
+@pytest.mark.parametrize("key", [("a", (1, "b")), 1.5])
+async def test_tuples_come_back_from_the_journal_as_tuples(
+    front: Front, key: object
+) -> None:
+    """`observe` and `verify` compare with what they saw: a list would equal no tuple."""
+    table = Rows()
+    table.rows[key] = ("before", (1, 2))
+    front.tools.compensator("row.undo", idempotent=True)(
+        lambda: table.put(key, ("before", (1, 2)))
+    )
+    front.tools.tool(
+        "row.put",
+        reversibility=Reversibility.REVERSIBLE,
+        capture=table.read,
+        observe=table.read,
+        verify=table.is_back,
+        inverse=lambda a, c, r: Inverse.tool("row.undo"),
+        retry=AT_ONCE,
+    )(table.put)
+    session = front.session()
+    async with session.turn() as turn:
+        await turn.call("row.put", key=key, row=("after", (3,)))
+    assert only(await session.undo("t-1")).state == "reversed"
+    assert table.rows[key] == ("before", (1, 2))
+
+
+@pytest.mark.parametrize("key", [b"a", {1: 2}])
+async def test_what_the_journal_cannot_keep_is_compared_with_nothing(
+    front: Front, key: object
+) -> None:
+    """`observe` would be asked about another key, and find that nothing had moved."""
+    asked: list[object] = []
+
+    def read(arguments: Mapping[str, object]) -> object:
+        asked.append(arguments["key"])
+        return None
+
+    front.tools.compensator("row.undo", idempotent=True)(lambda: None)
+    front.tools.tool(
+        "row.put",
+        reversibility=Reversibility.REVERSIBLE,
+        observe=read,
+        inverse=lambda a, c, r: Inverse.tool("row.undo"),
+        retry=AT_ONCE,
+    )(lambda key: None)
+    session = front.session()
+    async with session.turn() as turn:
+        await turn.call("row.put", key=key)
+    item = only(await session.undo("t-1"))
+    assert (item.reason, item.detail) == (
+        "drifted",
+        "it could not be looked at: its arguments are not JSON",
+    )
+    assert asked == [key, key]
+
+
+async def test_a_capture_that_the_journal_cannot_keep_is_not_verified(
+    front: Front,
+) -> None:
+    """Compared with another value, every world would count as changed, or as back."""
+    box = Box()
+    box.declare(
+        front, {"capture": lambda a: {1: box.value}, "verify": lambda a, c: c == {}}
+    )
+    _, item = await undone(front)
+    assert item.state == "not_reversed"
+    assert "could not be seen" in str(item.error)
+    assert "would come back changed" in str(item.error)
+
+
+async def test_a_probe_is_not_asked_about_another_call(front: Front) -> None:
+    """Its arguments are not in the journal as they were."""
+    asked: list[object] = []
+
+    def probe(arguments: object) -> bool:
+        asked.append(arguments)
+        return False
+
+    def put(key: bytes) -> None:
+        raise TimeoutError
+
+    front.tools.tool("row.put", probe=probe)(put)
+    with pytest.raises(TimeoutError) as caught:
+        async with front.session().turn() as turn:
+            await turn.call("row.put", key=b"a")
+    report = caught.value.undo_report  # type: ignore[attr-defined]
+    assert (asked, only(report).reason) == ([], "in_doubt")
