@@ -63,7 +63,10 @@ def finish(turn: TurnCore, error: BaseException | None) -> Procedure[None]:
 
 
 def _ask_past_pivot(turn: TurnCore, error: Exception) -> Procedure[None]:
-    pivot = turn.pivot_since(0) if turn.status is TurnStatus.OPEN else None
+    if turn.status is not TurnStatus.OPEN:
+        return
+    yield from turn.ask_pivots()
+    pivot = turn.pivot_since(0)
     if pivot is None:
         return
     question = (

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from gitshadow.errors import ShadowError
 from gitshadow.store.journal.saga_rows import NewEvent, Note, SagaCall, SagaOp, SagaTurn
-from gitshadow.turns import known, records
+from gitshadow.turns import known, probing, records
 from gitshadow.turns.call_rows import held_row
 from gitshadow.turns.errors import (
     LimitExceeded,
@@ -111,6 +111,7 @@ class TurnCore:
     released: list[Release] = field(default_factory=list)
     is_first: bool = False
     past_pivot: bool = False
+    _asked: set[str] = field(default_factory=set)
     _last_words: list[NewEvent] = field(default_factory=list)
     _transaction: UndoTransaction | None = None
     _ends: bool = False
@@ -253,6 +254,7 @@ class TurnCore:
         self, mark: Mark, name: str, error: BaseException
     ) -> Procedure[None]:
         """Take back what the turn did and set after a mark; the turn goes on."""
+        yield from self.ask_pivots()
         op = yield from self._rollback(f"{self.row.id}:{name}", mark, None)
         report = yield from self._unwind(op)
         _attach(report, error)
@@ -341,6 +343,7 @@ class TurnCore:
     def _roll_back(self, error: BaseException) -> Procedure[None]:
         self.row = replace(self.row, cause=_cause(error))
         why = f"rolled back: {error}" if isinstance(error, ValidationFailed) else None
+        yield from self.ask_pivots()
         is_kept = self.kept_since(0) is not None
         op = yield from self._rollback(self.row.id, Mark(0, 0), why)
         # In one transaction: a crash from here on leaves an undo for `recover` to finish.
@@ -374,6 +377,20 @@ class TurnCore:
             and records.parse(call.intent).get("pivot") is True
         ]
         return max(passed, key=lambda call: call.ordinal, default=None)
+
+    def ask_pivots(self) -> Procedure[None]:
+        """Find out about points of no return of which nobody knows whether they were passed."""
+        for call in list(self.calls.values()):
+            is_pivot = records.parse(call.intent).get("pivot") is True
+            in_doubt = known.from_row(call) is Known.UNKNOWN and call.undo == "none"
+            if not is_pivot or not in_doubt or call.id in self._asked:
+                continue
+            self._asked.add(call.id)
+            registry, root = self.setting.registry, self.setting.root
+            moment = yield from now()
+            self.calls[call.id] = yield from probing.settled(
+                call, registry, moment, root=root
+            )
 
     def kept_since(self, since: int) -> SagaCall | None:
         """Return the call up to which a rollback keeps what was done, or None for none."""
