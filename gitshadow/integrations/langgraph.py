@@ -5,10 +5,11 @@ Invariant: an interrupt is no failure: the call that it stopped has done nothing
 the graph is resumed.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeAlias
 
-from langchain_core.messages import ToolMessage
+from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import merge_configs
 from langchain_core.tools import BaseTool, StructuredTool
@@ -114,7 +115,27 @@ def around_sync_calls(
 
 def _asked(request: ToolCallRequest) -> Asked:
     call = request.tool_call
-    return Asked(call["name"], call["args"], call["id"])
+    return Asked(call["name"], call["args"], call["id"], _origin(request))
+
+
+def _origin(request: ToolCallRequest) -> str | None:
+    """Return the name of a call that only its replay from a checkpoint has too, or None.
+
+    Ids of calls are the model's, and may repeat. The id of its message is LangGraph's, which the
+    checkpoints of a thread keep; a graph that has no thread has no checkpoints.
+    """
+    config = getattr(request.runtime, "config", None) or {}
+    thread = config.get("configurable", {}).get("thread_id")
+    state, call_id = request.state, request.tool_call["id"]
+    if isinstance(state, Mapping):
+        state = state.get("messages")
+    messages = getattr(state, "messages", state)
+    for message in reversed(messages if isinstance(messages, list) else []):
+        calls = message.tool_calls if isinstance(message, AIMessage) else []
+        if any(one["id"] == call_id for one in calls):
+            named = None not in (thread, message.id, call_id)
+            return json.dumps([str(thread), message.id, call_id]) if named else None
+    return None
 
 
 def _answer(asked: Asked, done: Done, told: Sequence[Answer]) -> Answer:

@@ -37,11 +37,15 @@ NO_ERRORS = (OutcomeKind.SUCCESS, OutcomeKind.HELD)
 
 
 class Asked(NamedTuple):
-    """Hold what a model asked for: the tool as the framework names it, and the framework's id."""
+    """Hold what a model asked for: the tool as the framework names it, and the framework's id.
+
+    `origin` is what the framework gives again only where it replays this very call.
+    """
 
     name: str
     arguments: Mapping[str, object]
     call_id: str | None
+    origin: str | None = None
 
 
 class Done(NamedTuple):
@@ -203,6 +207,7 @@ class Runs:
                 tool.name,
                 asked.arguments,
                 call_id=fresh_id(known, asked.call_id),
+                origin=asked.origin,
             )
         if work.passed is not None:
             raise work.passed

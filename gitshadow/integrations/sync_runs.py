@@ -159,6 +159,7 @@ class SyncRuns:
                 tool.name,
                 asked.arguments,
                 call_id=fresh_id(known, asked.call_id),
+                origin=asked.origin,
             )
         except Exception as error:
             run.fail(error)

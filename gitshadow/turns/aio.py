@@ -15,7 +15,7 @@ from typing import ParamSpec, TypeVar, Unpack, overload
 from gitshadow.errors import ShadowError
 from gitshadow.turns import calls, outbox, settling
 from gitshadow.turns.adrive import AsyncDriver
-from gitshadow.turns.call_rows import Request
+from gitshadow.turns.call_rows import Request, requested
 from gitshadow.turns.desk import Desk, Opening
 from gitshadow.turns.ending import Check, Terms, finish, may_retry, validated
 from gitshadow.turns.errors import ValidationFailed
@@ -111,7 +111,10 @@ class AsyncTurn(TurnFront):
         **more: object,
     ) -> Outcome:
         """Run one tool call; as `Turn.call`. Calls may overlap: their start is their order."""
-        request = Request(tool, {**(arguments or {}), **more}, call_id, again)
+        registry = self.core.setting.registry
+        request = requested(
+            registry, tool, arguments, more, call_id=call_id, again=again
+        )
         return await self._driver.run(calls.run(self.core, request))
 
     async def call_through(
@@ -121,9 +124,10 @@ class AsyncTurn(TurnFront):
         arguments: Mapping[str, object],
         *,
         call_id: str | None = None,
+        origin: str | None = None,
     ) -> Outcome:
         """Run one call of a tool whose work something else does; as `Turn.call_through`."""
-        request = Request(tool, arguments, call_id, function=function)
+        request = Request(tool, arguments, call_id, function=function, origin=origin)
         return await self._driver.run(calls.run(self.core, request))
 
     async def say(

@@ -1,8 +1,9 @@
 """The barrier before an effect that a rewind has hidden: the model forgot it, the world did not.
 
 Two calls are the same when tool and arguments are; what is secret of them does not count, so that
-no digest tells anything of it.
-Invariant: where nothing was rewound no call is ever a duplicate.
+no digest tells anything of it. A framework that goes back to an old checkpoint replays a call: then
+the origin, the framework's own name for that one call, is the same too.
+Invariant: where nothing was rewound or replayed no call is ever a duplicate.
 """
 
 import json
@@ -21,23 +22,36 @@ _DIGEST_BYTES = 16
 
 
 def repeats(
-    turn: TurnCore, tool: Tool, arguments: Mapping[str, object]
+    turn: TurnCore, tool: Tool, arguments: Mapping[str, object], origin: str | None
 ) -> Procedure[str | None]:
     """Return what a model is told of a call that still has its effect, or None."""
     if turn.setting.policy.duplicates == "allow" or not _counts(tool):
         return None
     if tool.options.get("allow_duplicates", False):
         return None
-    digest = _digest(tool, arguments)
-    found = yield from standing(Standing(turn.row.session, digest))
-    return None if found is None else _said(found)
+    session = turn.row.session
+    found = yield from standing(Standing(session, _digest(tool, arguments)))
+    if found is not None:
+        return _said(found, "That was taken out of the conversation")
+    if origin is None:
+        return None
+    digest = _digest(tool, arguments, origin)
+    found = yield from standing(Standing(session, digest, anywhere=True))
+    return None if found is None else _said(found, "This is a replay of that call")
 
 
-def begun(call: SagaCall, tool: Tool, arguments: Mapping[str, object]) -> list[Effect]:
-    """Return the row by which a later call is known to be the same."""
+def begun(
+    call: SagaCall,
+    tool: Tool,
+    arguments: Mapping[str, object],
+    origin: str | None = None,
+) -> list[Effect]:
+    """Return the rows by which a later call is known to be the same."""
     if not _counts(tool):
         return []
-    return [Effect(call.session, _digest(tool, arguments), call.turn, call.id)]
+    digests = [_digest(tool, arguments)]
+    digests += [] if origin is None else [_digest(tool, arguments, origin)]
+    return [Effect(call.session, one, call.turn, call.id) for one in digests]
 
 
 def _counts(tool: Tool) -> bool:
@@ -48,17 +62,20 @@ def _counts(tool: Tool) -> bool:
     return not (options.get("idempotent", False) or options.get("files_only", False))
 
 
-def _digest(tool: Tool, arguments: Mapping[str, object]) -> str:
+def _digest(
+    tool: Tool, arguments: Mapping[str, object], origin: str | None = None
+) -> str:
     names = tool.options.get("secrets", ())
     shown = records.redact_arguments(arguments, names)
+    said = [tool.name, shown, *([] if origin is None else [origin])]
     # A value that is no JSON stands for itself by its repr: one that names an address is never
     # the same twice, which lets the call through.
     try:
-        text = json.dumps([tool.name, shown], sort_keys=True, default=repr)
+        text = json.dumps(said, sort_keys=True, default=repr)
     except (TypeError, ValueError):  # keys of several types, a circle
-        text = repr([tool.name, shown])
+        text = repr(said)
     except RecursionError:
-        text = records.lenient([tool.name, shown])
+        text = records.lenient(said)
     secrets = records.secret_values(arguments, names)
     plain = records.redact(text, secrets)
     return blake2b(
@@ -66,7 +83,7 @@ def _digest(tool: Tool, arguments: Mapping[str, object]) -> str:
     ).hexdigest()
 
 
-def _said(call: SagaCall) -> str:
+def _said(call: SagaCall, why: str) -> str:
     named = f"Duplicate: {call.tool} with these arguments"
     if call.outcome == "held":
         return (
@@ -77,6 +94,6 @@ def _said(call: SagaCall) -> str:
     if known.from_row(call) is Known.UNKNOWN:
         done = "was begun before, and nobody knows whether it happened"
     return (
-        f"{named} {done} ({call.id}). That was taken out of the conversation, but its effect was"
-        " not undone. It was not run again."
+        f"{named} {done} ({call.id}). {why}, but its effect was not undone."
+        " It was not run again."
     )

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
+from gitshadow.errors import UsageError
 from gitshadow.store.journal.saga_rows import Held, SagaCall, SagaTurn
 from gitshadow.turns import records
-from gitshadow.turns.registry import Tool
+from gitshadow.turns.registry import Tool, ToolRegistry
 
 _KEY_BYTES = 16
 
@@ -21,6 +22,7 @@ class Request:
 
     `again` runs it although a rewind hid the same call and nothing took that back.
     `function` does the tool's work instead of the registered one: a framework has its own way.
+    `origin` is what a framework gives again where it replays the same call in another turn.
     """
 
     tool: str
@@ -28,6 +30,36 @@ class Request:
     call_id: str | None = None
     again: bool = False
     function: Callable[..., object] | None = None
+    origin: str | None = None
+
+
+def requested(
+    registry: ToolRegistry,
+    tool: str,
+    arguments: Mapping[str, object] | None,
+    named: Mapping[str, object],
+    *,
+    call_id: str | None,
+    again: bool,
+) -> Request:
+    """Return what a program asked for, with arguments as a mapping, as keywords or as both.
+
+    Raises:
+        UsageError: a keyword of ours was given, and the tool has an argument of the same name.
+    """
+    request = Request(tool, {**(arguments or {}), **named}, call_id, again)
+    known = registry.find(tool)
+    ours = [] if call_id is None else ["call_id"]
+    ours += ["again"] if again is not False else []
+    own = known.parameters if known is not None and arguments is None else frozenset()
+    clashing = [name for name in ours if name in own]
+    strange = call_id is not None and not isinstance(call_id, str)
+    if clashing or strange or not isinstance(again, bool):
+        raise UsageError(
+            f"could not call {tool}: {' and '.join(clashing or ours)} would not reach the tool",
+            hint="give its arguments as a mapping: turn.call(tool, {...})",
+        )
+    return request
 
 
 def key_of(call: SagaCall, direction: str) -> str:

@@ -82,9 +82,7 @@ def run(turn: TurnCore, request: Request) -> Procedure[Outcome]:
         raise UsageError(f"could not call {request.tool}: {row.id} was used before")
     turn.active[row.id] = None
     try:
-        outcome = yield from _Call(
-            turn, row, request.arguments, again=request.again
-        ).run(tool)
+        outcome = yield from _asked(turn, row, request).run(tool)
     finally:
         turn.active.pop(row.id, None)
     turn.check_time((yield from now()))
@@ -104,9 +102,7 @@ def announce(turn: TurnCore, request: Request) -> Procedure[Outcome | None]:
     row = row_of(turn.row, request, ordinal, tool, moment)
     if row.id in turn.calls:
         raise UsageError(f"could not call {request.tool}: {row.id} was used before")
-    opened = yield from _Call(turn, row, request.arguments, again=request.again).open(
-        tool
-    )
+    opened = yield from _asked(turn, row, request).open(tool)
     return opened if isinstance(opened, Outcome) else None
 
 
@@ -143,13 +139,27 @@ def run_held(
     return (yield from _Call(turn, row, arguments_of(row)).send(tool))
 
 
-def _result(event: Event) -> Outcome | BaseException:
+def _result(
+    event: Event, tool: Tool, arguments: Mapping[str, object]
+) -> Outcome | BaseException:
     """Return how a tool ended; what it raised to end the turn is an exception."""
     if isinstance(event, Returned):
         value = event.value
         return value if isinstance(value, Outcome) else Outcome.success(value)
     error = event.error if isinstance(event, Raised) else TimeoutError()
-    return Outcome.failed(str(error)) if isinstance(error, ToolFailure) else error
+    if isinstance(error, ToolFailure):
+        return Outcome.failed(str(error))
+    misfit = tool.misfit_inside(error, arguments)
+    return error if misfit is None else _not_called(tool.name, misfit)
+
+
+def _not_called(tool: str, misfit: str) -> Outcome:
+    return Outcome.failed(f"could not call {tool}: {misfit}")
+
+
+def _asked(turn: TurnCore, row: SagaCall, request: Request) -> "_Call":
+    arguments, origin = request.arguments, request.origin
+    return _Call(turn, row, arguments, again=request.again, origin=origin)
 
 
 @dataclass(slots=True)
@@ -159,6 +169,7 @@ class _Call:
     arguments: Mapping[str, object]
     secrets: tuple[str, ...] = ()
     again: bool = False
+    origin: str | None = None
     watch: Watch = field(default_factory=lambda: Watch(None))
 
     def run(self, tool: Tool | None) -> Procedure[Outcome]:
@@ -172,8 +183,7 @@ class _Call:
     def _run(self, tool: Tool | None) -> Procedure[Outcome]:
         misfit = None if tool is None else tool.misfit(self.arguments)
         if misfit is not None:
-            said = f"could not call {self.row.tool}: {misfit}"
-            return (yield from self._ended(Outcome.failed(said)))
+            return (yield from self._ended(_not_called(self.row.tool, misfit)))
         opened = yield from self.open(tool)
         if tool is None or isinstance(opened, Outcome):
             assert isinstance(opened, Outcome), "an unknown tool is never prepared"
@@ -187,7 +197,9 @@ class _Call:
             return (yield from self._ended(Outcome.unknown_tool(self.row.tool)))
         names = tool.options.get("secrets", ())
         self.secrets = tuple(records.secret_values(self.arguments, names))
-        repeats = yield from barrier.repeats(self.turn, tool, self.arguments)
+        repeats = yield from barrier.repeats(
+            self.turn, tool, self.arguments, self.origin
+        )
         if repeats is not None and not self.again:
             return (yield from self._ended(Outcome.duplicate(repeats)))
         proposal = Proposal(self.row.id, tool.name, self.arguments, tool.effective)
@@ -250,9 +262,8 @@ class _Call:
             said = f"could not prepare to undo {tool.name}: {prepared.trouble}"
             return (yield from self._ended(Outcome.failed(said)))
         yield from self._intend(tool, prepared)
-        ended = _result(
-            (yield from ask(self._command(tool, prepared))),
-        )
+        event = yield from ask(self._command(tool, prepared))
+        ended = _result(event, tool, self.arguments)
         if isinstance(ended, BaseException):
             yield from self._raised(tool, ended)
         elif ended.ok:
@@ -339,7 +350,9 @@ class _Call:
         said = yield from self._described(tool)
         outcome = "held" if kind == "held" else None
         self.row = replace(self.row, intent=text, description=said, outcome=outcome)
-        more: list[SagaRow] = [*barrier.begun(self.row, tool, self.arguments)]
+        more: list[SagaRow] = [
+            *barrier.begun(self.row, tool, self.arguments, self.origin)
+        ]
         if kind == "held":
             more.append(held_row(self.row))
         yield from self._write(kind, {"tool": tool.name, "intent": text}, *more)
@@ -361,7 +374,8 @@ class _Call:
         return records.redact(said or self.row.description, self.secrets)
 
     def _execute(self, tool: Tool, prepared: _Prepared) -> Procedure[Outcome]:
-        ended = _result((yield from ask(self._command(tool, prepared))))
+        event = yield from ask(self._command(tool, prepared))
+        ended = _result(event, tool, self.arguments)
         if isinstance(ended, Outcome):
             return ended
         yield from self.fail(tool, ended)

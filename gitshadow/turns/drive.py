@@ -125,8 +125,10 @@ def _due(store: SessionStore, session: str, now_ns: int) -> Iterator[Waiting]:
 
 
 def _standing(store: SessionStore, command: Standing) -> SagaCall | None:
-    for gap in events.hidden(store.markers(command.session)):
-        session, digest = command.session, command.digest
+    session, digest = command.session, command.digest
+    if command.anywhere:
+        return store.standing(session, digest, -1, store.last_seq(session))
+    for gap in events.hidden(store.markers(session)):
         found = store.standing(session, digest, gap.first, gap.last)
         if found is not None:
             return found

@@ -4,6 +4,7 @@ Invariant: what is registered is the only truth about a tool; what a model says 
 """
 
 import inspect
+import traceback
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import (
@@ -220,6 +221,16 @@ class Tool:
         """Return whether it has surely done nothing where it raises."""
         return self.options.get("errors", "unknown") == "nothing_done"
 
+    @property
+    def parameters(self) -> frozenset[str]:
+        """Return the names of the arguments that it is known to have."""
+        try:
+            names = frozenset(inspect.signature(self.function).parameters)
+        except (TypeError, ValueError):
+            names = frozenset()
+        properties = self.options.get("schema", {}).get("properties")
+        return names | frozenset(properties if isinstance(properties, Mapping) else ())
+
     def extras(self, option: str, key: str) -> dict[str, str]:
         """Return what the function of an option gets besides its own arguments."""
         return {"idempotency_key": key} if option in self.keyed else {}
@@ -228,11 +239,37 @@ class Tool:
         """Return why the function cannot be called with these arguments, or None.
 
         Only its own signature counts: what a decorator passes on is not known before the call.
+        Afterwards `misfit_inside` can say.
         """
         try:
             signature = inspect.signature(self.function, follow_wrapped=False)
         except (TypeError, ValueError):
             return None
+        return self._unbound(signature, arguments)
+
+    def misfit_inside(
+        self, error: BaseException, arguments: Mapping[str, object]
+    ) -> str | None:
+        """Return why a decorated function could not be called, or None for any other error.
+
+        Python names the function whose parameters do not fit, and no frame of it is in the
+        traceback: nothing of the function ran.
+        """
+        inner = inspect.unwrap(self.function)
+        name = getattr(inner, "__qualname__", None)
+        code = getattr(inner, "__code__", None)
+        if inner is self.function or code is None or type(error) is not TypeError:
+            return None
+        if not str(error).startswith(f"{name}() "):
+            return None
+        frames = traceback.walk_tb(error.__traceback__)
+        if any(frame.f_code is code for frame, _ in frames):
+            return None
+        return self._unbound(inspect.signature(inner), arguments)
+
+    def _unbound(
+        self, signature: inspect.Signature, arguments: Mapping[str, object]
+    ) -> str | None:
         ours = dict.fromkeys(self.takes)
         try:
             signature.bind(**{**arguments, **ours})

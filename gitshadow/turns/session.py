@@ -12,7 +12,7 @@ from typing import ParamSpec, TypeVar, Unpack, overload
 
 from gitshadow.errors import ShadowError
 from gitshadow.turns import calls, outbox, settling
-from gitshadow.turns.call_rows import Request
+from gitshadow.turns.call_rows import Request, requested
 from gitshadow.turns.desk import Desk, Opening
 from gitshadow.turns.drive import Driver
 from gitshadow.turns.ending import Check, Terms, finish, may_retry, validated
@@ -97,8 +97,8 @@ class Turn(TurnFront):
 
         Args:
             tool: Its name.
-            arguments: Its arguments; they may be given as keywords as well, but for those named
-                `call_id` or `again`.
+            arguments: Its arguments, whatever their names. They may be given as keywords as
+                well, but for those named `call_id` or `again`.
             call_id: The model's own id for the call.
             again: Run it although a rewind hid the same call and nothing took that back.
             more: Arguments.
@@ -108,11 +108,15 @@ class Turn(TurnFront):
             model to read, and the turn goes on.
 
         Raises:
+            UsageError: `call_id` or `again` was meant for the tool: give it in `arguments`.
             TurnCancelled: `cancel` was called before.
             LimitExceeded: a bound of the turn was reached.
             Exception: what the tool raised. Let it leave the block: the turn is rolled back.
         """
-        request = Request(tool, {**(arguments or {}), **more}, call_id, again)
+        registry = self.core.setting.registry
+        request = requested(
+            registry, tool, arguments, more, call_id=call_id, again=again
+        )
         return self._driver.run(calls.run(self.core, request))
 
     def call_through(
@@ -122,6 +126,7 @@ class Turn(TurnFront):
         arguments: Mapping[str, object],
         *,
         call_id: str | None = None,
+        origin: str | None = None,
     ) -> Outcome:
         """Run one call of a tool whose work something else does, a framework for example.
 
@@ -131,11 +136,13 @@ class Turn(TurnFront):
             tool: Its name.
             arguments: Its arguments, which the journal keeps.
             call_id: The model's own id for the call.
+            origin: What is the same only where a framework replays this call, in whichever turn.
+                A replay of one whose effect was not undone is a duplicate.
 
         Returns:
             How it ended; as `call`, whose errors it raises.
         """
-        request = Request(tool, arguments, call_id, function=function)
+        request = Request(tool, arguments, call_id, function=function, origin=origin)
         return self._driver.run(calls.run(self.core, request))
 
     def say(

@@ -195,10 +195,14 @@ class Withdraw(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """Look for a call of a digest that a rewind hid and nothing took back: a `SagaCall` or None."""
+    """Look for a call of a digest that a rewind hid and nothing took back: a `SagaCall` or None.
+
+    `anywhere`: one that no rewind hid counts as well.
+    """
 
     session: str
     digest: str
+    anywhere: bool = False
 
 
 class Newest(NamedTuple):

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,6 +27,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.pregel import Pregel
 from langgraph.types import Command, interrupt
 
 from gitshadow.integrations.langgraph import undo_node
@@ -155,6 +157,62 @@ def test_a_replayed_call_is_not_run_again(au: AgentUndo, world: World) -> None:
         heard = run(runs, ((CREATE,),))
     said = "draft_create has run in this turn as c1; it was not run again"
     assert (heard, world.names) == ({"c1": said}, ["draft.create"])
+
+
+def charging(runs: SyncRuns) -> "Pregel[Any, Any, Any, Any]":
+    """Return a graph that charges the card, and keeps checkpoints."""
+    scripted = model(((CHARGE,),))
+    return graph_of(undo_node(runs), scripted, {}).compile(checkpointer=InMemorySaver())
+
+
+def before_tools(graph: "Pregel[Any, Any, Any, Any]") -> RunnableConfig:
+    """Return the checkpoint at which the model has asked for the charge."""
+    return next(
+        one.config for one in graph.get_state_history(THREAD) if one.next == ("tools",)
+    )
+
+
+def test_a_call_replayed_from_a_checkpoint_in_another_turn_is_not_run_again(
+    au: AgentUndo, world: World
+) -> None:
+    """AN-28: the charge was not undone, so going back in the graph does not repeat it."""
+    runs = SyncRuns(au)
+    graph = charging(runs)
+    with runs.turn("go"):
+        graph.invoke(MessagesState(messages=[HumanMessage("go")]), THREAD)
+    with runs.turn("replay"):
+        graph.invoke(None, before_tools(graph))
+    assert world.state["charges"] == ["ch_1"]
+    (call,) = au.calls("t-2")
+    assert call.outcome == "duplicate"
+    assert "This is a replay of that call" in str(call.content)
+
+
+def test_a_call_that_was_undone_is_run_by_its_replay(
+    au: AgentUndo, world: World
+) -> None:
+    runs = SyncRuns(au)
+    graph = charging(runs)
+    with runs.turn("go"):
+        graph.invoke(MessagesState(messages=[HumanMessage("go")]), THREAD)
+    au.undo("t-1")
+    with runs.turn("replay"):
+        graph.invoke(None, before_tools(graph))
+    assert [call.outcome for call in au.calls("t-2")] == ["success"]
+
+
+def test_a_second_call_of_the_same_id_is_no_replay(au: AgentUndo, world: World) -> None:
+    """Ids of a model may repeat; another message is another call."""
+    runs = SyncRuns(au)
+    saver = InMemorySaver()
+    for label in ("one", "two"):
+        graph = graph_of(undo_node(runs), model(((CHARGE,),)), {}).compile(
+            checkpointer=saver
+        )
+        with runs.turn(label):
+            graph.invoke(MessagesState(messages=[HumanMessage(label)]), THREAD)
+    assert [call.outcome for call in au.calls("t-2")] == ["success"]
+    assert len(world.names) == 2
 
 
 def test_a_tool_may_run_another_agent(

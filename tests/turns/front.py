@@ -70,21 +70,21 @@ class AnyTurn:
     async def through(
         self, function: Callable[..., object], tool: str, **args: object
     ) -> Outcome:
-        return await _settled(self.inner.call_through(function, tool, args))
+        return await settled(self.inner.call_through(function, tool, args))
 
     async def undo(self) -> UndoReport:
-        return await _settled(self.inner.undo())
+        return await settled(self.inner.undo())
 
     async def say(
         self, author: str, text: str, kind: str = "note", **data: object
     ) -> None:
-        await _settled(self.inner.say(author, text, kind=kind, **data))
+        await settled(self.inner.say(author, text, kind=kind, **data))
 
     async def save(self, name: str, data: bytes) -> int:
-        return await _settled(self.inner.save_artifact(name, data))
+        return await settled(self.inner.save_artifact(name, data))
 
     async def set_state(self, **changes: object) -> None:
-        await _settled(self.inner.set_state(changes))
+        await settled(self.inner.set_state(changes))
 
     @asynccontextmanager
     async def savepoint(self, name: str) -> AsyncIterator[None]:
@@ -133,25 +133,25 @@ class Session:
         )
 
     async def undo(self, turn: str, **more: object) -> UndoReport:
-        return await _settled(self.au.undo(turn, **more))  # type: ignore[arg-type]
+        return await settled(self.au.undo(turn, **more))  # type: ignore[arg-type]
 
     async def plan(self, turn: str, **more: object) -> UndoReport:
-        return await _settled(self.au.plan(turn, **more))  # type: ignore[arg-type]
+        return await settled(self.au.plan(turn, **more))  # type: ignore[arg-type]
 
     async def resume(self, op: str) -> UndoReport:
-        return await _settled(self.au.resume(op))
+        return await settled(self.au.resume(op))
 
     async def rewind(self, before: str, **more: object) -> UndoReport:
-        return await _settled(self.au.rewind(before, **more))  # type: ignore[arg-type]
+        return await settled(self.au.rewind(before, **more))  # type: ignore[arg-type]
 
     async def redo(self, op: str) -> UndoReport:
-        return await _settled(self.au.redo(op))
+        return await settled(self.au.redo(op))
 
     async def undo_last(self) -> UndoReport:
-        return await _settled(self.au.undo_last())
+        return await settled(self.au.undo_last())
 
     async def recover(self) -> list[UndoReport]:
-        return await _settled(self.au.recover())
+        return await settled(self.au.recover())
 
 
 @dataclass(slots=True)
@@ -209,5 +209,5 @@ def _at_once(work: Awaitable[T]) -> T:
     raise AssertionError("it waits")
 
 
-async def _settled(value: T | Awaitable[T]) -> T:
+async def settled(value: T | Awaitable[T]) -> T:
     return await value if isinstance(value, Awaitable) else value

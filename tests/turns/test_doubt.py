@@ -1,16 +1,17 @@
 """What is known of how a call ended: a tool that raises may have had its effect before."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import wraps
 from pathlib import Path
 from typing import Unpack
 
 import pytest
 
-from gitshadow.errors import ExitCode
+from gitshadow.errors import ExitCode, UsageError
 from gitshadow.turns.registry import ToolOptions
 from gitshadow.turns.report import UndoReport
 from gitshadow.turns.values import Inverse, Outcome, Retry, Reversibility
-from tests.turns.front import FREE, Front, Session
+from tests.turns.front import FREE, Front, Session, settled
 from tests.turns.recorded import Recorded
 from tests.turns.test_pivot import pivotal, told
 from tests.turns.world import AT_ONCE, BoomError
@@ -310,3 +311,138 @@ async def test_a_file_call_that_raised_is_covered_by_its_files(
     report = caught.value.undo_report  # type: ignore[attr-defined]
     assert (report.ok, recorded.text("new.md")) == (True, None)
     assert session.au.attention() == []
+
+
+def decorated(work: Callable[..., object]) -> Callable[..., object]:
+    """Return a function behind a decorator that passes everything on."""
+
+    @wraps(work)
+    def around(*args: object, **kwargs: object) -> object:
+        return work(*args, **kwargs)
+
+    return around
+
+
+async def test_wrong_arguments_behind_a_decorator_are_an_outcome(front: Front) -> None:
+    """Nothing of the tool ran, so the model reads why, and the turn goes on."""
+    done: list[str] = []
+
+    @decorated
+    @decorated
+    def book(title: str, *, idempotency_key: str) -> None:
+        done.append(title)
+
+    front.tools.tool("desk.book")(book)
+    session = front.session()
+    async with session.turn() as turn:
+        outcome = await turn.call("desk.book", name="x")
+        await turn.call("desk.book", title="x")
+    assert outcome == Outcome.failed(
+        "could not call desk.book: missing a required argument: 'title'"
+    )
+    assert (done, turn.inner.status) == (["x"], "committed")
+
+
+async def test_a_type_error_inside_a_decorated_tool_is_in_doubt(front: Front) -> None:
+    """It ran: that a call inside it did not fit says nothing of what it did before."""
+    done: list[str] = []
+
+    @decorated
+    def book(title: str, again: bool = True) -> None:
+        done.append(title)
+        if again:
+            book(name=title)
+
+    front.tools.tool("desk.book")(book)
+    with pytest.raises(TypeError):
+        async with front.session().turn() as turn:
+            await turn.call("desk.book", "b", title="x")
+    assert (done, told(turn.inner.report)) == (["x"], {"b": "in_doubt"})
+
+
+async def test_a_type_error_of_a_decorator_after_the_tool_is_in_doubt(
+    front: Front,
+) -> None:
+    """The decorator gives the tool an argument that a model does not know of."""
+    done: list[str] = []
+
+    def book(desk: str, title: str) -> str:
+        done.append(desk + title)
+        return title
+
+    @wraps(book)
+    def around(**kwargs: str) -> object:
+        return book("d", **kwargs) + 1  # type: ignore[operator]
+
+    front.tools.tool("desk.book")(around)
+    with pytest.raises(TypeError):
+        async with front.session().turn() as turn:
+            await turn.call("desk.book", "b", title="x")
+    assert (done, told(turn.inner.report)) == (["dx"], {"b": "in_doubt"})
+
+
+@pytest.mark.parametrize("passed", [True, False])
+async def test_the_probe_of_a_pivot_says_whether_it_holds(
+    front: Front, passed: bool
+) -> None:
+    """It is asked before the turn decides what to take back, and once."""
+    asked: list[object] = []
+
+    def work() -> None:
+        raise BoomError("no answer")
+
+    def probe(arguments: object) -> bool:
+        asked.append(arguments)
+        return passed
+
+    front.tools.tool("order.place", pivot=True, probe=probe)(work)
+    with pytest.raises(BoomError):
+        async with front.session().turn() as turn:
+            await turn.call("draft.create", title="before")
+            await turn.call("order.place")
+    assert told(turn.inner.report) == {
+        "t-1.2": "undeclared" if passed else "no_effect",
+        "t-1.1": "declined" if passed else "reversed",
+    }
+    assert list(front.world.state["drafts"]) == (["9"] if passed else [])
+    assert asked == [{}]
+
+
+async def test_the_probe_of_a_pivot_counts_in_a_savepoint(front: Front) -> None:
+    def work() -> None:
+        raise BoomError("no answer")
+
+    front.tools.tool("order.place", pivot=True, probe=lambda arguments: False)(work)
+    async with front.session().turn() as turn:
+        with pytest.raises(BoomError):
+            async with turn.savepoint("one"):
+                await turn.call("draft.create", title="before")
+                await turn.call("order.place")
+    assert front.world.state["drafts"] == {}
+
+
+@pytest.mark.parametrize("argument", ["call_id", "again"])
+async def test_an_argument_that_is_named_like_ours_needs_the_mapping(
+    front: Front, argument: str
+) -> None:
+    """It would not reach the tool, so nothing runs; in the mapping it does."""
+    seen: list[object] = []
+
+    def phone(call_id: str = "", again: bool = False) -> None:
+        seen.append({"call_id": call_id, "again": again}[argument])
+
+    front.tools.tool("desk.phone")(phone)
+    value = {"call_id": "x", "again": True}[argument]
+    async with front.session().turn() as turn:
+        with pytest.raises(UsageError, match="would not reach the tool"):
+            await settled(turn.inner.call("desk.phone", **{argument: value}))  # type: ignore[arg-type]
+        await settled(turn.inner.call("desk.phone", {argument: value}, call_id="c"))
+    assert seen == [value]
+
+
+async def test_a_call_id_that_is_no_text_is_refused(front: Front) -> None:
+    """It was meant for a tool that takes what it is given."""
+    front.tools.tool("desk.phone")(lambda **given: None)
+    async with front.session().turn() as turn:
+        with pytest.raises(UsageError, match="would not reach the tool"):
+            await settled(turn.inner.call("desk.phone", call_id=7))  # type: ignore[arg-type]
