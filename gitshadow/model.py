@@ -142,8 +142,8 @@ class Event:
     `path` is None for head, baseline and some gap rows. A rename has `old_path`; its `before`
     is what stood at the old path. `switched` marks a path that Git itself switched when HEAD
     moved: it has no burst and no undo takes it back. `offline` marks a change found at start.
-    `moved_in` marks a new path whose file is older than the write: it came from where nothing is
-    recorded, and may be the only copy.
+    `moved_in` marks a path that got a file which is older than the write: it came from where
+    nothing is recorded, and may be the only copy.
     `commit` and `attribution` are None for gap rows only.
     """
 

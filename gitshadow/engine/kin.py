@@ -26,6 +26,8 @@ from gitshadow.store.journal.events import EventFilter
 _OLD_NS = 1_000_000_000
 _AT_ONCE_NS = 10_000_000
 """What creates a file sets its times in this time; a rename that much later is another act."""
+_SAVED_NS = 100_000_000
+"""What saves through a temporary file, and syncs it first, renames it in this time."""
 
 _SPLIT_NS = 5_000_000_000
 """How far back the deletion is looked for that a creation may belong to."""
@@ -95,13 +97,18 @@ class Kin:
         return found
 
     def _is_older_than_its_call(self, draft: Draft, call: Call | None) -> bool:
-        """Whether a new path has a file that is older than the call that brought it.
+        """Whether a path got a file that is older than the call that brought it.
 
         Without a call it is one that was there when all was recorded last, but not here.
         An empty file is no loss. What is known from a commit alone has no inode, and no age.
+        A file that replaced another one needs a time of birth: programs that save through a
+        temporary file may set an old mtime.
         """
         after = draft.after
-        if draft.kind is not EventKind.CREATE or after is None or draft.twins:
+        if after is None or draft.twins:
+            return False
+        replaced = draft.kind in (EventKind.MODIFY, EventKind.TYPE)
+        if draft.kind is not EventKind.CREATE and not (replaced and draft.born_ns):
             return False
         if not after.stat.inode:
             return False
@@ -122,17 +129,18 @@ class Kin:
         return {row.before.oid for row in rows if row.before is not None}
 
     def _looks_moved(self, change: Change, noticed_ns: int) -> bool:
-        """Take note of a change's hard links; tell whether it is a new name of an older file."""
+        """Note a change's hard links; return whether its path is a new name of an older file."""
         held = change.after or change.before
         if held is None:
             return False
         links = change.after.links if change.after is not None else 1
         for name in self._ws.states.twins(change.path, held.stat.inode, links):
             self._relate(change.path, name)
-        if change.before is not None or change.after is None:
+        if change.after is None or _is_same_file(change.before, change.after):
             return False
         born_ns = self._born_ns(change.path, change.after)
-        return _has_moved(change.after.stat, born_ns, noticed_ns)
+        at_once_ns = _AT_ONCE_NS if change.before is None else _SAVED_NS
+        return _has_moved(change.after.stat, born_ns, noticed_ns, at_once_ns)
 
     def _relate(self, path: RepoPath, name: RepoPath) -> None:
         self._names.setdefault(path, set()).add(name)
@@ -144,15 +152,22 @@ class Kin:
         return self._born[path]
 
 
-def _has_moved(stat: StatKey, born_ns: int | None, noticed_ns: int) -> bool:
+def _has_moved(
+    stat: StatKey, born_ns: int | None, noticed_ns: int, at_once_ns: int
+) -> bool:
     """Tell whether a file seems to have got its name later than its bytes.
 
     What moves with its directory keeps its times, and is only old.
     """
     written_ns = max(stat.mtime_ns, born_ns or 0)
-    if stat.ctime_ns - written_ns > _AT_ONCE_NS:
+    if stat.ctime_ns - written_ns > at_once_ns:
         return True
     return born_ns is not None and noticed_ns - born_ns > _OLD_NS
+
+
+def _is_same_file(before: FileState | None, after: Reading) -> bool:
+    """Return whether the file itself was written: no other one was renamed to its path."""
+    return before is not None and before.stat.inode == after.stat.inode
 
 
 def _is_older(born_ns: int | None, state: FileState) -> bool:

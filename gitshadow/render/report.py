@@ -276,6 +276,8 @@ def _how(item: Mapping[str, object], view: View, *, planned: bool) -> str:
     residue = printable(text(item, "residue"))
     if residue:
         words.append(f"remains: {residue}")
+    if not text(item, "domain") or text(item, "domain") == "files":
+        words.append(printable(text(item, "detail")))
     said = ", ".join(word for word in words if word)
     return f"  ({said})" if said else ""
 

@@ -118,10 +118,6 @@ class _JournalThread:
         self._closed = True
         self._thread.shutdown()
 
-    def close(self) -> None:
-        """Do what is waiting and end the thread."""
-        self._thread.shutdown()
-
     async def do(self, command: AtOnce) -> object:
         """Return the event of a command; a cancellation is kept back until there is one."""
         if self._closed:

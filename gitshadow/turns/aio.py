@@ -206,11 +206,6 @@ class AsyncAgentUndo(SessionFront):
         opening = Opening(session, tools, agent, policy or Policy(), host or Host())
         return cls(Desk(store, opening))
 
-    def close(self) -> None:
-        """Close the session store, and end the thread that writes to it."""
-        self._driver.close()
-        super().close()
-
     async def __aenter__(self) -> "AsyncAgentUndo":
         return self
 

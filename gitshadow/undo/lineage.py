@@ -46,7 +46,8 @@ class Run:
     `switched_to` is where Git's last later switch left the lineage, None where there was none
     that counts. `away` means that it was written on a detour of Git's. `baseless` means that what
     stood there before was never recorded. `moved_in` means that the unit did not create the file,
-    but brought it from where nothing is recorded; `before` is then what it brought.
+    but brought it from where nothing is recorded; `before` is then what it brought. `replaced`
+    means that such a file took the place of what was recorded; `before` is then what was there.
     """
 
     before: Record
@@ -56,6 +57,7 @@ class Run:
     away: bool = False
     baseless: bool = False
     moved_in: bool = False
+    replaced: bool = False
 
 
 class Course(NamedTuple):
@@ -203,7 +205,7 @@ def runs_of(
     """Return the unit's runs on a lineage, oldest first, those of Git's detours last.
 
     A gap in the recording (what an event found is not what the one before it left) ends a run
-    too: what happened in it was not the unit's. So does a file that was moved in: it is another.
+    too: what happened in it was not the unit's.
     """
     ahead = [one for one in lineage.events if one.seq not in course.detours]
     aside = [one for one in lineage.events if one.seq in course.away]
@@ -226,7 +228,7 @@ def _stretches(
     for event in events:
         if belongs(event):
             follows = last is not None and after_of(last) == before_of(event)
-            if follows and not event.moved_in:
+            if follows:
                 found[-1].append(event)
             else:
                 found.append([event])
@@ -236,15 +238,21 @@ def _stretches(
 
 def _run(events: Sequence[Event], switched_to: Record | None) -> Run:
     first, after = events[0], after_of(events[-1])
-    # What was brought and taken away again, the unit put back where it had been.
-    moved_in = first.moved_in and after.version is not None
+    before, moved_in, replaced = before_of(first), False, False
+    came = next((one for one in reversed(events) if one.moved_in), None)
+    # The unit may have moved away what it had moved in: then nothing of it is here.
+    if came is not None and after.version is not None:
+        moved_in = before.version is None
+        replaced = not moved_in
+        before = after_of(came) if moved_in else before
     return Run(
-        before=after_of(first) if moved_in else before_of(first),
+        before=before,
         after=after,
         seqs=tuple(event.seq for event in events),
         switched_to=switched_to,
         baseless=first.before is None and first.kind in _NEEDS_BEFORE,
         moved_in=moved_in,
+        replaced=replaced,
     )
 
 

@@ -17,6 +17,10 @@ from gitshadow.undo.lineage import Record, Run
 from gitshadow.undo.report import Reason
 
 _BROUGHT = "it was moved here from a place that is not recorded"
+_REPLACED = (
+    "replaced a file that was moved in; its content is kept in the history: "
+    "git agent-undo redo"
+)
 _MOVED_AND_CHANGED = "it was created, and moved and changed since"
 
 
@@ -125,6 +129,7 @@ class _Fold:
     marked: int = 0
     elsewhere: bool = False
     brought: bool = False
+    replaced: bool = False
 
     def take(self, run: Run) -> None:
         """Take one run back."""
@@ -132,6 +137,7 @@ class _Fold:
             self.elsewhere = True
             return
         self.brought |= run.moved_in and self.at.version is not None
+        self.replaced |= run.replaced and self.at.version is not None
         if run.baseless and self.at.version != run.before.version:
             raise _LeftError(
                 Reason.NO_BASELINE, "what stood there before was never recorded"
@@ -165,6 +171,8 @@ class _Fold:
             detail = "what was written on another branch stays there"
             if self.at == present:
                 reason, detail = Reason.HEAD_MOVED, None
+        if self.replaced and self.at.version != present.version:
+            detail = _REPLACED
         if self.brought and self.at.version is not None:
             reason, detail = Reason.NOT_CREATED_BY_UNIT, _BROUGHT
         if self.marked:

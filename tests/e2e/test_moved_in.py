@@ -21,6 +21,13 @@ def items_of(report: Document) -> dict[str, tuple[str, str | None]]:
     return {item["path"]: (item["state"], item["reason"]) for item in items}
 
 
+def details_of(report: Document) -> dict[str, str | None]:
+    """Return the sentence of each item."""
+    items = report["items"]
+    assert isinstance(items, list)
+    return {item["path"]: item["detail"] for item in items}
+
+
 def test_file_moved_in_from_outside_is_left_and_named(
     repo: Repo, shadow: Shadow, agent: Claude, tmp_path: Path
 ) -> None:
@@ -94,6 +101,68 @@ def test_edit_of_what_was_moved_in_is_taken_back(
     redone = shadow.ok("redo", "--yes", "--json").json()
     assert redone["status"] == "reversed"
     assert repo.read("thesis.txt") == b"nonsense\n"
+
+
+@pytest.mark.parametrize("command", ["mv {} a", "mv -f {} a", "rm a; mv {} a"])
+def test_recorded_file_that_a_moved_in_one_replaced_comes_back_and_is_named(
+    repo: Repo, shadow: Shadow, agent: Claude, tmp_path: Path, command: str
+) -> None:
+    """The user's own file is restored; what replaced it is only in the history then."""
+    thesis = tmp_path / "thesis.txt"
+    thesis.write_text("years of work\n")
+    agent.prompt("clean up")
+    agent.shell(command.format(thesis))
+    report = shadow.oops()
+    assert repo.read("a") == ten_lines("a").encode()
+    assert items_of(report) == {"a": ("reversed", None)}
+    assert details_of(report)["a"] == (
+        "replaced a file that was moved in; its content is kept in the history: "
+        "git agent-undo redo"
+    )
+    shadow.ok("redo", "--yes")
+    assert repo.read("a") == b"years of work\n"
+    again = shadow.ok("oops", "--yes").out
+    assert "replaced a file that was moved in" in again
+
+
+def test_file_moved_in_over_what_the_agent_created_is_left(
+    repo: Repo, shadow: Shadow, agent: Claude, tmp_path: Path
+) -> None:
+    """Law 3: the path was the agent's, the file at it was not."""
+    (tmp_path / "thesis.txt").write_text("years of work\n")
+    agent.prompt("clean up")
+    agent.write("n", "draft\n")
+    agent.shell(f"mv {tmp_path}/thesis.txt n")
+    report = shadow.oops()
+    assert repo.read("n") == b"years of work\n"
+    assert items_of(report) == {"n": ("not_reversed", _KEPT)}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cp -p {} a",
+        "cp -p {} t; mv t a",
+        "sed -i s/line/LINE/ a",
+        "mv b a",
+        "mv c t; mv t a",
+    ],
+)
+def test_recorded_file_replaced_by_a_copy_or_a_recorded_one_names_nothing(
+    repo: Repo, shadow: Shadow, agent: Claude, tmp_path: Path, command: str
+) -> None:
+    """Nothing was moved in: a save through a temporary file, a rename in the repository."""
+    old = tmp_path / "old"
+    old.write_text("old\n")
+    os.utime(old, (1_000_000_000, 1_000_000_000))
+    agent.prompt("rework")
+    agent.shell(command.format(old))
+    report = shadow.oops()
+    assert report["status"] == "reversed"
+    assert set(details_of(report).values()) == {None}
+    assert {one: repo.read(one) for one in "abc"} == {
+        name: ten_lines(name).encode() for name in "abc"
+    }
 
 
 def test_restore_never_removes_what_was_moved_in(
@@ -210,7 +279,8 @@ def test_renames_into_new_directories_keep_authors_and_later_lines(
     repo: Repo, shadow: Shadow, agent: Claude
 ) -> None:
     """CAP-15, UNDO-23: a rename is one row, however late the new directory is listed."""
-    names = [f"f{number}" for number in range(40)]
+    # Renames in one tick of the clock are recorded in the order of their names.
+    names = [f"f{number:02}" for number in range(40)]
     for name in names:
         repo.write(f"p/q/{name}", ten_lines(name))
     shadow.ok("flush")
@@ -221,11 +291,11 @@ def test_renames_into_new_directories_keep_authors_and_later_lines(
     assert [
         (row["kind"], row["old_path"]) for row in shadow.log("-n", str(len(names)))
     ] == [("rename", f"p/q/{name}") for name in reversed(names)]
-    repo.append("newf7/er/f7", "mine\n")
-    lines = shadow.ok("blame", "--json", "newf7/er/f7").rows()
+    repo.append("newf07/er/f07", "mine\n")
+    lines = shadow.ok("blame", "--json", "newf07/er/f07").rows()
     assert {row["agent"] for row in lines} == {None}
     report = shadow.oops()
     assert report["status"] == "reversed"
-    assert repo.read("p/q/f7") == ten_lines("f7").encode() + b"mine\n"
+    assert repo.read("p/q/f07") == ten_lines("f07").encode() + b"mine\n"
     left = {name for name in names if repo.exists(f"new{name}")}
-    assert left == {"f7"}  # a person wrote in that directory
+    assert left == {"f07"}  # a person wrote in that directory
