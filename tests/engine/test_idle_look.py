@@ -70,4 +70,5 @@ def test_move_of_head_that_no_hint_tells_of_is_noticed(repo: Repo, idle: Desk) -
     repo.git("commit", "-q", "--allow-empty", "-m", "second")
     idle.observer.tick()
     (row,) = events.rows(idle.workspace.db, EventFilter(kinds=(EventKind.HEAD,)))
-    assert str(row.note).endswith(' "second"')
+    head = repo.git("rev-parse", "--short=8", "HEAD").strip()
+    assert row.note == f'commit {head} "second"'
