@@ -1,5 +1,6 @@
 """GIT: repositories of every shape: unborn, nested, linked, sparse, shallow, partial."""
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -190,6 +191,34 @@ def test_sparse_paths_are_no_deletions(start: MakeShadow, repo: Repo) -> None:
     assert not [row for row in rows if str(row["path"]).startswith("out")]
     for tip in repo.shadow_refs():
         assert repo.git("diff", "--name-only", "HEAD", tip, "--", "in", "out") == ""
+
+
+def test_directory_made_in_what_a_sparse_checkout_leaves_out_goes(
+    start: MakeShadow, repo: Repo
+) -> None:
+    """The agent made it for its file; one with a file in it was there before."""
+    for path in ("in/x", "out/y", "out/deep/z", "shown/deep/w"):
+        repo.write(path, ten_lines(path))
+    repo.commit("more")
+    repo.git("sparse-checkout", "set", "--no-cone", "/*", "!/out/", "!/shown/deep/")
+    assert (repo.exists("out"), repo.exists("shown")) == (False, False)
+    repo.write("shown/mine", "mine\n")
+    shadow = start(repo)
+    agent = Claude(shadow)
+    agent.prompt("write")
+    for path in ("out/deep/n", "shown/deep/n"):
+        agent.write(path, "agent\n")
+    assert shadow.oops()["status"] == "reversed"
+    assert not repo.exists("out")
+    assert os.listdir(repo.path("shown")) == [b"mine"]
+    agent.write("out/deep/n", "agent\n")
+    shadow.ok("flush")
+    repo.write("out/mine", "mine\n")
+    shadow.ok("flush")
+    repo.delete("out/mine")
+    shadow.oops()
+    assert repo.exists("out")
+    assert not repo.exists("out/deep")
 
 
 def test_separate_git_dir_works(start: MakeShadow, repo: Repo, tmp_path: Path) -> None:
