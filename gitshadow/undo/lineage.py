@@ -205,7 +205,8 @@ def runs_of(
     """Return the unit's runs on a lineage, oldest first, those of Git's detours last.
 
     A gap in the recording (what an event found is not what the one before it left) ends a run
-    too: what happened in it was not the unit's.
+    too: what happened in it was not the unit's. So does a file that was moved in to a free name: it
+    is another.
     """
     ahead = [one for one in lineage.events if one.seq not in course.detours]
     aside = [one for one in lineage.events if one.seq in course.away]
@@ -228,7 +229,8 @@ def _stretches(
     for event in events:
         if belongs(event):
             follows = last is not None and after_of(last) == before_of(event)
-            if follows:
+            another = event.moved_in and event.before is None
+            if follows and not another:
                 found[-1].append(event)
             else:
                 found.append([event])

@@ -216,6 +216,11 @@ def is_provable(row: Event) -> bool:
     return _is_sure(row) or row.op is not None
 
 
+def _has_made(row: Event) -> bool:
+    """Return whether an agent, or an op of ours, made what a write left."""
+    return is_provable(row) and not row.moved_in
+
+
 def _is_agents(history: Sequence[Event], path: RepoPath) -> bool:
     """Tell whether a path came by an agent and only agents, or ops of ours, wrote it since."""
     came = 0
@@ -224,9 +229,7 @@ def _is_agents(history: Sequence[Event], path: RepoPath) -> bool:
         absent = _before(row, path) is None and not gone
         came = number if absent else came
     mine = history[came:]
-    if not mine or mine[0].moved_in:
-        return False
-    return all(is_provable(row) for row in mine)
+    return bool(mine) and all(_has_made(row) for row in mine)
 
 
 def _is_sure(row: Event) -> bool:
@@ -251,7 +254,7 @@ def _want_before(
     was = before_of(event)
     whose = event.attribution.session if event.attribution else None
     later = [row for row in lineage.events if row.seq >= event.seq]
-    mine = not event.moved_in and all(is_provable(row) for row in later)
+    mine = all(_has_made(row) for row in later)
     if was.path != lineage.path:
         wanted[lineage.path] = Wanted(None, mine, whose)
     wanted[was.path] = Wanted(was.version, mine, whose)

@@ -103,7 +103,7 @@ def test_edit_of_what_was_moved_in_is_taken_back(
     assert repo.read("thesis.txt") == b"nonsense\n"
 
 
-@pytest.mark.parametrize("command", ["mv {} a", "mv -f {} a", "rm a; mv {} a"])
+@pytest.mark.parametrize("command", ["mv {} a", "mv -f {} a; chmod 600 a"])
 def test_recorded_file_that_a_moved_in_one_replaced_comes_back_and_is_named(
     repo: Repo, shadow: Shadow, agent: Claude, tmp_path: Path, command: str
 ) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
-from gitshadow.model import LINK_MODE
+from gitshadow.model import LINK_MODE, EventKind
 
 Entry = tuple[int, bytes]
 """Mode as in `FileVersion`, and the bytes (a link's target)."""
@@ -20,7 +20,10 @@ Tree = dict[bytes, Entry]
 
 Change = tuple[str, bytes, Entry | bytes | None]
 """One act on a tree: `put` an entry, `drop` a path, `move` it to another name, or `bring` an entry
-by moving a file in that is older than the recording."""
+by moving a file in that is older than the recording, to a free name or over a file."""
+
+MAY_COME = frozenset({EventKind.CREATE, EventKind.MODIFY, EventKind.TYPE})
+"""The rows of a file that is moved in."""
 
 PATHS = (b"a", b"b", b"d/x", b"d/e/z", b"c", b"d/y", b"a/in", b"q\xff \n", b"-r [*]")
 _DIRECTORIES = (b"d", b"d/e", b"n", b"n/e", b"a")
@@ -164,7 +167,8 @@ class Script:
         files = sorted(tree)
         if verb in ("create", "bring") or not files:
             path = PATHS[one % len(PATHS)]
-            if is_free(tree, path):
+            over = verb == "bring" and path in tree
+            if over or is_free(tree, path):
                 how = "bring" if verb == "bring" else "put"
                 yield how, path, (_MODES[0], self._token(WRITERS[step[0]]) + b"\n")
         elif verb in ("temporary", "begin", "finish"):

@@ -29,7 +29,7 @@ from gitshadow.undo.selecting import Choice
 from gitshadow.undo.units import Unit, is_undoable
 from tests.support.blobs import Blobs
 from tests.undo.branches import Branches
-from tests.undo.histories import MOMENTS, Change, Entry, Tree, base
+from tests.undo.histories import MAY_COME, MOMENTS, Change, Entry, Tree, base
 from tests.undo.trial import Outcome, Wanted, is_agents_own, some_parts
 
 _ACTORS = {"human": Actor.HUMAN, "unknown": Actor.UNKNOWN, "git": Actor.UNKNOWN}
@@ -347,7 +347,8 @@ class Memory:
         else:
             assert what is not None
             state, known = self._state(what), self.files.get(path)
-            if known is not None and LINK_MODE not in (known.version.mode, what[0]):
+            links = known is not None and LINK_MODE in (known.version.mode, what[0])
+            if known is not None and not links and verb != "bring":
                 stat = state.stat._replace(inode=known.stat.inode)  # written in place
                 state = replace(state, stat=stat)
             self.files[path] = state
@@ -382,7 +383,7 @@ class Memory:
             before=before,
             after=after,
             switched=who == "git",
-            moved_in=draft.kind is EventKind.CREATE and self._is_new_here(draft),
+            moved_in=self._is_new_here(draft) and draft.kind in MAY_COME,
             op=op,
             attribution=Attribution(
                 actor=_ACTORS.get(who, Actor.AGENT),

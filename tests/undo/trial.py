@@ -237,7 +237,9 @@ class Trial:
             old = tokens_in(self.ground.data(event.before) if event.before else b"")
             new = tokens_in(self.ground.data(event.after) if event.after else b"")
             for token in new - old:
-                by = 0 if event.moved_in else event.seq
+                # Over a recorded file its content may go: that file is restored.
+                created = event.moved_in and event.before is None
+                by = 0 if created else event.seq
                 self.put_by.setdefault(token, set()).add(by)
 
     def _check_moment(

