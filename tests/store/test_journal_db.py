@@ -13,7 +13,7 @@ import pytest
 
 from gitshadow.errors import JournalBusyError, JournalError, JournalNewerError
 from gitshadow.store.journal import db as module
-from gitshadow.store.journal import meta
+from gitshadow.store.journal import meta, schema
 from gitshadow.store.journal.db import Db, is_damaged
 from gitshadow.store.journal.schema import VERSION
 from tests.support.waiting import HANGS_S
@@ -122,6 +122,65 @@ def test_open_names_the_remedy_where_the_journal_is_damaged(
             db.rows("SELECT * FROM events")
     assert caught.value.hint == "git agent-undo reindex"
     assert Path(path).read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("made", "now"),
+    [
+        (b"ordinal INTEGER", b"ordinam INTEGER"),
+        (b"INDEX turns_ended ON", b"INDEX turnr_ended ON"),
+        (b"agent TEXT,", b"agent TEXU,"),
+        (b"WHERE closed_ns IS NULL", b"WHERE closed_ns IS NUML"),
+        (b"BEGIN DELETE FROM blame_states", b"BEGIN DELETE FROM blame_statet"),
+    ],
+    ids=["column", "index", "type", "condition", "trigger"],
+)
+def test_a_schema_that_no_migration_makes_is_damage(
+    path: str, made: bytes, now: bytes
+) -> None:
+    """One byte of it: the pages are whole, and SQLite may never stumble over it."""
+    Db.open(path, create=True).close()
+    data = Path(path).read_bytes()
+    assert made in data
+    Path(path).write_bytes(data.replace(made, now, 1))
+    assert is_damaged(path)
+
+
+def test_a_statement_that_a_damaged_schema_refuses_names_the_remedy(path: str) -> None:
+    """Not one that is wrong itself: a new journal would not help there."""
+    Db.open(path, create=True).close()
+    with closing(Db.open(path, create=False)) as db:
+        with pytest.raises(JournalError) as caught:
+            db.rows("SELECT nothing FROM turns")
+        assert caught.value.hint is None
+    data = Path(path).read_bytes()
+    Path(path).write_bytes(data.replace(b"prompt TEXT", b"promqt TEXT", 1))
+    with closing(Db.open(path, create=False)) as db:
+        with pytest.raises(JournalError, match="no such column: prompt") as caught:
+            db.rows("SELECT prompt FROM turns")
+        assert caught.value.hint == "git agent-undo reindex"
+
+
+def test_what_somebody_added_to_the_schema_is_no_damage(path: str) -> None:
+    Db.open(path, create=True).close()
+    with closing(sqlite3.connect(path)) as own:
+        own.execute("CREATE INDEX mine ON turns (prompt)")
+        own.execute("ANALYZE")
+        own.commit()
+    assert not is_damaged(path)
+
+
+def test_an_older_schema_is_no_damage(path: str) -> None:
+    """It is brought to this version when somebody opens it to write."""
+    Path(path).parent.mkdir()
+    with closing(sqlite3.connect(path)) as old:
+        for statement in schema.statements(0, 3):
+            old.execute(statement)
+        old.execute("PRAGMA user_version = 3")
+        old.commit()
+    assert not is_damaged(path)
+    with closing(Db.open(path, create=False)) as db:
+        assert db.damage() is None
 
 
 def test_a_whole_journal_is_not_damaged(path: str, db: Db) -> None:

@@ -9,12 +9,12 @@ import sqlite3
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from gitshadow.errors import JournalBusyError, JournalError, JournalNewerError
-from gitshadow.store.journal import cells
-from gitshadow.store.journal.schema import MIGRATIONS, VERSION
+from gitshadow.store.journal import cells, schema
+from gitshadow.store.journal.schema import VERSION
 
 Value = str | bytes | int | None
 Row = tuple[Any, ...]
@@ -28,8 +28,6 @@ _STORAGE_TROUBLE = (
     "SQLITE_CANTOPEN",
 )
 _DAMAGE = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
-_NO_SCHEMA = ("no such column", "no such table", "table ")
-"""How SQLite begins where a name in the schema is another one than we made."""
 _NO_TEXT = "Could not decode to UTF-8"
 """What the binding says of a cell of text that is none."""
 _REINDEX = "git agent-undo reindex"
@@ -184,41 +182,51 @@ class Db:
         try:
             return self._connection.execute(sql, values).rowcount
         except _FAILURES as error:
-            raise _wrap(error) from error
+            raise self._failure(error) from error
 
     def run_many(self, sql: str, rows: Iterable[Sequence[Value]]) -> None:
         """Run one statement for many rows."""
         try:
             self._connection.executemany(sql, rows)
         except _FAILURES as error:
-            raise _wrap(error) from error
+            raise self._failure(error) from error
 
     def rows(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
         """Return all rows of a query."""
         try:
             return self._connection.execute(sql, values).fetchall()
         except _FAILURES as error:
-            raise _wrap(error) from error
+            raise self._failure(error) from error
 
     def each(self, sql: str, values: Sequence[Value] = ()) -> Iterator[Row]:
         """Yield the rows of a query as they are read, where they need not be held together."""
         try:
             yield from self._connection.execute(sql, values)
         except _FAILURES as error:
-            raise _wrap(error) from error
+            raise self._failure(error) from error
 
     def row(self, sql: str, values: Sequence[Value] = ()) -> Row | None:
         """Return the first row of a query, or None."""
         try:
             found: Row | None = self._connection.execute(sql, values).fetchone()
         except _FAILURES as error:
-            raise _wrap(error) from error
+            raise self._failure(error) from error
         return found
 
     def number(self, sql: str, values: Sequence[Value] = ()) -> int:
         """Return the one number that a query gives; 0 for NULL or no row."""
         row = self.row(sql, values)
         return row[0] if row is not None and isinstance(row[0], int) else 0
+
+    def _failure(self, error: Exception) -> JournalError:
+        """Return what to raise; what a statement needs can be another part of the schema now."""
+        failure = _wrap(error)
+        if getattr(error, "sqlite_errorname", "") == "SQLITE_ERROR":
+            with suppress(*_FAILURES):
+                if schema.damage(self._connection) is None:
+                    return failure
+            failure.hint = _REINDEX
+        return failure
 
     def _rollback(self) -> None:
         try:
@@ -235,10 +243,8 @@ class Db:
             version = self.number("PRAGMA user_version")
             if version > VERSION:
                 raise _newer(version)
-            for migration in MIGRATIONS[version:]:
-                for statement in migration.split(";\n"):
-                    if statement.strip():
-                        self.run(statement)
+            for statement in schema.statements(version):
+                self.run(statement)
             self.run(f"PRAGMA user_version = {VERSION}")
 
 
@@ -267,7 +273,9 @@ def damage_behind(error: Exception, path: str) -> JournalError | None:
 def _damage(connection: sqlite3.Connection) -> str | None:
     try:
         found = connection.execute("PRAGMA integrity_check(1)").fetchone()
-        return cells.damage(connection) if found == ("ok",) else str(found[0])
+        if found != ("ok",):
+            return str(found[0])
+        return schema.damage(connection) or cells.damage(connection)
     except _FAILURES as error:
         return None if isinstance(_wrap(error), JournalBusyError) else str(error)
 
@@ -420,8 +428,7 @@ def _wrap(error: Exception) -> JournalError:
         )
     hint = None
     undecodable = isinstance(error, UnicodeDecodeError) or _NO_TEXT in str(error)
-    renamed = str(error).startswith(_NO_SCHEMA)
-    if undecodable or renamed or name.startswith(_DAMAGE):
+    if undecodable or name.startswith(_DAMAGE):
         hint = _REINDEX
     elif name.startswith(_STORAGE_TROUBLE):
         hint = "check free space and permissions of the git directory"

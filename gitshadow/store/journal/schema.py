@@ -3,6 +3,10 @@
 Invariant: a migration is never edited once released; `PRAGMA user_version` counts them.
 """
 
+import sqlite3
+from collections.abc import Iterator
+from functools import cache
+
 VERSION = 11
 
 MIGRATIONS: tuple[str, ...] = (
@@ -213,3 +217,40 @@ CREATE INDEX corrections_chain ON corrections (chain);
 ALTER TABLE events ADD COLUMN moved_in INTEGER NOT NULL DEFAULT 0;
 """,
 )
+
+_PARTS = "SELECT type, name, tbl_name, sql FROM sqlite_master"
+_Part = tuple[str, str, str, str | None]
+
+
+def statements(since: int, to: int = VERSION) -> Iterator[str]:
+    """Yield the statements that bring a journal from one version to another."""
+    for migration in MIGRATIONS[since:to]:
+        yield from (one for one in migration.split(";\n") if one.strip())
+
+
+def damage(connection: sqlite3.Connection) -> str | None:
+    """Return the part of the schema that is not as its version makes it, None for none.
+
+    What somebody added is left alone: an index of a person's own, statistics of SQLite.
+
+    Raises:
+        sqlite3.Error: the schema could not be read.
+    """
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    there = set(connection.execute(_PARTS))
+    for part in sorted(_made(version), key=str):
+        if part not in there:
+            return f"{part[0]} {part[1]} is not as it was made"
+    return None
+
+
+@cache
+def _made(version: int) -> frozenset[_Part]:
+    """Return the parts of the schema of one version, as SQLite writes them down."""
+    connection = sqlite3.connect(":memory:")
+    try:
+        for statement in statements(0, version):
+            connection.execute(statement)
+        return frozenset(connection.execute(_PARTS))
+    finally:
+        connection.close()
