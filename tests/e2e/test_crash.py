@@ -16,6 +16,7 @@ from tests.support.shadow import Shadow
 
 _MANY = 150
 _POLLS = 4000
+_ROUNDS = 30 if FULL else 1
 
 
 def test_two_oops_at_once_are_one_after_the_other(shadow: Shadow) -> None:
@@ -48,7 +49,7 @@ def many(repo: Repo) -> set[bytes]:
     return {repo.read(f"many/{number}") for number in range(_MANY)}
 
 
-@pytest.mark.parametrize("following", ["ops", "start", "redo", "oops"])
+@pytest.mark.parametrize("following", ["ops", "start", "redo", "oops"] * _ROUNDS)
 def test_undo_is_whole_when_the_daemon_is_killed_in_it(
     repo: Repo, shadow_d: Shadow, following: str
 ) -> None:

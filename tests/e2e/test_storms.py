@@ -11,12 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import FULL
 from tests.support import audit
 from tests.support.repo import Repo
 from tests.support.shadow import Shadow
 from tests.support.waiting import HANGS_S
 
 _PROJECT = Path(__file__).parents[2]
+_KILL_AT_MOST = 293
+"""A prime, so that each round of many kills the daemon after another number of writes."""
 Files = dict[bytes, tuple[str, int]]
 
 
@@ -178,13 +181,13 @@ def test_daemon_killed_in_a_storm_leaves_a_gap_and_no_lie(
     assert len(gaps) == 1
 
 
-@pytest.mark.parametrize("after", range(6))
+@pytest.mark.parametrize("after", range(400 if FULL else 6))
 def test_daemon_killed_at_any_moment(repo: Repo, shadow_d: Shadow, after: int) -> None:
     """ROB-02: wherever the kill strikes between two steps, V5 holds afterwards."""
     pid = daemon_pid(shadow_d)
     for number in range(300):
         repo.write(f"f{number % 60}", f"{number}\n")
-        if number == 20 + 45 * after:
+        if number == (20 + 45 * after) % _KILL_AT_MOST:
             os.kill(pid, signal.SIGKILL)
     check_agreement(shadow_d)
 
