@@ -5,6 +5,7 @@ Invariant: refs of ours are created once and then moved by compare-and-swap; not
 """
 
 import contextlib
+import errno
 import os
 import re
 from collections.abc import Sequence
@@ -25,6 +26,10 @@ from gitshadow.store.trees import Entry, TreeChange, Trees
 REF_PREFIX = "refs/agent-undo/"
 FORMAT_MARK = b"\nAgent-Undo-Format: "
 LIBGIT2_VERSION = pygit2.LIBGIT2_VERSION
+_PACKED_REFS = "packed references file"
+"""How libgit2 names the file `packed-refs`, which it cannot read."""
+_REFUSED = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
+"""What the system says of a lock that it does not make, rather than that one is there."""
 _MAX_LINE = 10_000
 _TRUE = frozenset({"true", "yes", "on", "1"})
 _OID = re.compile(r"[0-9a-f]{40}")
@@ -339,7 +344,7 @@ class Repo:
             except KeyError:
                 return name, None
         except (KeyError, pygit2.GitError, ValueError) as error:
-            raise StoreError(f"could not read HEAD: {error}") from error
+            raise _unread("read HEAD", error) from error
 
     def heads(self, limit: int) -> list[tuple[Oid, str]]:
         """Return the commits that HEAD is and was at, newest first, and what led there.
@@ -376,7 +381,7 @@ class Repo:
         try:
             reference = self._repository.references.get(name)
         except (pygit2.GitError, ValueError) as error:
-            raise StoreError(f"could not read ref {name}: {error}") from error
+            raise _unread(f"read ref {name}", error) from error
         return None if reference is None else Oid(str(reference.target))
 
     def refs(self, prefix: str = REF_PREFIX) -> dict[str, Oid]:
@@ -389,7 +394,7 @@ class Repo:
                 if reference.name.startswith(prefix)
             }
         except (pygit2.GitError, ValueError) as error:
-            raise StoreError(f"could not list refs: {error}") from error
+            raise _unread("list refs", error) from error
 
     def tips_of_user(self) -> frozenset[Oid]:
         """Return the commits that HEAD, branches and remote-tracking branches are at.
@@ -551,6 +556,11 @@ def _ref_error(name: str, error: Exception) -> StoreError:
     text = str(error)
     if isinstance(error, StoreError):
         return error
+    if any(os.strerror(number) in text for number in _REFUSED):
+        return StoreError(
+            f"could not write ref {name}: {text}",
+            hint="check free space and permissions of the git directory",
+        )
     if "lock" in text:
         return RefLockedError(
             f"could not write ref {name}: {text}",
@@ -558,7 +568,21 @@ def _ref_error(name: str, error: Exception) -> StoreError:
         )
     if "old reference value" in text or "first parent" in text or "modified" in text:
         return StaleTipError(f"could not move ref {name}: {text}")
-    return StoreError(f"could not write ref {name}: {text}")
+    return _unread(f"write ref {name}", error)
+
+
+def _unread(what: str, error: Exception) -> StoreError:
+    """Return what to raise where refs cannot be read; one broken line hides all of them.
+
+    The lines are the user's too, so nobody but the user removes one.
+    """
+    text = str(error)
+    hint = (
+        "keep a copy of packed-refs in the git directory, then remove its broken lines"
+    )
+    return StoreError(
+        f"could not {what}: {text}", hint=hint if _PACKED_REFS in text else None
+    )
 
 
 def _open_hint(text: str, root: str) -> str:

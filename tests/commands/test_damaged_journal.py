@@ -17,7 +17,7 @@ from tests.support.repo import Repo
 from tests.support.studio import layout_of, studio_of
 
 _FLIPS = 240 if FULL else 8
-_VERBS = (
+VERBS = (
     ("log", "--json"),
     ("status",),
     ("sessions",),
@@ -123,7 +123,7 @@ def test_no_flipped_byte_is_an_internal_error(
     monkeypatch.chdir(whole)
     journal = whole / ".git" / "agent-undo" / "journal.db"
     where = flipped(journal, random.Random(seed))
-    for verb in _VERBS:
+    for verb in VERBS:
         main(list(verb))
         said = capfd.readouterr()
         assert "internal" not in said.out + said.err, (where, verb)
@@ -133,7 +133,7 @@ def test_no_flipped_byte_is_an_internal_error(
     if "reindex" in said.out + said.err:
         assert main(["reindex"]) == 0, where
         capfd.readouterr()
-    for verb in _VERBS:
+    for verb in VERBS:
         code = main(list(verb))
         said = capfd.readouterr()
         assert "error" not in said.err, (where, verb)

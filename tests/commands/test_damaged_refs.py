@@ -1,0 +1,102 @@
+"""A `packed-refs` that is cut short or zeroed: plain words, a remedy, and no hook fails."""
+
+import json
+import subprocess
+
+import pytest
+
+from gitshadow.cli import main
+from gitshadow.store.journal import meta
+from tests.commands.test_damaged_journal import VERBS
+from tests.support.repo import Repo
+from tests.support.shadow import COMMAND
+from tests.support.studio import studio_of
+
+_CHANGING = (
+    ("oops", "--yes"),
+    ("undo", "2", "--yes"),
+    ("pin", "now"),
+    ("pack",),
+    ("prune", "--all", "--yes"),
+    ("doctor", "--fix"),
+    ("reindex",),
+)
+
+
+def broken(packed: bytes, how: str) -> bytes:
+    """Return a `packed-refs` as a power cut or a bad disk leaves it."""
+    lines = packed.splitlines(keepends=True)
+    if how == "cut short":
+        return packed[:-9]
+    if how == "zeroed":
+        return bytes(len(packed))
+    return b"".join([*lines[:1], lines[1][:30] + b"\n", *lines[2:]])
+
+
+@pytest.mark.parametrize("how", ["cut short", "zeroed", "a broken line"])
+def test_packed_refs_that_cannot_be_read_are_named_with_a_remedy(
+    repo: Repo,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    how: str,
+) -> None:
+    """Nobody but the user changes the file, and no file is undone meanwhile."""
+    monkeypatch.setenv("GITSHADOW_DAEMON", "off")
+    monkeypatch.chdir(repo.root)
+    with studio_of(repo) as studio:
+        studio.write("S1", "a", "agent\n")
+        studio.stop("S1")
+        session = studio.session("S1")
+    repo.git("pack-refs", "--all")
+    packed = repo.common_dir / "packed-refs"
+    whole = packed.read_bytes()
+    packed.write_bytes(broken(whole, how))
+    torn, files = packed.read_bytes(), repo.tree_snapshot()
+    for verb in (*VERBS, *_CHANGING, ("expose", session)):
+        code = main(list(verb))
+        said = capfd.readouterr()
+        assert "internal" not in said.out + said.err, verb
+        assert code == 0 or "remove its broken lines" in said.out + said.err, verb
+    assert session_begins(repo) == 0
+    assert packed.read_bytes() == torn
+    assert repo.tree_snapshot() == files
+    packed.write_bytes(whole)
+    capfd.readouterr()
+    assert main(["oops", "--yes"]) == 0
+    assert repo.read("a") != b"agent\n"
+
+
+def test_refs_that_packed_refs_lost_with_the_power_come_back_from_the_journal(
+    repo: Repo, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Once the user has removed the line that was cut short."""
+    monkeypatch.setenv("GITSHADOW_DAEMON", "off")
+    monkeypatch.chdir(repo.root)
+    with studio_of(repo) as studio:
+        studio.write("S1", "a", "agent\n")
+        studio.stop("S1")
+        with studio.desk.workspace.db.write():
+            meta.put(studio.desk.workspace.db, "boot_id", "another")
+    (ours,) = [ref for ref in repo.shadow_refs() if "claude-code" in ref]
+    tip = repo.shadow_refs()[ours]
+    repo.git("pack-refs", "--all")
+    packed = repo.common_dir / "packed-refs"
+    lines = packed.read_bytes().splitlines(keepends=True)
+    others = [line for line in lines if b" refs/agent-undo/" not in line]
+    packed.write_bytes(b"".join([*others, b"0123456789"]))
+    assert main(["flush"]) == 1
+    assert "remove its broken lines" in capfd.readouterr().err
+    packed.write_bytes(b"".join(others))
+    assert main(["flush"]) == 0
+    assert repo.shadow_refs()[ours] == tip
+    assert main(["oops", "--yes"]) == 0
+    assert repo.read("a") != b"agent\n"
+
+
+def session_begins(repo: Repo) -> int:
+    """Deliver a hook as an agent does; return its exit code."""
+    payload = {"session_id": "S2", "cwd": str(repo.root)}
+    event = json.dumps({**payload, "hook_event_name": "SessionStart"})
+    command = [COMMAND, "hook", "claude-code"]
+    done = subprocess.run(command, input=event.encode(), cwd=repo.root, check=False)
+    return done.returncode
