@@ -16,6 +16,7 @@ from gitshadow.daemon import server as serving_module
 from gitshadow.errors import ShadowError, UnreachableError
 from gitshadow.ipc import client, wire
 from gitshadow.model import RepoPath
+from gitshadow.store.journal.db import Db
 from gitshadow.store.layout import Layout
 from tests.support.counting import (
     CountingEngine,
@@ -94,6 +95,8 @@ def test_unexpected_error_is_reported_and_journalled(
     layout: Layout, engine: CountingEngine, server: threading.Thread
 ) -> None:
     """ROB-08: never silent, and the daemon goes on."""
+    os.unlink(layout.journal)  # an empty one is damaged, which would explain the error
+    Db.open(layout.journal, create=True).close()
     answer = client.request(layout, "break", {})
     assert answer["error"] == "internal: nobody expected this"
     assert engine.verbs == ["break", "journal_gap"]

@@ -13,7 +13,6 @@ from gitshadow.engine.workspace import make_state_dirs
 from gitshadow.errors import ShadowError
 from gitshadow.ipc import wire
 from gitshadow.model import RepoPath
-from gitshadow.store.journal.db import Db
 from gitshadow.store.layout import Layout, discover
 from tests.support.repo import Repo
 from tests.support.waiting import HANGS_S
@@ -96,8 +95,8 @@ def initialised(repo: Repo) -> Layout:
     layout = discover(str(repo.root))
     assert layout is not None
     make_state_dirs(layout)
-    Db.open(layout.journal, create=True).close()
-    return layout
+    with open(layout.journal, "x"):
+        return layout
 
 
 def leave_stale_socket(layout: Layout) -> None:
