@@ -21,7 +21,11 @@
 Invariant: messages are lower case, without a final period; the hint says what to type next.
 """
 
+import errno
+import os
 from enum import IntEnum
+
+_SHORTAGES = (errno.EMFILE, errno.ENFILE)
 
 
 class ExitCode(IntEnum):
@@ -105,3 +109,25 @@ class LockedError(ShadowError):
 
 class UnreachableError(ShadowError):
     """Report that no daemon answers for this worktree."""
+
+
+def is_shortage(error: BaseException) -> bool:
+    """Tell whether the process or the system had no file descriptor left.
+
+    Such an error says nothing of the file that was to be opened.
+    """
+    if not isinstance(error, OSError):
+        return False
+    if error.errno is None:  # pygit2 gives no number
+        return any(str(error).endswith(os.strerror(one)) for one in _SHORTAGES)
+    return error.errno in _SHORTAGES
+
+
+def shortage_behind(error: BaseException) -> ShadowError | None:
+    """Return what to say where an error is a shortage of file descriptors, else None."""
+    if not is_shortage(error):
+        return None
+    return ShadowError(
+        "could not open a file: too many files are open",
+        hint="raise the limit with `ulimit -n 1024`, then: git agent-undo stop",
+    )

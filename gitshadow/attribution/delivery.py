@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from gitshadow.attribution.process import ProcessId
+from gitshadow.errors import is_shortage
 
 MAX_SPOOL_BYTES = 64 * 1024 * 1024
 _MAX_PIDS = 64
@@ -62,13 +63,18 @@ def parse_spool(path: str) -> HookDelivery | None:
 
     Returns:
         None for a file that is not whole, is too large, or is gone.
+
+    Raises:
+        OSError: no file descriptor is left, which says nothing of the file.
     """
     try:
         with open(path, "rb") as handle:
             at_ns = os.fstat(handle.fileno()).st_ctime_ns
             raw = handle.read(MAX_SPOOL_BYTES + 1)
         found = json.loads(raw.decode("utf-8", "surrogateescape"), strict=False)
-    except (OSError, ValueError, RecursionError):
+    except (OSError, ValueError, RecursionError) as error:
+        if is_shortage(error):
+            raise
         return None
     if len(raw) > MAX_SPOOL_BYTES or not isinstance(found, dict):
         return None

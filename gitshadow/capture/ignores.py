@@ -10,6 +10,7 @@ import stat as st
 from collections.abc import Sequence
 
 from gitshadow.capture.patterns import RuleList, parse_rules
+from gitshadow.errors import is_shortage
 from gitshadow.model import LINK_MODE, RepoPath
 from gitshadow.store.files import WorkFiles
 
@@ -30,7 +31,9 @@ def read_scope(files: WorkFiles, path: RepoPath) -> RuleList:
     """Read a rule file of the worktree; one that is absent or unreadable has no rules."""
     try:
         reading = files.read(path)
-    except OSError:
+    except OSError as error:
+        if is_shortage(error):
+            raise
         return RuleList(())
     if reading is None or reading.mode == LINK_MODE:
         return RuleList(())
@@ -69,5 +72,7 @@ def _read(path: str) -> bytes:
             return b""
         with open(path, "rb") as stream:
             return stream.read()
-    except OSError:
+    except OSError as error:
+        if is_shortage(error):
+            raise
         return b""

@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 
 from gitshadow.capture.coverage import FOREIGN, Coverage, lineage
 from gitshadow.capture.walk import Walk
+from gitshadow.errors import is_shortage
 from gitshadow.model import Digest, Excluded, FileState, FileVersion, RepoPath
 from gitshadow.store.files import Look, Reading, WorkFiles, digest
 from gitshadow.store.states import States
@@ -126,6 +127,8 @@ def observe(
             try:
                 observer.look_at(path)
             except OSError as error:
+                if is_shortage(error):
+                    raise
                 why = error.strerror or str(error)
                 observer.found.unreadable.append((path, why))
     return observer.found

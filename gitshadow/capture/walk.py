@@ -7,6 +7,7 @@ import errno
 from dataclasses import dataclass, field, replace
 
 from gitshadow.capture.coverage import UNREADABLE, Coverage
+from gitshadow.errors import is_shortage
 from gitshadow.model import Excluded, RepoPath, StatKey
 from gitshadow.store.files import Look, WorkFiles
 from gitshadow.store.states import Looks
@@ -58,6 +59,8 @@ def _list(
     try:
         entries = dict(files.list(directory))
     except OSError as error:
+        if is_shortage(error):
+            raise
         if error.errno not in _GONE:
             found.unreadable.append((directory, error.strerror or str(error)))
             found.excluded.append((Excluded(directory, UNREADABLE), own.stat))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from gitshadow.errors import ShadowError
+from gitshadow.errors import ShadowError, shortage_behind
 from gitshadow.render.style import printable
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ def contain(action: Callable[[], _T]) -> _T:
     except (ShadowError, BrokenPipeError, *_CLICKS_OWN):
         raise
     except Exception as error:  # noqa: BLE001 - the boundary
-        damaged = _damage_behind(error)
-        if damaged is not None:
-            raise damaged from None
+        known = shortage_behind(error) or _damage_behind(error)
+        if known is not None:
+            raise known from None
         where = _write_report(error)
         hint = f"please report this, with {where}" if where else None
         name = type(error).__name__

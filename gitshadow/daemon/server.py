@@ -19,7 +19,7 @@ from gitshadow.capture.watcher import Watcher
 from gitshadow.daemon.listener import Jobs, Listener, Request
 from gitshadow.daemon.troubles import Troubles
 from gitshadow.engine.service import Service
-from gitshadow.errors import LockedError, MovedError, ShadowError
+from gitshadow.errors import LockedError, MovedError, ShadowError, shortage_behind
 from gitshadow.ipc import client, wire
 from gitshadow.store.journal.db import damage_behind
 from gitshadow.store.layout import Layout
@@ -250,9 +250,13 @@ class Server:
             if not self._engine.in_place():
                 self._leave(None)
                 return
-            self._relook_at = time.monotonic() + self._relook_s
-            self._relook_s = min(self._relook_s * 2, _RELOOK_LIMIT_S)
-            self._note(error)
+            self._look_later()
+            self._note(shortage_behind(error) or error)
+
+    def _look_later(self) -> None:
+        """Look at everything again after a while, longer each time."""
+        self._relook_at = time.monotonic() + self._relook_s
+        self._relook_s = min(self._relook_s * 2, _RELOOK_LIMIT_S)
 
     def _note(self, error: Exception) -> None:
         """Log what went wrong, and leave a gap row; never silent, never twice a minute."""
@@ -274,19 +278,31 @@ class Server:
             self._leave(job)
             return
         except ShadowError as error:
-            status, body = wire.OK, _error_body(error)
-            if job.verb in _HOOKS:  # the agent is not told, and nothing is lost
-                self._note(error)
-                status, body = wire.LATER, b""
+            status, body = self._refusal(job, error)
         except Exception as error:  # noqa: BLE001 - the loop goes on
             if not self._engine.in_place():
                 self._leave(job)
                 return
-            self._note(error)
-            damaged = damage_behind(error, self._layout.journal)
-            said = damaged or ShadowError(f"internal: {error}")
-            status, body = wire.ERROR, _error_body(said)
+            status, body = self._failure(job, error)
         job.finish(status, body)
+
+    def _refusal(self, job: Request, error: ShadowError) -> tuple[bytes, bytes]:
+        """Return an error's own words; an agent is not told, and its hook loses nothing."""
+        if job.verb not in _HOOKS:
+            return wire.OK, _error_body(error)
+        self._note(error)
+        return wire.LATER, b""
+
+    def _failure(self, job: Request, error: Exception) -> tuple[bytes, bytes]:
+        """Return what to say of an error that nobody expected."""
+        short = shortage_behind(error)
+        if short is not None:
+            self._look_later()
+            return self._refusal(job, short)
+        self._note(error)
+        damaged = damage_behind(error, self._layout.journal)
+        said = damaged or ShadowError(f"internal: {error}")
+        return wire.ERROR, _error_body(said)
 
     def _result(self, job: Request) -> tuple[bytes, bytes]:
         if job.version != wire.VERSION:

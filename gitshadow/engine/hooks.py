@@ -18,7 +18,7 @@ from gitshadow.engine import notices
 from gitshadow.engine.desk import Desk
 from gitshadow.engine.forward import forward, others
 from gitshadow.engine.spool import Waiting
-from gitshadow.errors import ShadowError
+from gitshadow.errors import ShadowError, is_shortage
 from gitshadow.model import PATHLESS_WRITERS, RepoPath
 from gitshadow.store.journal import turns
 from gitshadow.store.layout import Layout, discover
@@ -96,12 +96,16 @@ def _take_spooled(desk: Desk, one: Waiting, delivery: HookDelivery) -> None:
     """
     try:
         _try_spooled(desk, one, delivery)
-    except _FAULTS:
+    except _FAULTS as fault:
+        if is_shortage(fault):
+            raise
         with desk.workspace.db.write():
             pass  # raises where the journal is what is wrong
         try:
             _try_spooled(desk, one, delivery)
         except _FAULTS as error:
+            if is_shortage(error):
+                raise
             why = f"could not take a hook payload: {type(error).__name__}: {error}"
             desk.pipeline.gap(why)
             desk.spool.set_aside(one)

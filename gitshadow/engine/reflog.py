@@ -11,6 +11,7 @@ from hashlib import blake2b
 from itertools import pairwise
 from typing import NamedTuple
 
+from gitshadow.errors import is_shortage
 from gitshadow.model import Oid
 
 _TAIL_BYTES = 1 << 16
@@ -89,7 +90,9 @@ def _read(path: str, begin: int) -> tuple[int, bytes]:
             size = handle.seek(0, os.SEEK_END)
             start = handle.seek(max(0, size + begin if begin < 0 else begin))
             data = handle.read()
-    except OSError:  # logging may be off: core.logAllRefUpdates
+    except OSError as error:  # logging may be off: core.logAllRefUpdates
+        if is_shortage(error):
+            raise
         return 0, b""
     if start:
         cut = data.find(b"\n") + 1

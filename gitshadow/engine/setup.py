@@ -22,7 +22,7 @@ from gitshadow.engine.workspace import (
     read_config,
     save_modes,
 )
-from gitshadow.errors import UnsupportedError
+from gitshadow.errors import UnsupportedError, is_shortage
 from gitshadow.model import Actor, FileState, FileVersion, Oid, RepoPath, git_mode
 from gitshadow.store import machine
 from gitshadow.store.files import Reading, blob_oid, digest
@@ -179,6 +179,8 @@ class _Reader:
             for name, got in self._ws.files.read_in(RepoPath(directory), names):
                 path = RepoPath(prefix + name)
                 if isinstance(got, OSError):
+                    if is_shortage(got):
+                        raise got
                     self.unreadable.append((path, got.strerror or str(got)))
                 elif got is not None:
                     states[path] = self._state(path, got)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from blake3 import blake3
 
-from gitshadow.errors import MovedError
+from gitshadow.errors import MovedError, is_shortage
 from gitshadow.model import LINK_MODE, TREE_MODE, Digest, Oid, RepoPath, StatKey
 from gitshadow.store.attributes import attributes_at, put_on
 from gitshadow.store.birth import birth_of
@@ -165,7 +165,9 @@ class WorkFiles:
         """Return what stands at a path, None also where nobody may look."""
         try:
             return self.look(path)
-        except OSError:
+        except OSError as error:
+            if is_shortage(error):  # says nothing of the path
+                raise
             return None
 
     def born_ns(self, path: RepoPath, inode: int) -> int | None:

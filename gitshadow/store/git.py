@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from gitshadow.errors import StoreError
+from gitshadow.errors import StoreError, shortage_behind
 from gitshadow.model import Oid, RepoPath, StatKey
 from gitshadow.store.layout import Layout
 
@@ -211,7 +211,7 @@ class Git:
                 env={**self._env, **_OFFLINE, **(environ or {})},
             )
         except OSError as error:
-            raise StoreError(f"could not run git: {error}") from error
+            raise _unstarted(error) from error
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, child.pid, _NICE)
         with child:
@@ -237,7 +237,9 @@ class Git:
                 env={**self._env, **named},
                 timeout=_TIMEOUT_S,
             )
-        except (OSError, subprocess.TimeoutExpired) as error:
+        except OSError as error:
+            raise _unstarted(error) from error
+        except subprocess.TimeoutExpired as error:
             raise StoreError(f"could not run git: {error}") from error
 
     def staged(self) -> bytes:
@@ -570,6 +572,12 @@ def _awaited(
             child.kill()
             child.communicate()
             raise StoppedError("could not finish: it was told to stop")
+
+
+def _unstarted(error: OSError) -> StoreError:
+    short = shortage_behind(error)
+    why = error.strerror or str(error)
+    return StoreError(f"could not run git: {why}", hint=short.hint if short else None)
 
 
 def _failure(args: Sequence[str | bytes], code: int, stderr: bytes) -> StoreError:
