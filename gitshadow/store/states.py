@@ -29,6 +29,7 @@ _REST = struct.Struct("<20s32sq")
 _MODE, _INODE = struct.Struct("<I"), struct.Struct("<q")
 _INODE_AT = 28
 _OID_CHARS, _DIGEST_BYTES = 40, 32
+_MOST_STALE = 1000
 
 
 @contextmanager
@@ -106,7 +107,16 @@ class Looks(_Rows[Look]):
 
 
 class States(_Rows[FileState]):
-    """Hold states by path."""
+    """Hold states by path.
+
+    `_named` leads from inodes to paths once somebody asked by inode. What is replaced or taken
+    out stays in it until there is too much of that: an answer is compared with the rows.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._named: dict[int, RepoPath | tuple[RepoPath, ...]] | None = None
+        self._stale = 0
 
     @classmethod
     def of(cls, states: Mapping[RepoPath, FileState]) -> Self:
@@ -118,6 +128,7 @@ class States(_Rows[FileState]):
     def put(self, path: RepoPath, flat: Flat) -> None:
         """Take over a row of the journal; quicker than by way of a value."""
         self._rows[path] = _packed(flat) or flat.state()
+        self._name(flat.inode, path)
 
     def stands(self, path: RepoPath, look: Look | bytes) -> bool:
         """Tell whether a path is known, was read safely and looks the same still."""
@@ -139,7 +150,26 @@ class States(_Rows[FileState]):
 
     def named(self, inodes: Collection[int]) -> set[RepoPath]:
         """Return the paths whose file had one of some inodes."""
-        return {path for path, row in self._rows.items() if _inode(row) in inodes}
+        if self._named is None or self._stale > len(self._rows) + _MOST_STALE:
+            self._named = {}
+            for path, row in self._rows.items():
+                self._name(_inode(row), path)
+            self._stale = 0
+        named = [(one, path) for one in inodes for path in _paths(self._named.get(one))]
+        rows = self._rows
+        return {
+            path for one, path in named if path in rows and _inode(rows[path]) == one
+        }
+
+    def _name(self, inode: int, path: RepoPath) -> None:
+        if self._named is None:
+            return
+        self._stale += 1
+        paths = _paths(self._named.get(inode))
+        if not paths:
+            self._named[inode] = path
+        elif path not in paths:
+            self._named[inode] = (*paths, path)
 
     def __getitem__(self, path: RepoPath) -> FileState:
         row = self._rows[path]
@@ -150,6 +180,13 @@ class States(_Rows[FileState]):
         fields = (*state.stat, state.seen_ns, state.racy)
         flat = Flat(version.oid, version.mode, state.digest, *fields)
         self._rows[path] = _packed(flat) or state
+        self._name(flat.inode, path)
+
+
+def _paths(held: RepoPath | tuple[RepoPath, ...] | None) -> tuple[RepoPath, ...]:
+    if held is None:
+        return ()
+    return held if isinstance(held, tuple) else (held,)
 
 
 def _packed(flat: Flat) -> bytes | None:

@@ -1,9 +1,13 @@
 """States that are packed come out as they went in, and say the same of a file."""
 
+from dataclasses import replace
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gitshadow.model import Digest, FileState, FileVersion, Oid, RepoPath, StatKey
+from gitshadow.store import states as stored
 from gitshadow.store.files import Look
 from gitshadow.store.states import Flat, Looks, States
 
@@ -82,3 +86,29 @@ def test_states_are_a_mapping_like_any_other() -> None:
 
 def _fields(*, racy: bool) -> tuple[FileVersion, Digest, StatKey, int, bool]:
     return STATE.version, STATE.digest, STATE.stat, STATE.seen_ns, racy
+
+
+_CHANGES = st.lists(
+    st.tuples(
+        st.sampled_from([RepoPath(b"a"), RepoPath(b"b"), RepoPath(b"c")]),
+        st.none() | st.integers(0, 2),
+    )
+)
+
+
+@given(_CHANGES, st.integers(0, 3))
+def test_paths_are_found_by_inode_whatever_was_replaced_or_taken_out(
+    changes: list[tuple[RepoPath, int | None]], most_stale: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stored, "_MOST_STALE", most_stale)
+        states = States()
+        for path, inode in changes:
+            if inode is None:
+                states.pop(path, None)
+            else:
+                stat = STATE.stat._replace(inode=inode)
+                states[path] = replace(STATE, stat=stat)
+            for asked in ({0}, {1, 2}):
+                held = {one for one in states if states[one].stat.inode in asked}
+                assert states.named(asked) == held
