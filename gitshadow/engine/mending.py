@@ -9,6 +9,7 @@ from collections.abc import Collection, Sequence
 
 from gitshadow.engine import vigil
 from gitshadow.engine.desk import Desk
+from gitshadow.engine.reflocks import drop_left
 from gitshadow.engine.setup import root_worktree
 from gitshadow.engine.wholeness import make_whole
 from gitshadow.engine.workspace import Workspace
@@ -24,6 +25,7 @@ _BOOT_FILE = "/proc/sys/kernel/random/boot_id"
 def mend(desk: Desk) -> None:
     """Bring journal and refs into agreement; root a worktree that has no tree yet."""
     ws = desk.workspace
+    drop_left(ws)
     told = _after_power_loss(desk) if _rebooted(ws) else make_whole(desk)
     _finish_forgetting(desk)
     _catch_up(desk, told)

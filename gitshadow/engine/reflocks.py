@@ -2,7 +2,8 @@
 
 Git and libgit2 make `<ref>.lock` for the moment in which they write a ref; what is killed in that
 moment leaves it behind, and nobody can write the ref until it is removed.
-Invariant: only a lock that is old is ever taken for one that nobody holds.
+Invariant: a lock is taken for left behind only if it is old, or if no process has it open and no
+git runs in this repository.
 """
 
 import os
@@ -17,6 +18,8 @@ from gitshadow.store.refs import REF_PREFIX
 
 STALE_S = 60.0
 _LOOK_S = 0.05
+_RENAMED_S = 0.2
+"""libgit2 closes a lock right before it renames it: much less than this."""
 
 
 class RefLock(NamedTuple):
@@ -62,6 +65,56 @@ def outwait(ws: Workspace, seconds: float) -> None:
         if all(one.is_stale for one in ref_locks(ws)):
             return
         time.sleep(_LOOK_S)
+
+
+def drop_left(ws: Workspace) -> None:
+    """Remove the locks that a killed process left, so that its refs can be written at once.
+
+    libgit2 keeps a lock open until it renames it. Git closes its locks early, so nothing is removed
+    while a git runs in this repository.
+    """
+    left = _unheld(ws)
+    if not left:
+        return
+    time.sleep(_RENAMED_S)
+    left &= _unheld(ws)
+    if left and not any(_is_git_here(ws, pid) for pid in _pids()):
+        for path, _ in left:
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+
+
+def _unheld(ws: Workspace) -> set[tuple[str, int]]:
+    """Return path and inode of each lock that no process has open."""
+    found: set[tuple[str, int]] = set()
+    for lock in ref_locks(ws):
+        with suppress(OSError):
+            if not lock.holders:
+                found.add((lock.path, os.lstat(lock.path).st_ino))
+    return found
+
+
+def _is_git_here(ws: Workspace, pid: int) -> bool:
+    """Return whether a process is a git that may work in this repository."""
+    proc = f"/proc/{pid}"
+    try:
+        with open(f"{proc}/comm", "rb") as stream:
+            if not stream.read().startswith(b"git"):
+                return False
+        place = os.readlink(f"{proc}/cwd")
+        told = b""
+        for name in ("cmdline", "environ"):
+            with open(f"{proc}/{name}", "rb") as stream:
+                told += stream.read()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    except OSError:  # another user's: it may be anywhere
+        return True
+    tops = {ws.layout.root, ws.layout.common_dir}
+    tops |= {os.path.realpath(top) for top in tops}
+    return any(f"{place}/".startswith(f"{top}/") for top in tops) or any(
+        os.fsencode(top) in told for top in tops
+    )
 
 
 def _paths(ws: Workspace) -> Iterator[str]:
