@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from gitshadow.errors import StoreError
 from gitshadow.store.clock import COARSE_TICK_NS, StampClock
 
 _CLOCK_REALTIME_COARSE = 5  # clock_gettime(2); Python has no name for it
@@ -94,6 +95,6 @@ def test_stamp_file_is_private_and_follows_no_link(stamp: Path, tmp_path: Path) 
     os.utime(victim, ns=(1, 1))
     link = tmp_path / "link"
     link.symlink_to(victim)
-    with pytest.raises(OSError, match="symbolic links"):
+    with pytest.raises(StoreError, match="symbolic links"):
         StampClock(str(link))
     assert victim.stat().st_mtime_ns == 1
