@@ -45,6 +45,9 @@ _LONGEST_START_NS = 10_000_000_000
 _SAME_END_NS = 2_000_000_000
 """Two ends of one derived call id that come closer than this are one end, delivered twice."""
 
+_CHECKPOINTED = "ai_agent"
+"""git-ai reports `human` before it: what was recorded of its paths by then is not the agent's."""
+
 _REVIVABLE = (lifecycle.PROCESS_GONE, lifecycle.TIMED_OUT, lifecycle.ENDED_BY_CALL)
 
 
@@ -357,7 +360,8 @@ class _Desk:
         call_id = self._free_call(session) or self._event.call_id or ""
         opened_ns = self._over_ns() - (self._event.duration_ns or 0)
         call = self._store(session, turn, call_id, opened_ns, self._at_ns, outcome)
-        doubt = Doubt(call, opened_ns, self._at_ns) if call.paths else None
+        looks_back = call.paths and self._event.tool != _CHECKPOINTED
+        doubt = Doubt(call, opened_ns, self._at_ns) if looks_back else None
         return replace(done, turn=turn, call=call_id, closed=True, doubt=doubt)
 
     def _reported_again(self, session: Session) -> Call | None:

@@ -445,7 +445,8 @@ class Observer:
     def _miss_directories(self, directories: Collection[RepoPath]) -> None:
         """Record what directories hold that nobody watched, and say so."""
         for path in sorted(directories):
-            self._pipeline.gap(_UNWATCHED, path or None)
+            if b".git" not in path.split(b"/"):  # a Git directory is not covered
+                self._pipeline.gap(_UNWATCHED, path or None)
         if directories:
             self._capture(directories)
 

@@ -472,9 +472,9 @@ def test_aider_runs_in_exec_and_its_commits_are_noted(
     assert (rows["a"]["seq"], rows["a"]["agent"]) == (before["seq"], before["agent"])
     assert rows["a"]["agent"] is None
     assert (rows["b"]["agent"], rows["b"]["confidence"]) == ("aider", "high")
-    (head,) = shadow_n.log("--kind", "head")
+    head, _ = shadow_n.log("--kind", "head")  # the user's own commit came first
     assert head["agent"] == "aider"
-    assert str(head["note"]).endswith(", with a commit that names aider")
+    assert str(head["note"]).endswith('"feat: b" that names aider')
 
 
 def test_aider_script_can_report_its_turns(shadow_n: Shadow) -> None:
