@@ -23,7 +23,7 @@ from gitshadow.store.files import Reading
 from gitshadow.store.journal import events, turns
 from gitshadow.store.journal.events import EventFilter
 
-_OLD_NS = 1_000_000_000
+_OLD_NS = 50_000_000
 _AT_ONCE_NS = 10_000_000
 """What creates a file sets its times in this time; a rename that much later is another act."""
 _SAVED_NS = 100_000_000
