@@ -443,12 +443,13 @@ class Observer:
         self._capture(self._ripe(heard), patient=True)
 
     def _miss_directories(self, directories: Collection[RepoPath]) -> None:
-        """Record what directories hold that nobody watched, and say so."""
-        for path in sorted(directories):
-            if b".git" not in path.split(b"/"):  # a Git directory is not covered
-                self._pipeline.gap(_UNWATCHED, path or None)
-        if directories:
-            self._capture(directories)
+        """Record what covered directories hold that nobody watched, with a gap for each."""
+        enters = self._ws.coverage.enters
+        missed = {path for path in directories if not path or enters(path) is None}
+        for path in sorted(missed):
+            self._pipeline.gap(_UNWATCHED, path or None)
+        if missed:
+            self._capture(missed)
 
     def _miss_files(self, paths: Collection[RepoPath]) -> None:
         """Record changes that no hint came for, and say so for each that there was."""
