@@ -93,14 +93,24 @@ def main() -> int:
 
     JOBS and WAITING_JOBS set how many processes each half has. Coverage is counted where it is
     cheap: the end-to-end tests start thousands of processes, the properties of undo and blame
-    play tens of thousands of examples.
+    play tens of thousands of examples. Only its total is printed, since a table of all modules
+    hides the tests that failed; `--cov-report term-missing` shows it.
     """
     more = sys.argv[1:]
     spread = ("--dist", "worksteal")
     halves = (
         Half(
             "counted tests",
-            ("-n", os.environ["JOBS"], *spread, "-m", "not uncounted", "--cov", *more),
+            (
+                "-n",
+                os.environ["JOBS"],
+                *spread,
+                "-m",
+                "not uncounted",
+                "--cov",
+                "--cov-report=",
+                *more,
+            ),
         ),
         Half(
             "end-to-end tests",
