@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from gitshadow.engine.workspace import Workspace
 from gitshadow.errors import StoreError
 from gitshadow.exchange import agent_trace, authorship, trailers
-from gitshadow.exchange.claims import WHOLE_COMMIT, Claim, Reader
+from gitshadow.exchange.claims import Claim, Reader
 from gitshadow.exchange.spans import Span
 from gitshadow.model import GITLINK_MODE, TREE_MODE, Actor, Oid
 from gitshadow.store.journal import claims
@@ -79,7 +79,7 @@ class Believer:
                 Claim(
                     "entire",
                     commit,
-                    WHOLE_COMMIT,
+                    claims.WHOLE_COMMIT,
                     Span(number, number),
                     Actor.AGENT,
                     session=name,
@@ -112,7 +112,9 @@ class Believer:
             self.done.claims += claims.replace(self._ws.db, source, commit, rows)
             self.done.commits.add(commit)
             self.done.lines += sum(
-                row.last - row.first + 1 for row in rows if row.path != WHOLE_COMMIT
+                row.last - row.first + 1
+                for row in rows
+                if row.path != claims.WHOLE_COMMIT
             )
 
 

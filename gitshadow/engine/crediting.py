@@ -11,10 +11,9 @@ from typing import Protocol
 from gitshadow.attribution.identities import agent_named
 from gitshadow.blame.owners import Origin, Owner, Source
 from gitshadow.errors import StoreError
-from gitshadow.exchange.claims import WHOLE_COMMIT
 from gitshadow.model import Actor, Confidence, Event, Oid
 from gitshadow.store.journal import claims
-from gitshadow.store.journal.claims import ClaimRow
+from gitshadow.store.journal.claims import WHOLE_COMMIT, ClaimRow
 from gitshadow.store.journal.db import Db
 from gitshadow.store.repo import Repo
 

@@ -33,7 +33,7 @@ class Desk:
     walker: Walker
     observer: Observer
     spool: Spool
-    others: Others
+    others: "Others[Desk]"
 
     def hold_present(self) -> None:
         """Before somebody writes: have what stands on the disk published, where no ref holds it.

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from gitshadow.blame.owners import Origin, Source
 from gitshadow.engine.blaming import Blaming, Wish
+from gitshadow.engine.desk import Desk
 from gitshadow.engine.others import Others
 from gitshadow.errors import StoreError, UsageError
 from gitshadow.model import Event, Oid, RepoPath
@@ -16,7 +17,7 @@ from gitshadow.model import Event, Oid, RepoPath
 class Foreign:
     """Ask the machines of which anything was fetched."""
 
-    def __init__(self, others: Others) -> None:
+    def __init__(self, others: Others[Desk]) -> None:
         self._others = others
         self._lines: dict[tuple[str, Oid, RepoPath], Mapping[int, Origin]] = {}
         self._machines: dict[int, tuple[Event, str]] = {}

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from gitshadow.engine.desk import Desk
+from gitshadow.engine.exposed import is_ours
 from gitshadow.engine.retention import Limits, Unit, units
-from gitshadow.engine.verbs.expose import is_ours
 from gitshadow.engine.workspace import Workspace
 from gitshadow.errors import LockedError, StoreError
 from gitshadow.model import Chain, Oid

@@ -9,10 +9,10 @@ import shutil
 from contextlib import ExitStack, suppress
 from typing import NamedTuple
 
-from gitshadow.engine.verbs.expose import is_ours
-from gitshadow.engine.verbs.status import own_bytes
+from gitshadow.engine.exposed import is_ours
 from gitshadow.errors import StoreError
 from gitshadow.store import refs
+from gitshadow.store.disk import own_bytes
 from gitshadow.store.layout import Layout, recorded
 from gitshadow.store.lock import WriterLock
 from gitshadow.store.packs import Packs

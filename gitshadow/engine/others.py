@@ -3,48 +3,47 @@
 Invariant: nothing is recorded in them, and nothing of them is taken for ours.
 """
 
-import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import Generic, Protocol, TypeVar
 
+from gitshadow.engine.workspace import Workspace
 from gitshadow.errors import UsageError
 from gitshadow.model import RepoPath
 from gitshadow.store import refs
 from gitshadow.store.journal import events
 from gitshadow.store.journal.db import Db
-from gitshadow.store.layout import BorrowedLayout, Layout
+from gitshadow.store.layout import Layout, machine_layout, machines
 
-if TYPE_CHECKING:
-    from gitshadow.engine.desk import Desk
-
-Opener = Callable[[Layout], "Desk"]
 _NUMBERED = re.compile(r"([0-9a-f]{4,12}):([0-9]{1,18})")
 
 
-def machine_layout(layout: Layout, machine: str) -> Layout:
-    """Return where the journal of a machine lies."""
-    return BorrowedLayout(layout, os.path.join(layout.fetched_dir, machine))
+class Opened(Protocol):
+    """The journal of another machine, opened to read it."""
+
+    @property
+    def workspace(self) -> Workspace:
+        """Return the workspace on that journal."""
+
+    def close(self) -> None:
+        """Close the journal."""
 
 
-def machines(layout: Layout) -> list[str]:
-    """Return the machines of which there is a journal, sorted."""
-    try:
-        names = sorted(os.listdir(layout.fetched_dir))
-    except OSError:
-        return []
-    return [name for name in names if machine_layout(layout, name).initialised]
+D = TypeVar("D", bound=Opened)
 
 
-class Others:
-    """Know the machines whose history lies here; `close` gives back what was opened."""
+class Others(Generic[D]):
+    """The machines whose history is stored here; `close` closes what was opened.
 
-    def __init__(self, layout: Layout, opener: Opener) -> None:
+    `opener` opens the journal of one of them, so that this module does not import who wires one.
+    """
+
+    def __init__(self, layout: Layout, opener: Callable[[Layout], D]) -> None:
         self._layout = layout
         self._opener = opener
         self._machines: list[str] | None = None
-        self._desks: dict[str, Desk] = {}
+        self._desks: dict[str, D] = {}
         self._wrote: dict[tuple[str, RepoPath], bool] = {}
 
     def close(self) -> None:
@@ -61,14 +60,14 @@ class Others:
             self._machines = machines(self._layout)
         return self._machines
 
-    def desk(self, machine: str) -> "Desk":
+    def desk(self, machine: str) -> D:
         """Return the desk on a machine's journal; whoever asked first pays for opening it."""
         if machine not in self._desks:
             place = machine_layout(self._layout, machine)
             self._desks[machine] = self._opener(place)
         return self._desks[machine]
 
-    def desks(self) -> Iterator[tuple[str, "Desk"]]:
+    def desks(self) -> Iterator[tuple[str, D]]:
         """Yield every machine and its desk."""
         for machine in self.machines():
             yield machine, self.desk(machine)

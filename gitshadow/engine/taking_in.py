@@ -11,14 +11,13 @@ from contextlib import contextmanager
 from hashlib import blake2b
 from typing import NamedTuple
 
-from gitshadow.engine.others import machine_layout, machines
 from gitshadow.engine.workspace import make_state_dirs
 from gitshadow.errors import StoreError
 from gitshadow.model import Chain, Oid
 from gitshadow.store import refs
 from gitshadow.store.journal import sessions
 from gitshadow.store.journal.db import Db
-from gitshadow.store.layout import Layout
+from gitshadow.store.layout import Layout, machine_layout, machines
 from gitshadow.store.lock import WriterLock
 from gitshadow.store.machine import name
 from gitshadow.store.private import make_dir

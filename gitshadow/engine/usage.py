@@ -10,11 +10,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from gitshadow.engine.retention import Unit
-from gitshadow.engine.verbs.status import disk
 from gitshadow.engine.workspace import Workspace
 from gitshadow.model import Oid
 from gitshadow.store import refs
 from gitshadow.store.artifacts import artifact_ref
+from gitshadow.store.disk import disk
 from gitshadow.store.git import Git
 from gitshadow.store.journal import sessions
 from gitshadow.store.journal.db import Db

@@ -15,8 +15,6 @@ from gitshadow.exchange.spans import Span
 from gitshadow.model import Actor, Oid, RepoPath
 from gitshadow.store.safe_paths import safe_path
 
-WHOLE_COMMIT = RepoPath(b"")
-"""The path of a claim that is about a commit and not about certain lines."""
 MOST_BYTES = 8 * 1024 * 1024
 """So large a note may be (git-ai's notes backend takes no larger one)."""
 _MOST_NAME = 200

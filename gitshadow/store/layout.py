@@ -216,6 +216,20 @@ def _by_name(layout: Layout, worktree: str) -> Layout | None:
     return discover(root) if os.path.isdir(root) else None
 
 
+def machine_layout(layout: Layout, machine: str) -> Layout:
+    """Return where the journal of a machine lies."""
+    return BorrowedLayout(layout, os.path.join(layout.fetched_dir, machine))
+
+
+def machines(layout: Layout) -> list[str]:
+    """Return the machines of which there is a journal, sorted."""
+    try:
+        names = sorted(os.listdir(layout.fetched_dir))
+    except OSError:
+        return []
+    return [name for name in names if machine_layout(layout, name).initialised]
+
+
 def is_bare(start: str) -> bool:
     """Tell whether a directory is itself, or lies in, a Git directory without a worktree."""
     here = os.path.realpath(start)

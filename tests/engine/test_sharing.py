@@ -8,13 +8,13 @@ import pytest
 
 from gitshadow.engine.borrowing import desk_from_refs
 from gitshadow.engine.mending import mend
-from gitshadow.engine.others import machines
 from gitshadow.engine.owning import Owning
 from gitshadow.engine.reindex import reindex
 from gitshadow.errors import RefusedError, StoreError, UsageError
 from gitshadow.model import Oid, RepoPath
 from gitshadow.store import machine
 from gitshadow.store.journal import events, sessions
+from gitshadow.store.layout import machines
 from tests.support.repo import Repo
 from tests.support.sharing import rows_of, shared
 from tests.support.studio import Studio, layout_of, studio_of

@@ -6,13 +6,13 @@ that somebody else made there is never touched.
 
 from gitshadow.engine import params as read
 from gitshadow.engine.desk import Desk
+from gitshadow.engine.exposed import is_ours
 from gitshadow.engine.resolve import session_of
 from gitshadow.engine.verbs import Document, Params
-from gitshadow.errors import RefusedError, StoreError, UsageError
-from gitshadow.model import Chain, Oid
+from gitshadow.errors import RefusedError, UsageError
+from gitshadow.model import Chain
 from gitshadow.store.journal import sessions
 from gitshadow.store.refs import EXPOSED_PREFIX, exposed_ref
-from gitshadow.store.repo import FORMAT_MARK, Repo
 
 _REMOTE = EXPOSED_PREFIX.split("/")[2]
 
@@ -61,11 +61,3 @@ def unexpose(desk: Desk, params: Params) -> Document:
 def _chains(desk: Desk, typed: str) -> list[Chain]:
     session = session_of(desk.workspace.db, typed)
     return sessions.chains_of(desk.workspace.db, session.id)
-
-
-def is_ours(repo: Repo, tip: Oid) -> bool:
-    """Tell whether what a remote branch shows is a shadow commit."""
-    try:
-        return FORMAT_MARK in repo.commit(tip).message
-    except StoreError:
-        return False

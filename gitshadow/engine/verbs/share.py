@@ -8,12 +8,12 @@ from gitshadow.engine import taking_in
 from gitshadow.engine.desk import Desk
 from gitshadow.engine.fetching import Fetching
 from gitshadow.engine.mirroring import mirror_now
-from gitshadow.engine.others import machines
 from gitshadow.engine.sending import BRANCHES, Sending, refused
 from gitshadow.engine.verbs import Document, Params
 from gitshadow.errors import UsageError
 from gitshadow.store import marks
 from gitshadow.store.journal import returned
+from gitshadow.store.layout import machines
 
 
 def push(desk: Desk, params: Params) -> Document:

@@ -13,6 +13,9 @@ from gitshadow.store.journal.db import Db, Row
 _COLUMNS = "source, commit_oid, path, first, last, actor, agent, model, session"
 _INSERT = f"INSERT OR REPLACE INTO claims ({_COLUMNS}) VALUES ({', '.join('?' * 9)})"
 
+WHOLE_COMMIT = RepoPath(b"")
+"""The path of a claim that is about a commit and not about certain lines."""
+
 
 class ClaimRow(NamedTuple):
     """Hold one claim; the empty path stands for the commit as a whole."""

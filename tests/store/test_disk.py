@@ -4,7 +4,7 @@ import os
 import threading
 from pathlib import Path
 
-from gitshadow.engine.verbs.status import disk
+from gitshadow.store.disk import disk
 
 
 def test_disk_is_counted_while_directories_come_and_go(tmp_path: Path) -> None:
