@@ -467,6 +467,7 @@ def test_fetch_offers_no_more_because_of_us(
     assert int(ours) >= count
     news = remote.git("commit-tree", "-m", "news", "-p", "main", "main^{tree}")
     remote.git("update-ref", "refs/heads/main", news)
+    shadow.ok("stop")  # a daemon would pack loose objects away while they are copied
     with_us, without = Repo(tmp_path / "with"), Repo(tmp_path / "without")
     for copy in (with_us, without):
         shutil.copytree(repo.root, copy.root, ignore=shutil.ignore_patterns("sock"))
