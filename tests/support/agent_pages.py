@@ -1,6 +1,6 @@
 """The facts on docs/agents/*.md, from the code that installs and reads hooks: `make docs`.
 
-What is written by hand stays; between the two marks of a page stands what is made here.
+Only the text between the two markers of a page is generated; the rest is written by hand.
 """
 
 import json
@@ -19,8 +19,8 @@ from gitshadow.model import ToolClass
 
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "agents"
-_BEGIN = "<!-- Made from the code by `make docs`; do not edit. -->"
-_END = "<!-- Written by hand from here on. -->"
+_BEGIN = "<!-- Generated from the code by `make docs`; do not edit. -->"
+_END = "<!-- Written by hand below. -->"
 _ROOTS = {
     Root.HOME: "~/",
     Root.CONFIG: "~/.config/",
@@ -29,32 +29,32 @@ _ROOTS = {
     Root.COPILOT: "~/.copilot/",
     Root.WORKTREE: "",
 }
-_TOLD = {
-    Context.JSON: "yes, as `additionalContext` of its prompt",
-    Context.TEXT: "yes, as text at its prompt",
-    Context.NONE: "no: no way to do that is documented, or it is a decision",
+_NOTICE = {
+    Context.JSON: "yes, as `additionalContext` of its prompt event",
+    Context.TEXT: "yes, as text of its prompt event",
+    Context.NONE: "no: it documents no way to add context, or its answer is a decision",
 }
-_OWN_TURN = "ours, from prompt to prompt"
-_OWN_CALL = "ours, made of what the call says"
+_OWN_TURN = "assigned by gitshadow, from prompt to prompt"
+_OWN_CALL = "derived by gitshadow from the content of the call"
 _EVENT_IN_PLUGIN = re.compile(r'"((?:[a-z]+[._])+[a-z]+)"')
 _MANY = 2
 _SCOPES = (
     (Scope.USER, "", "for all your repositories"),
-    (Scope.PROJECT, "--project ", "for one, to be committed"),
+    (Scope.PROJECT, "--project ", "for one repository, to be committed"),
 )
 
 Timeouts = Mapping[str, float | None]
 
 
 def facts(name: str) -> str:
-    """Return what the code knows of an agent: how to install its hooks, and a table."""
+    """Return the facts about an agent: the commands to install its hooks, and a table."""
     rows = [*_installed(name), *_read(name, _shape(name)), *_sure(traits(name))]
     head = f"| | `{name}` |\n| --- | --- |\n"
     return "".join((*_commands(name), head, *(f"| {a} | {b} |\n" for a, b in rows)))
 
 
 def renewed(name: str, page: str) -> str:
-    """Return a page with its facts made anew; what stands outside the marks is kept."""
+    """Return a page with its facts generated again; text outside the markers is kept."""
     before, _, rest = page.partition(_BEGIN)
     _, _, after = rest.partition(_END)
     return f"{before}{_BEGIN}\n\n{facts(name)}\n{_END}{after}"
@@ -70,7 +70,7 @@ def _commands(name: str) -> Iterator[str]:
             command = f"git agent-undo hooks install {option}{served}"
             yield f"{command:<52}  # {what}\n"
     status = f"git agent-undo hooks status {served}"
-    yield f"{status:<52}  # whether they can come\n"
+    yield f"{status:<52}  # check that they work\n"
     yield "```\n\n"
 
 
@@ -81,17 +81,17 @@ def _installed(name: str) -> Iterator[tuple[str, str]]:
         return
     for scope, _, what in _SCOPES:
         there = agent.placements.get(scope)
-        nowhere = "none: it reads the hooks of a project alone"
+        nowhere = "none: it reads only the hooks of a project"
         yield f"file, {what}", nowhere if there is None else _files(there)
     placement = agent.placements[Scope.PROJECT]
     shared = isinstance(placement, Shared)
     yield (
-        "that file",
-        "yours: our entries are merged into it" if shared else "ours alone",
+        "owner of the file",
+        "you: gitshadow's entries are merged into it" if shared else "gitshadow",
     )
     timeouts = _timeouts(placement)
     yield "events", ", ".join(f"`{event}`" for event in timeouts)
-    yield "each hook is given", _limits(timeouts)
+    yield "timeout of a hook", _limits(timeouts)
 
 
 def _files(placement: Placement) -> str:
@@ -105,7 +105,7 @@ def _files(placement: Placement) -> str:
     instead = placement.toml or placement.fallback
     if instead is None:
         return first
-    return f"{first}; `{_spelled(instead)}` instead, where its hooks are there"
+    return f"{first}; `{_spelled(instead)}` is used instead if it contains hooks"
 
 
 def _spelled(place: Place) -> str:
@@ -113,7 +113,7 @@ def _spelled(place: Place) -> str:
 
 
 def _timeouts(placement: Placement) -> Timeouts:
-    """Return every event that is registered, with the seconds that its hook is given."""
+    """Return every registered event, with the timeout of its hook in seconds."""
     if isinstance(placement, Shared):
         per_second = 1000 if placement.shape.milliseconds else 1
         return {
@@ -150,7 +150,7 @@ def _in_json(document: Mapping[str, object]) -> Iterator[tuple[str, float | None
 def _limits(timeouts: Timeouts) -> str:
     known = [limit for limit in timeouts.values() if limit is not None]
     if not known:
-        return "what the agent gives it: there is no limit to set, or its unit is not known"
+        return "set by the agent: it cannot be set, or its unit is unknown"
     usual = max(set(known), key=known.count)
     others = [
         f"`{event}` {limit:g} s"
@@ -169,25 +169,25 @@ def _shape(name: str) -> Shape | None:
 def _read(name: str, shape: Shape | None) -> Iterator[tuple[str, str]]:
     if shape is None:
         return
-    yield "a session is", _keys(shape.session)
-    yield "a turn is", _turn(shape)
-    yield "a call is", ", else ".join(filter(None, (_keys(shape.call), _OWN_CALL)))
+    yield "session id", _keys(shape.session)
+    yield "turn id", _turn(shape)
+    yield "call id", ", otherwise ".join(filter(None, (_keys(shape.call), _OWN_CALL)))
     written, shells, agents, looking = (
         sorted(shape.tools.get(kind, ()), key=lambda name: (name.lower(), name))
         for kind in (ToolClass.WRITE, ToolClass.SHELL, ToolClass.AGENT, ToolClass.READ)
     )
     yield "tools that name their files", _names(written)
-    yield "shells", _names(shells)
+    yield "shell tools", _names(shells)
     if agents:
         yield "tools that start agents", _names(agents)
-    yield "only look", f"{len(looking)} tools"
-    yield "every other tool", "may write anything, as a shell"
+    yield "read-only tools", f"{len(looking)}"
+    yield "every other tool", "may write any file, like a shell"
 
 
 def _turn(shape: Shape) -> str:
     if Phase.PROMPT not in shape.phases.values():
-        return "not told of: nothing is sent for a prompt"
-    return ", else ".join(filter(None, (_keys(shape.turn), _OWN_TURN)))
+        return "none: the agent sends no event for a prompt"
+    return ", otherwise ".join(filter(None, (_keys(shape.turn), _OWN_TURN)))
 
 
 def _keys(keys: tuple[str, ...]) -> str:
@@ -199,18 +199,18 @@ def _names(names: list[str]) -> str:
 
 
 def _sure(promised: Traits) -> Iterator[tuple[str, str]]:
-    yield "a write of a tool that names it", "`certain`"
-    yield "a write in the window of a shell", "`high`, by time only"
+    yield "confidence of a write to a named file", "`certain`"
+    yield "confidence of a write during a shell call", "`high`, by timing only"
     covered = promised.covers_all_tools
     yield (
-        "a write in its turn, outside every window",
-        "`low`: every tool opens a window" if covered else "`medium`",
+        "confidence of a write in its turn, outside every call",
+        "`low`: its hooks cover every tool" if covered else "`medium`",
     )
-    yield "told when its work was taken back", _TOLD[promised.context]
+    yield "notified when its work is undone", _NOTICE[promised.context]
 
 
 def main() -> None:
-    """Make the facts of every page anew."""
+    """Generate the facts of every page again."""
     for path in sorted(PAGES.glob("*.md")):
         text = path.read_text(encoding="utf-8")
         path.write_text(renewed(path.stem, text), encoding="utf-8")
