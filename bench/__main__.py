@@ -17,9 +17,9 @@ from bench.measure import Row, table
 
 _HEAD = """# Benchmarks
 
-One command: `make bench`. Medians with spread, whole processes where the row says so, every
-yardstick in the same run. Timing gates nothing. Machine: {machine}. It is shared and noisy:
-compare rows of one run, not runs.
+Run all benchmarks with `make bench`. The values are medians with their spread, of whole processes
+if the row says so, and every yardstick is measured in the same run. No test depends on timing.
+Machine: {machine}. It is shared and noisy: compare only rows of one run.
 
 """
 
@@ -27,48 +27,53 @@ _ACCURACY = """# Accuracy of attribution
 
 `python -m bench accuracy` on {date}, {load}: {machine}.
 
-Scripted agents, each a process of its own, and a person write files in one repository, through
-the real hook program and the real daemon; every write has content of its own, so that who made
-it is known. *named*: the hooks name the path. *shell*: they name none. *mixed*: agents of both
-kinds side by side. *none*: no hooks, a program with a known agent's name. Precision is the share
-of claims at a confidence that are right, recall that of all writes that are rightly claimed at
-it. Required, or the command fails: every claim at `certain` and at `high` is right here, where
-nobody else writes inside a window, every candidate list holds the writer, every write has a row,
-and no edit outside every window is an agent's above its limit.
+Scripted agents, each a separate process, and a person write files in one repository, through the
+real hook program and the real daemon. Every write has unique content, so its author is known.
 
-A plain write of a person inside a shell call looks like the shell's: Linux tells an unprivileged
-watcher no pid. Plans mark such items *by time only*; how often it happens is in the second table,
-where a person saves exactly once inside every shell call.
+- *named*: the hooks name the path. *shell*: they name no path. *mixed*: agents of both kinds in
+  parallel. *none*: no hooks, a program with a known agent's name.
+- Precision is the share of claims at a confidence level that are right. Recall is the share of all
+  writes that are rightly claimed at that level.
+- The command fails unless all of the following hold here, where nobody else writes during a tool
+  call: every claim at `certain` and at `high` is right, every candidate list contains the author,
+  every write has a row, and no edit outside every tool call is attributed to an agent above its
+  limit.
+
+A person's plain write during a shell call looks like the shell's: Linux reports no process id to an
+unprivileged watcher. Plans mark such items *by timing*. The second table shows how often this
+happens if a person saves exactly once during every shell call.
 
 """
 
-_DAMAGE = """# What undoing costs the user
+_DAMAGE = """# How much of your work each undo method destroys
 
-`python -m bench damage --write docs/comparison.md` made this page, and can make it again: no time
-is measured, so it comes out the same each time.
+This page plays one afternoon once for each way of undoing an agent's work, and counts what each
+method damages. `python -m bench damage --write docs/comparison.md` generates it. No time is
+measured, so the result is the same on every run.
 
-One afternoon, played once for every way of taking an agent's work back. The user has one staged
-change, one untracked file, one ignored log and an untouched file with an old mtime. The agent edits
-`a.py` and the first line of `both.py` and creates `agent_new.py`, each by its edit tool. Then the
-user appends a line to `both.py`, edits and commits `b.py`, creates `user_new.txt`, adds `data/` to
-`.gitignore` and fills it. Then the agent's work is undone. Right is: its three changes are gone,
-everything else is as it was, byte for byte and mtime for mtime; HEAD, index and stash untouched.
+The user starts with one staged change, one untracked file, one ignored log and an untouched file
+with an old mtime. The agent edits `a.py` and the first line of `both.py` and creates
+`agent_new.py`, each with its edit tool. Then the user appends a line to `both.py`, edits and
+commits `b.py`, creates `user_new.txt`, adds `data/` to `.gitignore` and fills it. Then the agent's
+work is undone. The result is right if the agent's three changes are gone and everything else is
+unchanged, byte for byte and mtime for mtime, with HEAD, index and stash untouched.
 
-The columns are ways of doing it, not products: plain commands, run here as written
-(`bench/recipes.py`). Where a public document of a tool says that the tool works like that, it is
-named; the tool may do more than its column, and may have changed since. What each tool documents of
-itself is in [another page](checkpoints.md), with sources.
+The columns are methods, not products: plain commands, run here exactly as written
+(`bench/recipes.py`). Where a public document says that a tool works like that, the document is
+listed; the tool may do more than its column, and may have changed since.
+[Another page](checkpoints.md) shows what each tool documents about itself, with sources.
 
 {tables}
-In **bold**: wrong. *changed*: other bytes than right before the undo. *new mtime*: the same bytes,
-written anew, so that build tools and editors see a change. *index*: `git ls-files --stage`.
+In **bold**: wrong. *changed*: the bytes differ from those right before the undo. *new mtime*: the
+same bytes, rewritten, so that build tools and editors see a change. *index*:
+`git ls-files --stage`.
 
-Why they come out so. A to C, E and F know states of a whole tree: going back to one takes along
-what anybody else did since, and where the rules of what is ignored go back first, cleaning up
-removes what they protected. D knows files, so it overwrites only what was edited by both; it sees
-the edits of tools that name their file and no shell's. gitshadow knows writes and who made them: it
-takes those of the agent out, line by line where others wrote to the same file, and says so where
-it cannot ([recovery](recovery.md)).
+The results follow from what each method records. A to C, E and F record states of the whole tree:
+going back to one also reverts what anybody else did since. If the ignore rules are reverted first,
+cleaning up then removes the files that they protected. D records files, so it overwrites only
+files that both edited; it sees the edits of tools that name their file, but none made by a shell.
+gitshadow records writes and their authors: it undoes those of the agent, line by line if others
+wrote to the same file, and reports where it cannot ([recovery](recovery.md)).
 """
 
 

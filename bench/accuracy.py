@@ -256,7 +256,7 @@ def _oid(target: Path) -> str:
 LIMITS: dict[str, str | None] = {
     "session without a turn": None,
     "turn, hooks cover all tools": "low",
-    "turn, hooks do not": "medium",
+    "turn, hooks do not cover all tools": "medium",
     "person's session": None,
     "right before and after a named call": "low",
     "right before and after a shell call": "low",
@@ -271,7 +271,7 @@ def outside(
     session = f"s-{uuid.uuid4().hex[:10]}"
     if part == "session without a turn":
         _hook(place, session, "SessionStart", source="startup")
-    elif part == "turn, hooks do not":
+    elif part == "turn, hooks do not cover all tools":
         payload = {"session": session, "agent": "mine", "cwd": str(place.root)}
         _deliver(place, "generic", {**payload, "event": "prompt", "prompt": "go"})
     elif part == "person's session":

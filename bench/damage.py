@@ -195,7 +195,9 @@ LINES: Sequence[Line] = (
     Line("user: `b.py`, edited and committed later", "kept", _file("b.py")),
     Line("user: `staged.py`, a staged change", "kept", _file("staged.py")),
     Line("user: `notes.txt`, untracked from the start", "kept", _file("notes.txt")),
-    Line("user: `user_new.txt`, untracked, made later", "kept", _file("user_new.txt")),
+    Line(
+        "user: `user_new.txt`, untracked, created later", "kept", _file("user_new.txt")
+    ),
     Line("user: `debug.log`, ignored from the start", "kept", _file("debug.log")),
     Line("user: `.gitignore`, a line added later", "kept", _file(".gitignore")),
     Line("user: `data/`, ignored and filled later", "kept", _data),
@@ -221,8 +223,8 @@ def table(outcomes: Sequence[Outcome]) -> str:
     names = [outcome.recipe.name for outcome in outcomes]
     rows = [[line.what, *(_cell(line, one) for one in outcomes)] for line in LINES]
     totals = [harms(outcome) for outcome in outcomes]
-    rows.append(["**the agent's that remained**", *(str(left) for left, _ in totals)])
-    rows.append(["**the user's, lost or changed**", *(str(hurt) for _, hurt in totals)])
+    rows.append(["**agent changes that remained**", *(str(left) for left, _ in totals)])
+    rows.append(["**user items lost or changed**", *(str(hurt) for _, hurt in totals)])
     return _markdown(["", *names], rows)
 
 

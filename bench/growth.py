@@ -38,9 +38,9 @@ def growth(scale: float) -> Iterator[Row]:
     )
     yield Row(what, "≤ 1 KiB per write", [each], "KiB", "packs and their indexes")
     peak = max(one.history for one in samples) / 2**20
-    yield Row("the most that lay there meanwhile", "–", [peak], "MiB", "loose objects")
+    yield Row("peak during the run", "–", [peak], "MiB", "loose objects")
     whole = last.whole / last.edits / 1024
-    yield Row("each version kept whole, compressed", "yardstick", [whole], "KiB")
+    yield Row("every version stored whole, compressed", "yardstick", [whole], "KiB")
 
 
 def measure(scale: float) -> tuple[list[Sample], int]:

@@ -36,7 +36,7 @@ def limited(scale: float) -> Iterator[Row]:
         agents = [_written(place, journal, hook=True) for _ in range(times)]
         yield Row("… of an agent whose hooks name the file", "–", ms(agents), "ms")
         asked = [timed(partial(place.shadow, "log", "-n", "1")) for _ in range(5)]
-        yield Row("… `log -n 1`, which looks at all files first", "–", ms(asked), "ms")
+        yield Row("… `log -n 1`, which scans all files first", "–", ms(asked), "ms")
         before, span = cpu_s(pid), 30.0 * max(scale, 0.2)
         time.sleep(span)
         yield Row("… CPU while idle", "–", [(cpu_s(pid) - before) / span * 100], "%")

@@ -29,12 +29,12 @@ _CHUNK = 50_000
 
 
 def log(scale: float) -> Iterator[Row]:
-    """`log -n 50` of a journal with 1,000,000 rows, beside one with hardly any."""
+    """`log -n 50` of a journal with 1,000,000 rows, beside one with almost none."""
     rows = int(1_000_000 * scale)
     times = max(5, int(15 * scale))
     with repository(100) as place:
         place.shadow("init")
-        yield from _logs(place, "hardly any", times)
+        yield from _logs(place, "almost no", times)
         place.shadow("stop")
         fill(place, rows)
         yield from _logs(place, f"{rows:,}", times)

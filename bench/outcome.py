@@ -41,7 +41,7 @@ def table(found: Outcome) -> str:
 def _grid(found: Outcome) -> str:
     head = ["sessions", "hooks", "post-hook after", "writes"]
     head += [f"{one}: precision, recall" for one in NAMED]
-    head += ["ambiguous", "nobody", "missing"]
+    head += ["ambiguous", "unknown", "missing"]
     lines = [_row(head), _row(["---"] * len(head))]
     for cell, tally in found.cells.items():
         shares = [_shares(tally, one) for one in NAMED]
@@ -52,8 +52,8 @@ def _grid(found: Outcome) -> str:
 
 
 def _beside(found: Outcome) -> str:
-    head = ["a person's save", "saves", "the agent's `high`", "ambiguous", "human"]
-    head += ["nobody", "other"]
+    head = ["how a person saves", "saves", "agent, `high`", "ambiguous", "human"]
+    head += ["unknown", "other"]
     lines = [_row(head), _row(["---"] * len(head))]
     for pattern, tally in found.beside.items():
         high = tally.wrong["high"]
@@ -64,7 +64,11 @@ def _beside(found: Outcome) -> str:
 
 
 def _outside(found: Outcome) -> str:
-    head = ["edits outside every window", "edits", "an agent's above the limit"]
+    head = [
+        "edits outside every tool call",
+        "edits",
+        "attributed to an agent above the limit",
+    ]
     lines = [_row(head), _row(["---"] * len(head))]
     lines += [_row([part, *counts]) for part, counts in found.outside.items()]
     return "\n".join(lines) + "\n"

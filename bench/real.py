@@ -123,9 +123,9 @@ def _branch(place: Place, paths: Sequence[str]) -> Iterator[Row]:
         place.git("checkout", "-q", "other" if turn % 2 else "main")
         plain.append(time.perf_counter() - began)
         values.append(journal.await_count(before + len(paths) + 1) - began)
-    what = f"… branch switch of {len(paths):,} files, all rows in"
+    what = f"… branch switch of {len(paths):,} files until all rows are recorded"
     yield Row(what, "–", values, "s")
-    yield Row("… of which git itself", "–", plain, "s")
+    yield Row("… of it Git itself", "–", plain, "s")
 
 
 def _disk(place: Place) -> Iterator[Row]:

@@ -170,7 +170,7 @@ class Backup(Recipe):
 
     name = "D"
     saves = "`cp FILE BACKUP` before the first edit of each file"
-    restores = "`cp BACKUP FILE`, `rm` where there was none"
+    restores = "`cp BACKUP FILE`, `rm` if there was none"
     source = "“Checkpointing”, documentation of Claude Code"
 
     def begin(self) -> None:
@@ -206,7 +206,7 @@ class HiddenCommit(Recipe):
         " before the turn"
     )
     restores = (
-        "`git restore --source SNAPSHOT --staged --worktree .`; untracked files that are new"
+        "`git restore --source SNAPSHOT --staged --worktree .`; new untracked files"
         " (`git ls-files -o --exclude-standard`) removed"
     )
     source = "“Ghost commits”, README of codex-git-tooling"

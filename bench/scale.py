@@ -57,7 +57,7 @@ def huge(scale: float) -> Iterator[Row]:
         )
         pid = start(place)
         found = json.loads(place.shadow("status", "--json"))
-        said = str(found["degraded"] or "whole watch")
+        said = str(found["degraded"] or "whole tree watched")
         waits, cpu = _writes(place, pid, max(5, int(_WRITES * min(scale, 1.0))))
         yield Row(f"write → journal row, {files:,} files", "–", waits, "ms", said)
         yield Row(f"CPU per write, {files:,} files", "–", [cpu], "ms")
@@ -74,7 +74,7 @@ def session(scale: float) -> Iterator[Row]:
         costs = [_tenth(place, pid, writes // 10, tenth) for tenth in range(10)]
         what = f"CPU per write in a session of {writes:,}, tenth by tenth"
         yield Row(what, "–", costs, "ms", f"first {costs[0]:.2f}, last {costs[-1]:.2f}")
-        yield Row("last tenth over first", "flat", [costs[-1] / costs[0]], "×")
+        yield Row("last tenth relative to first", "flat", [costs[-1] / costs[0]], "×")
         yield Row("… memory of the daemon after it", "–", [memory_mib(pid)], "MiB")
         for words in (("log", "-n", "50"), ("blame", _TARGET), ("oops", "--dry-run")):
             values = [timed(partial(place.shadow, *words)) for _ in range(5)]
@@ -118,10 +118,10 @@ def sessions(scale: float) -> Iterator[Row]:
             _one_write(place, f"over-{at}", at, ends=True)
         yield from _with_sessions(place, pid, f"after {number:,} sessions")
         values = [timed(partial(place.shadow, "sessions")) for _ in range(3)]
-        yield Row(f"`sessions`, {number:,} of them", "–", ms(values), "ms")
+        yield Row(f"`sessions`, {number:,} sessions", "–", ms(values), "ms")
         for at in range(_OPEN):
             _one_write(place, f"open-{at}", at, ends=False)
-        yield from _with_sessions(place, pid, f"and {_OPEN} open in one living process")
+        yield from _with_sessions(place, pid, f"{_OPEN} open in one live process")
 
 
 def _worktrees(number: int) -> Iterator[Row]:

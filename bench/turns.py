@@ -51,7 +51,7 @@ def calls(scale: float) -> Iterator[Row]:
             yield Row(what, "–", ms(values), "ms")
         assert len(made) == 2 * number
         bare = [timed(lambda: made.append(1)) for _ in range(number)]
-        yield Row("… the function alone", "yardstick", ms(bare), "ms")
+        yield Row("… only the function", "yardstick", ms(bare), "ms")
 
 
 def engines(scale: float) -> Iterator[Row]:
@@ -86,8 +86,8 @@ def _on_dbos(
             for _ in range(len(built_in))
         ]
     yield Row(f"undo of {number:,} calls, DBOS on {name}", "–", values, "s")
-    yield Row("… of that in place", "–", ratios, "×")
-    yield Row(f"… {number:,} steps of DBOS alone", "yardstick", bare, "s")
+    yield Row("… ratio to in place", "–", ratios, "×")
+    yield Row(f"… {number:,} steps of DBOS only", "yardstick", bare, "s")
 
 
 def rewinds(scale: float) -> Iterator[Row]:
@@ -128,7 +128,7 @@ def _adk(size: str, events: int, artifacts: int, times: int) -> Iterator[Row]:
             found = json.loads(done.stdout.splitlines()[-1])
             of = f"google-adk {found['version']}, sessions in {service}"
             yield Row(f"… {of}: {size}", "yardstick", found["rewind"], "s")
-            yield Row(f"… {of}: one event more", "yardstick", found["append"], "ms")
+            yield Row(f"… {of}: one more event", "yardstick", found["append"], "ms")
 
 
 def _undos(

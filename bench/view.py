@@ -28,11 +28,11 @@ _LIMIT_S = 30.0
 
 
 def view(scale: float) -> Iterator[Row]:
-    """The view over 100,000 events in 12,500 blocks, and beside it over hardly any."""
+    """The view over 100,000 events in 12,500 blocks, and beside it over almost none."""
     times = max(3, int(7 * scale))
     with repository(100) as place:
         place.shadow("init")
-        yield from _first(place, "hardly any events", times)
+        yield from _first(place, "almost no events", times)
         place.shadow("stop")
         count = int(100_000 * scale)
         fill(place, count, _BURST)
@@ -45,7 +45,7 @@ def view(scale: float) -> Iterator[Row]:
             before = cpu_s(shown.pid)
             time.sleep(_IDLE_S)
             used = (cpu_s(shown.pid) - before) / _IDLE_S * 100
-            yield Row("the view, idle, CPU", "–", [used], "%")
+            yield Row("`ui`, idle, CPU", "–", [used], "%")
         place.shadow("stop")
 
 
@@ -55,7 +55,7 @@ def _first(place: Place, what: str, times: int) -> Iterator[Row]:
         begun = time.perf_counter()
         with _terminal(place) as shown:
             shown.until(b"help")
-            shown.until(b"claude" if "hardly" not in what else b"recorded")
+            shown.until(b"claude" if "almost no" not in what else b"recorded")
             values.append(time.perf_counter() - begun)
     yield Row(f"`ui`, start to first rows, {what}", "–", ms(values), "ms")
 
@@ -97,9 +97,9 @@ def _keys(shown: _Terminal, times: int) -> Iterator[Row]:
             values.append(shown.press(key))
             while shown.read(0.01):
                 pass
-        yield Row(f"the view, {name} down, key to screen", "–", ms(values), "ms")
+        yield Row(f"`ui`, {name} down, key to screen", "–", ms(values), "ms")
     shown.quiet()
-    yield Row("the view, to the oldest (`G`)", "–", ms([shown.press(b"G")]), "ms")
+    yield Row("`ui`, to the oldest (`G`)", "–", ms([shown.press(b"G")]), "ms")
 
 
 @contextmanager
