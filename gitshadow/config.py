@@ -147,40 +147,40 @@ def _or_off(parse: Callable[[str], _T_co]) -> Callable[[str], _T_co | None]:
 
 
 _BOOLEAN = "`true` or `false`"
-_SIZE_WORDS = "a size in bytes, or with `k`, `m` or `g` behind it, like `20m`"
+_SIZE_WORDS = "a size in bytes, or with the suffix `k`, `m` or `g`, like `20m`"
 _LEVEL_WORDS = "`off`, `warn` or `refuse`"
 _PATTERN_WORDS = (
     "patterns in gitignore syntax, one per value (in the environment: one per line)"
 )
-_DURATION_WORDS = "a length of time like `500ms`, `30s`, `5m`, `2h`, `30d` or `4w`"
+_DURATION_WORDS = "a duration like `500ms`, `30s`, `5m`, `2h`, `30d` or `4w`"
 
 ENABLED = Key(
     "enabled",
     _boolean,
     _BOOLEAN,
     "true",
-    "Record at all. When `false`, hooks exit 0, nothing is written and `status` says off.",
+    "Turn recording on or off. If `false`, hooks exit 0, nothing is written and `status` says off.",
 )
 DAEMON = Key(
     "daemon",
     lambda text: DaemonMode(text.lower()),
     "`auto` or `off`",
     "auto",
-    "Start the daemon on demand. When `off`, every hook and command records by itself.",
+    "Start the daemon on demand. If `off`, every hook and command records by itself.",
 )
 MAX_FILE_SIZE = Key(
     "maxFileSize",
     parse_size,
     _SIZE_WORDS,
     "20m",
-    "Do not record larger files; each is named as not covered.",
+    "Do not record larger files; each is listed as not recorded.",
 )
 INCLUDE = Key(
     "include",
     _patterns,
     _PATTERN_WORDS,
     "",
-    "Record these files although Git ignores them, for example `.env`.",
+    "Record these files even though Git ignores them, for example `.env`.",
     joined=True,
 )
 IDLE_GAP = Key(
@@ -188,58 +188,58 @@ IDLE_GAP = Key(
     duration_ns,
     _DURATION_WORDS,
     "5m",
-    "A pause this long ends a burst of a session that has no turns.",
+    "In a session without turns, a pause of this length ends a group of changes.",
 )
 CONFIRM = Key(
     "confirm",
     _boolean,
     _BOOLEAN,
     "true",
-    "Show the plan of an undo and ask before it is applied.",
+    "Show the plan of an undo and ask before applying it.",
 )
 PROMPTS = Key(
     "prompts",
     lambda text: PromptPolicy(text.lower()),
     "`journal`, `commit` or `off`",
     "journal",
-    "Keep the text of prompts in the journal only, in the shadow commits too, or nowhere.",
+    "Store the text of prompts only in the journal, also in the shadow commits, or nowhere.",
 )
 TRAILERS = Key(
     "trailers",
     _boolean,
     _BOOLEAN,
     "false",
-    "Name the agents and sessions that wrote staged lines in commit messages "
-    "(`Assisted-by`, `Agent-Session`); `hooks install git` makes Git ask.",
+    "Add trailers to commit messages that name the agents and sessions that wrote the staged lines "
+    "(`Assisted-by`, `Agent-Session`); requires `hooks install git`.",
 )
 RETENTION_AGE = Key(
     "retentionAge",
     _or_off(duration_ns),
     f"`off`, or {_DURATION_WORDS}",
     "off",
-    "Forget closed sessions that last wrote longer ago than this.",
+    "Drop closed sessions whose last write is older than this.",
 )
 RETENTION_COUNT = Key(
     "retentionCount",
     _or_off(_count),
     "`off`, or a whole number",
     "2000",
-    "Keep this many sessions and forget the oldest closed ones beyond that.",
+    "Keep this many sessions and drop the oldest closed ones beyond that.",
 )
 RETENTION_SIZE = Key(
     "retentionSize",
     _or_off(parse_size),
     f"`off`, or {_SIZE_WORDS}",
     "2g",
-    "Forget the oldest closed sessions where the history takes more than this.",
+    "Drop the oldest closed sessions if the history is larger than this.",
 )
 MIRROR = Key(
     "mirror",
     _or_off(_absolute_path),
     "`off`, or an absolute path",
     "off",
-    "Keep a copy of the history, branches and tags below this directory, one repository for each "
-    "project; `restore --from-mirror` brings it back.",
+    "Keep a copy of the history, branches and tags in this directory, one repository for each "
+    "project; `restore --from-mirror` restores it.",
 )
 
 PUSH_GUARD = Key(
@@ -247,7 +247,7 @@ PUSH_GUARD = Key(
     _boolean,
     _BOOLEAN,
     "true",
-    "Stop a push by Git that would send recorded history (needs `hooks install git`).",
+    "Stop a push by Git that would send recorded history (requires `hooks install git`).",
 )
 
 
@@ -257,23 +257,23 @@ PRE_UNDO = Key(
     _words,
     _COMMAND_WORDS,
     "",
-    "Run before an undo, with its plan as JSON on standard input; when it fails, nothing of an "
-    "agent program's turn is undone, and an undo of files alone notes it and goes on.",
+    "Run before an undo, with its plan as JSON on standard input. If it fails, a turn of an agent "
+    "program is not undone; an undo of files alone notes the failure and continues.",
 )
 POST_UNDO = Key(
     "postUndo",
     _words,
     _COMMAND_WORDS,
     "",
-    "Run after an undo, of files or of an agent program's turn, or a rollback, with its report as "
-    "JSON.",
+    "Run after an undo (of files or of an agent program's turn) or a rollback, with its report as "
+    "JSON on standard input.",
 )
 POST_REWIND = Key(
     "postRewind",
     _words,
     _COMMAND_WORDS,
     "",
-    "Run after a rewind, with its report as JSON; `hidden_invocations` says what is hidden.",
+    "Run after a rewind, with its report as JSON; `hidden_invocations` lists what is hidden.",
 )
 
 
@@ -283,41 +283,39 @@ def _level_of(name: str, default: str, meaning: str) -> Key[Level]:
         _level,
         _LEVEL_WORDS,
         default,
-        f"What `check` does about {meaning}.",
+        f"The action of `check` for {meaning}.",
     )
 
 
 CHECK_OPEN_TURN = _level_of(
-    "openTurn", "refuse", "files on which another session's turn is open"
+    "openTurn", "refuse", "files that an open turn of another session changed"
 )
 CHECK_PROTECTED = _level_of(
-    "protected", "refuse", "protected paths that an agent touched"
+    "protected", "refuse", "protected paths that an agent changed"
 )
 CHECK_PROTECTED_PATHS = Key(
     "check.protectedPaths",
     _patterns,
     _PATTERN_WORDS,
     "",
-    "The paths that agents may not touch.",
+    "Paths that agents must not change.",
     joined=True,
 )
 CHECK_REVIEW = _level_of(
     "review",
     "off",
-    "more lines of agents than `check.reviewLines` that nobody reviewed",
+    "more than `check.reviewLines` unreviewed agent lines",
 )
 CHECK_REVIEW_LINES = Key(
     "check.reviewLines",
     _count,
     "a whole number",
     "50",
-    "So many lines of agents a change may have without a review mark.",
+    "Number of agent lines that a change may have without a review mark.",
 )
-CHECK_UNKNOWN = _level_of(
-    "unknown", "off", "lines that nobody is known to have written"
-)
-CHECK_UNDONE = _level_of("undone", "warn", "lines that an undo took back")
-CHECK_GAPS = _level_of("gaps", "warn", "files whose recording has gaps")
+CHECK_UNKNOWN = _level_of("unknown", "off", "lines of unknown author")
+CHECK_UNDONE = _level_of("undone", "warn", "lines that an undo removed")
+CHECK_GAPS = _level_of("gaps", "warn", "files with gaps in their recording")
 
 KEYS: tuple[Key[object], ...] = (
     ENABLED,

@@ -44,7 +44,7 @@ def test_what_a_section_has_to_paste_works(
     names: dict[str, object] = {"model": model(ORDER)}
     if heading == "Claude Agent SDK":  # its model is a process
         monkeypatch.setattr(CLAUDE, lambda **options: names["model"])
-    blocks = [*blocks_below("Declare once"), *blocks_below(heading)]
+    blocks = [*blocks_below("Setup for all frameworks"), *blocks_below(heading)]
     assert len(blocks) == (
         3 if heading == "LangGraph" else 2
     )  # one more: without asyncio

@@ -1,4 +1,4 @@
-"""docs/config.md, made from the table of settings: `make docs` writes it."""
+"""docs/config.md, generated from the table of settings: `make docs` writes it."""
 
 import sys
 
@@ -7,27 +7,26 @@ from gitshadow.config import KEYS
 _HEAD = """\
 # Settings
 
-<!-- Made from gitshadow/config.py by `make docs`; do not edit. -->
+<!-- Generated from gitshadow/config.py by `make docs`; do not edit. -->
 
-A setting is looked up in this order; the last one found wins:
+Settings are read in this order; the last value found is used:
 
 1. the default in the table,
-2. `git config agent-undo.<key>` (system, global, repository, worktree: as Git itself does),
-3. the environment variable in the table; an empty one counts as not set,
-4. a flag of the command, where it has one.
+2. `git config agent-undo.<key>` (system, global, repository, worktree, as in Git itself),
+3. the environment variable in the table; an empty variable counts as not set,
+4. an option of the command, if it has one.
 
-Nothing is read from files of the working tree; what `.agent-undo.toml` demands in a commit
-or in the index is added to the settings of `check`, and never replaces them. A value that
-is not allowed is an error that names the setting and where it stands; it never falls back
-to the default.
+No settings are read from files of the working tree. The requirements of `.agent-undo.toml` in a
+commit or in the index are added to the settings of `check` and never replace them. A value that is
+not allowed is an error that names the setting and its source; there is no fallback to the default.
 
-| key | environment | allowed | default | meaning |
+| key | environment | allowed values | default | meaning |
 | --- | --- | --- | --- | --- |
 """
 
 _TAIL = """
 A variable may also be written without the inner underscores (`GITSHADOW_MAXFILESIZE`).
-Git's `k`, `m` and `g` stand for 1024, 1024² and 1024³ bytes. `agent-undo.include` and
+The suffixes `k`, `m` and `g` mean 1024, 1024² and 1024³ bytes, as in Git. `agent-undo.include` and
 `agent-undo.check.protectedPaths` may be given several times (`git config --add agent-undo.include
 .env`); a variable replaces the whole list.
 """
