@@ -17,7 +17,7 @@ from gitshadow.errors import LockedError, StoreError
 from gitshadow.model import Chain, Oid
 from gitshadow.store import artifacts, marks
 from gitshadow.store.git import Git
-from gitshadow.store.journal import pins, sessions, state
+from gitshadow.store.journal import corrections, pins, sessions, state
 from gitshadow.store.journal import prune as journal
 from gitshadow.store.layout import Layout, page_of
 from gitshadow.store.lock import WriterLock
@@ -68,7 +68,8 @@ def finish(desk: Desk) -> None:
 def units_of(ws: Workspace) -> list[Unit]:
     """Return what there is to forget, oldest first."""
     known, programs = sessions.all_sessions(ws.db), journal.programs(ws.db)
-    return units(known, programs, pins.list_pins(ws.db), ws.clock.now_ns())
+    held = corrections.held(ws.db)
+    return units(known, programs, pins.list_pins(ws.db), ws.clock.now_ns(), held)
 
 
 def refs_of(ws: Workspace, going: Sequence[Unit]) -> list[str]:

@@ -88,8 +88,10 @@ def prune_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
 def _staying(document: Mapping[str, object]) -> str:
     """Say why there is nothing: what is at work stays."""
     at_work, kept = number(document, "open"), number(document, "kept")
+    needed = number(document, "needed")
     said = [f"{at_work} open in an agent"] if at_work else []
     said += [f"{kept} with a pin in it or your own of today"] if kept else []
+    said += [f"{needed} that these need"] if needed else []
     return f"; sessions that stay: {', '.join(said)}" if said else ""
 
 

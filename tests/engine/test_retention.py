@@ -2,7 +2,16 @@
 
 from collections.abc import Iterator, Sequence
 
-from gitshadow.engine.retention import Limits, Unit, beyond, everything, units
+import pytest
+
+from gitshadow.engine.retention import (
+    Limits,
+    Unit,
+    beyond,
+    everything,
+    needed,
+    units,
+)
 from gitshadow.model import Actor, Oid, Session
 from gitshadow.store.journal.pins import Pin
 
@@ -163,3 +172,40 @@ def test_a_program_goes_with_its_files() -> None:
         Unit(("a",), ("native-a",), 5 * DAY, 10 * DAY, True),
     ]
     assert names(found) == ["alone", "a"]
+
+
+def held(*pairs: str) -> list[Unit]:
+    """Return the units of five sessions; `"ab"` says that a chain of `a` holds a row of `b`."""
+    known = [session(name, last=last) for last, name in enumerate("abcde", 10)]
+    return units(known, {}, [], NOW, [(one[0], one[1]) for one in pairs])
+
+
+def test_a_session_goes_after_those_whose_rows_its_chains_hold() -> None:
+    assert names(held("ac", "cd")) == ["b", "d", "c", "a", "e"]
+    assert names(beyond(held("ac", "cd"), Limits(most=3), NOW, Scales(0))) == ["b", "d"]
+    by_age = beyond(held("ae", "eb"), Limits(age_ns=87 * DAY), NOW, Scales(0))
+    assert names(by_age) == ["b", "c", "d"]
+
+
+def test_sessions_go_together_when_each_holds_rows_of_the_other() -> None:
+    found = held("ab", "bd", "da", "ca")
+    assert [one.ids for one in found] == [("a", "b", "d"), ("c",), ("e",)]
+    assert [sorted(one.owners) for one in found] == [[], ["a", "b", "d"], []]
+
+
+@pytest.mark.parametrize("all_of_it", [False, True])
+def test_a_session_stays_when_its_chain_holds_rows_of_an_open_one(
+    all_of_it: bool,
+) -> None:
+    known = [session("a"), session("b"), session("c", ended=False), session("d")]
+    found = units(known, {}, [], NOW, [("a", "b"), ("b", "c"), ("x", "d"), ("d", "x")])
+    by_age = beyond(found, Limits(age_ns=0), NOW, Scales(0))
+    assert names(everything(found) if all_of_it else by_age) == ["d"]
+    assert needed(found) == 2
+
+
+def test_a_session_stays_by_age_alone_when_its_chain_holds_rows_of_a_kept_one() -> None:
+    known = [session("a"), session("u", agent=None, ended=False, last=5)]
+    found = units(known, {}, [], 5 * DAY + 1, [("a", "u")])
+    assert beyond(found, Limits(age_ns=0), NOW, Scales(0)) == []
+    assert names(everything(found)) == ["u", "a"]

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -355,6 +356,30 @@ def test_what_was_corrected_stays_so_when_a_crash_lost_the_journals_part(
         ws.db.run(f"INSERT OR REPLACE INTO events VALUES ({marks})", row)
     desk.pipeline.catch_up()
     assert dump_all(ws.db) == corrected
+    same_from_refs(desk, tmp_path)
+
+
+def test_a_corrected_row_stays_when_the_session_that_held_it_would_be_pruned(
+    desk: Desk, repo: Repo, tmp_path: Path
+) -> None:
+    """Else an undo of the session whose row it is would not know of the write."""
+    ws = desk.workspace
+    tell(desk, "claude-code", claude("PreToolUse", "c1", "a"))
+    seen(desk, repo, "a", "written\n")
+    tell(desk, "claude-code", claude("PostToolUse", "c1", "a"))
+    row = rows(desk, "a")[-1]
+    assert row.attribution is not None
+    tell(desk, "codex", {**claude("SessionStart", "", ""), "session_id": "s2"})
+    (other,) = [one for one in sessions.live(ws.db) if one.agent == "codex"]
+    who = replace(
+        row.attribution, session=other.id, agent="codex", turn=None, call=None
+    )
+    ws.recorder.correct({row: who}, ws.clock.now_ns())
+    tell(desk, "claude-code", claude("SessionEnd", "", "", reason="other"))
+    (row,) = [one for one in rows(desk, "a") if one.seq == row.seq]
+    done = run(desk, "prune", {"cwd": ws.layout.root, "all": True})
+    assert row in rows(desk, "a")
+    assert (done["open"], done["needed"]) == (1, 1)
     same_from_refs(desk, tmp_path)
 
 

@@ -66,6 +66,14 @@ ONE = {"id": "codex-1", "started": "2026-11-20T10:00:00.000000Z"}
         ),
         (
             keep.prune_lines,
+            {"dropped": [], "dry_run": False, "open": 2, "kept": 0, "needed": 3},
+            [
+                "nothing to drop; sessions that stay: 2 open in an agent,"
+                " 3 that these need"
+            ],
+        ),
+        (
+            keep.prune_lines,
             {"dropped": [ONE], "dry_run": True},
             ["1 session would go, for good", "  codex-1, begun 2026-11-20 10:00:00"],
         ),

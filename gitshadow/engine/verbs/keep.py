@@ -49,6 +49,7 @@ def prune(desk: Desk, params: Params) -> Document:
         "mirrors": _mirror_rows(mirrored),
         "open": sum(unit.is_open for unit in staying),
         "kept": sum(unit.is_kept and not unit.is_open for unit in staying),
+        "needed": retention.needed(staying),
     }
 
 

@@ -54,6 +54,15 @@ def apply(db: Db, one: Correction) -> None:
     bursts.recount(db, {burst for _, burst in found} | {one.burst})
 
 
+def held(db: Db) -> list[tuple[str, str]]:
+    """Return which sessions' chains hold the commits of rows of which other sessions."""
+    rows = db.rows(
+        "SELECT DISTINCT chain, session FROM corrections JOIN events USING (seq)"
+        " WHERE chain <> session ORDER BY chain, session"
+    )
+    return [(str(chain), str(session)) for chain, session in rows]
+
+
 def holder(db: Db, seq: int, session: str) -> str:
     """Return the session whose chain holds the commit of a row that is `session`'s."""
     row = db.row("SELECT chain FROM corrections WHERE seq = ?", (seq,))
