@@ -14,7 +14,15 @@ from gitshadow.engine.setup import root_worktree
 from gitshadow.engine.wholeness import make_whole
 from gitshadow.engine.workspace import Workspace
 from gitshadow.model import EventKind
-from gitshadow.store.journal import events, meta, ops, prune, purge
+from gitshadow.store.journal import (
+    corrections,
+    events,
+    meta,
+    ops,
+    prune,
+    purge,
+    sessions,
+)
 from gitshadow.store.journal.events import EventFilter
 
 _GAPS = 200
@@ -29,8 +37,7 @@ def mend(desk: Desk) -> None:
     told = _after_power_loss(desk) if _rebooted(ws) else make_whole(desk)
     _finish_forgetting(desk)
     _catch_up(desk, told)
-    if ws.recorder.row.tree is None:
-        root_worktree(ws)
+    _root(desk, told)
     vigil.note_death(desk)
     finish_undo(desk)
 
@@ -54,9 +61,24 @@ def repair(desk: Desk, *, deep: bool = False) -> None:
         desk: The worktree.
         deep: Whether what Git has packed is looked at too.
     """
-    _catch_up(desk, make_whole(desk, thorough=True, deep=deep))
-    if desk.workspace.recorder.row.tree is None:
-        root_worktree(desk.workspace)
+    told = make_whole(desk, thorough=True, deep=deep)
+    _catch_up(desk, told)
+    _root(desk, told)
+
+
+def _root(desk: Desk, told: Collection[str]) -> None:
+    """Root a worktree that has no tree, and sessions whose chain is lost while rows are left.
+
+    Such rows are on chains of others, and were corrected; without a baseline of their session the
+    refs alone would not give them back.
+    """
+    ws = desk.workspace
+    if ws.recorder.row.tree is None:
+        root_worktree(ws)
+    for name in corrections.owners_without_chain(ws.db) if told else ():
+        session = sessions.get(ws.db, name)
+        if session is not None:
+            ws.recorder.ensure_baseline(session)
 
 
 def finish_undo(desk: Desk) -> None:

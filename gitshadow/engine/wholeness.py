@@ -9,22 +9,22 @@ the user's refs, reflogs and index nor our refs reach it.
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 
 from gitshadow.engine.desk import Desk
 from gitshadow.engine.setup import carried
 from gitshadow.engine.workspace import Workspace
 from gitshadow.errors import StoreError
-from gitshadow.model import GITLINK_MODE, Chain, Oid, RepoPath, git_mode
+from gitshadow.model import GITLINK_MODE, Oid, RepoPath, git_mode
 from gitshadow.store import refs
 from gitshadow.store.files import blob_oid
-from gitshadow.store.journal import corrections, events, pins, prune, sessions, state
+from gitshadow.store.journal import events, pins, prune, sessions, state
 from gitshadow.store.lock import WriterLock
 from gitshadow.store.repo import FORMAT_MARK
 from gitshadow.store.trees import Entry
 from gitshadow.words import counted
 
 _LOCK_S = 10.0
+_NEWEST = 1 << 62
 
 
 def make_whole(
@@ -118,11 +118,11 @@ class _Whole:
         The journal counts where the ref itself cannot be read or is not whole, and after a power
         cut, which can leave an older ref than row.
         """
-        found = None if tip is None else self._last_whole(tip)
+        found = None if tip is None else self._last_whole(ref, tip)
         known = self._known.get(ref)
         if known is None or known == tip or (found == tip and not self._power):
             return found
-        other = self._last_whole(known)
+        other = self._last_whole(ref, known)
         if found is None or other is None:
             return found or other
         return other if found in (self._line(other) or ()) else found
@@ -139,7 +139,7 @@ class _Whole:
             return frozenset(info.oid for info in line)
         return None
 
-    def _last_whole(self, tip: Oid) -> Oid | None:
+    def _last_whole(self, ref: str, tip: Oid) -> Oid | None:
         """Return the newest commit of a chain all of whose objects can be read, down to its root.
 
         What Git has packed was synced then, so nothing below a packed commit is looked at, unless
@@ -147,14 +147,14 @@ class _Whole:
         """
         whole: Oid | None = None
         at: Oid | None = tip
-        rooted = False
+        rooted, below_seq = False, _NEWEST
         while at is not None:
             try:
                 info = self._repo.commit(at)
             except StoreError:
                 if rooted:  # the commit below our baseline is the user's
                     break
-                at, whole = events.commit_before(self._ws.db, at), None
+                at, whole = self._before(ref, at, below_seq), None
                 continue
             if FORMAT_MARK not in info.message:  # the user's own: the chain ended above
                 break
@@ -165,9 +165,18 @@ class _Whole:
                 whole = at
             if not self._deep and not self._repo.is_loose(at):
                 break
-            rooted = refs.peek(info.message)[0] in ("baseline", "pin")
+            kind, seq = refs.peek(info.message)
+            rooted, below_seq = kind in ("baseline", "pin"), seq or below_seq
             at = parent
         return whole
+
+    def _before(self, ref: str, commit: Oid, below_seq: int) -> Oid | None:
+        """Return what the journal has on a chain before a commit that cannot be read."""
+        chain = self._chains.get(ref)
+        if chain is None:
+            return None
+        named = (chain.session, chain.worktree)
+        return events.commit_before(self._ws.db, commit, *named, below_seq)
 
     def _is_whole(self, tree: Oid, parent: Oid | None) -> bool:
         """Whether everything that a commit adds to its parent can be read."""
@@ -195,14 +204,10 @@ class _Whole:
             if tip is None:
                 sessions.drop_chain(db, ref)
             elif chain.tip not in kept:  # else commits without rows may follow it
-                sessions.put_chain(db, self._moved(chain, tip))
-        return lost
+                from gitshadow.store.replay import step_back  # as rarely as `adopting`
 
-    def _moved(self, chain: Chain, tip: Oid) -> Chain:
-        tree = self._repo.commit(tip).tree
-        held = corrections.rows_of_chain(self._ws.db, chain.session, chain.worktree)
-        seq = max((one for one, _ in held), default=0)
-        return replace(chain, tip=tip, tree=tree, tip_seq=seq)
+                step_back(db, self._repo, chain, tip)
+        return lost
 
     # -- objects ---------------------------------------------------------------------------
 

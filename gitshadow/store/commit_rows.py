@@ -131,6 +131,21 @@ def rows_of(message: ShadowCommit, scene: Scene) -> list[Event]:
     return rows
 
 
+def author_of(message: ShadowCommit, actor: Actor) -> Attribution:
+    """Return who wrote the rows of a commit, as the commit says."""
+    return Attribution(
+        actor=actor,
+        session=message.session or "",
+        agent=message.agent,
+        turn=message.turn,
+        call=message.call,
+        tool=message.tool,
+        confidence=message.confidence or Confidence.UNKNOWN,
+        reason=message.reason or "",
+        candidates=message.candidates,
+    )
+
+
 def _changes(message: ShadowCommit, scene: Scene) -> Iterator[_Change]:
     """Yield what the commit changed, by path bytes, renames as one."""
     modes = scene.modes
@@ -203,17 +218,7 @@ def _event(message: ShadowCommit, scene: Scene, seq: int, kind: EventKind) -> Ev
         ts_ns=message.time_ns,
         worktree=message.worktree,
         kind=kind,
-        attribution=Attribution(
-            actor=scene.actor,
-            session=message.session or "",
-            agent=message.agent,
-            turn=message.turn,
-            call=message.call,
-            tool=message.tool,
-            confidence=message.confidence or Confidence.UNKNOWN,
-            reason=message.reason or "",
-            candidates=message.candidates,
-        ),
+        attribution=author_of(message, scene.actor),
         burst=message.burst,
         commit=scene.commit,
         op=message.op,

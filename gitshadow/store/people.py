@@ -21,6 +21,7 @@ from gitshadow.model import (
     ToolClass,
     Turn,
 )
+from gitshadow.store.commit_rows import author_of
 from gitshadow.store.journal import bursts, corrections, ops, sessions, turns
 from gitshadow.store.journal.corrections import Correction
 from gitshadow.store.journal.db import Db
@@ -118,6 +119,19 @@ class People:
         correction = Correction(message.session, runs, who, message.burst)
         corrections.apply(self._db, correction)
         return message.seqs[1]
+
+    def restore(self, message: ShadowCommit, seqs: Sequence[int]) -> None:
+        """Give rows the author of their commit, whose later correction may be lost."""
+        session, burst = message.session or "", message.burst
+        if burst is not None and bursts.get(self._db, burst) is None:
+            key = (session, message.worktree)
+            self._ordinals[key] = bursts.next_ordinal(self._db, *key, seqs[0])
+            self._take_burst(message, session, burst, (seqs[0], seqs[-1]))
+            self.store()
+            self._bursts.clear()
+            self._ordinals.clear()
+        who = author_of(message, self.actor(message))
+        corrections.restore(self._db, seqs, who, burst)
 
     def store(self) -> None:
         """Write turns and bursts; call it inside `db.write()`."""

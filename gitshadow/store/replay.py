@@ -8,7 +8,7 @@ Invariant: replaying a commit whose rows stand already changes nothing.
 
 import heapq
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
 from gitshadow.errors import StoreError
@@ -17,6 +17,7 @@ from gitshadow.store import refs
 from gitshadow.store.agreement import CatchUp, Lost
 from gitshadow.store.commit_rows import (
     PLAIN_MODES,
+    ROW_KINDS,
     ChainModes,
     KnownModes,
     Scene,
@@ -317,6 +318,33 @@ def catch_up(
         trees=trees if fresh else {},
         foreign=tuple(behind.foreign),
     )
+
+
+def step_back(db: Db, repo: ChainReader, chain: Chain, tip: Oid) -> None:
+    """Have the journal follow a chain that went back to an earlier commit, `tip`.
+
+    The rows of its lost commits are gone already. A lost correction leaves no row, so the authors
+    of all corrected rows are read from the commits again. Call it inside `db.write()`.
+
+    Raises:
+        StoreError: a commit cannot be read.
+    """
+    people = People(db, resumed=True)
+    doubted = corrections.forget(db, chain.session, chain.worktree)
+    infos, tip_seq = repo.chain(tip), 0
+    for info in infos:
+        message = refs.parse_message(info.message)
+        if message is None or message.session != chain.session or not message.seqs:
+            continue
+        if message.kind == "correction":
+            tip_seq = people.correct(message)
+        elif message.kind == "baseline" or message.kind in ROW_KINDS:
+            tip_seq = message.seqs[1]
+            rows = doubted.intersection(range(message.seqs[0], tip_seq + 1))
+            if rows:
+                people.restore(message, sorted(rows))
+    tree = infos[-1].tree
+    sessions.put_chain(db, replace(chain, tip=tip, tree=tree, tip_seq=tip_seq))
 
 
 @dataclass(slots=True)

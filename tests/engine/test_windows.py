@@ -11,10 +11,10 @@ import pytest
 from gitshadow.attribution.delivery import HookDelivery
 from gitshadow.attribution.liveness import close_gone
 from gitshadow.attribution.process import ProcessId, process_start
-from gitshadow.engine import hooks
+from gitshadow.engine import hooks, mending
 from gitshadow.engine.desk import Desk
 from gitshadow.engine.verbs import run
-from gitshadow.model import Event
+from gitshadow.model import Event, Oid
 from gitshadow.render.report import report_lines
 from gitshadow.render.style import View
 from gitshadow.store.journal import corrections, events, prune, sessions, turns
@@ -356,6 +356,66 @@ def test_what_was_corrected_stays_so_when_a_crash_lost_the_journals_part(
         ws.db.run(f"INSERT OR REPLACE INTO events VALUES ({marks})", row)
     desk.pipeline.catch_up()
     assert dump_all(ws.db) == corrected
+    same_from_refs(desk, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("lost", "said"),
+    [
+        ("judged again", "the hook of its call names the path"),
+        ("c3", "the hook of its call names the path"),
+        ("and again", "judged again"),
+    ],
+)
+def test_a_row_has_the_author_that_is_left_when_its_correction_is_lost(
+    desk: Desk, repo: Repo, tmp_path: Path, lost: str, said: str
+) -> None:
+    """A correction has no row, so nothing but its own commit says what was before it."""
+    ws = desk.workspace
+    first: list[Event] = []
+    after: dict[str, Oid | None] = {}
+    for step in ("c1", "c2", "judged again", "c3", "and again"):
+        if len(step) == 2:
+            tell(desk, "claude-code", claude("PreToolUse", step, "a"))
+            seen(desk, repo, "a", f"written by {step}\n")
+            tell(desk, "claude-code", claude("PostToolUse", step, "a"))
+            first = first or rows(desk, "a")
+            ref = chain_ref(chain_of(first[0]), "main")
+        else:
+            (row,) = [one for one in rows(desk, "a") if one.seq == first[0].seq]
+            nobody = desk.claimant.nobody(step)
+            ws.recorder.correct({row: nobody}, ws.clock.now_ns())
+        after[step] = ws.repo.ref(ref)
+    torn = after[lost]
+    assert torn is not None
+    (repo.common_dir / "objects" / torn[:2] / torn[2:]).unlink()
+    mending.repair(desk)
+    (row,) = [one for one in rows(desk, "a") if one.seq == first[0].seq]
+    assert row.attribution is not None
+    assert row.attribution.reason == said
+    same_from_refs(desk, tmp_path)
+
+
+def chain_of(row: Event) -> str:
+    assert row.attribution is not None
+    return row.attribution.session
+
+
+def test_a_corrected_row_stays_when_the_chain_of_its_session_is_lost(
+    desk: Desk, repo: Repo, tmp_path: Path
+) -> None:
+    """The refs alone give the row back only while its session has a baseline."""
+    waited(desk, repo)
+    ws = desk.workspace
+    row = rows(desk, "a")[-1]
+    nobody = desk.claimant.nobody("judged again")
+    ws.recorder.correct({row: nobody}, ws.clock.now_ns())
+    chain = sessions.get_chain(ws.db, nobody.session, "main")
+    assert chain is not None
+    for info in ws.repo.chain(chain.tip):
+        (repo.common_dir / "objects" / info.oid[:2] / info.oid[2:]).unlink()
+    mending.repair(desk)
+    assert [one.seq for one in rows(desk, "a")] == [row.seq]
     same_from_refs(desk, tmp_path)
 
 

@@ -21,7 +21,10 @@ _OPEN = (
     f"{_SELECT} WHERE session = ? AND worktree = ? AND turn IS ? AND open = 1"
     " ORDER BY last_seq DESC LIMIT 1"
 )
-_MAX_ORDINAL = "SELECT MAX(ordinal) FROM bursts WHERE session = ? AND worktree = ?"
+_MAX_ORDINAL = (
+    "SELECT MAX(ordinal) FROM bursts WHERE session = ?1 AND worktree = ?2"
+    " AND (?3 IS NULL OR first_seq < ?3)"
+)
 _PUT = f"INSERT OR REPLACE INTO bursts ({_COLUMNS}) VALUES ({', '.join('?' * 10)})"
 
 
@@ -77,9 +80,14 @@ def apart(db: Db, burst: Burst, pending: Collection[Burst]) -> Burst:
     return replace(burst, id=fresh, ordinal=ordinal)
 
 
-def next_ordinal(db: Db, session: str, worktree: str) -> int:
-    """Return the ordinal of the next burst of a session in a worktree; the first has 1."""
-    return 1 + db.number(_MAX_ORDINAL, (session, worktree))
+def next_ordinal(
+    db: Db, session: str, worktree: str, before_seq: int | None = None
+) -> int:
+    """Return the ordinal of the next burst of a session in a worktree; the first has 1.
+
+    With `before_seq` it is the one after the bursts that began before that event.
+    """
+    return 1 + db.number(_MAX_ORDINAL, (session, worktree, before_seq))
 
 
 def put(db: Db, burst: Burst) -> None:

@@ -54,6 +54,25 @@ def apply(db: Db, one: Correction) -> None:
     bursts.recount(db, {burst for _, burst in found} | {one.burst})
 
 
+def forget(db: Db, session: str, worktree: str) -> frozenset[int]:
+    """Forget which rows of a chain were corrected; return them, with their authors as they are.
+
+    Call it inside `db.write()`, and `restore` these rows next.
+    """
+    rows = "SELECT seq FROM corrections JOIN events USING (seq) WHERE chain = ? AND worktree = ?"
+    found = db.rows(rows, (session, worktree))
+    db.run_many("DELETE FROM corrections WHERE seq = ?", found)
+    return frozenset(seq for (seq,) in found)
+
+
+def restore(db: Db, seqs: Sequence[int], who: Attribution, burst: str | None) -> None:
+    """Give rows the author that their own commit names; call it inside `db.write()`."""
+    left = {row.burst for row in events.by_seqs(db, seqs).values()}
+    named = events.attribution_values(who)
+    db.run_many(_CHANGE, [(*named, burst, seq) for seq in seqs])
+    bursts.recount(db, left | {burst})
+
+
 def held(db: Db) -> list[tuple[str, str]]:
     """Return which sessions' chains hold the commits of rows of which other sessions."""
     rows = db.rows(
@@ -61,6 +80,15 @@ def held(db: Db) -> list[tuple[str, str]]:
         " WHERE chain <> session ORDER BY chain, session"
     )
     return [(str(chain), str(session)) for chain, session in rows]
+
+
+def owners_without_chain(db: Db) -> list[str]:
+    """Return the sessions of corrected rows that have no chain of their own."""
+    rows = db.rows(
+        "SELECT DISTINCT session FROM corrections JOIN events USING (seq)"
+        " WHERE session NOT IN (SELECT session FROM chains) ORDER BY session"
+    )
+    return [str(session) for (session,) in rows]
 
 
 def holder(db: Db, seq: int, session: str) -> str:

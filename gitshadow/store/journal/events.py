@@ -344,22 +344,28 @@ def latest(db: Db, worktree: str) -> dict[RepoPath, FileVersion | None]:
     return states
 
 
-def commit_before(db: Db, commit: Oid) -> Oid | None:
-    """Return the commit of the newest row before a commit's on the same chain, or None."""
-    row = db.row(
-        "SELECT MIN(seq), COALESCE(chain, session), worktree FROM events"
-        " LEFT JOIN corrections USING (seq) WHERE commit_oid = ?",
-        (commit,),
-    )
-    if row is None or row[0] is None:
-        return None
+def commit_before(
+    db: Db, commit: Oid, session: str, worktree: str, below_seq: int
+) -> Oid | None:
+    """Return the commit of the newest row before a commit's on the same chain, or None.
+
+    Args:
+        db: The journal.
+        commit: The commit. A correction has no rows; then `below_seq` counts.
+        session: Whose chain it is.
+        worktree: In which worktree.
+        below_seq: A number that is known to come after the commit on the chain.
+    """
+    first = db.row("SELECT MIN(seq) FROM events WHERE commit_oid = ?", (commit,))
+    if first is not None and first[0] is not None:
+        below_seq = first[0]
     before = db.row(
         "SELECT MAX(seq), commit_oid FROM (SELECT seq, commit_oid FROM events"
         " WHERE session = ?1 AND worktree = ?2 AND seq < ?3 AND commit_oid IS NOT NULL"
         " AND seq NOT IN (SELECT seq FROM corrections) UNION ALL"
         " SELECT seq, commit_oid FROM corrections JOIN events USING (seq)"
         " WHERE chain = ?1 AND worktree = ?2 AND seq < ?3)",
-        (row[1], row[2], row[0]),
+        (session, worktree, below_seq),
     )
     return None if before is None or before[1] is None else Oid(before[1])
 

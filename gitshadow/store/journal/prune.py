@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 from gitshadow.model import Chain, Oid
-from gitshadow.store.journal import corrections, meta
+from gitshadow.store.journal import bursts, corrections, events, meta
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.saga_rows import Note, digest_of
 
@@ -30,10 +30,6 @@ _SOME = (
 _COMMITS = (
     "SELECT DISTINCT commit_oid FROM events WHERE commit_oid IS NOT NULL"
     " AND (session = ?1 OR seq IN (SELECT seq FROM corrections WHERE chain = ?1))"
-)
-_EMPTY_BURSTS = (
-    "DELETE FROM bursts"
-    " WHERE NOT EXISTS (SELECT 1 FROM events WHERE events.burst = bursts.id)"
 )
 _LEFT = (
     "SELECT id FROM sessions WHERE EXISTS"
@@ -120,19 +116,19 @@ def drop_some(db: Db, session: str, rows: int) -> bool:
 def drop_commits(db: Db, session: str, worktree: str, kept: Collection[Oid]) -> int:
     """Forget the rows of a chain whose commits are lost; return how many.
 
-    With them go the bursts and ops of which nothing is left. Call it inside `db.write()`.
+    With them go their ops, and the bursts of which nothing is left. Call it inside `db.write()`.
     """
     lost = [
         one
         for one in corrections.rows_of_chain(db, session, worktree)
         if one[1] not in kept
     ]
+    rows = events.by_seqs(db, [seq for seq, _ in lost]).values()
     db.run_many("DELETE FROM events WHERE seq = ?", [(seq,) for seq, _ in lost])
     db.run_many("DELETE FROM corrections WHERE seq = ?", [(seq,) for seq, _ in lost])
     gone = sorted({commit for _, commit in lost})
     db.run_many("DELETE FROM ops WHERE commit_oid = ?", [(commit,) for commit in gone])
-    if lost:
-        db.run(_EMPTY_BURSTS)
+    bursts.recount(db, {row.burst for row in rows})
     return len(lost)
 
 
