@@ -143,7 +143,8 @@ class Event:
     is what stood at the old path. `switched` marks a path that Git itself switched when HEAD
     moved: it has no burst and no undo takes it back. `offline` marks a change found at start.
     `moved_in` marks a path that got a file which is older than the write: it came from where
-    nothing is recorded, and may be the only copy.
+    nothing is recorded, and may be the only copy. `inexact` marks a write whose content is known
+    from a commit: it happened some time before `ts_ns`.
     `commit` and `attribution` are None for gap rows only.
     """
 
@@ -163,6 +164,7 @@ class Event:
     switched: bool = False
     note: str | None = None
     moved_in: bool = False
+    inexact: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,12 +27,12 @@ from gitshadow.store.refs import PathNote, ShadowCommit
 from gitshadow.store.trees import Entry
 
 STORM_PATHS = 64
-OFFLINE, MOVED_IN = "offline", "moved_in"
+OFFLINE, MOVED_IN, INEXACT = "offline", "moved_in", "inexact"
 _KINDS = {"restore": EventKind.RESTORE, "coverage": EventKind.COVERAGE}
 
 
 class Claimed(NamedTuple):
-    """Hold one draft, who wrote it, and the marks of its row (`offline`, `moved_in`)."""
+    """Hold one draft, who wrote it, and the marks of its row."""
 
     draft: Draft
     attribution: Attribution
@@ -177,6 +177,7 @@ def _row(draft: Draft, group: Group, frame: Frame, seq: int, ts_ns: int) -> Even
         offline=OFFLINE in group.flags,
         switched=group.kind == "head",
         moved_in=MOVED_IN in group.flags,
+        inexact=INEXACT in group.flags,
     )
 
 

@@ -191,10 +191,11 @@ class Claimant:
         """Return what is still known of a recorded write.
 
         When its path was looked at before is not stored; the row before it is the safe answer
-        for a deletion, of which the time is not exact.
+        where the time is not exact, as that of a deletion.
         """
         assert row.path is not None
-        exact, begin_ns = row.kind is not EventKind.DELETE, row.ts_ns
+        exact = row.kind is not EventKind.DELETE and not row.inexact
+        begin_ns = row.ts_ns
         if not exact:
             earlier = EventFilter(
                 worktree=self._worktree,

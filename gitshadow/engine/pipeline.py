@@ -14,7 +14,7 @@ from gitshadow.attribution.intake import Doubt
 from gitshadow.attribution.process import ProcessId
 from gitshadow.capture.drafts import Draft, Moment, Seen, draft_changes
 from gitshadow.capture.reconcile import Change, Observed, observe
-from gitshadow.capture.steps import MOVED_IN, OFFLINE, STORM_PATHS, Claimed
+from gitshadow.capture.steps import INEXACT, MOVED_IN, OFFLINE, STORM_PATHS, Claimed
 from gitshadow.engine import reflog
 from gitshadow.engine.adopting import adopt
 from gitshadow.engine.claims import Claimant
@@ -377,12 +377,14 @@ class Pipeline:
     def _claimed(
         self, drafts: Sequence[Draft], claims: Sequence[Attribution], *, offline: bool
     ) -> list[Claimed]:
-        """Return drafts with who made them, each new path marked whose file was moved in."""
-        marks = self._kin.moved_in(drafts, claims)
-        return [
-            Claimed(draft, claim, (OFFLINE,) * offline + (MOVED_IN,) * is_moved_in)
-            for draft, claim, is_moved_in in zip(drafts, claims, marks, strict=True)
-        ]
+        """Return drafts with who made them, each with what it is marked with."""
+        moved_in = self._kin.moved_in(drafts, claims)
+        found: list[Claimed] = []
+        for draft, claim, is_moved_in in zip(drafts, claims, moved_in, strict=True):
+            marks = {OFFLINE: offline, MOVED_IN: is_moved_in, INEXACT: not draft.exact}
+            flags = tuple(mark for mark, is_set in marks.items() if is_set)
+            found.append(Claimed(draft, claim, flags))
+        return found
 
     def record_coverage(self, note: str, seen: Sequence[Seen]) -> list[Event]:
         """Record paths that enter or leave because coverage itself changed."""

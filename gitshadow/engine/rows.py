@@ -26,7 +26,7 @@ from gitshadow.store.refs import display_path
 from gitshadow.undo.about import About
 
 Row = dict[str, object]
-_MARKS = ("offline", "switched", "moved_in")
+_MARKS = ("offline", "switched", "moved_in", "inexact")
 
 
 def rfc3339(time_ns: int | None) -> str | None:

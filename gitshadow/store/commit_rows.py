@@ -225,5 +225,6 @@ def _event(message: ShadowCommit, scene: Scene, seq: int, kind: EventKind) -> Ev
         offline="offline" in message.flags,
         switched="switched" in message.flags and kind is not EventKind.HEAD,
         moved_in="moved_in" in message.flags,
+        inexact="inexact" in message.flags,
         note=message.note if kind is EventKind.HEAD else None,
     )

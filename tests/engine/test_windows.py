@@ -396,6 +396,40 @@ def test_a_row_has_the_author_that_is_left_when_its_correction_is_lost(
     same_from_refs(desk, tmp_path)
 
 
+def test_a_write_known_from_a_commit_has_no_exact_time_when_it_is_judged_again(
+    desk: Desk, repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Either call may have written it, whenever the later one began."""
+    # The time of the commit counts.
+    monkeypatch.setattr("tests.support.repo._DATES", {})
+    now_ns = desk.workspace.clock.now_ns
+
+    def bash(event: str, who: str, at_ns: int, **fields: object) -> None:
+        said = {"tool_name": "Bash", "tool_input": {"command": "x"}, **fields}
+        payload = {**claude(event, f"c-{who}", "", **said), "session_id": who}
+        tell(desk, "claude-code", payload, at_ns=at_ns)
+
+    repo.git("checkout", "-q", "-b", "other")
+    repo.write("a", "elsewhere\n")
+    repo.commit("other")
+    repo.git("checkout", "-q", "main")
+    desk.observer.settle()
+    bash("PreToolUse", "one", now_ns())
+    bash("PostToolUse", "one", now_ns())
+    began_ns = now_ns()
+    bash("PreToolUse", "two", began_ns)
+    repo.write("a", "in a commit\n")
+    repo.commit("theirs")
+    repo.git("checkout", "-q", "other")
+    desk.observer.settle()
+    row, last = rows(desk, "a")[-2:]
+    assert (row.inexact, last.inexact) == (True, False)
+    assert told(row) == ("ambiguous", None)
+    bash("PostToolUse", "two", began_ns + 10_000_000_000, duration_ms=9499.999)
+    assert rows(desk, "a")[-2:] == [row, last]
+    same_from_refs(desk, tmp_path)
+
+
 def chain_of(row: Event) -> str:
     assert row.attribution is not None
     return row.attribution.session

@@ -23,10 +23,11 @@ from gitshadow.store.journal.db import Db, Row, Value
 _COLUMNS = (
     "seq, ts_ns, worktree, kind, path, old_path, before_oid, before_mode, after_oid,"
     " after_mode, actor, session, agent, turn, call, tool, confidence, reason,"
-    " candidates, burst, commit_oid, op, offline, switched, note, moved_in"
+    " candidates, burst, commit_oid, op, offline, switched, note, moved_in,"
+    " inexact"
 )
 _SELECT = f"SELECT {_COLUMNS} FROM events"
-_INSERT = f"INSERT OR IGNORE INTO events ({_COLUMNS}) VALUES ({', '.join('?' * 26)})"
+_INSERT = f"INSERT OR IGNORE INTO events ({_COLUMNS}) VALUES ({', '.join('?' * 27)})"
 _RESERVE = "UPDATE meta SET value = CAST(value AS INTEGER) + ? WHERE key = 'next_seq'"
 _SEQS_BETWEEN = "SELECT seq FROM events WHERE seq BETWEEN ? AND ?"
 _NEXT = "SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'next_seq'"
@@ -509,6 +510,7 @@ def _values(event: Event) -> Row:
         int(event.switched),
         event.note,
         int(event.moved_in),
+        int(event.inexact),
     )
 
 
@@ -545,6 +547,7 @@ def _event(row: Row) -> Event:
         switched=row[23] != 0,
         note=row[24],
         moved_in=row[25] != 0,
+        inexact=row[26] != 0,
     )
 
 

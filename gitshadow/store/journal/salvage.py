@@ -18,7 +18,7 @@ from gitshadow.store.journal.schema import VERSION
 _GAP_COLUMNS = (
     "seq, ts_ns, worktree, kind, path, old_path, before_oid, before_mode, after_oid,"
     " after_mode, actor, session, agent, turn, call, tool, confidence, reason, candidates,"
-    " burst, commit_oid, op, offline, switched, note, 0"
+    " burst, commit_oid, op, offline, switched, note, 0, 0"
 )
 
 # Each query of the old journal with the statement that its rows are bound to in the new one.
@@ -30,7 +30,7 @@ _COPIES = (
     ("call_paths", "SELECT * FROM call_paths", 3),
     ("call_runs", "SELECT * FROM call_runs", 3),
     ("touches", "SELECT * FROM touches", 7),
-    ("events", f"SELECT {_GAP_COLUMNS} FROM events WHERE kind = 'gap'", 26),
+    ("events", f"SELECT {_GAP_COLUMNS} FROM events WHERE kind = 'gap'", 27),
     ("ops", "SELECT * FROM ops WHERE commit_oid IS NULL", 11),
     ("op_steps", "SELECT * FROM op_steps", 9),
     ("models", "SELECT * FROM models", 3),

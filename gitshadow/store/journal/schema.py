@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Iterator
 from functools import cache
 
-VERSION = 11
+VERSION = 12
 
 MIGRATIONS: tuple[str, ...] = (
     """
@@ -215,6 +215,9 @@ CREATE INDEX corrections_chain ON corrections (chain);
 """,
     """
 ALTER TABLE events ADD COLUMN moved_in INTEGER NOT NULL DEFAULT 0;
+""",
+    """
+ALTER TABLE events ADD COLUMN inexact INTEGER NOT NULL DEFAULT 0;
 """,
 )
 
