@@ -7,7 +7,8 @@ Invariant: every barrier ends with the disk and the journal in agreement.
 
 import os
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from gitshadow.capture.coverage import lineage
@@ -104,13 +105,26 @@ class Observer:
 
     def hints(self, hints: Hints) -> None:
         """Record what was hinted, but for names that an unfinished save may explain."""
-        self._ws.traces.note(hints.paths)
-        if self._holds(hints):
-            return
-        if hints.lost:
-            self._rewalk(patient=True)
-        else:
-            self._capture(self._ripe(self._hinted(hints)), patient=True)
+        with self._noticing():
+            self._ws.traces.note(hints.paths)
+            if self._holds(hints):
+                return
+            if hints.lost:
+                self._rewalk(patient=True)
+            else:
+                self._capture(self._ripe(self._hinted(hints)), patient=True)
+
+    @contextmanager
+    def _noticing(self) -> Iterator[None]:
+        """Have the next barrier look at everything where the block fails.
+
+        What the block had taken from the watcher, or from what was put off, is in no list then.
+        """
+        try:
+            yield
+        except BaseException:
+            self._in_doubt = True
+            raise
 
     def _hinted(self, hints: Hints) -> set[RepoPath]:
         """Return the paths to look at, and remember which of them are watched directories."""
@@ -160,17 +174,15 @@ class Observer:
             self._look_at_git()
             if self._hold is not None:
                 return
-        ready = {
-            path
-            for path, due in self._deferred.items()
-            if due <= now and not self._still_empty(path, now)
-        }
+        due = [path for path, at in self._deferred.items() if at <= now]
+        ready = {path for path in due if not self._still_empty(path, now)}
         ready = self._wait_for_removal(ready, now)
-        for path in ready:
-            del self._deferred[path]
-        # Of nothing too, now and then: HEAD moves, and sessions die, without a hint.
-        if ready or now - self._captured_at >= _LOOK_S:
-            self._capture(self._with_new_names(ready))
+        with self._noticing():
+            for path in ready:
+                del self._deferred[path]
+            # Of nothing too, now and then: HEAD moves, and sessions die, without a hint.
+            if ready or now - self._captured_at >= _LOOK_S:
+                self._capture(self._with_new_names(ready))
         if now >= self._next_walk:
             self._look_around()
         elif now >= self._patrol_at and not ready:
@@ -289,22 +301,21 @@ class Observer:
         if self._port is None:
             self._walker.full()
             return
-        hints = self._port.barrier(BARRIER_S)
-        self._ws.traces.note(hints.paths if hints is not None else ())
-        doubtful = self._in_doubt or self._ws.coverage.stale()
-        if hints is None or hints.lost or doubtful:
-            self._look_anew(hints)
-            return
-        self._in_doubt = True  # whatever stops it, the next barrier walks
-        waiting = self._hinted(hints) | self._deferred.keys() | self._held
-        waiting |= self._pipeline.missed.keys()
-        self._deferred.clear()
-        self._held.clear()
-        self._capture(waiting | self._relist())
-        self._pipeline.look_at_uncovered()
-        self._prove_watches()
-        self._in_doubt = False
-        self._pipeline.settled(began)
+        with self._noticing():
+            hints = self._port.barrier(BARRIER_S)
+            self._ws.traces.note(hints.paths if hints is not None else ())
+            doubtful = self._in_doubt or self._ws.coverage.stale()
+            if hints is None or hints.lost or doubtful:
+                self._look_anew(hints)
+                return
+            waiting = self._hinted(hints) | self._deferred.keys() | self._held
+            waiting |= self._pipeline.missed.keys()
+            self._deferred.clear()
+            self._held.clear()
+            self._capture(waiting | self._relist())
+            self._pipeline.look_at_uncovered()
+            self._prove_watches()
+            self._pipeline.settled(began)
 
     def _look_anew(self, hints: Hints | None) -> None:
         """Walk where a barrier cannot say what was written; None is a gap."""
@@ -385,9 +396,9 @@ class Observer:
         self._touched.clear()
         self._hold = None
         self._next_walk = time.monotonic() + _BACKGROUND_WALK_S
-        self._in_doubt = True  # whatever stops it, the next barrier walks again
-        found = self._walker.full(ripe=self._ripe_with_ends if patient else None)
-        self._watch_anew(found, patient=patient)
+        with self._noticing():
+            found = self._walker.full(ripe=self._ripe_with_ends if patient else None)
+            self._watch_anew(found, patient=patient)
         self._in_doubt = False
 
     def _watch_anew(self, found: Watched, *, patient: bool = False) -> None:
@@ -396,8 +407,7 @@ class Observer:
             return
         self._watch(found)
         again = self._walker.full(ripe=self._ripe_with_ends if patient else None)
-        young = set(again.directories).difference(found.directories)
-        if young:
+        if young := set(again.directories).difference(found.directories):
             self._capture(young, patient=patient)
 
     def _watch(self, found: Watched) -> None:
@@ -430,17 +440,17 @@ class Observer:
             self._capture(suspected)
             return
         strays = self._port.unwatched(found.directories)
-        hints = self._port.barrier(BARRIER_S)
-        if hints is None or hints.lost:
-            self._rewalk(patient=True)
-            return
-        self._in_doubt = True
-        heard = self._hinted(hints)
-        self._watch(found)
-        self._miss_directories({path for path in strays if not _is_under(path, heard)})
-        self._miss_files({path for path in suspected if not _is_under(path, heard)})
-        self._in_doubt = False
-        self._capture(self._ripe(heard), patient=True)
+        with self._noticing():
+            hints = self._port.barrier(BARRIER_S)
+            if hints is None or hints.lost:
+                self._rewalk(patient=True)
+                return
+            heard = self._hinted(hints)
+            self._watch(found)
+            strays = {path for path in strays if not _is_under(path, heard)}
+            self._miss_directories(strays)
+            self._miss_files({path for path in suspected if not _is_under(path, heard)})
+            self._capture(self._ripe(heard), patient=True)
 
     def _miss_directories(self, directories: Collection[RepoPath]) -> None:
         """Record what covered directories hold that nobody watched, with a gap for each."""
@@ -454,9 +464,7 @@ class Observer:
     def _miss_files(self, paths: Collection[RepoPath]) -> None:
         """Record changes that no hint came for, and say so for each that there was."""
         recorded = (event.path for event in self._pipeline.capture(paths).events)
-        missed = sorted(
-            {path for path in recorded if path is not None and path in paths}
-        )
+        missed = sorted({path for path in recorded if path is not None} & set(paths))
         for path in missed[:STORM_PATHS]:
             self._pipeline.gap(_UNHEARD, path)
         if len(missed) > STORM_PATHS:
@@ -469,25 +477,23 @@ class Observer:
 
         Who is patient lets a file be finished that turns up in a new directory.
         """
-        doubt, self._in_doubt = self._in_doubt, True
-        fresh = self._unfold(paths, patient=patient)
-        wanted = set(fresh)
-        while ends := self._other_ends(fresh):
-            fresh = self._unfold(ends, patient=patient) - wanted
-            wanted |= fresh
-        done = self._pipeline.capture(wanted)
-        if done.rules_changed or any(self._ws.coverage.is_rule_file(p) for p in paths):
-            self._watch_anew(self._walker.recover())
-        self._in_doubt = doubt
+        with self._noticing():
+            fresh = self._unfold(paths, patient=patient)
+            wanted = set(fresh)
+            while ends := self._other_ends(fresh):
+                fresh = self._unfold(ends, patient=patient) - wanted
+                wanted |= fresh
+            done = self._pipeline.capture(wanted)
+            rules = any(self._ws.coverage.is_rule_file(path) for path in paths)
+            if done.rules_changed or rules:
+                self._watch_anew(self._walker.recover())
         self._captured_at = time.monotonic()
 
     def _unfold(self, paths: Collection[RepoPath], *, patient: bool) -> set[RepoPath]:
         """Return the files that paths stand for; directories among them are watched then."""
         with self._ws.files.together():
             looks = {path: self._ws.files.glance(path) for path in sorted(paths)}
-        roots = [
-            path for path, look in looks.items() if look is not None and look.is_dir
-        ]
+        roots = [path for path, look in looks.items() if look and look.is_dir]
         known = {root for root in roots if self._ws.states.get(root) is not None}
         wanted = set(paths) - set(roots) | known
         if roots:

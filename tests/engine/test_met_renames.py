@@ -1,6 +1,8 @@
 """Both ends of a rename become one row, whichever directory tells of it first."""
 
+import errno
 import os
+import time
 from collections.abc import Collection, Iterable, Iterator
 
 import pytest
@@ -166,6 +168,28 @@ def test_file_that_was_split_from_its_old_name_is_not_one_moved_in(
     rows_after(desk, hints(b"new"))
     (row,) = events.rows(desk.workspace.db, EventFilter(kinds=(EventKind.CREATE,)))
     assert not row.moved_in
+
+
+@pytest.mark.parametrize("step", ["tick", "settle"])
+def test_path_is_recorded_at_the_next_barrier_when_the_first_one_failed(
+    repo: Repo, desk: Desk, port: LatePort, step: str
+) -> None:
+    """What a failing step had taken from the list of what is put off is in no list then."""
+    desk.observer.settle()
+    repo.delete("p/q/f")
+    desk.observer.hints(hints(b"p/q/f"))
+    time.sleep(max(0.0, (desk.observer.due() or 0.0) - time.monotonic()))
+    port.barrier = fails  # type: ignore[method-assign]
+    with pytest.raises(OSError, match="too many"):
+        getattr(desk.observer, step)()
+    del port.barrier
+    desk.observer.settle()
+    assert rows_after(desk) == [(EventKind.DELETE, b"p/q/f", b"")]
+
+
+def fails(timeout_s: float) -> Hints | None:
+    """Fail as a barrier does that cannot make its file."""
+    raise OSError(errno.EMFILE, "too many open files")
 
 
 def test_hint_of_a_barrier_that_is_no_new_name_is_recorded_too(
