@@ -6,7 +6,7 @@ Invariant: reads only; a finding that is not ok always has a remedy, a command w
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gitshadow.capture.coverage import TOO_LARGE
 from gitshadow.engine import mirroring, mirrors, remotes
@@ -25,6 +25,8 @@ from gitshadow.words import counted
 FIX = "git agent-undo doctor --fix"
 REINDEX = "git agent-undo reindex"
 FSCK = "git fsck"
+MENDING, RECORDING = "mending", "recording now"
+_OF_OBJECTS = ("refs", "objects", MENDING, RECORDING)
 _SHOWN = 5
 _NOTES = 2
 _WATCHES = "/proc/sys/fs/inotify/max_user_watches"
@@ -43,8 +45,11 @@ class Check:
     remedy: str | None = None
 
 
-def examine(desk: Desk) -> list[Check]:
-    """Return all findings, the same ones in the same order whatever they say."""
+def examine(desk: Desk, stuck: Sequence[Check] = ()) -> list[Check]:
+    """Return all findings, the same ones in the same order whatever they say.
+
+    Last come those of `stuck`: what could not be done before.
+    """
     parts: tuple[Callable[[Desk], Iterator[Check]], ...] = (
         _journal,
         _recording,
@@ -62,7 +67,8 @@ def examine(desk: Desk) -> list[Check]:
         _mirror,
         _secrets,
     )
-    return [check for part in parts for check in part(desk)]
+    found = [check for part in parts for check in part(desk)]
+    return _with_owners(desk.workspace, [*found, *stuck])
 
 
 def missing(ws: Workspace) -> list[Oid]:
@@ -148,7 +154,8 @@ def _refs(desk: Desk) -> Iterator[Check]:
 def _objects(desk: Desk) -> Iterator[Check]:
     broken = desk.workspace.repo.loose.all_broken()
     if broken:
-        yield _broken(desk, broken)
+        said = f"broken in the object store: {_some(broken)}"
+        yield Check("objects", False, said, FIX)
         return
     try:
         found = missing(desk.workspace)
@@ -165,13 +172,32 @@ def _objects(desk: Desk) -> Iterator[Check]:
     )
 
 
-def _broken(desk: Desk, broken: Sequence[Oid]) -> Check:
-    """Name objects whose files are broken; those that the user's history needs are the user's."""
-    said = f"broken in the object store: {_some(broken)}"
-    with suppress(StoreError):
-        if len(desk.workspace.git.reached_by_user(broken)) == len(broken):
-            return Check("objects", False, f"{said}; your own history needs it", FSCK)
-    return Check("objects", False, said, FIX)
+def _with_owners(ws: Workspace, found: Sequence[Check]) -> list[Check]:
+    """Say of what objects keep from being read whose they are: `doctor --fix` writes only ours."""
+    wrong = [one for one in found if one.name in _OF_OBJECTS and one.remedy]
+    theirs: list[Oid] = []
+    if wrong:
+        with suppress(StoreError):
+            theirs = _damage_of_user(ws)
+    if not theirs:
+        return [*found]
+    said = f"not gitshadow's, your own history needs it: {_some(theirs)}"
+    alone = theirs == sorted(ws.repo.loose.all_broken())
+    remedy = FSCK if alone else f"{FSCK}; then {FIX}"
+    return [
+        replace(one, message=f"{one.message}; {said}", remedy=remedy)
+        if one in wrong
+        else one
+        for one in found
+    ]
+
+
+def _damage_of_user(ws: Workspace) -> list[Oid]:
+    """Return the broken and missing objects that the user's own refs, reflogs and index need."""
+    reached, stops = ws.git.reached_by_user()
+    broken = set(ws.repo.loose.all_broken())
+    gone = {oid for oid in stops - broken if not ws.repo.has(oid)}
+    return sorted(broken & (reached | stops) | gone)
 
 
 def _some(oids: Sequence[Oid]) -> str:

@@ -239,7 +239,9 @@ class _Whole:
         if alone:
             with suppress(StoreError):  # then nobody knows who needs it
                 ours = git.reachable(sorted(set(repo.refs().values())), ())
-                needed = git.reached_by_user(alone) | needed.intersection(ours)
+                theirs, stops = git.reached_by_user()
+                if not stops:
+                    needed = needed.intersection(theirs.union(ours))
         for oid in left:
             if oid not in needed:
                 repo.loose.remove(oid)

@@ -43,6 +43,7 @@ OF_THE_USER = (
 )
 """What the user's own refs and reflogs reach, as git-rev-list(1) is told it."""
 _NO_OID = "0" * 40
+_OIDS = re.compile(r"\b[0-9a-f]{40}\b")
 _WORD = 0xFFFF_FFFF
 _SECOND_NS = 1_000_000_000
 _MOST_NAMED = 100
@@ -382,23 +383,30 @@ class Git:
         out = self.run("rev-list", *sorted(commits), "--not", *OF_THE_USER)
         return set(commits) & {Oid(line) for line in out.decode("ascii").split()}
 
-    def reached_by_user(self, oids: Collection[Oid]) -> set[Oid]:
-        """Return which of some objects the user's refs, reflogs or index reach.
+    def reached_by_user(self) -> tuple[set[Oid], set[Oid]]:
+        """Return what the user's refs, reflogs and index reach, and what stops the search.
+
+        What stops it is missing, broken or next to such an object; the first is then a part.
 
         Raises:
-            StoreError: something on the way cannot be read, so nobody knows.
+            StoreError: git could not be started, or stops for another reason.
         """
-        how = ("--objects", "--no-object-names", "--indexed-objects", *OF_THE_USER)
-        out = self.run("rev-list", *how)
-        return set(oids) & {Oid(line) for line in out.decode("ascii").split()}
+        how = ("--objects", "--no-object-names", "--indexed-objects", "--missing=print")
+        args = ("rev-list", *how, *OF_THE_USER)
+        done = self._start((*self._place(), *args), b"", _OFFLINE)
+        rows = done.stdout.decode("ascii").split()
+        stops = _OIDS.findall(done.stderr.decode("ascii", "replace"))
+        if done.returncode != 0 and not stops:
+            raise _failure(args, done.returncode, done.stderr)
+        stops += [row[1:] for row in rows if row[:1] == "?"]
+        return set(map(Oid, rows)), set(map(Oid, stops))
 
     def holding_below(
         self, blobs: Collection[Oid], trees: Collection[Oid]
     ) -> list[tuple[Oid, RepoPath]]:
         """Return which of some contents lie in trees, and as what; as `holding`."""
         listed = "".join(f"{oid}\n" for oid in sorted(trees)).encode("ascii")
-        out = self.run("rev-list", "--objects", "--stdin", stdin=listed)
-        return _held(out, blobs)
+        return _held(self.run("rev-list", "--objects", "--stdin", stdin=listed), blobs)
 
     def holding(
         self, blobs: Collection[Oid], *which: str
@@ -581,10 +589,8 @@ def _unstarted(error: OSError) -> StoreError:
 
 
 def _failure(args: Sequence[str | bytes], code: int, stderr: bytes) -> StoreError:
-    said = stderr.decode("utf-8", "replace").strip().splitlines()
-    return StoreError(
-        f"could not run git {_verb(args)}: {'; '.join(said) or f'exit {code}'}"
-    )
+    said = "; ".join(stderr.decode("utf-8", "replace").strip().splitlines())
+    return StoreError(f"could not run git {_verb(args)}: {said or f'exit {code}'}")
 
 
 def _verb(args: Sequence[str | bytes]) -> str:

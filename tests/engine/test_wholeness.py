@@ -224,3 +224,32 @@ def test_check_after_a_power_cut_is_done_again_where_it_was_interrupted(
 
 def _killed(*_: object) -> WriterLock:
     raise KeyboardInterrupt
+
+
+def tear(repo: Repo, name: str, how: str) -> None:
+    damage(loose(repo, repo.git("rev-parse", name)), how, random.Random(1))
+    repo.damaged = True
+
+
+@pytest.mark.parametrize("how", ["torn", "empty", "gone"])
+@pytest.mark.parametrize("name", ["HEAD^{tree}", "HEAD~1^{tree}", "HEAD~1"])
+def test_doctor_names_fsck_when_an_object_of_the_user_is_broken(
+    repo: Repo, name: str, how: str
+) -> None:
+    """Its own `--fix` would be the remedy for ever."""
+    with studio_of(repo) as studio:
+        studio.hand("d/f", "first\n")
+        studio.commit("first")
+        studio.hand("d/f", "second\n")
+        studio.commit("second")
+        studio.write("S1", "b", "agent\n")
+        tear(repo, name, how)
+        studio.run("doctor", fix=True)
+        rows = studio.run("doctor", fix=True)["checks"]
+    assert isinstance(rows, list)
+    wrong = [row for row in rows if not row["ok"]]
+    if how != "gone" or name == "HEAD^{tree}":
+        assert wrong, "it is found"
+    for row in wrong:
+        assert "not gitshadow's, your own history needs it: 1, " in row["message"]
+        assert row["remedy"].split("; ")[0] == "git fsck"

@@ -9,7 +9,14 @@ from contextlib import suppress
 
 from gitshadow.engine import params as read
 from gitshadow.engine.desk import Desk
-from gitshadow.engine.examining import FIX, Check, examine, missing
+from gitshadow.engine.examining import (
+    FIX,
+    MENDING,
+    RECORDING,
+    Check,
+    examine,
+    missing,
+)
 from gitshadow.engine.mending import finish_undo, repair
 from gitshadow.engine.reflocks import outwait, ref_locks
 from gitshadow.engine.verbs import Document, Params
@@ -24,10 +31,10 @@ def doctor(desk: Desk, params: Params) -> Document:
     """Examine everything; with `fix` mend first what can be mended."""
     stuck: list[Check] = []
     mended = _mend(desk, stuck) if read.flag(params, "fix") else []
-    _tried(desk.observer.settle, "recording now", stuck)
+    _tried(desk.observer.settle, RECORDING, stuck)
     rows = [
         {"name": c.name, "ok": c.ok, "message": c.message, "remedy": c.remedy}
-        for c in (*examine(desk), *stuck)
+        for c in examine(desk, stuck)
     ]
     return {"checks": rows, "mended": mended}
 
@@ -41,7 +48,7 @@ def _tried(work: Callable[[], object], name: str, stuck: list[Check]) -> None:
 
 
 def _remedy(error: ShadowError) -> str:
-    return f"{error.hint}; then {FIX}" if error.hint else FIX
+    return f"{error.hint}; then {FIX}" if error.hint not in (None, FIX) else FIX
 
 
 def _mend(desk: Desk, stuck: list[Check]) -> list[str]:
@@ -54,7 +61,7 @@ def _mend(desk: Desk, stuck: list[Check]) -> list[str]:
                 done.append(f"removed {os.path.basename(lock.path)}, which nobody held")
     before, broken = ws.repo.refs(), ws.repo.loose.all_broken()
     deep = bool(_missing(desk))
-    _tried(lambda: repair(desk, deep=deep), "mending", stuck)
+    _tried(lambda: repair(desk, deep=deep), MENDING, stuck)
     after = ws.repo.refs()
     good = len([oid for oid in broken if not ws.repo.loose.is_broken(oid)])
     if good:
