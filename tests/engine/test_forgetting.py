@@ -13,10 +13,11 @@ from gitshadow.engine import forgetting, local
 from gitshadow.engine.desk import Desk
 from gitshadow.engine.retention import Unit
 from gitshadow.errors import JournalError, LockedError
-from gitshadow.model import RepoPath
+from gitshadow.model import EventKind, RepoPath
 from gitshadow.store import artifacts
+from gitshadow.store.journal import events, saga, scrub, turns
 from gitshadow.store.journal import prune as journal
-from gitshadow.store.journal import saga
+from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.journal.saga_rows import Note
 from gitshadow.store.lock import WriterLock
 from gitshadow.testing import samples
@@ -32,6 +33,8 @@ _TABLES = (
     "turns",
     "calls",
     "call_paths",
+    "call_runs",
+    "corrections",
     "bursts",
     "ops",
     "op_steps",
@@ -98,6 +101,26 @@ def test_after_prune_of_all_the_repository_has_its_size_from_before(
     repo.git("gc", "-q", "--prune=now")
     assert objects(repo) == before
     assert rows_left(repo) == {}
+
+
+def test_what_was_corrected_or_measured_of_a_session_goes_with_it(repo: Repo) -> None:
+    with played(repo) as studio:
+        ws, session = studio.desk.workspace, studio.session("S1")
+        (call, *_) = turns.list_calls(ws.db, session)
+        with ws.db.write():
+            turns.open_call(ws.db, replace(call, began_ns=call.opened_ns))
+        wanted = EventFilter(sessions=(session,), kinds=(EventKind.MODIFY,))
+        row = events.rows(ws.db, wanted)[0]
+        nobody = studio.desk.claimant.nobody("judged again")
+        ws.recorder.correct({row: nobody}, ws.clock.now_ns())
+        left = rows_left(repo)
+        assert (left["call_runs"], left["corrections"]) == (1, 1)
+        purged = scrub.find(ws.db, (session.encode(),))
+        assert ("corrections.chain", 1) in purged.names, "a purge leaves it as it is"
+        list(forgetting.forget(studio.desk, chosen(studio.desk, session), wait_s=5))
+        left = rows_left(repo)
+        assert {"call_runs", "corrections"}.isdisjoint(left)
+        audit(repo)
 
 
 def test_recording_goes_on_after_everything_was_dropped(repo: Repo) -> None:

@@ -19,6 +19,7 @@ _NAMES = frozenset(
         "id",
         "key",
         "session",
+        "chain",
         "native_id",
         "parent",
         "worktree",
