@@ -108,7 +108,7 @@ def apply(db: Db, event: HookEvent, at_ns: int, place: Place) -> Intake:
         place: The worktree that takes it.
 
     Returns:
-        What it did. Applying the same event again does nothing more.
+        What it did. Applying the same event again does nothing more, but raises the same doubt.
 
     Raises:
         JournalError: the journal could not be written; nothing of the event was.
@@ -318,7 +318,10 @@ class _Desk:
             return self._close_unseen(session, done, outcome)
         done = replace(done, turn=call.turn, call=call.id)
         if not _may_close(call, self._at_ns):
-            return done
+            if call.closed_ns is None or call.outcome != outcome:
+                return done
+            # The first delivery may have failed after it closed the call.
+            return replace(done, doubt=Doubt(call, call.opened_ns, call.closed_ns))
         end_ns = max(self._at_ns, call.opened_ns)
         closed = replace(
             call, closed_ns=end_ns, outcome=outcome, began_ns=self._began(call)

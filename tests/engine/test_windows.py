@@ -11,9 +11,11 @@ import pytest
 from gitshadow.attribution.delivery import HookDelivery
 from gitshadow.attribution.liveness import close_gone
 from gitshadow.attribution.process import ProcessId, process_start
+from gitshadow.capture.recorder import Recorder
 from gitshadow.engine import hooks, mending
 from gitshadow.engine.desk import Desk
 from gitshadow.engine.verbs import run
+from gitshadow.errors import JournalBusyError
 from gitshadow.model import Event, Oid
 from gitshadow.render.report import report_lines
 from gitshadow.render.style import View
@@ -251,6 +253,38 @@ def test_a_row_goes_back_when_its_call_ran_later(
 ) -> None:
     waited(desk, repo, duration_ms=duration)
     assert told(rows(desk, "a")[-1]) == ("low", None)
+    same_from_refs(desk, tmp_path)
+
+
+@pytest.mark.parametrize("unseen", [False, True], ids=["seen", "unseen"])
+def test_a_row_goes_back_when_the_hook_failed_and_comes_again_from_the_spool(
+    desk: Desk,
+    repo: Repo,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    unseen: bool,
+) -> None:
+    """The end of the call is stored by then, and the rows are not judged again yet."""
+    path = os.path.join(desk.workspace.layout.root, "a")
+    if not unseen:
+        tell(desk, "claude-code", claude("PreToolUse", "c1", path))
+    seen(desk, repo, "a", "written\n")
+    at_ns = rows(desk, "a")[-1].ts_ns + (1 if unseen else 5_000_000_000)
+    after = claude("PostToolUse", "c1", path, duration_ms=1000 if unseen else 1)
+
+    def busy(*_: object) -> None:
+        raise JournalBusyError("cannot write the journal: it is locked")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Recorder, "correct", busy)
+        with pytest.raises(JournalBusyError):
+            tell(desk, "claude-code", after, at_ns=at_ns)
+    assert told(rows(desk, "a")[-1]) == (
+        ("unknown", None) if unseen else ("certain", "c1")
+    )
+    tell(desk, "claude-code", after, at_ns=at_ns + 1_000_000)
+    assert told(rows(desk, "a")[-1]) == (("certain", "c1") if unseen else ("low", None))
     same_from_refs(desk, tmp_path)
 
 
