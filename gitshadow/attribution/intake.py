@@ -45,9 +45,6 @@ _LONGEST_START_NS = 10_000_000_000
 _SAME_END_NS = 2_000_000_000
 """Two ends of one derived call id that come closer than this are one end, delivered twice."""
 
-_CHECKPOINTED = "ai_agent"
-"""git-ai reports `human` before it: what was recorded of its paths by then is not the agent's."""
-
 _REVIVABLE = (lifecycle.PROCESS_GONE, lifecycle.TIMED_OUT, lifecycle.ENDED_BY_CALL)
 
 
@@ -361,11 +358,18 @@ class _Desk:
         if known is not None:
             return replace(done, turn=known.turn, call=known.id)
         call_id = self._free_call(session) or self._event.call_id or ""
-        opened_ns = self._over_ns() - (self._event.duration_ns or 0)
+        opened_ns = max(
+            self._over_ns() - (self._event.duration_ns or 0), self._checkpoint_ns()
+        )
         call = self._store(session, turn, call_id, opened_ns, self._at_ns, outcome)
-        looks_back = call.paths and self._event.tool != _CHECKPOINTED
-        doubt = Doubt(call, opened_ns, self._at_ns) if looks_back else None
+        doubt = Doubt(call, opened_ns, self._at_ns) if call.paths else None
         return replace(done, turn=turn, call=call_id, closed=True, doubt=doubt)
+
+    def _checkpoint_ns(self) -> int:
+        """Return when a notice last had one of the paths recorded: that is not this call's."""
+        return turns.checkpoint_before(
+            self._db, self._place.worktree, self._reach.paths, self._at_ns
+        )
 
     def _reported_again(self, session: Session) -> Call | None:
         """Return the call whose write an end without a call id reports once more.

@@ -158,9 +158,11 @@ def take(
     if delivery.at_ns is None:
         desk.hold_present()
         _capture_before(desk, event, around)
-    if event.phase is Phase.NOTICE:
-        return None
     at_ns = delivery.at_ns or ws.clock.now_ns()
+    if event.phase is Phase.NOTICE:
+        with ws.db.write():
+            turns.put_checkpoint(ws.db, ws.layout.worktree, around.paths, at_ns)
+        return None
     liveness.close_gone(ws.db, at_ns, desk.pipeline.alive)
     done = intake.apply(ws.db, event, at_ns, _place(desk, delivery))
     if done.doubt is not None:

@@ -256,6 +256,33 @@ def test_a_row_goes_back_when_its_call_ran_later(
     same_from_refs(desk, tmp_path)
 
 
+@pytest.mark.parametrize("noticed", [False, True])
+@pytest.mark.parametrize("tool", ["ai_agent", "afterFileEdit"])
+def test_an_edit_told_of_afterwards_begins_at_the_last_checkpoint_of_its_path(
+    desk: Desk, repo: Repo, tmp_path: Path, tool: str, *, noticed: bool
+) -> None:
+    """What was recorded by then is not the agent's; what came later is, with a daemon too."""
+    root = desk.workspace.layout.root
+    path = os.path.join(root, "a")
+    seen(desk, repo, "a", "a person's\n")
+    if noticed:
+        notice = {"type": "human", "repo_working_dir": root}
+        tell(desk, "generic", {**notice, "will_edit_filepaths": ["a", "b"]})
+    seen(desk, repo, "a", "the agent's\n")
+    if tool == "ai_agent":
+        edit: dict[str, object] = {"type": tool, "conversation_id": "c1"}
+        edit |= {"repo_working_dir": root, "edited_filepaths": ["a"]}
+        tell(desk, "generic", {**edit, "agent_name": "prog"})
+    else:
+        edit = {"hook_event_name": tool, "conversation_id": "c1", "file_path": path}
+        edit |= {"generation_id": "g1", "edits": [], "cursor_version": "1.7.2"}
+        tell(desk, "cursor", edit)
+    person, agent = [told(row)[0] for row in rows(desk, "a")]
+    assert agent == "certain"
+    assert (person == "unknown") == noticed
+    same_from_refs(desk, tmp_path)
+
+
 @pytest.mark.parametrize("unseen", [False, True], ids=["seen", "unseen"])
 def test_a_row_goes_back_when_the_hook_failed_and_comes_again_from_the_spool(
     desk: Desk,

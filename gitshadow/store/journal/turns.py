@@ -3,11 +3,12 @@
 Invariant: a window is `[opened_ns, closed_ns)` of the file system's clock; it is closed once.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from gitshadow.model import Call, RepoPath, ToolClass, Turn
 from gitshadow.store.journal.db import Db, Row, micro
 
+_CHECKPOINT_KEPT_NS = 3_600_000_000_000
 _TURN = "SELECT session, id, ordinal, started_ns, ended_ns, prompt FROM turns"
 _CALL = (
     "SELECT session, id, turn, tool, tool_class, opened_ns, closed_ns, outcome, pid,"
@@ -177,6 +178,29 @@ def windows_between(
     ) + db.rows(f"{_CALL} WHERE closed_ns >= ? AND opened_ns <= ?", (begin, end))
     calls = [_call(db, row) for row in rows]
     return sorted(calls, key=lambda call: (call.opened_ns, call.id))
+
+
+def put_checkpoint(
+    db: Db, worktree: str, paths: Sequence[RepoPath], ts_ns: int
+) -> None:
+    """Remember that paths were recorded before somebody writes; call it inside `db.write()`.
+
+    Ones that no late event can ask for any more are forgotten.
+    """
+    db.run("DELETE FROM checkpoints WHERE ts_ns < ?", (ts_ns - _CHECKPOINT_KEPT_NS,))
+    db.run_many(
+        "INSERT OR IGNORE INTO checkpoints VALUES (?, ?, ?)",
+        [(worktree, path, ts_ns) for path in paths],
+    )
+
+
+def checkpoint_before(
+    db: Db, worktree: str, paths: Sequence[RepoPath], until_ns: int
+) -> int:
+    """Return when one of some paths was last recorded before a write; 0 for not lately."""
+    sql = "SELECT MAX(ts_ns) FROM checkpoints WHERE worktree = ? AND path = ? AND ts_ns <= ?"
+    found = (db.number(sql, (worktree, path, until_ns)) for path in paths)
+    return max(found, default=0)
 
 
 def calls_by_prefix(db: Db, prefix: str) -> list[Call]:
