@@ -90,7 +90,7 @@ class StateTable:
         return {one for one, held in named.items() if held and held.stat.inode == inode}
 
     def named(self, inodes: Collection[int]) -> dict[RepoPath, FileState]:
-        """Return the recorded paths whose file had one of some inodes; looks through all."""
+        """Return the recorded paths whose file had one of some inodes."""
         if not inodes:
             return {}
         if self._all is None:

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -63,3 +65,48 @@ def test_below_is_every_known_path_with_that_prefix(
         expected = [one for one in known if one.startswith(prefix)]
         assert table.below(path(directory)) == expected
         assert StateTable(db, "law").below(path(directory)) == expected or not directory
+
+
+@pytest.mark.parametrize("in_memory", [False, True])
+def test_names_of_a_file_are_those_of_its_worktree(
+    tmp_path: Path, *, in_memory: bool
+) -> None:
+    with closing(Db.open(str(tmp_path / "journal.db"), create=True)) as db:
+        fill(db, 5)
+        table = StateTable(db, "w")
+        if in_memory:
+            table.all()
+        assert set(table.named([3, 77])) == {path("f3")}
+
+
+def test_names_of_a_file_cost_the_same_however_many_files_there_are(
+    tmp_path: Path,
+) -> None:
+    """A hook without a daemon asks in a process of its own, which has loaded nothing."""
+    assert steps(tmp_path / "many.db", 5_000) < steps(tmp_path / "few.db", 50) + 10
+
+
+def fill(db: Db, files: int) -> None:
+    """Record files `f0`, `f1`, … with their numbers as inodes, in two worktrees."""
+    found = {
+        path(f"f{at}"): replace(STATE, stat=StatKey(1, 1, 1, at)) for at in range(files)
+    }
+    for worktree in ("w", "other"):
+        with db.write():
+            StateTable(db, worktree).begin(found)
+
+
+def steps(place: Path, files: int) -> int:
+    """Return in how many tens of its instructions SQLite finds the names of a file."""
+    with closing(Db.open(str(place), create=True)) as db:
+        fill(db, files)
+        count = 0
+
+        def step() -> int:
+            nonlocal count
+            count += 1
+            return 0
+
+        db._connection.set_progress_handler(step, 10)
+        assert set(StateTable(db, "w").named([3])) == {path("f3")}
+        return count

@@ -218,6 +218,7 @@ ALTER TABLE events ADD COLUMN moved_in INTEGER NOT NULL DEFAULT 0;
 """,
     """
 ALTER TABLE events ADD COLUMN inexact INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX file_state_inode ON file_state (inode);
 CREATE TABLE checkpoints (
     worktree TEXT NOT NULL, path BLOB NOT NULL, ts_ns INTEGER NOT NULL,
     PRIMARY KEY (worktree, path, ts_ns)

@@ -20,7 +20,8 @@ from gitshadow.store.states import Flat, States, uncollected
 _COLUMNS = "path, oid, mode, digest, size, mtime_ns, ctime_ns, inode, seen_ns, racy"
 _LOAD = f"SELECT {_COLUMNS} FROM file_state WHERE worktree = ?"
 _GET = f"{_LOAD} AND path = ?"
-_INODE_AT = Flat._fields.index("inode")
+# The sign keeps SQLite from taking the primary key, which begins with the worktree.
+_NAMED = f"SELECT {_COLUMNS} FROM file_state WHERE inode = ? AND +worktree = ?"
 _ODD = "SELECT path, mode FROM file_state WHERE worktree = ? AND mode NOT IN (?, ?, ?)"
 _PUT = "INSERT OR REPLACE INTO file_state VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _DROP = "DELETE FROM file_state WHERE worktree = ? AND path = ?"
@@ -86,11 +87,11 @@ def below(db: Db, worktree: str, directory: RepoPath) -> list[RepoPath]:
 
 
 def named(db: Db, worktree: str, inodes: Collection[int]) -> dict[RepoPath, FileState]:
-    """Return the known paths whose file had one of some inodes; looks through all."""
+    """Return the known paths whose file had one of some inodes."""
     return {
         RepoPath(path): Flat(*row).state()
-        for path, *row in db.each(_LOAD, (worktree,))
-        if row[_INODE_AT] in inodes
+        for inode in inodes
+        for path, *row in db.rows(_NAMED, (inode, worktree))
     }
 
 
