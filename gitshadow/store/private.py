@@ -64,7 +64,9 @@ def _opened(name: str, above: int, path: str) -> int:
     except OSError as error:
         if error.errno not in _NOT_OURS:
             raise
+        import shlex  # a hook that finds all in order does without
+
         raise StoreError(
             f"cannot use {path}: it is a link or a file, not a directory of gitshadow",
-            hint=f"look where it leads, and remove it: rm {path}",
+            hint=f"look where it leads, and remove it: rm {shlex.quote(path)}",
         ) from error

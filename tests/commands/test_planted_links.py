@@ -3,13 +3,17 @@
 import io
 import json
 import os
+import shlex
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from gitshadow.cli import main
+from gitshadow.errors import StoreError
 from gitshadow.ipc import hook
+from gitshadow.store import private
 from tests.support.repo import Repo
 from tests.support.studio import layout_of
 
@@ -130,3 +134,18 @@ def _hook(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _refusing(*_: object) -> bytes:
     raise OSError("cannot take it")
+
+
+def test_hint_can_be_typed_when_the_path_of_a_planted_link_has_spaces(
+    tmp_path: Path, victim: Path
+) -> None:
+    repo = Repo.create(tmp_path / "my work; $(touch x)")
+    repo.state_dir.symlink_to(victim)
+    repo.damaged = True
+    with pytest.raises(StoreError) as caught:
+        private.make_dir(layout_of(repo), "wt")
+    command = (caught.value.hint or "").partition(": ")[2]
+    assert shlex.split(command) == ["rm", str(repo.state_dir)]
+    subprocess.run(["sh", "-c", command], check=True, cwd=victim)
+    assert not repo.state_dir.exists()
+    assert [*victim.iterdir()] == []

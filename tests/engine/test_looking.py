@@ -2,6 +2,7 @@
 
 import pytest
 
+from gitshadow.errors import UsageError
 from gitshadow.render.style import View
 from gitshadow.render.text import show_lines
 from tests.support.studio import Document, Studio
@@ -103,3 +104,12 @@ def test_show_without_a_patch_has_its_events_alone(paged: Studio) -> None:
     shown = paged.run("show", id=burst, patch=False)
     assert "diff" not in shown
     assert len(rows(shown, "events")) == 5
+
+
+def test_hint_can_be_typed_when_a_path_has_spaces(studio: Studio) -> None:
+    studio.hand("a", "written\n")
+    (newest, *_) = seqs(studio.run("log"))
+    for verb in ("cat", "blame"):
+        with pytest.raises(UsageError) as caught:
+            studio.run(verb, path="my notes", at=str(newest))
+        assert caught.value.hint == "git agent-undo log -- 'my notes'"

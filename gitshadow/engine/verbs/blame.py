@@ -1,6 +1,7 @@
 """blame: who wrote each line of a file, as one document for every form of output."""
 
 import base64
+import shlex
 from dataclasses import replace
 
 from gitshadow.blame.owners import Origin, Owner, Source
@@ -70,7 +71,7 @@ def _wish(desk: Desk, params: Params) -> Wish:
     if content is None:
         raise UsageError(
             f"could not find {display_path(path)} at that moment",
-            hint=f"git agent-undo log -- {display_path(path)}",
+            hint=f"git agent-undo log -- {shlex.quote(display_path(path))}",
         )
     return replace(wish, seq=moment.seq, content=content)
 

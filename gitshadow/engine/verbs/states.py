@@ -1,6 +1,7 @@
 """diff and cat: what files held at a moment."""
 
 import base64
+import shlex
 
 from gitshadow.engine import params as read
 from gitshadow.engine.desk import Desk
@@ -34,7 +35,7 @@ def cat(desk: Desk, params: Params) -> Document:
     if found is None:
         raise UsageError(
             f"could not find {display_path(path)} at that moment",
-            hint=f"git agent-undo log -- {display_path(path)}",
+            hint=f"git agent-undo log -- {shlex.quote(display_path(path))}",
         )
     data = ws.repo.read_blob(found.oid)
     if is_purged(data):
