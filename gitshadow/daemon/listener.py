@@ -1,6 +1,7 @@
 """The socket: accepts connections, reads one request each, and waits for its answer.
 
-Invariant: a peer that is not us or never says anything costs a thread for ten seconds, no more.
+Invariant: a peer that is not us or never says anything costs a thread for ten seconds, no more; one
+that comes while no file descriptor is free gets its answer by the one that is reserved.
 """
 
 import contextlib
@@ -14,6 +15,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from gitshadow.errors import is_shortage
 from gitshadow.ipc import wire
 from gitshadow.store.layout import Layout
 
@@ -66,6 +68,7 @@ class Listener:
         self._reading: dict[socket.socket, float] = {}
         self._closed = threading.Event()
         self._socket = _bind(layout)
+        self._spare: int | None = os.dup(self._socket.fileno())
         self._inode = _inode(layout.socket)
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -90,6 +93,7 @@ class Listener:
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
+        self._give_spare()
         for peer in list(self._reading):
             with contextlib.suppress(OSError):
                 peer.shutdown(socket.SHUT_RDWR)
@@ -101,15 +105,46 @@ class Listener:
         while not self._closed.is_set():
             try:
                 peer, _ = self._socket.accept()
-            except OSError:
+            except OSError as error:
                 if self._closed.is_set():
                     return
-                time.sleep(_WAIT_S)  # out of descriptors: others will give some back
+                if not (is_shortage(error) and self._serve_in_want()):
+                    time.sleep(_WAIT_S)
                 continue
             self._slots.acquire()
             thread = threading.Thread(target=self._serve, args=(peer,), daemon=True)
             self._threads.add(thread)
             thread.start()
+
+    def _serve_in_want(self) -> bool:
+        """Serve one peer by the reserved descriptor, in this thread; False where it is not free.
+
+        Without it every client would wait until others close some files.
+        """
+        if not self._give_spare():
+            with contextlib.suppress(OSError):
+                self._spare = os.dup(self._socket.fileno())
+            return self._spare is not None
+        try:
+            peer, _ = self._socket.accept()
+        except OSError:
+            return False
+        try:
+            self._talk(peer)
+        except (OSError, wire.WireError):
+            pass  # as in `_serve`
+        finally:
+            # In one step, so that nobody else gets it: this closes the connection too.
+            os.dup2(self._socket.fileno(), peer.fileno(), inheritable=False)
+            self._spare = peer.detach()
+        return True
+
+    def _give_spare(self) -> bool:
+        spare, self._spare = self._spare, None
+        if spare is None:
+            return False
+        os.close(spare)
+        return True
 
     def _serve(self, peer: socket.socket) -> None:
         try:

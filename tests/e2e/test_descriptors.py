@@ -50,6 +50,21 @@ def test_daemon_records_everything_once_it_gets_descriptors_back(
     assert int(str(shadow_d.ok("start", "--json").json()["pid"])) == pid
 
 
+def test_every_command_is_answered_when_no_descriptor_is_free(
+    repo: Repo, shadow_d: Shadow
+) -> None:
+    """The daemon itself takes what a first command gives back, and the second one gets none."""
+    pid = int(str(shadow_d.ok("start", "--json").json()["pid"]))
+    usual = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    leave_descriptors(pid, 0)
+    repo.write("a", "other\n")
+    for _ in range(3):
+        refused = shadow_d("status")
+        assert (refused.code, _WORDS in refused.out + refused.err) == (1, True)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, usual)
+    assert ("modify", "a") in {(row["kind"], row["path"]) for row in shadow_d.log()}
+
+
 def test_hook_waits_for_a_daemon_that_has_no_descriptors(
     repo: Repo, shadow_d: Shadow
 ) -> None:
