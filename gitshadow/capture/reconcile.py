@@ -41,7 +41,8 @@ class Change(NamedTuple):
 class Observed:
     """Collect what a look at some paths found.
 
-    `restat`: same bytes under a new stat. `directories`: paths that are directories.
+    `restat`: same bytes under a new stat. `directories`: paths that are directories. `left`:
+    recorded paths that are absent because a sparse checkout leaves them out.
     """
 
     changes: list[Change] = field(default_factory=list)
@@ -49,6 +50,7 @@ class Observed:
     excluded: list[tuple[RepoPath, Excluded]] = field(default_factory=list)
     unreadable: list[tuple[RepoPath, str]] = field(default_factory=list)
     directories: list[RepoPath] = field(default_factory=list)
+    left: list[RepoPath] = field(default_factory=list)
 
     def extend(self, other: "Observed") -> None:
         """Take in what a look at other paths found."""
@@ -57,6 +59,7 @@ class Observed:
         self.excluded += other.excluded
         self.unreadable += other.unreadable
         self.directories += other.directories
+        self.left += other.left
 
 
 class Suspects(NamedTuple):
@@ -116,8 +119,8 @@ def observe(
 ) -> Observed:
     """Look at paths and read those that may differ from the recorded state.
 
-    The rules that decide about these paths are looked at first. What vanished by a sparse
-    checkout, or below what became another repository, is left for a walk to judge.
+    The rules that decide about these paths are looked at first. What vanished below what became
+    another repository is left for a walk to judge.
     """
     wanted = list(paths)
     coverage.refresh(wanted)
@@ -191,7 +194,10 @@ class _Observer:
     def _gone(self, path: RepoPath) -> None:
         """Note that no file is there any more, unless its absence says nothing."""
         known = self._states.get(path)
-        if known is None or path in self._skipped():
+        if known is None:
+            return
+        if path in self._skipped():
+            self.found.left.append(path)
             return
         above = self._coverage.enters(RepoPath(path.rpartition(b"/")[0]))
         if above is None or above.reason not in FOREIGN:

@@ -128,6 +128,7 @@ class Pipeline:
         old, new = self._split_entering(seen)
         done.events += self._record(new, noticed, moves, offline=offline)
         done.events += self.record_coverage("coverage grew", old)
+        self.leave(observed.left)
         self._tell_missed(wanted)
         self._tell_lost()
         return done
@@ -385,6 +386,12 @@ class Pipeline:
             flags = tuple(mark for mark, is_set in marks.items() if is_set)
             found.append(Claimed(draft, claim, flags))
         return found
+
+    def leave(self, paths: Iterable[RepoPath]) -> None:
+        """Record paths that are not covered any more; nothing on the disk changed."""
+        states = self._ws.states
+        seen = [Seen(path, states.get(path), None) for path in paths]
+        self.record_coverage("coverage shrank", seen)
 
     def record_coverage(self, note: str, seen: Sequence[Seen]) -> list[Event]:
         """Record paths that enter or leave because coverage itself changed."""

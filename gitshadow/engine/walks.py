@@ -4,10 +4,9 @@ The watcher is a hint, the disk is the truth: a walk is what every doubt ends in
 Invariant: after a walk the recorded state of every covered path equals the disk as looked at.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
-from gitshadow.capture.drafts import Seen
 from gitshadow.capture.reconcile import suspects
 from gitshadow.capture.walk import Walk, subwalk, walk
 from gitshadow.engine.directories import DirectoryModes
@@ -82,17 +81,11 @@ class Walker:
         if ripe is not None:
             wanted = ripe(wanted)
         done = self._pipeline.capture(wanted, offline=offline)
-        self._leave(doubt.left_coverage)
+        self._pipeline.leave(doubt.left_coverage)
         for path, why in found.unreadable:
             self._pipeline.gap(f"could not read it: {why}", path)
         self._note_excluded(found, done.unreadable)
         return done.rules_changed
-
-    def _leave(self, paths: Sequence[RepoPath]) -> None:
-        """Record paths that are not covered any more; nothing on the disk changed."""
-        states = self._ws.states
-        seen = [Seen(path, states.get(path), None) for path in paths]
-        self._pipeline.record_coverage("coverage shrank", seen)
 
     def _note_excluded(
         self, found: Walk, unreadable: Mapping[RepoPath, StatKey]

@@ -221,6 +221,27 @@ def test_directory_made_in_what_a_sparse_checkout_leaves_out_goes(
     assert not repo.exists("out/deep")
 
 
+def test_a_left_out_file_that_a_person_writes_and_deletes_is_no_longer_recorded(
+    start: MakeShadow, repo: Repo
+) -> None:
+    """What is recorded of it would be what was there before the deletion."""
+    for path in ("in/x", "out/y"):
+        repo.write(path, ten_lines(path))
+    repo.commit("more")
+    repo.git("sparse-checkout", "set", "--cone", "in")
+    shadow = start(repo)
+    repo.write("out/y", "mine\n")
+    shadow.ok("flush")
+    repo.delete("out/y")
+    shadow.ok("flush")
+    newest = shadow.log("--", "out/y")[0]
+    assert (newest["kind"], newest["after"]) == ("coverage", None)
+    shadow.verify()
+    repo.write("out/y", "mine again\n")
+    shadow.ok("flush")
+    assert shadow.ok("cat", "out/y").out == "mine again\n"
+
+
 def test_separate_git_dir_works(start: MakeShadow, repo: Repo, tmp_path: Path) -> None:
     """GIT-12: `.git` is a file that names a directory elsewhere."""
     elsewhere = tmp_path / "elsewhere"
