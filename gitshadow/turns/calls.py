@@ -347,6 +347,8 @@ class _Call:
         elif paths := records.tuples_in(values):
             intent["tuples"] = paths
         text = records.redact(records.lenient(intent), self.secrets)
+        if records.REDACTED in text:
+            self.turn.setting.given.keep(self.row, self.arguments)
         said = yield from self._described(tool)
         outcome = "held" if kind == "held" else None
         self.row = replace(self.row, intent=text, description=said, outcome=outcome)

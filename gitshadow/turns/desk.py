@@ -315,6 +315,7 @@ class Desk:
             outside=self.setting.outside,
             request=request,
             owner=self.setting.owner,
+            given=self.setting.given,
             altered=altered,
             resolutions=evidence.resolutions(log),
         )

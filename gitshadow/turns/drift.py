@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from gitshadow.store.journal.saga_rows import SagaCall
 from gitshadow.turns import records
-from gitshadow.turns.call_rows import arguments_of, key_of
+from gitshadow.turns.call_rows import key_of
+from gitshadow.turns.kept_secrets import Given
 from gitshadow.turns.registry import ToolRegistry
 from gitshadow.turns.steps import Invoke, Procedure, Raised, Returned, ask
 
@@ -17,6 +18,7 @@ class Drift:
     """Look for drift, of one call or, for a plan, of several newest first."""
 
     registry: ToolRegistry
+    given: Given
     _undone: list[tuple[str, str, str]] = field(default_factory=list)
 
     def look(self, call: SagaCall) -> Procedure[str | None]:
@@ -52,18 +54,20 @@ class Drift:
         after = inverse.after if inverse is not None else None
         if tool is None or observe is None or after is None:
             return None, None
-        if records.REDACTED in after:
-            return None, None
+        secrets = self.given.secrets_of(call, tool)
+        if secrets is None and records.REDACTED in after:
+            return None, "what it left cannot be compared: it held a secret"
         if records.parse(call.intent).get("altered_arguments"):
             return None, "it could not be looked at: its arguments are not JSON"
         extras = tool.extras("observe", key_of(call, "do"))
-        event = yield from ask(Invoke(observe, (arguments_of(call),), extras))
+        event = yield from ask(Invoke(observe, (self.given.of(call),), extras))
         if isinstance(event, Returned):
-            return None if call.attempts else records.lenient(event.value), None
+            seen = records.redact(records.lenient(event.value), secrets or ())
+            return None if call.attempts else seen, None
         why = (
             records.in_words(event.error) if isinstance(event, Raised) else "no answer"
         )
-        return None, f"it could not be looked at: {why}"
+        return None, f"it could not be looked at: {records.redact(why, secrets or ())}"
 
 
 def images(call: SagaCall) -> tuple[str | None, str | None]:

@@ -80,20 +80,21 @@ class _Sending:
 
     def _settled(self, tool: Tool) -> Procedure[Release | None]:
         """Find out what came of an attempt whose process died; None: nothing, so send it."""
-        end = known.from_row(self._call)
+        setting, end = self.turn.setting, known.from_row(self._call)
         if end is Known.DONE:
             return (yield from self._end("sent", None))
         if end is Known.NOT_DONE:
             return (yield from self._end("failed", self._call.error))
         if tool.repeatable:
             return None
-        found = yield from probing.asked(self._call, tool)
+        found = yield from probing.asked(self._call, tool, setting.given)
         if found is False:
             return None
         if found is not None:
             moment = yield from now()
-            registry = self.turn.setting.registry
-            yield from probing.happened(self._call, registry, tool, found, moment, {})
+            yield from probing.happened(
+                self._call, setting.sources, tool, found, moment, {}
+            )
             return (yield from self._end("sent", None))
         said = "it was being sent, and nobody knows whether it was"
         return (yield from self._end("in_doubt", said))

@@ -5,22 +5,31 @@ Invariant: nothing is guessed: without an answer the call stays in doubt, and no
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from gitshadow.store.journal.saga_rows import Note, SagaCall
 from gitshadow.turns import imaging, records
-from gitshadow.turns.call_rows import arguments_of, key_of
+from gitshadow.turns.call_rows import key_of
+from gitshadow.turns.kept_secrets import Given
 from gitshadow.turns.registry import Tool, ToolRegistry
 from gitshadow.turns.steps import Invoke, Procedure, Raised, Returned, Save, ask
 from gitshadow.turns.values import Inverse, Outcome
 
 
+class Sources(NamedTuple):
+    """Hold what a program knows of its calls besides their rows; `root` is the working tree."""
+
+    registry: ToolRegistry
+    root: str
+    given: Given
+
+
 def settled(
     call: SagaCall,
-    registry: ToolRegistry,
+    sources: Sources,
     moment_ns: int,
     op: str | None = None,
     *,
-    root: str,
     before: Sequence[SagaCall] = (),
 ) -> Procedure[SagaCall]:
     """Find out about a call whose effect is unknown, write the answer down, return the call.
@@ -30,17 +39,16 @@ def settled(
 
     Args:
         call: What is in doubt.
-        registry: The tools.
+        sources: What the program knows of its calls.
         moment_ns: For the log.
         op: The undo that asks.
-        root: The working tree.
         before: Calls of the same turn; what their files were before them counts as well.
     """
-    tool = registry.find(call.tool)
-    found = yield from asked(call, tool)
+    tool = sources.registry.find(call.tool)
+    found = yield from asked(call, tool, sources.given)
     body: dict[str, object] = {"op": op} if op is not None else {}
     if found is None:
-        said = yield from imaging.restored(call, before, root)
+        said = yield from imaging.restored(call, before, sources.root)
     else:
         said = "it did not happen" if found is False else None
     if said is not None:
@@ -49,10 +57,10 @@ def settled(
         return after
     if found is None or tool is None:
         return call
-    return (yield from happened(call, registry, tool, found, moment_ns, body))
+    return (yield from happened(call, sources, tool, found, moment_ns, body))
 
 
-def asked(call: SagaCall, tool: Tool | None) -> Procedure[object]:
+def asked(call: SagaCall, tool: Tool | None, given: Given) -> Procedure[object]:
     """Ask a tool's probe about a call.
 
     Returns:
@@ -64,20 +72,20 @@ def asked(call: SagaCall, tool: Tool | None) -> Procedure[object]:
     if records.parse(call.intent).get("altered_arguments"):
         return None  # it would be asked about another call
     extras = tool.extras("probe", key_of(call, "do"))
-    event = yield from ask(Invoke(probe, (arguments_of(call),), extras))
+    event = yield from ask(Invoke(probe, (given.of(call),), extras))
     return event.value if isinstance(event, Returned) else None
 
 
 def happened(
     call: SagaCall,
-    registry: ToolRegistry,
+    sources: Sources,
     tool: Tool,
     found: object,
     moment_ns: int,
     body: Mapping[str, object],
 ) -> Procedure[SagaCall]:
     """Write down that a call had its effect, and bind its inverse now."""
-    inverse, trouble = yield from _late_inverse(registry, tool, call, found)
+    inverse, trouble = yield from _late_inverse(sources, tool, call, found)
     undo = "none" if inverse is None else "planned"
     after = replace(call, outcome="success", inverse=inverse, error=trouble, undo=undo)
     yield Save((after, _note(call, "probed", moment_ns, {**body, "inverse": inverse})))
@@ -85,7 +93,7 @@ def happened(
 
 
 def _late_inverse(
-    registry: ToolRegistry, tool: Tool, call: SagaCall, found: object
+    sources: Sources, tool: Tool, call: SagaCall, found: object
 ) -> Procedure[tuple[str | None, str | None]]:
     """Bind the second half of an inverse once a probe has told the result."""
     build = tool.options.get("inverse")
@@ -95,19 +103,20 @@ def _late_inverse(
     if intent.get("altered") is not None:
         return None, f"the inverse was not made: {intent['altered']}"
     result = found.content if isinstance(found, Outcome) else None
-    args = (intent["arguments"], intent["capture"], result)
+    args = (sources.given.of(call), intent["capture"], result)
+    secrets = sources.given.secrets_of(call, tool) or ()
     extras = tool.extras("inverse", key_of(call, "do"))
     event = yield from ask(Invoke(build, args, extras))
     if not isinstance(event, Returned) or not isinstance(event.value, Inverse):
-        return None, _why(event) or "no inverse"
+        return None, records.redact(_why(event) or "no inverse", secrets)
     after_files = tool.options.get("after_files", False)
     try:
         text = records.inverse_text(
             event.value,
             tool.retry,
-            (),
+            secrets,
             after_files=after_files,
-            version=registry.version_of(event.value.handler),
+            version=sources.registry.version_of(event.value.handler),
         )
     except records.NotStorableError as error:
         return None, f"the inverse was not stored: {error}"

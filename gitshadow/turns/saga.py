@@ -16,9 +16,10 @@ from gitshadow.turns.drift import Drift
 from gitshadow.turns.errors import FinalFailure
 from gitshadow.turns.evidence import Resolution
 from gitshadow.turns.judging import Scene
+from gitshadow.turns.kept_secrets import Given
 from gitshadow.turns.known import Known
 from gitshadow.turns.outside import Outside, patience_s
-from gitshadow.turns.probing import settled
+from gitshadow.turns.probing import Sources, settled
 from gitshadow.turns.records import StoredInverse
 from gitshadow.turns.registry import Tool, ToolRegistry
 from gitshadow.turns.report import UndoItem, UndoKind, UndoReport, item_from_json
@@ -77,6 +78,7 @@ class Unwind:
     outside: Outside
     request: UndoRequest
     owner: str
+    given: Given = field(default_factory=Given)
     altered: frozenset[str] = frozenset()
     resolutions: Mapping[str, Resolution] = field(default_factory=dict)
     after: list[SagaCall] = field(default_factory=list)
@@ -111,7 +113,7 @@ class Unwind:
             late: Whether it is about the calls that are taken back after the files; their plan
                 goes on from that of the others.
         """
-        drift = Drift(self.registry)
+        drift = Drift(self.registry, self.given)
         if not late:
             self._planning = self._new_scene()
         scene = self._planning
@@ -158,10 +160,9 @@ class Unwind:
             moment = yield from now()
             call = yield from settled(
                 call,
-                self.registry,
+                Sources(self.registry, self.outside.root, self.given),
                 moment,
                 self.op.id,
-                root=self.outside.root,
                 before=self.calls,
             )
         self._scene.now_ns = yield from now()
@@ -178,7 +179,7 @@ class Unwind:
         handler = self._scene.handler(inverse)
         assert handler is not None, "judged before"
         if self.request.on_drift is OnDrift.SKIP:
-            moved = yield from Drift(self.registry).look(call)
+            moved = yield from Drift(self.registry, self.given).look(call)
             if moved is not None:
                 return call, judging.left(call, Reason.DRIFTED, moved)
         if handler.foreign:
@@ -197,7 +198,7 @@ class Unwind:
             found = None
             if trouble is None:
                 tool = self.registry.find(call.tool)
-                found = yield from still_there(tool, call)
+                found = yield from still_there(tool, call, self.given)
                 if found is None:
                     call = yield from self._settle(call, "done", None)
                     return call, judging.taken_back(call)

@@ -56,8 +56,8 @@ def resolve(desk: "Desk", turn: str, call: str, state: State, note: str) -> None
 
 def ask_probes(desk: "Desk") -> Procedure[None]:
     """Ask about every call whose effect is unknown, where its tool can tell."""
-    registry, root = desk.setting.registry, desk.setting.root
+    setting = desk.setting
     for call in desk.store.unsettled(desk.session):
         if judging.is_doubtful(call):
             moment = yield from now()
-            yield from probing.settled(call, registry, moment, root=root)
+            yield from probing.settled(call, setting.sources, moment)

@@ -23,6 +23,7 @@ from gitshadow.turns.errors import (
     ValidationFailed,
 )
 from gitshadow.turns.host import ContextCache, Host
+from gitshadow.turns.kept_secrets import Given
 from gitshadow.turns.known import Known
 from gitshadow.turns.machine import TurnEvent, TurnStatus, advance
 from gitshadow.turns.outside import Outside
@@ -82,11 +83,17 @@ class Setting:
     root: str
     records_files: bool = False
     hooks: UserHooks | None = None
+    given: Given = field(default_factory=Given)
 
     @property
     def telling(self) -> Telling:
         """Return who is told of undos."""
         return Telling(self.host, self.hooks)
+
+    @property
+    def sources(self) -> probing.Sources:
+        """Return what is known of calls besides their rows."""
+        return probing.Sources(self.registry, self.root, self.given)
 
     @property
     def outside(self) -> Outside:
@@ -386,10 +393,9 @@ class TurnCore:
             if not is_pivot or not in_doubt or call.id in self._asked:
                 continue
             self._asked.add(call.id)
-            registry, root = self.setting.registry, self.setting.root
             moment = yield from now()
             self.calls[call.id] = yield from probing.settled(
-                call, registry, moment, root=root
+                call, self.setting.sources, moment
             )
 
     def kept_since(self, since: int) -> SagaCall | None:

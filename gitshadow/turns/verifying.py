@@ -4,12 +4,13 @@ A handler's answer is a claim: one that returns and did nothing must not count a
 Invariant: what cannot be looked at is believed; what was to be looked at and could not be is not.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from gitshadow.store.journal.saga_rows import SagaCall
 from gitshadow.turns import drift, records
 from gitshadow.turns.call_rows import key_of
+from gitshadow.turns.kept_secrets import Given
 from gitshadow.turns.registry import Tool
 from gitshadow.turns.steps import Invoke, Procedure, Raised, Returned, ask
 from gitshadow.turns.values import Reversibility
@@ -22,20 +23,22 @@ class Finding(NamedTuple):
     sure: bool
 
 
-def still_there(tool: Tool | None, call: SagaCall) -> Procedure[Finding | None]:
+def still_there(
+    tool: Tool | None, call: SagaCall, given: Given
+) -> Procedure[Finding | None]:
     """Look whether the effect of a call is still there after its inverse; None: it is not."""
     verify = tool.options.get("verify") if tool is not None else None
     if tool is None or verify is False:
         return None
     if verify is None or verify is True:
-        return (yield from _observed(tool, call, strict=verify is True))
+        return (yield from _observed(tool, call, given, strict=verify is True))
     intent = records.intent(call.intent)
     if intent.get("altered") is not None:
         return _unread(intent["altered"])
     event = yield from ask(
         Invoke(
             verify,
-            (intent.get("arguments"), intent.get("capture")),
+            (given.of(call), intent.get("capture")),
             tool.extras("verify", key_of(call, "do")),
         )
     )
@@ -43,21 +46,25 @@ def still_there(tool: Tool | None, call: SagaCall) -> Procedure[Finding | None]:
         return None
     if isinstance(event, Returned) and event.value is False:
         return Finding("the inverse returned, and the effect is still there", sure=True)
-    return _unread(event.error if isinstance(event, Raised) else "no yes or no")
+    why = event.error if isinstance(event, Raised) else "no yes or no"
+    return _unread(why, given.secrets_of(call, tool) or ())
 
 
-def _observed(tool: Tool, call: SagaCall, *, strict: bool) -> Procedure[Finding | None]:
+def _observed(
+    tool: Tool, call: SagaCall, given: Given, *, strict: bool
+) -> Procedure[Finding | None]:
     """Compare what the tool observes with what it saw before and after the call."""
-    observe, arguments = tool.options.get("observe"), _arguments(call)
+    observe, altered = tool.options.get("observe"), _is_altered(call)
     before, after = drift.images(call)
-    if observe is None or before is None or after is None or arguments is None:
+    if observe is None or before is None or after is None or altered:
         return _unread("nothing was observed before the call") if strict else None
+    secrets = given.secrets_of(call, tool) or ()
     extras = tool.extras("observe", key_of(call, "do"))
-    event = yield from ask(Invoke(observe, (arguments,), extras))
+    event = yield from ask(Invoke(observe, (given.of(call),), extras))
     if not isinstance(event, Returned):
         why = event.error if isinstance(event, Raised) else "no answer"
-        return _unread(why) if strict else None
-    seen = records.lenient(event.value)
+        return _unread(why, secrets) if strict else None
+    seen = records.redact(records.lenient(event.value), secrets)
     if strict and seen != before:
         return Finding(f"there was {before}, and now there is {seen}", seen == after)
     erases = call.klass == Reversibility.REVERSIBLE
@@ -66,17 +73,11 @@ def _observed(tool: Tool, call: SagaCall, *, strict: bool) -> Procedure[Finding 
     return None
 
 
-def _arguments(call: SagaCall) -> Mapping[str, object] | None:
-    """Return what `observe` was given; None where a part of that is not kept."""
-    intent = records.intent(call.intent)
-    found = intent["arguments"]
-    if not isinstance(found, Mapping) or intent.get("altered_arguments"):
-        return None
-    if records.REDACTED in found.values():
-        return None
-    return found
+def _is_altered(call: SagaCall) -> bool:
+    return bool(records.parse(call.intent).get("altered_arguments"))
 
 
-def _unread(why: object) -> Finding:
-    said = records.in_words(why) if isinstance(why, Exception) else why
+def _unread(why: object, secrets: Iterable[str] = ()) -> Finding:
+    said = records.in_words(why) if isinstance(why, Exception) else str(why)
+    said = records.redact(said, secrets)
     return Finding(f"whether the inverse worked could not be seen: {said}", sure=False)

@@ -118,3 +118,108 @@ async def test_a_world_as_it_was_or_as_the_call_left_it_has_not_drifted(
     session = await after_a_call(front, field)
     field.value = value
     assert (await undone(session)).state == "reversed"
+
+
+class Account:
+    """A balance that only its token reads; a person may change it."""
+
+    def __init__(self) -> None:
+        self.balance = 10
+        self.tokens: list[object] = []
+        self.shows_token = False
+
+    def observe(self, arguments: Mapping[str, object]) -> object:
+        self.tokens.append(arguments["token"])
+        if self.shows_token:
+            return [self.balance, arguments["token"]]
+        return self.balance
+
+    def pay(self, name: str, token: str) -> None:
+        self.balance -= 1
+
+    def refund(self) -> None:
+        self.balance += 1
+
+    def declare(self, front: Front) -> None:
+        front.tools.compensator("account.refund", idempotent=True)(self.refund)
+        front.tools.tool(
+            "account.pay",
+            reversibility=Reversibility.REVERSIBLE,
+            inverse=lambda a, c, r: Inverse.tool("account.refund"),
+            observe=self.observe,
+            secrets=("token",),
+        )(self.pay)
+
+    async def paid(self, front: Front) -> Session:
+        self.declare(front)
+        session = front.session()
+        async with session.turn() as turn:
+            await turn.call("account.pay", name="ada", token=TOKEN)
+        self.tokens.clear()
+        return session
+
+
+TOKEN = "tok-4711-secret"
+
+
+@pytest.mark.parametrize("shows_token", [False, True])
+async def test_observe_gets_the_secret_when_the_process_still_has_it(
+    front: Front, shows_token: bool
+) -> None:
+    account = Account()
+    account.shows_token = shows_token
+    session = await account.paid(front)
+    item = await undone(session)
+    assert item.state == "reversed"
+    assert account.balance == 10
+    assert set(account.tokens) == {TOKEN}
+
+
+async def test_a_persons_value_is_kept_when_a_secret_reads_it(front: Front) -> None:
+    account = Account()
+    account.shows_token = True
+    session = await account.paid(front)
+    account.balance = 3
+    item = await undone(session)
+    assert (item.state, item.reason) == ("not_reversed", "drifted")
+    assert TOKEN not in str(item.detail)
+    assert account.balance == 3
+
+
+async def test_an_undo_elsewhere_cannot_look_when_observe_needs_a_secret(
+    front: Front,
+) -> None:
+    """The journal has no secrets: in another process nobody has them."""
+    account = Account()
+    await account.paid(front)
+    account.balance = 3
+    other = front.session()
+    item = await undone(other)
+    assert (item.state, item.reason) == ("not_reversed", "drifted")
+    assert item.detail == (
+        "it could not be looked at: SecretNotKeptError: "
+        "the argument token was secret and is not kept"
+    )
+    assert (account.balance, account.tokens) == (3, [])
+
+
+async def test_an_undo_elsewhere_looks_when_observe_needs_no_secret(
+    front: Front,
+) -> None:
+    account = Account()
+    account.observe = lambda arguments: account.balance  # type: ignore[method-assign]
+    await account.paid(front)
+    item = await undone(front.session())
+    assert item.state == "reversed"
+
+
+async def test_a_stored_secret_is_not_compared_when_it_is_not_known(
+    front: Front,
+) -> None:
+    account = Account()
+    account.shows_token = True
+    await account.paid(front)
+    account.observe = lambda arguments: [account.balance, TOKEN]  # type: ignore[method-assign]
+    item = await undone(front.session())
+    assert (item.state, item.reason) == ("not_reversed", "drifted")
+    assert item.detail == "what it left cannot be compared: it held a secret"
