@@ -263,18 +263,11 @@ def in_the_open(procedure: Procedure[T]) -> Procedure[T]:
         except StopIteration as stop:
             value: T = stop.value
             return value
-        try:
-            if isinstance(command, Part):
-                event: object = yield from in_the_open(command.procedure)
-            else:
-                event = yield command
-        except GeneratorExit:
-            procedure.close()
-            raise
-        except BaseException as error:  # noqa: BLE001 - the procedure says what follows
-            step = partial(procedure.throw, error)
+        if isinstance(command, Part):
+            answer: Procedure[object] = in_the_open(command.procedure)
         else:
-            step = partial(procedure.send, event)
+            answer = _with((), command)
+        step = yield from _answered(procedure, answer)
 
 
 def riding(procedure: Procedure[T]) -> Procedure[T]:
@@ -296,21 +289,28 @@ def riding(procedure: Procedure[T]) -> Procedure[T]:
             if rows:
                 yield Save(rows)
             raise
-        try:
-            if isinstance(command, Save) and command.rides:
-                rows, event = (*rows, *command.rows), None
-            elif isinstance(command, Now):
-                event = yield command
-            else:
-                taken, rows = rows, ()
-                event = yield from _with(taken, command)
-        except GeneratorExit:
-            procedure.close()
-            raise
-        except BaseException as error:  # noqa: BLE001 - the procedure says what follows
-            step = partial(procedure.throw, error)
+        if isinstance(command, Save) and command.rides:
+            rows = (*rows, *command.rows)
+            step = partial(procedure.send, None)
+        elif isinstance(command, Now):
+            step = yield from _answered(procedure, _with((), command))
         else:
-            step = partial(procedure.send, event)
+            taken, rows = rows, ()
+            step = yield from _answered(procedure, _with(taken, command))
+
+
+def _answered(
+    procedure: Procedure[T], answer: Procedure[object]
+) -> Procedure[Callable[[], Command]]:
+    """Return the next step of a procedure once its command has its answer."""
+    try:
+        event = yield from answer
+    except GeneratorExit:
+        procedure.close()
+        raise
+    except BaseException as error:  # noqa: BLE001 - the procedure says what follows
+        return partial(procedure.throw, error)
+    return partial(procedure.send, event)
 
 
 def _with(rows: tuple[SagaRow, ...], command: Command) -> Procedure[object]:

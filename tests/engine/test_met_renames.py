@@ -97,13 +97,13 @@ def rows_after(desk: Desk, *batches: Hints) -> list[tuple[EventKind, bytes, byte
 RENAMED = [(EventKind.RENAME, b"new/er/f", b"p/q/f")]
 
 
-def test_new_name_comes_late_from_another_directory(
-    repo: Repo, desk: Desk, port: LatePort
-) -> None:
-    repo.rename("p/q/f", "p/moved")
-    port.late = {b"p/moved"}
+@pytest.mark.parametrize("name", ["p/moved", "p/f.bak"], ids=["plain", "temporary"])
+def test_new_name_comes_late(repo: Repo, desk: Desk, port: LatePort, name: str) -> None:
+    """Also one that looks like that of a temporary file."""
+    repo.rename("p/q/f", name)
+    port.late = {name.encode()}
     assert rows_after(desk, hints(b"p/q/f")) == [
-        (EventKind.RENAME, b"p/moved", b"p/q/f")
+        (EventKind.RENAME, name.encode(), b"p/q/f")
     ]
 
 
@@ -132,16 +132,6 @@ def test_old_name_comes_late(repo: Repo, desk: Desk) -> None:
     repo.mkdir("new/er")
     repo.rename("p/q/f", "new/er/f")
     assert rows_after(desk, hints(b"new"), hints(b"p/q/f")) == RENAMED
-
-
-def test_new_name_that_looks_like_a_temporary_one_comes_late(
-    repo: Repo, desk: Desk, port: LatePort
-) -> None:
-    repo.rename("p/q/f", "p/f.bak")
-    port.late = {b"p/f.bak"}
-    assert rows_after(desk, hints(b"p/q/f")) == [
-        (EventKind.RENAME, b"p/f.bak", b"p/q/f")
-    ]
 
 
 def test_directory_s_new_name_comes_late(

@@ -538,34 +538,17 @@ def test_a_corrected_row_stays_when_the_session_that_held_it_would_be_pruned(
     same_from_refs(desk, tmp_path)
 
 
-def test_what_was_corrected_goes_with_the_chain_that_holds_it(
-    desk: Desk, repo: Repo, tmp_path: Path
+@pytest.mark.parametrize("going", ["holder", "owner"])
+def test_what_was_corrected_goes_with_either_of_its_sessions(
+    desk: Desk, repo: Repo, tmp_path: Path, going: str
 ) -> None:
-    waited(desk, repo)
-    ws = desk.workspace
-    row = rows(desk, "a")[-1]
-    assert row.attribution is not None
-    nobody = desk.claimant.nobody("judged again")
-    ws.recorder.correct({row: nobody}, ws.clock.now_ns())
-    session = row.attribution.session
-    with ws.db.write():
-        prune.bury(ws.db, session, 1, sessions.chains_of(ws.db, session))
-        prune.drop_chains(ws.db, session)
-        prune.drop_some(ws.db, session, 1_000)
-    ws.repo.delete_ref(chain_ref(session, "main"))
-    assert rows(desk, "a") == []
-    same_from_refs(desk, tmp_path)
-
-
-def test_what_was_corrected_goes_with_the_session_whose_it_is(
-    desk: Desk, repo: Repo, tmp_path: Path
-) -> None:
+    """With the one whose chain holds the commit, or the one whose row it is."""
     waited(desk, repo)
     ws = desk.workspace
     row = rows(desk, "a")[-1]
     nobody = desk.claimant.nobody("judged again")
     ws.recorder.correct({row: nobody}, ws.clock.now_ns())
-    session = nobody.session
+    session = chain_of(row) if going == "holder" else nobody.session
     with ws.db.write():
         prune.bury(ws.db, session, 1, sessions.chains_of(ws.db, session))
         prune.drop_chains(ws.db, session)
