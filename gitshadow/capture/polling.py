@@ -22,11 +22,12 @@ _ABSENT: _Stamp = (0, 0, 0, 0)
 class _Listing(NamedTuple):
     """Hold what would tell a change of a directory itself and of each name in it.
 
-    None: it may change without a trace.
+    None: it may change without a trace. `directories` are the names of directories.
     """
 
     own: _Stamp | None
     names: dict[bytes, _Stamp | None]
+    directories: set[bytes]
 
 
 class Poller:
@@ -64,15 +65,22 @@ class Poller:
         self.add(wanted)
 
     def poll(self) -> None:
-        """List everything now; when this returns, every difference was reported."""
+        """List everything now; when this returns, every difference was reported.
+
+        A polled directory in which something changed is not reported by the one above it: who
+        is told of a directory looks at all that is below, while some of it may be moved on.
+        """
         with self._lock:
             found: set[RepoPath] = set()
+            stays: set[RepoPath] = set()
             changed: set[RepoPath] = set()
             for directory, old in self._seen.items():
                 new = self._seen[directory] = self._list(directory)
                 found |= _differences(directory, old.names, new.names)
+                stays |= _paths(directory, old.directories & new.directories)
                 if old.own is None or old.own != new.own:
                     changed.add(directory)
+            found -= stays & self._seen.keys()
             if found or changed:
                 self._report(found, changed)
 
@@ -95,11 +103,12 @@ class Poller:
 
     def _list(self, directory: RepoPath) -> _Listing:
         found: dict[bytes, _Stamp | None] = {}
+        directories: set[bytes] = set()
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
             fd = os.open(os.path.join(self._root, directory), flags)
         except OSError:
-            return _Listing(_ABSENT, found)
+            return _Listing(_ABSENT, found, directories)
         own: _Stamp | None = _ABSENT
         try:
             own = _stamp(os.fstat(fd))
@@ -108,11 +117,13 @@ class Poller:
                     name = os.fsencode(entry.name)
                     if directory or name != b".git":
                         found[name] = _stamp_of(entry)
+                        if entry.is_dir(follow_symlinks=False):
+                            directories.add(name)
         except OSError:  # it vanished while it was listed: what is missing differs
-            return _Listing(own, found)
+            return _Listing(own, found, directories)
         finally:
             os.close(fd)
-        return _Listing(own, found)
+        return _Listing(own, found, directories)
 
 
 def _stamp_of(entry: "os.DirEntry[str]") -> _Stamp | None:
@@ -134,9 +145,16 @@ def _differences(
     old: Mapping[bytes, _Stamp | None],
     new: Mapping[bytes, _Stamp | None],
 ) -> set[RepoPath]:
+    return _paths(
+        directory,
+        (
+            name
+            for name in old.keys() | new.keys()
+            if name not in old or old[name] is None or old[name] != new.get(name)
+        ),
+    )
+
+
+def _paths(directory: RepoPath, names: Iterable[bytes]) -> set[RepoPath]:
     prefix = directory + b"/" if directory else b""
-    return {
-        RepoPath(prefix + name)
-        for name in old.keys() | new.keys()
-        if name not in old or old[name] is None or old[name] != new.get(name)
-    }
+    return {RepoPath(prefix + name) for name in names}
