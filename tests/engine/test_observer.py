@@ -12,7 +12,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from gitshadow.capture import watcher as watching
 from gitshadow.capture.hints import Hints
+from gitshadow.capture.inotify import directory_inode
 from gitshadow.capture.watcher import Watcher
 from gitshadow.engine import observer as observing
 from gitshadow.engine.desk import Desk
@@ -364,6 +366,27 @@ def swap_unheard(repo: Repo, watcher: Watcher) -> None:
 
 def gaps(desk: Desk) -> list[tuple[bytes | None, str | None]]:
     return [(row.path, row.note) for row in rows(desk) if row.kind is EventKind.GAP]
+
+
+def test_end_of_a_call_looks_only_at_the_directories_that_were_touched(
+    repo: Repo, desk: Desk, watcher: Watcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each directory that is replaced is hinted by the one above it."""
+    for number in range(200):
+        repo.write(f"many/{number}/f", "x\n")
+    desk.observer.settle()
+    desk.observer.settle()
+    looked: list[str] = []
+
+    def look(path: str) -> int | None:
+        looked.append(path)
+        return directory_inode(path)
+
+    monkeypatch.setattr(watching, "directory_inode", look)
+    repo.write("many/7/f", "written by the call\n")
+    desk.observer.settle_call()
+    assert ("modify", "many/7/f", None) in told(desk)
+    assert len(looked) < 20
 
 
 def test_barrier_names_a_directory_that_was_swapped_without_a_look(
