@@ -4,6 +4,7 @@ Invariant: one finding begins with one line; nothing from a repository is printe
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 
 from gitshadow.render.document import inner, number, rows, text, texts
 from gitshadow.render.style import View, printable
@@ -22,8 +23,11 @@ def check_lines(
     for note in texts(document, "warnings") + texts(document, "notes"):
         yield f"{view.paint('note', 'warn')}: {printable(note)}"
     found = rows(document, "findings")
-    for one in found:
-        yield from _finding(one, view)
+    # What settles several findings in a row is said once, after the last of them.
+    for remedy, alike in groupby(found, lambda one: text(one, "remedy")):
+        for one in alike:
+            yield from _finding(one, view)
+        yield f"  to settle it: {printable(remedy)}"
     if found or not quiet:
         yield _sum(document, found)
 
@@ -44,7 +48,6 @@ def _finding(one: Mapping[str, object], view: View) -> Iterator[str]:
     about = text(one, "about")
     if about and text(one, "rule") == "protected":
         yield f"  by the pattern {printable(about)} of {printable(text(one, 'source'))}"
-    yield f"  to settle it: {printable(text(one, 'remedy'))}"
 
 
 def _lines(one: Mapping[str, object]) -> str:
