@@ -121,13 +121,16 @@ class Traits:
 
     `covers_all_tools`: every tool of the agent that can write opens a window, so a write outside
     one is hardly the agent's. `sequential`: it runs one tool at a time, so the next window ends
-    the one before. `never_ends`: no event comes after a tool. `context` is its form for words
-    to the model at a prompt.
+    the one before. `never_ends`: no event comes after a tool. `waits_unseen`: its hooks say
+    neither when a person was asked for permission nor how long a tool ran; its shells are processes
+    of its own, and its file tools write a file at once. `context` is its form for words to the
+    model at a prompt.
     """
 
     covers_all_tools: bool = False
     sequential: bool = False
     never_ends: bool = False
+    waits_unseen: bool = False
     context: Context = Context.NONE
 
 

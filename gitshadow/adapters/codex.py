@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from gitshadow.adapters import envelope
+from gitshadow.adapters import envelope, fields
 from gitshadow.adapters.base import Context, HookEvent, Parsed, Phase, Traits
 from gitshadow.adapters.shape import Shape
 from gitshadow.model import ToolClass
@@ -18,6 +18,10 @@ NAME = "codex"
 
 _MULTI_AGENT = re.compile(r"\Amulti_agent_v\d+[^a-z]*(?=[a-z])")
 """The namespace of the tools for subagents, which 0.169 joins to a name without a sign."""
+
+_WALL_TIME = re.compile(r"\AExit code: -?\d+\nWall time: (\d{1,5}(?:\.\d+)?) seconds\n")
+_SECOND_NS = 1_000_000_000
+_DAY_NS = 86_400 * _SECOND_NS
 
 
 def _plain(tool: str) -> str:
@@ -102,14 +106,38 @@ class Codex:
     """
 
     name = NAME
-    traits = Traits(covers_all_tools=True, context=Context.JSON)
+    traits = Traits(covers_all_tools=True, waits_unseen=True, context=Context.JSON)
 
     def parse(self, payload: Mapping[str, object], env: Mapping[str, str]) -> Parsed:
         """Read one payload; see `base.Adapter.parse`."""
         found = _SHAPE.read(payload)
+        if isinstance(found, HookEvent) and found.tool == "apply_patch":
+            ran_ns = _wall_time(fields.at(payload, "tool_response"))
+            return replace(found, duration_ns=ran_ns)
         if isinstance(found, HookEvent) and found.tool_class is ToolClass.SHELL:
             return _patching(found, _SHAPE.input_of(payload).get("command"))
         return found
+
+
+def ran_ns(record: Mapping[str, object], call_id: str) -> int | None:
+    """Return how long a command ran, from a line of the transcript; None for any other line.
+
+    The line is written before the hook runs (0.169).
+    """
+    item = fields.mapping(record, "payload.item")
+    if item.get("id") != call_id or item.get("type") != "CommandExecution":
+        return None
+    seconds, nanos = fields.at(item, "duration.secs"), fields.at(item, "duration.nanos")
+    if not isinstance(seconds, int) or not isinstance(nanos, int):
+        return None
+    found = seconds * _SECOND_NS + nanos
+    return found if 0 <= found <= _DAY_NS else None
+
+
+def _wall_time(response: object) -> int | None:
+    """Return how long a patch took, as Codex heads its answer; to a tenth of a second."""
+    said = _WALL_TIME.match(response) if isinstance(response, str) else None
+    return None if said is None else int((float(said[1]) + 0.1) * _SECOND_NS)
 
 
 def _patching(found: HookEvent, command: object) -> HookEvent:

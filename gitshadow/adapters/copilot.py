@@ -95,7 +95,7 @@ class Copilot:
     """
 
     name = NAME
-    traits = Traits(covers_all_tools=True, sequential=False)
+    traits = Traits(covers_all_tools=True, waits_unseen=True)
 
     def parse(self, payload: Mapping[str, object], env: Mapping[str, str]) -> Parsed:
         """Read one payload; see `base.Adapter.parse`."""

@@ -61,7 +61,7 @@ class Gemini:
     """
 
     name = NAME
-    traits = Traits(covers_all_tools=True, context=Context.JSON)
+    traits = Traits(covers_all_tools=True, waits_unseen=True, context=Context.JSON)
 
     def parse(self, payload: Mapping[str, object], env: Mapping[str, str]) -> Parsed:
         """Read one payload; see `base.Adapter.parse`."""

@@ -19,7 +19,7 @@ from gitshadow.attribution.process import ProcessId, started_ns
 from gitshadow.attribution.reach import reach
 from gitshadow.attribution.windows import OUTCOME_DENIED
 from gitshadow.model import Call, RepoPath, Session, ToolClass
-from gitshadow.store.journal import models, sessions, turns
+from gitshadow.store.journal import events, models, sessions, turns
 from gitshadow.store.journal.db import Db
 
 OUTCOMES: Mapping[Phase, str] = {
@@ -112,6 +112,31 @@ def apply(db: Db, event: HookEvent, at_ns: int, place: Place) -> Intake:
     """
     with db.write():
         return _Desk(db, event, at_ns, place).take()
+
+
+def begin_at_writes(db: Db, session: str, call_id: str) -> Doubt | None:
+    """Let the window of a call that names its paths begin shortly before it wrote them.
+
+    Its tool writes each path at once and at its end: what was written to a path earlier is
+    somebody else's, who waited with it for a permission.
+
+    Returns:
+        What is in doubt by that, None where the window stays as it is.
+    """
+    call = turns.get_call(db, session, call_id)
+    if call is None or call.began_ns is not None or call.closed_ns is None:
+        return None
+    wanted = events.EventFilter(
+        sessions=(session,), call=call_id, paths=call.paths, worktree=call.worktree
+    )
+    newest = {row.path: row.ts_ns for row in reversed(events.rows(db, wanted))}
+    began_ns = min(newest.values(), default=0) - EARLY_NS
+    if began_ns <= call.opened_ns:
+        return None
+    begun = replace(call, began_ns=began_ns)
+    with db.write():
+        turns.open_call(db, begun)
+    return Doubt(begun, call.opened_ns, call.closed_ns)
 
 
 class _Desk:

@@ -5,7 +5,7 @@ session or a living process speaks for it. A gap is acceptable, a wrong author i
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from gitshadow.attribution.windows import (
@@ -32,6 +32,9 @@ _SEVERAL_WINDOWS = "windows of several sessions were open"
 _SEVERAL_NAMES = "calls of several sessions name the path"
 _TURN_REASON = "open turn, no open window"
 _WEAK_REASON = "open turn, but every writing tool of this agent opens a window"
+_WAITING_REASON = (
+    "a call was open, but no process of its agent ran anything at that time"
+)
 UNKNOWN_REASON = "no window, turn or process speaks for anybody"
 
 
@@ -94,6 +97,8 @@ def attribute(evidence: Evidence, scene: Scene) -> Claim:
     claim = _without_window(evidence, scene)
     if found.others and claim.confidence is Confidence.UNKNOWN:
         return _by_interval(found, scene)
+    if evidence.waiting and claim.reason in (_WEAK_REASON, UNKNOWN_REASON):
+        return replace(claim, reason=_WAITING_REASON)
     return claim
 
 

@@ -134,7 +134,24 @@ def program_at(pid: int, proc: str = "/proc") -> Program:
 def relations(proc: str = "/proc") -> Iterator[Relation]:
     """Yield the living processes of this user as they are now."""
     for stat in _own_processes(proc):
-        yield Relation(stat.id, stat.parent, stat.name)
+        if not stat.dead:
+            yield Relation(stat.id, stat.parent, stat.name)
+
+
+def descendants(top: int, proc: str = "/proc") -> list[ProcessId] | None:
+    """Return the processes of this user below one; None where one has ended and is not reaped."""
+    children: dict[int, list[_Stat]] = {}
+    for stat in _own_processes(proc):
+        children.setdefault(stat.parent, []).append(stat)
+    found: list[ProcessId] = []
+    todo = children.pop(top, [])
+    while todo:
+        stat = todo.pop()
+        if stat.dead:
+            return None
+        found.append(stat.id)
+        todo += children.pop(stat.id.pid, [])
+    return found
 
 
 def boot_ns() -> int:
@@ -293,7 +310,9 @@ class ProcessScan:
             return
         self._scanned_s = now_s
         self._agents_before, self._agents = self._agents or (), None
-        self._stats = {stat.id.pid: stat for stat in _own_processes(self._proc)}
+        self._stats = {
+            stat.id.pid: stat for stat in _own_processes(self._proc) if not stat.dead
+        }
         if len(self._variables) + len(self._programs) > 4 * len(self._stats):
             living = {stat.key for stat in self._stats.values()}
             self._variables = {k: v for k, v in self._variables.items() if k in living}
@@ -320,7 +339,7 @@ class ProcessScan:
 
 
 def _own_processes(proc: str) -> Iterator[_Stat]:
-    """Yield what lives of this user's processes."""
+    """Yield this user's processes, those too that have ended and were not waited for."""
     user = os.getuid()
     try:
         entries = [e for e in os.scandir(proc) if e.name.isdecimal()]
@@ -333,7 +352,7 @@ def _own_processes(proc: str) -> Iterator[_Stat]:
         except OSError:
             continue
         stat = _read_stat(proc, int(entry.name))
-        if stat is not None and not stat.dead:
+        if stat is not None:
             yield stat
 
 

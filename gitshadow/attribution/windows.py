@@ -44,6 +44,7 @@ class Evidence:
             file, vim's `4913`. A bare temporary file that was renamed is no such sign: agents
             and formatters save like that too.
         holder: A living process that holds the path open.
+        waiting: Calls, by session and id, whose agent ran nothing at the time.
     """
 
     path: RepoPath
@@ -55,6 +56,7 @@ class Evidence:
     offline: bool = False
     editor: bool = False
     holder: ProcessHint | None = None
+    waiting: frozenset[tuple[str, str]] = frozenset()
 
 
 class OpenTurn(NamedTuple):
@@ -162,7 +164,12 @@ def could_write(call: Call, evidence: Evidence) -> bool:
 
 def possible(scene: Scene, evidence: Evidence) -> tuple[Call, ...]:
     """Return the windows of the scene that can have written the path."""
-    return tuple(call for call in scene.windows if could_write(call, evidence))
+    return tuple(
+        call
+        for call in scene.windows
+        if could_write(call, evidence)
+        and (call.session, call.id) not in evidence.waiting
+    )
 
 
 def is_around(call: Call, calls: Iterable[Call], scene: Scene) -> bool:

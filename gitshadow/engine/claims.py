@@ -28,8 +28,9 @@ from gitshadow.attribution.ladder import (
     rests_on_windows,
 )
 from gitshadow.attribution.personal import is_current, personal_session
-from gitshadow.attribution.process import ProcessScan, is_alive
+from gitshadow.attribution.process import ProcessId, ProcessScan, is_alive
 from gitshadow.attribution.spent import close_written
+from gitshadow.attribution.stillness import Stillness
 from gitshadow.attribution.windows import (
     OUTCOME_DENIED,
     Evidence,
@@ -50,6 +51,7 @@ from gitshadow.model import (
     EventKind,
     RepoPath,
     Session,
+    ToolClass,
     Touch,
 )
 from gitshadow.store.clock import Clock
@@ -70,6 +72,7 @@ WITHOUT_HOOKS = (GUESSED, EXEC_NATIVE, MANUAL_NATIVE, BY_HAND_NATIVE)
 _GIT_DIR = RepoPath(b".git")
 _TOUCH_NS = 60_000_000_000
 _SECOND_NS = 1_000_000_000
+_LOOK_S = 0.3
 
 
 class Claimant:
@@ -93,6 +96,8 @@ class Claimant:
         self._open_files = OpenFiles(layout.root)
         self._head_log = os.path.join(layout.git_dir, "logs", "HEAD")
         self._scan = ProcessScan()
+        self._stillness = Stillness()
+        self._looked_s = 0.0
         self._personal: dict[Actor, Session] = {}
 
     def forget(self) -> None:
@@ -123,9 +128,16 @@ class Claimant:
             if before is None or (call.session, call.id) != (before.session, before.id)
         ]
         live = sessions.live(self._db)
+        waits = self._waits(windows)
+        known = [self._evidence(draft, offline) for draft in drafts]
+        # A look costs some milliseconds: only what the last one allows is asked for again.
+        if any(self._waiting(waits, evidence) for evidence in known):
+            self._stillness.look(self._clock.now_ns())
         claims: list[Attribution] = []
-        for draft in drafts:
-            evidence = self._evidence(draft, offline)
+        for draft, seen in zip(drafts, known, strict=True):
+            evidence = (
+                replace(seen, waiting=self._waiting(waits, seen)) if waits else seen
+            )
             scene = self._scene(windows, live, draft.end_ns)
             claim = attribute(evidence, scene)
             if rests_on_time(claim):
@@ -136,6 +148,48 @@ class Claimant:
         ends = (draft.end_ns for draft in drafts)
         close_written(self._db, zip(ends, claims, strict=True))
         return claims
+
+    def watch(self, session_id: str) -> None:
+        """Look from now on whether an agent with an open shell call runs anything."""
+        session = sessions.get(self._db, session_id)
+        if session is None or not registry.traits(session.agent or "").waits_unseen:
+            return
+        if session.pid is not None and session.pid_started is not None:
+            self._stillness.watch(ProcessId(session.pid, session.pid_started))
+
+    def tick(self, now_s: float) -> None:
+        """Look whether agents with an open shell call run anything; to be called now and then."""
+        if not self._stillness.watched or now_s - self._looked_s < _LOOK_S:
+            return
+        self._looked_s = now_s
+        now_ns = self._clock.now_ns()
+        waits = self._waits(self._windows(now_ns, now_ns))
+        for process in set(self._stillness.watched) - set(waits.values()):
+            self._stillness.forget(process)
+        self._stillness.look(now_ns)
+
+    def _waits(self, windows: Sequence[Call]) -> dict[Call, ProcessId]:
+        """Return the shell calls that may wait for a person, with the processes of their agents."""
+        watched = self._stillness.watched
+        pairs = (
+            (call, ProcessId(call.pid, call.pid_started))
+            for call in windows
+            if watched
+            if call.tool_class is ToolClass.SHELL
+            if call.pid is not None and call.pid_started is not None
+        )
+        return {call: process for call, process in pairs if process in watched}
+
+    def _waiting(
+        self, waits: Mapping[Call, ProcessId], evidence: Evidence
+    ) -> frozenset[tuple[str, str]]:
+        """Return the calls whose agents ran nothing when a path was written."""
+        at_ns = evidence.end_ns if evidence.exact else evidence.begin_ns
+        return frozenset(
+            (call.session, call.id)
+            for call, process in waits.items()
+            if self._stillness.was_still(process, call.opened_ns, at_ns)
+        )
 
     def judge_again(self, doubt: Doubt) -> dict[Event, Attribution]:
         """Return the new authors of rows that were judged before a window changed.

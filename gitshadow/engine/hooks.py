@@ -10,7 +10,7 @@ import os
 from gitshadow.adapters import registry
 from gitshadow.adapters.base import END_PHASES, BadPayload, HookEvent, Phase
 from gitshadow.adapters.context import added_context, takes_context
-from gitshadow.attribution import intake, liveness, reach
+from gitshadow.attribution import intake, liveness, reach, transcripts
 from gitshadow.attribution.delivery import HookDelivery, parse_body
 from gitshadow.attribution.intake import Intake, Place
 from gitshadow.config import PromptPolicy
@@ -19,7 +19,7 @@ from gitshadow.engine.desk import Desk
 from gitshadow.engine.forward import forward, others
 from gitshadow.engine.spool import Waiting
 from gitshadow.errors import ShadowError, is_shortage
-from gitshadow.model import PATHLESS_WRITERS, RepoPath
+from gitshadow.model import PATHLESS_WRITERS, RepoPath, ToolClass
 from gitshadow.store.journal import turns
 from gitshadow.store.layout import Layout, discover
 
@@ -164,15 +164,26 @@ def take(
             turns.put_checkpoint(ws.db, ws.layout.worktree, around.paths, at_ns)
         return None
     liveness.close_gone(ws.db, at_ns, desk.pipeline.alive)
-    done = intake.apply(ws.db, event, at_ns, _place(desk, delivery))
-    if done.doubt is not None:
-        desk.pipeline.judge_again(done.doubt)
+    done = _note_window(desk, delivery, transcripts.timed(event), at_ns)
     if ws.config.prompts is PromptPolicy.OFF:
         _forget_prompt(desk, done)
     if delivery.at_ns is None:
         _capture_after(desk, event, done)
+        _begin_at_writes(desk, event, done)
         _touch_nested(desk, event, around)
     return event, done
+
+
+def _note_window(
+    desk: Desk, delivery: HookDelivery, event: HookEvent, at_ns: int
+) -> Intake:
+    """Put an event into the journal; what it says of windows may change earlier claims."""
+    done = intake.apply(desk.workspace.db, event, at_ns, _place(desk, delivery))
+    if done.doubt is not None:
+        desk.pipeline.judge_again(done.doubt)
+    if done.opened and event.tool_class is ToolClass.SHELL and desk.observer.watching:
+        desk.claimant.watch(done.session)
+    return done
 
 
 def _forward(
@@ -244,6 +255,20 @@ def _capture_after(desk: Desk, event: HookEvent, done: Intake) -> None:
             desk.observer.store(done.paths)
         elif event.tool_class in PATHLESS_WRITERS:
             _after_shell(desk)
+
+
+def _begin_at_writes(desk: Desk, event: HookEvent, done: Intake) -> None:
+    """Let the window of a file tool begin at its write, where no hook says how long it ran."""
+    is_untimed = event.duration_ns is None and event.phase in (
+        Phase.AFTER,
+        Phase.FAILED,
+    )
+    if not is_untimed or not registry.traits(event.agent).waits_unseen:
+        return
+    if done.closed and done.paths and done.call is not None:
+        doubt = intake.begin_at_writes(desk.workspace.db, done.session, done.call)
+        if doubt is not None:
+            desk.pipeline.judge_again(doubt)
 
 
 def _touch_nested(desk: Desk, event: HookEvent, around: reach.Reach) -> None:

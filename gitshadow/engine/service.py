@@ -86,6 +86,7 @@ class Service:
         """Do deferred work that is due."""
         over = self._desk.commits.gone()
         if self.enabled:
+            self._desk.claimant.tick(time.monotonic())
             self._desk.observer.tick()
         if over:  # it failed: only its end tells so
             self._desk.observer.settle()

@@ -1,7 +1,10 @@
 """A call that waits for a person: its window is the time in which its tool ran."""
 
 import json
+import subprocess
 import time
+from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
@@ -160,3 +163,155 @@ def test_an_edit_told_of_afterwards_is_its_agents_when_it_is_recorded_already(
     shadow.ok("oops", "--yes")
     assert repo.read("a") == ten_lines("a").encode()
     same_after_reindex(shadow)
+
+
+class Untimed:
+    """An agent whose hooks do not say how long a tool ran; its process is that of the tests."""
+
+    def __init__(self, shadow: Shadow, agent: str) -> None:
+        self.shadow, self.agent = shadow, agent
+        self.transcript: Path | None = None
+        self.send(_PROMPT[agent], prompt="go")
+
+    def send(self, event: str, **fields: object) -> None:
+        payload: dict[str, object] = {
+            "session_id": "s1",
+            "cwd": str(self.shadow.repo.root),
+            "hook_event_name": event,
+            **({"turn_id": "t1"} if self.agent == "codex" else {}),
+            **({"transcript_path": str(self.transcript)} if self.transcript else {}),
+            **fields,
+        }
+        done = self.shadow("hook", self.agent, stdin=json.dumps(payload).encode())
+        assert (done.code, done.raw) == (0, b"")
+
+    def before(self, tool: str, given: Mapping[str, object]) -> dict[str, object]:
+        call: dict[str, object] = {"tool_name": tool, "tool_input": given}
+        if self.agent == "codex":
+            call["tool_use_id"] = "call_1"
+        self.send(_BEFORE[self.agent], **call)
+        return call
+
+    def after(self, call: dict[str, object], response: object) -> None:
+        self.send(_AFTER[self.agent], tool_response=response, **call)
+
+    def run(self, command: str) -> None:
+        """Run a shell as the agent does, as a child."""
+        root = self.shadow.repo.root
+        subprocess.run(["/bin/sh", "-c", command], cwd=root, check=True)
+
+
+_PROMPT = {"codex": "UserPromptSubmit", "gemini": "BeforeAgent"}
+_BEFORE = {"codex": "PreToolUse", "gemini": "BeforeTool"}
+_AFTER = {"codex": "PostToolUse", "gemini": "AfterTool"}
+_SHELL = {"codex": "Bash", "gemini": "run_shell_command"}
+_SEEN_S = 2.5
+"""The daemon looks at the agent's processes twice a second, on a busy machine more rarely."""
+
+
+@pytest.mark.parametrize("name", ["codex", "gemini"])
+def test_a_persons_file_is_theirs_when_the_agent_runs_nothing_at_the_time(
+    shadow_d: Shadow, name: str
+) -> None:
+    repo = shadow_d.repo
+    agent = Untimed(shadow_d, name)
+    call = agent.before(_SHELL[name], {"command": "make"})
+    time.sleep(_SEEN_S)
+    repo.write("b", ten_lines("b") + "PERSON\n")
+    time.sleep(_SEEN_S)  # a command of ours would be the agent's child here
+    agent.run("echo agent > a; sleep 0.3; rm c")
+    agent.after(call, "")
+    (row,) = rows_at(shadow_d, "b")
+    assert (row["confidence"], row["call"]) == ("low", None)
+    assert row["reason"] == (
+        "a call was open, but no process of its agent ran anything at that time"
+    )
+    for path in ("a", "c"):
+        (row,) = rows_at(shadow_d, path)
+        assert (row["confidence"], row["agent"]) == ("high", name)
+    shadow_d.oops()
+    assert repo.read("b") == ten_lines("b").encode() + b"PERSON\n"
+    assert repo.read("a") == ten_lines("a").encode()
+    same_after_reindex(shadow_d)
+
+
+def test_a_running_shell_keeps_its_writes_when_it_is_quiet_for_a_while(
+    shadow_d: Shadow,
+) -> None:
+    """It was started after its call was announced, so it did not wait for anybody."""
+    agent = Untimed(shadow_d, "codex")
+    call = agent.before("Bash", {"command": "make"})
+    agent.run(f"sleep {_SEEN_S}; echo agent > a; sleep 0.3")
+    agent.after(call, "")
+    (row,) = rows_at(shadow_d, "a")
+    assert (row["confidence"], row["call"]) == ("high", "call_1")
+
+
+def test_a_persons_line_stays_when_a_file_tool_says_no_duration(
+    shadow_d: Shadow,
+) -> None:
+    """The tool wrote the file once, when it ran: what was written there before is not its own."""
+    repo = shadow_d.repo
+    agent = Untimed(shadow_d, "gemini")
+    given = {"file_path": str(repo.root / "a"), "old_string": "2", "new_string": "2X"}
+    call = agent.before("replace", given)
+    mine = ten_lines("a").replace("line 9", "line 9 PERSON")
+    repo.write("a", mine)
+    think(shadow_d)
+    repo.write("a", mine.replace("line 2\n", "line 2X\n"))
+    agent.after(call, {"llmContent": "ok"})
+    first, last = rows_at(shadow_d, "a")
+    assert (first["confidence"], first["call"]) == ("low", None)
+    assert (last["confidence"], last["agent"]) == ("certain", "gemini")
+    shadow_d.oops()
+    assert repo.read("a") == mine.encode()
+    same_after_reindex(shadow_d)
+
+
+def test_a_persons_file_is_theirs_when_the_transcript_has_the_duration(
+    shadow: Shadow, tmp_path: Path
+) -> None:
+    """Codex writes it there before it runs the hook of the call's end."""
+    repo = shadow.repo
+    agent = Untimed(shadow, "codex")
+    agent.transcript = tmp_path / "rollout.jsonl"
+    call = agent.before("Bash", {"command": "make"})
+    repo.write("b", ten_lines("b") + "PERSON\n")
+    think(shadow)
+    agent.run("echo agent > a")
+    item = {
+        "type": "CommandExecution",
+        "id": "call_1",
+        "aggregated_output": "",
+        "duration": {"secs": 0, "nanos": 10_000_000},
+    }
+    other = {**item, "id": "call_0", "duration": {"secs": 3600, "nanos": 0}}
+    lines = [
+        json.dumps({"type": "event_msg", "payload": {"item": one}})
+        for one in (item, other)
+    ]
+    agent.transcript.write_text("\n".join(["not JSON call_1", *lines, ""]))
+    agent.after(call, "")
+    (row,) = rows_at(shadow, "b")
+    assert (row["confidence"], row["call"]) == ("low", None)
+    (row,) = rows_at(shadow, "a")
+    assert (row["confidence"], row["call"]) == ("high", "call_1")
+    same_after_reindex(shadow)
+
+
+def test_a_persons_line_stays_when_a_patch_says_how_long_it_took(
+    shadow_d: Shadow,
+) -> None:
+    repo = shadow_d.repo
+    agent = Untimed(shadow_d, "codex")
+    patch = (
+        f"*** Begin Patch\n*** Update File: {repo.root}/a\n@@\n-2\n+2X\n*** End Patch\n"
+    )
+    call = agent.before("apply_patch", {"command": patch})
+    repo.write("a", ten_lines("a") + "PERSON\n")
+    think(shadow_d)
+    repo.write("a", ten_lines("a") + "PERSON\nagent\n")
+    agent.after(call, "Exit code: 0\nWall time: 0 seconds\nOutput:\nSuccess.\n")
+    first, last = rows_at(shadow_d, "a")
+    assert (first["confidence"], first["call"]) == ("low", None)
+    assert (last["confidence"], last["call"]) == ("certain", "call_1")
