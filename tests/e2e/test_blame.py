@@ -361,6 +361,28 @@ def test_stash_and_pop_bring_owners_back(scene: Make) -> None:
     assert s.owners("f") == "unk H H H S1 S1 H H H"
 
 
+@pytest.mark.parametrize("place", [1, 9])
+def test_a_stash_that_holds_a_persons_lines_too_brings_owners_back_further_down(
+    scene: Make, place: int
+) -> None:
+    """The person's lines come before the agent's in the file, or after them."""
+    base = numbered("h", 1, 10)
+    s = scene("f", *base)
+    with_agent = [*base[:5], *numbered("a", 1, 2), *base[5:]]
+    s.write("S1", "f", *with_agent)
+    at = place if place < 5 else place + 2
+    s.hand("f", *with_agent[:at], "mine", *with_agent[at:])
+    s.git("stash", "-q")
+    s.hand("f", *numbered("top", 1, 5), *base)
+    s.commit("on top")
+    s.git("stash", "pop", "-q")
+    owners = s.owners("f").split()
+    assert [n for n, owner in enumerate(owners) if owner == "S1"] == (
+        [11, 12] if place < 5 else [10, 11]
+    )
+    assert len(owners) == 18
+
+
 def test_branch_switch_and_back_keeps_owners(scene: Make) -> None:
     s = scene("f", *numbered("h", 1, 12))
     _branch(s)
