@@ -3,7 +3,7 @@
 import os
 import shutil
 import subprocess
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +26,6 @@ from tests.undo.trial import Outcome, Wanted, some_parts
 from tests.undo.yard import Yard
 
 _SHM = Path("/dev/shm")
-_PIN = "pin"
 _COMMANDS: Mapping[str, Sequence[str]] = {
     "commit": ("commit", "-q", "--allow-empty", "-m", "x"),
     "amend": ("commit", "-q", "--allow-empty", "--amend", "-m", "y"),
@@ -42,8 +41,11 @@ def fast_directory(fallback: Path) -> Path:
     return _SHM if os.access(_SHM, os.W_OK) else fallback
 
 
-def make_template(at: Path) -> Path:
-    """Make a repository in which every history begins; its index and HEAD are the user's."""
+def make_template(at: Path, begin: Callable[[Path], None]) -> Path:
+    """Make a repository in which every history begins; its index and HEAD are the user's.
+
+    `begin` has it recorded from then on.
+    """
     repo = Repo.create(at, ())
     repo.git("commit", "-q", "--allow-empty", "-m", "nothing")
     for path, (mode, data) in base().items():
@@ -52,7 +54,7 @@ def make_template(at: Path) -> Path:
     for branch in ("other", "main"):  # so that `-` names the other one
         repo.git("checkout", "-qB", branch)
     shutil.rmtree(at / ".git" / "hooks", ignore_errors=True)
-    Yard.open(at).close()
+    begin(at)
     return at
 
 
@@ -73,17 +75,14 @@ class Ground:
 
     yard: Yard
     users: dict[bytes, bytes] = field(default_factory=dict)
+    pin_name: str = "pin"
 
     def __post_init__(self) -> None:
         self.users = dict(self._users())
 
     def check(self) -> None:
         """Check laws 2 and 7, V4, and V5 but for reachability."""
-        assert dict(self._users()) == self.users
-        assert self.yard.litter() == []
-        with closing(open_journal(Repo(self.yard.root))) as db:
-            assert list(stale(db)) == []
-            assert list(contradictions(db)) == []
+        self._check_users()
         fresh = Db.open(
             str(self.yard.root / ".git" / "agent-undo" / "new"), create=True
         )
@@ -91,6 +90,13 @@ class Ground:
             assert rebuild(fresh, self.yard.repo).broken == ()
         assert dump_all(fresh) == dump_all(self.yard.db)
         fresh.close()
+
+    def _check_users(self) -> None:
+        assert dict(self._users()) == self.users
+        assert self.yard.litter() == []
+        with closing(open_journal(Repo(self.yard.root))) as db:
+            assert list(stale(db)) == []
+            assert list(contradictions(db)) == []
 
     def check_with_git(self) -> None:
         """Check V2 and the whole of V5, which takes two git processes."""
@@ -138,17 +144,25 @@ class Ground:
         """Run the git commands; where one refuses, that is all it does."""
         for change, path, what in changes:
             self._change(change, path, what)
+        self.command(verbs)
+        return self.yard.by(who, turn).moved()
+
+    def command(self, verbs: Sequence[str]) -> None:
+        """Run git commands, which may change Git's own files."""
         for verb in verbs:
             if verb in ("commit", "amend"):
                 self._run("add", "-A")
             popped = verb == "stash" and (self.yard.root / ".git/refs/stash").exists()
             self._run(*(("stash", "pop", "-q") if popped else _COMMANDS[verb]))
+        self.note_users()
+
+    def note_users(self) -> None:
+        """Remember what Git's own files hold now."""
         self.users = dict(self._users())
-        return self.yard.by(who, turn).moved()
 
     def pin(self) -> None:
         """Pin the present."""
-        self.yard.pin(_PIN)
+        self.yard.pin(self.pin_name)
 
     def _run(self, *words: str) -> None:
         options = ("-c", "gc.auto=0", "-c", "maintenance.auto=false")
@@ -199,7 +213,7 @@ class Ground:
         if wanted.verb in ("at", "restored"):
             return yard.restore(apply=apply, at_ns=wanted.at_ns)
         if wanted.verb == "pinned":
-            return yard.restore(apply=apply, pin=_PIN)
+            return yard.restore(apply=apply, pin=self.pin_name)
         typed = self._target(wanted)
         choice: Choice | None = None
         if wanted.verb == "hunks":

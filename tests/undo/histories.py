@@ -29,7 +29,7 @@ PATHS = (b"a", b"b", b"d/x", b"d/e/z", b"c", b"d/y", b"a/in", b"q\xff \n", b"-r 
 _DIRECTORIES = (b"d", b"d/e", b"n", b"n/e", b"a")
 _MODES = (0o100644, 0o100600, 0o100755)
 _TOKEN = re.compile(rb"<[a-z0-9]+:[0-9]+>")
-_AGENTS = ("s1", "s2")
+AGENTS = ("s1", "s2")
 WRITERS = ("s1", "human", "s2", "unknown")
 
 EDITS = (
@@ -41,6 +41,7 @@ EDITS = (
     *("link", "binary", "empty", "crlf", "endless", "swap", "clear"),
     *("revert", "turn", "turn", "pin"),
     *("bring", "bring", "temporary", "temporary", "begin", "finish", "fresh", "round"),
+    *("rebuild", "rebuild"),
     *("commit", "commit", "amend", "switch", "switch", "reset", "discard", "stash"),
     *("trip", "trip", "unseen"),
 )
@@ -67,6 +68,10 @@ UNDOS = (
 )
 MOMENTS = frozenset({"at", "restored", "pinned"})
 
+HOOKED = ("wait", "wait", "wait", "deny", "unheard", "die", "away")
+"""What only hooks can tell: a call waits for permission and runs or is denied, its first hook
+never comes, its agent dies in it, or a person writes in the other worktree meanwhile."""
+
 Step = tuple[int, str, int, int, int]
 _NUMBER = st.integers(0, 11)
 
@@ -84,6 +89,17 @@ def histories(longest: int) -> st.SearchStrategy[list[Step]]:
         st.lists(steps(EDITS), min_size=1, max_size=longest),
         st.lists(steps((*EDITS, *UNDOS, *UNDOS)), max_size=longest),
         st.lists(steps(UNDOS), min_size=1, max_size=3),
+    ).map(lambda parts: [step for part in parts for step in part])
+
+
+def hooked_histories(longest: int) -> st.SearchStrategy[list[tuple[bool, Step]]]:
+    """Return histories of agents with hooks; each step is in the linked worktree or not."""
+    at = st.just(False) | st.integers(0, 3).map(lambda number: number == 0)
+    edits = (*EDITS, *HOOKED, *HOOKED)
+    return st.tuples(
+        st.lists(st.tuples(at, steps(edits)), min_size=1, max_size=longest),
+        st.lists(st.tuples(at, steps((*edits, *UNDOS))), max_size=longest),
+        st.lists(st.tuples(at, steps(UNDOS)), min_size=1, max_size=3),
     ).map(lambda parts: [step for part in parts for step in part])
 
 
@@ -144,7 +160,7 @@ class Script:
 
     def turn(self, who: str) -> str | None:
         """Return the turn that a session is in."""
-        return f"t{self.turns.get(who, 1)}" if who in _AGENTS else None
+        return f"t{self.turns.get(who, 1)}" if who in AGENTS else None
 
     def edit(self, tree: Tree, step: Step) -> list[Change]:
         """Return what an editing step does to a tree; nothing where it cannot be done."""
@@ -175,7 +191,7 @@ class Script:
             yield from self._through_temporary(tree, step)
         elif verb == "round":
             yield from self._round(tree, step)
-        elif verb in ("move", "remove"):
+        elif verb in ("move", "remove", "rebuild"):
             yield from self._on_directory(tree, step)
         elif verb == "revert":
             path = PATHS[one % len(PATHS)]
@@ -195,10 +211,23 @@ class Script:
             if not other.startswith(top + b"/") and is_free(tree, other):
                 yield "move", top, other
             return
+        if step[1] == "rebuild":
+            yield from self._rebuild(tree, top, step)
+            return
         for path in inside:
             yield "drop", path, None
         if step[4] % 2:
             yield "put", top, (LINK_MODE, self._token(WRITERS[step[0]]))
+
+    def _rebuild(self, tree: Tree, top: bytes, step: Step) -> Iterator[Change]:
+        """Put a directory aside and make it anew, as `mv dist x; build; mv x dist.old` does."""
+        who = WRITERS[step[0]]
+        if any(path.startswith((b"w/", b"old/")) for path in tree):
+            return
+        yield "move", top, b"w"
+        for path in below(tree, top)[step[4] % 2 :]:
+            yield "put", path, (_MODES[0], self._token(who) + b"\n")
+        yield "move", b"w", b"old"
 
     def _on_file(self, tree: Tree, path: bytes, step: Step) -> Iterator[Change]:
         verb, two, at = step[1], step[3], step[4]

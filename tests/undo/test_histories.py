@@ -1,5 +1,6 @@
 """The laws of undo over random histories: thousands in memory, hundreds on the disk."""
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -7,18 +8,25 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import example, given, settings
 
+from gitshadow.attribution import intake
 from tests.conftest import FULL
+from tests.support.desk import desk_of
 from tests.support.examples import SHARED_FIXTURE
+from tests.support.repo import Repo
+from tests.undo.company import company_in
 from tests.undo.ground import fast_directory, ground_of, make_template
-from tests.undo.histories import MOMENTS, Step, histories
+from tests.undo.histories import MOMENTS, Step, histories, hooked_histories
+from tests.undo.hooked import EARLY_S
 from tests.undo.memory import Memory
 from tests.undo.trial import Trial, all_committed
+from tests.undo.yard import Yard
 
 pytestmark = pytest.mark.uncounted
 
 _TIMES = 10 if FULL else 1
 _LONGEST = {6: 3_000, 10: 4_000, 14: 3_000}
 _ON_DISK = 500
+_HOOKED = 100
 _TWINS = 1_000
 _WITH_GIT = 25
 _RESET_UNDER_IT = [
@@ -35,6 +43,15 @@ _BROUGHT_ANOTHER = [
     (0, "oops", 0, 0, 0),
 ]
 """A file goes, and another one is moved in to its name: the second one stays."""
+_TOLD = [
+    [(False, (0, "wait", 0, 0, 0)), (False, (0, "oops", 0, 0, 0))],
+    [(False, (0, "deny", 0, 0, 0)), (False, (0, "session", 0, 0, 0))],
+    [(False, (1, "insert", 0, 0, 0)), (False, (0, "unheard", 0, 0, 0))],
+    [(False, (0, "die", 0, 0, 0)), (False, (0, "oops", 0, 0, 0))],
+    [(True, (0, "insert", 0, 0, 0)), (False, (0, "away", 0, 0, 6))],
+    [(False, (0, "bring", 4, 0, 0)), (False, (0, "oops", 0, 0, 0))],
+]
+"""One history for each thing that only hooks can tell, and a file that an agent moves in."""
 
 
 @pytest.mark.timeout(600 * _TIMES)
@@ -68,7 +85,20 @@ def test_undo_is_the_same_when_branches_were_switched_there_and_back(
 @pytest.fixture
 def template(tmp_path: Path) -> Iterator[Path]:
     with TemporaryDirectory(dir=fast_directory(tmp_path)) as top:
-        yield make_template(Path(top) / "template")
+        yield make_template(Path(top) / "template", lambda at: Yard.open(at).close())
+
+
+@pytest.fixture
+def office(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Return a repository that the engine records, where a person needs no half second."""
+    monkeypatch.setattr(intake, "EARLY_NS", int(EARLY_S * 1_000_000_000))
+    with TemporaryDirectory(dir=fast_directory(tmp_path)) as top:
+        yield make_template(Path(top) / "template", initialise)
+
+
+def initialise(at: Path) -> None:
+    with desk_of(Repo(at)):
+        pass
 
 
 @pytest.mark.timeout(600 * _TIMES)
@@ -89,3 +119,24 @@ def test_laws_hold_on_the_disk(template: Path) -> None:
                 ground.check_with_git()
 
     play()
+
+
+@pytest.mark.timeout(600 * _TIMES)
+def test_laws_hold_where_agents_speak_through_hooks(office: Path) -> None:
+    """The same laws where the engine says whose a write is, and nobody gets another's."""
+    count = 0
+    said: Counter[str] = Counter()
+
+    def play(history: list[tuple[bool, Step]]) -> None:
+        nonlocal count
+        count += 1
+        with company_in(office, office.with_name(f"at-{count}")) as company:
+            company.play(history)
+            company.check()
+            said.update(company.crew.said)
+
+    for history in _TOLD:
+        play(history)
+    many = settings(max_examples=_HOOKED * _TIMES, suppress_health_check=SHARED_FIXTURE)
+    many(given(hooked_histories(8))(play))()
+    assert said["right"] > said["gap"], said

@@ -47,7 +47,7 @@ from gitshadow.store.replay import catch_up
 from gitshadow.store.repo import Repo
 from gitshadow.undo.apply import Applied, StepHook, no_hook
 from gitshadow.undo.moments import Snapshot
-from gitshadow.undo.port import Request
+from gitshadow.undo.port import Engine, Request
 from gitshadow.undo.report import Reason, Report
 from gitshadow.undo.reverse import OnConflict
 from gitshadow.undo.run import run
@@ -289,7 +289,7 @@ class Yard:
             offer=options.get("offer", False),
             choice=options.get("choice"),
         )
-        return run(self, request, options.get("hook", no_hook))
+        return run(self.port, request, options.get("hook", no_hook))
 
     # -- recording -------------------------------------------------------------------------
 
@@ -408,6 +408,11 @@ class Yard:
         return sorted(found)
 
     # -- the port --------------------------------------------------------------------------
+
+    @property
+    def port(self) -> Engine:
+        """Return what undo works on: this yard."""
+        return self
 
     def catch_up(self) -> None:
         """Give commits without rows their rows, as the engine's adoption does."""

@@ -1,0 +1,465 @@
+"""A world on the disk that the engine records: agents speak through their hooks.
+
+Who wrote what is known from the test's own acts alone (`Crew`), never from what was recorded.
+"""
+
+import json
+import os
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from gitshadow.attribution.delivery import HookDelivery
+from gitshadow.attribution.process import ProcessId, process_start
+from gitshadow.engine import hooks
+from gitshadow.engine.desk import Desk
+from gitshadow.engine.undoing import UndoEngine
+from gitshadow.engine.verbs import run
+from gitshadow.model import Actor, Confidence, Event, EventKind, FileVersion, RepoPath
+from gitshadow.store.journal import events, pins, sessions
+from gitshadow.store.journal.db import Db
+from gitshadow.store.journal.events import EventFilter
+from gitshadow.store.machine import ours
+from gitshadow.store.replay import rebuild
+from gitshadow.undo.port import Engine
+from gitshadow.undo.report import Reason
+from tests.support.desk import desk_of
+from tests.support.journal_dump import dump_all
+from tests.support.repo import Repo
+from tests.undo.ground import Ground
+from tests.undo.histories import (
+    AGENTS,
+    WRITERS,
+    Change,
+    Entry,
+    Tree,
+    below,
+    changed,
+    tokens_in,
+)
+from tests.undo.trial import Outcome, Wanted
+from tests.undo.yard import Yard
+
+EARLY_S = 0.02
+"""What the tests make of the time by which a tool may begin before its duration says so."""
+
+_SURE = frozenset({Confidence.CERTAIN, Confidence.HIGH, Confidence.MEDIUM})
+_CORRECTIONS = "SELECT * FROM corrections ORDER BY seq"
+_GIT_FILE = {RepoPath(b".git"): Reason.EXCLUDED}
+
+Writer = tuple[str, str | None]
+"""A session as its agent names it, with the turn; people have no turn."""
+
+Fact = tuple[bytes, str, object]
+"""One thing that changed at a path: a token came or went, the mode, or the file itself."""
+
+
+@dataclass(slots=True)
+class Crew:
+    """Remember who works here and what each of them really did.
+
+    `deeds` has all that changed on the disk, `makers` who made the bytes with a token: nobody
+    who only moved the file in from outside. The agents were started at the first of the `desks`;
+    `said` counts the rows of agents that name one, and those that name nobody for sure.
+    """
+
+    natives: dict[str, str] = field(default_factory=dict)
+    prompted: set[Writer] = field(default_factory=set)
+    calls: int = 0
+    deeds: dict[Fact, set[Writer]] = field(default_factory=dict)
+    makers: dict[bytes, set[Writer]] = field(default_factory=dict)
+    said: Counter[str] = field(default_factory=Counter)
+    desks: list[Desk] = field(default_factory=list)
+
+    def native(self, who: str) -> str:
+        """Return what an agent calls its session now."""
+        return self.natives.get(who, who)
+
+    def wrote(
+        self, writer: Writer, before: Tree, after: Tree, *, is_made: bool = True
+    ) -> None:
+        """Remember what somebody did to a tree."""
+        for path in {*before, *after}:
+            for fact in _facts(path, before.get(path), after.get(path)):
+                self.deeds.setdefault(fact, set()).add(writer)
+                token = fact[2]
+                if is_made and fact[1] == "+" and isinstance(token, bytes):
+                    self.makers.setdefault(token, set()).add(writer)
+
+
+def _facts(path: bytes, before: Entry | None, after: Entry | None) -> Iterator[Fact]:
+    """Yield what changed at a path."""
+    old = tokens_in(before[1]) if before else set()
+    new = tokens_in(after[1]) if after else set()
+    yield from ((path, "+", token) for token in new - old)
+    yield from ((path, "-", token) for token in old - new)
+    if (before is None) != (after is None):
+        yield path, "is", after is not None
+    if before and after and before[0] != after[0]:
+        yield path, "mode", after[0]
+
+
+@dataclass
+class Recorded(Yard):
+    """Stand in front of a desk as a yard does in front of its own parts."""
+
+    desk: Desk = field(kw_only=True)
+
+    @classmethod
+    def of(cls, desk: Desk) -> "Recorded":
+        """Return the yard of a desk."""
+        ws = desk.workspace
+        return cls(
+            root=Path(ws.layout.root),
+            repo=ws.repo,
+            db=ws.db,
+            clock=ws.clock,
+            files=ws.files,
+            states_table=ws.states,
+            recorder=ws.recorder,
+            worktree=ws.layout.worktree,
+            ignored=_GIT_FILE,
+            desk=desk,
+        )
+
+    @property
+    def port(self) -> Engine:
+        """Return undo's port: the engine's own."""
+        return UndoEngine(self.desk, None)
+
+    def by(self, who: str, *_: object, **__: object) -> "Recorded":
+        """Leave it to the hooks who writes."""
+        self.who = who
+        return self
+
+    def pin(self, name: str) -> None:
+        """Pin the present under a name that may be in use."""
+        cwd = str(self.root)
+        if pins.get(self.db, name) is not None:
+            run(self.desk, "unpin", {"cwd": cwd, "name": name})
+        run(self.desk, "pin", {"cwd": cwd, "name": name})
+
+    def close(self) -> None:
+        """Leave the desk to whoever opened it."""
+
+
+def _nothing() -> None:
+    """Do nothing meanwhile."""
+
+
+@contextmanager
+def hooked_in(root: Path, crew: Crew) -> Iterator["Hooked"]:
+    """Open a worktree as the engine does, initialised where it is new."""
+    with desk_of(Repo(root)) as desk:
+        crew.desks.append(desk)
+        name = desk.workspace.layout.worktree
+        yield Hooked(Recorded.of(desk), pin_name=name, crew=crew, desk=desk)
+
+
+@dataclass
+class Hooked(Ground):
+    """Play histories in one worktree of a crew; `told` are the rows as they were last seen."""
+
+    crew: Crew = field(kw_only=True)
+    desk: Desk = field(kw_only=True)
+    told: dict[int, Event] = field(default_factory=dict)
+
+    def play(
+        self,
+        who: str,
+        turn: str | None,
+        changes: Sequence[Change],
+        meanwhile: Callable[[], None] = _nothing,
+    ) -> Collection[Event]:
+        """Make changes, an agent's in a call of one of its tools."""
+        self._bring_near(changes)
+        if turn is None:
+            self._write((who, None), changes)
+        else:
+            call = Call(self, who, turn, changes)
+            call.before()
+            self._write(call.writer, changes)
+            meanwhile()
+            call.after()
+        return self.settled()
+
+    def git(
+        self,
+        verbs: Sequence[str],
+        who: str,
+        turn: str | None,
+        changes: Sequence[Change] = (),
+    ) -> Collection[Event]:
+        """Run the git commands, an agent's in a call of its shell."""
+        call = Call(self, who, turn, ()) if turn is not None else None
+        if call is not None:
+            call.before()
+        writer = (who, None) if call is None else call.writer
+        self._write(writer, changes)
+        before = self.tree()
+        self.command(verbs)
+        self.crew.wrote(writer, before, self.tree())
+        if call is not None:
+            call.after()
+        return self.settled()
+
+    def wait(
+        self, who: str, turn: str, theirs: Sequence[Change], mine: Sequence[Change]
+    ) -> Collection[Event]:
+        """Have a person write while a call waits for permission; without `mine` it is denied."""
+        self._bring_near((*theirs, *mine))
+        call = Call(self, who, turn, mine or theirs)
+        call.before()
+        before = self.tree()
+        self._write(("human", None), theirs)
+        if call.number % 2 or _meet(before, theirs, mine):
+            self.desk.observer.settle()  # as a watcher has it recorded
+        if not mine:
+            call.after("PermissionDenied")
+            return self.settled()
+        time.sleep(1.5 * EARLY_S)
+        call.began_ns = self.desk.workspace.clock.now_ns()
+        self._write(call.writer, mine)
+        call.after(late=call.number % 3 == 0)
+        return self.settled()
+
+    def unheard(self, who: str, turn: str, mine: Sequence[Change]) -> Collection[Event]:
+        """Have a call write whose first hook never comes."""
+        self._bring_near(mine)
+        call = Call(self, who, turn, mine)
+        call.prompt()
+        call.began_ns = self.desk.workspace.clock.now_ns()
+        self._write(call.writer, mine)
+        call.after(late=True)
+        return self.settled()
+
+    def die(
+        self, who: str, turn: str, mine: Sequence[Change], theirs: Sequence[Change]
+    ) -> Collection[Event]:
+        """Have an agent die in a call, and a person write after that."""
+        self._bring_near((*mine, *theirs))
+        with subprocess.Popen(["sleep", "60"]) as child:
+            started = process_start(child.pid)
+            assert started is not None
+            call = Call(self, who, turn, mine, ProcessId(child.pid, started))
+            call.before()
+            self._write(call.writer, mine)
+            child.kill()
+        self.desk.observer.settle()
+        self._write(("human", None), theirs)
+        # Another process is another session.
+        self.crew.natives[who] = f"{who}-{call.number}"
+        return self.settled()
+
+    def settled(self) -> Collection[Event]:
+        """Have all of it recorded; return the rows that are new or have another author."""
+        hooks.drain_spool(self.desk)
+        self.desk.observer.settle()
+        wanted = EventFilter(worktree=self.yard.worktree)
+        now = {one.seq: one for one in events.rows(self.yard.db, wanted)[::-1]}
+        fresh = [one for seq, one in now.items() if self.told.get(seq) != one]
+        self.told = now
+        for row in fresh:
+            assert row.kind is not EventKind.GAP, row.note
+            self._check_author(row)
+        return fresh
+
+    def _check_author(self, row: Event) -> None:
+        """Nobody is said to have written what somebody else wrote."""
+        claim = writer_of(self.yard.db, row)
+        if row.op is not None or row.switched or row.path is None:
+            return
+        mine = list(_facts_of(row, self.data))
+        really = [self.crew.deeds.get(fact, set()) for fact in mine]
+        if any(turn is not None for who in really for _, turn in who):
+            self.crew.said["gap" if claim is None else "right"] += 1
+        if claim is not None:
+            wrong = [f for f, who in zip(mine, really, strict=True) if claim not in who]
+            assert wrong == [], (claim, row)
+
+    def undo(self, wanted: Wanted) -> Outcome:
+        """Undo as the engine does."""
+        db, who = self.yard.db, wanted.who
+        if who in AGENTS:
+            known = sessions.find_native(db, "claude-code", self.crew.native(who))
+        elif who in WRITERS:
+            known = sessions.newest_of(db, Actor.UNKNOWN)
+        else:
+            known = sessions.get(db, who)
+        name = known.id if known is not None else "nobody"
+        found = super().undo(replace(wanted, who=name))
+        if wanted.verb == "event":  # asked for by its number, whoever it may be of
+            return found
+        return replace(found, taken=[row for row in found.taken if not _is_low(row)])
+
+    def check(self) -> None:
+        """Check laws 2 and 7, V4, and V5 but for reachability."""
+        self._check_users()
+        layout = self.desk.workspace.layout
+        with TemporaryDirectory(dir=layout.state_dir) as top:
+            fresh = Db.open(os.path.join(top, "new"), create=True)
+            with closing(fresh):
+                with fresh.write():
+                    assert rebuild(fresh, self.yard.repo, ours(layout)).broken == ()
+                assert dump_all(fresh) == dump_all(self.yard.db)
+                assert fresh.rows(_CORRECTIONS) == self.yard.db.rows(_CORRECTIONS)
+
+    def _bring_near(self, changes: Sequence[Change]) -> None:
+        """Make the files that are to be moved in, before anybody begins."""
+        for verb, path, what in changes:
+            if verb == "bring":
+                assert isinstance(what, tuple)
+                self._put(self._outside(self.yard.path(path)), what)
+
+    def _bring(self, full: bytes, entry: Entry) -> None:
+        del entry
+        os.makedirs(os.path.dirname(full), exist_ok=True)
+        self._clear(full)
+        os.rename(self._outside(full), full)
+
+    def _outside(self, full: bytes) -> bytes:
+        return os.fsencode(self.yard.root) + b"-" + os.path.basename(full)
+
+    def _write(self, writer: Writer, changes: Sequence[Change]) -> None:
+        """Make changes one by one, and remember whose they really are.
+
+        What is renamed is no new work, nor what comes from outside to a free name; but where
+        the old name is used again, each of the two files is another one than before.
+        """
+        first = self.tree()
+        at_the_end = changed(first, changes)
+        for verb, path, what in changes:
+            before = self.tree()
+            self._change(verb, path, what)
+            after = self.tree()
+            assert after == changed(before, [(verb, path, what)])
+            is_made = verb == "put" or path in before
+            if verb == "move":
+                is_made = below(at_the_end, path) != []
+            self.crew.wrote(writer, before, after, is_made=is_made)
+        self.crew.wrote(writer, first, at_the_end, is_made=False)
+
+
+class Call:
+    """Be one call of an agent's tool, told of by its hooks."""
+
+    def __init__(
+        self,
+        ground: Hooked,
+        who: str,
+        turn: str,
+        changes: Sequence[Change],
+        process: ProcessId | None = None,
+    ) -> None:
+        self._crew = ground.crew
+        self._crew.calls += 1
+        self.number = self._crew.calls
+        self.writer = self._crew.native(who), turn
+        self.began_ns: int | None = None
+        self._process = process
+        self._clock = ground.desk.workspace.clock
+        self._tool = _tool_of(changes, ground.yard)
+        elsewhere = self._tool["tool_name"] == "Write" and self.number % 2
+        self._desk = ground.crew.desks[0] if elsewhere else ground.desk
+
+    def before(self) -> None:
+        """Tell of the call, in a new turn where it is one."""
+        self.prompt()
+        self._tell("PreToolUse", {**self._tool, "tool_use_id": f"call-{self.number}"})
+
+    def prompt(self) -> None:
+        """Begin the turn, where nobody has."""
+        if self.writer not in self._crew.prompted:
+            self._crew.prompted.add(self.writer)
+            self._tell("UserPromptSubmit", {"prompt": f"prompt {self.number}"})
+
+    def after(self, event: str = "PostToolUse", *, late: bool = False) -> None:
+        """Tell of the end, and how long the tool ran where it did not begin at once."""
+        fields: dict[str, object] = {**self._tool, "tool_use_id": f"call-{self.number}"}
+        at_ns = self._clock.now_ns()
+        if self.began_ns is not None:
+            fields["duration_ms"] = (at_ns - self.began_ns) / 1_000_000
+        self._tell(event, fields, at_ns=at_ns if late else None)
+        if self.number % 4 == 0:
+            self._tell("Stop", {})
+
+    def _tell(
+        self, event: str, fields: Mapping[str, object], *, at_ns: int | None = None
+    ) -> None:
+        session, turn = self.writer
+        payload = {
+            "hook_event_name": event,
+            "session_id": session,
+            "prompt_id": turn,
+            "cwd": self._desk.workspace.layout.root,
+            **fields,
+        }
+        delivery = HookDelivery(
+            agent="claude-code",
+            payload=json.dumps(payload).encode(),
+            pids=(self._process,) if self._process is not None else (),
+            own=self._process,
+            at_ns=at_ns,
+        )
+        hooks.take(self._desk, delivery)
+
+
+def _tool_of(changes: Sequence[Change], yard: Yard) -> dict[str, object]:
+    """Return the tool that makes some changes: that of files where it is one, else the shell."""
+    targets = {what if verb == "move" else path for verb, path, what in changes}
+    temporary = len(changes) == 2 and changes[1][0] == "move"
+    if temporary and changes[0][:2] == ("put", changes[1][1]):
+        targets = {changes[1][2]}
+    if len(targets) == 1 and changes[0][0] == "put":
+        (path,) = targets
+        assert isinstance(path, bytes)
+        name = os.fsdecode(yard.path(path))
+        return {"tool_name": "Write", "tool_input": {"file_path": name, "content": ""}}
+    return {"tool_name": "Bash", "tool_input": {"command": "make"}}
+
+
+def writer_of(db: Db, row: Event) -> Writer | None:
+    """Return which agent a row says it was, with some certainty."""
+    who = row.attribution
+    if who is None or who.actor is not Actor.AGENT or who.confidence not in _SURE:
+        return None
+    session = sessions.get(db, who.session)
+    assert session is not None
+    return session.native_id, who.turn
+
+
+def _is_low(row: Event) -> bool:
+    """Tell a row that an undo of a turn leaves out: somebody else may have written it."""
+    who = row.attribution
+    return who is not None and who.confidence is Confidence.LOW
+
+
+def _facts_of(row: Event, data: Callable[[FileVersion], bytes]) -> Iterator[Fact]:
+    """Yield what a row says that changed."""
+    before, after = (
+        None if one is None else (one.mode, data(one))
+        for one in (row.before, row.after)
+    )
+    assert row.path is not None
+    if row.old_path is None:
+        yield from _facts(row.path, before, after)
+    else:
+        yield from _facts(row.old_path, before, None)
+        yield from _facts(row.path, None, after)
+
+
+def _meet(tree: Tree, theirs: Sequence[Change], mine: Sequence[Change]) -> bool:
+    """Tell whether only who sees what is first done can tell it from what comes then.
+
+    So it is of a path that both change, and of a removal, which leaves no time of its own.
+    """
+    between = changed(tree, theirs)
+    after = changed(between, mine)
+    first = {path for path in {*tree, *between} if tree.get(path) != between.get(path)}
+    then = {path for path in {*between, *after} if between.get(path) != after.get(path)}
+    return not first.isdisjoint(then) or any(verb == "drop" for verb, *_ in theirs)
