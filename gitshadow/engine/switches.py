@@ -138,6 +138,8 @@ class _Splitter:
             base = (ends[start],)
         else:
             commits = [at for at, one in enumerate(changes) if one.kind is Kind.COMMIT]
+            if not commits and before is None:
+                return self._brought_back(one, changes[-1])
             if not commits:
                 return self._converted_away(one.path, changes, after)
             start = commits[0] + 1
@@ -187,6 +189,19 @@ class _Splitter:
         if not self.witness.converted((path,)):
             return []
         return [_Part(last.at, Kind.SWITCH, None)]
+
+    def _brought_back(self, one: Seen, last: _Change) -> list[_Part]:
+        """Return that Git wrote a file that somebody had removed, and not committed that.
+
+        Such a removal keeps Git from no switch; its index says that the file is the branch's.
+        """
+        entry, state = last.new, one.after
+        if entry is None or state is None or last.kind is not Kind.SWITCH:
+            return []
+        staged = self.witness.staged([one.path]).get(one.path)
+        if staged is None or not self._is_staged(staged, entry, state):
+            return []
+        return [_Part(last.at, Kind.SWITCH, entry)]
 
     @cached_property
     def _proven(self) -> set[RepoPath]:

@@ -382,6 +382,37 @@ def test_reset_that_discards_a_converted_file_is_somebodys(
     assert rows == [("modify", "more.dat", True), ("modify", "m.dat", False)]
 
 
+def test_removed_file_is_gits_when_a_switch_writes_it_again(
+    forked: Repo, studio: Studio
+) -> None:
+    """What is removed and not committed keeps Git from no switch."""
+    studio.hand("n", text(line_10="MINE"))
+    go(studio, "commit -qam mine", look=True)
+    forked.delete("n")
+    studio.desk.observer.settle()
+    before = len(log(studio))
+    go(studio, "checkout -q old", look=True)
+    rows = [row for row in log(studio)[before:] if row[0] != "head"]
+    assert rows == [("create", "n", True)]
+
+
+def test_removed_file_is_somebodys_when_a_write_after_the_switch_made_it_again(
+    forked: Repo, studio: Studio
+) -> None:
+    """It has the bytes of the branch, but Git's index has another stat of it."""
+    studio.hand("n", text(line_10="MINE"))
+    go(studio, "commit -qam mine", look=True)
+    forked.delete("n")
+    studio.desk.observer.settle()
+    before = len(log(studio))
+    forked.git("checkout", "-q", "old")
+    forked.delete("n")
+    forked.write("n", text())
+    studio.desk.observer.settle()
+    rows = [row for row in log(studio)[before:] if row[0] != "head"]
+    assert rows == [("create", "n", False)]
+
+
 @pytest.mark.parametrize("kind", ["sparse", "split", "worktree"])
 def test_index_of_any_kind_is_read(
     repo: Repo, open_studio: Callable[[Repo], Studio], kind: str, tmp_path: Path
