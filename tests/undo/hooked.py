@@ -203,7 +203,8 @@ class Hooked(Ground):
         self._write(writer, changes)
         before = self.tree()
         self.command(verbs)
-        self.crew.wrote(writer, before, self.tree())
+        is_made = set(verbs) != {"switch"}  # what is the branch's is nobody's work
+        self.crew.wrote(writer, before, self.tree(), is_made=is_made)
         if call is not None:
             call.after()
         return self.settled()

@@ -50,8 +50,17 @@ _TOLD = [
     [(False, (0, "die", 0, 0, 0)), (False, (0, "oops", 0, 0, 0))],
     [(True, (0, "insert", 0, 0, 0)), (False, (0, "away", 0, 0, 6))],
     [(False, (0, "bring", 4, 0, 0)), (False, (0, "oops", 0, 0, 0))],
+    [
+        (False, (0, "insert", 0, 0, 0)),
+        (False, (1, "amend", 0, 0, 0)),
+        (False, (1, "delete", 0, 0, 0)),
+        (False, (0, "turn", 0, 0, 0)),
+        (False, (0, "switch", 0, 0, 0)),
+        (False, (0, "oops", 0, 0, 0)),
+    ],
 ]
-"""One history for each thing that only hooks can tell, and a file that an agent moves in."""
+"""One history for each thing that only hooks can tell, and two of an agent whose turn brings
+what it did not make: a file from outside, and one that a switch of branches writes again."""
 
 
 @pytest.mark.timeout(600 * _TIMES)
