@@ -457,10 +457,12 @@ def _facts_of(row: Event, data: Callable[[FileVersion], bytes]) -> Iterator[Fact
 def _meet(tree: Tree, theirs: Sequence[Change], mine: Sequence[Change]) -> bool:
     """Tell whether only who sees what is first done can tell it from what comes then.
 
-    So it is of a path that both change, and of a removal, which leaves no time of its own.
+    So it is of a path that both write, be it with the same bytes, and of a removal, which
+    leaves no time of its own.
     """
     between = changed(tree, theirs)
     after = changed(between, mine)
     first = {path for path in {*tree, *between} if tree.get(path) != between.get(path)}
     then = {path for path in {*between, *after} if between.get(path) != after.get(path)}
+    then |= {path for _, path, _ in mine}
     return not first.isdisjoint(then) or any(verb == "drop" for verb, *_ in theirs)
