@@ -70,10 +70,10 @@ class LazyGroup(click.Group):
 @click.version_option(__version__, prog_name="git-agent-undo")
 @click.pass_context
 def group(ctx: click.Context) -> None:
-    """Record every write of a repository, say who made it, and take it back.
+    """Record every file change in a repository, show who made it, and undo it.
 
-    Start with `git agent-undo init`. When an agent went wrong: `git agent-undo oops`.
-    Whether you are protected right now: `git agent-undo status`.
+    Start with `git agent-undo init`. If an agent goes wrong: `git agent-undo oops`. To check
+    that you are protected right now: `git agent-undo status`.
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())

@@ -400,7 +400,7 @@ def load(
     )
     unknown = sorted(flags.keys() - {key.name for key in KEYS})
     if unknown:
-        raise UsageError(f"could not find setting {unknown[0]!r}")
+        raise UsageError(f"no such setting: {unknown[0]!r}")
     return Config(
         enabled=sources.value(ENABLED),
         daemon=sources.value(DAEMON),
@@ -445,7 +445,7 @@ class _Sources:
             shown = repr(text[:_SHOWN_CHARACTERS])
             allowed = key.allowed.replace("`", "")
             raise UsageError(
-                f"could not use {shown} as {key.git_name}: allowed is {allowed}",
+                f"cannot use {shown} as {key.git_name}: it must be {allowed}",
                 hint=remedy,
             ) from err
 
@@ -458,7 +458,7 @@ class _Sources:
                 return self.environ[name], f"change or unset the variable {name}"
         values = self.git.get(key.name.lower(), ())
         if not values:
-            return key.default, "report this: the default is not allowed"
+            return key.default, "report this bug: the default is not allowed"
         text = "\n".join(values) if key.joined else values[-1]
         return (
             text,

@@ -180,7 +180,7 @@ def test_load_names_key_value_and_what_is_allowed(name: str, value: str) -> None
     with pytest.raises(UsageError) as caught:
         load({key.git_name: [value]}, {})
     assert caught.value.exit_code == ExitCode.USAGE
-    assert f"as agent-undo.{name}: allowed is " in caught.value.message
+    assert f"as agent-undo.{name}: it must be " in caught.value.message
     assert repr(value[:80]) in caught.value.message
     assert caught.value.message.endswith(key.allowed.replace("`", ""))
     assert caught.value.hint is not None
@@ -199,7 +199,7 @@ def test_load_names_the_variable_when_it_is_wrong() -> None:
 
 
 def test_load_refuses_a_flag_that_is_no_setting() -> None:
-    with pytest.raises(UsageError, match="could not find setting 'nonsense'"):
+    with pytest.raises(UsageError, match="no such setting: 'nonsense'"):
         load({}, {}, {"nonsense": "1"})
 
 

@@ -2,7 +2,7 @@
 
 There are no hooks: whoever stands between editor and agent forwards the JSON-RPC messages. A
 response counts where it is forwarded together with the `method` and `params` of its request,
-because alone it names no session. `fs/write_text_file` is carried out by the editor: process
+because alone it has no session. `fs/write_text_file` is carried out by the editor: process
 evidence would call such a write a person's.
 Invariant: a message that tells nothing of a session's turns and writes is ignored, never bad.
 """

@@ -126,9 +126,9 @@ def _ended(payload: Mapping[str, object], event: str) -> Parsed:
     """Read the end of a call, which names its step and neither tool nor paths."""
     session, step = fields.native_id(payload, "conversationId"), _step(payload)
     if session is None:
-        return BadPayload(f"the {event} payload names no session")
+        return BadPayload(f"the {event} payload has no session")
     if step is None:
-        return BadPayload(f"the {event} payload names no step")
+        return BadPayload(f"the {event} payload has no step")
     error = fields.text(payload, "error")
     return HookEvent(
         agent=NAME,

@@ -5,7 +5,7 @@ Tools are told twice or three times: `preToolUse` and `postToolUse` come for all
 `afterFileEdit`, which carry no call id. The first two open and close windows; of the others only
 `afterFileEdit` counts: it reports the write of a call that is known, or, from builds that send no
 `preToolUse`, one of its own.
-Invariant: a Tab completion is a person's own: it opens no turn and no window, names no tool, and
+Invariant: a Tab completion is a person's own: it opens no turn and no window, has no tool, and
 has the reason `editor completion`. What stands in the file is recorded then, for nobody.
 """
 

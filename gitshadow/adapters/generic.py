@@ -47,13 +47,13 @@ class Generic:
             return neutral.read(payload)
         raw_event = fields.text(payload, "event")
         if raw_event is None:
-            return BadPayload("the payload names no event")
+            return BadPayload("the payload has no event")
         phase = _PHASES.get(raw_event)
         if phase is None:
             return None
         session = fields.native_id(payload, "session")
         if session is None:
-            return BadPayload(f"the {raw_event} payload names no session")
+            return BadPayload(f"the {raw_event} payload has no session")
         paths = _paths(payload)
         if paths is None:
             return BadPayload("the field paths is not a list of paths")

@@ -107,7 +107,7 @@ def _saved(payload: Mapping[str, object], event: str) -> Parsed:
     """Read the report that the agent wrote a file: the end of a call that wrote it just now."""
     session = fields.native_id(payload, "session_id")
     if session is None:
-        return BadPayload(f"the {event} payload names no session")
+        return BadPayload(f"the {event} payload has no session")
     paths = fields.paths_at(payload, _FILE_KEYS)[:1]
     if not paths:
         return None

@@ -72,7 +72,7 @@ def _ai_agent(payload: Mapping[str, object]) -> Parsed:
     """Read the end of an edit, a call of its own, named after its files."""
     session = fields.native_id(payload, "conversation_id")
     if session is None:
-        return BadPayload("the ai_agent payload names no session")
+        return BadPayload("the ai_agent payload has no session")
     paths = fields.paths_at(payload, ("edited_filepaths[]",))
     names = [path.hex() for path in paths]
     return HookEvent(

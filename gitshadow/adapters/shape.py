@@ -113,21 +113,21 @@ class Shape:
         """
         raw_event = _first(fields.identifier, payload, self.event)
         if raw_event is None:
-            return BadPayload("the payload names no hook event")
+            return BadPayload("the payload has no hook event")
         phase = phase or self.phases.get(raw_event)
         if phase is None or (phase in SUBAGENT_PHASES and not self.subagent):
             return None
         session = _first(fields.native_id, payload, self.session)
         if session is None:
-            return BadPayload(f"the {raw_event} payload names no session")
+            return BadPayload(f"the {raw_event} payload has no session")
         subagent = _first(fields.identifier, payload, self.subagent)
         if subagent is None and phase in SUBAGENT_PHASES:
-            return BadPayload(f"the {raw_event} payload names no subagent")
+            return BadPayload(f"the {raw_event} payload has no subagent")
         if subagent is not None:
             phase = IN_SUBAGENT.get(phase, phase)
         tool = self._tool(payload) if phase in TOOL_PHASES else None
         if tool is None and phase in TOOL_PHASES:
-            return BadPayload(f"the {raw_event} payload names no tool")
+            return BadPayload(f"the {raw_event} payload has no tool")
         return self._event(payload, phase, raw_event, (session, subagent), tool)
 
     def tool_class(self, tool: str) -> ToolClass:

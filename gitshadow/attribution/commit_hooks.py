@@ -18,9 +18,17 @@ from gitshadow.attribution.process import (
 )
 from gitshadow.model import Event
 
-AT_WORK = "hooks of a commit were at work (pre-commit)"
-BROUGHT_BACK = "hooks of a commit brought back what they had taken away (pre-commit)"
-_REASONS = frozenset({AT_WORK, BROUGHT_BACK})
+AT_WORK = "commit hooks were running (pre-commit)"
+BROUGHT_BACK = "commit hooks restored what they had removed (pre-commit)"
+_REASONS = frozenset(
+    {
+        AT_WORK,
+        BROUGHT_BACK,
+        # Reasons as version 0.1.0 stored them.
+        "hooks of a commit were at work (pre-commit)",
+        "hooks of a commit brought back what they had taken away (pre-commit)",
+    }
+)
 _COMMANDS = frozenset({b"commit", b"merge"})
 _WITH_VALUE = frozenset({b"-c", b"-C", b"--git-dir", b"--work-tree", b"--namespace"})
 _MESSAGE = b"COMMIT_EDITMSG"

@@ -4,7 +4,7 @@ Invariant: pure, and a claim names a session only where a window, an open turn, 
 session or a living process speaks for it. A gap is acceptable, a wrong author is not.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -21,21 +21,30 @@ from gitshadow.attribution.windows import (
 )
 from gitshadow.model import Actor, Attribution, Call, Confidence
 
-BY_TIME_ONLY = "by time only"
-"""Stands in the reason of every claim that rests on the time of the write and nothing else."""
+BY_TIME_ONLY = "by timing only"
+"""Part of the reason of every claim that rests only on the time of the write."""
 
 HEURISTICS = "process heuristics"
-"""Begins the reason of every claim for an agent of which no hook has told."""
+"""The beginning of the reason of every claim for an agent that no hook reported."""
 
-OFFLINE_REASON = "found at start, written while nothing watched"
-_SEVERAL_WINDOWS = "windows of several sessions were open"
-_SEVERAL_NAMES = "calls of several sessions name the path"
-_TURN_REASON = "open turn, no open window"
-_WEAK_REASON = "open turn, but every writing tool of this agent opens a window"
-_WAITING_REASON = (
-    "a call was open, but no process of its agent ran anything at that time"
+OFFLINE_REASON = "found at start, changed while nothing was recording"
+_SEVERAL_WINDOWS = "tool calls of several sessions were open"
+_SEVERAL_NAMES = "tool calls of several sessions name the path"
+_TURN_REASON = "a turn was open, but no tool call"
+_WEAK_REASON = (
+    "a turn was open, but no tool call, which this agent reports for every write"
 )
-UNKNOWN_REASON = "no window, turn or process speaks for anybody"
+_WAITING_REASON = "a tool call was open, but no process of its agent ran at that time"
+UNKNOWN_REASON = "no tool call, turn or process was active"
+_FORMER_BY_TIME_ONLY = "by time only"
+_FORMER_REASONS: Mapping[str, str] = {
+    "windows of several sessions were open": _SEVERAL_WINDOWS,
+    "calls of several sessions name the path": _SEVERAL_NAMES,
+    "open turn, no open window": _TURN_REASON,
+    "open turn, but every writing tool of this agent opens a window": _WEAK_REASON,
+    "no window, turn or process speaks for anybody": UNKNOWN_REASON,
+}
+"""Reasons as version 0.1.0 stored them, with those that it would store now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,16 +125,17 @@ def rests_on_windows(who: Attribution) -> bool:
     It is another one where a window turns out to have been open at another time. What an editor,
     a process or the hooks of a commit spoke for stays.
     """
+    reason = _FORMER_REASONS.get(who.reason, who.reason)
     if who.confidence is Confidence.UNKNOWN:
-        return who.reason == UNKNOWN_REASON
+        return reason == UNKNOWN_REASON
     if who.confidence is Confidence.AMBIGUOUS:
-        return who.reason in (_SEVERAL_WINDOWS, _SEVERAL_NAMES)
-    return by_time_only(who.reason) or who.reason in (_TURN_REASON, _WEAK_REASON)
+        return reason in (_SEVERAL_WINDOWS, _SEVERAL_NAMES)
+    return by_time_only(reason) or reason in (_TURN_REASON, _WEAK_REASON)
 
 
 def by_time_only(reason: str) -> bool:
     """Tell from a stored reason whether the claim rests on the time of the write alone."""
-    return BY_TIME_ONLY in reason
+    return BY_TIME_ONLY in reason or _FORMER_BY_TIME_ONLY in reason
 
 
 def _windows_at(evidence: Evidence, scene: Scene) -> _Found:
@@ -161,15 +171,13 @@ def _by_name(
         return _claim(held, scene, Confidence.HIGH, _holder_reason(evidence))
     newest = _newest(named)
     if not sure:
-        reason = "its call names the path and was open near that time"
+        reason = "its tool call names the path and was open at about that time"
         return _claim(newest, scene, Confidence.HIGH, reason)
     if len(named) > 1:
-        reason = (
-            f"{len(named)} open calls of the session name the path, this is the newest"
-        )
+        reason = f"{len(named)} open tool calls of the session name the path, this is the newest"
         return _claim(newest, scene, Confidence.HIGH, reason)
     return _claim(
-        newest, scene, Confidence.CERTAIN, "the hook of its call names the path"
+        newest, scene, Confidence.CERTAIN, "the hook of its tool call names the path"
     )
 
 
@@ -195,7 +203,7 @@ def _by_interval(found: _Found, scene: Scene) -> Claim:
     """
     if len(found.sessions) > 1:
         return _ambiguous(found.sessions, _SEVERAL_WINDOWS)
-    reason = f"deleted some time after its call was opened ({BY_TIME_ONLY})"
+    reason = f"deleted after its tool call began ({BY_TIME_ONLY})"
     newest = _newest(found.others)
     return _claim(newest, scene, Confidence.LOW, reason, by_time=True)
 
@@ -203,24 +211,26 @@ def _by_interval(found: _Found, scene: Scene) -> Claim:
 def _time_reason(found: _Found) -> str:
     if len(found.calls) > 1:
         return (
-            f"{len(found.calls)} calls of the session were open and no other's, "
-            f"this is the newest ({BY_TIME_ONLY})"
+            f"{len(found.calls)} tool calls of only this session were open, this is"
+            f" the newest ({BY_TIME_ONLY})"
         )
     if not found.sure:
-        return f"its call was the only one open near that time ({BY_TIME_ONLY})"
-    return f"its call was the only open window ({BY_TIME_ONLY})"
+        return (
+            f"its tool call was the only one open at about that time ({BY_TIME_ONLY})"
+        )
+    return f"written during this tool call, the only one open ({BY_TIME_ONLY})"
 
 
 def _somebody_else(evidence: Evidence) -> str | None:
     """Say what speaks for somebody without a window; None when nothing does."""
     if evidence.editor:
-        return "an editor was at work on the path while a call was open"
+        return "an editor had the file open while a tool call was open"
     holder = evidence.holder
     if holder is None:
         return None
     if holder.session is None:
-        return f"process {holder.pid} outside the session holds the path open"
-    return f"process {holder.pid} of another session holds the path open"
+        return f"process {holder.pid} outside the session has the file open"
+    return f"process {holder.pid} of another session has the file open"
 
 
 def _with_holder(sessions: tuple[str, ...], evidence: Evidence) -> tuple[str, ...]:
@@ -241,7 +251,7 @@ def _held_by(calls: Iterable[Call], evidence: Evidence) -> Call | None:
 
 def _holder_reason(evidence: Evidence) -> str:
     pid = 0 if evidence.holder is None else evidence.holder.pid
-    return f"process {pid} of the session holds the path open"
+    return f"process {pid} of the session has the file open"
 
 
 def _without_window(evidence: Evidence, scene: Scene) -> Claim:
@@ -250,11 +260,11 @@ def _without_window(evidence: Evidence, scene: Scene) -> Claim:
     if holder is not None:
         if holder.session is None:
             return _nobody(
-                f"process {holder.pid} outside any session holds the path open"
+                f"process {holder.pid} outside any session has the file open"
             )
         return _by_process(holder, _holder_reason(evidence), scene)
     if evidence.editor:
-        return _person(scene.human, "an editor saved the path")
+        return _person(scene.human, "an editor saved the file")
     open_ended = _by_root((t for t in scene.turns if not t.covers_all), scene)
     if scene.human is not None:
         return _beside_a_person(scene.human, open_ended)
@@ -268,7 +278,7 @@ def _beside_a_person(human: str, turns: dict[str, OpenTurn]) -> Claim:
         return _person(human, "a person's session is open")
     agents = tuple(turn.session for turn in turns.values())
     return _ambiguous(
-        (human, *agents), "a person's session and a turn of an agent are open"
+        (human, *agents), "a person's session and an agent's turn are open"
     )
 
 
@@ -276,7 +286,9 @@ def _by_turn(turns: dict[str, OpenTurn], scene: Scene) -> Claim:
     """Apply rung 4 for agents whose hooks do not cover all their tools."""
     if len(turns) > 1:
         agents = tuple(turn.session for turn in turns.values())
-        return _ambiguous(agents, "open turns of several sessions, no open window")
+        return _ambiguous(
+            agents, "turns of several sessions were open, but no tool call"
+        )
     (turn,) = turns.values()
     return _turn_claim(turn, scene, Confidence.MEDIUM, _TURN_REASON)
 
@@ -289,10 +301,10 @@ def _weak(scene: Scene) -> Claim:
         sessions = (t.session for t in turns.values())
         others = (p.session for p in behind.values() if p.session is not None)
         return _ambiguous(
-            (*sessions, *others), "several sessions were at work, no open window"
+            (*sessions, *others), "several sessions were active, but no tool call"
         )
     for hint in behind.values():
-        reason = f"its background process {hint.pid} outlived the call and still lives"
+        reason = f"its background process {hint.pid} outlived the tool call and is still running"
         return _by_process(hint, reason, scene)
     for turn in turns.values():
         return _turn_claim(turn, scene, Confidence.LOW, _WEAK_REASON)
@@ -303,8 +315,8 @@ def _weak(scene: Scene) -> Claim:
 
 def _alone_reason(hint: ProcessHint) -> str:
     return (
-        f"{HEURISTICS}: {hint.name} (process {hint.pid}) is the only agent's process here"
-        " and nothing else speaks"
+        f"{HEURISTICS}: {hint.name} (process {hint.pid}) is the only agent process"
+        f" here, and there is no other evidence"
     )
 
 

@@ -54,7 +54,7 @@ def close_gone(
             )
             ended += lifecycle.end_session(db, session, end_ns, lifecycle.PROCESS_GONE)
         for session in spoken_for:
-            lifecycle.end_session(db, session, now_ns, "its hooks speak now")
+            lifecycle.end_session(db, session, now_ns, "its hooks are active now")
         for session in silent:
             end_ns = session.last_seen_ns or now_ns
             lifecycle.expire_calls(db, session.id, end_ns, lifecycle.TIMED_OUT)

@@ -89,14 +89,14 @@ def _learn(facts: Facts, row: bytes) -> None:
 
 def _line(commit: Oid, line: int, facts: Facts) -> GitLine:
     if facts.path is None:
-        raise StoreError("could not read the output of git blame: no filename")
+        raise StoreError("cannot read the output of git blame: no filename")
     return GitLine(commit, facts.path, line, facts.previous, facts)
 
 
 def _header(row: bytes) -> tuple[Oid, int, int]:
     match = _HEADER.fullmatch(row)
     if match is None:
-        raise StoreError("could not read the output of git blame: no header")
+        raise StoreError("cannot read the output of git blame: no header")
     return Oid(match[1].decode("ascii")), int(match[2]), int(match[3])
 
 

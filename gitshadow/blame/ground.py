@@ -28,11 +28,11 @@ from gitshadow.blame.rewrites import Past, Rewrites, change_of
 from gitshadow.errors import StoreError
 from gitshadow.model import Actor, Confidence, Event, Oid, RepoPath
 
-GONE = "Git brought it, and the commit that holds it is not to be found"
-BEFORE = "it was there, not committed, when recording began"
-ALIKE = "Git brought it, and a line like it was recorded before: it may be that one"
-UNSEEN = "it was committed here, and nobody saw it written"
-SILENT = "git blame could not tell"
+GONE = "Git wrote it, but its commit cannot be found"
+BEFORE = "it was already there, uncommitted, when recording began"
+ALIKE = "Git wrote it; an identical line was recorded before, so it may be the same"
+UNSEEN = "it was committed here, but its writing was not recorded"
+SILENT = "git blame gave no author"
 
 
 class Commits(Past, Protocol):

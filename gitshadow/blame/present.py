@@ -16,7 +16,7 @@ from gitshadow.blame.owners import (
 )
 from gitshadow.model import RepoPath
 
-UNSEEN = "it is on disk, and no recorded state has it"
+UNSEEN = "it is on disk, but in no recorded state"
 
 
 def laid_over(

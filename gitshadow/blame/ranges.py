@@ -41,7 +41,7 @@ def _range(spec: str, count: int) -> tuple[int, int]:
     match = _FORM.fullmatch(spec)
     if match is None or not spec:
         raise UsageError(
-            f"could not read range {spec!r}",
+            f"invalid range: {spec!r}",
             hint="use 3,7 or 3,+5 or /regex/,/regex/ or :function",
         )
     first = 1 if match[1] is None else _positive(match[1])
@@ -49,7 +49,7 @@ def _range(spec: str, count: int) -> tuple[int, int]:
     if match[2] is not None and last < first:
         first, last = last, first
     if first > min(last, count):
-        raise UsageError(f"could not take lines {spec}: there are only {count}")
+        raise UsageError(f"file has only {count} lines, so not {spec}")
     return first, min(last, count)
 
 
@@ -64,5 +64,5 @@ def _end(word: str, first: int) -> int:
 
 def _positive(word: str) -> int:
     if int(word) == 0:
-        raise UsageError("could not take line 0 or 0 lines: lines count from 1")
+        raise UsageError("line numbers start at 1")
     return int(word)

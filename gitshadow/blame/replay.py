@@ -29,11 +29,11 @@ from gitshadow.errors import StoreError
 from gitshadow.model import Confidence, Event, EventKind, FileVersion, Oid, RepoPath
 from gitshadow.store.line_diff import Hunk
 
-MISSED = "an earlier write of this file was not recorded"
-LOST = "an earlier state of this file is not in the object store any more"
-UNCOVERED = "it changed while the file was not covered"
-CONFLICT = "it stood inside a conflict of a merge"
-BROUGHT = "an undo wrote it, and nobody is known to have written it before"
+MISSED = "an earlier change of this file was not recorded"
+LOST = "an earlier version of this file is missing from the object store"
+UNCOVERED = "it changed while the file was not recorded"
+CONFLICT = "it was inside a merge conflict"
+BROUGHT = "an undo wrote it, and its earlier author is unknown"
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from gitshadow.model import Event, Oid, RepoPath
 from gitshadow.store.files import blob_oid
 from gitshadow.store.line_diff import Hunk
 
-AGAIN = "Git had taken such a line away, and may have brought it back"
+AGAIN = "Git had removed an identical line and may have restored it"
 
 _PAIRED = 8
 """With how many earlier committed states each is compared: as many commits may become one."""

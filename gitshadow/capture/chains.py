@@ -112,12 +112,14 @@ class ChainWriter:
                 return self._publish(session, chain, ground, links, reserve)
             except StoreError as error:
                 if chain is not None and self._repo.ref(chain.ref) is None:
-                    raise ChainGoneError(f"ref {chain.ref} is gone") from error
+                    raise ChainGoneError(f"ref {chain.ref} is missing") from error
                 if not isinstance(error, StaleTipError):
                     raise
                 chain = self._reread(session, chain)
                 time.sleep(0.002)
-        raise StaleTipError(f"could not publish to {session.id}: its ref keeps moving")
+        raise StaleTipError(
+            f"could not publish to {session.id}: its ref keeps changing"
+        )
 
     def publish_pin(self, name: str, ref: str, ground: Ground, now_ns: int) -> Oid:
         """Publish one commit of the present on a ref of its own."""

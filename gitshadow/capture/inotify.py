@@ -104,7 +104,7 @@ def open_notify(directories: Sequence[str]) -> RustNotify:
             continue
         except WatchfilesRustInternalError as error:
             raise OSError(str(error)) from error
-    raise OSError("directories vanish faster than they can be watched")
+    raise OSError("directories disappear faster than they can be watched")
 
 
 def directory_inode(path: str) -> int | None:

@@ -142,7 +142,7 @@ class Publisher:
             for chain in sessions.chains_of(self._db, session.id):
                 if chain.worktree == batch.row.id:
                     sessions.drop_chain(self._db, chain.ref)
-        why = f"{error.message}; its history cannot be undone any more"
+        why = f"{error.message}; its history can no longer be undone"
         self.findings.append(Finding(why))
 
     def _others(
@@ -188,7 +188,7 @@ class Publisher:
         batch.tree = proven.tree
         batch.drop.update(proven.lost)
         self.findings += [
-            Finding("its recorded state is gone from the object store", path)
+            Finding("its recorded state is missing from the object store", path)
             for path in proven.lost
         ]
 

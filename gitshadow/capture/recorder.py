@@ -435,5 +435,5 @@ class Recorder:
     def _session(self, session_id: str) -> Session:
         session = sessions.get(self._db, session_id)
         if session is None:
-            raise JournalError(f"could not find session {session_id} in the journal")
+            raise JournalError(f"cannot find session {session_id} in the journal")
         return session

@@ -356,7 +356,7 @@ class Watcher:
                 notify = open_notify(self._places(before))
                 inodes = dict(before.items() & self._inodes(before).items())
             except UnicodeEncodeError:
-                self._degraded = "the repository's path is not UTF-8: move it"
+                self._degraded = "the path of the repository is not UTF-8: move it"
                 return False
             except OSError:
                 self._degraded = _LIMIT_HINT

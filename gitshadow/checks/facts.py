@@ -1,6 +1,6 @@
 """What is known of a change, as plain values: the rules need nothing else.
 
-Invariant: a run names added lines alone; what is not known is left out, never made up.
+Invariant: a run names added lines alone; what is unknown is left out, never made up.
 """
 
 from typing import NamedTuple

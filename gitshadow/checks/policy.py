@@ -28,7 +28,7 @@ KEYS = (*_LEVELS, _PATTERNS, _LINES)
 
 
 class Reading(NamedTuple):
-    """Hold what a policy file demands, what in it is not known, and what makes it useless.
+    """Hold what a policy file demands, what in it is unknown, and what makes it useless.
 
     Where there are errors the demands are those of the rest.
     """
@@ -52,11 +52,11 @@ def read(data: bytes) -> Reading:
         return Reading(errors=("it is not UTF-8",))
     except (ValueError, RecursionError) as error:
         # Absurd numbers and nesting raise these too (tomllib, Python 3.11).
-        return Reading(errors=(f"it is no TOML: {error}",))
+        return Reading(errors=(f"it is not valid TOML: {error}",))
     warnings = list(_unknown(document, (_TABLE,), "table"))
     table = document.get(_TABLE, {})
     if not isinstance(table, dict):
-        return Reading(warnings=tuple(warnings), errors=(f"{_TABLE} is no table",))
+        return Reading(warnings=tuple(warnings), errors=(f"{_TABLE} is not a table",))
     warnings += _unknown(table, KEYS, "key")
     demands, errors = _demands(table)
     return Reading(demands, tuple(warnings), tuple(errors))
@@ -135,4 +135,4 @@ def _count(value: object) -> int:
     whole = isinstance(value, int) and not isinstance(value, bool)
     if isinstance(value, int) and whole and 0 <= value <= MOST_LINES:
         return value
-    raise _UnusableError(f"{_LINES} must be a whole number, not below 0")
+    raise _UnusableError(f"{_LINES} must be a whole number, at least 0")

@@ -89,7 +89,7 @@ def _open_turns(files: Sequence[FileFacts], _demands: Demands) -> _Found:
             yield Finding(
                 rule=Rule.OPEN_TURN,
                 path=file.path,
-                reason=f"a turn of {who.agent or 'an agent'} that wrote to it is open",
+                reason=f"an open turn of {who.agent or 'an agent'} changed it",
                 spans=_spans_of(file, who.session),
                 writer=who,
             )
@@ -107,7 +107,7 @@ def _protected(files: Sequence[FileFacts], demands: Demands) -> _Found:
             yield Finding(
                 rule=Rule.PROTECTED,
                 path=file.path,
-                reason=f"no agent may touch it, and {who.agent or 'one'} did",
+                reason=f"protected from agents, changed by {who.agent or 'an agent'}",
                 spans=_spans_of(file, who.session),
                 writer=who,
                 about=pattern,
@@ -143,8 +143,8 @@ def _unreviewed(files: Sequence[FileFacts], demands: Demands) -> _Found:
             yield Finding(
                 rule=Rule.REVIEW,
                 path=file.path,
-                reason=f"nobody reviewed these lines of {who.agent or 'an agent'}"
-                f" ({total} in all, {demands.review_lines} may go without)",
+                reason=f"unreviewed lines by {who.agent or 'an agent'}"
+                f" ({total} in total, limit {demands.review_lines})",
                 spans=spans,
                 writer=who,
             )
@@ -163,7 +163,7 @@ def _unknown(files: Sequence[FileFacts], _demands: Demands) -> _Found:
             yield Finding(
                 rule=Rule.UNKNOWN,
                 path=file.path,
-                reason=f"nobody is known to have written this: {who.reason or 'no evidence'}",
+                reason=f"unknown author: {who.reason or 'no evidence'}",
                 spans=spans,
                 writer=who,
             )
@@ -179,7 +179,7 @@ def _undone(files: Sequence[FileFacts], _demands: Demands) -> _Found:
             yield Finding(
                 rule=Rule.UNDONE,
                 path=file.path,
-                reason="an undo took these lines back",
+                reason="an undo removed these lines",
                 spans=_joined(found),
                 about=op,
             )

@@ -14,8 +14,12 @@ from gitshadow.render.effects import artifact_lines
 
 
 @click.command("artifacts")
-@click.option("--version", "number", type=click.IntRange(min=0), help="That version.")
-@click.option("--all", "every", is_flag=True, help="List all versions, not the newest.")
+@click.option(
+    "--version", "number", type=click.IntRange(min=0), help="Print this version."
+)
+@click.option(
+    "--all", "every", is_flag=True, help="List all versions, not only the newest."
+)
 @session_option
 @json_option
 @click.argument("name", required=False)
@@ -26,16 +30,16 @@ def command(
     as_json: bool,
     name: str | None,
 ) -> None:
-    """List a session's artifacts, or write the bytes of NAME to standard output."""
+    """List the artifacts of a session, or write the bytes of NAME to standard output."""
     if name is None and number is not None:
         raise UsageError(
-            "could not tell which artifact: --version needs a name",
-            hint="what there is: git agent-undo artifacts --all",
+            "missing argument: --version needs a NAME",
+            hint="to list artifacts: git agent-undo artifacts --all",
         )
     if name is not None and not every:
         if as_json:
             raise UsageError(
-                "could not show bytes as JSON", hint="--all lists versions"
+                "cannot print bytes as JSON", hint="to list versions: --all"
             )
         sys.stdout.buffer.write(_bytes(session, name, number))
         return
@@ -65,7 +69,7 @@ def _bytes(session: str | None, name: str, number: int | None) -> bytes:
     if not isinstance(oid, str):
         which = "" if number is None else f" version {number}"
         raise UsageError(
-            f"could not find artifact {name}{which} in session {named}",
+            f"cannot find artifact {name}{which} in session {named}",
             hint="git agent-undo artifacts --all",
         )
     vault = Vault(find_layout())

@@ -81,11 +81,11 @@ def find_layout(start: str | None = None) -> Layout:
     if is_bare(here):
         raise UnsupportedError(
             "a bare repository has no working tree to record",
-            hint="run this in a worktree of it (git worktree add)",
+            hint="run this in one of its worktrees (git worktree add)",
         )
     raise UnsupportedError(
         "not in a Git working tree",
-        hint="change to a repository, or make one with: git init",
+        hint="change to a repository, or create one with: git init",
     )
 
 
@@ -99,7 +99,7 @@ def current_directory() -> str:
         return os.getcwd()
     except FileNotFoundError as error:
         raise ShadowError(
-            "could not find the current directory: it was deleted",
+            "cannot find the current directory: it was deleted",
             hint="change to a directory that exists",
         ) from error
 

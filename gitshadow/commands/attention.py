@@ -14,14 +14,17 @@ from gitshadow.render.effects import attention_lines
 @session_option
 @json_option
 def command(session: str | None, as_json: bool) -> None:
-    """List turns and undos that were cut short, what failed or is in doubt, and what is held.
+    """List interrupted turns and undos, failed or doubtful calls, and held calls.
 
-    The effect that will be the next to be past undoing stands at the end.
+    The last row is the effect whose undo window closes next.
     """
     from gitshadow.turns import looking
 
     with journal() as db:
         found = list(looking.attention_rows(db, session, time.time_ns()))
     print_rows(
-        {"rows": found}, attention_lines, as_json=as_json, empty="nothing needs you"
+        {"rows": found},
+        attention_lines,
+        as_json=as_json,
+        empty="nothing needs attention",
     )

@@ -22,18 +22,20 @@ from gitshadow.render.document import Document
 
 @click.command("blame", cls=SeparatingCommand)
 @click.option(
-    "-L", "ranges", multiple=True, metavar="FROM,TO", help="These lines only."
+    "-L", "ranges", multiple=True, metavar="FROM,TO", help="Only these lines."
 )
 @click.option("-w", "ignore_space", is_flag=True, help="Ignore changes of white space.")
 @click.option("-C", "copies", is_flag=True, help="Follow lines moved or copied.")
-@click.option("--at", metavar="WHEN", help="A time, a pin, or an id that is printed.")
-@click.option("--commit", metavar="REV", help="The file as it is in a commit.")
-@click.option("--prompt", is_flag=True, help="Show the prompts that led to the lines.")
-@click.option("--why", is_flag=True, help="Say below what each claim rests on.")
-@click.option("--removed", is_flag=True, help="List what one writer took from another.")
+@click.option("--at", metavar="WHEN", help="A time, a pin, or any printed id.")
+@click.option("--commit", metavar="REV", help="The file in this commit.")
+@click.option("--prompt", is_flag=True, help="Show the prompts behind the lines.")
+@click.option("--why", is_flag=True, help="Explain the evidence for each author below.")
+@click.option(
+    "--removed", is_flag=True, help="List lines that one author removed from another."
+)
 @click.option("--porcelain", is_flag=True, help="Print Git's own blame format.")
 @click.option(
-    "--line-porcelain", is_flag=True, help="The same, all facts on each line."
+    "--line-porcelain", is_flag=True, help="The same, with all fields on each line."
 )
 @colour_option
 @json_option
@@ -46,16 +48,16 @@ def command(
     words: tuple[str, ...],
     **options: object,
 ) -> None:
-    """Say who wrote each line of FILE: which agent, in which session, how sure that is.
+    """Show who wrote each line of FILE: which agent, in which session, and how certain that is.
 
-    Lines older than the recording come from git blame. FROM and TO are numbers, +N, -N
-    or /REGEX/; -L :REGEX takes a function, as git blame does.
+    Lines from before recording come from git blame. FROM and TO are numbers, +N, -N or
+    /REGEX/; -L :REGEX selects a function, as in git blame.
     """
     paths = spelled_paths(words) + separated(ctx)
     if len(paths) != 1:
         raise UsageError(
-            "could not tell which file is meant",
-            hint="name one: git agent-undo blame FILE",
+            "expected exactly one FILE",
+            hint="usage: git agent-undo blame FILE",
         )
     names = ("ignore_space", "copies", "removed", "commit")
     params = {

@@ -14,11 +14,11 @@ from gitshadow.render.document import text
 
 
 @click.command("cat")
-@click.option("--at", metavar="WHEN", help="A time, a pin, or an id that is printed.")
+@click.option("--at", metavar="WHEN", help="A time, a pin, or any printed id.")
 @json_option
 @click.argument("path")
 def command(path: str, at: str | None, as_json: bool) -> None:
-    """Print the bytes of PATH as they were, newest by default."""
+    """Print the content of PATH at an earlier time; the newest recorded one by default."""
     document = ask("cat", {"path": spelled(path), "at": state_named(at)})
     if as_json:
         json.show(document)
@@ -26,5 +26,5 @@ def command(path: str, at: str | None, as_json: bool) -> None:
     try:
         data = base64.b64decode(text(document, "data_base64"), validate=True)
     except binascii.Error as error:
-        raise StoreError("could not read the answer") from error
+        raise StoreError("invalid answer from the engine") from error
     output.show_bytes(data)

@@ -19,10 +19,10 @@ from gitshadow.render.style import printable
 
 
 @click.command("check")
-@click.option("--staged", is_flag=True, help="What is staged. This is the default.")
-@click.option("--range", "range_", metavar="A..B", help="What B has other than A.")
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but findings.")
-@click.option(FLAG, "managed", is_flag=True, help="The pre-commit framework calls.")
+@click.option("--staged", is_flag=True, help="Staged changes (the default).")
+@click.option("--range", "range_", metavar="A..B", help="The changes from A to B.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only findings.")
+@click.option(FLAG, "managed", is_flag=True, help="For the pre-commit framework.")
 @colour_option
 @json_option
 @click.argument("rev", required=False)
@@ -34,16 +34,16 @@ def command(
     as_json: bool,
     rev: str | None,
 ) -> int:
-    """Say what speaks against a change: what is staged, the commit REV, or a range.
+    """Check a change against your policies: what is staged, the commit REV, or a range.
 
-    The policies are those of `git config agent-undo.check.*` and of `.agent-undo.toml`. Exits
-    5 where one refuses the change, else 0, also where nothing could be checked: a warning then
-    says why.
+    Policies come from `git config agent-undo.check.*` and `.agent-undo.toml`. Exits 5 if a
+    policy refuses the change, else 0, even if nothing could be checked; a warning then
+    explains why.
     """
     if sum((staged, range_ is not None, rev is not None)) > 1:
         raise UsageError(
-            "could not check several changes at once",
-            hint="only one of: --staged, --range A..B, REV",
+            "cannot check several changes at once",
+            hint="use only one of: --staged, --range A..B, REV",
         )
     params = {"range": range_, "rev": rev, "managed": managed, **surroundings()}
     document = _checked(params, managed=managed)
@@ -61,7 +61,7 @@ def surroundings() -> Document:
     given = settings_given(os.environ, "check.")
     for name in given.ignored:
         said = printable(name)
-        click.echo(f"warning: `git -c {said}` counts for nothing here", err=True)
+        click.echo(f"warning: `git -c {said}` is ignored here", err=True)
     return {
         "pid": os.getpid(),
         "parent": os.getppid(),
@@ -101,4 +101,4 @@ def _refuse_other_versions() -> None:
         from gitshadow.store.journal import db  # takes sqlite3 along
 
         if not db.is_of_this_version(layout.journal):
-            raise JournalError("the journal is of another version of gitshadow")
+            raise JournalError("the journal is from another version of gitshadow")

@@ -32,7 +32,7 @@ def choose(plan: Document, shown: Screen) -> dict[str, list[int]]:
         question = choosing.waiting[0]
         if question.item != announced:
             announced = question.item
-            output.show([item_line(items[announced], shown.view)])
+            output.show([item_line(items[announced], shown.view, redo=forward)])
         output.show(hunk_lines(question.hunk.lines, shown.view))
         key = _answer(choosing, forward=forward)
         if key is None:

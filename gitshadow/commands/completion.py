@@ -15,10 +15,10 @@ _NAMES = {
 
 @click.group("completion")
 def command() -> None:
-    """Print the script that makes a shell complete our command line.
+    """Print the completion script for a shell.
 
-    An installation has them at the places where shells look, below share/. Where yours does
-    not look there: git agent-undo completion bash >FILE, and have the shell read FILE.
+    An installation puts the scripts where shells look for them, below share/. If your shell
+    does not look there, run git agent-undo completion bash >FILE and let the shell read FILE.
     """
 
 
@@ -51,7 +51,7 @@ def _print(shell: str) -> None:
 @click.argument("shell", type=click.Choice(list(_NAMES)))
 @click.argument("typed", nargs=-1, type=click.UNPROCESSED)
 def words_command(shell: str, typed: tuple[str, ...]) -> None:
-    """Print what can stand in place of the last word: form, word, note, with tabs between."""
+    """(internal) Print completions of the last word: form, word, note, separated by tabs."""
     group = click.get_current_context().find_root().command
     assert isinstance(group, click.Group)
     from gitshadow.commands import offers

@@ -21,7 +21,7 @@ from gitshadow.render.text import patch_lines
 
 
 @click.command("diff", cls=SeparatingCommand)
-@click.option("--session", help="What one session has written.")
+@click.option("--session", help="Only changes of this session.")
 @click.option("--stat", is_flag=True, help="Count lines instead of showing them.")
 @colour_option
 @json_option
@@ -34,10 +34,10 @@ def command(
     as_json: bool,
     words: tuple[str, ...],
 ) -> None:
-    """Compare two recorded states A and B; without B, A with the disk.
+    """Compare two recorded states A and B; without B, compare A with the disk.
 
-    A and B are times, pins, or ids that another verb prints. The id of a session, turn, call,
-    burst or op alone shows what it changed. PATHS limit the comparison.
+    A and B are times, pins, or ids that another command prints. The id of a session, turn,
+    call, burst or op alone shows what it changed. PATHS limit the comparison.
     """
     a, b, *paths = [*words, None, None][: max(2, len(words))]
     sides = {"of": state_named(a)} if a is not None and b is None else {}

@@ -28,16 +28,16 @@ _MENDABLE = frozenset({State.STALE, State.BROKEN})
 
 
 @click.command("doctor")
-@click.option("--fix", is_flag=True, help="Mend what can be mended.")
+@click.option("--fix", is_flag=True, help="Fix what can be fixed.")
 @colour_option
 @json_option
 def command(fix: bool, as_json: bool) -> int:
-    """Check the installation; name a remedy for what is wrong. Exits 1 if anything is.
+    """Check the installation and suggest a fix for each problem. Exits 1 if there is one.
 
-    --fix sets a damaged journal aside and builds it anew from the refs, with what the old one
-    still gives; moves a ref whose objects are lost back to its last whole commit, finishes an
-    interrupted undo, removes locks that nobody holds, counts past gaps as seen, starts the
-    daemon, and writes installed hooks anew that are out of date.
+    --fix sets a damaged journal aside and rebuilds it from the refs, with all that can be
+    read from the old one; resets a ref whose objects are lost to its last complete commit;
+    finishes an interrupted undo; removes stale locks; marks past gaps as seen; starts the
+    daemon; and updates outdated hooks.
     """
     killed = _was_killed()
     document = _engine(fix=fix)
@@ -86,7 +86,7 @@ def _engine(*, fix: bool) -> Document:
     with standstill():
         ask("reindex", {})
     again = ask("doctor", {"fix": fix})
-    said = [*texts(document, "mended"), "built the journal anew from the refs"]
+    said = [*texts(document, "mended"), "rebuilt the journal from the refs"]
     return {**again, "mended": [*said, *texts(again, "mended")]}
 
 
@@ -105,9 +105,9 @@ def _daemon(status: Document, *, killed: bool, fix: bool) -> _Outside:
     if flag(running, "running"):
         return _Outside(_check("daemon", f"running, {number(running, 'pid')}"))
     if not flag(status, "enabled") or not flag(running, "allowed"):
-        return _Outside(_check("daemon", "off, as it is set"))
+        return _Outside(_check("daemon", "off by your settings"))
     if not killed:
-        return _Outside(_check("daemon", "none at present; the next hook starts one"))
+        return _Outside(_check("daemon", "not running; the next hook starts it"))
     if fix:
         from gitshadow.ipc import launch
 
@@ -116,7 +116,7 @@ def _daemon(status: Document, *, killed: bool, fix: bool) -> _Outside:
         except ShadowError as error:
             return _Outside(_check("daemon", error.message, "git agent-undo start"))
         return _Outside(_check("daemon", f"running, {pid}"), "started the daemon")
-    said = "it was killed: until the next hook writes are noticed at commands alone"
+    said = "it was killed: until the next hook, changes are recorded only at commands"
     return _Outside(_check("daemon", said, "git agent-undo start"))
 
 
@@ -133,13 +133,13 @@ def _hooks(lately: Sequence[str], *, fix: bool) -> Iterator[_Outside]:
     for state in found:
         if fix and state.state in _MENDABLE and _written_anew(state, around):
             fresh = health.look(AGENTS[state.agent], state.scope, around) or state
-            said = f"wrote the hooks of {state.agent} anew ({state.path})"
+            said = f"updated the hooks of {state.agent} ({state.path})"
             is_heard = state.agent in lately
             yield _Outside(_hook_check(fresh, is_heard=is_heard), said)
         else:
             yield _Outside(_hook_check(state, is_heard=state.agent in lately))
     if not found:
-        said = "no agent's hooks are installed: who wrote is guessed"
+        said = "no agent hooks are installed: authorship is a guess"
         yield _Outside({**_check("hooks", said), "ok": True})
 
 
@@ -154,7 +154,7 @@ def _hook_check(state: Health, *, is_heard: bool) -> Mapping[str, object]:
     if not state.findings:
         return _check(name, f"installed in {state.path}")
     if is_heard and state.state in UNLESS_HEARD:
-        return _check(name, f"installed in {state.path}; an event came lately")
+        return _check(name, f"installed in {state.path}; an event came recently")
     worst = max(state.findings, key=lambda one: list(State).index(one.state))
     return _check(name, worst.problem, worst.fix)
 

@@ -11,10 +11,10 @@ from gitshadow.render.keep import du_lines
 @click.command("du")
 @json_option
 def command(as_json: bool) -> None:
-    """Say how much disk the history takes, by session and in total.
+    """Show how much disk space the history uses, by session and in total.
 
-    What counts is what the history's refs hold and your branches do not; what two sessions
-    share counts for both, and once in the total.
+    Only objects count that the history's refs reach and your branches do not. Objects shared
+    by two sessions count for both, and once in the total.
     """
     ask("flush", {})
     from gitshadow.engine import local

@@ -114,21 +114,21 @@ def load_toolbox(named: str | None, *, needed: bool) -> Toolbox:
     module, _, name = spec.partition(":")
     if not module or not name:
         raise UsageError(
-            "could not tell where the tools are",
+            "missing option: --tools",
             hint="name them: --tools MODULE:NAME, or --tools FILE.toml of MCP servers",
         )
     try:
         found = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise UsageError(
-            f"could not load the tools {spec}: {error}",
+            f"cannot load the tools {spec}: {error}",
             hint="MODULE:NAME as Python imports it; PYTHONPATH=. finds one in this directory",
         ) from error
     if isinstance(found, Program):
         return Toolbox(found.tools, found.policy, found.host)
     if not isinstance(found, ToolRegistry):
         raise UsageError(
-            f"could not use the tools {spec}: it is no ToolRegistry and no Program",
+            f"cannot use the tools {spec}: not a ToolRegistry or a Program",
             hint="name the registry that the program gives to AgentUndo: MODULE:NAME",
         )
     return Toolbox(found)

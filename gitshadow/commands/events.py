@@ -9,13 +9,13 @@ from gitshadow.render.effects import event_lines
 
 
 @click.command("events")
-@click.option("--live", is_flag=True, help="Only what no rewind has hidden.")
+@click.option("--live", is_flag=True, help="Only those that no rewind has hidden.")
 @click.option("--all", "everything", is_flag=True, help="All of them (the default).")
 @session_option
 @colour_option
 @json_option
 def command(live: bool, everything: bool, session: str | None, as_json: bool) -> None:
-    """List the events of a session, with what a rewind has hidden."""
+    """List the events of a session, including those that a rewind has hidden."""
     from gitshadow.turns import looking
 
     with journal() as db:

@@ -34,13 +34,18 @@ _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
     "exec",
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )
-@click.option("--agent", default="generic", show_default=True, help="Who writes.")
+@click.option(
+    "--agent",
+    default="generic",
+    show_default=True,
+    help="The agent that makes the changes.",
+)
 @click.argument("argv", nargs=-1, required=True, type=click.UNPROCESSED)
 def command(agent: str, argv: tuple[str, ...]) -> int:
-    """Run a command and record what it writes as AGENT's, in a session of its own.
+    """Run a command and record its changes as AGENT's, in a new session.
 
-    The command's input, output, environment and exit code stay its own; 128 and the
-    signal's number where a signal ended it.
+    The command's input, output, environment and exit code are unchanged. If a signal ends it,
+    the exit code is 128 plus the signal's number.
     """
     opened = _begin(agent, argv)
     added = {}

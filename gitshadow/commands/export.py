@@ -36,10 +36,10 @@ class _Manner(NamedTuple):
     type=click.Choice([_EVENTS, _TRACES, _NOTES]),
     default=_EVENTS,
     show_default=True,
-    help="Our own events, Agent Trace 0.1.0, or git-ai's notes.",
+    help="gitshadow's events, Agent Trace 0.1.0, or git-ai's notes.",
 )
 @click.option("-o", "--output", "file", metavar="FILE", help="Write to a file instead.")
-@click.option("--remove", is_flag=True, help="Take the notes of git-ai's form back.")
+@click.option("--remove", is_flag=True, help="Delete the notes in git-ai's format.")
 @click.option("-n", "--dry-run", is_flag=True, help="Print the notes, write nothing.")
 @yes_option
 @json_option
@@ -47,19 +47,19 @@ class _Manner(NamedTuple):
 def command(
     form: str, file: str | None, words: tuple[str, ...], remove: bool, **how: bool
 ) -> int | None:
-    """Write what is known of sessions and commits; without any, of all since recording began.
+    """Export sessions and commits; by default everything since recording began.
 
-    git-ai's form is no file: it is notes on refs/notes/ai, written only after a question, never
-    where git-ai itself is at work, and taken back by --remove.
+    The git-ai format is not a file but notes on refs/notes/ai. They are written only after a
+    question, never where git-ai itself is used, and --remove deletes them.
     """
     if form == _NOTES:
         if file is not None:
-            raise UsageError("could not write notes to a file", hint="see: --dry-run")
+            raise UsageError("cannot write notes to a file", hint="see: --dry-run")
         manner = _Manner(**how)
         return _take_back(manner) if remove else _write_notes(list(words), manner)
     if remove:
         raise UsageError(
-            "could not take that back: only git-ai's notes are written",
+            "cannot remove that: only git-ai's notes are removable",
             hint="git agent-undo export --format git-ai --remove",
         )
     pages = _events(list(words)) if form == _EVENTS else _traces(list(words))

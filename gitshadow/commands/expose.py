@@ -12,6 +12,6 @@ from gitshadow.render.keep import expose_lines
 @json_option
 @click.argument("session")
 def command(session: str, as_json: bool) -> None:
-    """Show SESSION as refs/remotes/agent-undo/<session>, which no push sends."""
+    """Show SESSION to Git tools as refs/remotes/agent-undo/<session>, which no push sends."""
     document = ask("expose", {"session": session})
     print_document(document, expose_lines, as_json=as_json)

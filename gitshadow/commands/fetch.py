@@ -13,10 +13,10 @@ from gitshadow.render.sharing import fetch_lines
 @click.argument("remote")
 @click.argument("sessions", nargs=-1, metavar="[SESSION]...")
 def command(as_json: bool, remote: str, sessions: tuple[str, ...]) -> None:
-    """Bring sessions of others, or all of them, from REMOTE.
+    """Fetch sessions of others, or all of them, from REMOTE.
 
-    They can be looked at like our own (log --session, show, diff, blame), and are kept
-    apart: nothing of theirs is ever undone here, or sent on.
+    You can inspect them like your own (log --session, show, diff, blame). They are kept
+    separate: they cannot be undone here, and are never sent on.
     """
     document = ask("fetch", {"remote": remote, "sessions": list(sessions)})
     print_document(document, fetch_lines, as_json=as_json)

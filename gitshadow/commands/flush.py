@@ -10,7 +10,7 @@ from gitshadow.render import json
 @click.command("flush")
 @json_option
 def command(as_json: bool) -> None:
-    """Wait until everything written before is recorded. Prints nothing."""
+    """Wait for pending changes to be recorded. Prints nothing."""
     document = ask("flush", {})
     if as_json:
         json.show(document)

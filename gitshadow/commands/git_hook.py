@@ -11,13 +11,13 @@ from gitshadow.store.layout import Layout
 @click.command("git-hook", context_settings={"ignore_unknown_options": True})
 @click.argument("event", required=False)
 @click.option(
-    githook.MANAGED, "managed", is_flag=True, help="The pre-commit framework calls."
+    githook.MANAGED, "managed", is_flag=True, help="For the pre-commit framework."
 )
 @click.option(
     githook.CHAINED, "chained", is_flag=True, help="Another hook runs after this one."
 )
 @click.option(
-    githook.BESIDE, "beside", is_flag=True, help="Other hooks may run beside this one."
+    githook.BESIDE, "beside", is_flag=True, help="Other hooks may run as well."
 )
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
 def command(
@@ -27,7 +27,7 @@ def command(
     chained: bool,
     beside: bool,
 ) -> int:
-    """Take one call of a Git hook. Always exits 0: Git must go on whatever is wrong."""
+    """(internal) Entry point for Git hooks. Always exits 0, so that it never blocks Git."""
     words = [] if event is None else [event, *args]
     flags = [githook.MANAGED] * managed + [githook.CHAINED] * chained
     flags += [githook.BESIDE] * beside

@@ -7,7 +7,7 @@ import click
 @click.argument("agent")
 @click.argument("rest", nargs=-1, type=click.UNPROCESSED)
 def command(agent: str, rest: tuple[str, ...]) -> int:
-    """Take one hook call of AGENT: JSON on standard input. Always exits 0."""
+    """(internal) Entry point for hooks of AGENT: JSON on standard input. Always exits 0."""
     from gitshadow.engine import local
     from gitshadow.ipc import hook
 

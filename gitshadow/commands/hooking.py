@@ -35,11 +35,15 @@ def writing_options(function: _F) -> _F:
     for option in (
         json_option,
         yes_option,
-        click.option("--dry-run", is_flag=True, help="Show it, write nothing."),
+        click.option(
+            "--dry-run", is_flag=True, help="Show the changes, write nothing."
+        ),
         click.option(
             "--project", "scope", flag_value="project", help="Files of this repository."
         ),
-        click.option("--user", "scope", flag_value="user", help="Your own files."),
+        click.option(
+            "--user", "scope", flag_value="user", help="Your own settings files."
+        ),
         click.argument("agents", nargs=-1, metavar="[AGENT]..."),
     ):
         function = option(function)
@@ -100,7 +104,7 @@ def attempt(works: Sequence[Work], notes: Sequence[str], manner: Manner) -> Outc
     if not manner.as_json:
         output.show(shown.plan_lines(plan, view, brief=brief))
         if brief:
-            click.echo("the whole difference: --dry-run")
+            click.echo("for the whole diff: --dry-run")
 
     def details() -> None:
         output.show(shown.plan_lines(plan, view))

@@ -32,12 +32,12 @@ _CONFIG = gitconfig.AGENT
 
 @click.group("hooks", cls=VerbGroup)
 def command() -> None:
-    """Put hooks into agents' settings files, and take them out again.
+    """Install hooks in agents' settings files, or remove them.
 
-    With --user (the default) they count in all your repositories and run this program by its
-    absolute path. With --project they stand in files that can be committed, run it by its
-    name, and do nothing where it is not installed. Neither records anything in a repository
-    in which `git agent-undo init` was not run.
+    With --user (the default) they apply to all your repositories and run this program by its
+    absolute path. With --project they are in files that can be committed, run it by name, and
+    do nothing where it is not installed. Nothing is recorded until you run `git agent-undo
+    init` in a repository.
     """
 
 
@@ -45,7 +45,7 @@ def command() -> None:
 @click.option(
     "--check/--no-check",
     default=None,
-    help="With `git`: have `check` look at each commit.",
+    help="With `git`: run `check` at each commit.",
 )
 @writing_options
 def install_command(
@@ -54,15 +54,15 @@ def install_command(
     check: bool | None,
     **manner: bool,
 ) -> int:
-    """Write the hooks of each AGENT; without one, of every agent found on this machine.
+    """Install the hooks of each AGENT; by default of every agent found on this machine.
 
-    Each file is shown as a difference first. What else stands in it keeps every byte, and a
-    copy of it is kept for `hooks uninstall`. In this repository, the name `git` stands for
-    Git's own hooks, `git-config` for settings that keep our refs out of its listings.
+    Each file is shown as a diff first. Its other content is not changed, and a copy of it is
+    kept for `hooks uninstall`. In this repository, the name `git` stands for Git's own hooks,
+    and `git-config` for settings that hide the recorded history from Git's listings.
     """
     if check is not None and _GIT not in agents:
         raise UsageError(
-            "could not use --check: it goes with the name git",
+            "cannot use --check: it needs the name git",
             hint="git agent-undo hooks install git --check",
         )
     around, layout = find_surroundings()
@@ -87,7 +87,7 @@ def install_command(
         works.append(ConfigWork(gitconfig.plan(layout, Git(layout, dict(os.environ)))))
     if not works:
         notes.append(
-            "no agent was found here; for the names: git agent-undo hooks list"
+            "no agent was found here; to list their names: git agent-undo hooks list"
         )
     return carry_out(works, notes, Manner(**manner))
 
@@ -97,10 +97,10 @@ def install_command(
 def uninstall_command(
     agents: tuple[str, ...], scope: str | None, yes: bool, dry_run: bool, as_json: bool
 ) -> int:
-    """Take the hooks of each AGENT out; without one, of every agent that has them.
+    """Remove the hooks of each AGENT; by default of every agent that has them.
 
-    A file that nobody changed since gets its former bytes back; one that was changed loses
-    our entries alone.
+    A file that is unchanged since the install gets its original content back; from a changed
+    file only the added entries are removed.
     """
     around, _ = find_surroundings()
     wanted = None if scope is None else Scope(scope)
@@ -132,7 +132,7 @@ def uninstall_command(
 @colour_option
 @json_option
 def list_command(as_json: bool) -> None:
-    """List every agent: whether it is found here, and where its hooks are installed."""
+    """List every agent: whether it was found here, and where its hooks are installed."""
     around, _ = find_surroundings()
     rows: list[Document] = []
     for agent in AGENTS.values():
@@ -156,7 +156,7 @@ def list_command(as_json: bool) -> None:
 @json_option
 @click.argument("agents", nargs=-1, metavar="[AGENT]...")
 def status_command(agents: tuple[str, ...], as_json: bool) -> int:
-    """Say whether installed hooks can come, and what helps. Exits 1 if some cannot."""
+    """Check that installed hooks work, and show how to fix them. Exits 1 if some do not."""
     around, _ = find_surroundings()
     found = [
         state

@@ -21,14 +21,14 @@ from gitshadow.render.exchange import import_lines
 @json_option
 @click.argument("file", required=False)
 def command(source: str | None, file: str | None, as_json: bool) -> None:
-    """Take in FILE: what export wrote in another clone, or Agent Trace records.
+    """Import FILE: an export from another clone, or Agent Trace records.
 
-    What others say of lines is shown as their claim where nothing was seen here, and never
-    counted as an agent's. Importing again changes nothing.
+    Imported claims about lines are shown where nothing was recorded here, and never count as
+    an agent's. Importing again changes nothing.
     """
     if (source is None) == (file is None):
         raise UsageError(
-            "could not tell what to import",
+            "missing argument: FILE",
             hint="a file of git agent-undo export, or --from git-ai",
         )
     if file is not None:

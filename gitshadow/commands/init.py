@@ -27,26 +27,28 @@ class _Plan(NamedTuple):
 
 
 @click.command("init")
-@click.option("--force", is_flag=True, help="Record a home directory or a root too.")
+@click.option(
+    "--force", is_flag=True, help="Record even a home directory or file-system root."
+)
 @click.option(
     "--hooks/--no-hooks",
     default=None,
-    help="Put hooks into the settings of the agents found here, or do not offer it.",
+    help="Install hooks for the agents found here, or do not offer it.",
 )
 @yes_option
 @json_option
 def command(force: bool, hooks: bool | None, yes: bool, as_json: bool) -> int:
-    """Record this repository from now on.
+    """Start recording this repository.
 
-    Every covered file is read once, then the daemon is started, unless agent-undo.daemon is
-    off. Run again, it looks at everything anew. No setting, hook, index or branch of the
-    repository is changed. On a terminal, hooks for the agents that are found on this machine
-    are shown as differences in your own settings files and offered, once, with one question.
+    Every file to record is read once, then the daemon is started, unless agent-undo.daemon is
+    off. If you run it again, it rescans all files. No setting, hook, index or branch of the
+    repository is changed. On a terminal, hooks for the agents found on this machine are shown
+    as diffs of your own settings files and offered once, with one question.
     """
     offered = hooks is not False and (hooks or yes or _can_ask(as_json))
     if hooks and not yes and not _can_ask(as_json):
-        hint = "add --yes to write them, or leave --hooks out"
-        raise UsageError("could not ask about hooks: there is no terminal", hint=hint)
+        hint = "add --yes to write them, or omit --hooks"
+        raise UsageError("cannot ask about hooks: no terminal", hint=hint)
     document = ask("init", {"force": force})
     if document.get("daemon_allowed") is True:
         from gitshadow.ipc import launch
@@ -73,7 +75,7 @@ def _offer(document: Document, manner: Manner) -> int:
     if not manner.as_json:
         names = ", ".join(plan.agents)
         click.echo(
-            f"found here: {names}; with these entries we are told who writes what"
+            f"found here: {names}; these entries report which agent makes each change"
         )
     done = attempt(plan.works, plan.notes, manner)
     report(done, as_text=not manner.as_json)

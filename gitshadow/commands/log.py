@@ -14,29 +14,31 @@ from gitshadow.render.text import log_groups, log_lines
 from gitshadow.words import did_you_mean
 
 _MORE = 8
-_EMPTY = "no such write was recorded; all of them: git agent-undo log"
+_EMPTY = "no matching changes; to list all: git agent-undo log"
 
 
 @click.command("log")
-@click.option("-n", "limit", type=click.IntRange(min=0), help="At most this many.")
-@click.option("--session", help="Those of one session (an id or its beginning).")
-@click.option("--agent", help="Those of one agent.")
-@click.option("--since", metavar="WHEN", help="Not older: 5m, '2 days ago', RFC 3339.")
-@click.option("--until", metavar="WHEN", help="Not newer.")
+@click.option("-n", "limit", type=click.IntRange(min=0), help="Show at most this many.")
+@click.option("--session", help="Only this session (an id or a unique prefix).")
+@click.option("--agent", help="Only this agent.")
+@click.option(
+    "--since", metavar="WHEN", help="Since this time: 5m, '2 days ago', RFC 3339."
+)
+@click.option("--until", metavar="WHEN", help="Until this time.")
 @click.option(
     "--kind",
     "kinds",
     multiple=True,
     type=click.Choice([kind.value for kind in EventKind]),
-    help="Those of one kind; may be repeated.",
+    help="Only this kind; may be repeated.",
 )
-@click.option("--grep", "text", metavar="TEXT", help="Its path or prompt holds TEXT.")
-@click.option("--below", type=int, metavar="SEQ", help="Those before event SEQ.")
+@click.option("--grep", "text", metavar="TEXT", help="Path or prompt contains TEXT.")
+@click.option("--below", type=int, metavar="SEQ", help="Before event SEQ.")
 @click.option(
-    "--above", type=int, metavar="SEQ", help="Those after it; with -n the next ones."
+    "--above", type=int, metavar="SEQ", help="After event SEQ; with -n the next ones."
 )
-@click.option("--all", is_flag=True, help="Those of all worktrees.")
-@click.option("--prompts", is_flag=True, help="With the beginning of the prompt.")
+@click.option("--all", is_flag=True, help="From all worktrees.")
+@click.option("--prompts", is_flag=True, help="Show the start of the prompt.")
 @colour_option
 @json_option
 @click.argument("paths", nargs=-1)
@@ -48,7 +50,7 @@ def command(
     as_json: bool,
     **filters: object,
 ) -> None:
-    """List what was written, newest first; below PATHS only, where there are any.
+    """List recorded changes, newest first; with PATHS, only those below them.
 
     Files that Git switched together are one line; --json lists each of them.
     """
@@ -76,7 +78,7 @@ def _empty(agent: object) -> str:
     longer = [name for name in KNOWN_AGENTS if name.startswith(agent)]
     near = f"did you mean {' or '.join(longer)}?" if longer else None
     near = near or did_you_mean(agent, KNOWN_AGENTS)
-    return f"no matching writes; {near}" if near else _EMPTY
+    return f"no matching changes; {near}" if near else _EMPTY
 
 
 def _enough(document: Document, params: dict[str, object]) -> Document:

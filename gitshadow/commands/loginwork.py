@@ -11,9 +11,7 @@ from gitshadow.hookfiles.detect import Surroundings
 from gitshadow.hookfiles.steps import Step
 from gitshadow.render.document import Document
 
-NOTE = (
-    "systemd starts it from your next login on; without a login: loginctl enable-linger"
-)
+NOTE = "systemd starts it at your next login; to start it without a login: loginctl enable-linger"
 
 
 class LoginWork(NamedTuple):
@@ -41,8 +39,8 @@ def refuse_without_systemd() -> None:
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     if not runtime or not os.path.exists(os.path.join(runtime, "systemd", "private")):
         raise UnsupportedError(
-            "could not start at login: no systemd user manager serves you here",
-            hint="put `git agent-undo start` into your shell's profile; hooks start it too",
+            "cannot start at login: no systemd user manager is running for you",
+            hint="add `git agent-undo start` to your shell profile; hooks start it too",
         )
 
 

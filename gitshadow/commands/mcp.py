@@ -26,10 +26,10 @@ _NAME_CHARS = 32
 @click.group("mcp", cls=VerbGroup, invoke_without_command=True)
 @click.pass_context
 def command(ctx: click.Context) -> None:
-    """Be an MCP server, on stdio, by which an agent looks after its own work.
+    """Run an MCP server on stdio through which an agent manages its own work.
 
-    It can list what its session wrote and what was undone of it, ask for a plan, and take its own
-    work back; nobody else's. To be named in an agent's settings.
+    It can list what its session changed and what was undone of it, ask for a plan, and undo
+    its own changes, but no others. Name this command in an agent's settings.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -47,9 +47,9 @@ def command(ctx: click.Context) -> None:
 @click.option(
     "--tools",
     metavar="FILE.toml",
-    help="Your own file of servers: how their tools are taken back.",
+    help="Your file of servers, which defines how their tools are undone.",
 )
-@click.option("--server", metavar="NAME", help="Which server of FILE this is.")
+@click.option("--server", metavar="NAME", help="The name of the server in FILE.")
 @click.option(
     "--session", metavar="ID", help="Continue a session; a new one by default."
 )
@@ -59,12 +59,12 @@ def command(ctx: click.Context) -> None:
     default=_IDLE_S,
     show_default=True,
     metavar="SECONDS",
-    help="A turn ends after so long without a call.",
+    help="End a turn after this time without a call.",
 )
 @click.option(
     "--deny-non-reversible",
     is_flag=True,
-    help="Do not run what nothing takes back, undeclared tools among it.",
+    help="Refuse tools that cannot be undone, including undeclared ones.",
 )
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED)
 def proxy(
@@ -75,10 +75,10 @@ def proxy(
     deny_non_reversible: bool,
     argv: tuple[str, ...],
 ) -> None:
-    """Be the MCP server that CMD starts, on stdio, with every tool call in a turn.
+    """Run CMD, an MCP server, on stdio and record every tool call in a turn.
 
-    To be named in an MCP client's settings in place of CMD. Without CMD, FILE says how the
-    server is started.
+    Name this command in an MCP client's settings instead of CMD. Without CMD, FILE says how
+    to start the server.
     """
     layout = _initialised()
     need_mcp()
@@ -87,7 +87,7 @@ def proxy(
     spec = _spec(layout, tools, server, argv)
     if shutil.which(spec.command[0]) is None:
         raise UsageError(
-            f"could not find the program {printable(spec.command[0])}",
+            f"cannot find the program {printable(spec.command[0])}",
             hint="give its path, or put it on the PATH",
         )
     run(
@@ -114,7 +114,7 @@ def need_mcp() -> None:
 
     if find_spec("mcp") is None:
         raise UnsupportedError(
-            "could not speak MCP: the package mcp is not installed",
+            "cannot run an MCP server: the package mcp is not installed",
             hint="pip install 'gitshadow[mcp]'",
         )
 
@@ -134,19 +134,21 @@ def _spec(
     known = mcp_config.read(tools, layout.root) if tools is not None else {}
     name = server or (next(iter(known)) if len(known) == 1 else _named(argv))
     if name is None:
-        raise UsageError("could not tell which server is meant", hint="--server NAME")
+        raise UsageError(
+            "several servers: choose one with --server", hint="--server NAME"
+        )
     if known and name not in known:
         raise UsageError(
-            f"could not find the server {printable(name)} in {tools}",
+            f"cannot find the server {printable(name)} in {tools}",
             hint=did_you_mean(name, known)
-            or f"one of: {', '.join(map(printable, known))}",
+            or f"use one of: {', '.join(map(printable, known))}",
         )
     spec = known.get(name) or mcp_config.ServerSpec(name=name)
     if argv:
         spec = replace(spec, command=argv)
     if not spec.command:
         raise UsageError(
-            f"could not tell how to start {printable(name)}",
+            f"no command given to start {printable(name)}",
             hint="after --: its command, or command = [...] in the file",
         )
     return spec

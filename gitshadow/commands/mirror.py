@@ -11,8 +11,8 @@ from gitshadow.render.sharing import mirror_lines
 @click.command("mirror")
 @json_option
 def command(as_json: bool) -> None:
-    """Bring the mirror up to date now; a daemon does so by itself when it is quiet.
+    """Update the mirror now; a daemon does so by itself when it is idle.
 
-    It is set once: git config --global agent-undo.mirror DIRECTORY
+    To set a mirror, once: git config --global agent-undo.mirror DIRECTORY
     """
     print_document(ask("mirror", {}), mirror_lines, as_json=as_json)

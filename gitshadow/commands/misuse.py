@@ -1,4 +1,4 @@
-"""What click says about wrong arguments, said the way all our errors are said.
+"""The errors of click about wrong arguments, in the form of all other errors.
 
 Invariant: what was typed and is near to something real is answered with that; every hint can be
 typed or says what can.
@@ -57,7 +57,7 @@ def unknown_verb(name: str, path: str, known: Collection[str]) -> UsageError:
     hint = near or f"see: {path} -h"
     where = path.partition("agent-undo ")[2]
     return UsageError(
-        f"could not find verb {name!r}{f' of {where}' if where else ''}", hint=hint
+        f"no such command: {f'{where} ' if where else ''}{name}", hint=hint
     )
 
 
@@ -76,14 +76,12 @@ def in_our_words(error: click.ClickException, program: str) -> ShadowError:
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         verbs = _verbs(context)
         return UsageError(
-            f"could not tell what to do: {path} needs a verb",
+            f"missing command: {path} needs one",
             hint=f"one of: {', '.join(verbs)}" if verbs else look,
         )
     if isinstance(error, click.NoSuchOption):
         near = did_you_mean(error.option_name, _options(context))
-        return UsageError(
-            f"could not find option {error.option_name}", hint=near or look
-        )
+        return UsageError(f"no such option: {error.option_name}", hint=near or look)
     choice = _choice(error)
     if choice is not None:
         return choice
@@ -91,11 +89,13 @@ def in_our_words(error: click.ClickException, program: str) -> ShadowError:
         missing = error.param.get_error_hint(
             context or click.Context(click.Command(""))
         )
-        if context is not None and isinstance(error.param, click.Argument):
+        is_argument = isinstance(error.param, click.Argument)
+        if context is not None and is_argument:
             usage = context.command.collect_usage_pieces(context)
-            look = f"type: {' '.join([path, *usage])}"
+            look = f"usage: {' '.join([path, *usage])}"
+        noun = "argument" if is_argument else "option"
         return UsageError(
-            f"could not go on without {missing.replace(chr(39), '')}{_choices(error.param)}",
+            f"missing {noun}: {missing.replace(chr(39), '')}{_choices(error.param)}",
             hint=look,
         )
     return UsageError(_lower(error.format_message()), hint=look)
@@ -111,7 +111,7 @@ def _choice(error: click.UsageError) -> UsageError | None:
     known = [str(one) for one in error.param.type.choices]
     name = error.param.opts[0]
     return UsageError(
-        f"could not use {typed[1]!r} as {name}",
+        f"cannot use {typed[1]!r} as {name}",
         hint=did_you_mean(typed[1], known) or f"one of: {', '.join(known)}",
     )
 

@@ -13,14 +13,14 @@ from gitshadow.commands.undoing import (
 
 
 @click.command("oops")
-@click.option("--include-low", is_flag=True, help="Take what is only maybe theirs too.")
+@click.option("--include-low", is_flag=True, help="Also include uncertain changes.")
 @tools_option
 @manner_options
 def command(include_low: bool, tools: str | None, manner: Manner) -> int:
-    """Take the newest agent burst back; again, the one before it.
+    """Undo the latest changes of an agent; run it again to undo those before.
 
-    What people or other agents wrote since stays. `redo` takes this back. A turn of an agent
-    program is taken back whole: its effects too, where `--tools` says how.
+    Later edits by people or other agents are kept. `redo` reverses the undo. A turn of an
+    agent program is undone as a whole, including its effects if `--tools` defines how.
     """
     request = Request(verb="oops", include_low=include_low)
     try:

@@ -7,12 +7,12 @@ from gitshadow.commands.options import json_option
 from gitshadow.commands.printing import print_rows
 from gitshadow.render.text import op_lines
 
-_EMPTY = "nothing was undone here yet"
+_EMPTY = "nothing has been undone here yet"
 
 
 @click.command("ops")
-@click.option("-n", "limit", type=click.IntRange(min=0), help="At most this many.")
+@click.option("-n", "limit", type=click.IntRange(min=0), help="Show at most this many.")
 @json_option
 def command(limit: int | None, as_json: bool) -> None:
-    """List what was undone, redone and restored, newest first."""
+    """List undos, redos and restores, newest first."""
     print_rows(ask("ops", {"limit": limit}), op_lines, as_json=as_json, empty=_EMPTY)

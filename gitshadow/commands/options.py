@@ -37,7 +37,7 @@ def colour_option(function: _F) -> _F:
         type=click.Choice(["auto", "always", "never"]),
         expose_value=False,
         callback=_note_colour,
-        help="When to colour; color.ui by default.",
+        help="When to use colour; color.ui by default.",
     )(function)
 
 

@@ -11,7 +11,7 @@ from gitshadow.render.keep import pack_lines
 @click.command("pack")
 @json_option
 def command(as_json: bool) -> None:
-    """Pack what the history has as loose objects, and merge its packs.
+    """Pack the loose objects of the history and merge its packs.
 
     The daemon does so by itself, and so do commands where no daemon runs.
     """

@@ -12,6 +12,6 @@ from gitshadow.render.keep import pin_lines
 @json_option
 @click.argument("name")
 def command(name: str, as_json: bool) -> None:
-    """Name the present state; `restore --pin NAME` brings it back."""
+    """Save the current state under NAME; `restore --pin NAME` restores it."""
     document = ask("pin", {"name": name})
     print_document(document, pin_lines, as_json=as_json)

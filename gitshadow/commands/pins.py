@@ -7,7 +7,7 @@ from gitshadow.commands.options import colour_option, json_option
 from gitshadow.commands.printing import print_rows
 from gitshadow.render.text import pin_lines
 
-_EMPTY = "no pins; to name what is here now: git agent-undo pin NAME"
+_EMPTY = "no pins; to save the current state: git agent-undo pin NAME"
 
 
 @click.command("pins")

@@ -97,22 +97,22 @@ def _lacking(
     degraded = text(status, "degraded")
     if degraded:
         why, _, fix = degraded.partition(": ")
-        said = f"{why}, so writes are found late, by walks"
+        said = f"{why}, so changes are detected late (by scanning)"
         yield _Lack(said, fix or "git agent-undo doctor")
     daemon = inner(status, "daemon")
     if not flag(daemon, "running"):
-        at = "writes are seen at hooks and commands alone"
+        at = "changes are recorded only at hooks and commands"
         if flag(daemon, "allowed"):
             yield _Lack(f"no daemon runs, so {at}", _START)
         else:
             yield _Lack(f"the daemon is switched off, so {at}", allow)
     for row in hooks:
         if text(row, "state") != _COMES and text(row, "agent") not in come:
-            said = f"the hooks of {text(row, 'agent')} do not come"
+            said = f"{text(row, 'agent')} is not running its hooks"
             yield _Lack(said, text(row, "fix") or f"{_INSTALL} {text(row, 'agent')}")
     if unhooked and not hooks:
         which = ", ".join(unhooked)
-        yield _Lack(f"no hooks of {which}, so who writes is guessed", _INSTALL)
+        yield _Lack(f"no hooks for {which}, so authorship is a guess", _INSTALL)
 
 
 def _allow(key: str, value: str, environ: Mapping[str, str]) -> str:

@@ -21,14 +21,18 @@ from gitshadow.render.purge import purge_lines
     metavar="FILE",
     type=click.File("rb"),
     multiple=True,
-    help="What a file holds, wherever it stands; - reads standard input.",
+    help="The content of a file, wherever it occurs; - reads standard input.",
 )
-@click.option("--text", "texts", metavar="TEXT", multiple=True, help="The same, typed.")
 @click.option(
-    "--fetched", is_flag=True, help="Drop fetched sessions that hold it, too."
+    "--text", "texts", metavar="TEXT", multiple=True, help="The same, given as TEXT."
 )
-@click.option("--dry-run", is_flag=True, help="Say what would go, change nothing.")
-@click.option("--check", is_flag=True, help="Only say what is left of what was purged.")
+@click.option(
+    "--fetched", is_flag=True, help="Also delete fetched sessions that contain it."
+)
+@click.option(
+    "--dry-run", is_flag=True, help="Show what would be erased, change nothing."
+)
+@click.option("--check", is_flag=True, help="Only show what is left of purged content.")
 @yes_option
 @json_option
 def command(  # noqa: PLR0913 - one per option
@@ -42,19 +46,19 @@ def command(  # noqa: PLR0913 - one per option
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Drop files, or a text wherever it stands, from the whole recorded history.
+    """Erase files, or every copy of a text, from the whole recorded history.
 
-    For secrets. PATH takes what files or directories held, in every session and under every name
-    they ever had. --content and --text take every content that has a text in it, and the text
-    itself out of prompts, arguments, reports and all else in the journal. What was purged cannot
-    be undone any more; the bytes are gone from the repository after: git gc --prune=now. Your own
-    commits, your index and the disk are not touched; where they hold a copy, it is named.
+    For secrets. PATH erases the content of files or directories, in every session and under
+    every name they ever had. --content and --text erase every content that contains a text,
+    and the text itself from prompts, arguments, reports and the rest of the journal. Purged
+    content can no longer be undone; its bytes leave the repository with: git gc --prune=now.
+    Your own commits, index and files are not touched; copies in them are listed.
     """
     wanted = [file.read().rstrip(b"\r\n") for file in files]
     wanted += [text.encode("utf-8", "surrogateescape") for text in texts]
     if check == bool(paths or wanted):
         raise UsageError(
-            "could not tell what to purge",
+            "purge what? nothing given",
             hint="name paths, --content FILE, --text TEXT, or --check",
         )
     params: dict[str, object] = {
@@ -69,7 +73,7 @@ def command(  # noqa: PLR0913 - one per option
     if not yes:
         raise RefusedError(
             "nothing was purged: this rewrites the history",
-            hint="look with --dry-run first, then --yes",
+            hint="check with --dry-run first, then use --yes",
         )
     with standstill():
         document = ask("purge", params)

@@ -10,15 +10,17 @@ from gitshadow.render.sharing import push_lines
 
 @click.command("push")
 @click.option(
-    "--session", "named", multiple=True, help="Send this one; may be repeated."
+    "--session", "named", multiple=True, help="Only this session; may be repeated."
 )
-@click.option("--force-secrets", is_flag=True, help="Send what looks secret too.")
+@click.option(
+    "--force-secrets", is_flag=True, help="Also send content that looks secret."
+)
 @click.option(
     "--as-branches",
     is_flag=True,
-    help="As branches below agent-undo/, for a server that takes nothing else.",
+    help="As branches below agent-undo/, for servers that accept only branches.",
 )
-@click.option("--force", is_flag=True, help="Replace another history of a session.")
+@click.option("--force", is_flag=True, help="Replace a different history of a session.")
 @json_option
 @click.argument("remote")
 @click.argument("sessions", nargs=-1, metavar="[SESSION]...")
@@ -30,8 +32,8 @@ def command(
 ) -> None:
     """Send sessions, or all of this machine, to REMOTE; nothing else ever sends them.
 
-    Review marks that name them, or were set here, go along. What looks secret, by the
-    name of a file or by its content, is refused unless told otherwise.
+    Review marks that name them, or were set here, are sent too. Anything that looks like a
+    secret, by file name or content, is refused unless you force it.
     """
     params = {"sessions": [*named, *sessions], **others}
     document = ask("push", params)

@@ -13,14 +13,16 @@ from gitshadow.words import counted
 
 
 @click.command("record")
-@click.option("--session", help="Whose writes these are (an id or its beginning).")
-@click.option("--agent", help="Whose writes these are.")
+@click.option(
+    "--session", help="The session that made the changes (an id or a unique prefix)."
+)
+@click.option("--agent", help="The agent that made the changes.")
 @json_option
 @click.argument("paths", nargs=-1, required=True)
 def command(
     session: str | None, agent: str | None, as_json: bool, paths: tuple[str, ...]
 ) -> None:
-    """Record what PATHS hold now."""
+    """Record the current content of PATHS."""
     params = {"paths": spelled_paths(paths), "session": session, "agent": agent}
     document = ask("record", params)
     print_document(document, lambda doc, _: _lines(doc), as_json=as_json)
@@ -35,4 +37,4 @@ def _lines(document: Mapping[str, object]) -> Iterator[str]:
     for row in rows(document, "already"):
         who = text(row, "agent") or text(row, "actor")
         path, seq = printable(text(row, "path")), row.get("seq")
-        yield f"already recorded: {path}, as written by {printable(who)} (event {seq})"
+        yield f"already recorded: {path}, written by {printable(who)} (event {seq})"

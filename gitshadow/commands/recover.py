@@ -27,7 +27,7 @@ _NOTHING = "nothing to recover"
 
 
 @click.command("recover")
-@click.option("--dry-run", is_flag=True, help="List what is to be done, do nothing.")
+@click.option("--dry-run", is_flag=True, help="List what would be done, do nothing.")
 @session_option
 @tools_option
 @yes_option
@@ -35,13 +35,13 @@ _NOTHING = "nothing to recover"
 def command(
     session: str | None, tools: str | None, *, dry_run: bool, yes: bool, as_json: bool
 ) -> int:
-    """Bring rollbacks, undos and rewinds to their end that lost their process.
+    """Finish rollbacks, undos and rewinds whose process died.
 
-    What was taken back is not repeated. Calls that began and never ended are asked about, where
-    their tool can tell, and listed where it cannot: settle them with `resolve`. Held calls whose
-    turn has committed and whose time has come are sent; `undo` of their turn drops them instead. An
-    interrupted turn is not undone by itself: see `attention`, then `undo`. What takes back or sends
-    is listed first, and not done before a yes.
+    What was already undone is not repeated. Calls that began and never ended are checked with
+    their tool if it can tell, and listed if not: settle them with `resolve`. Held calls whose
+    turn has committed and whose time has come are sent; `undo` of their turn drops them
+    instead. An interrupted turn is not undone automatically: see `attention`, then `undo`.
+    Everything that undoes or sends is listed first and needs your yes.
     """
     from gitshadow.store.journal import outbox, saga
     from gitshadow.turns import looking

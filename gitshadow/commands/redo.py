@@ -16,9 +16,9 @@ from gitshadow.commands.undoing import (
 @manner_options
 @click.argument("op", required=False)
 def command(op: str | None, manner: Manner) -> int:
-    """Take the newest undo back, or the one that OP names.
+    """Reverse the last undo, or the one that OP names.
 
-    Of a turn of an agent program files, state and artifacts come forward; effects are named.
+    For a turn of an agent program, files, state and artifacts are redone; effects are listed.
     """
     request = Request(verb="redo", targets=[target(op)] if op else [])
     try:

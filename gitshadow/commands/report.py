@@ -23,18 +23,18 @@ _STDOUT = "-"
     "--output",
     "target",
     metavar="FILE",
-    help="Write the page there; - is standard output.",
+    help="Write the report to FILE; - is standard output.",
 )
-@click.option("--open", "opened", is_flag=True, help="Show it in a browser.")
+@click.option("--open", "opened", is_flag=True, help="Open the report in a browser.")
 @json_option
 @click.argument("session", required=False)
 def command(
     session: str | None, target: str | None, opened: bool, as_json: bool
 ) -> None:
-    """Write what SESSION did as one HTML page; by default the newest of an agent.
+    """Write an HTML report of SESSION; by default of the newest agent session.
 
-    The page needs no other file and no network. Without --output it lies among the files of
-    gitshadow in the Git directory, where only you can read it.
+    The report is a single file and needs no network. Without --output it is stored with the
+    files of gitshadow in the Git directory, where only you can read it.
     """
     document = ask("report", {"session": session})
     if as_json:
@@ -82,5 +82,5 @@ def _open(path: str) -> None:
     from pathlib import Path
 
     if not webbrowser.open(Path(path).as_uri()):
-        click.echo("hint: no browser was found; open the file yourself", err=True)
+        click.echo("hint: no browser was found; open the file by hand", err=True)
         sys.stderr.flush()

@@ -12,13 +12,15 @@ from gitshadow.errors import UsageError
     "outcome",
     type=click.Choice(["reversed", "compensated", "not_reversed", "no_effect"]),
     required=True,
-    help="Taken back, made up for, left as it is, or never happened.",
+    help="Undone, compensated, left as it is, or never happened.",
 )
-@click.option("--note", required=True, metavar="TEXT", help="What was found or done.")
+@click.option(
+    "--note", required=True, metavar="TEXT", help="A note about what was found or done."
+)
 @session_option
 @click.argument("call")
 def command(call: str, outcome: str, note: str, session: str | None) -> int:
-    """Record what a person found out about CALL; what the machine knew stays beside it."""
+    """Record what a person found out about CALL; what was recorded before is kept."""
     from gitshadow.store.journal import saga
     from gitshadow.turns.aio import AsyncAgentUndo
     from gitshadow.turns.report import UndoReport
@@ -29,8 +31,8 @@ def command(call: str, outcome: str, note: str, session: str | None) -> int:
             found = [one for one in saga.unsettled(db, session) if one.id == call]
     if len(found) != 1:
         raise UsageError(
-            f"could not resolve {call}: no call, or several, of that name",
-            hint="see: git agent-undo attention; --session names the session",
+            f"cannot resolve {call}: unknown or ambiguous call",
+            hint="to list calls: git agent-undo attention; to choose a session: --session",
         )
 
     async def settle(au: AsyncAgentUndo) -> list[UndoReport]:

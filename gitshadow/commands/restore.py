@@ -24,7 +24,7 @@ from gitshadow.render.sharing import returned_lines
 
 
 @click.command("restore", cls=SeparatingCommand)
-@click.option("--at", metavar="WHEN", help="A time, a pin, or an id that is printed.")
+@click.option("--at", metavar="WHEN", help="A time, a pin, or any printed id.")
 @click.option("--pin", metavar="NAME", help="A pinned state.")
 @click.option(
     "--from-mirror",
@@ -32,7 +32,7 @@ from gitshadow.render.sharing import returned_lines
     is_flag=False,
     flag_value="",
     metavar="[PATH]",
-    help="The newest state that the mirror has; brings the history back first.",
+    help="The newest state in the mirror; restores the history first.",
 )
 @manner_options
 @click.argument("paths", nargs=-1)
@@ -45,22 +45,22 @@ def command(
     paths: tuple[str, ...],
     manner: Manner,
 ) -> int:
-    """Write an earlier state: of PATHS, or of everything at a time or a pin.
+    """Restore an earlier state: of PATHS, or of everything at a time or a pin.
 
-    The present is recorded first. A file that came later is removed only where an agent
-    provably made it. PATHS alone go back to what they were before an agent's newest write.
+    The current state is recorded first. A newer file is deleted only if an agent provably
+    created it. PATHS alone are restored to their state before an agent's latest change.
     """
     wanted = spelled_paths(paths) + separated(ctx)
     if sum(one is not None for one in (at, pin, mirror)) > 1:
         raise UsageError(
-            "could not restore several states at once",
-            hint="only one of: --at WHEN, --pin NAME, --from-mirror DIRECTORY",
+            "cannot restore several states at once",
+            hint="use only one of: --at WHEN, --pin NAME, --from-mirror DIRECTORY",
         )
     if mirror is not None:
         return _from_mirror(mirror, wanted, manner)
     if not wanted and at is None and pin is None:
         raise UsageError(
-            "could not tell what to restore",
+            "restore what? nothing given",
             hint="name a path, --at WHEN or --pin NAME",
         )
     request = Request(

@@ -11,28 +11,28 @@ from gitshadow.commands.printing import print_document, print_rows
 from gitshadow.errors import UsageError
 from gitshadow.render.check import review_lines, reviews_lines, unreview_lines
 
-_EMPTY = "nothing was marked as reviewed; to do so: git agent-undo review PATH"
+_EMPTY = "nothing is marked as reviewed; to mark lines: git agent-undo review PATH"
 
 
 @click.command("review")
-@click.option("--staged", is_flag=True, help="What is staged. This is the default.")
-@click.option("--range", "range_", metavar="A..B", help="What B has other than A.")
-@click.option("--commit", "rev", metavar="REV", help="What a commit brings.")
+@click.option("--staged", is_flag=True, help="Staged changes (the default).")
+@click.option("--range", "range_", metavar="A..B", help="The changes from A to B.")
+@click.option("--commit", "rev", metavar="REV", help="The changes of a commit.")
 @click.option("--list", "listed", is_flag=True, help="List the review marks.")
-@click.option("--undo", metavar="ID", help="Take a review mark back.")
+@click.option("--undo", metavar="ID", help="Remove a review mark.")
 @json_option
 @click.argument("targets", nargs=-1, metavar="[SESSION|PATH]...")
 def command(targets: tuple[str, ...], as_json: bool, **options: object) -> None:
-    """Record that you have looked at the lines that agents wrote.
+    """Mark lines by agents as reviewed.
 
-    Of a SESSION or a PATH the lines that stand on disk, else what the change adds. The mark
-    names you, the time and exactly these lines: what is written later needs a new one.
+    For a SESSION or PATH these are the lines on disk, else those that the change adds. The
+    mark records you, the time and exactly these lines; later changes need a new one.
     """
     named = [name for name, value in options.items() if value not in (None, False)]
     if len(named) + bool(targets) > 1:
         raise UsageError(
-            "could not do several of these at once",
-            hint="a SESSION or PATHs, or one of the options alone",
+            "cannot do several of these at once",
+            hint="use a SESSION, or PATHs, or one of the options alone",
         )
     if options["listed"]:
         print_rows(ask("reviews", {}), reviews_lines, as_json=as_json, empty=_EMPTY)

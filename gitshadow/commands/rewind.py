@@ -11,10 +11,10 @@ from gitshadow.commands.undoing import Manner
 
 
 @click.command("rewind")
-@click.option("--before", required=True, metavar="ID", help="The turn to go back to.")
-@click.option("--effects", is_flag=True, help="Take outside effects back too.")
+@click.option("--before", required=True, metavar="ID", help="The turn to rewind to.")
+@click.option("--effects", is_flag=True, help="Also undo outside effects.")
 @click.option("--dry-run", is_flag=True, help="Print the plan, change nothing.")
-@click.option("--token", help="Apply just the plan with this token, or nothing.")
+@click.option("--token", help="Apply exactly the plan with this token, or nothing.")
 @scope_option
 @session_option
 @tools_option
@@ -28,9 +28,9 @@ def command(
     tools: str | None,
     **given: object,
 ) -> int:
-    """Restore state, artifacts and files, and hide what followed; delete nothing.
+    """Restore state, artifacts and files, and hide what followed; nothing is deleted.
 
-    The plan is shown first, and nothing is done before a yes.
+    The plan is shown first, and nothing is changed before your yes.
     """
     from gitshadow.turns import looking
     from gitshadow.turns.report import UndoReport

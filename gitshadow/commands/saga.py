@@ -8,12 +8,12 @@ from gitshadow.commands.options import colour_option, json_option
 from gitshadow.commands.printing import print_rows
 from gitshadow.render.effects import call_lines, log_lines, turn_lines
 
-_EMPTY = "no agent program has run here; agents' turns: git agent-undo turns"
+_EMPTY = "no agent program has run here; for turns of agents: git agent-undo turns"
 
 
 @click.group("saga", cls=VerbGroup)
 def command() -> None:
-    """Look at what agent programs did outside the file tree."""
+    """Inspect what agent programs did outside the file tree."""
 
 
 @command.command("log")
@@ -48,7 +48,7 @@ def turns(session: str | None, as_json: bool) -> None:
 @json_option
 @click.argument("turn")
 def show(turn: str, session: str | None, as_json: bool) -> None:
-    """Show the calls of TURN: outcomes, inverses, what became of them."""
+    """Show the calls of TURN: their outcomes, inverses and undo states."""
     from gitshadow.turns import looking
 
     with journal() as db:

@@ -16,8 +16,8 @@ def command() -> None:
 
 
 @command.command("start")
-@click.option("--agent", help="The agent that writes from now on.")
-@click.option("--human", is_flag=True, help="A person writes from now on.")
+@click.option("--agent", help="The agent that makes the changes.")
+@click.option("--human", is_flag=True, help="The changes are made by a person.")
 @click.option("--native", metavar="ID", help="The agent's own id of the session.")
 @json_option
 def start(agent: str | None, human: bool, native: str | None, as_json: bool) -> None:
@@ -34,7 +34,7 @@ def start(agent: str | None, human: bool, native: str | None, as_json: bool) -> 
 @json_option
 @click.argument("id", required=False)
 def end(id: str | None, as_json: bool) -> None:
-    """Close the session that ID names; without an ID, the newest opened by hand."""
+    """Close the session ID; by default the newest one that was opened by hand."""
     document = ask("session_end", {"id": id})
     if as_json:
         json.show(document)

@@ -9,10 +9,10 @@ from gitshadow.render.text import session_lines
 
 
 @click.command("sessions")
-@click.option("--all", "everything", is_flag=True, help="Those of all worktrees.")
+@click.option("--all", "everything", is_flag=True, help="From all worktrees.")
 @colour_option
 @json_option
 def command(everything: bool, as_json: bool) -> None:
-    """List the sessions: runs of agents, and stretches of other work."""
+    """List sessions: runs of agents, and periods of other work."""
     found = ask("sessions", {"all": everything})
     print_rows(found, session_lines, as_json=as_json, empty="no sessions were recorded")

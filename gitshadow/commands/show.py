@@ -15,10 +15,10 @@ from gitshadow.render.text import show_lines
 @click.argument("id")
 @click.argument("paths", nargs=-1)
 def command(id: str, paths: tuple[str, ...], no_patch: bool, as_json: bool) -> None:
-    """Show one event, call, turn, burst, session, op or commit of ours, with its diff.
+    """Show an event, call, turn, burst, session, op or recorded commit, with its diff.
 
-    ID is any id that another verb prints, or git log of a session's ref, or its beginning.
-    Of what has several events, PATHS limit them and the diff.
+    ID is any id that another command or git log of a session's ref prints, or a unique
+    prefix. For an id with several events, PATHS limit them and the diff.
     """
     params = {"id": id, "paths": spelled_paths(paths), "patch": not no_patch}
     document = ask("show", params)

@@ -14,16 +14,16 @@ from gitshadow.render.style import View
 
 @click.command("start")
 @click.option(
-    "--at-login", is_flag=True, help="From now on at each login too, by systemd."
+    "--at-login", is_flag=True, help="Also start it at each login, with systemd."
 )
 @yes_option
 @json_option
 def command(at_login: bool, yes: bool, as_json: bool) -> int:
-    """Start the daemon of this worktree; do nothing where one runs already.
+    """Start the daemon of this worktree, unless it is already running.
 
-    With --at-login a systemd user unit and the link that starts it are shown and, if you
-    agree, written below ~/.config/systemd/user; `stop --at-login` and `uninstall` take exactly
-    that back.
+    With --at-login, a systemd user unit and the link that starts it are shown and, if you
+    agree, written below ~/.config/systemd/user; `stop --at-login` and `uninstall` remove
+    exactly these.
     """
     code, login = int(ExitCode.DONE), None
     if at_login:

@@ -9,11 +9,11 @@ from gitshadow.render.effects import state_lines
 
 
 @click.command("state")
-@click.option("--at", "before", metavar="ID", help="As it was before this turn.")
+@click.option("--at", "before", metavar="ID", help="The state before this turn.")
 @session_option
 @json_option
 def command(before: str | None, session: str | None, as_json: bool) -> None:
-    """Show the state of a session, as it is or as it was."""
+    """Show the state of a session, now or at an earlier turn."""
     from gitshadow.turns import looking
 
     with journal() as db:

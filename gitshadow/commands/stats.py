@@ -15,7 +15,7 @@ from gitshadow.render.stats import stats_lines
 
 
 @click.command("stats", cls=SeparatingCommand)
-@click.option("--commit", metavar="REV", help="All lines as they are in a commit.")
+@click.option("--commit", metavar="REV", help="All lines in a commit.")
 @colour_option
 @json_option
 @click.argument("words", nargs=-1, metavar="[REV|A..B] [PATH]...")
@@ -27,10 +27,10 @@ def command(
     as_json: bool,
     words: tuple[str, ...],
 ) -> None:
-    """Count whose lines there are, by class, agent, model and session.
+    """Count lines by author: class, agent, model and session.
 
-    Without REV those of the working tree; of REV the lines that it brought; of A..B those
-    that B has and A has not; below PATH only, where there is one.
+    Without REV, the lines of the working tree; with REV, the lines that the commit added;
+    with A..B, the lines in B that are not in A. With PATH, only lines below it.
     """
     params = {
         "words": spelled_paths(words),

@@ -20,13 +20,15 @@ from gitshadow.render.status import status_lines
 
 
 @click.command("status")
-@click.option("--all", "whole", is_flag=True, help="List all that is not covered.")
+@click.option(
+    "--all", "whole", is_flag=True, help="List every path that is not recorded."
+)
 @colour_option
 @json_option
 def command(whole: bool, as_json: bool) -> int:
-    """Say whether you are protected right now, and what is not covered.
+    """Show whether you are protected right now, and what is not recorded.
 
-    The first line answers, the last one says what to type next. Exits 1 where nothing is
+    The first line answers, the last one shows what to type next. Exits 1 if nothing is
     recorded here.
     """
     document = _document()

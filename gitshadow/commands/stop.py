@@ -10,11 +10,11 @@ from gitshadow.render.document import Document
 
 
 @click.command("stop")
-@click.option("--at-login", is_flag=True, help="And start it at login no longer.")
+@click.option("--at-login", is_flag=True, help="Also stop starting it at login.")
 @yes_option
 @json_option
 def command(at_login: bool, yes: bool, as_json: bool) -> int:
-    """Stop the daemon of this worktree; hooks and commands go on recording."""
+    """Stop the daemon of this worktree; hooks and commands still record."""
     from gitshadow.ipc import launch
 
     code, document = int(ExitCode.DONE), Document()

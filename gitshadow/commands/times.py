@@ -45,7 +45,7 @@ def parse_moment(words: str, now_ns: int) -> int:
     """
     moment = find_moment(words, now_ns)
     if moment is None:
-        raise UsageError(f"could not read time {words!r}", hint=_FORMS)
+        raise UsageError(f"invalid time: {words!r}", hint=_FORMS)
     return moment
 
 

@@ -12,11 +12,14 @@ from gitshadow.render.effects import tool_lines
 @tools_option
 @json_option
 def command(tools: str | None, as_json: bool) -> None:
-    """List the tools of a program and what can be taken back of each."""
+    """List the tools of a program and whether they can be undone."""
     from gitshadow.turns import looking
 
     registry = load_toolbox(tools, needed=True).tools
     found = [looking.tool_row(tool) for tool in registry]
     print_rows(
-        {"rows": found}, tool_lines, as_json=as_json, empty="it declares no tool"
+        {"rows": found},
+        tool_lines,
+        as_json=as_json,
+        empty="the program declares no tools",
     )

@@ -7,7 +7,7 @@ from gitshadow.commands.options import colour_option, json_option
 from gitshadow.commands.printing import print_rows
 from gitshadow.render.text import turn_lines
 
-_EMPTY = "no turns were recorded: hooks tell of them (git agent-undo status)"
+_EMPTY = "no turns yet: agents report them through hooks (git agent-undo status)"
 
 
 @click.command("turns")
@@ -15,6 +15,6 @@ _EMPTY = "no turns were recorded: hooks tell of them (git agent-undo status)"
 @json_option
 @click.argument("session", required=False)
 def command(session: str | None, as_json: bool) -> None:
-    """List the turns and their prompts; of one SESSION, where one is named."""
+    """List turns and their prompts; with SESSION, only its turns."""
     found = ask("turns", {"session": session})
     print_rows(found, turn_lines, as_json=as_json, empty=_EMPTY)

@@ -20,26 +20,28 @@ _DARK_GROUNDS = frozenset({"0", "1", "2", "3", "4", "5", "6", "8"})
 @click.command("ui")
 @click.option("--light/--dark", default=None, help="For a light or a dark terminal.")
 @click.option(
-    "--ascii", is_flag=True, help="Draw with ASCII alone; so without a UTF-8 locale."
+    "--ascii",
+    is_flag=True,
+    help="Draw with ASCII only; the default without a UTF-8 locale.",
 )
 @click.argument("words", nargs=-1, metavar="[FILTER]...")
 def command(light: bool | None, ascii: bool, words: tuple[str, ...]) -> None:
-    """Look at the history on a screen, and undo from there.
+    """Browse the history in a terminal UI, and undo from there.
 
-    FILTER is what `f` takes in it: words to look for, `agent:NAME`, `session:ID`, `file:PATH`,
-    `kind:KIND`, `since:WHEN`, `until:WHEN`. `?` shows the keys. All it shows is in `log`, `show`,
-    `diff`, `ops` and `pins` too, there with `--json`.
+    FILTER is what `f` accepts in the UI: words to search for, `agent:NAME`, `session:ID`,
+    `file:PATH`, `kind:KIND`, `since:WHEN`, `until:WHEN`. `?` shows the keys. Everything it
+    shows is also in `log`, `show`, `diff`, `ops` and `pins`, there with `--json`.
     """
     _check_terminal()
     layout = find_layout()
     if not layout.initialised:
         raise NotInitialisedError(
-            "could not show the history: nothing is recorded here",
+            "cannot show the history: nothing is recorded here",
             hint="git agent-undo init",
         )
     if find_spec("textual") is None:
         raise ShadowError(
-            "could not show the history on a screen: textual is not installed",
+            "cannot start the terminal UI: textual is not installed",
             hint="pip install 'gitshadow[ui]', or: pipx inject gitshadow textual",
         )
     _show(
@@ -75,10 +77,10 @@ def _check_terminal() -> None:
     """
     others = "git agent-undo log, and git agent-undo show ID"
     if not is_interactive():
-        raise UsageError("could not draw a screen: this is no terminal", hint=others)
+        raise UsageError("the terminal UI needs a terminal", hint=others)
     if os.environ.get("TERM", "dumb") in ("", "dumb"):
         raise UsageError(
-            "could not draw a screen: this terminal (TERM=dumb) cannot show one",
+            "the terminal UI cannot run on this terminal (TERM=dumb)",
             hint=others,
         )
 

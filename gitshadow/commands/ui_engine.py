@@ -96,7 +96,7 @@ def _refused(found: HandOverError) -> RefusedError:
     else:
         command = f"undo {found.turn} {at}"
     return RefusedError(
-        f"could not undo {named} here: it did more than write files",
+        f"cannot undo {named} here: it did more than change files",
         hint=f"in a shell: git agent-undo {command}",
     )
 

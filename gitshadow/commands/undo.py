@@ -17,11 +17,11 @@ from gitshadow.errors import UsageError
 
 
 @click.command("undo", cls=SeparatingCommand)
-@click.option("--only", multiple=True, metavar="PATH", help="Take back only this path.")
+@click.option("--only", multiple=True, metavar="PATH", help="Undo only this path.")
 @click.option(
-    "--except", "leave", multiple=True, metavar="PATH", help="Leave this path as it is."
+    "--except", "leave", multiple=True, metavar="PATH", help="Skip this path."
 )
-@click.option("--include-low", is_flag=True, help="Take what is only maybe theirs too.")
+@click.option("--include-low", is_flag=True, help="Also include uncertain changes.")
 @undo_effects.program_options
 @manner_options
 @click.argument("targets", nargs=-1, metavar="TARGET...")
@@ -33,12 +33,12 @@ def command(
     manner: Manner,
     program: Program,
 ) -> int:
-    """Take a call, turn, session, burst, event, op or file back.
+    """Undo a tool call, turn, session, burst, event, op or file.
 
-    TARGET is any id that another verb prints, or its beginning, or a path; behind `--` it
-    is always a path. What others wrote since stays. The turn of an agent program (`t-3`)
-    is undone whole: its effects by their inverses, which run here (`--tools` says where they
-    are), its state and its files; there `--only` names calls.
+    TARGET is any id that another command prints, or a unique prefix, or a path; after `--` it
+    is always a path. Later edits by others are kept. The turn of an agent program (`t-3`) is
+    undone as a whole: its effects by their inverses, which run here (`--tools` defines them),
+    its state and its files; for it, `--only` names calls.
     """
     if program.resume is not None:
         return undo_effects.resume(program.resume, program, manner)
@@ -47,16 +47,16 @@ def command(
     if session is not None:
         if leave or manner.interactive:
             raise UsageError(
-                "could not choose: the effects of a turn are no paths",
-                hint="--scope files takes back its files alone, --only CALL some calls",
+                "cannot choose paths: the effects of a turn are not files",
+                hint="use --scope files for its files only, --only CALL for some calls",
             )
         return undo_effects.undo(session, targets[0], program, manner, only)
     wanted = [target(spelled(words)) for words in targets]
     wanted += [target(path, path_only=True) for path in paths]
     if not wanted:
         raise UsageError(
-            "could not tell what to undo: no target given",
-            hint="for the newest agent burst: git agent-undo oops",
+            "undo what? no target given",
+            hint="for the latest changes of an agent: git agent-undo oops",
         )
     request = Request(
         verb="undo",

@@ -69,12 +69,12 @@ def program_options(function: Callable[..., int]) -> Callable[..., int]:
         type=click.Choice(["skip", "overwrite"]),
         default="skip",
         show_default=True,
-        help="For a program's turn: what to do where the world was changed since.",
+        help="For a program's turn: what to do if things have changed since.",
     )
     resume = click.option(
         "--resume",
         metavar="OP",
-        help="Go on with an undo of a program's turn that left something.",
+        help="Continue an undo of a program's turn that was left incomplete.",
     )
     return resume(on_drift(scope_option(session_option(tools_option(gathered)))))
 
@@ -118,8 +118,8 @@ def _session_of_call(call: str, program: Program) -> str | None:
         found = {one.session for one in saga.calls_named(db, call, program.session)}
     if len(found) > 1:
         raise UsageError(
-            f"could not tell which session is meant: {', '.join(sorted(found))}",
-            hint="name it: --session ID",
+            f"ambiguous session: {', '.join(sorted(found))}",
+            hint="choose one: --session ID",
         )
     return next(iter(found), None)
 
@@ -193,8 +193,8 @@ def resume(op: str, program: Program, manner: Manner) -> int:
     session = session_of_op(op)
     if session is None:
         raise UsageError(
-            f"could not find undo {op} of an agent program",
-            hint="those that left something: git agent-undo attention",
+            f"cannot find undo {op} of an agent program",
+            hint="to list incomplete undos: git agent-undo attention",
         )
     toolbox = load_toolbox(program.tools, needed=False)
 
@@ -242,7 +242,7 @@ def _show(report: "UndoReport", manner: Manner) -> int:
         output.show(report_text(report, screen().view))
         if any(item.reason == "handler_missing" for item in report.items):
             click.echo(
-                "hint: to take the effects back, say where the tools are: --tools MODULE:NAME",
+                "hint: to undo the effects, name the tools: --tools MODULE:NAME",
                 err=True,
             )
     return int(report.exit_code)

@@ -97,10 +97,10 @@ def manner_options(function: Callable[..., int]) -> Callable[..., int]:
             type=click.Choice(["skip", "overwrite", "markers"]),
             default="skip",
             show_default=True,
-            help="What to do where later lines are in the way.",
+            help="What to do if later edits conflict.",
         ),
         click.option(
-            "--token", help="Apply just the plan with this token, or nothing."
+            "--token", help="Apply exactly the plan with this token, or nothing."
         ),
         click.option(
             "-i",
@@ -159,9 +159,9 @@ def _carry_out_chosen(request: Request, manner: Manner) -> int:
 
     if manner.as_json or manner.token or not is_interactive():
         raise UsageError(
-            "could not choose interactively: nobody can be asked here",
-            hint="run it on a terminal, without --json and --token;"
-            " elsewhere --only and --except choose files",
+            "cannot choose interactively: no terminal",
+            hint="run it on a terminal, without --json and --token; or choose files"
+            " with --only and --except",
         )
     shown = screen()
     plan = _ask(request, manner, apply=False, token=None, offer=True)

@@ -13,6 +13,6 @@ from gitshadow.render.keep import unexpose_lines
 @json_option
 @click.argument("session", required=False)
 def command(session: str | None, every: bool, as_json: bool) -> None:
-    """Take back what `expose` did for SESSION."""
+    """Hide SESSION from Git tools again."""
     document = ask("unexpose", {"session": session, "all": every})
     print_document(document, unexpose_lines, as_json=as_json)

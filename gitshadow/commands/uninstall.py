@@ -26,23 +26,26 @@ from gitshadow.words import counted
 
 @click.command("uninstall")
 @click.option(
-    "--export", "file", metavar="FILE", help="Write the history there as lines first."
+    "--export", "file", metavar="FILE", help="Export the history to FILE first."
 )
-@click.option("--dry-run", is_flag=True, help="Show it, remove nothing.")
+@click.option(
+    "--dry-run", is_flag=True, help="Show what would be removed, remove nothing."
+)
 @yes_option
 @json_option
 def command(file: str | None, dry_run: bool, yes: bool, as_json: bool) -> int:
-    """Take the history, the journal and our hooks out of this repository, for good.
+    """Permanently remove history, journal and hooks from this repository.
 
-    Branches, index, files and settings are as before. Git's next gc frees the space. Hooks in
-    your own files serve other repositories too: git agent-undo hooks uninstall --user
+    Branches, index, files and settings are not changed. Git's next gc frees the space. Hooks
+    in your own settings files also serve other repositories; to remove them: git agent-undo
+    hooks uninstall --user
     """
     layout = find_layout()
     if file is not None and layout.initialised and not dry_run:
         write_events(file)
     works, notes = _hooks(layout)
     works.append(_Leaving(layout))
-    notes.append("git gc --prune=now frees the space at once")
+    notes.append("to free the space now: git gc --prune=now")
     return carry_out(works, notes, Manner(yes, dry_run, as_json))
 
 
@@ -87,10 +90,13 @@ class _Leaving(NamedTuple):
         rows: list[Document] = []
         if there.refs or there.shown or there.packs:
             count = len(there.refs) + len(there.shown)
-            said = f"{counted(count, 'ref')}; {counted(there.packs, 'pack')} to go with Git's gc"
+            said = (
+                f"{counted(count, 'ref')}; {counted(there.packs, 'pack')} to be"
+                f" removed by git gc"
+            )
             rows.append(self._item("refs/agent-undo", [f"-{said}"]))
         if there.state_bytes:
-            said = f"the journal and all beside it, {size(there.state_bytes)}"
+            said = f"the journal and related files, {size(there.state_bytes)}"
             rows.append(self._item(self.layout.state_dir, [f"-{said}"]))
         return rows
 

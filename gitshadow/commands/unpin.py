@@ -12,6 +12,6 @@ from gitshadow.render.keep import unpin_lines
 @json_option
 @click.argument("name")
 def command(name: str, as_json: bool) -> None:
-    """Delete a pin; no file changes."""
+    """Delete a pin; files are not changed."""
     document = ask("unpin", {"name": name})
     print_document(document, unpin_lines, as_json=as_json)

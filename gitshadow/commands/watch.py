@@ -10,7 +10,7 @@ from gitshadow.errors import NotInitialisedError
 def command() -> int:
     """Record in the foreground until interrupted: the daemon on this terminal.
 
-    Unlike the one in the background it does not end after a day without work.
+    Unlike the background daemon it does not stop after a day without work.
     """
     layout = find_layout()
     if not layout.initialised:

@@ -226,7 +226,7 @@ def _is_us(peer: socket.socket) -> bool:
 
 def _refusal(error: wire.TooLargeError) -> bytes:
     document = {
-        "error": f"could not take the request: {error}",
+        "error": f"cannot handle the request: {error}",
         "hint": None,
         "exit": 1,
     }

@@ -322,9 +322,9 @@ class Server:
         try:
             params = json.loads(job.body)
         except ValueError as error:
-            raise ShadowError("could not read the request") from error
+            raise ShadowError("cannot read the request") from error
         if not isinstance(params, dict):
-            raise ShadowError("could not read the request")
+            raise ShadowError("cannot read the request")
         return wire.OK, json.dumps(dict(self._engine.run(verb, params))).encode()
 
 

@@ -54,7 +54,7 @@ class Believer:
                 continue
             reader = Reader(f"note of {name[:40]}")
             if not reader.is_commit(name):
-                self.done.skip([f"{NOTES}: a name is no commit's"])
+                self.done.skip([f"{NOTES}: a name is not a commit"])
                 continue
             self._take_note(Oid(name), blob, reader)
         return self.done

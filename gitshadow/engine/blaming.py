@@ -159,7 +159,7 @@ class Blaming:
         blob = self._past.blob(commit, path)
         if blob is None:
             raise UsageError(
-                f"could not find {display_path(path)} in commit {commit[:10]}"
+                f"cannot find {display_path(path)} in commit {commit[:10]}"
             )
         data = self._ws.repo.read_blob(blob)
         known = replay.rewrites.recorded(blob)
@@ -186,11 +186,11 @@ class Blaming:
             return reading.data
         if look is None:
             raise UsageError(
-                f"could not find file {name}",
-                hint="as it was: --at WHEN, or --commit REV",
+                f"cannot find file {name}",
+                hint="for an earlier version: --at WHEN, or --commit REV",
             )
-        kind = "a directory" if look.is_dir else "no file, nor a link"
-        raise UsageError(f"could not blame {name}: it is {kind}")
+        kind = "a directory" if look.is_dir else "neither a file nor a link"
+        raise UsageError(f"cannot blame {name}: it is {kind}")
 
     def _known_version(self) -> FileVersion | None:
         """Return what is known of a path without events: its recorded state, else HEAD's."""
@@ -202,8 +202,8 @@ class Blaming:
         blob = None if head is None else self._past.blob(head, path)
         if blob is None:
             raise UsageError(
-                f"could not blame {display_path(path)}: it is not recorded",
-                hint="git agent-undo status lists what is left out, and why",
+                f"cannot blame {display_path(path)}: not recorded",
+                hint="to see what is not recorded, and why: git agent-undo status",
             )
         return FileVersion(blob, 0o100644)
 

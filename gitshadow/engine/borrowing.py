@@ -47,7 +47,7 @@ def _fill(layout: BorrowedLayout) -> None:
     try:
         if not any(refs.is_chain(ref) for ref in repo.refs()):
             raise NotInitialisedError(
-                f"nothing is recorded, and no session was fetched, in {layout.root}",
+                f"nothing is recorded or fetched in {layout.root}",
                 hint=f"git agent-undo init; on a build server: git fetch origin '{REFSPEC}'",
             )
         db = Db.open(layout.journal, create=True)

@@ -63,7 +63,7 @@ def of_commit(ws: Workspace, typed: str) -> Change:
     base = parents[0] if parents else None
     if base is not None and not ws.repo.has(base):
         raise UsageError(
-            f"could not find commit {base}, the parent of {typed}", hint=_DEEPEN
+            f"cannot find commit {base}, the parent of {typed}", hint=_DEEPEN
         )
     files = ws.git.changes(base, tip)
     return _change(ws, Kind.COMMIT, (base, base, tip), files)
@@ -78,7 +78,7 @@ def of_range(ws: Workspace, typed: str) -> Change:
     left, dots, right = typed.partition("..")
     if not dots:
         raise UsageError(
-            f"could not use {typed} as a range", hint="for example: --range main..HEAD"
+            f"cannot use {typed} as a range", hint="for example: --range main..HEAD"
         )
     before = _commit(ws, left or "HEAD")
     tip = _commit(ws, right.removeprefix(".") or "HEAD")
@@ -108,7 +108,7 @@ def _commit(ws: Workspace, typed: str) -> Oid:
     found = ws.repo.resolve(typed)
     if found is None:
         raise UsageError(
-            f"could not find commit {typed}",
+            f"cannot find commit {typed}",
             hint=f"git log; {_DEEPEN}",
         )
     return found

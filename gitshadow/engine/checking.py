@@ -32,7 +32,7 @@ from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.marks import Mark, file_digest, line_digest
 from gitshadow.undo.effective import Undone
 
-TOO_LARGE = "too large to look at"
+TOO_LARGE = "too large to check"
 _NO_LINES = (0, 0)
 
 

@@ -17,11 +17,11 @@ from gitshadow.store.journal.claims import WHOLE_COMMIT, ClaimRow
 from gitshadow.store.journal.db import Db
 from gitshadow.store.repo import Repo
 
-OLDER = "older than the recording, or not made here: Git names the author"
-NAMED = "its commit names {agent}, and not which lines are whose"
-CLAIMED = "{source} claims that {agent} wrote it; nothing of that was seen here"
+OLDER = "from before recording, or not made here; author from git blame"
+NAMED = "its commit names {agent}, but not which lines it wrote"
+CLAIMED = "{source} claims that {agent} wrote it; this was not recorded here"
 CHECKPOINT = (
-    "its commit names checkpoint {session} of Entire, and not which lines are whose"
+    "its commit names checkpoint {session} of Entire, but not which lines it wrote"
 )
 
 

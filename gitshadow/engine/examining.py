@@ -86,7 +86,7 @@ def _recording(desk: Desk) -> Iterator[Check]:
         None if enabled else "git config agent-undo.enabled true",
     )
     degraded = desk.observer.degraded
-    yield Check("watcher", degraded is None, degraded or "nothing is missed", degraded)
+    yield Check("watcher", degraded is None, degraded or "nothing is missing", degraded)
 
 
 def _journal(desk: Desk) -> Iterator[Check]:
@@ -113,8 +113,9 @@ def _inotify(desk: Desk) -> Iterator[Check]:
     yield Check(
         "inotify",
         remedy is None,
-        f"{counted(need, 'directory', 'directories')} to watch; {have or 'unknown'} watches and"
-        f" {instances or 'unknown'} instances are allowed to all of your programs",
+        f"{counted(need, 'directory', 'directories')} to watch; the limits for all"
+        f" your programs are {have or 'unknown'} watches and {instances or 'unknown'}"
+        f" instances",
         remedy,
     )
 
@@ -146,7 +147,7 @@ def _refs(desk: Desk) -> Iterator[Check]:
     yield Check(
         "refs",
         not said,
-        "; ".join(said) or "all refs are whole",
+        "; ".join(said) or "all refs are intact",
         FIX if said else None,
     )
 
@@ -213,9 +214,9 @@ def _rows(desk: Desk) -> Iterator[Check]:
     yield Check(
         "rows",
         not gone,
-        f"the commits of {counted(len(gone), 'write')} are gone"
+        f"the commits of {counted(len(gone), 'write')} are missing"
         if gone
-        else "every write has its commit",
+        else "every change has its commit",
         REINDEX if gone else None,
     )
 
@@ -227,9 +228,7 @@ def _locks(desk: Desk) -> Iterator[Check]:
     yield Check(
         "locks",
         not stale,
-        f"left behind by something that was killed: {shown}"
-        if stale
-        else shown or "no ref is locked",
+        f"left by a killed process: {shown}" if stale else shown or "no ref is locked",
         FIX if stale else None,
     )
 
@@ -250,9 +249,9 @@ def _spool(desk: Desk) -> Iterator[Check]:
     yield Check(
         "spool",
         True,
-        f"{waiting} hook payloads wait for their worktree"
+        f"{waiting} hook payloads are waiting for their worktree"
         if waiting
-        else "no hook payload waits",
+        else "no hook payload is waiting",
     )
 
 
@@ -310,7 +309,7 @@ def _packing(desk: Desk) -> Iterator[Check]:
     yield Check(
         "packing",
         not trouble,
-        trouble or "nothing keeps the history from being packed",
+        trouble or "nothing prevents packing the history",
         "git agent-undo pack" if trouble else None,
     )
 

@@ -82,6 +82,6 @@ def _named(remote: str, wanted: dict[str, str], typed: Sequence[str]) -> dict[st
             if name.rpartition("/")[2].startswith(word) and not refs.is_mark(place)
         }
         if not found:
-            raise UsageError(f"could not find session {word} at {remote}")
+            raise UsageError(f"cannot find session {word} at {remote}")
         chosen |= found
     return chosen

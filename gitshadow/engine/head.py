@@ -97,7 +97,7 @@ class HeadMove(NamedTuple):
         if self.steps > 1:
             moved += f" in {self.steps} steps"
         if self.words is None:
-            moved += ", by steps that its reflog does not show"
+            moved += ", in steps that its reflog does not show"
         return (
             moved
             if self.names is None

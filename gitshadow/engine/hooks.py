@@ -106,7 +106,7 @@ def _take_spooled(desk: Desk, one: Waiting, delivery: HookDelivery) -> None:
         except _FAULTS as error:
             if is_shortage(error):
                 raise
-            why = f"could not take a hook payload: {type(error).__name__}: {error}"
+            why = f"could not process a hook payload: {type(error).__name__}: {error}"
             desk.pipeline.gap(why)
             desk.spool.set_aside(one)
 
@@ -127,7 +127,7 @@ def _tell_missed(desk: Desk) -> None:
     """Journal a gap where a hook could neither be taken nor spooled."""
     marker = desk.workspace.layout.missed
     if os.path.lexists(marker) and os.lstat(marker).st_mtime_ns:
-        desk.pipeline.gap("an agent's hook could not be recorded; see the log")
+        desk.pipeline.gap("a hook of an agent could not be recorded; see the log")
         os.utime(marker, (0, 0), follow_symlinks=False)
 
 
@@ -196,7 +196,9 @@ def _forward(
             forward(layout, delivery)
             told.append(layout)
         except OSError as error:
-            desk.pipeline.gap(f"could not tell another repository of a hook: {error}")
+            desk.pipeline.gap(
+                f"could not pass a hook on to another repository: {error}"
+            )
     return told
 
 

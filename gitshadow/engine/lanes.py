@@ -107,7 +107,7 @@ class Lanes:
         spans = [
             {"start": rfc3339(begin), "end": rfc3339(end)} for begin, end in stretches
         ]
-        return [{"kind": "person", "label": "you or unknown", "spans": spans}]
+        return [{"kind": "person", "label": "you?", "spans": spans}]
 
     def _spans(self, found: Iterable[Burst]) -> list[Row]:
         return [

@@ -30,7 +30,7 @@ from gitshadow.words import counted
 
 TROUBLE = "mirror_trouble"
 """The key of what keeps us from mirroring, as the journal has it; empty where nothing does."""
-KEPT = "could not mirror, to keep what is there: "
+KEPT = "cannot mirror, to keep what is there: "
 """How trouble begins where the mirror has what we have not, and somebody must say which counts."""
 QUIET_S = 5.0
 _LATEST_S = 60.0
@@ -157,7 +157,7 @@ class _Copy:
             os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
         except OSError as error:
             raise ShadowError(
-                f"could not make the mirror {place}: {error.strerror}",
+                f"could not create the mirror {place}: {error.strerror}",
                 hint="git config agent-undo.mirror DIRECTORY",
             ) from error
         copy.make()
@@ -211,7 +211,7 @@ class _Run(threading.Thread):
         self._copy = copy
         self.place = copy.place
         self.state = state
-        self.trouble = "the copy ended without a word"
+        self.trouble = "the copy process died"
 
     def run(self) -> None:
         """Copy; called by the new thread."""

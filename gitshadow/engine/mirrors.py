@@ -100,7 +100,7 @@ def send(git: Git, copy: Bare, specs: Sequence[str]) -> None:
     refused = [(ref, one.refused) for ref, one in answers.items() if one.refused]
     if refused:
         ref, why = refused[0]
-        raise StoreError(f"could not mirror {ref}: {why}")
+        raise StoreError(f"cannot mirror {ref}: {why}")
 
 
 def users_refs(ws: Workspace) -> dict[str, Oid]:
@@ -123,11 +123,11 @@ def _each(
             if not os.path.isdir(place):
                 found += _away(ws, place)
             elif not os.path.exists(os.path.join(place, "HEAD")):
-                found.append(Cleared(place, trouble="it is no repository any more"))
+                found.append(Cleared(place, trouble="it is no longer a repository"))
             elif _is_ours(ws, copy):
                 found.append(work(copy))
             elif copy.get(ROOT) == ws.layout.root and gone and copy.having(gone):
-                why = "it is of another repository that was here, and still has it"
+                why = "it belongs to another repository that was here, and still contains it"
                 found.append(Cleared(place, trouble=why))
         except StoreError as error:
             found.append(Cleared(place, trouble=error.message))
@@ -148,7 +148,7 @@ def _away(ws: Workspace, place: str) -> list[Cleared]:
         with ws.db.write():
             meta.put(ws.db, _KNOWN, json.dumps(known))
         return []
-    return [Cleared(place, trouble="it cannot be reached")]
+    return [Cleared(place, trouble="it is not reachable")]
 
 
 def _places(ws: Workspace) -> list[str]:

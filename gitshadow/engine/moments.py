@@ -84,10 +84,10 @@ def check_begun(desk: Desk, at_ns: int) -> None:
     ws = desk.workspace
     begins_ns = events.begins_ns(ws.db, ws.layout.worktree)
     if begins_ns is None or at_ns < begins_ns:
-        begin = rfc3339(begins_ns) or "with the first recorded write"
+        begin = rfc3339(begins_ns) or "with the first recorded change"
         raise UsageError(
-            f"could not go to {rfc3339(at_ns)}: the history begins later",
-            hint=f"it begins {begin}; git agent-undo log --all lists it",
+            f"cannot go to {rfc3339(at_ns)}: the history begins later",
+            hint=f"it begins {begin}; to list it: git agent-undo log --all",
         )
 
 
@@ -108,8 +108,8 @@ def _event_named(desk: Desk, text: str) -> Event:
     mine = events_of(ws.db, ws.layout.worktree, unit_of(ws.db, thing))
     if not mine:
         raise UsageError(
-            f"could not find a moment {text}: it wrote nothing here",
-            hint="a time, a pin, or an id of what wrote (git agent-undo log)",
+            f"cannot use {text} as a time: it changed nothing here",
+            hint="a time, a pin, or an id (git agent-undo log)",
         )
     return mine[-1]
 
@@ -126,7 +126,7 @@ def _of_events(desk: Desk, wanted: EventFilter, what: str) -> Moment:
     found = [row for row in events.rows(ws.db, wanted) if row.commit is not None]
     if not found:
         raise UsageError(
-            f"could not go to {what}: the history begins later",
+            f"cannot go to {what}: the history begins later",
             hint="git agent-undo log",
         )
     commit = found[0].commit

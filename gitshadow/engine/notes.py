@@ -42,8 +42,8 @@ def standing(desk: Desk) -> Standing:
     tip = ws.repo.ref(REF)
     if tip is not None and tip not in known:
         raise RefusedError(
-            f"could not write {REF}: it holds notes of somebody else",
-            hint="two writers on one notes ref fight; git notes --ref=ai list shows them",
+            f"could not write {REF}: it contains notes of another tool",
+            hint="two tools cannot share a notes ref; to list its notes: git notes --ref=ai list",
         )
     if tip is None:
         return Standing(None)
@@ -62,8 +62,8 @@ def refuse_beside_git_ai(desk: Desk) -> None:
     where = found or (state if os.path.isdir(state) else None)
     if where is not None:
         raise RefusedError(
-            f"could not write {REF}: git-ai is here ({where}), and writes it itself",
-            hint="the notes can be looked at all the same: --dry-run",
+            f"could not write {REF}: git-ai is used here ({where}) and writes it itself",
+            hint="to see the notes: --dry-run",
         )
 
 

@@ -26,10 +26,10 @@ _OPS_SHOWN = 3
 _PATHS_SHOWN = 6
 _PATH_CHARACTERS = 160
 _FIRST = (
-    "gitshadow: work of this session was taken back since your last turn. These files no"
-    " longer hold it; read them again before you build on them."
+    "gitshadow: work of this session was undone since your last turn. These files no"
+    " longer contain it; read them again before you build on them."
 )
-_AGAIN = "gitshadow: work of this session that had been taken back is there again"
+_AGAIN = "gitshadow: an undo of this session's work was reversed"
 
 
 class _Mark(NamedTuple):

@@ -37,10 +37,10 @@ _LOOK_S = 0.45
 _REMOVAL_S = 2.0
 _REMOVAL_STEP_NS = 100_000_000
 _UNWATCHED = (
-    "this directory was not watched for a while:"
-    " of what was written in it, only the last state was recorded"
+    "this directory was not watched for a while: only the last state of its files"
+    " was recorded"
 )
-_UNHEARD = "the watcher did not report this change: only the last state was recorded"
+_UNHEARD = "the watcher missed this change: only the last state was recorded"
 
 
 @dataclass(slots=True)
@@ -320,9 +320,7 @@ class Observer:
     def _look_anew(self, hints: Hints | None) -> None:
         """Walk where a barrier cannot say what was written; None is a gap."""
         if hints is None:
-            self._pipeline.gap(
-                "the watcher lost events; everything was looked at again"
-            )
+            self._pipeline.gap("the watcher lost events; all files were rescanned")
         self._rewalk()
 
     def settle_soon(self) -> None:

@@ -88,7 +88,7 @@ class Others(Generic[D]):
         found = [one for one in self.machines() if one.startswith(match[1])]
         if len(found) > 1:
             raise UsageError(
-                f"could not tell whose event {typed} is: {len(found)} machines begin so"
+                f"ambiguous event {typed}: it matches {len(found)} machines"
             )
         return (found[0], match[2]) if found else None
 

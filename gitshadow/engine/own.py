@@ -42,12 +42,12 @@ def own_of(db: Db, ancestors: Sequence[ProcessId]) -> Own:
         return Own(tops[0], frozenset(family(db, tops[0].id)))
     if tops:
         raise RefusedError(
-            "could not tell which session this is: one process has several",
-            hint="a person can: git agent-undo sessions, git agent-undo undo TARGET",
+            "cannot identify the current session: this process has several",
+            hint="a person can use: git agent-undo sessions, git agent-undo undo TARGET",
         )
     raise RefusedError(
-        "could not find the session that this is",
-        hint="an agent's hooks tell of it: git agent-undo hooks install AGENT",
+        "cannot identify the current session",
+        hint="agent hooks report it: git agent-undo hooks install AGENT",
     )
 
 
@@ -76,10 +76,12 @@ def own_thing(db: Db, own: Own, typed: str) -> Thing:
     if len(mine) == 1:
         return mine[0].thing
     if mine:
-        raise UsageError(f"could not tell what {typed} is: it names several things")
+        raise UsageError(f"ambiguous id {typed}: it matches several objects")
     if found:
-        raise RefusedError(f"could not undo {typed}: it is not this session's own work")
-    raise UsageError(f"could not find {typed}", hint="ids are in the list of changes")
+        raise RefusedError(f"cannot undo {typed}: it is not work of this session")
+    raise UsageError(
+        f"cannot find {typed}", hint="ids are shown in the list of changes"
+    )
 
 
 def _counts(session: Session) -> bool:

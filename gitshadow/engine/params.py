@@ -19,14 +19,14 @@ def text(params: Params, name: str) -> str | None:
     value = params.get(name)
     if value is None or isinstance(value, str):
         return value
-    raise UsageError(f"could not use {name}: it must be text")
+    raise UsageError(f"cannot use {name}: expected a string")
 
 
 def needed(params: Params, name: str) -> str:
     """Return a string parameter that must be there."""
     value = text(params, name)
     if value is None:
-        raise UsageError(f"could not go on without {name}")
+        raise UsageError(f"missing required argument: {name}")
     return value
 
 
@@ -37,7 +37,7 @@ def number(params: Params, name: str) -> int | None:
         return None
     if isinstance(value, int) and not isinstance(value, bool):
         return value
-    raise UsageError(f"could not use {name}: it must be a whole number")
+    raise UsageError(f"cannot use {name}: expected a whole number")
 
 
 def flag(params: Params, name: str) -> bool:
@@ -45,7 +45,7 @@ def flag(params: Params, name: str) -> bool:
     value = params.get(name)
     if value is None or isinstance(value, bool):
         return bool(value)
-    raise UsageError(f"could not use {name}: it must be true or false")
+    raise UsageError(f"cannot use {name}: expected true or false")
 
 
 def strings(params: Params, name: str) -> list[str]:
@@ -55,7 +55,7 @@ def strings(params: Params, name: str) -> list[str]:
         return []
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return list(value)
-    raise UsageError(f"could not use {name}: it must be a list of texts")
+    raise UsageError(f"cannot use {name}: expected a list of strings")
 
 
 def repo_path(layout: Layout, params: Params, typed: str) -> RepoPath:
@@ -78,7 +78,7 @@ def repo_path(layout: Layout, params: Params, typed: str) -> RepoPath:
     if not full.startswith(root + b"/"):
         real = os.path.join(_real(os.path.dirname(full)), os.path.basename(full))
         if not real.startswith(root + b"/"):
-            raise UsageError(f"could not use {typed}: it is outside {layout.root}")
+            raise UsageError(f"cannot use {typed}: outside {layout.root}")
         full = real
     return RepoPath(full[len(root) + 1 :])
 

@@ -136,7 +136,7 @@ class GitPast:
         except StoreError as error:
             if "promisor" in str(error):
                 raise StoreError(
-                    "objects are missing, git blame fetches them"
+                    "objects are missing; git blame fetches them"
                 ) from error
             raise
         return parse_porcelain(said)

@@ -67,7 +67,7 @@ def format_delta(repo: Repo, delta: Delta) -> str:
     lines = [f"diff --git {old_name} {new_name}\n", *_header(delta)]
     before, after = _data(repo, delta.before), _data(repo, delta.after)
     if before is None or after is None:
-        return "".join(lines) + "content is not in the object store any more\n"
+        return "".join(lines) + "content is missing from the object store\n"
     if before == after:
         return "".join(lines)
     hunks = repo.unified_diff(before, after)

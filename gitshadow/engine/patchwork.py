@@ -49,7 +49,7 @@ class Patchwork:
         """Return the lines of a patch, None where there is none, and why."""
         before, after = self._data(delta.before), self._data(delta.after)
         if before is None or after is None:
-            return None, "the content is not in the object store any more"
+            return None, "the content is missing from the object store"
         largest = max(len(before), len(after))
         if largest > LARGEST_BYTES:
             return None, f"too large to compare here: {largest} bytes"

@@ -144,7 +144,9 @@ class Pipeline:
         try:
             ws.recorder.correct(judged, ws.clock.now_ns())
         except StoreError as error:
-            self.gap(f"could not record who made {len(judged)} earlier writes: {error}")
+            self.gap(
+                f"could not record who made {len(judged)} earlier changes: {error}"
+            )
 
     def record_found(self, path: RepoPath, edit: Edit, call: Call) -> None:
         """Record what a file tool found at its path, where that is news: somebody wrote it before.
@@ -244,9 +246,9 @@ class Pipeline:
         for lost in done.lost:
             if lost.chain.ref in told:
                 continue
-            how = "is gone" if lost.tip is None else "was set to something else"
+            how = "is gone" if lost.tip is None else "was changed to something else"
             ref = lost.chain.ref
-            self.gap(f"ref {ref} {how}; what it held cannot be undone any more")
+            self.gap(f"ref {ref} {how}; its changes can no longer be undone")
         return done
 
     def _tell_missed(self, wanted: Collection[RepoPath]) -> None:

@@ -19,7 +19,7 @@ from gitshadow.store.trees import Entry
 SETTINGS = "git config"
 _NAME = FILE.decode()
 _NO_FILE = {
-    LINK_MODE: "it is a symbolic link, and none is followed",
+    LINK_MODE: "it is a symbolic link, which is not followed",
     TREE_MODE: "it is a directory",
 }
 
@@ -71,7 +71,7 @@ def _broken(why: str) -> Finding:
     return Finding(
         rule=Rule.POLICY,
         path=FILE,
-        reason=f"the policy cannot be used: {why}",
+        reason=f"cannot use the policy: {why}",
         level=Level.REFUSE,
         source=_NAME,
     )

@@ -20,7 +20,7 @@ LINK = "a symbolic link"
 SUBMODULE = "a submodule"
 BINARY = "binary"
 LONG = "it has a line of more than 64 KiB"
-MISSING = "its content is not in the object store"
+MISSING = "its content is missing from the object store"
 _LONGEST_LINE = 65_536
 _LOOKED_AT = 8000
 """So many bytes Git looks at to tell a binary file (xdiff-interface.c, buffer_is_binary)."""

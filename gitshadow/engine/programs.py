@@ -55,12 +55,12 @@ def wanted(desk: Desk, told: object) -> Wanted | None:
     if told is None:
         return None
     if not isinstance(told, dict):
-        raise UsageError("could not read which turns are meant")
+        raise UsageError("cannot read which turns to undo")
     desk.observer.settle()
     try:
         return _Reading(desk, told).wanted()
     except (KeyError, TypeError, ValueError) as error:
-        raise UsageError("could not read which turns are meant") from error
+        raise UsageError("cannot read which turns to undo") from error
 
 
 def hand_over(

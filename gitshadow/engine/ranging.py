@@ -43,13 +43,13 @@ def lines_named(
     held = commit or _holding(desk, path, blob_oid(data))
     if held is None:
         raise UsageError(
-            f"could not search {display_path(path)}: it is not recorded as it is",
-            hint="name lines by their numbers",
+            f"cannot search {display_path(path)}: its current content is not recorded",
+            hint="use line numbers",
         )
     try:
         said = desk.workspace.git.named_lines(held, path, specs)
     except StoreError as error:
-        raise UsageError(f"could not take lines {' '.join(specs)}: {error}") from error
+        raise UsageError(f"cannot use lines {' '.join(specs)}: {error}") from error
     return sorted(set(parse_lines(said)))
 
 

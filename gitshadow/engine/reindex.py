@@ -79,7 +79,7 @@ def refuse_unrecorded(layout: Layout) -> None:
     finally:
         repo.close()
     raise NotInitialisedError(
-        f"could not rebuild a journal: nothing was ever recorded in {layout.root}",
+        f"cannot rebuild a journal: nothing has ever been recorded in {layout.root}",
         hint="git agent-undo init",
     )
 

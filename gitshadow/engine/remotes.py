@@ -53,5 +53,7 @@ def remedy(leak: Leak) -> str:
         for prefix in (REF_PREFIX, EXPOSED_PREFIX)
     ]
     if leak.mirrors:
-        commands.append("then push with --prune to delete over there what is gone here")
+        commands.append(
+            "then push with --prune to delete from the remote what is deleted here"
+        )
     return "; ".join(commands)

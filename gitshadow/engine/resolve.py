@@ -64,9 +64,11 @@ def _only(typed: str, found: Sequence[_T], ids: Sequence[str], what: str) -> _T:
         return found[0]
     if not found:
         raise UnknownIdError(
-            f"could not find {what} {typed}",
+            f"cannot find {what} {typed}",
             typed=typed,
-            hint="git agent-undo log and git agent-undo sessions list what there is",
+            hint="to list ids: git agent-undo log, git agent-undo sessions",
         )
     shown = ", ".join(ids[:_SHOWN]) + (" …" if len(ids) > _SHOWN else "")
-    raise UsageError(f"could not choose: {typed} fits {len(found)} things", hint=shown)
+    raise UsageError(
+        f"ambiguous id '{typed}': matches {len(found)} objects", hint=shown
+    )

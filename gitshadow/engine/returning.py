@@ -77,7 +77,7 @@ def _found(layout: Layout, git: Git, top: str | None) -> str:
     """Return the mirror of this worktree: the one that is named, else the newest that is of it."""
     if top is None:
         raise UsageError(
-            "could not tell where the mirror is",
+            "missing argument: PATH of the mirror",
             hint="name it: git agent-undo restore --from-mirror PATH",
         )
     if os.path.isfile(os.path.join(top, "HEAD")):
@@ -90,8 +90,8 @@ def _found(layout: Layout, git: Git, top: str | None) -> str:
     own = [one for one in paths if Bare(git, one).get(mirrors.ROOT) == layout.root]
     if not own:
         raise UsageError(
-            f"could not find a mirror of {layout.root} in {top}",
-            hint="name one: " + (", ".join(paths) or "there is none"),
+            f"cannot find a mirror of {layout.root} in {top}",
+            hint="choose one: " + (", ".join(paths) or "there is none"),
         )
     return max(own, key=lambda path: os.stat(os.path.join(path, "refs")).st_mtime_ns)
 
@@ -141,5 +141,5 @@ def _newest(db: Db, layout: Layout, there: Container[str]) -> int:
     )
     rows = events.rows(db, wanted)
     if not rows:
-        raise UsageError(f"could not find anything of worktree {layout.worktree} there")
+        raise UsageError(f"cannot find anything about worktree {layout.worktree} there")
     return rows[0].ts_ns

@@ -50,9 +50,9 @@ def explained(desk: Desk, error: UnknownIdError) -> UsageError:
     if machine is None:
         return error
     return UsageError(
-        f"could not use {error.typed} here: it was recorded on another machine ({machine})",
-        hint=f"to look at it: git agent-undo show {error.typed}; to take back what came by a"
-        " commit: git revert COMMIT; it is undone where it was recorded",
+        f"cannot use {error.typed} here: it was recorded on another machine ({machine})",
+        hint=f"to see it: git agent-undo show {error.typed}; undo it on the machine"
+        f" that recorded it, or: git revert COMMIT",
     )
 
 

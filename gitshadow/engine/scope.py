@@ -75,16 +75,16 @@ def scope_of(desk: Desk, params: read.Params) -> Scope:
         path = _existing(desk, params, words[0])
         if named is not None and path:
             raise UsageError(
-                f"could not tell whether {words[0]} is a revision or a file",
-                hint="put -- before paths, or behind revisions",
+                f"ambiguous argument {words[0]}: both a revision and a file",
+                hint="put -- before paths, or after revisions",
             )
         if named is not None:
             scope, words = named, words[1:]
     lost = [word for word in words if not _existing(desk, params, word)]
     if lost:
         raise UsageError(
-            f"could not find {lost[0]}: neither a revision nor a file",
-            hint="paths that are gone stand behind --",
+            f"cannot find {lost[0]}: neither a revision nor a file",
+            hint="put deleted paths after --",
         )
     paths += [read.repo_path(layout, params, word) for word in words]
     return replace(scope, paths=tuple(paths))
@@ -118,7 +118,7 @@ def needed_commit(desk: Desk, rev: str) -> Oid:
     """
     commit = desk.workspace.repo.resolve(rev)
     if commit is None:
-        raise UsageError(f"could not find commit {rev}", hint="git log")
+        raise UsageError(f"cannot find commit {rev}", hint="git log")
     return commit
 
 

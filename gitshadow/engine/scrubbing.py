@@ -46,7 +46,7 @@ def refuse_unsent(db: Db, forms: Sequence[bytes]) -> None:
     if found:
         session, call = found[0]
         raise RefusedError(
-            f"could not purge: call {call} of {session} holds it and waits to be sent",
+            f"cannot purge: call {call} of {session} contains it and is waiting to be sent",
             hint=f"undo its turn first: git agent-undo saga show {call}",
         )
 

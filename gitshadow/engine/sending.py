@@ -110,9 +110,10 @@ class Sending:
             if any(one.path is None for one in found):
                 looks = "what looks"
             raise RefusedError(
-                f"could not push: the history holds {looks} secret: {shown}{more}",
-                hint="git agent-undo log -- PATH shows who wrote one, git agent-undo purge"
-                " PATH or --text takes it out, --force-secrets sends them all the same",
+                f"cannot push: the history contains {looks} secret: {shown}{more}",
+                hint="to see who wrote one: git agent-undo log -- PATH; to erase it:"
+                " git agent-undo purge PATH, or --text; to send them anyway:"
+                " --force-secrets",
             )
 
     def send(
@@ -133,13 +134,13 @@ def refused(remote: str, sent: Mapping[str, Answer]) -> StoreError:
     ref, why = next(iter(refusals.items()))
     of = f" of {len(sent)}" if len(sent) > 1 else ""
     refs_ = "ref" if len(sent) == 1 else "refs"
-    message = f"could not push {len(refusals)}{of} {refs_} to {remote}: {ref}: {why}"
+    message = f"cannot push {len(refusals)}{of} {refs_} to {remote}: {ref}: {why}"
     if "non-fast-forward" in why or "fetch first" in why or "already exists" in why:
-        hint = "it holds another history of that session: --force replaces it there"
+        hint = "it has a different history of that session; to replace it: --force"
     elif ref.startswith(BRANCHES):
-        hint = "the server takes no such branch: ask who runs it"
+        hint = "the server rejects such branches: ask its administrator"
     else:
-        hint = "a server that takes nothing but branches: push --as-branches"
+        hint = "for a server that accepts only branches: push --as-branches"
     return StoreError(message, hint=hint)
 
 

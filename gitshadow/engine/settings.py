@@ -41,7 +41,7 @@ def read_again(desk: Desk) -> None:
     try:
         found = read_config(ws.repo, ws.environ)
     except ShadowError as error:
-        desk.pipeline.gap(f"{error.message}; the settings stay as they were")
+        desk.pipeline.gap(f"{error.message}; the previous settings stay in effect")
         return
     old, ws.config = ws.config, found
     configure(ws.recorder, found)

@@ -67,8 +67,8 @@ def refuse_personal(root: str, home: str | None) -> None:
     parent = os.path.dirname(root)
     if root in forbidden or (parent in ("/home", "/Users") or root == "/root"):
         raise UnsupportedError(
-            f"could not init {root}: it is a home directory or a whole file system",
-            hint="run it in a project, or use --force if this really is one",
+            f"cannot init {root}: it is a home directory or a whole file system",
+            hint="run it in a project, or use --force to record it anyway",
         )
 
 
@@ -288,11 +288,13 @@ def look_around(layout: Layout) -> Surroundings:
     repo = Repo.open(layout)
     try:
         warnings = [
-            f"{remotes.warning(leak)}; git agent-undo doctor says how to leave it out"
+            f"{remotes.warning(leak)}; for how to exclude it: git agent-undo doctor"
             for leak in remotes.leaks(repo)
         ]
     finally:
         repo.close()
     if not sys.platform.startswith("linux"):
-        warnings.append("only Linux is supported: without inotify nothing is watched")
+        warnings.append(
+            "only Linux is supported: without inotify, files cannot be watched"
+        )
     return Surroundings(tuple(warnings))

@@ -23,7 +23,7 @@ def moves_staged(report: Report, index: IndexView) -> Iterator[Uncovered]:
         words = shlex.join(sorted((item.path, item.old_path)))
         yield Uncovered(
             "the index",
-            f"the move is staged still: git restore --staged -- {words}",
+            f"the rename is still staged: git restore --staged -- {words}",
             item.path,
         )
 

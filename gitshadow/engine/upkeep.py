@@ -156,7 +156,7 @@ class _Run(threading.Thread):
         self._work = work
         self.seq = seq
         self.done: Packed | None = None
-        self.trouble: str | None = "the packer ended without a word"
+        self.trouble: str | None = "the packing process died"
 
     def run(self) -> None:
         """Pack; called by the new thread."""

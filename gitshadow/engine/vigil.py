@@ -12,12 +12,12 @@ from gitshadow.store.journal import meta
 _KEY = "watched:"
 _ON, _OFF, _MOVED = "yes", "no", "moved"
 _NOTE = (
-    "the daemon was killed: of what was written since the row before,"
-    " only the last state was recorded"
+    "the daemon was killed: since the previous row, only the last state of each file"
+    " was recorded"
 )
 _MOVED_NOTE = (
-    "the worktree was moved or replaced under the daemon: of what was written since the row"
-    " before, only the last state was recorded"
+    "the worktree was moved or replaced while the daemon ran: since the previous row,"
+    " only the last state of each file was recorded"
 )
 
 

@@ -101,14 +101,12 @@ class _Whole:
             return False
         lost = self._forget_rows(ref, best)
         if best is not None and best == self._known.get(ref):
-            said = f"ref {ref} could not be read; it is as the journal has it"
+            said = f"ref {ref} could not be read; it was restored from the journal"
         else:
-            how = " with the power" if self._power else ""
-            said = f"objects of {ref} were lost{how}; it went back to its last whole commit"
+            how = " in a power failure" if self._power else ""
+            said = f"objects of {ref} were lost{how}; it was reset to its last complete commit"
         if lost:
-            said += (
-                f"; {counted(lost, 'write')} of it {'is' if lost == 1 else 'are'} gone"
-            )
+            said += f"; {counted(lost, 'write')} lost"
         self._desk.pipeline.gap(said)
         return True
 

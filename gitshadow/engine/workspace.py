@@ -91,8 +91,8 @@ def make_state_dirs(layout: Layout) -> None:
         _make_dirs(layout)
     except OSError as error:
         raise StoreError(
-            f"could not write to {layout.state_dir}, so nothing is recorded",
-            hint="make it writable; what was recorded is there: git log --all",
+            f"cannot write to {layout.state_dir}, so nothing is recorded",
+            hint="make it writable; the recorded history is still there: git log --all",
         ) from error
 
 
@@ -127,8 +127,8 @@ def open_workspace(
     """
     if not layout.initialised and os.path.isdir(layout.wt_dir):
         raise JournalError(
-            "could not find the journal: it was deleted",
-            hint="git agent-undo reindex builds it anew from the refs",
+            "cannot find the journal: it was deleted",
+            hint="to rebuild it from the refs: git agent-undo reindex",
         )
     if not layout.initialised:
         Repo.open(layout).close()  # where no `init` would help, that is what is said

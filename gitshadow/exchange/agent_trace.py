@@ -150,12 +150,12 @@ def read_record(text: str, reader: Reader) -> Iterator[Claim]:
     if record is None:
         return
     if not _VERSION.fullmatch(str(record.get("version"))):
-        reader.skip(f"version {bounded(str(record.get('version')))} is not known")
+        reader.skip(f"version {bounded(str(record.get('version')))} is unknown")
         return
     vcs = record.get("vcs")
     commit = vcs.get("revision") if isinstance(vcs, dict) else None
     if not isinstance(commit, str) or not reader.is_commit(commit):
-        reader.skip("it names no commit")
+        reader.skip("it does not name a commit")
         return
     tool = record.get("tool")
     name = tool.get("name") if isinstance(tool, dict) else None

@@ -133,14 +133,14 @@ def read_note(commit: Oid, data: bytes, reader: Reader) -> Iterator[Claim]:
         return
     lines = text.split("\n")
     if _DIVIDER not in lines:
-        reader.skip("it has no divider")
+        reader.skip("it has no divider line")
         return
     at = lines.index(_DIVIDER)
     head = reader.object_of("\n".join(lines[at + 1 :]))
     if head is None:
         return
     if not str(head.get("schema_version")).startswith("authorship/3."):
-        reader.skip(f"{bounded(str(head.get('schema_version')))} is not known")
+        reader.skip(f"{bounded(str(head.get('schema_version')))} is unknown")
         return
     writers = _Writers(head)
     for path, entries in _blocks(lines[: min(at, _MOST_ENTRIES)], reader).items():

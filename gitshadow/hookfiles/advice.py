@@ -61,7 +61,7 @@ def choose(
         if (scope or Scope.USER) in agent.placements:
             chosen.append(agent)
         else:
-            notes.append(f"{name} is left out: it reads hooks of a project only")
+            notes.append(f"{name} is skipped: it reads only hooks of a project")
     return chosen, notes
 
 
@@ -84,8 +84,8 @@ def left_over(names: Sequence[str], around: Surroundings) -> list[str]:
     if not there:
         return []
     return [
-        f"this project's files keep the hooks of {', '.join(there)}; "
-        "to take them out too: hooks uninstall --project"
+        f"this project's files still have the hooks of {', '.join(there)}; to remove"
+        f" them too: hooks uninstall --project"
     ]
 
 
@@ -103,16 +103,14 @@ def notes(steps: Sequence[Step], around: Surroundings, *, recorded: bool) -> lis
         there = health.look(agent, other, around)
         if there is not None and there.state is not State.ABSENT:
             said.append(
-                f"{step.agent} has them for the {other.value} too: each call comes twice "
-                "and is recorded once"
+                f"{step.agent} also has them installed for the {other.value};"
+                f" duplicate events are ignored"
             )
     inside = around.worktree is not None and around.executable.startswith(
         around.worktree + os.sep
     )
     if inside and any(step.scope is Scope.USER for step in written):
-        said.append(f"{around.executable} lies in a worktree, which may change")
+        said.append(f"{around.executable} is in a worktree, which may change")
     if written and not recorded:
-        said.append(
-            "nothing is recorded in this repository before: git agent-undo init"
-        )
+        said.append("to record this repository: git agent-undo init")
     return list(dict.fromkeys(said))

@@ -111,7 +111,7 @@ _ALL = (
         },
         signs=(Place(Root.CODEX, ""),),
         programs=("codex",),
-        notes=("approve the hooks in Codex with /hooks: until then it skips them",),
+        notes=("approve the hooks in Codex with /hooks; it skips them until then",),
     ),
     Agent(
         name="cursor",
@@ -128,7 +128,7 @@ _ALL = (
         ),
         signs=(_home(".gemini/settings.json"),),
         programs=("gemini",),
-        project_notes=("Gemini runs a project's hooks in trusted folders only",),
+        project_notes=("Gemini runs a project's hooks only in trusted folders",),
     ),
     Agent(
         name="copilot",
@@ -202,7 +202,7 @@ _ALL = (
         ),
         signs=(_home(".qwen"),),
         programs=("qwen",),
-        project_notes=("Qwen Code runs a project's hooks in trusted folders only",),
+        project_notes=("Qwen Code runs a project's hooks only in trusted folders",),
     ),
     Agent(
         name="kiro",
@@ -260,7 +260,7 @@ _ALL = (
         programs=("pi",),
         notes=(_RESTART,),
         project_notes=(
-            "Pi loads it only where it trusts the project: /trust, or pi --approve",
+            "Pi loads it only in trusted projects: /trust, or pi --approve",
         ),
     ),
     Agent(
@@ -270,7 +270,7 @@ _ALL = (
         ),
         signs=(_home(".grok"),),
         programs=("grok",),
-        project_notes=("Grok asks for trust in a project's hooks: /hooks-trust",),
+        project_notes=("Grok needs trust for a project's hooks: /hooks-trust",),
     ),
     Agent(
         name="antigravity",

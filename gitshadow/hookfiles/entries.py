@@ -74,15 +74,15 @@ def fault(entry: Entry, want: Want) -> str | None:
     """Say what is wrong with an entry of ours; None where nothing is."""
     event = event_of(want.shape, entry.event)
     if event is None:
-        return f"{entry.event} is no event to register"
+        return f"{entry.event} is not an event to register"
     if entry.command != want.command:
         return "another command"
     if event.flat != (entry.group is None) or entry.base in want.shape.former:
-        return "in a form that is not read"
+        return "in an unknown format"
     if entry.matcher not in COVERING[event.matcher]:
-        return "a matcher that leaves tools out"
+        return "a matcher that excludes some tools"
     if entry.data.get("async") is True:
-        return "asynchronous: late events claim what others write"
+        return "asynchronous: late events claim other authors' changes"
     return _timeout_fault(entry.data.get("timeout"), want.shape)
 
 
@@ -90,9 +90,9 @@ def _timeout_fault(timeout: object, shape: Shape) -> str | None:
     if isinstance(timeout, bool) or not isinstance(timeout, int | float):
         return None
     if shape.milliseconds and timeout < _LEAST_MS:
-        return f"a timeout of {timeout} milliseconds: the unit is wrong"
+        return f"a timeout of {timeout} milliseconds: wrong unit"
     if not shape.milliseconds and timeout > _MOST_S:
-        return f"a timeout of {timeout} seconds: the unit is wrong"
+        return f"a timeout of {timeout} seconds: wrong unit"
     return None
 
 

@@ -34,19 +34,21 @@ def locate(path: str, worktree: str | None) -> str:
 
     Raises:
         RefusedError: a project's file would lie outside the worktree, or in its Git
-            directory; or the worktree is somebody else's.
+            directory; or the worktree belongs to another user.
     """
     real = os.path.realpath(path)
     if worktree is None:
         return real
     top = os.path.realpath(worktree)
     if os.stat(top).st_uid != os.geteuid():
-        raise RefusedError(f"could not change {path}: the worktree is somebody else's")
+        raise RefusedError(
+            f"cannot change {path}: the worktree belongs to another user"
+        )
     inside = real.startswith(top + os.sep) or top == os.sep
     parts = os.path.relpath(real, top).split(os.sep)
     if not inside or any(part.lower() == ".git" for part in parts):
         raise RefusedError(
-            f"could not change {path}: a symbolic link leads to {real}",
+            f"cannot change {path}: a symbolic link leads to {real}",
             hint="remove the link, or install for yourself: --user",
         )
     return real
@@ -67,9 +69,11 @@ def read(path: str) -> Content | None:
     try:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode):
-            raise ShadowError(f"could not read {path}: it is no regular file")
+            raise ShadowError(f"could not read {path}: it is not a regular file")
         if status.st_size > _LARGEST_BYTES:
-            raise ShadowError(f"could not read {path}: it is too large for settings")
+            raise ShadowError(
+                f"could not read {path}: it is too large for a settings file"
+            )
         data = _all_of(handle)
     except OSError as error:
         raise _failure("read", path, error) from error

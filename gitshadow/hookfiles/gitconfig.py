@@ -51,7 +51,9 @@ def plan(layout: Layout, git: Git) -> list[Step]:
     ours = _step(layout, os.path.join(layout.common_dir, NAME))
     wanted = _content(git)
     if ours.before is not None and not _is_ours(ours.before.data):
-        raise RefusedError(f"could not write {ours.path}: it was not made by us")
+        raise RefusedError(
+            f"could not write {ours.path}: it was not created by gitshadow"
+        )
     if ours.before is None or ours.before.data != wanted:
         action = Action.CREATE if ours.before is None else Action.CHANGE
         ours = replace(ours, action=action, after=wanted, mode=config.mode)
@@ -108,7 +110,9 @@ def left_alone(layout: Layout) -> list[str]:
     found = files.read(path)
     if found is None or _is_ours(found.data):
         return []
-    return [f"{path} was changed since it was installed: left, and included no more"]
+    return [
+        f"{path} was changed since it was installed: it was kept, but is no longer included"
+    ]
 
 
 def without(data: bytes) -> bytes:
@@ -129,7 +133,7 @@ def _including(step: Step, config: Content) -> Step:
     if _LINE in config.data:
         return step
     if config.data.endswith(b"\\"):
-        raise RefusedError(f"could not change {step.path}: its last line goes on")
+        raise RefusedError(f"cannot change {step.path}: its last line continues")
     action = Action.CREATE if step.before is None else Action.CHANGE
     return replace(step, action=action, after=config.data + _BLOCK, mode=config.mode)
 
@@ -153,7 +157,7 @@ def _read_config(layout: Layout) -> Content:
     path = os.path.realpath(_config(layout))
     found = files.read(path)
     if found is None:
-        raise ShadowError(f"could not read {path}: there is none")
+        raise ShadowError(f"cannot read {path}: it does not exist")
     return found
 
 
@@ -173,7 +177,7 @@ def _do(step: Step) -> None:
     """Write one file while git's own lock on it is held."""
     with _locked(step.real):
         if files.read(step.real) != step.before:
-            raise RefusedError(f"could not change {step.path}: it has changed since")
+            raise RefusedError(f"cannot change {step.path}: it has changed since")
         if step.action is Action.DELETE:
             files.delete(step.real)
         elif step.after is not None:

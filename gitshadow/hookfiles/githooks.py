@@ -118,7 +118,7 @@ def plan(layout: Layout, git: Git, command: str, *, check: bool | None = None) -
             continue
         if seen is not None and not is_ours(seen, event):
             if os.path.lexists(path + BEFORE):
-                left.append(f"{path}: {path + BEFORE} is in the way")
+                left.append(f"{path}: {path + BEFORE} already exists")
                 continue
             changes.append(Change(Act.MOVE, path, path + BEFORE, seen))
             seen = None
@@ -148,7 +148,7 @@ def apply(plan: Plan, git: Git) -> None:
     """
     for change in plan.changes:
         if change.act in (Act.MOVE, Act.REMOVE) and _read(change.place) != change.seen:
-            raise RefusedError(f"could not change {change.place}: it has changed since")
+            raise RefusedError(f"cannot change {change.place}: it has changed since")
     for change in plan.changes:
         if change.act is Act.SET:
             git.run("config", "--local", change.place, change.text)
@@ -255,7 +255,7 @@ def _by_hand(command: str, *, check: bool | None) -> str:
     """
     word = shlex.quote(command)
     lines = [
-        "core.hooksPath leads into the working tree or to no directory; nothing is written there.",
+        "core.hooksPath is inside the working tree or not a directory; nothing is written there.",
         "Add to your hooks (with pre-commit: the hooks gitshadow-note and gitshadow-window):",
     ]
     if check:
@@ -282,7 +282,7 @@ def _removals(directory: str) -> Plan:
             if before is not None:
                 changes.append(Change(Act.MOVE, path + BEFORE, path, before))
         elif before is not None or (seen is not None and MARKER.encode() in seen):
-            left.append(f"{path} was changed since it was installed: left as it is")
+            left.append(f"{path} was changed since it was installed: skipped")
     return Plan(Way.FILES, tuple(changes), "\n".join(left))
 
 
@@ -308,9 +308,7 @@ def _change_file(change: Change) -> None:
         else:
             _write(change.place, os.fsencode(change.text))
     except OSError as error:
-        raise ShadowError(
-            f"could not change {change.place}: {error.strerror}"
-        ) from error
+        raise ShadowError(f"cannot change {change.place}: {error.strerror}") from error
 
 
 def _write(path: str, data: bytes) -> None:

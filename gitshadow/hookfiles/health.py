@@ -103,7 +103,7 @@ def _look_at_owned(
         there += 1
         executable = around.executable if scope is Scope.USER else None
         if content.data != packaged.content(piece, agent.name, executable):
-            problem = f"{where} is not as this version writes it"
+            problem = f"{where} is from another version"
             found.append(Finding(State.STALE, problem, _again(agent, scope)))
         if piece.executable and not content.mode & 0o100:
             found.append(
@@ -114,13 +114,13 @@ def _look_at_owned(
     if there and agent.name == "pi" and scope is Scope.PROJECT:
         found += _untrusted_project(around)
     if 0 < there < len(owned.pieces):
-        problem = f"{len(owned.pieces) - there} of its files are not there"
+        problem = f"{len(owned.pieces) - there} of its files are missing"
         found.append(Finding(State.STALE, problem, _again(agent, scope)))
     return _health(agent, scope, path, there=there > 0, findings=_distinct(found))
 
 
 def _unreadable(error: ShadowError) -> Finding:
-    return Finding(State.UNREADABLE, error.message, error.hint or "mend the file")
+    return Finding(State.UNREADABLE, error.message, error.hint or "fix the file")
 
 
 def _distinct(findings: list[Finding]) -> list[Finding]:
@@ -131,7 +131,7 @@ def _program_findings(
     agent: Agent, scope: Scope, around: Surroundings, program: str
 ) -> Iterator[Finding]:
     if not around.finds(program):
-        problem = f"{program} is not there, so the hooks do nothing"
+        problem = f"{program} is missing, so the hooks do nothing"
         yield Finding(State.BROKEN, problem, _again(agent, scope))
 
 
@@ -161,7 +161,7 @@ def _look_at_shared(
             findings.append(_unreadable(places.named(file.path, error)))
             continue
         if file.real != chosen.real:
-            problem = f"{file.path} is not read, because {chosen.path} is there"
+            problem = f"{file.path} is ignored because {chosen.path} exists"
             findings.append(Finding(State.SHADOWED, problem, _again(agent, scope)))
     if holders:
         findings += _switches(agent, around)
@@ -206,7 +206,7 @@ def _switches(agent: Agent, around: Surroundings) -> Iterator[Finding]:
             if _json(place, around).get("disableAllHooks") is True:
                 path = around.path(place)
                 problem = f"disableAllHooks is set in {path}"
-                yield Finding(State.DISABLED, problem, "take that setting out")
+                yield Finding(State.DISABLED, problem, "remove that setting")
     elif agent.name == "gemini":
         for place in _settings_of(agent):
             switch = _json(place, around).get("hooksConfig")
@@ -263,9 +263,7 @@ def _untrusted(
     ]
     if lacking:
         some = "" if len(lacking) == len(ours) else f" for {', '.join(lacking)}"
-        problem = (
-            f"Codex has no approval{some}, so it skips {'them' if some else 'all'}"
-        )
+        problem = f"not approved in Codex yet{some}"
         yield Finding(State.UNTRUSTED, problem, "type /hooks in Codex and approve them")
 
 
@@ -283,7 +281,7 @@ def _untrusted_project(around: Surroundings) -> Iterator[Finding]:
         above = os.path.dirname(above)
     if decisions.get(above, decided) is not True:
         problem = "Pi does not trust this project, so it does not load the extension"
-        fix = "type /trust in Pi; where it cannot ask: pi --approve"
+        fix = "type /trust in Pi; without a terminal: pi --approve"
         yield Finding(State.UNTRUSTED, problem, fix)
 
 

@@ -31,7 +31,7 @@ def find_agent(name: str) -> Agent:
     agent = AGENTS.get(SERVED_BY.get(name, name))
     if agent is None:
         raise UsageError(
-            f"could not find hooks for agent {name!r}",
+            f"cannot find hooks for agent {name!r}",
             hint=did_you_mean(name, AGENTS) or "see: git agent-undo hooks list",
         )
     return agent
@@ -63,11 +63,11 @@ def _placement(agent: Agent, scope: Scope, around: Surroundings) -> Shared | Own
     found = agent.placements.get(scope)
     if found is None:
         raise UsageError(
-            f"{agent.name} reads hooks of a project only", hint="use --project"
+            f"{agent.name} reads only hooks of a project", hint="use --project"
         )
     if scope is Scope.PROJECT and around.worktree is None:
         raise UsageError(
-            "not in a Git working tree, so there is no project to install into",
+            "not in a Git working tree: no project to install into",
             hint="change to a repository, or install for yourself: --user",
         )
     assert isinstance(found, Shared | Owned)
@@ -179,13 +179,13 @@ def _put_piece(agent: Agent, scope: Scope, around: Surroundings, piece: Piece) -
         return step
     if not packaged.is_ours(there.data):
         raise RefusedError(
-            f"could not write {path}: somebody else's file is there",
+            f"could not write {path}: a file that gitshadow did not create is there",
             hint="move it away, or call git-agent-undo from it",
         )
     if old is not None and sha256(there.data) != old.after:
         raise RefusedError(
             f"could not write {path}: it was changed since it was installed",
-            hint="move it away to install it anew",
+            hint="move it away to reinstall",
         )
     return _writing(step, data, None, old)
 
@@ -288,8 +288,8 @@ def _take_piece(agent: Agent, scope: Scope, around: Surroundings, piece: Piece) 
         return step
     if record is not None and sha256(there.data) != record.after:
         changed = RefusedError(
-            f"could not delete {path}: it was changed since it was installed",
-            hint="delete it yourself if nothing in it is yours",
+            f"cannot delete {path}: it was changed since it was installed",
+            hint="delete it yourself if you no longer need its content",
         )
         return _failed(agent, scope, path, changed)
     return replace(step, action=Action.DELETE)
@@ -337,7 +337,7 @@ def _check_unchanged(step: Step) -> None:
     was = None if step.before is None else step.before.data
     if (None if now is None else now.data) != was:
         raise RefusedError(
-            f"could not change {step.path}: it changed meanwhile", hint="try again"
+            f"cannot change {step.path}: it has changed", hint="try again"
         )
 
 

@@ -96,7 +96,7 @@ class Ledger:
             os.makedirs(directory, mode=0o700, exist_ok=True)
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
-            raise ShadowError(f"could not make {directory}: {reason}") from error
+            raise ShadowError(f"could not create {directory}: {reason}") from error
 
     def _write(self, record: Record) -> None:
         document = json.dumps({"version": _VERSION, **asdict(record)}, indent=1)

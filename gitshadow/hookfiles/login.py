@@ -77,12 +77,12 @@ def plan(root: str, around: Surroundings) -> Plan:
     """
     if _UNSAFE & set(around.executable) or not around.executable.isprintable():
         raise UnsupportedError(
-            f"could not start at login: systemd cannot run {around.executable}"
+            f"cannot start at login: systemd cannot run {around.executable}"
         )
     name = f"agent-undo@{escaped(root)}.service"
     if len(name) > _LONGEST:
         raise UnsupportedError(
-            "could not start at login: the path is too long for the name of a unit"
+            "cannot start at login: the path is too long for the name of a unit"
         )
     path = _link_of(root, around)
     action, error = Action.CREATE, None
@@ -90,7 +90,9 @@ def plan(root: str, around: Surroundings) -> Plan:
         action = Action.NONE
     elif os.path.lexists(path):
         action = Action.FAIL
-        error = RefusedError(f"could not write {path}: somebody else's file is there")
+        error = RefusedError(
+            f"could not write {path}: a file that gitshadow did not create is there"
+        )
     unit = install.plan_install(_SERVICE, Scope.USER, around)
     return Plan(unit, [Link(path=path, action=action, error=error)], True)
 

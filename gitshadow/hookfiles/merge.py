@@ -166,7 +166,7 @@ def _of_item(event: str, path: Path, found: Value) -> Iterator[Entry]:
 
 def _check_object(value: Value, what: str) -> None:
     if not value.is_object:
-        raise ShadowError(f"{what} is not an object there")
+        raise ShadowError(f"{what} is not an object")
 
 
 # Putting in
@@ -218,7 +218,7 @@ def _with_event(text: str, want: Want, event: Event) -> str:
         return splice.append(text, base, [item(event, want)], key=event.name)
     path = (*base, index)
     if not document.at(path).is_list:
-        raise ShadowError(f'"{event.name}" is not a list there')
+        raise ShadowError(f'"{event.name}" is not a list')
     group = _joinable(document, path, event) if want.shape.join else None
     if group is not None:
         return splice.append(text, group, handler(event, want))

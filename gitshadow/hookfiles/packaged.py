@@ -33,7 +33,7 @@ def content(piece: Piece, agent: str, executable: str | None) -> bytes:
     except OSError as error:
         raise ShadowError(
             f"could not read the packaged file {piece.source}",
-            hint="is the installation complete?",
+            hint="check that the installation is complete",
         ) from error
     suffix = os.path.splitext(piece.source)[1]
     return encoded(invocation.fill(template, suffix, agent, executable))

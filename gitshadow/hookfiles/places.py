@@ -144,4 +144,4 @@ def named(path: str, error: ShadowError) -> ShadowError:
     """Return an error about a file's text that names the file."""
     if path in error.message:
         return error
-    return type(error)(f"could not use {path}: {error.message}", hint=error.hint)
+    return type(error)(f"cannot use {path}: {error.message}", hint=error.hint)

@@ -207,7 +207,7 @@ def _checked(old: str, new: str) -> str:
         ShadowError: something did.
     """
     if _foreign(old) != _foreign(new) or _comments(old) != _comments(new):
-        raise ShadowError("it cannot be edited without changing what is not ours")
+        raise ShadowError("it cannot be edited without changing other settings")
     return new
 
 

@@ -113,7 +113,7 @@ class DbosEngine:
         """
         queue = _queue_of(self._program, bench.journal)
         if self._queue not in ("", queue):
-            raise UsageError("could not use one DbosEngine for two repositories")
+            raise UsageError("cannot use one DbosEngine for two repositories")
         self._queue = queue
         self._benches[bench.opening.session] = bench
         return DbosRunner(self, bench)
@@ -144,7 +144,9 @@ class DbosEngine:
             UsageError: the engine runs elsewhere, or somebody else uses DBOS in this process.
         """
         if self.runs is not Runs.HERE:
-            raise UsageError("could not serve: this engine's undos run elsewhere")
+            raise UsageError(
+                "cannot serve: undos of this engine run in another process"
+            )
         opening = Opening("", tools, None, policy or Policy(), host or Host())
         bench = Bench(path, opening)
         self.bind(bench)
@@ -213,8 +215,8 @@ class DbosEngine:
         # There is one per process: the constructor returns whichever was made first.
         if DBOS.executor_id != executor:
             raise UsageError(
-                "could not start DBOS: this process uses it already",
-                hint="use runs='elsewhere', and serve() in a process of its own",
+                "could not start DBOS: this process already uses it",
+                hint="use runs='elsewhere', and serve() in a separate process",
             )
         undo = self._registered()
         DBOS.listen_queues([self._queue])
@@ -241,7 +243,7 @@ class DbosEngine:
 
     def _check_open(self) -> None:
         if self._closing.is_set():
-            raise EngineError("could not carry an undo out: the engine was closed")
+            raise EngineError("cannot carry an undo out: the engine is closed")
 
     def _keep(self, bench: Bench, ended: threading.Event, every_s: float) -> None:
         while not ended.is_set():
@@ -295,8 +297,8 @@ class DbosRunner:
             self.take_over()
         elif status not in AT_WORK and self.bench.told(op_id) is None:
             raise EngineError(
-                f"could not carry out undo {op_id}: its workflow is {status}",
-                hint="recover() goes on with it",
+                f"cannot carry out undo {op_id}: its workflow is {status}",
+                hint="continue it with recover()",
             )
 
     def resume(self, op_id: str) -> None:

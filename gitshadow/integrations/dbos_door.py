@@ -96,8 +96,8 @@ def translated() -> Iterator[None]:
         yield
     except (dbos_error.DBOSException, SQLAlchemyError) as error:
         raise EngineError(
-            f"could not use DBOS: {error}",
-            hint="an undo that was submitted stays: git agent-undo recover finishes it here",
+            f"cannot use DBOS: {error}",
+            hint="a submitted undo is kept; to finish it here: git agent-undo recover",
         ) from error
 
 

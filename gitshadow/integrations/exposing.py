@@ -109,8 +109,8 @@ def _cell(tool: Tool) -> Cell:
     cell = _CELL.get()
     if cell is None:
         raise UsageError(
-            f"could not run {tool.name}: no call of a turn is at work",
-            hint="give it to its framework through the adapter",
+            f"cannot run {tool.name}: no call of a turn is running",
+            hint="pass it to its framework through the adapter",
         )
     return cell
 

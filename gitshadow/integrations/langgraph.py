@@ -169,14 +169,14 @@ def _is_error(answer: Answer) -> bool:
 
 def _refused(request: ToolCallRequest, execute: ExecuteSync) -> Answer:
     raise UsageError(
-        f"could not run {request.tool_call['name']}: turns of a graph are asynchronous",
+        f"cannot run {request.tool_call['name']}: turns of a graph are asynchronous",
         hint="run the graph by ainvoke or astream, or make its node with SyncRuns",
     )
 
 
 async def _refused_to_wait(request: ToolCallRequest, execute: Execute) -> Answer:
     raise UsageError(
-        f"could not run {request.tool_call['name']}: turns of this graph are synchronous",
+        f"cannot run {request.tool_call['name']}: turns of this graph are synchronous",
         hint="run the graph by invoke or stream, or make its node with Runs",
     )
 

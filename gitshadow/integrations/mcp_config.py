@@ -122,7 +122,7 @@ def read(path: str, root: str) -> dict[str, ServerSpec]:
     real = os.path.realpath(path)
     if os.path.commonpath([real, os.path.realpath(root)]) == os.path.realpath(root):
         raise UsageError(
-            f"could not use {path}: it lies in the repository, where agents write",
+            f"cannot use {path}: it is in the repository, where agents can write",
             hint="keep it in your own configuration directory",
         )
     try:
@@ -135,19 +135,19 @@ def read(path: str, root: str) -> dict[str, ServerSpec]:
 def _server(name: str, table: object) -> ServerSpec:
     if not _NAME.fullmatch(name):
         raise UsageError(
-            f"could not read the server {name!r}: a name is letters, digits, - and _"
+            f"could not read the server {name!r}: a name may contain letters, digits, - and _"
         )
     if not isinstance(table, dict):
-        raise _wrong(name, "it is no table")
+        raise _wrong(name, "it is not a table")
     unknown = sorted(table.keys() - _SERVER_KEYS)
     if unknown:
-        raise _wrong(name, f"{unknown[0]} is not known")
+        raise _wrong(name, f"{unknown[0]} is unknown")
     cwd, trusted = table.get("cwd"), table.get("trusted", False)
     timeout = table.get("timeout_s", _TIMEOUT_S)
     if not isinstance(cwd, str | None) or not isinstance(trusted, bool):
-        raise _wrong(name, "cwd is a text, trusted is true or false")
+        raise _wrong(name, "cwd must be a string, trusted must be true or false")
     if isinstance(timeout, bool) or not isinstance(timeout, int | float):
-        raise _wrong(name, "timeout_s is a number")
+        raise _wrong(name, "timeout_s must be a number")
     return ServerSpec(
         name=name,
         command=_command(name, table.get("command", [])),
@@ -161,28 +161,28 @@ def _server(name: str, table: object) -> ServerSpec:
 
 def _command(name: str, found: object) -> tuple[str, ...]:
     if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
-        raise _wrong(name, "command is a list of words")
+        raise _wrong(name, "command must be a list of strings")
     return tuple(found)
 
 
 def _env(name: str, found: object) -> dict[str, str]:
     if not isinstance(found, dict):
-        raise _wrong(name, "env is a table of texts")
+        raise _wrong(name, "env must be a table of strings")
     if not all(isinstance(value, str) for value in found.values()):
-        raise _wrong(name, "env is a table of texts")
+        raise _wrong(name, "env must be a table of strings")
     return found
 
 
 def _tools(name: str, found: object) -> dict[str, Mapping[str, object]]:
     if not isinstance(found, dict):
-        raise _wrong(name, "tools is a table of tables")
+        raise _wrong(name, "tools must be a table of tables")
     for tool, table in found.items():
         if not isinstance(table, dict):
-            raise _wrong(name, f"tools.{tool} is no table")
+            raise _wrong(name, f"tools.{tool} is not a table")
         if table.get("errors", "unknown") not in ("unknown", "nothing_done"):
-            raise _wrong(name, f"errors of {tool} is neither unknown nor nothing_done")
+            raise _wrong(name, f"errors of {tool} must be unknown or nothing_done")
         if not isinstance(table.get("key_argument", ""), str):
-            raise _wrong(name, f"key_argument of {tool} is no text")
+            raise _wrong(name, f"key_argument of {tool} is not a string")
     return found
 
 

@@ -114,7 +114,7 @@ class Link:
         finally:
             del self._asked[request.id]
         if asked.answer is None:
-            raise GoneError("the server has ended")
+            raise GoneError("the server has stopped")
         return asked.answer
 
     async def request(

@@ -69,7 +69,7 @@ class Listing:
         for _ in range(_MOST_PAGES):
             answer = await link.request("tools/list", params, like)
             if isinstance(answer, JSONRPCError):
-                self._options.note(f"could not list tools: {answer.error.message}")
+                self._options.note(f"cannot list tools: {answer.error.message}")
                 return None
             tools = answer.result.get("tools")
             found += tools if isinstance(tools, list) else []

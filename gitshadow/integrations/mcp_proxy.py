@@ -34,7 +34,7 @@ class Proxy:
             passing = Passing(request, scope)
             with self._turns.holding(passing):
                 return await self._taken(passing)
-        return mcp_link.error(request, "the call was given up")
+        return mcp_link.error(request, "the call was abandoned")
 
     async def watch(self) -> None:
         """End turns in which nothing is called any more."""
@@ -52,7 +52,7 @@ class Proxy:
             outcome = Outcome.failed(str(error))
         except ShadowError as error:
             self._options.note(f"{passing.tool}: {error}")
-            outcome = Outcome.failed(f"gitshadow did not let it run: {error}")
+            outcome = Outcome.failed(f"gitshadow refused to run it: {error}")
         if passing.answer is not None:
             return passing.answer
         assert outcome is not None
@@ -79,7 +79,7 @@ class Proxy:
         if isinstance(passing.answer, JSONRPCError) and self._link.gave_up(
             passing.request
         ):
-            raise ServerError("it was cancelled, and what it had done is not known")
+            raise ServerError("it was cancelled; what it did is unknown")
         return self._judged(name, passing.answer)
 
     async def _read(self, name: str, arguments: Mapping[str, object]) -> object:

@@ -42,7 +42,9 @@ def outcome_of(result: Mapping[str, object], *, is_harmless: bool) -> Outcome:
     if result.get("resultType") == "input_required":
         return Outcome.failed("the server asks for more input first")
     if isinstance(result.get("task"), Mapping):
-        raise ServerError("it goes on as a task of the server, whose end is not told")
+        raise ServerError(
+            "it continues as a task of the server, which does not report its end"
+        )
     if result.get("isError") is not True:
         return Outcome.success(value_of(result))
     if not is_harmless:

@@ -28,10 +28,10 @@ _WRITES = ToolAnnotations(
     open_world_hint=False,
 )
 _INSTRUCTIONS = """\
-Every write to this repository is recorded with who made it. These tools are about what your own
-session wrote: list it, see what was undone of it, plan to take parts of it back, and do that.
-What people and other agents wrote cannot be touched; where they changed the same file later, their
-lines are kept. Files only: effects outside the file tree are not taken back here."""
+Every change in this repository is recorded with its author. These tools manage the changes of your
+own session: list them, see what was undone of them, plan an undo of some, and undo them. Changes by
+people and other agents cannot be undone; where they edited the same file later, their lines are
+kept. Files only: effects outside the file tree are not undone here."""
 
 
 class OwnWork:

@@ -142,5 +142,5 @@ async def _served(link: Link, options: ProxyOptions) -> int:
     if signalled:
         return _SIGNALLED + signalled[0]
     if not by_client:
-        options.note(f"{options.server.name} has ended")
+        options.note(f"{options.server.name} has stopped")
     return 0 if by_client else _SERVER_ENDED

@@ -48,7 +48,7 @@ class UndoToolset(WrapperToolset[AgentDepsT]):
         """Run a call in the turn; a failure, a denial or a conflict is told to the model.
 
         Raises:
-            UsageError: no turn is at work.
+            UsageError: no turn is running.
             ToolFailed: the call did nothing; the model reads why.
             Exception: what the tool raised.
         """

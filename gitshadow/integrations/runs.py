@@ -190,7 +190,7 @@ class Runs:
             How it ended; a call that has done its work in this turn is a `duplicate`.
 
         Raises:
-            UsageError: no turn is at work.
+            UsageError: no turn is running.
             Exception: what the tool raised, or an earlier one: the turn is over. One of `passing`.
         """
         run = self._at_work(asked.name)
@@ -275,7 +275,7 @@ class Runs:
     def _at_work(self, tool: str) -> _Run:
         if self._run is None:
             raise UsageError(
-                f"could not call {tool}: no turn is at work",
+                f"cannot call {tool}: no turn is running",
                 hint="run the framework inside: async with runs.turn(...)",
             )
         return self._run
@@ -295,7 +295,7 @@ def done_before(known: Mapping[str, SagaCall], asked: Asked) -> Done | None:
     row = known.get(asked.call_id) if asked.call_id is not None else None
     if row is None or row.outcome not in NO_ERRORS:
         return None
-    said = f"{asked.name} has run in this turn as {asked.call_id}; it was not run again"
+    said = f"{asked.name} was already run in this turn as {asked.call_id}; it was not run again"
     return Done(Outcome.duplicate(said), None)
 
 
@@ -310,4 +310,4 @@ def fresh_id(known: Container[str | None], call_id: str | None) -> str | None:
 
 def elsewhere(**arguments: object) -> object:
     """Stand for the function of a tool that its framework runs."""
-    raise UsageError("could not run a tool that its framework runs")
+    raise UsageError("cannot run a tool that its framework runs")

@@ -123,7 +123,7 @@ class SyncRuns:
             How it ended; a call that has done its work in this turn is a `duplicate`.
 
         Raises:
-            UsageError: no turn is at work.
+            UsageError: no turn is running.
             Exception: what the tool raised, or an earlier one: the turn is over. One of `passing`.
         """
         if (
@@ -143,7 +143,7 @@ class SyncRuns:
         run = self._run
         if run is None:
             raise UsageError(
-                f"could not call {asked.name}: no turn is at work",
+                f"cannot call {asked.name}: no turn is running",
                 hint="run the framework inside: with runs.turn(...)",
             )
         if run.failed is not None:

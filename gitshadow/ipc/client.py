@@ -51,15 +51,15 @@ def request(
     finally:
         sock.close()
     if status == wire.OTHER_VERSION:
-        raise UnreachableError("the daemon is of another version and stops now")
+        raise UnreachableError("the daemon is from another version and is stopping")
     if status == wire.ENDING:
-        raise UnreachableError("the daemon is about to end")
+        raise UnreachableError("the daemon is stopping")
     try:
         document = json.loads(answer)
     except ValueError as error:
-        raise UnreachableError("the daemon answered nonsense") from error
+        raise UnreachableError("invalid response from the daemon") from error
     if not isinstance(document, dict):
-        raise UnreachableError("the daemon answered nonsense")
+        raise UnreachableError("invalid response from the daemon")
     return document
 
 

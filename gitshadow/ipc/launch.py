@@ -94,13 +94,15 @@ def stop(layout: Layout, timeout_s: float = STOP_S) -> bool:
             return False
         if time.monotonic() > deadline:
             raise ShadowError(
-                "could not stop: a process that does not answer has the writer lock",
-                hint=f"its pid stands in {layout.lock}",
+                "could not stop: a process that does not respond holds the writer lock",
+                hint=f"its pid is in {layout.lock}",
             )
     pid = document.get("pid")
     while isinstance(pid, int) and _lives(pid):
         if time.monotonic() > deadline:
-            raise ShadowError(f"could not stop the daemon: process {pid} goes on")
+            raise ShadowError(
+                f"could not stop the daemon: process {pid} is still running"
+            )
         time.sleep(_POLL_S)
     return True
 

@@ -64,11 +64,11 @@ def refusal(refs: "Sequence[str]", remote: str) -> str:
         (
             f"git-agent-undo: stopped, this push would send {what} to {where}:",
             f"  {shown}",
-            "They hold every recorded state of your files, also what you never committed.",
-            f"  your branches alone:   git push {where} --all",
-            f"  sessions, on purpose:  git agent-undo push {where}",
-            "  a remote that mirrors: git agent-undo doctor says how to leave them out",
-            f"  this push as it is:    {config.PUSH_GUARD.env_name}=false git push …",
+            "They contain every recorded state of your files, including uncommitted changes.",
+            f"  only your branches:    git push {where} --all",
+            f"  only the sessions:     git agent-undo push {where}",
+            "  to exclude them from a mirror remote: git agent-undo doctor",
+            f"  this push anyway:      {config.PUSH_GUARD.env_name}=false git push …",
         )
     )
 

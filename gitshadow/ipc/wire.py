@@ -108,7 +108,7 @@ def read_line(sock: _socket.socket) -> tuple[list[bytes], bytes]:
     while b"\n" not in data:
         part = sock.recv(_CHUNK)
         if not part:
-            raise WireError("the peer hung up")
+            raise WireError("the peer closed the connection")
         data += part
         if len(data) >= _MAX_LINE and b"\n" not in data[:_MAX_LINE]:
             raise WireError("not a frame")
@@ -126,7 +126,8 @@ def read_body(
 
     Raises:
         TooLargeError: it is larger than the limit; nothing of it was read.
-        WireError: the length is no number, more came than it says, or the peer hung up.
+        WireError: the length is no number, more data came than it says, or the
+            peer closed the connection.
     """
     if not length.isdigit() or len(length) > _MAX_DIGITS:
         raise WireError("not a frame")
@@ -134,11 +135,11 @@ def read_body(
         raise TooLargeError(f"{int(length)} bytes are too many")
     parts, missing = [rest], int(length) - len(rest)
     if missing < 0:
-        raise WireError("more came than the frame says")
+        raise WireError("more data than the frame announces")
     while missing > 0:
         part = sock.recv(min(missing, 1 << 20))
         if not part:
-            raise WireError("the peer hung up")
+            raise WireError("the peer closed the connection")
         parts.append(part)
         missing -= len(part)
     return b"".join(parts)

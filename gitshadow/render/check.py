@@ -43,11 +43,11 @@ def _finding(one: Mapping[str, object], view: View) -> Iterator[str]:
     if session:
         prompt = text(one, "prompt").partition("\n")[0]
         cut = "…" if len(prompt) > _PROMPT_CHARS else ""
-        said = f', told: "{printable(prompt[:_PROMPT_CHARS])}{cut}"' if prompt else ""
+        said = f', prompt: "{printable(prompt[:_PROMPT_CHARS])}{cut}"' if prompt else ""
         yield f"  session {printable(session)}{said}"
     about = text(one, "about")
     if about and text(one, "rule") == "protected":
-        yield f"  by the pattern {printable(about)} of {printable(text(one, 'source'))}"
+        yield f"  matches the pattern {printable(about)} from {printable(text(one, 'source'))}"
 
 
 def _lines(one: Mapping[str, object]) -> str:
@@ -67,7 +67,7 @@ def _sum(document: Mapping[str, object], found: Sequence[Mapping[str, object]]) 
     what = f"{counted(files, 'file')}, {counted(lines, 'line')} added"
     refused = sum(text(one, "level") == "refuse" for one in found)
     if not found:
-        return f"nothing speaks against it: {what}"
+        return f"check passed: {what}"
     warned = len(found) - refused
     counts = [f"{refused} refused"] * bool(refused)
     counts += [counted(warned, "warning")] * bool(warned)
@@ -77,18 +77,18 @@ def _sum(document: Mapping[str, object], found: Sequence[Mapping[str, object]]) 
 def review_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
     """Yield what was marked, and how to take it back."""
     if not text(document, "id"):
-        yield "nothing to review: no line of an agent, nor of nobody known"
+        yield "nothing to review: no lines by agents or unknown authors"
         return
     lines, files = number(document, "lines"), number(document, "files")
     yield f"reviewed {counted(lines, 'line')} in {counted(files, 'file')}: {_id(document)}"
     for path in texts(document, "paths"):
         yield f"  {view.path(path)}"
-    yield f"to take it back: git agent-undo review --undo {_id(document)}"
+    yield f"undo this with: git agent-undo review --undo {_id(document)}"
 
 
 def unreview_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
     """Yield which mark is gone."""
-    yield f"{_id(document)} is taken back; its lines count as not reviewed"
+    yield f"removed {_id(document)}; its lines need review again"
 
 
 def reviews_lines(found: Sequence[Mapping[str, object]], view: View) -> Iterator[str]:

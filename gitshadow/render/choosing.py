@@ -9,16 +9,16 @@ from gitshadow.render.document import rows
 from gitshadow.undo.selecting import Choosing, Kind, Question, hunk_of_json
 
 HELP: Mapping[str, str] = {
-    "y": "take it",
-    "n": "leave it",
-    "q": "leave it and everything from here on",
-    "a": "take it and the rest of this file",
-    "d": "leave it and the rest of this file",
+    "y": "include it",
+    "n": "skip it",
+    "q": "skip it and everything after it",
+    "a": "include it and the rest of this file",
+    "d": "skip it and the rest of this file",
     "s": "split it into smaller hunks",
 }
 _NOUNS: Mapping[Kind, str] = {
     Kind.LINES: "this hunk",
-    Kind.MODE: "this change of mode",
+    Kind.MODE: "this mode change",
     Kind.FILE: "this file",
 }
 
@@ -39,7 +39,7 @@ def question_line(choosing: Choosing, *, forward: bool) -> str:
     question = choosing.waiting[0]
     mine = [one for one in choosing.waiting if one.item == question.item]
     noun = _NOUNS[question.hunk.kind]
-    act = f"bring {noun} forward" if forward else f"take {noun} back"
+    act = f"redo {noun}" if forward else f"undo {noun}"
     return f"({len(mine)} to go) {act}"
 
 

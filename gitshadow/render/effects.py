@@ -96,7 +96,7 @@ def attention_lines(found: _Rows, view: View) -> Iterator[str]:
         state = text(row, "state")
         if state == "due" and text(row, "due"):
             state = "waiting" if flag(row, "waits") else state
-            said = f"to be sent from {local_time(text(row, 'due'))}  {said}"
+            said = f"will be sent after {local_time(text(row, 'due'))}  {said}"
         yield (
             f"{printable(text(row, 'session'))}  {printable(name):<12}  "
             f"{_words(state):<14}  {what}  {said}"

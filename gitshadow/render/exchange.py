@@ -17,7 +17,7 @@ def plan_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
     """Yield which notes would be written."""
     found = rows(document, "notes")
     ref = printable(text(document, "ref"))
-    yield f"{counted(len(found), 'note')} on {ref}, in the form of git-ai's authorship/3.0.0"
+    yield f"{counted(len(found), 'note')} on {ref}, in the git-ai format authorship/3.0.0"
     for row in found[:_SHOWN]:
         lines = text(row, "text").split("\n---\n")[0].split("\n")
         files = sum(not line.startswith("  ") for line in lines)
@@ -30,9 +30,9 @@ def notes_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
     """Yield the notes in full."""
     found = rows(document, "notes")
     if not found:
-        yield "no line of a known writer was committed: there is nothing to note"
+        yield "nothing to write: no line of a known author was committed"
     for row in found:
-        yield view.paint(f"note of {text(row, 'commit')}", "bold")
+        yield view.paint(f"note on {text(row, 'commit')}", "bold")
         yield from (printable_line(line) for line in text(row, "text").splitlines())
     yield from left_out_lines(document, view)
 
@@ -41,7 +41,7 @@ def written_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
     """Yield what was written, and how it goes away again."""
     count = counted(len(rows(document, "notes")), "note")
     yield f"{count} written on {printable(text(document, 'ref'))}"
-    yield "to take them back: git agent-undo export --format git-ai --remove"
+    yield "undo this with: git agent-undo export --format git-ai --remove"
 
 
 def removed_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
@@ -49,41 +49,41 @@ def removed_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
     count = number(document, "removed")
     ref = printable(text(document, "ref"))
     if not count:
-        yield f"there are no notes of ours on {ref}"
+        yield f"gitshadow has no notes on {ref}"
     elif flag(document, "dry_run"):
-        yield f"{ref} would be deleted, with {counted(count, 'note')} of ours"
+        yield f"{ref} would be deleted, with {counted(count, 'note')}"
     else:
-        yield f"{ref} is deleted"
+        yield f"{ref} was deleted"
 
 
 def left_out_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
     """Yield the files that a format cannot name."""
     for row in rows(document, "left_out"):
         name, why = view.path(text(row, "path")), printable(text(row, "reason"))
-        yield f"left out: {name} ({why})"
+        yield f"skipped: {name} ({why})"
 
 
 def import_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
     """Yield what was taken in."""
     if text(document, "from") == "events":
         yield (
-            f"{counted(number(document, 'new'), 'line')} taken in,"
-            f" {number(document, 'known')} known before"
+            f"{counted(number(document, 'new'), 'line')} imported,"
+            f" {number(document, 'known')} already known"
         )
         elsewhere = number(document, "elsewhere")
         if elsewhere:
-            yield f"{counted(elsewhere, 'event')} of refs that are not here"
+            yield f"{counted(elsewhere, 'event')} from refs that are missing here"
             yield "hint: git fetch REMOTE 'refs/agent-undo/*:refs/agent-undo/*'"
     else:
         yield (
-            f"{counted(number(document, 'claims'), 'claim')} of"
-            f" {printable(text(document, 'from'))} taken in,"
-            f" of {counted(number(document, 'commits'), 'commit')}"
+            f"{counted(number(document, 'claims'), 'claim')} imported from"
+            f" {printable(text(document, 'from'))},"
+            f" about {counted(number(document, 'commits'), 'commit')}"
             f" and {counted(number(document, 'lines'), 'line')}"
         )
     skipped = texts(document, "skipped")
     for note in skipped[:_SHOWN]:
-        yield f"left out: {printable(note)}"
+        yield f"skipped: {printable(note)}"
     yield from _more(len(skipped))
 
 

@@ -15,20 +15,20 @@ from gitshadow.words import counted
 def pin_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
     """Yield what `pin` named."""
     name = printable(text(document, "name"))
-    yield f"pinned {name}: the working tree as it is now"
-    yield f"to bring it back: git agent-undo restore --pin {name}"
+    yield f"pinned the working tree as {name}"
+    yield f"to restore it: git agent-undo restore --pin {name}"
 
 
 def unpin_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
     """Yield what `unpin` deleted."""
-    yield f"pin {printable(text(document, 'name'))} is deleted; no file changed"
+    yield f"pin {printable(text(document, 'name'))} was deleted; no file changed"
 
 
 _DEAREST = 10
 _KINDS: Mapping[str, str] = {
     "reviews": "review marks",
     "artifacts": "artifacts of agent programs",
-    "other": "sessions of other machines, and refs that no session here has",
+    "other": "sessions from other machines, and refs without a session here",
 }
 
 
@@ -63,8 +63,7 @@ def pack_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
         yield f"{counted(merged, 'pack')} merged into one"
     count = number(document, "packs")
     yield (
-        f"the history has {counted(count, 'pack')} of its own,"
-        f" {size(number(document, 'bytes'))}"
+        f"the history has {counted(count, 'pack')}, {size(number(document, 'bytes'))}"
     )
 
 
@@ -73,15 +72,15 @@ def prune_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
     dropped = rows(document, "dropped")
     count = counted(len(dropped), "session")
     if not dropped:
-        yield f"nothing to drop{_staying(document)}"
+        yield f"nothing to delete{_staying(document)}"
         return
     would = flag(document, "dry_run")
-    yield f"{count} would go, for good" if would else f"{count} dropped"
+    yield f"would delete {count} permanently" if would else f"deleted {count}"
     for one in dropped:
         began = local_time(text(one, "started"))
-        yield f"  {printable(text(one, 'id'))}, begun {began}"
+        yield f"  {printable(text(one, 'id'))}, started {began}"
     if not would:
-        yield "the space comes back with Git's next gc: git gc"
+        yield "the space is freed by the next: git gc"
     yield from mirror_warning(document, view)
 
 
@@ -89,10 +88,10 @@ def _staying(document: Mapping[str, object]) -> str:
     """Say why there is nothing: what is at work stays."""
     at_work, kept = number(document, "open"), number(document, "kept")
     needed = number(document, "needed")
-    said = [f"{at_work} open in an agent"] if at_work else []
-    said += [f"{kept} with a pin in it or your own of today"] if kept else []
-    said += [f"{needed} that these need"] if needed else []
-    return f"; sessions that stay: {', '.join(said)}" if said else ""
+    said = [f"{at_work} in open agent sessions"] if at_work else []
+    said += [f"{kept} with a pin, or your own from today"] if kept else []
+    said += [f"{needed} that these sessions need"] if needed else []
+    return f"; sessions kept: {', '.join(said)}" if said else ""
 
 
 def mirror_warning(document: Mapping[str, object], view: View) -> Iterator[str]:
@@ -101,32 +100,32 @@ def mirror_warning(document: Mapping[str, object], view: View) -> Iterator[str]:
     for one in rows(document, "mirrors"):
         place = printable(text(one, "place"))
         for ref in texts(one, "dropped"):
-            yield f"dropped in the mirror, which alone had it: {printable(ref)}"
+            yield f"deleted from the mirror, which had the only copy: {printable(ref)}"
         for ref in texts(one, "held"):
-            yield f"{warning} the mirror {place} still has it: {printable(ref)}"
+            yield f"{warning} the mirror {place} still holds it: {printable(ref)}"
         if trouble := text(one, "trouble"):
-            yield f"{warning} the mirror {place} still has it: {printable(trouble)}"
+            yield f"{warning} the mirror {place} still holds it: {printable(trouble)}"
 
 
 def expose_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
     """Yield the refs that Git programs list now."""
     for ref in texts(document, "exposed"):
-        yield f"shown to Git programs as {printable(ref)}"
+        yield f"visible to Git tools as {printable(ref)}"
     if texts(document, "exposed"):
-        yield "as it is now: expose moves it on, unexpose takes it back"
+        yield "a snapshot: run expose again to update it, unexpose to remove it"
     else:
-        yield "nothing to show: the session wrote nothing"
+        yield "nothing to show: the session changed nothing"
 
 
 def unexpose_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
     """Yield the refs that are gone again."""
     gone = texts(document, "unexposed")
     for ref in gone:
-        yield f"no longer shown: {printable(ref)}"
+        yield f"hidden again: {printable(ref)}"
     for ref in texts(document, "left"):
-        yield f"left alone, it is not ours: {printable(ref)}"
+        yield f"skipped, not created by gitshadow: {printable(ref)}"
     if not gone:
-        yield "it was not shown"
+        yield "nothing to hide: it was not shown"
 
 
 def reindex_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
@@ -142,4 +141,4 @@ def reindex_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
         yield f"{view.paint('warning:', 'warn')} could not read {printable(ref)}"
     aside = printable(text(document, "set_aside"))
     if aside:
-        yield f"the old journal is kept: {aside}"
+        yield f"the old journal was kept: {aside}"

@@ -12,16 +12,17 @@ _EXITS = (
     ("0", "Done, nothing to do, or a plan was printed."),
     (
         "1",
-        "An error: nothing is recorded here, a session or the worktree is at work elsewhere,"
-        " a check of doctor or of hooks status failed.",
+        "An error, for example: nothing is recorded here, or another process uses the"
+        " session or worktree,"
+        " or a check of doctor or hooks status failed.",
     ),
     (
         "2",
-        "Wrong usage: an unknown verb or option, an id that names nothing or several.",
+        "Wrong usage: an unknown command or option, or an unknown or ambiguous id.",
     ),
-    ("3", "Taken back, but something remains that cannot be taken back."),
-    ("4", "Partial: something was left as it is."),
-    ("5", "Refused as a whole, nothing was changed."),
+    ("3", "Undone, but something remains that cannot be undone."),
+    ("4", "Partial: something was skipped."),
+    ("5", "Refused; nothing was changed."),
     ("130", "Interrupted."),
 )
 

@@ -170,7 +170,7 @@ def _notices(document: Mapping[str, object]) -> Iterator[Notice]:
         yield Notice(f"{count(gaps, 'gap')} in the recording", "not-covered")
     back = [one for one in rows(document, "files") if text(one, "undone")]
     if back:
-        yield Notice(f"{count(len(back), 'file')} taken back, or partly", "undone")
+        yield Notice(f"{count(len(back), 'file')} undone, or partly undone", "undone")
     changed = [
         one
         for one in rows(document, "files")
@@ -182,13 +182,13 @@ def _notices(document: Mapping[str, object]) -> Iterator[Notice]:
         )
     unsure = len(rows(document, "unsure"))
     if unsure:
-        yield Notice(f"{count(unsure, 'write')} may be somebody else's", "sure")
+        yield Notice(f"{count(unsure, 'write')} possibly by someone else", "sure")
     touched = len(rows(covered, "touched"))
     if touched:
         yield Notice(
-            f"{count(touched, 'path')} written that are not covered", "not-covered"
+            f"{count(touched, 'path')} changed but not recorded", "not-covered"
         )
     for one in rows(document, "left_out"):
-        yield Notice(f"not on this page: {text(one, 'what')}", "about")
+        yield Notice(f"not in this report: {text(one, 'what')}", "about")
     if texts(inner(document, "session"), "elsewhere"):
-        yield Notice("it wrote in other worktrees too", "about")
+        yield Notice("it also changed files in other worktrees", "about")

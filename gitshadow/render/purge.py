@@ -14,11 +14,11 @@ from gitshadow.words import counted
 _COLUMNS = {
     "turns.prompt": "prompts",
     "saga_calls.intent": "arguments of tool calls",
-    "saga_calls.content": "answers of tool calls",
+    "saga_calls.content": "results of tool calls",
     "saga_calls.inverse": "inverses of tool calls",
     "saga_log.body": "lines of the saga log",
     "saga_events.text": "messages of agent programs",
-    "saga_events.body": "messages of agent programs, whole",
+    "saga_events.body": "whole messages of agent programs",
     "saga_state.value": "values of agent programs",
     "saga_ops.report": "reports of effects",
     "ops.report": "reports of undos",
@@ -37,31 +37,32 @@ def purge_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
         return
     objects = number(left, "objects")
     if not objects:
-        yield "no object of the repository holds anything that was purged"
+        yield "no object in the repository contains purged content"
         return
     yield f"{counted(objects, 'purged content')} still in objects{_why(left)}"
     yield from _copies(document, left)
     for path in texts(document, "on_disk"):
-        yield f"on the disk stays {printable(path)}: what you write there next is recorded"
+        yield f"still on disk: {printable(path)}; your next change to it will be recorded"
 
 
 def _why(left: Mapping[str, object]) -> str:
     """Say why objects are still there: Git's gc alone helps only where nothing holds them."""
     if rows(left, "commits") or texts(left, "staged"):
-        return ": Git keeps what is yours"
+        return ": Git keeps your commits"
     if any(texts(left, key) for key in ("history", "fetched", "standing")):
-        return ", and stays there while this holds it:"
-    return ", till: git gc --prune=now"
+        return ", and stays there as long as this contains it:"
+    return ", until: git gc --prune=now"
 
 
 def _first(document: Mapping[str, object], *, dry: bool) -> str:
     count, moved = number(document, "contents"), len(texts(document, "rewritten"))
     shown = (
-        ", ".join(map(printable, texts(document, "names"))) or "all that hold the text"
+        ", ".join(map(printable, texts(document, "names")))
+        or "all that contain the text"
     )
     if not count:
         shown = ", ".join(map(printable, texts(document, "names"))) or "that text"
-        return f"nothing to purge: the history holds no content of {shown}"
+        return f"nothing to purge: the history has no content of {shown}"
     done = "would be purged" if dry else "purged"
     return f"{counted(count, 'content')} {done} from {counted(moved, 'ref')}: {shown}"
 
@@ -79,22 +80,25 @@ def _beside(document: Mapping[str, object], *, dry: bool) -> Iterator[str]:
     if count := number(document, "effects"):
         done = "could" if dry else "can"
         whose = "its" if count == 1 else "their"
-        yield f"{counted(count, 'effect')} {done} no longer be taken back: {whose} inverse had it"
+        yield f"{counted(count, 'effect')} {done} no longer be undone: {whose} inverse contained it"
     for ref in texts(document, "fetched_dropped"):
-        done = "would be dropped" if dry else "dropped"
-        yield f"{done} here, the other machine still has it: {printable(ref)}"
+        done = "would be deleted" if dry else "deleted"
+        yield f"{done} here, but the other machine still has it: {printable(ref)}"
 
 
 def _warnings(document: Mapping[str, object], view: View) -> Iterator[str]:
     warning = view.paint("warning:", "warn")
     yield from mirror_warning(document, view)
     for name in texts(document, "journal_holds"):
-        yield f"{warning} {printable(name)} still has it: another process reads it; purge again"
+        yield (
+            f"{warning} {printable(name)} still contains it: another process is"
+            f" reading it; purge again"
+        )
     named = inner(document, "named")
     if count := sum(number(named, key) for key in named) + number(
         document, "named_files"
     ):
-        yield f"{warning} {count} names of files or ids have it, and stay"
+        yield f"{warning} {count} file names or ids contain it and were kept"
     if count := number(document, "unsearched"):
         yield f"{warning} {counted(count, 'object')} too large to be searched"
 
@@ -106,23 +110,23 @@ def _copies(
     copies = rows(left, "commits")
     for one in copies:
         commit, path = text(one, "commit")[:12], text(one, "path")
-        what = printable(path) if path else "it in its message"
+        what = printable(path) if path else "it in the commit message"
         kept = ", ".join(map(_short, texts(one, "refs"))) or "your reflog alone"
-        yield f"  your commit {commit} holds {what} ({kept})"
+        yield f"  your commit {commit} contains {what} ({kept})"
     yield from _advice(document, copies)
     for path in texts(left, "staged"):
-        yield f"  your index holds {printable(path)}"
+        yield f"  your index contains {printable(path)}"
     for path in texts(left, "history"):
-        yield f"  the history has the same content as {printable(path)}: purge that too"
+        yield f"  the history has the same content as {printable(path)}: purge it too"
     fetched = texts(left, "fetched")
     for ref in fetched:
-        yield f"  fetched history holds it: {printable(ref)}"
+        yield f"  fetched history contains it: {printable(ref)}"
     if fetched:
-        yield "    to drop that here: the same purge with --fetched; a fetch brings it back"
+        yield "    to delete it here: the same purge with --fetched; a fetch restores it"
     for commit in texts(left, "standing"):
-        yield f"  sessions stand on {commit[:12]}, a commit that you have left"
+        yield f"  sessions are based on {commit[:12]}, a commit that no branch contains"
     if texts(left, "standing") and not copies:
-        yield "    to let go of it: the same purge again, then: git gc --prune=now"
+        yield "    to release it: the same purge again, then: git gc --prune=now"
 
 
 def _advice(
@@ -141,7 +145,7 @@ def _advice(
         if not number(document, "texts") and paths:
             what = ["--invert-paths", *(w for p in paths for w in ("--path", p))]
         words = ["git", "filter-repo", "--force", *what, "--refs", *refs]
-        yield f"    yours to rewrite: {printable(shlex.join(words))}"
+        yield f"    to rewrite it yourself: {printable(shlex.join(words))}"
     yield "    then: git reflog expire --expire=now --all, this purge again, git gc --prune=now"
 
 

@@ -1,6 +1,6 @@
-"""The report of an undo, and its plan, as text: what came back, what stayed and why.
+"""The report of an undo, and its plan, as text: what was restored, what was skipped and why.
 
-Invariant: the first line gives the counts; it never says of a part that the whole is back.
+Invariant: the first line gives the counts; it never reports a part as the whole.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,31 +15,45 @@ _SHOWN_ON_TERMINAL = 40
 _LINES_SHOWN = 400
 
 _REASONS: Mapping[str, str] = {
-    "conflict": "changed again since",
-    "binary": "binary, and changed again since",
-    "type_clash": "something of another type stands there now",
-    "no_baseline": "what stood there before was never recorded",
-    "not_created_by_unit": "what is taken back did not create it",
-    "ambiguous": "several sessions may have written it",
-    "head_moved": "Git itself has switched it since",
-    "excluded": "no longer covered",
-    "other_repository": "lies in another repository",
+    "conflict": "edited later",
+    "binary": "binary file, edited later",
+    "type_clash": "a different type of file is there now",
+    "no_baseline": "its earlier content was never recorded",
+    "not_created_by_unit": "not created by the undone changes",
+    "ambiguous": "its author is ambiguous",
+    "head_moved": "changed by a checkout since",
+    "excluded": "no longer recorded",
+    "other_repository": "in another repository",
     "purged": "its earlier content was purged",
-    "unsafe_path": "not a path that is safe to write",
+    "unsafe_path": "unsafe path",
     "io_error": "could not be read or written",
-    "drifted": "no longer what was left there",
-    "declined": "left by choice",
+    "drifted": "changed since",
+    "declined": "skipped by you",
 }
-_ACTIONS: Mapping[str, str] = {
-    "write": "content",
-    "create": "there again",
-    "delete": "removed",
+_EXPLAINED = frozenset({"conflict", "ambiguous"})
+"""The reasons whose detail says all that the reason says."""
+_VERBS: Mapping[str, tuple[str, str]] = {
+    "write": ("revert", "reverted"),
+    "create": ("restore", "restored"),
+    "delete": ("delete", "deleted"),
+    "chmod": ("revert", "reverted"),
+    "link": ("revert", "reverted"),
+    "rename": ("rename", "renamed"),
+    "merge": ("merge", "merged"),
+    "compensate": ("compensate", "compensated"),
+}
+_REDO_VERBS: Mapping[str, tuple[str, str]] = {
+    "create": ("create", "created"),
+    "delete": ("delete", "deleted"),
+    "rename": ("rename", "renamed"),
+    "merge": ("merge", "merged"),
+}
+_NOTES: Mapping[str, str] = {
     "chmod": "mode",
     "link": "link",
-    "rename": "renamed",
-    "merge": "merged, later lines kept",
-    "compensate": "compensated",
+    "merge": "later edits kept",
 }
+_MARK_WIDTH = len("restored")
 _CONFLICTS = frozenset({"conflict", "binary", "type_clash"})
 _NAMED = frozenset({"oops", "undo"})
 _ACTORS: Mapping[str, str] = {"human": "you", "unknown": "you?"}
@@ -51,17 +65,18 @@ _STATES = ("reversed", "compensated", "not_reversed", "no_effect")
 def report_lines(report: Mapping[str, object], view: View) -> Iterator[str]:
     """Yield a report or a plan line by line.
 
-    The order is fixed: in a plan whose work it is about, headline, notes, what stays, what comes
-    back, what may be theirs too, how to go on, and last what is not covered.
+    The order is fixed: in a plan whose work it is about, headline, notes, what is skipped, what
+    is restored, what is uncertain, the next commands, and last what is not undone.
     """
     items = rows(report, "items")
     if text(report, "status") == "planned":
         yield from about_lines(report, view)
     yield view.paint(headline(report), _headline_style(report))
     yield from _notes(report)
-    yield from left_lines(items, view)
+    planned = text(report, "status") == "planned"
+    yield from left_lines(items, view, planned=planned)
     yield from _moved(report, items, view)
-    yield from _maybe(report, view, "--include-low takes these too")
+    yield from _maybe(report, view, "--include-low includes them")
     yield from _onward(report, items)
     yield from _not_covered(report, view)
 
@@ -123,17 +138,22 @@ def headline(report: Mapping[str, object]) -> str:
     status = text(report, "status")
     if status == "nothing_to_do":
         return "nothing to do"
-    counted = ", ".join(_counted(report)) or "no file concerned"
+    said = ", ".join(_counted(report))
+    if not said:
+        return "no file affected"
     if status == "planned":
-        return f"plan: {counted}"
+        return f"will {said}"
     if status == "refused":
-        return f"nothing was changed ({counted})"
-    return counted
+        return f"nothing was changed (would {said})"
+    return said
 
 
-def item_line(item: Mapping[str, object], view: View) -> str:
+def item_line(item: Mapping[str, object], view: View, *, redo: bool) -> str:
     """Return the line that announces an item whose hunks follow."""
-    return view.paint(f"{_name(item, view)}{_how(item, view, planned=True)}", "bold")
+    how = _how(item, view, planned=True)
+    return view.paint(
+        f"{_verb(item, planned=True, redo=redo)} {_name(item, view)}{how}", "bold"
+    )
 
 
 def hunk_lines(lines: Sequence[str], view: View) -> Iterator[str]:
@@ -155,23 +175,31 @@ def counts(report: Mapping[str, object]) -> Mapping[str, int]:
 
 
 def _counted(report: Mapping[str, object]) -> Iterator[str]:
+    """Yield the counts with their verbs, and a noun with the first."""
     count = counts(report)
-    forward = text(report, "kind") == "redo"
-    if count["reversed"]:
-        back = "brought forward" if forward else "back"
-        yield f"{_things(report, 'reversed', count['reversed'])} {back}"
-    if count["compensated"]:
-        yield f"{count['compensated']} compensated"
     parts = _in_part(report)
-    if parts:
-        yield f"{parts}{'' if count['reversed'] else _noun(parts)} changed in part"
-    left = count["not_reversed"] - parts
-    if left:
-        stay = "it is" if left == 1 else "they are"
-        noun = "" if count["reversed"] or parts else _noun(left)
-        yield f"{left}{noun} left as {stay}"
+    restore = ("restored", "restore")
+    if text(report, "kind") == "redo":
+        restore = ("redid changes to", "redo changes to")
+    found = (
+        (count["reversed"], *restore),
+        (count["compensated"], "compensated", "compensate"),
+        (parts, "partly restored", "partly restore"),
+        (count["not_reversed"] - parts, "skipped", "skip"),
+    )
+    is_done = text(report, "status") not in ("planned", "refused")
+    noun = "file" if _is_about_files(report) else "item"
+    for number_of, past, future in found:
+        if number_of:
+            things = counted(number_of, noun) if noun else str(number_of)
+            yield f"{past if is_done else future} {things}"
+            noun = ""
     if count["no_effect"]:
-        yield f"{count['no_effect']} already so"
+        yield f"{count['no_effect']} unchanged"
+
+
+def _is_about_files(report: Mapping[str, object]) -> bool:
+    return all(text(item, "domain") in ("", "files") for item in rows(report, "items"))
 
 
 def _in_part(report: Mapping[str, object]) -> int:
@@ -179,17 +207,6 @@ def _in_part(report: Mapping[str, object]) -> int:
     items = rows(report, "items")
     left = [item for item in items if text(item, "state") == "not_reversed"]
     return sum(text(item, "action") not in ("", "none") for item in left)
-
-
-def _things(report: Mapping[str, object], state: str, count: int) -> str:
-    found = [item for item in rows(report, "items") if text(item, "state") == state]
-    if any(text(item, "domain") not in ("", "files") for item in found):
-        return str(count)
-    return f"{count}{_noun(count)}"
-
-
-def _noun(count: int) -> str:
-    return " file" if count == 1 else " files"
 
 
 def _headline_style(report: Mapping[str, object]) -> str:
@@ -204,20 +221,26 @@ def _notes(report: Mapping[str, object]) -> Iterator[str]:
         yield f"note: {printable(note)}"
 
 
-def left_lines(items: Sequence[Mapping[str, object]], view: View) -> Iterator[str]:
-    """Yield what stays, and why."""
+def left_lines(
+    items: Sequence[Mapping[str, object]], view: View, *, planned: bool = True
+) -> Iterator[str]:
+    """Yield what is skipped, in whole or in part, and why."""
     for item in items:
         if text(item, "state") == "not_reversed":
-            part = text(item, "action") not in ("", "none")
-            mark = view.paint("part" if part else "left", "warn")
-            yield f"  {mark}  {_name(item, view)}: {reason_text(item)}"
+            mark = "partly" if text(item, "action") not in ("", "none") else "skip"
+            if mark == "skip" and not planned:
+                mark = "skipped"
+            shown = view.paint(f"{mark:<{_MARK_WIDTH}}", "warn")
+            yield f"  {shown}  {_name(item, view)}: {reason_text(item)}"
 
 
 def reason_text(item: Mapping[str, object]) -> str:
-    """Return in plain words why an item stays, with the system's own words if any."""
+    """Return in plain words why an item is skipped, with the system's own words if any."""
     reason = text(item, "reason")
     plain = _REASONS.get(reason) or printable(reason.replace("_", " "))
     detail = printable(text(item, "detail"))
+    if detail and (reason in _EXPLAINED or not plain):
+        return detail
     return f"{plain} ({detail})" if detail else plain or "no reason given"
 
 
@@ -228,18 +251,17 @@ def _moved(
         item for item in items if text(item, "state") in ("reversed", "compensated")
     ]
     shown = moved[:_SHOWN_ON_TERMINAL] if view.terminal else moved
-    mark = view.paint("back", "good")
-    if text(report, "kind") == "redo":
-        mark = view.paint("redo", "good")
+    redo = text(report, "kind") == "redo"
     planned = text(report, "status") == "planned"
     drawn = planned and view.terminal
     graphs = _graphs(shown, view) if drawn else [""] * len(shown)
     for item, graph in zip(shown, graphs, strict=True):
+        verb = f"{_verb(item, planned=planned, redo=redo):<{_MARK_WIDTH}}"
         how = _how(item, view, planned=planned)
-        yield f"  {mark}  {_name(item, view)}{how}{graph}"
+        yield f"  {view.paint(verb, 'good')}  {_name(item, view)}{how}{graph}"
     rest = len(moved) - len(shown)
     if rest:
-        yield f"  {mark}  … and {rest} more"
+        yield f"  … and {rest} more"
     if drawn and moved:
         yield stat_sum(moved)
 
@@ -251,9 +273,18 @@ def _graphs(items: Sequence[Mapping[str, object]], view: View) -> Iterator[str]:
         len(_name(item, plain) + _how(item, plain, planned=True)) for item in items
     ]
     widest = max(widths, default=0)
-    drawn = graphed(items, view, widest + len("  back    "))
+    drawn = graphed(items, view, widest + _MARK_WIDTH + len("      "))
     for width, graph in zip(widths, drawn, strict=True):
         yield f"{'':{widest - width}}  {graph}" if graph else ""
+
+
+def _verb(item: Mapping[str, object], *, planned: bool, redo: bool = False) -> str:
+    """Return what is done with an item, or was done."""
+    action = text(item, "action")
+    future, past = _VERBS.get(action, ("restore", "restored"))
+    if redo:
+        future, past = _REDO_VERBS.get(action, ("redo", "redid"))
+    return future if planned else past
 
 
 def _name(item: Mapping[str, object], view: View) -> str:
@@ -266,8 +297,7 @@ def _name(item: Mapping[str, object], view: View) -> str:
 
 
 def _how(item: Mapping[str, object], view: View, *, planned: bool) -> str:
-    action = text(item, "action")
-    words = [_ACTIONS.get(action, printable(action))]
+    words = [_NOTES.get(text(item, "action"), "")]
     stat = _stat(item, view)
     if stat:
         words.append(stat)
@@ -283,22 +313,21 @@ def _how(item: Mapping[str, object], view: View, *, planned: bool) -> str:
 
 
 def _stat(item: Mapping[str, object], view: View) -> str:
-    if not number(item, "added") and not number(item, "removed"):
-        return ""
-    added = view.paint(f"+{number(item, 'added')}", "good")
-    removed = view.paint(f"-{number(item, 'removed')}", "bad")
-    return f"{added} {removed}"
+    added, removed = number(item, "added"), number(item, "removed")
+    signed = [view.paint(f"+{added}", "good")] if added else []
+    signed += [view.paint(f"-{removed}", "bad")] if removed else []
+    return " ".join(signed)
 
 
 def _maybe(report: Mapping[str, object], view: View, how: str) -> Iterator[str]:
-    """List what is only thought to be theirs, apart from what may be another one's too."""
+    """List the uncertain changes, apart from those that may be another session's."""
     unclear = texts(report, "unclear")
     low = [path for path in texts(report, "maybe") if path not in unclear]
     if low:
-        yield f"maybe theirs, left alone ({how}):"
+        yield f"uncertain, skipped ({how}):"
         yield from (f"  {view.path(path)}" for path in low)
     if unclear:
-        yield "theirs or somebody else's, left alone (show EVENT says whose it may be):"
+        yield "ambiguous, skipped (git agent-undo show EVENT lists who it could be):"
         yield from (f"  {view.path(path)}" for path in unclear)
 
 
@@ -307,10 +336,10 @@ def _onward(
 ) -> Iterator[str]:
     reasons = {text(item, "reason") for item in items}
     if "conflict" in reasons and text(report, "status") in ("planned", "partial"):
-        yield f"for what is left: {_again(report)}"
+        yield f"to force it: {_again(report)}"
     token = printable(text(report, "token"))
     if token and text(report, "status") == "planned":
-        yield f"to apply just this: --token {token}"
+        yield f"apply exactly this plan with: --token {token}"
     op_id = printable(text(report, "op_id"))
     if not op_id and text(report, "status") == "partial":
         yield "nothing was changed, so there is nothing to redo"
@@ -321,27 +350,24 @@ def _onward(
     ):
         return
     if text(report, "kind") == "redo":
-        yield f"to take this back: git agent-undo undo {op_id}"
+        yield f"undo this with: git agent-undo undo {op_id}"
     else:
-        yield "to take this back: git agent-undo redo"
+        yield "undo this with: git agent-undo redo"
 
 
 def _again(report: Mapping[str, object]) -> str:
-    """Say how to take what is left; a plan was only looked at, so its verb may come again."""
+    """Return how to force what is skipped; for a plan, only the options to add to its verb."""
     target = printable(text(report, "target"))
     named = text(report, "status") == "partial" and text(report, "kind") in _NAMED
     verb = f"git agent-undo undo {target} " if named else ""
-    return (
-        f"{verb}--on-conflict=overwrite takes the old lines, "
-        "--on-conflict=markers writes both"
-    )
+    return f"{verb}--on-conflict=overwrite (old lines) or --on-conflict=markers (both)"
 
 
 def _not_covered(report: Mapping[str, object], view: View) -> Iterator[str]:
     entries = rows(report, "not_covered")
     if not entries:
         return
-    yield "not covered:"
+    yield "not undone:"
     shown = entries[:_SHOWN_ON_TERMINAL] if view.terminal else entries
     for entry in shown:
         path = text(entry, "path")

@@ -15,7 +15,7 @@ def push_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
     sessions, marks = texts(document, "sessions"), texts(document, "marks")
     remote = printable(text(document, "remote"))
     if not texts(document, "changed"):
-        yield f"everything is at {remote} already: {_parcel(sessions, marks)}"
+        yield f"already up to date: {remote} has {_parcel(sessions, marks)}"
         return
     branches = printable(text(document, "as")).removeprefix("refs/heads/")
     where = f", as branches below {branches}" if branches else ""
@@ -28,7 +28,7 @@ def fetch_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
     sessions, marks = texts(document, "sessions"), rows(document, "marks")
     remote = printable(text(document, "remote"))
     if not sessions and not marks:
-        yield f"nothing new at {remote}"
+        yield f"nothing new in {remote}"
     else:
         yield f"{_parcel(sessions, marks)} from {remote}"
     yield from (f"  {printable(name)}" for name in sessions)
@@ -37,16 +37,16 @@ def fetch_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
         yield f"  {printable(text(mark, 'id'))}: review of {target} by {who}"
     for row in rows(document, "broken"):
         ref, why = printable(text(row, "ref")), printable(text(row, "why"))
-        yield f"{view.paint('left out:', 'warn')} {ref}: {why}"
+        yield f"{view.paint('skipped:', 'warn')} {ref}: {why}"
     if sessions:
-        yield f"to look at one: git agent-undo log --session {printable(sessions[0])}"
+        yield f"to see one: git agent-undo log --session {printable(sessions[0])}"
 
 
 def mirror_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
     """Yield where the mirror is, and what it is for."""
     place = printable(text(document, "mirror"))
-    yield f"{place} holds all that was recorded, your branches and tags"
-    yield f"to come back from it: git agent-undo restore --from-mirror {place}"
+    yield f"{place} has the whole history, your branches and tags"
+    yield f"to restore from it: git agent-undo restore --from-mirror {place}"
 
 
 def returned_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
@@ -54,11 +54,11 @@ def returned_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
     place = printable(text(document, "mirror"))
     count = number(document, "refs")
     if count:
-        yield f"{counted(count, 'ref')} brought back from {place}"
+        yield f"{counted(count, 'ref')} restored from {place}"
     else:
-        yield f"all the history that {place} holds is here already"
+        yield f"nothing to restore: all history in {place} is already here"
     for ref in texts(document, "branches"):
-        yield f"  a branch of yours: {printable(ref.removeprefix('refs/remotes/'))}"
+        yield f"  your branch: {printable(ref.removeprefix('refs/remotes/'))}"
 
 
 def _parcel(sessions: Sequence[object], marks: Sequence[object]) -> str:

@@ -45,10 +45,10 @@ def _where(scope: Mapping[str, object]) -> str:
     if kind == "commit":
         return f"of commit {commit}"
     if kind == "added":
-        return f"that commit {commit} brought"
+        return f"added by commit {commit}"
     if kind == "range":
         base = short(text(scope, "base")) or "nothing"
-        return f"that {commit} has and {base} has not"
+        return f"in {commit} but not in {base}"
     return "of the working tree"
 
 
@@ -69,7 +69,7 @@ def _agents(document: Mapping[str, object]) -> Iterator[str]:
     for agent in rows(document, "agents"):
         yield _line(text(agent, "agent"), agent, 2)
         for model in rows(agent, "models"):
-            yield _line(text(model, "model") or "model not told", model, 4)
+            yield _line(text(model, "model") or "model not reported", model, 4)
 
 
 def _sessions(document: Mapping[str, object], view: View) -> Iterator[str]:

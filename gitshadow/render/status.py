@@ -10,7 +10,7 @@ from gitshadow.render.style import View, printable
 from gitshadow.render.text import local_time
 from gitshadow.words import counted
 
-_NEXT = "when an agent went wrong: git agent-undo oops"
+_NEXT = "if an agent goes wrong: git agent-undo oops"
 _LABEL = 13
 _NAMED = 4
 _GROUPS_SHOWN = 6
@@ -85,22 +85,22 @@ def _facts(
     yield "history", _history(document)
     for session in rows(document, "current"):
         since = local_time(text(session, "started"))
-        yield "at work", f"{printable(text(session, 'id'))} since {since}"
+        yield "active", f"{printable(text(session, 'id'))} since {since}"
     window = inner(document, "undo_window")
     if window:
         named = f"{text(window, 'tool')} {text(window, 'call')}"
         until = local_time(text(window, "closes"))
         whose = f"{named} of session {text(window, 'session')}"
-        yield "effects", printable(f"until {until} this can be undone: {whose}")
+        yield "effects", printable(f"can be undone until {until}: {whose}")
     disk = inner(document, "disk")
     yield (
         "disk",
-        f"{size(number(disk, 'bytes'))} of our own; the repository has"
+        f"{size(number(disk, 'bytes'))} used by gitshadow; the repository has"
         f" {counted(number(disk, 'loose'), 'loose object')}"
         f" and {counted(number(disk, 'packed'), 'pack')}",
     )
     tracked = number(inner(document, "coverage"), "tracked")
-    yield "covered", counted(tracked, "file")
+    yield "recorded", counted(tracked, "file")
 
 
 def _history(document: Mapping[str, object]) -> str:
@@ -116,16 +116,16 @@ def _hook_texts(verdict: Mapping[str, object]) -> Iterator[str]:
     found = rows(verdict, "hooks")
     for row in found:
         heard = text(row, "heard")
-        last = f"last heard {local_time(heard)}" if heard else "not heard of yet"
+        last = f"last event {local_time(heard)}" if heard else "no event received yet"
         said = f"{text(row, 'agent')} ({text(row, 'scope')}): "
         problem = text(row, "problem")
         yield printable(said + (problem or f"installed, {last}"))
     unhooked = texts(verdict, "unhooked")
     if unhooked:
         names = " ".join(printable(name) for name in unhooked)
-        yield f"none of {names}: git agent-undo hooks install {names}"
+        yield f"none for {names}: git agent-undo hooks install {names}"
     elif not found:
-        yield "none, and no agent was found here"
+        yield "none; no agent was found here"
 
 
 def _grouped(coverage: Mapping[str, object], view: View) -> Iterator[str]:
@@ -134,7 +134,7 @@ def _grouped(coverage: Mapping[str, object], view: View) -> Iterator[str]:
     for entry in rows(coverage, "excluded"):
         groups.setdefault(text(entry, "reason"), []).append(entry)
     largest = sorted(groups, key=lambda reason: -len(groups[reason]))
-    label = "not covered"
+    label = "not recorded"
     for reason in largest[:_GROUPS_SHOWN]:
         entries = groups[reason]
         names = [view.path(text(one, "path")) for one in entries[:_NAMED]]
@@ -144,7 +144,7 @@ def _grouped(coverage: Mapping[str, object], view: View) -> Iterator[str]:
         yield from view.fold(f"{label:<{_LABEL}}{said}", _LABEL)
         label = ""
     if groups:
-        yield f"{'':<{_LABEL}}each with its rule: git agent-undo status --all"
+        yield f"{'':<{_LABEL}}for the rules: git agent-undo status --all"
 
 
 def _each(coverage: Mapping[str, object], view: View) -> Iterator[str]:
@@ -154,7 +154,7 @@ def _each(coverage: Mapping[str, object], view: View) -> Iterator[str]:
         count = number(entry, "count")
         many = f", {counted(count, 'entry', 'entries')}" if count > 1 else ""
         path = view.path(text(entry, "path"))
-        yield f"not covered: {path}: {printable(text(entry, 'reason'))}{because}{many}"
+        yield f"not recorded: {path}: {printable(text(entry, 'reason'))}{because}{many}"
 
 
 def _hints(document: Mapping[str, object], view: View) -> Iterator[str]:
@@ -169,14 +169,17 @@ def init_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
     files = number(document, "files")
     root = printable(text(document, "root"))
     if flag(document, "already"):
-        yield f"already recording {root}, {counted(files, 'file')} looked at again"
+        yield f"already recording {root} (rescanned {counted(files, 'file')})"
     else:
-        yield f"recording {root} from now on: {counted(files, 'file')}"
+        yield f"recording {root}: {counted(files, 'file')}"
     left_out = number(document, "excluded")
     if left_out:
-        yield f"not covered: {counted(left_out, 'path')} (git agent-undo status lists them)"
+        yield f"not recorded: {counted(left_out, 'path')} (to list them: git agent-undo status)"
     if not flag(document, "daemon"):
-        yield "no daemon: recorded at hooks and commands (git agent-undo start)"
+        yield (
+            "no daemon: changes are recorded only at hooks and commands"
+            " (to start it: git agent-undo start)"
+        )
     yield from _hints(document, view)
 
 
@@ -194,13 +197,13 @@ def init_end_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
         )
     names = ", ".join(printable(name) for name in texts(document, "unhooked"))
     if names:
-        yield f"no hooks of {names}, so who writes is guessed: git agent-undo hooks install"
+        yield f"no hooks for {names}, so authorship is a guess: git agent-undo hooks install"
     yield _NEXT
 
 
 def doctor_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
     """Yield what was mended, then one line per check, with its remedy where it failed."""
-    yield from (f"mended: {printable(said)}" for said in texts(document, "mended"))
+    yield from (f"fixed: {printable(said)}" for said in texts(document, "mended"))
     checks = rows(document, "checks")
     failed = 0
     for check in checks:

@@ -52,7 +52,7 @@ def who(row: Mapping[str, object]) -> str:
         return "you"
     if text(row, "kind") in ("gap", "head", "baseline", "coverage"):
         return "-"
-    return "unknown" if flag(row, "offline") else "you or unknown"
+    return "unknown" if flag(row, "offline") else "you?"
 
 
 def log_lines(events: Iterable[Mapping[str, object]], view: View) -> Iterator[str]:
@@ -174,7 +174,7 @@ def op_lines(found: Sequence[Mapping[str, object]], view: View) -> Iterator[str]
         line = (
             f"{printable(text(row, 'id') or text(row, 'op_id'))}  {local_time(started)}  "
             f"{printable(text(row, 'kind')):<8}  {printable(text(row, 'status')):<12}  "
-            f"{printable(text(row, 'target'))}{f'  (taken back by {undoer})' * bool(undoer)}"
+            f"{printable(text(row, 'target'))}{f'  (undone by {undoer})' * bool(undoer)}"
         )
         yield from view.fold(line.rstrip(), _INDENT)
         for about in rows(row, "about"):
@@ -199,7 +199,10 @@ def show_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
         yield f"    {printable_line(line)}"
     if flag(document, "cut"):
         newest = len(rows(document, "events"))
-        yield f"only the newest {newest} events are here; PATHS, or log, show the others"
+        yield (
+            f"only the newest {newest} events are shown;"
+            " for the others: PATHS, or git agent-undo log"
+        )
     for key, value in document.items():
         if _is_table(value):
             yield f"{printable(key)}:"

@@ -143,7 +143,7 @@ def _said(span: Mapping[str, object], start: datetime, end: datetime) -> str:
     times = f"{start:%H:%M:%S} to {end:%H:%M:%S}"
     if not number(span, "step"):
         return times
-    undone = {"whole": ", taken back", "partly": ", partly taken back"}
+    undone = {"whole": ", undone", "partly": ", partly undone"}
     rest = undone.get(text(span, "undone"), "")
     return f"{number(span, 'step')}: {times}, {counted(number(span, 'events'), 'write')}{rest}"
 
@@ -182,4 +182,4 @@ def said(timeline: Mapping[str, object]) -> str:
     lanes = rows(timeline, "lanes")
     said = [f"{text(lane, 'label')}: {len(rows(lane, 'spans'))}" for lane in lanes]
     marks = len(rows(timeline, "marks"))
-    return f"stretches of work by writer, {', '.join(said)}; {counted(marks, 'mark')}"
+    return f"periods of work by author: {', '.join(said)}; {counted(marks, 'mark')}"

@@ -125,7 +125,7 @@ def rows_of(message: ShadowCommit, scene: Scene) -> list[Event]:
         rows.append(replace(row, old_path=one.old_path, **change))  # type: ignore[arg-type]
     if len(rows) != last - first + 1:
         raise StoreError(
-            f"could not replay commit {scene.commit}:"
+            f"cannot replay commit {scene.commit}:"
             f" {len(rows)} rows do not fit {first}-{last}"
         )
     return rows

@@ -507,7 +507,7 @@ def _descend(fd: int, part: bytes, path: RepoPath) -> int:
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENOTDIR):
             raise UnsafePathError(
-                f"could not use path {path!r}: {part!r} is not a directory"
+                f"cannot use path {path!r}: {part!r} is not a directory"
             ) from error
         raise
     os.close(fd)

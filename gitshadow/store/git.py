@@ -241,7 +241,7 @@ class Git:
         except OSError as error:
             raise _unstarted(error) from error
         except subprocess.TimeoutExpired as error:
-            raise StoreError(f"could not run git: {error}") from error
+            raise StoreError(f"cannot run git: {error}") from error
 
     def staged(self) -> bytes:
         """Return the index's entries, conflicted ones once per stage, for `parse_staged`."""
@@ -557,7 +557,7 @@ class Git:
         done = self._start((f"--git-dir={git_dir}", *args), stdin, _OFFLINE)
         if done.returncode not in ok:
             said = done.stderr.decode("utf-8", "replace").strip()
-            raise StoreError(f"could not use {git_dir}: {said or done.returncode}")
+            raise StoreError(f"cannot use {git_dir}: {said or done.returncode}")
         return done.stdout
 
 
@@ -579,18 +579,18 @@ def _awaited(
         if stopping():
             child.kill()
             child.communicate()
-            raise StoppedError("could not finish: it was told to stop")
+            raise StoppedError("could not finish: it was stopped")
 
 
 def _unstarted(error: OSError) -> StoreError:
     short = shortage_behind(error)
     why = error.strerror or str(error)
-    return StoreError(f"could not run git: {why}", hint=short.hint if short else None)
+    return StoreError(f"cannot run git: {why}", hint=short.hint if short else None)
 
 
 def _failure(args: Sequence[str | bytes], code: int, stderr: bytes) -> StoreError:
     said = "; ".join(stderr.decode("utf-8", "replace").strip().splitlines())
-    return StoreError(f"could not run git {_verb(args)}: {said or f'exit {code}'}")
+    return StoreError(f"cannot run git {_verb(args)}: {said or f'exit {code}'}")
 
 
 def _verb(args: Sequence[str | bytes]) -> str:

@@ -57,7 +57,7 @@ class WriterLock:
                     holder = os.pread(fd, 32, 0).strip().decode("ascii", "replace")
                     os.close(fd)
                     raise LockedError(
-                        f"could not take the {self._name}: process {holder or '?'} holds it",
+                        f"could not acquire the {self._name}: process {holder or '?'} holds it",
                         hint="wait for it to end, or run: git agent-undo stop",
                     ) from None
                 time.sleep(_POLL_S)

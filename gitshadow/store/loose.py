@@ -138,7 +138,7 @@ def _unpacked(oid: Oid, file: int) -> Iterator[bytes]:
     if found is None or length != found.end() + int(found[2]):
         raise _broken(oid, "its header is wrong")
     if digest.hexdigest() != oid or unzip.unused_data or os.read(file, 1):
-        raise _broken(oid, "its bytes are not those of its name")
+        raise _broken(oid, "its content does not match its name")
 
 
 def _broken(oid: Oid, why: str) -> BrokenObjectError:

@@ -145,7 +145,7 @@ def _read(repo: Repo, ref: str, tip: Oid) -> Mark:
     message = refs.parse_message(info.message)
     entry = repo.entry(info.tree, _FILE)
     if message is None or message.kind != "review" or entry is None:
-        raise StoreError(f"could not read {ref}: it is no review mark")
+        raise StoreError(f"cannot read {ref}: it is not a review mark")
     return Mark(
         id=ref.removeprefix(refs.REF_PREFIX),
         ref=ref,

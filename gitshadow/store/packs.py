@@ -113,7 +113,7 @@ class Packs:
             raise _error("keep a pack", error) from error
         found = self._pack(name)
         if found is None:
-            raise StoreError(f"could not find pack {name} where it was put")
+            raise StoreError(f"cannot find pack {name} where it was put")
         return found
 
     def replace(self, old: Sequence[Pack], new: Pack) -> int:
@@ -196,7 +196,9 @@ class Packs:
         except OSError as error:
             raise _error(f"read pack {pack.name}", error) from error
         if packed != indexed:
-            raise StoreError(f"could not use pack {pack.name}: its index is another's")
+            raise StoreError(
+                f"cannot use pack {pack.name}: its index belongs to another pack"
+            )
 
     def _has(self, name: str, suffix: str) -> bool:
         return os.path.exists(self._path(name, suffix))

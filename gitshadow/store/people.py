@@ -103,7 +103,7 @@ class People:
             or message.owner is None
             or not (runs and message.seqs)
         ):
-            raise StoreError("could not replay a correction: it names no rows")
+            raise StoreError("cannot replay a correction: it names no rows")
         who = _owner(message, sessions.get(self._db, message.owner))
         theirs = replace(message, session=message.owner)
         if message.turn is not None and message.turn_ordinal is not None:

@@ -68,5 +68,5 @@ def _opened(name: str, above: int, path: str) -> int:
 
         raise StoreError(
             f"cannot use {path}: it is a link or a file, not a directory of gitshadow",
-            hint=f"look where it leads, and remove it: rm {shlex.quote(path)}",
+            hint=f"check where it leads, then remove it: rm {shlex.quote(path)}",
         ) from error

@@ -45,8 +45,8 @@ def forms_of(texts: Iterable[bytes]) -> tuple[bytes, ...]:
     for text in texts:
         if len(text.strip()) < _LEAST_BYTES:
             raise UsageError(
-                f"could not purge a text of fewer than {_LEAST_BYTES} bytes",
-                hint="it would be found everywhere: name the whole of it",
+                f"cannot purge a text of fewer than {_LEAST_BYTES} bytes",
+                hint="it would match too much: use the whole text",
             )
         plain = text.decode("utf-8", "surrogateescape")
         spelled = {plain, json.dumps(plain, ensure_ascii=False)[1:-1]}

@@ -365,7 +365,7 @@ def _trailers(body: str) -> dict[str, list[str]]:
 def _parsed(subject: str, found: dict[str, list[str]]) -> ShadowCommit:
     for name, texts in found.items():
         if len(texts) > 1 and name not in _REPEATED:
-            raise ValueError(f"{_PREFIX}{name} stands twice")
+            raise ValueError(f"{_PREFIX}{name} occurs twice")
     if found["Kind"][0] not in _KINDS:
         raise ValueError(f"unknown kind {found['Kind'][0][:20]!r}")
     values: dict[str, object] = {"subject": subject, "kind": found["Kind"][0]}

@@ -31,7 +31,7 @@ def push(git: Git, remote: str, refspecs: Sequence[str]) -> dict[str, Answer]:
     out = git.run(*how, remote, *refspecs, ok=(0, 1))
     found = dict(_pushed(out.decode("utf-8", "replace")))
     if not found:
-        raise StoreError(f"could not push to {remote}: it said nothing")
+        raise StoreError(f"cannot push to {remote}: it gave no reason")
     return found
 
 

@@ -149,7 +149,7 @@ class Fold:
         before, tail.tree = tail.tree, info.tree
         message = refs.parse_message(info.message)
         if message is None or message.session != tail.session:
-            raise StoreError(f"could not replay commit {info.oid}: not of its chain")
+            raise StoreError(f"cannot replay commit {info.oid}: not of its chain")
         modes = self._modes(tail)
         is_root = message.kind == "baseline"
         changes = [] if is_root else self._repo.diff(before, info.tree)
@@ -216,14 +216,14 @@ def read_tail(
             root = True
             break
     if since is None and not root:
-        raise StoreError(f"could not replay {ref}: its chain has no baseline")
+        raise StoreError(f"cannot replay {ref}: its chain has no baseline")
     if since is not None and (not own or infos[0].parents[:1] != (since.tip,)):
         return None
     newest = refs.parse_message(infos[-1].message)
     if newest is None or newest.session is None:
-        raise StoreError(f"could not replay {ref}: its tip is not ours")
+        raise StoreError(f"cannot replay {ref}: its tip was not created by gitshadow")
     if ref != refs.chain_ref(newest.session, newest.worktree):
-        raise StoreError(f"could not replay {ref}: it is not the ref of its session")
+        raise StoreError(f"cannot replay {ref}: it is not the ref of its session")
     tail = Tail(ref, newest.session, newest.worktree, own[::-1])
     if since is not None:
         tail.tree, tail.tip_seq = since.tree, since.tip_seq
@@ -437,9 +437,9 @@ def put_pin(db: Db, ref: str, info: CommitInfo) -> None:
     """
     message = refs.parse_message(info.message)
     if message is None or message.kind != "pin" or message.pin is None:
-        raise StoreError(f"could not replay {ref}: it is not a pin")
+        raise StoreError(f"cannot replay {ref}: it is not a pin")
     if refs.pin_ref(message.pin) != ref:
-        raise StoreError(f"could not replay {ref}: it is the pin of another ref")
+        raise StoreError(f"cannot replay {ref}: it is the pin of another ref")
     pin = pins.Pin(
         name=message.pin,
         ref=ref,

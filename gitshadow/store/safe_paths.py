@@ -51,7 +51,7 @@ def _safe_component(part: bytes) -> bool:
 def check_path(path: RepoPath) -> None:
     """Raise UnsafePathError for a path that must never be written."""
     if not safe_path(path):
-        raise UnsafePathError(f"could not use path {path!r}: it is not a safe name")
+        raise UnsafePathError(f"cannot use path {path!r}: it is not a safe name")
 
 
 def parents(path: RepoPath) -> Iterator[RepoPath]:

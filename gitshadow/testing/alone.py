@@ -53,7 +53,7 @@ class Alone:
         when = "failed before it"
         before = yield from self.trials.look()
         if before != (yield from self.trials.look()):
-            raise UsageError("could not prove: observe gives two answers for one world")
+            raise UsageError("cannot prove: observe gives two answers for one state")
 
         def body(core: TurnCore) -> Procedure[None]:
             self.trials.rig.failing = "before"
@@ -63,7 +63,7 @@ class Alone:
         after = yield from self.trials.look()
         if after == before:
             return []
-        said = "capture, observe or describe changed the world"
+        said = "capture, observe or describe changed the state"
         return [Flaw(Finding.IMPURE, when, f"{said}: {difference(before, after)}")]
 
     def _broken_after(self, trial: Trial) -> Procedure[tuple[StepProof, list[Flaw]]]:
@@ -179,11 +179,11 @@ class _Seen:
             if self.undone == self.before:
                 return None
             said = difference(self.before, self.undone)
-            return Flaw(Finding.LIES, when, f"it says never sent, and {said}")
+            return Flaw(Finding.LIES, when, f"it reports never sent, but {said}")
         if item.state is State.NO_EFFECT:
             if self.done == self.before:
                 return None
-            said = f"it says {item.detail or 'read-only'}, and changed the world"
+            said = f"it reports {item.detail or 'read-only'}, but changed the state"
             return Flaw(Finding.LIES, when, f"{said}: {self._done()}")
         if item.state is State.NOT_REVERSED:
             why = item.reason.value if item.reason else "not reversed"
@@ -193,11 +193,13 @@ class _Seen:
         if self.done == self.before:
             return Flaw(Finding.UNSEEN, when, "observe does not see what the tool does")
         if self.undone == self.done:
-            said = f"it says {item.state.value}, and the world is as the call left it"
+            said = (
+                f"it reports {item.state.value}, but the state is as the call left it"
+            )
             return Flaw(Finding.LIES, when, f"{said}: {self._done()}")
         if item.state is State.REVERSED and self.undone != self.before:
             said = difference(self.before, self.undone)
-            return Flaw(Finding.RESIDUE, when, f"it says reversed, and {said}")
+            return Flaw(Finding.RESIDUE, when, f"it reports reversed, but {said}")
         return None
 
     def _done(self) -> str:

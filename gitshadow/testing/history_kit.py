@@ -177,4 +177,4 @@ class BlobStoreKit:
             found = store.read(_A)
         except StoreError:
             return
-        raise AssertionError(f"read what nobody has kept: {found!r}")
+        raise AssertionError(f"read a value that was never stored: {found!r}")

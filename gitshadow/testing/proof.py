@@ -140,7 +140,7 @@ def _parts(
         if key not in before:
             yield f"{inner} is new: {_short(after[key])}"
         elif key not in after:
-            yield f"{inner} is gone: {_short(before[key])}"
+            yield f"{inner} is missing: {_short(before[key])}"
         else:
             yield from _differences(before[key], after[key], inner)
 

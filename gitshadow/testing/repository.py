@@ -37,6 +37,6 @@ def recorded_repository(root: Path) -> Path:
     (git / "config").write_text(_CONFIG, encoding="utf-8")
     layout = discover(str(root))
     if layout is None:
-        raise UnsupportedError(f"could not make a repository in {root}")
+        raise UnsupportedError(f"cannot make a repository in {root}")
     local.run(layout, "init", {"force": True})
     return Path(layout.root)

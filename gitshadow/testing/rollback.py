@@ -68,6 +68,6 @@ def _proof(trials: Trials) -> Procedure[Proof]:
     for index in range(len(trials.script)):
         steps += [(yield from Alone(trials, index).prove())]
     if any(step.flaws for step in steps):
-        note = "all steps together: one of them is flawed alone"
+        note = "all steps together: one of them is flawed by itself"
         return Proof(tuple(steps), (note,))
     return (yield from Together(trials, steps).prove())

@@ -79,8 +79,8 @@ class Together:
                 return
             expected, found = self.worlds[number - 1], self.undone[number]
             if found != expected:
-                said = f"sound alone, but not here: {difference(expected, found)}"
-                self._flaw(number, "taken back with the others", said)
+                said = f"sound by itself, but not here: {difference(expected, found)}"
+                self._flaw(number, "undone with the others", said)
                 return
             before = number
 
@@ -88,7 +88,7 @@ class Together:
         """Take back each step before those that came after it, then the rest."""
         in_order = yield from self._ending(None)
         if not in_order.erased and self.trials.reset is None:
-            self.notes.append("steps taken back out of order: that takes reset=")
+            self.notes.append("steps undone out of order need reset=")
             return
         for step in self.steps[:-1]:
             if step.proven not in (Finding.REVERSED, Finding.COMPENSATED):
@@ -97,7 +97,7 @@ class Together:
             expected = found.start if in_order.erased else in_order.end
             if not found.refused and found.end != expected:
                 said = difference(expected, found.end)
-                self._flaw(step.number, "taken back before those after it", said)
+                self._flaw(step.number, "undone before later steps", said)
 
     def _ending(self, first: int | None) -> Procedure["_Ending"]:
         """Undo all, one of them first; that this one is refused is the safe answer."""

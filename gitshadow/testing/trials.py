@@ -200,7 +200,7 @@ class Trials:
         outcome = yield from calls.run(core, Request(name, arguments))
         if not outcome.ok and outcome.kind is not OutcomeKind.HELD:
             raise UsageError(
-                f"could not prove step {index + 1} ({name}): it was {outcome.kind.value}:"
+                f"cannot prove step {index + 1} ({name}): it was {outcome.kind.value}:"
                 f" {outcome.text}",
                 hint="a script holds calls that succeed",
             )

@@ -32,7 +32,7 @@ def repeats(
     session = turn.row.session
     found = yield from standing(Standing(session, _digest(tool, arguments)))
     if found is not None:
-        return _said(found, "That was taken out of the conversation")
+        return _said(found, "It was removed from the conversation")
     if origin is None:
         return None
     digest = _digest(tool, arguments, origin)
@@ -87,12 +87,12 @@ def _said(call: SagaCall, why: str) -> str:
     named = f"Duplicate: {call.tool} with these arguments"
     if call.outcome == "held":
         return (
-            f"{named} waits to be sent already ({call.id}): a rewind does not keep it from that."
-            " It was not held again."
+            f"{named} is already waiting to be sent ({call.id}); a rewind does not"
+            f" stop that. It was not held again."
         )
-    done = "was made before"
+    done = "was already made"
     if known.from_row(call) is Known.UNKNOWN:
-        done = "was begun before, and nobody knows whether it happened"
+        done = "was started before, and it is unknown whether it happened"
     return (
         f"{named} {done} ({call.id}). {why}, but its effect was not undone."
         " It was not run again."

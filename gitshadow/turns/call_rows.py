@@ -56,8 +56,8 @@ def requested(
     strange = call_id is not None and not isinstance(call_id, str)
     if clashing or strange or not isinstance(again, bool):
         raise UsageError(
-            f"could not call {tool}: {' and '.join(clashing or ours)} would not reach the tool",
-            hint="give its arguments as a mapping: turn.call(tool, {...})",
+            f"cannot call {tool}: {' and '.join(clashing or ours)} would not reach the tool",
+            hint="pass its arguments as a mapping: turn.call(tool, {...})",
         )
     return request
 

@@ -79,7 +79,9 @@ def run(turn: TurnCore, request: Request) -> Procedure[Outcome]:
         tool = replace(tool, function=request.function)
     row = row_of(turn.row, request, ordinal, tool, moment)
     if row.id in turn.calls:
-        raise UsageError(f"could not call {request.tool}: {row.id} was used before")
+        raise UsageError(
+            f"cannot call {request.tool}: the id {row.id} was already used"
+        )
     turn.active[row.id] = None
     try:
         outcome = yield from _asked(turn, row, request).run(tool)
@@ -101,7 +103,9 @@ def announce(turn: TurnCore, request: Request) -> Procedure[Outcome | None]:
     tool = turn.setting.registry.find(request.tool)
     row = row_of(turn.row, request, ordinal, tool, moment)
     if row.id in turn.calls:
-        raise UsageError(f"could not call {request.tool}: {row.id} was used before")
+        raise UsageError(
+            f"cannot call {request.tool}: the id {row.id} was already used"
+        )
     opened = yield from _asked(turn, row, request).open(tool)
     return opened if isinstance(opened, Outcome) else None
 
@@ -115,7 +119,7 @@ def conclude(
     """Write down how an announced call ended."""
     tool = turn.setting.registry.find(row.tool)
     if tool is None:
-        raise UsageError(f"could not conclude {row.id}: {row.tool} is not registered")
+        raise UsageError(f"cannot conclude {row.id}: {row.tool} is not registered")
     intent = records.intent(row.intent)
     trouble, before = intent.get("trouble"), intent.get("before")
     prepared = _Prepared(
@@ -154,7 +158,7 @@ def _result(
 
 
 def _not_called(tool: str, misfit: str) -> Outcome:
-    return Outcome.failed(f"could not call {tool}: {misfit}")
+    return Outcome.failed(f"cannot call {tool}: {misfit}")
 
 
 def _asked(turn: TurnCore, row: SagaCall, request: Request) -> "_Call":
@@ -215,7 +219,7 @@ class _Call:
         prepared = yield from self._prepare(tool)
         refuse = tool.options.get("on_capture_failure", "refuse") == "refuse"
         if prepared.trouble is not None and refuse:
-            said = f"could not prepare to undo {tool.name}: {prepared.trouble}"
+            said = f"cannot prepare to undo {tool.name}: {prepared.trouble}"
             return (yield from self._ended(Outcome.failed(said)))
         yield from self._intend(tool, prepared)
         yield from self._tell("before", tool)
@@ -236,7 +240,7 @@ class _Call:
         try:
             records.faithful(self.arguments)
         except NotStorableError as error:
-            said = f"could not hold {tool.name}: its arguments are {error}"
+            said = f"cannot hold {tool.name}: its arguments are {error}"
             return (yield from self._ended(Outcome.failed(said)))
         delay_s = tool.options.get("delay_s", 0.0)
         yield from self._intend(
@@ -259,7 +263,7 @@ class _Call:
         prepared = yield from self._prepare(tool)
         refuse = tool.options.get("on_capture_failure", "refuse") == "refuse"
         if prepared.trouble is not None and refuse:
-            said = f"could not prepare to undo {tool.name}: {prepared.trouble}"
+            said = f"cannot prepare to undo {tool.name}: {prepared.trouble}"
             return (yield from self._ended(Outcome.failed(said)))
         yield from self._intend(tool, prepared)
         event = yield from ask(self._command(tool, prepared))
@@ -292,7 +296,9 @@ class _Call:
         if provider is None:
             return None
         value = yield from demand(Invoke(provider.current_revision))
-        assert value is None or isinstance(value, int | str), "a revision is int or str"
+        assert value is None or isinstance(value, int | str), (
+            "a revision must be int or str"
+        )
         return value
 
     def _look(

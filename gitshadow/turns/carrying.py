@@ -105,7 +105,7 @@ class Carrying:
         return [op for op in ops if op.status != "done"]
 
     def check_none_waits(self) -> None:
-        """Do nothing if no undo waits for its engine.
+        """Do nothing if no undo is waiting for its engine.
 
         Raises:
             SessionBusy: one does; nothing may come between.
@@ -113,15 +113,15 @@ class Carrying:
         for op in self.unfinished():
             if op.status == _SUBMITTED:
                 raise SessionBusy(
-                    f"could not use session {op.session}: undo {op.id} waits for its engine",
-                    hint="wait until it ends, or finish it here: git agent-undo recover",
+                    f"cannot use session {op.session}: undo {op.id} is waiting for its engine",
+                    hint="wait for it to end, or finish it here: git agent-undo recover",
                 )
 
     def _work(self, op_id: str) -> Whole:
         op = self._desk.store.op(op_id)
         if op is None or op.session != self._desk.session:
             raise UsageError(
-                f"could not find undo {op_id} in session {self._desk.session}"
+                f"cannot find undo {op_id} in session {self._desk.session}"
             )
         return self._desk.composed(replace(op, status="applying"))
 

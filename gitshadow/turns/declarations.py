@@ -85,7 +85,7 @@ class _Reader:
     def read(self) -> ToolOptions:
         unknown = sorted(self._table.keys() - _KEYS)
         if unknown:
-            raise self._wrong(f"{unknown[0]} is no key of a declaration")
+            raise self._wrong(f"{unknown[0]} is not a key of a declaration")
         options: ToolOptions = {}
         self._words(options)
         self._flags(options)
@@ -138,13 +138,13 @@ class _Reader:
         if not isinstance(found, list) or not all(
             isinstance(one, str) for one in found
         ):
-            raise self._wrong(f"{key} is no list of argument names")
+            raise self._wrong(f"{key} must be a list of argument names")
         return tuple(found)
 
     def _number(self, key: str) -> float:
         found = self._table[key]
         if isinstance(found, bool) or not isinstance(found, int | float):
-            raise self._wrong(f"{key} is no number")
+            raise self._wrong(f"{key} must be a number")
         return float(found)
 
     def _class(self) -> Reversibility:
@@ -152,7 +152,7 @@ class _Reader:
             return Reversibility(self._text("class"))
         except ValueError as error:
             known = ", ".join(Reversibility)
-            raise self._wrong(f"its class is none of {known}") from error
+            raise self._wrong(f"its class must be one of {known}") from error
 
     def _manner(self) -> Literal["refuse", "record"]:
         found = self._text("on_capture_failure")
@@ -160,7 +160,7 @@ class _Reader:
             return "refuse"
         if found == "record":
             return "record"
-        raise self._wrong("on_capture_failure is neither refuse nor record")
+        raise self._wrong("on_capture_failure must be refuse or record")
 
     def _reader(self, key: str) -> Capture:
         template, call = self._template(key, _BEFORE), self._someone().call
@@ -187,10 +187,10 @@ class _Reader:
     def _template(self, key: str, allowed: frozenset[str]) -> Template:
         found = self._table[key]
         if not isinstance(found, Mapping) or found.keys() - {"tool", "arguments"}:
-            raise self._wrong(f"{key} is no table of tool and arguments")
+            raise self._wrong(f"{key} must be a table of tool and arguments")
         tool, arguments = found.get("tool"), found.get("arguments", {})
         if not isinstance(tool, str) or not isinstance(arguments, Mapping):
-            raise self._wrong(f"{key} names no tool, or its arguments are no table")
+            raise self._wrong(f"{key} names no tool, or its arguments are not a table")
         strange = sorted(templates.names(arguments) - allowed)
         if strange:
             raise self._wrong(f"{key} names ${strange[0]}, which it does not have")
@@ -198,20 +198,20 @@ class _Reader:
 
     def _someone(self) -> Origin:
         if self._origin is None:
-            raise self._wrong("it names calls, and nobody can be called")
+            raise self._wrong("it names calls, but no tool can be called here")
         return self._origin
 
     def _text(self, key: str) -> str:
         found = self._table[key]
         if not isinstance(found, str):
-            raise self._wrong(f"{key} is no text")
+            raise self._wrong(f"{key} must be a string")
         return found
 
     def _flag(self, key: str) -> bool:
         found = self._table[key]
         if not isinstance(found, bool):
-            raise self._wrong(f"{key} is neither true nor false")
+            raise self._wrong(f"{key} must be true or false")
         return found
 
     def _wrong(self, why: str) -> RegistrationError:
-        return RegistrationError(f"could not declare {self._name}: {why}")
+        return RegistrationError(f"cannot declare {self._name}: {why}")

@@ -89,7 +89,7 @@ class Desk:
         layout = discover(os.fspath(path))
         if layout is None:
             raise UnsupportedError(
-                f"could not find a Git working tree at {path}", hint="git init"
+                f"cannot find a Git working tree at {path}", hint="git init"
             )
         if not layout.initialised:
             raise NotInitialisedError(
@@ -252,7 +252,7 @@ class Desk:
             finishing: Whether the block goes on with undos that wait for an engine.
 
         Raises:
-            SessionBusy: somebody has it, or an undo waits for its engine.
+            SessionBusy: somebody has it, or an undo is waiting for its engine.
         """
         self.take()
         try:
@@ -274,7 +274,7 @@ class Desk:
             UsageError: there is no such turn.
         """
         if self.store.turn(self.session, turn) is None:
-            raise UsageError(f"could not find turn {turn} in session {self.session}")
+            raise UsageError(f"cannot find turn {turn} in session {self.session}")
         return self.store.calls(self.session, turn)
 
     @property
@@ -363,7 +363,7 @@ def _bound(layout: Layout | None, opening: Opening) -> CompensationEngine | None
     if provider is None:
         return None
     if layout is None:
-        raise UsageError("could not use an engine without a repository's journal")
+        raise UsageError("cannot use an engine without a repository's journal")
     from gitshadow.turns.engine import Bench
 
     return provider.bind(Bench(layout.root, opening))
@@ -379,6 +379,6 @@ def _recorder(layout: Layout | None, opening: Opening) -> Recorder | None:
 
 def _busy(session: str) -> SessionBusy:
     return SessionBusy(
-        f"could not use session {session}: a turn or an undo of it is at work",
-        hint="wait until it ends; a session has one turn at a time",
+        f"cannot use session {session}: a turn or an undo of it is running",
+        hint="wait for it to end; a session has one turn at a time",
     )

@@ -47,7 +47,7 @@ class Drift:
         """
         inverse = records.stored_inverse(call.inverse) if call.inverse else None
         if inverse is not None and inverse.unseen is not None:
-            said = "what the call left could not be looked at"
+            said = "the result of the call could not be observed"
             return None, f"{said}: {inverse.unseen}"
         tool = self.registry.find(call.tool)
         observe = tool.options.get("observe") if tool is not None else None
@@ -58,7 +58,7 @@ class Drift:
         if secrets is None and records.REDACTED in after:
             return None, "what it left cannot be compared: it held a secret"
         if records.parse(call.intent).get("altered_arguments"):
-            return None, "it could not be looked at: its arguments are not JSON"
+            return None, "it could not be observed: its arguments are not JSON"
         extras = tool.extras("observe", key_of(call, "do"))
         event = yield from ask(Invoke(observe, (self.given.of(call),), extras))
         if isinstance(event, Returned):
@@ -67,7 +67,7 @@ class Drift:
         why = (
             records.in_words(event.error) if isinstance(event, Raised) else "no answer"
         )
-        return None, f"it could not be looked at: {records.redact(why, secrets or ())}"
+        return None, f"it could not be observed: {records.redact(why, secrets or ())}"
 
 
 def images(call: SagaCall) -> tuple[str | None, str | None]:
@@ -81,4 +81,4 @@ def _difference(call: SagaCall, seen: str) -> str | None:
     before, after = images(call)
     if seen in (before, after):
         return None
-    return f"it left {after}, now there is {seen}"
+    return f"it left {after}, but now there is {seen}"

@@ -40,11 +40,11 @@ def validated(turn: TurnCore, check: Check | None) -> Procedure[None]:
     event = yield from ask(Invoke(check))
     if isinstance(event, Raised):
         said = f"its check raised {records.in_words(event.error)}"
-        raise ValidationFailed(f"could not keep {turn.row.id}: {said}") from event.error
+        raise ValidationFailed(f"cannot keep {turn.row.id}: {said}") from event.error
     if not isinstance(event, Returned) or event.value is not True:
         got = repr(event.value) if isinstance(event, Returned) else "nothing"
         raise ValidationFailed(
-            f"could not keep {turn.row.id}: its check returned {got}, not True"
+            f"cannot keep {turn.row.id}: its check returned {got}, not True"
         )
     turn.check((yield from now()))
 
@@ -71,7 +71,7 @@ def _ask_past_pivot(turn: TurnCore, error: Exception) -> Procedure[None]:
         return
     question = (
         f"{turn.row.id} failed ({type(error).__name__}) after {pivot.tool} {pivot.id},"
-        " a point of no return: take back what came up to it as well?"
+        " a point of no return: also undo everything up to it?"
     )
     tool = turn.setting.registry.find(pivot.tool)
     turn.past_pivot = yield from gate.consents(

@@ -46,7 +46,7 @@ class Deadline:
         if self._end is not None and time.monotonic() >= self._end:
             raise UndoPending(
                 f"could not see the end of undo {self._op_id} in {self._timeout_s:g} s",
-                hint="it goes on; ask again",
+                hint="it is still running; ask again",
             )
 
 
@@ -71,7 +71,7 @@ class Bench:
         """
         layout = discover(self.path)
         if layout is None:
-            raise UnsupportedError(f"could not find a Git working tree at {self.path}")
+            raise UnsupportedError(f"cannot find a Git working tree at {self.path}")
         return layout.journal
 
     def of(self, session: str) -> "Bench":
@@ -159,7 +159,7 @@ def _told(desk: Desk, op_id: str) -> UndoReport | None:
     """Return the report of an undo, None while it has none."""
     op = desk.store.op(op_id)
     if op is None:
-        raise EngineError(f"could not find undo {op_id} in the journal")
+        raise EngineError(f"cannot find undo {op_id} in the journal")
     if op.status != "done" or op.report is None:
         return None
     return from_json(records.parse(op.report))

@@ -105,7 +105,7 @@ class PartialUndo(TurnError):
     exit_code = ExitCode.PARTIAL
 
     def __init__(self, report: "UndoReport") -> None:
-        super().__init__(f"could not undo all of {report.target}: {report.headline}")
+        super().__init__(f"cannot undo all of {report.target}: {report.headline}")
         self.report = report
 
 

@@ -88,31 +88,31 @@ def _origin(url: SplitResult) -> tuple[str, str | None, int | None]:
 def _check_command(args: Mapping[str, object]) -> None:
     argv, cwd, env = args.get("argv"), args.get("cwd"), args.get("env")
     if not isinstance(argv, list) or not argv or not all(map(_is_word, argv)):
-        raise ValueError("a command is a list of texts")
+        raise ValueError("a command must be a list of strings")
     if "/" in argv[0] and not argv[0].startswith("/"):
-        raise ValueError("a program is a bare name or an absolute path")
+        raise ValueError("a program must be a plain name or an absolute path")
     if cwd is not None and not isinstance(cwd, str):
-        raise ValueError("a directory is a text")
+        raise ValueError("a directory must be a string")
     if not isinstance(env, Mapping) or not all(map(_is_secret, env.values())):
-        raise ValueError("variables of a command are secrets, by name")
+        raise ValueError("variables of a command must be secrets, given by name")
 
 
 def _check_http(args: Mapping[str, object]) -> None:
     method, url, headers = args.get("method"), args.get("url"), args.get("headers")
     if not isinstance(method, str) or not _METHOD.fullmatch(method):
-        raise ValueError("a method is a word in capitals")
+        raise ValueError("a method must be a word in capitals")
     if not isinstance(url, str):
-        raise ValueError("an address is a text")
+        raise ValueError("an address must be a string")
     _check_url(url)
     if not isinstance(headers, Mapping):
-        raise ValueError("headers are a mapping")
+        raise ValueError("headers must be a mapping")
     for name, value in headers.items():
         _check_header(name, value)
     if args.get("auth") is not None and not _is_secret(args["auth"]):
-        raise ValueError("a token is given by name: env:NAME")
+        raise ValueError("a token must be given by name: env:NAME")
     accept = args.get("accept")
     if not isinstance(accept, list) or not all(isinstance(n, int) for n in accept):
-        raise ValueError("accepted statuses are numbers")
+        raise ValueError("accepted statuses must be numbers")
 
 
 def _check_url(text: str) -> None:
@@ -120,35 +120,37 @@ def _check_url(text: str) -> None:
         url = urlsplit(text)
         origin = _origin(url)
     except ValueError as error:
-        raise ValueError("it is no address") from error
+        raise ValueError("it is not an address") from error
     if url.scheme not in _PORTS or not origin[1]:
-        raise ValueError("an address begins with https:// or http:// and a host")
+        raise ValueError("an address must start with https:// or http:// and a host")
     if "@" in url.netloc:
-        raise ValueError("an address holds no credentials: pass auth=env:NAME")
+        raise ValueError("an address must not contain credentials: pass auth=env:NAME")
     if url.fragment or "\\" in text or _UNSEEN.search(text) or not text.isascii():
-        raise ValueError("an address has no spaces, fragments or unescaped letters")
+        raise ValueError(
+            "an address must not contain spaces, fragments or unescaped letters"
+        )
     if _CLIMBS.search(url.path):
-        raise ValueError("an address has no /../ in it")
+        raise ValueError("an address must not contain /../")
 
 
 def _check_header(name: object, value: object) -> None:
     if not isinstance(name, str) or not _HEADER.fullmatch(name):
-        raise ValueError("a header's name is letters, digits and dashes")
+        raise ValueError("a header name may contain letters, digits and dashes")
     if name.lower() in _OURS:
-        raise ValueError(f"the header {name} is not for inverses to set")
+        raise ValueError(f"the header {name} cannot be set by inverses")
     if _is_secret(value):
         return
     if _CREDENTIAL.search(name):
-        raise ValueError(f"the header {name} holds a credential: pass Secret(NAME)")
+        raise ValueError(f"the header {name} contains a credential: pass Secret(NAME)")
     if not isinstance(value, str) or "\n" in value or "\r" in value:
-        raise ValueError(f"the header {name} is no line of text")
+        raise ValueError(f"the header {name} is not a line of text")
 
 
 def _check_mcp(args: Mapping[str, object]) -> None:
     if not all(isinstance(args.get(name), str) for name in ("server", "tool")):
-        raise ValueError("a server and its tool are named by texts")
+        raise ValueError("a server and its tool must be strings")
     if not isinstance(args.get("arguments"), Mapping):
-        raise ValueError("arguments are a mapping")
+        raise ValueError("arguments must be a mapping")
 
 
 def _is_word(value: object) -> bool:

@@ -64,7 +64,7 @@ class FileWork:
         found = yield from self._asked(apply=False)
         part = blank(self.op)
         if found.why is not None:
-            notes = (f"the present was not recorded before: {found.why}",)
+            notes = (f"the current state was not recorded first: {found.why}",)
             part = replace(part, notes=notes)
         return Done(part)
 
@@ -106,8 +106,8 @@ class FileWork:
         told = [*self.told, *found.report.not_covered]
         if found.missing:
             what = f"files of {', '.join(found.missing)}"
-            told.append(Uncovered(what, "the recorder was not told of it"))
-        why = "written outside its calls: it may belong to what came before"
+            told.append(Uncovered(what, "it was not reported to the recorder"))
+        why = "written outside its calls: it may belong to earlier work"
         told += [Uncovered(path, why, path) for path in found.loose]
         return replace(
             part,
@@ -124,7 +124,7 @@ def untold(log: Iterable[Noted]) -> tuple[Uncovered, ...]:
     found = (
         Uncovered(
             f"files of {row.call or row.turn}",
-            f"the recorder was not told: {records.parse(row.body).get('why')}",
+            f"it was not reported to the recorder: {records.parse(row.body).get('why')}",
         )
         for row in log
         if row.kind == UNTOLD
@@ -141,7 +141,7 @@ def _notes(report: Report) -> Iterable[str]:
     yield from report.notes
     yield from report.head_moved
     if report.maybe:
-        yield f"maybe written by it too, and left alone: {', '.join(report.maybe)}"
+        yield f"uncertain changes, skipped: {', '.join(report.maybe)}"
     if report.status is Status.NOTHING_TO_DO and report.headline and report.items:
         yield f"files: {report.headline}"
 

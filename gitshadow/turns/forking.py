@@ -31,7 +31,7 @@ def plant(
     """
     first = rewind.find(store, source, before).first
     if store.last_seq(session) >= 0:
-        raise UsageError(f"could not fork {source}: session {session} exists")
+        raise UsageError(f"cannot fork {source}: session {session} exists")
     bytes_of = {
         name: store.read(oid) for name, oid in _artifacts(store, source, first).items()
     }

@@ -36,7 +36,7 @@ def stays_primary(error: BaseException | None, trouble: ShadowError) -> None:
     if error is None:
         raise trouble
     error.add_note(
-        f"the rollback stopped: {trouble}; what is left: git agent-undo attention"
+        f"the rollback stopped: {trouble}; to see what is left: git agent-undo attention"
     )
 
 
@@ -58,7 +58,7 @@ class TurnFront:
         """
         if self._core is None:
             raise UsageError(
-                "could not use a turn that has not begun",
+                "cannot use a turn that has not begun",
                 hint="enter it first: with au.turn(...) as turn",
             )
         return self._core
@@ -254,11 +254,12 @@ class SessionFront:
             note: How that is known.
 
         Raises:
-            UsageError: there is no such call, nothing about it is open, or the outcome is none.
+            UsageError: there is no such call, it has nothing left to resolve, or the
+                outcome is none.
             SessionBusy: a turn or an undo of this session is at work.
         """
         if outcome not in list(State):
-            raise UsageError(f"could not resolve {call}: {outcome} is no outcome")
+            raise UsageError(f"cannot resolve {call}: {outcome} is not an outcome")
         settling.resolve(self._desk, turn, call, State(outcome), note)
 
     def verify(self) -> int | None:

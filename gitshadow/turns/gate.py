@@ -52,7 +52,7 @@ def consents(turn: TurnCore, proposal: Proposal) -> Procedure[bool]:
 def _confirm(turn: TurnCore, proposal: Proposal) -> Procedure[str | None]:
     """Have somebody asked; return why the answer is no, or None."""
     if turn.setting.policy.confirm is None:
-        return f"{proposal.question}, and nobody can be asked"
+        return f"{proposal.question}, but there is no one to ask"
     event = yield from _asked(turn, proposal)
     if isinstance(event, Raised):
         raise event.error

@@ -40,7 +40,7 @@ class HookedTurns:
 
     def __init__(self, au: AgentUndo, *, lease_s: float = _LEASE_S) -> None:
         if au.desk.setting.host.undo is not None:
-            raise UsageError("could not take hooks: Host.undo lives in one process")
+            raise UsageError("cannot take hooks: Host.undo lives in one process")
         self._au = au
         self._lease_ns = int(lease_s * _NS_PER_S)
 
@@ -84,7 +84,7 @@ class HookedTurns:
             arguments: Needed where some are secret: those are not in the journal.
 
         Raises:
-            UsageError: no such call is under way.
+            UsageError: no such call is running.
         """
         ended: Outcome | Exception = Outcome.success(result)
         if isinstance(result, Outcome | Exception):
@@ -138,11 +138,11 @@ def concluded(
     """Write down how an announced call ended.
 
     Raises:
-        UsageError: no such call is under way.
+        UsageError: no such call is running.
     """
     row = turn.calls.get(call_id)
     if row is None or row.outcome is not None:
-        raise UsageError(f"could not conclude {call_id}: no such call is under way")
+        raise UsageError(f"cannot conclude {call_id}: no such call is running")
     stored = records.intent(row.intent)["arguments"]
     known = stored if isinstance(stored, Mapping) else {}
     yield from calls.conclude(turn, row, ended, arguments or known)

@@ -29,12 +29,12 @@ RESOLVED_STATES: Mapping[State, str] = {
 }
 """What a call's `undo` becomes by a person's word."""
 _WITHOUT_WORDS: Mapping[str, Resolution] = {
-    "resolved": Resolution(State.REVERSED, "the log of it is gone", ""),
-    "kept": Resolution(State.NOT_REVERSED, "the log of it is gone", ""),
+    "resolved": Resolution(State.REVERSED, "its log is missing", ""),
+    "kept": Resolution(State.NOT_REVERSED, "its log is missing", ""),
 }
-_DOUBT = "it began, and nobody knows whether it happened"
-_RAISED = "it raised, and nobody knows whether it happened before that"
-_FOLLOW_UP = "nothing was sent to make up for it: a person has to decide what to do"
+_DOUBT = "it was started, and it is unknown whether it happened"
+_RAISED = "it failed, and it is unknown whether it happened before that"
+_FOLLOW_UP = "nothing was sent to compensate for it: a person must decide what to do"
 
 
 @dataclass(slots=True)
@@ -146,8 +146,8 @@ def taken_back(call: SagaCall, *, already: bool = False) -> UndoItem:
     inverse = records.stored_inverse(call.inverse) if call.inverse else None
     residue = inverse.residue if inverse is not None else None
     if call.klass == Reversibility.COMPENSABLE and residue is None:
-        made_up = inverse.handler if inverse is not None else "what made up for it"
-        residue = f"what {call.tool} did stays on record beside {made_up}"
+        made_up = inverse.handler if inverse is not None else "the compensation"
+        residue = f"the effect of {call.tool} stays on record along with {made_up}"
     return replace(
         blank(call),
         state=State.REVERSED if residue is None else State.COMPENSATED,
@@ -206,7 +206,7 @@ def _never_sent(call: SagaCall, scene: Scene) -> UndoItem | None:
         blank(call),
         domain=Domain.OUTBOX,
         state=State.REVERSED,
-        detail="it was held, and never sent",
+        detail="it was held and never sent",
         error=None,
         already=call.outcome == "dropped" and call.op != scene.op,
     )
@@ -271,7 +271,7 @@ def _no_way_back(call: SagaCall, scene: Scene) -> UndoItem | None:
 def _altered(call: SagaCall, scene: Scene) -> UndoItem | None:
     if call.id not in scene.altered:
         return None
-    said = "the log does not bear out the inverse that the journal has for it"
+    said = "the log does not match the inverse that the journal has for it"
     return left(call, Reason.DECLINED, said)
 
 
@@ -282,14 +282,14 @@ def _no_inverse(call: SagaCall, scene: Scene) -> UndoItem | None:
 def _before_pivot(call: SagaCall, scene: Scene) -> UndoItem | None:
     if call.id not in scene.declined:
         return None
-    said = "it came before a point of no return: an undo of its turn takes it back"
+    said = "it came before a point of no return: undo its turn instead"
     return left(call, Reason.DECLINED, said)
 
 
 def _expired(call: SagaCall, scene: Scene) -> UndoItem | None:
     if call.expires_ns is None or call.expires_ns >= scene.now_ns:
         return None
-    return left(call, Reason.EXPIRED, "the time in which it can be undone is over")
+    return left(call, Reason.EXPIRED, "its undo window is over")
 
 
 def _handler_missing(call: SagaCall, scene: Scene) -> UndoItem | None:
@@ -299,11 +299,13 @@ def _handler_missing(call: SagaCall, scene: Scene) -> UndoItem | None:
         return None
     said = f"nothing is registered as {inverse.handler}"
     if external.is_external(inverse.handler):
-        said = f"nothing reaches {inverse.args.get('server')}: Host(mcp=...) is missing"
+        said = (
+            f"{inverse.args.get('server')} cannot be reached: Host(mcp=...) is missing"
+        )
     elif handler is not None:
         said = (
-            f"it was written down for version {inverse.version or 'none'} of"
-            f" {handler.name}, which is {handler.version or 'none'} now"
+            f"it was recorded for version {inverse.version or 'none'} of"
+            f" {handler.name}, which is now {handler.version or 'none'}"
         )
     return left(call, Reason.HANDLER_MISSING, said)
 
@@ -323,7 +325,7 @@ def _half_undone(call: SagaCall, scene: Scene) -> UndoItem | None:
         return None
     if handler.repeatable:
         return None
-    said = f"{handler.name} was tried, and is not declared safe to repeat"
+    said = f"{handler.name} was tried and is not declared safe to repeat"
     return left(call, Reason.IN_DOUBT, said)
 
 
@@ -331,7 +333,7 @@ def _blocked(call: SagaCall, scene: Scene) -> UndoItem | None:
     waits_for = set(needed(call))
     for other in scene.stuck.values():
         if other.id in waits_for or _holds_up(other, call):
-            return left(call, Reason.FAILED, f"it waits for {other.id}")
+            return left(call, Reason.FAILED, f"it is waiting for {other.id}")
     return None
 
 

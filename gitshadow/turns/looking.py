@@ -44,12 +44,12 @@ def session_named(db: Db, session: str | None, turn: str | None = None) -> str:
     wanted = "a session of an agent program" if turn is None else f"turn {turn}"
     if not found:
         raise UsageError(
-            f"could not find {wanted}",
-            hint="what there is: git agent-undo saga turns; of agents: git agent-undo turns",
+            f"cannot find {wanted}",
+            hint="to list turns: git agent-undo saga turns; of agents: git agent-undo turns",
         )
     raise UsageError(
-        f"could not tell which session is meant: {', '.join(found)}",
-        hint="name it: --session ID",
+        f"ambiguous session: {', '.join(found)}",
+        hint="choose one: --session ID",
     )
 
 

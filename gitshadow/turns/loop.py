@@ -91,7 +91,7 @@ class LoopCore:
         self._said = ""
         stream = yield from demand(Invoke(self.provider.stream, (request,)))
         if not isinstance(stream, Iterator | AsyncIterator):
-            raise TypeError("the provider's stream is no iterator")
+            raise TypeError("the provider's stream is not an iterator")
         wanted: list[ToolCall] = []
         while True:
             item = yield from pulled(Pull(stream))

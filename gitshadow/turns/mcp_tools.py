@@ -67,7 +67,7 @@ def offered(listed: object) -> Iterator[Offered]:
         listed = listed.model_dump(mode="json", by_alias=True)
     tools = listed.get("tools") if isinstance(listed, Mapping) else None
     if not isinstance(tools, list):
-        raise RegistrationError("could not import tools: it is no tools/list result")
+        raise RegistrationError("cannot import tools: it is not a tools/list result")
     yield from map(_offered, tools)
 
 
@@ -84,7 +84,7 @@ def declare(
     unknown = sorted(overrides.keys() - {tool.name for tool in found})
     if unknown:
         raise RegistrationError(
-            f"could not import {unknown[0]}: the server lists no such tool"
+            f"cannot import {unknown[0]}: the server lists no such tool"
         )
     server = registry.prefix
     origin = Origin(server, call or _elsewhere) if server is not None else None
@@ -104,8 +104,8 @@ def _elsewhere(name: str, arguments: Mapping[str, object]) -> object:
         RegistrationError: always.
     """
     raise RegistrationError(
-        f"could not call {name}: it was imported without call=",
-        hint="give import_mcp a function that calls the server",
+        f"cannot call {name}: it was imported without call=",
+        hint="pass import_mcp a function that calls the server",
     )
 
 
@@ -123,7 +123,7 @@ class Forward:
 def _offered(tool: object) -> Offered:
     name = tool.get("name") if isinstance(tool, Mapping) else None
     if not isinstance(tool, Mapping) or not isinstance(name, str) or not name:
-        raise RegistrationError("could not import tools: one of them has no name")
+        raise RegistrationError("cannot import tools: one of them has no name")
     meta = _table(tool.get("_meta")) or {}
     return Offered(
         name=name,

@@ -85,13 +85,13 @@ def schema_warnings(tool: Tool) -> list[str]:
         return []
     schema: object = tool.options["schema"]
     if not isinstance(schema, Mapping):
-        return [f"{tool.name}: the schema is no object"]
+        return [f"{tool.name}: the schema is not an object"]
     found = []
     if schema.get("type") != "object":
         found.append(f"{tool.name}: the schema's type is not object")
     properties = schema.get("properties", {})
     if not isinstance(properties, Mapping):
-        return [*found, f"{tool.name}: properties is no object"]
+        return [*found, f"{tool.name}: properties is not an object"]
     required = schema.get("required", [])
     missing = [str(name) for name in required if name not in properties]
     if missing:

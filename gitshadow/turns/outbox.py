@@ -96,7 +96,7 @@ class _Sending:
                 self._call, setting.sources, tool, found, moment, {}
             )
             return (yield from self._end("sent", None))
-        said = "it was being sent, and nobody knows whether it was"
+        said = "it was being sent, and it is unknown whether it was"
         return (yield from self._end("in_doubt", said))
 
     def _send(self, tool: Tool) -> Procedure[Release]:

@@ -69,11 +69,11 @@ class Outside(NamedTuple):
         try:
             external.check(inverse.handler, inverse.args)
         except ValueError as error:
-            return f"it is no inverse: {error}"
+            return f"it is not an inverse: {error}"
         if self._is_allowed(inverse) or callable(self.policy.confirm):
             return None
         said = external.described(inverse.handler, inverse.args)
-        return f"it {said}, which the policy does not allow, and nobody can be asked"
+        return f"it {said}, which the policy does not allow, and there is no one to ask"
 
     def approval(self, call: SagaCall, inverse: StoredInverse) -> Procedure[str | None]:
         """Have somebody asked where the policy does not allow it; return why the answer is no."""
@@ -86,7 +86,7 @@ class Outside(NamedTuple):
             tool=call.tool,
             arguments=inverse.args,
             reversibility=Reversibility.NON_REVERSIBLE,
-            question=f"to take {call.tool} {call.id} back, it {said}",
+            question=f"to undo {call.tool} {call.id}, it {said}",
         )
         timeout_s = self.policy.confirm_timeout_s
         event = yield from ask(Invoke(confirm, (proposal,), timeout_s=timeout_s))

@@ -45,7 +45,7 @@ def take_hook(payload: bytes, opened: Callable[[str], AgentUndo]) -> bytes:
     fields = _decoded(payload)
     event = ClaudeCode().parse(fields, {})
     if isinstance(event, BadPayload):
-        raise UsageError(f"could not read the hook: {event.reason}")
+        raise UsageError(f"cannot read the hook: {event.reason}")
     if event is None:
         return b""
     with opened(event.parent_session or event.native_session) as au:
@@ -56,9 +56,9 @@ def _decoded(payload: bytes) -> Mapping[str, object]:
     try:
         found = json.loads(payload.decode("utf-8", "surrogateescape"), strict=False)
     except (ValueError, RecursionError) as error:
-        raise UsageError("could not read the hook: it is not JSON") from error
+        raise UsageError("cannot read the hook: it is not JSON") from error
     if not isinstance(found, dict):
-        raise UsageError("could not read the hook: it is no JSON object")
+        raise UsageError("cannot read the hook: it is not a JSON object")
     return found
 
 

@@ -65,9 +65,9 @@ def outstanding(op: SagaOp, calls: Iterable[SagaCall]) -> Iterator[Uncovered]:
             continue
         if judging.is_files_only(call):
             continue
-        why = f"outstanding: a plain {op.kind} takes no outside effect back"
+        why = f"outstanding: a plain {op.kind} does not undo outside effects"
         if call.outcome == "held":
-            why = f"held: a plain {op.kind} does not keep it from being sent"
+            why = f"held: a plain {op.kind} does not stop it from being sent"
         yield Uncovered(f"{call.tool} {call.id}", why)
 
 
@@ -117,10 +117,10 @@ def _named(
 
 def _gone(call: SagaCall) -> UndoItem:
     if call.outcome == "dropped":
-        said = "it was held and dropped, and is not held again"
+        said = "it was held and dropped; it is not held again"
         item = judging.left(call, Reason.NON_REVERSIBLE, said)
         return replace(item, domain=Domain.OUTBOX)
-    said = "it was taken back, and an effect is not made again"
+    said = "it was undone; an effect is not repeated"
     return judging.left(call, Reason.NON_REVERSIBLE, said)
 
 

@@ -106,7 +106,7 @@ class Policy:
         if floor is not None and _RANKS.index(reversibility) < _RANKS.index(floor):
             word = reversibility.value
             return Verdict.deny(
-                f"{tool} is {word}: what runs here must be at least {floor}"
+                f"{tool} is {word}: tools here must be at least {floor}"
             )
         if reversibility is not Reversibility.NON_REVERSIBLE:
             return Verdict.allow()

@@ -64,7 +64,7 @@ def faithful(value: object) -> str:
     text = canonical(value)
     if not _same(value, json.loads(text)):
         raise NotStorableError(
-            "not JSON: a tuple, or a key that is no text, would come back changed"
+            "not JSON: a tuple, or a key that is not a string, would change"
         )
     return text
 
@@ -129,7 +129,7 @@ def altered(value: object) -> str | None:
         return str(error)
     except (LookupError, TypeError, RecursionError):
         is_same = False
-    return None if is_same else "not JSON: they would come back changed"
+    return None if is_same else "not JSON: they would change"
 
 
 def intent(text: str) -> dict[str, object]:
@@ -190,7 +190,7 @@ def parse(text: str | None) -> dict[str, object]:
     except ValueError as error:
         raise JournalError(f"could not read the saga: {error}") from error
     if not isinstance(found, dict):
-        raise JournalError("could not read the saga: a row holds no object")
+        raise JournalError("could not read the saga: a row does not contain an object")
     return found
 
 

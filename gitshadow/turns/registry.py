@@ -337,19 +337,19 @@ class ToolRegistry:
         has_inverse = "inverse" in options or options.get("files_only", False)
         if reversibility in _NEEDS_INVERSE and not has_inverse:
             raise RegistrationError(
-                f"could not register {full}: {reversibility} without an inverse",
-                hint="give inverse= or files_only=True, or declare it non_reversible",
+                f"cannot register {full}: {reversibility} without an inverse",
+                hint="pass inverse= or files_only=True, or declare it non_reversible",
             )
         if options.get("verify") is True and "observe" not in options:
             raise RegistrationError(
-                f"could not register {full}: verify=True without observe"
+                f"cannot register {full}: verify=True without observe"
             )
         if "undo_for" in options:
             _check_window(full, options)
         if options.get("hold", False) and options.get("secrets", ()):
             raise RegistrationError(
-                f"could not register {full}: a held call is written down with its arguments",
-                hint="let the function look its secrets up itself",
+                f"cannot register {full}: a held call is stored with its arguments",
+                hint="let the function look up its secrets itself",
             )
         made = Tool(
             name=full,
@@ -464,11 +464,11 @@ class ToolRegistry:
         full = f"{self._domain}.{name}" if self._domain else name
         if "." not in full.strip("."):
             raise RegistrationError(
-                f"could not register {full}: the name has no domain",
-                hint=f"call it domain.{full}",
+                f"cannot register {full}: the name has no domain",
+                hint=f"name it domain.{full}",
             )
         if full in self._tools or full in self._compensators:
-            raise RegistrationError(f"could not register {full}: the name is taken")
+            raise RegistrationError(f"cannot register {full}: the name is taken")
         return full
 
 
@@ -484,11 +484,11 @@ def _check_window(name: str, options: ToolOptions) -> None:
         _window_ns(options.get("undo_for", ""))
     except ValueError as error:
         raise RegistrationError(
-            f"could not register {name}: undo_for is no length of time", hint="30d"
+            f"cannot register {name}: undo_for is not a length of time", hint="30d"
         ) from error
     if "undo_for_s" in options:
         raise RegistrationError(
-            f"could not register {name}: undo_for and undo_for_s are one thing"
+            f"cannot register {name}: undo_for and undo_for_s mean the same"
         )
 
 
@@ -498,7 +498,7 @@ def _check_options(name: str, options: ToolOptions) -> None:
     for option in options:
         if option not in known:
             raise RegistrationError(
-                f"could not register {name}: there is no option {option}",
+                f"cannot register {name}: there is no option {option}",
                 hint=did_you_mean(option, known) or ", ".join(known),
             )
     for option, value in options.items():
@@ -506,11 +506,11 @@ def _check_options(name: str, options: ToolOptions) -> None:
         if allowed is not None and value not in allowed:
             words = " or ".join(allowed)
             raise RegistrationError(
-                f"could not register {name}: {option} must be {words}, not {value!r}"
+                f"cannot register {name}: {option} must be {words}, not {value!r}"
             )
         if option in _NAMES and isinstance(value, str):
             raise RegistrationError(
-                f"could not register {name}: {option} must be a tuple of names",
+                f"cannot register {name}: {option} must be a tuple of names",
                 hint=f"{option}=({value!r},)",
             )
 
@@ -521,7 +521,7 @@ def _class_of(name: str, value: str) -> Reversibility:
         return Reversibility(value)
     except ValueError as error:
         raise RegistrationError(
-            f"could not register {name}: there is no class {value!r}",
+            f"cannot register {name}: there is no class {value!r}",
             hint=", ".join(Reversibility),
         ) from error
 

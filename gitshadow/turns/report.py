@@ -119,7 +119,7 @@ class UndoItem:
         return f"{state:<12} {name}{why}" + (f": {said}" if said else "")
 
     def _words(self) -> tuple[str | None, ...]:
-        residue = f"stays: {self.residue}" if self.residue else None
+        residue = f"remains: {self.residue}" if self.residue else None
         earlier = "already undone" if self.already else None
         return earlier, self.detail, residue, self.error, self.follow_up
 
@@ -238,7 +238,7 @@ class UndoReport:
         lines = [f"{self.target}: {self.headline}"]
         lines += [f"  {item.line()}" for item in self.items]
         lines += [f"  note: {note}" for note in self.notes]
-        lines += [f"  not covered: {one.what}: {one.why}" for one in self.not_covered]
+        lines += [f"  not undone: {one.what}: {one.why}" for one in self.not_covered]
         return "\n".join(map(printable, lines))
 
 
@@ -278,7 +278,7 @@ def item_from_json(value: object) -> UndoItem:
         JournalError: it is not one.
     """
     if not isinstance(value, Mapping):
-        raise JournalError("could not read a stored item: it is no object")
+        raise JournalError("could not read a stored item: it is not an object")
     try:
         return _item(value)
     except (KeyError, TypeError, ValueError) as error:
@@ -324,14 +324,14 @@ def _number(row: Mapping[str, object], key: str) -> int | None:
 def _mapping(row: Mapping[str, object], key: str) -> Mapping[str, object]:
     value = row[key]
     if not isinstance(value, Mapping):
-        raise TypeError(f"{key} is no object")
+        raise TypeError(f"{key} is not an object")
     return value
 
 
 def _list(row: Mapping[str, object], key: str) -> Sequence[object]:
     value = row[key]
     if not isinstance(value, list):
-        raise TypeError(f"{key} is no list")
+        raise TypeError(f"{key} is not a list")
     return value
 
 

@@ -70,7 +70,7 @@ def request_of(options: UndoOptions) -> UndoRequest:
     """Return the value for what was asked.
 
     Raises:
-        UsageError: there is no such part of the world.
+        UsageError: there is no such scope.
     """
     only, scope = options.get("only"), options.get("scope")
     return UndoRequest(
@@ -89,7 +89,7 @@ def rewind_request(
     """Return what a rewind is to do: all but effects, unless it is asked for more or for less.
 
     Raises:
-        UsageError: there is no such part of the world.
+        UsageError: there is no such scope.
     """
     wanted = WITHOUT_EFFECTS if scope is None else scopes(scope)
     meant = wanted | {Scope.EFFECTS} if effects else wanted
@@ -106,8 +106,8 @@ def scopes(names: Collection[str]) -> frozenset[Scope]:
     for name in names:
         if name not in known:
             raise UsageError(
-                f"could not undo {name}: there is no such part of the world",
-                hint=f"it is one of {', '.join(known)}",
+                f"cannot undo {name}: there is no such scope",
+                hint=f"use one of {', '.join(known)}",
             )
     return frozenset(map(Scope, names))
 

@@ -62,9 +62,9 @@ def found(session: str, before: str, last: int, first: int | None) -> int:
         InvocationNotFound: it has no such invocation.
     """
     if last < 0:
-        raise SessionNotFound(f"could not find session {session}")
+        raise SessionNotFound(f"cannot find session {session}")
     if not first:
-        raise InvocationNotFound(f"could not find invocation {before} in {session}")
+        raise InvocationNotFound(f"cannot find invocation {before} in {session}")
     return first
 
 
@@ -78,4 +78,4 @@ def last_live(store: SessionStore, session: str) -> str:
     for event in reversed(store.events(session)):
         if event.invocation != CREATED and events.is_live(event.seq, out):
             return event.invocation
-    raise NothingToUndo(f"could not undo in {session}: there is nothing left")
+    raise NothingToUndo(f"cannot undo in {session}: nothing is left to undo")

@@ -55,7 +55,7 @@ class Command:
         name = self.argv[0]
         program = shutil.which(name, path=self.variables.get("PATH", ""))
         if program is None:
-            raise FinalFailure(f"there is no program {name}")
+            raise FinalFailure(f"no such program: {name}")
         with tempfile.TemporaryFile() as stdin:
             stdin.write(self.stdin)
             stdin.seek(0)
@@ -75,7 +75,7 @@ class Command:
 
     def _watched(self, child: "subprocess.Popen[bytes]") -> bytes:
         """Wait for the end, and return the beginning of what was said."""
-        assert child.stdout is not None, "it was asked for"
+        assert child.stdout is not None, "it was requested"
         said = bytearray()
         pipe = child.stdout.fileno()
         os.set_blocking(pipe, False)

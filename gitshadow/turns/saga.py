@@ -191,7 +191,7 @@ class Unwind:
         for attempt in range(1, inverse.retry.attempts + 1):
             claimed = yield from self._claim(call, inverse, handler)
             if claimed is None:
-                said = "another process is taking it back"
+                said = "another process is undoing it"
                 return call, judging.left(call, Reason.IN_DOUBT, said)
             call = claimed
             event, trouble = yield from self._attempt(call, inverse, handler)
@@ -246,7 +246,7 @@ class Unwind:
         try:
             arguments = inverse.resolved(look_up)
         except KeyError as error:
-            event: Event = Raised(FinalFailure(f"there is no secret {error}"))
+            event: Event = Raised(FinalFailure(f"no such secret: {error}"))
             return event, _trouble(event)
         if "idempotency_key" in handler.takes:
             arguments["idempotency_key"] = call.key
@@ -316,8 +316,8 @@ class Unwind:
             declared = tool.reversibility if tool is not None else None
             if tool is not None and (declared or "undeclared") != call.klass:
                 yield (
-                    f"{call.tool} was {call.klass} when {call.id} ran and is"
-                    f" {declared or 'undeclared'} now: the former counts"
+                    f"{call.tool} was {call.klass} when {call.id} ran and is now"
+                    f" {declared or 'undeclared'}: the former applies"
                 )
 
     def _note(
@@ -346,7 +346,7 @@ def _trouble(event: Event) -> str | None:
 def _doubt(event: Event, found: Finding | None, handler: Tool) -> str | None:
     """Return why nobody knows what an attempt did, so that no other one follows; None: go on."""
     if isinstance(event, TimedOut) and event.goes_on and not handler.heeds_key:
-        return f"{handler.name} may still be at work: nothing could stop it"
+        return f"{handler.name} may still be running: it could not be stopped"
     is_clean = known.from_event(event, handler) is Known.NOT_DONE
     harmless = found.sure if found is not None else is_clean
     if handler.repeatable or harmless:

@@ -97,7 +97,7 @@ def _headers(request: Request) -> dict[str, str]:
         found.setdefault("Content-Type", "application/json")
     for name, value in found.items():
         if "\n" in value or "\r" in value or not value.isascii():
-            raise FinalFailure(f"the value of the header {name} is no plain line")
+            raise FinalFailure(f"the value of the header {name} is not a plain line")
     return found
 
 

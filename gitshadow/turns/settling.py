@@ -20,7 +20,7 @@ def resolve(desk: "Desk", turn: str, call: str, state: State, note: str) -> None
     """Record what a person has found out about a call, or has done about it.
 
     Raises:
-        UsageError: there is no such call, or nothing about it is open.
+        UsageError: there is no such call, or it has nothing left to resolve.
         SessionBusy: a turn or an undo of this session is at work.
     """
     with desk.locked():
@@ -34,7 +34,7 @@ def resolve(desk: "Desk", turn: str, call: str, state: State, note: str) -> None
         names |= {one.call for one in waiting}
         found = next((one for one in calls if one.id == call), None)
         if found is None or call not in names or found.undo in ("done", "skipped"):
-            raise UsageError(f"could not resolve {call}: nothing about it is open")
+            raise UsageError(f"cannot resolve {call}: it has nothing left to resolve")
         body = {
             "as": state.value,
             "was": found.undo,

@@ -30,11 +30,11 @@ def narrowed(op: SagaOp, store: SessionStore, request: UndoRequest) -> SagaOp:
         if call.id == op.target
     ]
     if not found:
-        raise UsageError(f"could not find turn {op.target} in session {op.session}")
+        raise UsageError(f"cannot find turn {op.target} in session {op.session}")
     if len(found) > 1:
         turns = ", ".join(call.turn for call in found)
         raise UsageError(
-            f"could not tell which call {op.target} is meant: {turns} have one",
+            f"ambiguous call {op.target}: {turns} have one",
             hint="undo it by its turn, with only=",
         )
     (call,) = found
@@ -82,6 +82,4 @@ def _later(call: SagaCall, calls: Sequence[SagaCall]) -> str | None:
         return None
     more = f" and {len(later) - _SHOWN} more" if len(later) > _SHOWN else ""
     named = ", ".join(later[:_SHOWN])
-    return (
-        f"taken back alone; what came later stands and may build on it: {named}{more}"
-    )
+    return f"only this call was undone; later calls were kept and may depend on it: {named}{more}"

@@ -84,7 +84,7 @@ class Changes:
         for name, version in self.artifacts.items():
             item = _item(Domain.ARTIFACTS, name, gone=version is None)
             if version is not None and name in self.missing:
-                said = f"the bytes of version {version.number} are gone"
+                said = f"the content of version {version.number} is missing"
                 item = _left(item, Reason.NO_INVERSE, said)
             yield item
         for (domain, name), said in self.moved.items():
@@ -212,7 +212,7 @@ def changes_of(
         if key not in since or on_drift is OnDrift.OVERWRITE:
             state[key] = value
         elif since[key] != value:
-            moved[Domain.STATE, key] = f"the turn left {since[key]}; it was set since"
+            moved[Domain.STATE, key] = f"the turn left {since[key]}; it was set later"
     artifacts: dict[str, Version | None] = {}
     for name, version in versions.items():
         if name.startswith(OTHER_SCOPES) and not every:
@@ -220,7 +220,7 @@ def changes_of(
         if name not in later or on_drift is OnDrift.OVERWRITE:
             artifacts[name] = version
         elif _oid(later[name]) != _oid(version):
-            moved[Domain.ARTIFACTS, name] = "it was saved again since"
+            moved[Domain.ARTIFACTS, name] = "it was saved again later"
     found = Changes(state=state, artifacts=artifacts, moved=moved)
     return with_missing(store, found)
 

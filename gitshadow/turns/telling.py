@@ -57,7 +57,7 @@ class Telling:
             plan = yield from work.plan()  # made only where somebody wants it
             notes += yield from self._told("pre_undo", plan, commands)
         if notes and work.op.kind != UndoKind.ROLLBACK:
-            raise RefusedError(f"could not undo {work.op.target}: {notes[0]}")
+            raise RefusedError(f"cannot undo {work.op.target}: {notes[0]}")
         report = yield from work.run()
         notes += yield from self._told("post_undo", report, commands)
         return _with_notes(report, notes)

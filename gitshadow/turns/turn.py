@@ -182,7 +182,7 @@ class TurnCore:
         limit = self.setting.policy.limits.tool_calls
         if limit is not None and self.started >= limit:
             raise ToolCallLimitExceeded(
-                f"could not go on with {self.row.id}: more than {limit} tool calls"
+                f"cannot continue {self.row.id}: more than {limit} tool calls"
             )
         self.started += 1
         return self.started
@@ -205,7 +205,7 @@ class TurnCore:
             return
         if moment_ns - self.row.started_ns > seconds * _NS_PER_S:
             raise TimeLimitExceeded(
-                f"could not go on with {self.row.id}: it took more than {seconds} s"
+                f"cannot continue {self.row.id}: it took more than {seconds} s"
             )
 
     def count_round_trip(self) -> None:
@@ -217,7 +217,7 @@ class TurnCore:
         limit = self.setting.policy.limits.round_trips
         if limit is not None and self.round_trips >= limit:
             raise RoundTripLimitExceeded(
-                f"could not go on with {self.row.id}: more than {limit} round trips"
+                f"cannot continue {self.row.id}: more than {limit} round trips"
             )
         self.round_trips += 1
 
@@ -330,7 +330,7 @@ class TurnCore:
     def check_open(self) -> None:
         """Raise `TurnClosed` where the turn has ended."""
         if self.status is not TurnStatus.OPEN:
-            raise TurnClosed(f"could not go on with {self.row.id}: it has ended")
+            raise TurnClosed(f"cannot continue {self.row.id}: it has ended")
 
     def _commit(self) -> Procedure[BaseException | None]:
         """Commit; return what the host's transaction raised instead."""
@@ -458,8 +458,8 @@ def creation(session: str, state: Mapping[str, object], ts_ns: int) -> NewEvent:
 def kept_up_to(pivot: SagaCall, why: str | None) -> str:
     """Return what a report says where a rollback stopped at a point of no return."""
     said = (
-        f"kept what came up to {pivot.tool} {pivot.id}, a point of no return, and with it state,"
-        " artifacts and the host's document"
+        f"kept everything up to {pivot.tool} {pivot.id}, a point of no return,"
+        f" including state, artifacts and the host's document"
     )
     return said if why is None else f"{why}; {said}"
 

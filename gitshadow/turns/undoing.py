@@ -70,7 +70,7 @@ class Undoing:
         elif request.only is not None:
             known = {call.id for call in self._desk.calls(target)}
             for name in sorted(request.only - known):
-                raise UsageError(f"could not find call {name} in {target}")
+                raise UsageError(f"cannot find call {name} in {target}")
         return self.of(op, request.token)
 
     def rewind(self, before: str, request: UndoRequest) -> Whole:
@@ -85,9 +85,9 @@ class Undoing:
         gaps = events.hidden(self._store.markers(self._session))
         if request.covers(Scope.EFFECTS) and not events.is_live(target.first, gaps):
             raise RefusedError(
-                f"could not rewind before {before} with effects: it was rewound already,"
-                " and an effect that was taken back is not made again",
-                hint="leave effects out of the scope",
+                f"cannot rewind before {before} with effects: it was rewound already,"
+                " and an undone effect is not repeated",
+                hint="exclude effects from the scope",
             )
         return self.of(self._new(UndoKind.REWIND, before, request), request.token)
 
@@ -252,7 +252,7 @@ class Undoing:
         kinds = (UndoKind.UNDO, UndoKind.ROLLBACK, UndoKind.REWIND)
         if op is None or op.session != self._session or op.kind not in kinds:
             raise UsageError(
-                f"could not redo {op_id}: session {self._session} has no such undo"
+                f"cannot redo {op_id}: session {self._session} has no such undo"
             )
         return op
 
@@ -287,7 +287,7 @@ class Undoing:
         counts = any(gap.by == event.seq for gap in gaps)
         seq = store.last_seq(session) + 1
         wording = Wording(
-            text="Undo taken back",
+            text="Undo reversed",
             invocation=f"u-{seq}",
             hides=own if counts else None,
             hidden=(event.invocation,),

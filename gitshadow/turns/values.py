@@ -194,7 +194,7 @@ class Secret:
             return reference
         word, _, name = reference.partition(":")
         if word != "env" or not name:
-            raise ValueError("a secret is given by name: env:NAME")
+            raise ValueError("a secret must be given by name: env:NAME")
         return cls(name)
 
 

@@ -45,7 +45,7 @@ def still_there(
     if isinstance(event, Returned) and event.value is True:
         return None
     if isinstance(event, Returned) and event.value is False:
-        return Finding("the inverse returned, and the effect is still there", sure=True)
+        return Finding("the inverse returned, but the effect is still there", sure=True)
     why = event.error if isinstance(event, Raised) else "no yes or no"
     return _unread(why, given.secrets_of(call, tool) or ())
 
@@ -66,10 +66,10 @@ def _observed(
         return _unread(why, secrets) if strict else None
     seen = records.redact(records.lenient(event.value), secrets)
     if strict and seen != before:
-        return Finding(f"there was {before}, and now there is {seen}", seen == after)
+        return Finding(f"there was {before}, now there is {seen}", seen == after)
     erases = call.klass == Reversibility.REVERSIBLE
     if not strict and erases and seen == after != before:
-        return Finding(f"the inverse returned, and there is still {seen}", sure=True)
+        return Finding(f"the inverse returned, but there is still {seen}", sure=True)
     return None
 
 
@@ -80,4 +80,4 @@ def _is_altered(call: SagaCall) -> bool:
 def _unread(why: object, secrets: Iterable[str] = ()) -> Finding:
     said = records.in_words(why) if isinstance(why, Exception) else str(why)
     said = records.redact(said, secrets)
-    return Finding(f"whether the inverse worked could not be seen: {said}", sure=False)
+    return Finding(f"could not check whether the inverse worked: {said}", sure=False)

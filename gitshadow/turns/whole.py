@@ -132,15 +132,14 @@ class Whole:
         planned = yield from self.plan()
         if self.request.token not in (None, planned.token):
             raise RefusedError(
-                "could not undo: the plan has changed since it was shown",
-                hint="look at a new plan",
+                "cannot undo: the plan has changed since it was shown",
+                hint="check a new plan",
             )
         left = planned.counts[State.NOT_REVERSED.value]
         if self.request.atomic and left:
             raise RefusedError(
-                f"could not undo {self.op.target} as a whole: {left} of it cannot be"
-                " taken back",
-                hint="the plan says what and why",
+                f"cannot undo {self.op.target} as a whole: {left} of it cannot be undone",
+                hint="the plan shows what and why",
             )
 
     def _begin(self) -> Procedure[None]:
@@ -248,7 +247,7 @@ def _not_begun(item: UndoItem) -> UndoItem:
         state=State.NOT_REVERSED,
         action=Action.NONE,
         reason=Reason.FAILED,
-        detail="not begun: what came before it failed",
+        detail="not started: an earlier step failed",
     )
 
 

@@ -30,15 +30,15 @@ from gitshadow.ui.prose import Prose
 _LETTERS = {"agent": "A", "human": "H"}
 _NAME = 12
 _PROMPT_LINES = 40
-_LOADING = "looking who wrote ..."
+_LOADING = "loading authors ..."
 _KEYS = (
-    Key("Enter", "go to the write", "go_to"),
-    Key("u", "undo this write", "undo"),
+    Key("Enter", "go to this change", "go_to"),
+    Key("u", "undo this change", "undo"),
     Key("F", "find", "find"),
     Key("Esc", "leave", "leave"),
 )
 _CLASSES = "A agent, H human, U unknown"
-_OLDER = "there is no write to go to, or to take back: it was not recorded here"
+_OLDER = "nothing to show or undo: this change was not recorded here"
 
 Owner = Mapping[str, object]
 
@@ -122,8 +122,8 @@ class BlameScreen(ModalScreen[int | None]):
     BlameScreen Prose { height: 6; border-top: solid $primary; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "go_to", "go to the write", show=False, priority=True),
-        Binding("u", "undo", "undo this write", show=False),
+        Binding("enter", "go_to", "go to this change", show=False, priority=True),
+        Binding("u", "undo", "undo this change", show=False),
         Binding("escape,q", "leave", "leave", show=False),
     ]
 
@@ -162,7 +162,7 @@ class BlameScreen(ModalScreen[int | None]):
         self.query_one(KeyLine).show(_KEYS)
         title = View().path(self._path)
         if self._at is not None:
-            title += f", as it was at {printable(str(self._at))}"
+            title += f", at {printable(str(self._at))}"
         title += f"   ({_CLASSES})"
         self.query_one("#title", Static).update(glyphs_of(self).text(title))
         self.query_one(Prose).can_focus = False

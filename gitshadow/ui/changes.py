@@ -19,7 +19,7 @@ from gitshadow.undo.selecting import hunk_of_json
 
 _KEYS = (
     Key("n", "next hunk", "pass_on('next(1)')"),
-    Key("N", "hunk before", "pass_on('next(-1)')"),
+    Key("N", "previous hunk", "pass_on('next(-1)')"),
     Key("s", "side by side", "pass_on('toggle_side')"),
     Key("Esc", "back to the plan", "leave"),
 )

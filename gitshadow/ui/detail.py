@@ -78,9 +78,11 @@ class Detail(Container):
         if found is not None and found.hunk is None and found.file.hunks:
             found = found._replace(hunk=found.file.hunks[0])
         if found is None or found.hunk is None or self.since or not self.diff.has_focus:
-            raise UsageError("i undoes the hunk under the cursor: go into the diff")
+            raise UsageError(
+                "i undoes the hunk under the cursor: move into the diff first"
+            )
         if self._line is None or self._diff_of != self._line.key:
-            raise UsageError("the diff is not on the screen yet")
+            raise UsageError("the diff is not shown yet")
         return found
 
     # -- showing -----------------------------------------------------------------------------

@@ -76,9 +76,9 @@ class DiffView(LineView):
     }
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("n", "next(1)", "next hunk"),
-        Binding("N", "next(-1)", "hunk before", show=False),
+        Binding("N", "next(-1)", "previous hunk", show=False),
         Binding("right_square_bracket", "next_file(1)", "next file", show=False),
-        Binding("left_square_bracket", "next_file(-1)", "file before", show=False),
+        Binding("left_square_bracket", "next_file(-1)", "previous file", show=False),
         Binding("s", "toggle_side", "side by side"),
     ]
 

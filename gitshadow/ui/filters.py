@@ -11,12 +11,12 @@ from typing import NamedTuple
 from gitshadow.errors import UsageError
 
 KEYS: Mapping[str, str] = {
-    "agent": "writes of one agent: agent:codex",
+    "agent": "changes by one agent: agent:codex",
     "session": "of one session: session:claude-code-2026",
-    "file": "of a file or directory: file:src/app.py",
+    "file": "in a file or directory: file:src/app.py",
     "kind": "of one kind: kind:delete, kind:gap",
-    "since": "not older: since:2h, since:2026-11-21",
-    "until": "not newer: until:10m",
+    "since": "since a time: since:2h, since:2026-11-21",
+    "until": "until a time: until:10m",
 }
 """The words that a filter knows, each with an example; all else is text to look for."""
 
@@ -70,7 +70,7 @@ def parse(line: str) -> Filter:
     try:
         words = shlex.split(line)
     except ValueError as error:
-        raise UsageError(f"could not read the filter: {error}".lower()) from error
+        raise UsageError(f"invalid filter: {error}".lower()) from error
     found: dict[str, str] = {}
     plain: list[str] = []
     for word in words:
@@ -78,7 +78,7 @@ def parse(line: str) -> Filter:
         if not colon or key not in KEYS:
             plain.append(word)
         elif key in found:
-            raise UsageError(f"could not read the filter: {key} is given twice")
+            raise UsageError(f"invalid filter: {key} is given twice")
         else:
             found[key] = value
     return Filter(text=" ".join(plain), **found)

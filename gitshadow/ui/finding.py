@@ -40,7 +40,7 @@ class Finder:
         """Go to the next block with the text that was asked for last."""
         wanted, window = self._wanted, self._history.window
         if not wanted:
-            self._foot.say("nothing to search for: / asks")
+            self._foot.say("nothing to search for: press / first")
             return
         if self._history.find(wanted, older=older, here=here):
             self._foot.say("")

@@ -17,7 +17,7 @@ from gitshadow.ui.listing import Listing, Piece
 
 _NAMES = 18
 _LEGEND = (
-    "Y you   ? you or nobody known   A B C sessions of agents   - Git, gaps, pins",
+    "Y you   ? you, or unrecorded   A B C agent sessions   - Git, gaps, pins",
     "A added  M changed  D deleted  R renamed  X mode  T type",
 )
 

@@ -192,7 +192,7 @@ class History(Listing):
         """Draw one line of the screen; behind the last one say that the history goes on."""
         if self._lines and self.top + y == len(self._lines) and self.window.older:
             glyphs, width = glyphs_of(self), self.size.width
-            said = glyphs.cut(f" {glyphs.more} older writes: down", width)
+            said = glyphs.cut(f" {glyphs.more} older changes: down", width)
             shown = Segment(said, self._base + self.faint())
             return Strip([shown]).adjust_cell_length(width, self._base)
         return super().render_line(y)

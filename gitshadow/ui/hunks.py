@@ -25,7 +25,7 @@ from gitshadow.undo.selecting import Choosing
 Taken = Mapping[str, list[int]]
 """The numbers of the parts that are taken, by the number of their item."""
 _BACK = (
-    Key("b", "the question before", "back"),
+    Key("b", "previous question", "back"),
     Key("Esc", "back to the plan", "turn_back"),
 )
 

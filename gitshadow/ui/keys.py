@@ -21,67 +21,65 @@ class Key(NamedTuple):
 MOVING = (
     Key("j,down", "down", "one line down"),
     Key("k,up", "up", "one line up"),
-    Key("ctrl+d,pagedown", "page_down", "a page down"),
-    Key("ctrl+u,pageup", "page_up", "a page up"),
-    Key("g,home", "first", "the newest; in a list the first line"),
-    Key("G,end", "last", "the oldest; in a list the last line"),
+    Key("ctrl+d,pagedown", "page_down", "page down"),
+    Key("ctrl+u,pageup", "page_up", "page up"),
+    Key("g,home", "first", "newest; in a list the first line"),
+    Key("G,end", "last", "oldest; in a list the last line"),
 )
 LOOKING = (
-    Key("enter,l,right", "into", "into the files of a block, then into the diff"),
+    Key("enter,l,right", "into", "open the files of a block, then the diff"),
     Key(
-        "escape,h,left", "back", "back to the pane before; on the time line: no filter"
+        "escape,h,left",
+        "back",
+        "back to the previous pane; on the timeline: clear the filter",
     ),
-    Key("tab", "next_pane", "the next pane"),
-    Key("shift+tab", "previous_pane", "the pane before"),
-    Key("z", "zoom", "this pane alone, and back"),
-    Key("space", "open", "show the single writes of a block, or hide them"),
-    Key("right_square_bracket", "older_in_lane", "the next older block of this lane"),
-    Key("left_square_bracket", "newer_in_lane", "the next newer block of this lane"),
+    Key("tab", "next_pane", "next pane"),
+    Key("shift+tab", "previous_pane", "previous pane"),
+    Key("z", "zoom", "zoom this pane, and back"),
+    Key("space", "open", "show or hide the single changes of a block"),
+    Key("right_square_bracket", "older_in_lane", "next older block in this lane"),
+    Key("left_square_bracket", "newer_in_lane", "next newer block in this lane"),
     Key("slash", "search", "search paths and prompts"),
-    Key("n", "search_on", "the next older find"),
-    Key("N", "search_back", "the next newer find"),
+    Key("n", "search_on", "next older match"),
+    Key("N", "search_back", "next newer match"),
     Key("f", "filter", "filter: agent:, session:, file:, kind:, since:, until:, text"),
-    Key("at", "go_to", "go to a moment: 10m, 2h ago, 2026-11-21 14:00"),
-    Key(
-        "m", "moment", "files: what the block changed, or what differs from then to now"
-    ),
-    Key("v", "content", "the file as it was at that moment"),
-    Key("b", "blame", "who wrote each line of the file, and by which prompt"),
-    Key("p", "pins", "pins: make, restore, delete"),
-    Key("O", "ops", "what was undone, redone and restored, with reports"),
+    Key("at", "go_to", "go to a time: 10m, 2h ago, 2026-11-21 14:00"),
+    Key("m", "moment", "files: changes of the block, or from then to now"),
+    Key("v", "content", "the file at that time"),
+    Key("b", "blame", "who wrote each line of the file, and the prompt behind it"),
+    Key("p", "pins", "pins: create, restore, delete"),
+    Key("O", "ops", "undos, redos and restores, with reports"),
 )
 CHANGING = (
-    Key("u", "undo", "undo the block; in the files: what it did to this file"),
+    Key("u", "undo", "undo the block; in the files: its changes to this file"),
     Key("t", "undo_turn", "undo the whole turn"),
     Key("U", "undo_session", "undo the session"),
-    Key("i", "undo_hunk", "in the diff: undo the hunk that the cursor stands on"),
-    Key("o", "oops", "oops: undo the newest agent burst"),
-    Key(
-        "r", "redo", "redo what an undo took back: that of this block, else the newest"
-    ),
-    Key("R", "restore", "restore this file, or all files, as they were then"),
+    Key("i", "undo_hunk", "in the diff: undo the hunk at the cursor"),
+    Key("o", "oops", "oops: undo the latest agent changes"),
+    Key("r", "redo", "redo: reverse the undo of this block, else the last undo"),
+    Key("R", "restore", "restore this file, or all files, to that time"),
 )
 DIFF = (
-    Key("n", "", "the next hunk"),
-    Key("N", "", "the hunk before"),
-    Key("]", "", "the next file"),
-    Key("[", "", "the file before"),
+    Key("n", "", "next hunk"),
+    Key("N", "", "previous hunk"),
+    Key("]", "", "next file"),
+    Key("[", "", "previous file"),
     Key("h", "", "to the left"),
     Key("l", "", "to the right"),
-    Key("s", "", "side by side, or one below the other"),
-    Key("F", "", "find in the lines"),
+    Key("s", "", "side by side or unified"),
+    Key("F", "", "find in the text"),
 )
 """What the diff binds by itself; there these come before the others."""
 OTHER = (
-    Key("ctrl+r,f5", "reload", "look again"),
-    Key("D", "dark", "dark or light"),
+    Key("ctrl+r,f5", "reload", "refresh"),
+    Key("D", "dark", "switch dark or light theme"),
     Key("question_mark,f1", "help", "these keys"),
     Key("q,ctrl+c", "leave", "leave"),
 )
 GROUPS = {
     "Move": MOVING,
-    "Look": LOOKING,
-    "Undo, always by a plan that you see first": CHANGING,
+    "Inspect": LOOKING,
+    "Undo, always with a plan first": CHANGING,
     "In the diff": DIFF,
     "Other": OTHER,
 }
@@ -126,7 +124,7 @@ def bindings(*groups: tuple[Key, ...]) -> list[BindingType]:
 
 def table() -> Iterator[str]:
     """Yield the keys as the rows of a table in Markdown."""
-    yield "| keys | what they do |"
+    yield "| keys | action |"
     yield "| --- | --- |"
     for title, keys in GROUPS.items():
         yield f"| **{title}** | |"

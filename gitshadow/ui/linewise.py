@@ -42,7 +42,7 @@ class LineView(ScrollView, can_focus=True):
         Binding("G,end", "last", "last line", show=False),
         Binding("l", "sideways(1)", "to the right", show=False),
         Binding("h", "sideways(-1)", "to the left", show=False),
-        Binding("F", "find", "find in the lines", show=False),
+        Binding("F", "find", "find in the text", show=False),
     ]
 
     cursor: reactive[int] = reactive(0, repaint=False)
@@ -164,7 +164,7 @@ class LineView(ScrollView, can_focus=True):
             if typed:
                 self.find(typed)
 
-        self.app.push_screen(LineScreen("find in these lines", self._sought), find)
+        self.app.push_screen(LineScreen("find in this text", self._sought), find)
 
     def find(self, wanted: str) -> None:
         """Go to the next row that has a text, after the last one to the first.
@@ -179,4 +179,4 @@ class LineView(ScrollView, can_focus=True):
             if wanted in (said.lower() if small else said):
                 self.go(row)
                 return
-        self.notify(f"no line has {glyphs_of(self).text(wanted)}", markup=False)
+        self.notify(f"no line contains {glyphs_of(self).text(wanted)}", markup=False)

@@ -19,7 +19,7 @@ _T = TypeVar("_T")
 _Then = Callable[[], None]
 _LOOKS_S = 1.0
 """So often the journal is looked at for what came in."""
-_PAGE, _NEWS, _MARKS = "the history", "what came in", "ops and pins"
+_PAGE, _NEWS, _MARKS = "the history", "new changes", "ops and pins"
 
 
 class Loader:
@@ -95,7 +95,7 @@ class Loader:
         ask(self._history.screen, _PAGE, question, take)
 
     def _hold(self, window: Window) -> None:
-        self._history.empty = "nothing recorded that fits"
+        self._history.empty = "no matching changes"
         self._history.hold(window)
 
     def marks(self) -> None:

@@ -129,7 +129,7 @@ class MainScreen(Screen[None]):
     def _answered(self, message: Answered) -> None:
         message.deliver()
         applying = self._loader.applying
-        self._foot.forbid(f"undo {applying} is at work" if applying else "")
+        self._foot.forbid(f"undo {applying} is running" if applying else "")
         self._entitle()
 
     @on(Looked)
@@ -142,7 +142,7 @@ class MainScreen(Screen[None]):
         locked = isinstance(error, LockedError)
         self._loader.failed(message.about, locked=locked)
         if locked:
-            self._foot.forbid("another process is at work here")
+            self._foot.forbid("another process is running here")
             return
         hint = f" ({error.hint})" if error.hint else ""
         self.say(f"{error}{hint}", wrong=True)
@@ -206,12 +206,12 @@ class MainScreen(Screen[None]):
         self._history.toggle()
 
     def action_older_in_lane(self) -> None:
-        """Go to the next older block of this lane."""
+        """Go to the next older block in this lane."""
         if not self._history.along(1):
             self.say("no older block of this lane is loaded")
 
     def action_newer_in_lane(self) -> None:
-        """Go to the next newer block of this lane."""
+        """Go to the next newer block in this lane."""
         if not self._history.along(-1):
             self.say("no newer block of this lane is loaded")
 
@@ -228,7 +228,7 @@ class MainScreen(Screen[None]):
             self.say(str(error))
             return
         assert line is not None
-        title, source = f"{path} as it was", self._loader.source
+        title, source = f"{path} at that time", self._loader.source
 
         def show(data: str) -> None:
             self.app.push_screen(ContentScreen(title, data))
@@ -269,11 +269,11 @@ class MainScreen(Screen[None]):
         self._finder.ask(self)
 
     def action_search_on(self) -> None:
-        """Go to the next older find."""
+        """Go to the next older match."""
         self._finder.find(older=True)
 
     def action_search_back(self) -> None:
-        """Go to the next newer find."""
+        """Go to the next newer match."""
         self._finder.find(older=False)
 
     def action_filter(self) -> None:
@@ -291,7 +291,7 @@ class MainScreen(Screen[None]):
     ) -> None:
         """Show the plan of a wish, unless nothing may be changed now."""
         if self._foot.state.read_only:
-            self.say(f"not now: {self._foot.state.read_only}", wrong=True)
+            self.say(f"not possible now: {self._foot.state.read_only}", wrong=True)
             return
         try:
             wish = make()
@@ -321,7 +321,7 @@ class MainScreen(Screen[None]):
     def action_undo(self) -> None:
         """Undo what is selected."""
         if self._pane is not Pane.HISTORY and self._detail.since:
-            self.say("m shows what the block changed; here R restores this file")
+            self.say("m shows the changes of the block; here R restores this file")
             return
         self._wish(lambda: wishes.undo(self._history.line, self._path))
 

@@ -27,7 +27,7 @@ from gitshadow.ui.prose import Prose
 _KEYS = (
     Key("Enter", "its report", "report"),
     Key("r", "redo it", "begin('redo')"),
-    Key("u", "take it back", "begin('undo')"),
+    Key("u", "undo it", "begin('undo')"),
     Key("Esc", "leave", "leave"),
 )
 _LIMIT = 1_000
@@ -82,7 +82,7 @@ class OpsScreen(ModalScreen[bool]):
             return
         self._ops = rows(document, "rows")
         self.query_one(Choices).show(map(_line, self._ops))
-        self.query_one(Prose).show([] if self._ops else ["nothing was undone yet"])
+        self.query_one(Prose).show([] if self._ops else ["nothing has been undone yet"])
 
     async def _answer(self, verb: str, params: Document) -> Document | None:
         """Return what the engine says; None where that is an error, which is shown."""
@@ -132,7 +132,7 @@ class OpsScreen(ModalScreen[bool]):
 
 def _line(row: Mapping[str, object]) -> str:
     """Return an op in few columns; whether it still holds comes before what it was about."""
-    state = "taken back" if text(row, "undone_by") else printable(text(row, "status"))
+    state = "undone" if text(row, "undone_by") else printable(text(row, "status"))
     when = local_time(text(row, "ts"))[len("2026-") : -len(":00")]
     kind, target = printable(text(row, "kind")), printable(text(row, "target"))
     return f"{printable(text(row, 'id'))}  {when}  {kind:<8}  {state:<10}  {target}"

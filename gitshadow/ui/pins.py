@@ -26,11 +26,11 @@ from gitshadow.ui.prompting import LineScreen
 
 _KEYS = (
     Key("Enter", "restore", "restore"),
-    Key("a", "pin the present", "add"),
+    Key("a", "pin the current state", "add"),
     Key("x", "delete", "delete"),
     Key("Esc", "leave", "leave"),
 )
-_NONE = "no pin yet: a names the present state, and restore brings it back"
+_NONE = "no pins yet: a saves the current state under a name, restore restores it"
 
 
 class PinsScreen(ModalScreen[bool]):
@@ -107,7 +107,7 @@ class PinsScreen(ModalScreen[bool]):
             if name:
                 self._carry_out("pin", name)
 
-        self.app.push_screen(LineScreen("a name for the present state"), pin)
+        self.app.push_screen(LineScreen("a name for the current state"), pin)
 
     def action_delete(self) -> None:
         """Delete the pin after a yes."""

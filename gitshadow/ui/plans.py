@@ -29,11 +29,11 @@ from gitshadow.ui.ports import Engine, Wish
 from gitshadow.ui.prose import Prose
 
 _VIEW = View(colour=True)
-_LOW = "i takes these too"
+_LOW = "i includes them"
 _CONFLICTS = {"skip": "overwrite", "overwrite": "markers", "markers": "skip"}
 _CONFLICT_WORDS = {
-    "skip": "left as they are",
-    "overwrite": "the old lines win",
+    "skip": "skip",
+    "overwrite": "use the old lines",
     "markers": "both, with conflict markers",
 }
 _DONE = {"reversed": "done", "compensated": "done"}
@@ -140,9 +140,7 @@ class PlanScreen(ModalScreen[Document | None]):
         """Say that what was looked at is so no more, and show what is."""
         which = "this is the new plan:"
         if self._wish.choice is not None:
-            which = (
-                "your choice of hunks does not fit any more, this is the whole plan:"
-            )
+            which = "your choice of hunks no longer applies; this is the whole plan:"
         self._warn(f"{error.message}. Nothing was changed; {which}")
         self._wish = self._wish._replace(choice=None)
         self._plan()
@@ -183,11 +181,11 @@ class PlanScreen(ModalScreen[Document | None]):
         if any(rows(item, "hunks") for item in rows(plan, "items")):
             then(plan)
         else:
-            self._warn("there are no lines to look at")
+            self._warn("there are no lines to show")
 
     def _look(self, plan: Document) -> None:
         if text(plan, "token") != text(self.document, "token"):
-            self._warn("the files changed meanwhile; this is the new plan:")
+            self._warn("the files have changed; this is the new plan:")
             self._plan()
         self.app.push_screen(ChangesScreen(plan))
 
@@ -198,7 +196,7 @@ class PlanScreen(ModalScreen[Document | None]):
         if taken is None:
             return
         if not taken:
-            self._warn("no hunk was taken: this is the whole plan again")
+            self._warn("no hunk was selected: this is the whole plan again")
         choice = _choice(plan, taken) if taken else None
         self._wish = self._wish._replace(choice=choice)
         self._plan()
@@ -285,25 +283,25 @@ class PlanScreen(ModalScreen[Document | None]):
         elif stage is Stage.REPORT:
             self._show(report_lines(self.document, _VIEW))
         elif stage is Stage.ASKING:
-            self._show(["looking at what stands on the disk ..."])
+            self._show(["checking the files on disk ..."])
         elif stage is Stage.APPLYING:
-            self._show(["applying ...", "a stop now is finished or rolled back later"])
+            self._show(
+                ["applying ...", "if you stop now, it is finished or rolled back later"]
+            )
         self._title(stage)
         self.query_one(KeyLine).show(self._keys())
 
     def _stop(self, error: ShadowError) -> None:
         """Say what could not be done, and how to go on."""
         if isinstance(error, LockedError):
-            self._warn(
-                "another command is at work here: until it ends, only looking works"
-            )
+            self._warn("another command is running here: read-only until it ends")
         said = [f"error: {printable(error.message)}"]
         if error.__cause__ is not None:
             said.append(f"caused by: {printable(str(error.__cause__))}")
         if error.hint:
             said.append(f"hint: {printable(error.hint)}")
         if self.stage is Stage.APPLYING:
-            said += ["", "git agent-undo ops lists what was done"]
+            said += ["", "to see what was done: git agent-undo ops"]
         self._enter(Stage.STUCK)
         self._show(said)
 
@@ -321,8 +319,8 @@ class PlanScreen(ModalScreen[Document | None]):
         named = " ".join((*self._wish.targets, *self._wish.paths, self._wish.pin or ""))
         said = {
             Stage.REPORT: _DONE.get(status, status.replace("_", " ")),
-            Stage.STUCK: "could not be done",
-            Stage.APPLYING: "at work",
+            Stage.STUCK: "failed",
+            Stage.APPLYING: "running",
         }.get(stage, "plan")
         title = glyphs_of(self).cut(f"{verb} {named}".strip(), 40)
         border = self.query_one(Vertical)
@@ -333,14 +331,14 @@ class PlanScreen(ModalScreen[Document | None]):
         if self.stage is Stage.PLAN:
             if not self._is_nothing():
                 yield Key("y", "apply", "apply")
-                yield Key("d", "look at the lines", "changes")
+                yield Key("d", "show the lines", "changes")
                 yield Key("h", "choose hunks", "hunks")
             if self._has_conflicts():
                 words = _CONFLICT_WORDS[self._wish.on_conflict]
                 yield Key("c", f"conflicts: {words}", "conflicts")
             if self._has_low():
                 words = "taken" if self._wish.include_low else "left"
-                yield Key("i", f"maybe theirs: {words}", "include_low")
+                yield Key("i", f"uncertain changes: {words}", "include_low")
         if self.stage is Stage.STUCK and self._report is None:
             yield Key("r", "try again", "retry")
         if self.stage is Stage.REPORT:

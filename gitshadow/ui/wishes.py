@@ -20,7 +20,7 @@ def undo(line: Line | None, path: str = "") -> Wish:
     block = _block(line)
     assert line is not None
     if block.kind is Kind.PIN:
-        raise UsageError("a pin is not undone: R restores its state")
+        raise UsageError("a pin cannot be undone: R restores its state")
     only = (path,) if path else ()
     if line.event is not None:
         return Wish("undo", (str(line.event.seq),), only=only)
@@ -28,9 +28,9 @@ def undo(line: Line | None, path: str = "") -> Wish:
         return Wish("undo", (block.target,), only=only)
     events = [one for one in block.events if one.path and path in ("", one.path)]
     if not events:
-        raise UsageError("nothing to undo here: no file was written")
+        raise UsageError("nothing to undo here: no file was changed")
     if block.head.switched:
-        raise UsageError("git switched these files: R restores a moment")
+        raise UsageError("Git switched these files: R restores an earlier time")
     return Wish("undo", tuple(str(one.seq) for one in events))
 
 
@@ -42,7 +42,7 @@ def undo_turn(line: Line | None) -> Wish:
     """
     turn = next((one.turn for one in _block(line).events if one.turn), "")
     if not turn:
-        raise UsageError("this was in no turn: u undoes the block")
+        raise UsageError("this is not part of a turn: u undoes the block")
     return Wish("undo", (turn,))
 
 

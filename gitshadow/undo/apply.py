@@ -25,7 +25,7 @@ from gitshadow.undo.survey import version_at
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _SPARE_BYTES = 1 << 20
-_MEANWHILE = "changed while undo ran"
+_MEANWHILE = "it changed while undo ran"
 
 StepHook = Callable[[str], None]
 """Called with the name of every step, before and between them; tests interrupt there."""
@@ -313,7 +313,7 @@ class _Run:
             put_back(path, step.before, left, self.tools)
             self.states.pop(path, None)
         except (OSError, StoreError) as error:
-            detail = f"changed, and could not be put back: {error}"
+            detail = f"changed, and could not be restored: {error}"
             self.failed[path] = Failure(Reason.IO_ERROR, detail)
 
     def _clear(self, directory: RepoPath) -> None:
@@ -479,6 +479,6 @@ def _words(error: OSError) -> str:
 
 def _full() -> FullError:
     return FullError(
-        "could not apply the plan: there is not enough space left; nothing was changed",
-        hint="free some space and try again",
+        "cannot apply the plan: not enough disk space; nothing was changed",
+        hint="free some space, then try again",
     )

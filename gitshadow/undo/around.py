@@ -17,10 +17,11 @@ from gitshadow.undo.effective import Undone
 from gitshadow.undo.plan import newest_seq
 from gitshadow.undo.report import Uncovered
 from gitshadow.undo.units import is_undoable
+from gitshadow.words import counted
 
 _FOREVER_NS = 2**62
 _MOVES_SHOWN = 20
-_COMMITS = "undo moves no branch: it stays"
+_COMMITS = "undo does not change branches"
 _ROWS_READ = 1000
 _PATHS_SHOWN = 5
 
@@ -51,7 +52,7 @@ def not_carried(result: Result) -> tuple[Uncovered, ...]:
     attributes = (
         Uncovered(
             f"{', '.join(names)} of {display_path(path)}",
-            "the file that was replaced had it, and the system did not let us set it",
+            "it could not be set on the restored file",
             display_path(path),
         )
         for path, names in result.lost
@@ -59,7 +60,7 @@ def not_carried(result: Result) -> tuple[Uncovered, ...]:
     modes = (
         Uncovered(
             f"mode {mode:04o} of {display_path(path)}",
-            "the directory had it, and the system did not allow to set it",
+            "it could not be set on the restored directory",
             display_path(path),
         )
         for path, mode in result.unset
@@ -103,13 +104,12 @@ def notes_of(
     paths = {display_path(row.path) for row in later if row.path is not None}
     count = len(paths.difference(overwritten))
     if count:
-        files = "1 file" if count == 1 else f"{count} files"
-        notes.append(f"later writes to {files} that are no agent's stay as they are")
+        notes.append(f"your later edits to {counted(count, 'file')} are kept")
     moves = head_moves(db, worktree, selection.taken[0].seq)
     if moves:
         often = " several times" if len(moves) > 1 else ""
         newest = f"{'last ' if often else ''}{moves[-1].removeprefix('HEAD moved ')}"
-        notes.append(f"HEAD has moved{often} since and stays where it is: {newest}")
+        notes.append(f"HEAD has moved{often} since ({newest}) and is not changed")
     return tuple(notes)
 
 
@@ -124,7 +124,7 @@ def moved_since(db: Db, worktree: str, token: str, paths: Collection[RepoPath]) 
     """
     since = newest_seq(token)
     if since is None:
-        return "there is no plan with this token"
+        return "no plan has this token"
     wanted = EventFilter(worktree=worktree, limit=_ROWS_READ)
     rows = [row for row in events.rows(db, wanted) if row.seq > since]
     moved = [row for row in rows if is_undoable(row) or row.switched]
@@ -133,11 +133,11 @@ def moved_since(db: Db, worktree: str, token: str, paths: Collection[RepoPath]) 
         display_path(row.path) for row in near if row.path is not None
     )
     if not names:
-        return "it is another plan than the one now"
+        return "the plan is different now"
     shown = ", ".join(list(names)[:_PATHS_SHOWN])
     rest = len(names) - _PATHS_SHOWN
     more = f" and {rest} more" if rest > 0 else ""
-    return f"the world changed: {shown}{more} changed since"
+    return f"files changed since: {shown}{more} changed since"
 
 
 def touches_of(db: Db, worktree: str, window: Window) -> list[Touch]:
@@ -168,7 +168,7 @@ def _gaps(db: Db, worktree: str, window: Window) -> Iterable[Uncovered]:
     )
     for row in reversed(events.rows(db, wanted)):
         shown = display_path(row.path) if row.path is not None else None
-        yield Uncovered(shown or "a gap in the capture", row.note or "gap", shown)
+        yield Uncovered(shown or "a gap in the recording", row.note or "gap", shown)
 
 
 def _commits(db: Db, worktree: str, window: Window) -> Iterable[Uncovered]:

@@ -14,10 +14,10 @@ from gitshadow.undo.lineage import Record
 from gitshadow.undo.report import Reason
 from gitshadow.undo.reverse import Turned
 
-_FOREIGN = "something else stands in its place"
-_ROOM = "something of another type stands in its way"
+_FOREIGN = "another file is at its path now"
+_ROOM = "a file of another type blocks its path"
 _WHY_NOT: Mapping[Reason, str] = {
-    Reason.OTHER_REPOSITORY: "it lies in another repository now",
+    Reason.OTHER_REPOSITORY: "it is in another repository now",
     Reason.IO_ERROR: "it cannot be read",
 }
 
@@ -92,13 +92,13 @@ class Case:
 def check_alone(case: Case, world: World) -> None:
     """Leave a case that is not to be touched whatever the others do."""
     if not all(safe_path(path) for path in case.paths):
-        case.leave(Reason.UNSAFE_PATH, "its name is not safe to write")
+        case.leave(Reason.UNSAFE_PATH, "its name is not safe to write to")
         return
     standing = case.start.path if case.start.version is not None else None
     for path in (standing, case.destination):
         reason = world.excluded.get(path) if path is not None else None
         if reason is not None:
-            case.leave(reason, _WHY_NOT.get(reason, "it is not covered any more"))
+            case.leave(reason, _WHY_NOT.get(reason, "it is no longer recorded"))
 
 
 def settle(cases: Sequence[Case], world: World) -> None:

@@ -42,7 +42,7 @@ from gitshadow.undo.targets import (
 )
 from gitshadow.undo.units import Unit, is_agents, is_undoable
 
-NOBODY = "nobody claimed these writes"
+NOBODY = "no agent reported these changes"
 
 
 class Window(NamedTuple):
@@ -160,7 +160,7 @@ class Chooser:
     def _nothing(self, found: Sequence[Burst]) -> Selection:
         """Return an empty selection that says why it is empty."""
         last = found[0] if found else None
-        headline = "nothing to do: no agent has written here"
+        headline = "nothing to undo: no agent has changed anything here"
         windows: tuple[Window, ...] = ()
         maybe: list[Event] = []
         if last is not None:
@@ -170,9 +170,9 @@ class Chooser:
             ]
             windows = (self._window(last),)
             op = self._undone.all([one for one in rows if not self._is_low(one)])
-            headline = "nothing to do: every burst is taken back already"
+            headline = "nothing to undo: every agent change is already undone"
             if op is None and maybe:
-                headline = "nothing to do: no write is certain to be an agent's"
+                headline = "nothing to undo: no change is certain to be by an agent"
         else:
             windows = tuple(self._agent_windows())
         return Selection(
@@ -205,7 +205,7 @@ class Chooser:
         """
         if not typed:
             raise UsageError(
-                "could not undo: no target", hint="git agent-undo undo TARGET, or oops"
+                "undo what? no target given", hint="git agent-undo undo TARGET, or oops"
             )
         words = " ".join(target.text for target in typed)
         parts = [self._target(target, words) for target in typed]
@@ -228,7 +228,7 @@ class Chooser:
                 kind=OpKind.REDO,
                 target="redo",
                 label="redo",
-                headline="nothing to do: no undo is in effect",
+                headline="nothing to redo",
             )
         return self._of(OpKind.REDO, op.id, [op])
 
@@ -237,8 +237,8 @@ class Chooser:
         if isinstance(found, Op) and found.kind in BACKWARD:
             return found
         raise UsageError(
-            f"could not redo {target.text}: it is no undo",
-            hint="undos are listed by: git agent-undo ops",
+            f"cannot redo {target.text}: it is not an undo",
+            hint="to list undos: git agent-undo ops",
         )
 
     def _target(self, target: Target, words: str) -> Selection:
@@ -268,7 +268,7 @@ class Chooser:
         chosen = sure or (live if nobody else [])
         shown = display_path(path)
         if not chosen:
-            said = f"nothing to do: no write of an agent to {shown} is in effect"
+            said = f"nothing to undo: no agent change to {shown}"
             return Selection(kind=OpKind.UNDO, target=words, label=shown, headline=said)
         newest = chosen[-1].burst
         taken = tuple(one for one in chosen if one.burst == newest)
@@ -320,13 +320,14 @@ class Chooser:
             maybe=tuple(low),
             ambiguous=tuple(mixed),
             windows=windows,
-            headline="" if taken else self._why_empty(words, rows),
+            headline="" if taken else self._why_empty(kind, words, rows),
         )
 
-    def _why_empty(self, words: str, rows: Sequence[Event]) -> str:
+    def _why_empty(self, kind: OpKind, words: str, rows: Sequence[Event]) -> str:
+        verb = "redo" if kind is OpKind.REDO else "undo"
         if rows:
-            return f"nothing to do: no write of {words} is certain to be its own"
-        return f"nothing to do: {words} wrote nothing here"
+            return f"nothing to {verb}: no change is certain to be by {words}"
+        return f"nothing to {verb}: {words} changed nothing here"
 
     def _is_low(self, event: Event) -> bool:
         return not self.include_low and _confidence(event) is Confidence.LOW

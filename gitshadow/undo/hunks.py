@@ -58,7 +58,7 @@ def _take(case: Case, wanted: frozenset[int], blobs: Blobs) -> None:
     mode = target.version.mode if 0 in taken else start.mode
     case.turned.target = Record(target.path, FileVersion(oid, mode))
     case.turned.reason = Reason.DECLINED
-    case.turned.detail = f"{len(taken)} of {len(parts.numbers)} changes taken"
+    case.turned.detail = f"{len(taken)} of {len(parts.numbers)} changes chosen"
 
 
 # -- parts ---------------------------------------------------------------------------------

@@ -94,7 +94,7 @@ def before_agent(
         if missing and not history:
             raise UsageError(
                 f"cannot restore {typed}: it was never recorded",
-                hint="recorded paths are listed by: git agent-undo log",
+                hint="to list recorded paths: git agent-undo log",
             )
         found = _want_last(history, path, wanted) if missing else 0
         for lineage in [] if found else trace(history):
@@ -106,7 +106,7 @@ def before_agent(
         if not found:
             raise UsageError(
                 f"cannot restore {typed}: no agent has written it",
-                hint="say when: git agent-undo restore PATH --at '10 minutes ago'",
+                hint="give a time: git agent-undo restore PATH --at '10 minutes ago'",
             )
         newest = max(newest, found)
     return Moment(wanted, newest)

@@ -20,7 +20,7 @@ def theirs(selection: Selection, whose: frozenset[str]) -> Selection:
     left = tuple(one for one in selection.taken if not _is_theirs(one, whose))
     if not left:
         return selection
-    said = f"nothing to do: no write of {selection.target} is surely this session's"
+    said = f"nothing to undo: no change of {selection.target} is certain to be by this session"
     return replace(
         selection,
         taken=taken,

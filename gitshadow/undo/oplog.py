@@ -47,10 +47,12 @@ class Recovery(NamedTuple):
     def sentence(self) -> str:
         """Return it for people."""
         if self.finished:
-            return f"op {self.op} was interrupted after its last step; it is finished"
-        said = f"op {self.op} was interrupted and is rolled back"
+            return (
+                f"op {self.op} was interrupted after its last step; it is now finished"
+            )
+        said = f"op {self.op} was interrupted and has been rolled back"
         if self.stuck:
-            return f"{said}, but {_listed(self.stuck)} could not be put back yet"
+            return f"{said}, but {_listed(self.stuck)} could not be restored yet"
         return f"{said}, but {_listed(self.left)} changed since" if self.left else said
 
 

@@ -202,7 +202,7 @@ def _case(lineage: Lineage, wish: Wish, world: World, blobs: Blobs) -> Case | No
     if case.turned.reason is Reason.CONFLICT and lineage.path in world.directories:
         case.leave(Reason.TYPE_CLASH, "a directory is there now")
     if not runs:
-        case.turned.detail = f"taken back already by op {undone[mine[-1].seq]}"
+        case.turned.detail = f"already undone by op {undone[mine[-1].seq]}"
     check_alone(case, world)
     return case
 
@@ -226,10 +226,10 @@ def _wanted_case(path: RepoPath, want: Wanted, world: World, blobs: Blobs) -> Ca
         paths=frozenset({path}),
     )
     if want.reason is not None:
-        case.leave(want.reason, "what it held then was never recorded")
+        case.leave(want.reason, "its content at that time was never recorded")
     elif want.version is None and start.version is not None and not want.deletable:
         case.leave(
-            Reason.NOT_CREATED_BY_UNIT, "it came later, and not by an agent alone"
+            Reason.NOT_CREATED_BY_UNIT, "it was created later, and not only by agents"
         )
     elif (
         case.moves and want.version is not None and blobs.get(want.version.oid) is None
@@ -360,7 +360,10 @@ def _named_items(cases: Sequence[Case], wish: Wish) -> Iterator[Planned]:
     for event in wish.ambiguous:
         if event.path is not None:
             candidates = event.attribution.candidates if event.attribution else ()
-            named[event.path] = Reason.AMBIGUOUS, "by one of " + ", ".join(candidates)
+            named[event.path] = (
+                Reason.AMBIGUOUS,
+                "could be from " + " or ".join(candidates),
+            )
     for one in wish.unrecorded:
         named[one.path] = one.reason, one.why
     for path, (reason, detail) in sorted(named.items()):

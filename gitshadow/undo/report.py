@@ -256,7 +256,7 @@ def from_json(row: Mapping[str, object]) -> Report:
             head_moved=_texts(row, "head_moved"),
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise JournalError(f"could not read a stored report: {error}") from error
+        raise JournalError(f"cannot read a stored report: {error}") from error
 
 
 def _item(row: Mapping[str, object]) -> Item:
@@ -286,7 +286,7 @@ def _commit(row: Mapping[str, object]) -> Oid | None:
 def _text(row: Mapping[str, object], key: str) -> str:
     value = row[key]
     if not isinstance(value, str):
-        raise TypeError(f"{key} is not text")
+        raise TypeError(f"{key} is not a string")
     return value
 
 
@@ -311,5 +311,5 @@ def _rows(row: Mapping[str, object], key: str) -> Sequence[Mapping[str, object]]
 def _texts(row: Mapping[str, object], key: str) -> tuple[str, ...]:
     value = row.get(key, [])
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-        raise TypeError(f"{key} is not a list of texts")
+        raise TypeError(f"{key} is not a list of strings")
     return tuple(value)

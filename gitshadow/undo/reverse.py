@@ -16,12 +16,12 @@ from gitshadow.undo import merge
 from gitshadow.undo.lineage import Record, Run
 from gitshadow.undo.report import Reason
 
-_BROUGHT = "it was moved here from a place that is not recorded"
+_BROUGHT = "it was moved in from a place that is not recorded"
 _REPLACED = (
-    "replaced a file that was moved in; its content is kept in the history: "
-    "git agent-undo redo"
+    "replaced a file that was moved in; its content stays in the history: git"
+    " agent-undo redo"
 )
-_MOVED_AND_CHANGED = "it was created, and moved and changed since"
+_MOVED_AND_CHANGED = "it was created, then moved and edited"
 
 
 class OnConflict(StrEnum):
@@ -58,9 +58,9 @@ class Blobs:
     def gone(self, oid: Oid) -> tuple[Reason, str]:
         """Return why a content that cannot be read is not there: purged, or lost."""
         if self.is_missing(oid):
-            why = f"object {oid} is missing; look at: git agent-undo doctor"
+            why = f"object {oid} is missing; run: git agent-undo doctor"
             return Reason.IO_ERROR, why
-        return Reason.PURGED, "an earlier content is gone from the repository"
+        return Reason.PURGED, "an earlier version is missing from the repository"
 
     def make(self, data: bytes) -> Oid:
         """Keep new content; return its oid."""
@@ -140,7 +140,7 @@ class _Fold:
         self.replaced |= run.replaced and self.at.version is not None
         if run.baseless and self.at.version != run.before.version:
             raise _LeftError(
-                Reason.NO_BASELINE, "what stood there before was never recorded"
+                Reason.NO_BASELINE, "its earlier content was never recorded"
             )
         if run.before == run.after or self.at == run.before:
             return
@@ -168,7 +168,7 @@ class _Fold:
         detail: str | None = None
         reason: Reason | None = None
         if self.elsewhere:
-            detail = "what was written on another branch stays there"
+            detail = "changes made on another branch stay there"
             if self.at == present:
                 reason, detail = Reason.HEAD_MOVED, None
         if self.replaced and self.at.version != present.version:
@@ -224,7 +224,9 @@ class _Fold:
         if after is None:
             return Record(path, self._recreated(before, now))
         if now is None:
-            return Record(path, self._clash(before, Reason.CONFLICT, "it was deleted"))
+            return Record(
+                path, self._clash(before, Reason.CONFLICT, "it was deleted later")
+            )
         return Record(path, self._versions(before, after, now))
 
     def _recreated(self, before: FileVersion, now: FileVersion | None) -> FileVersion:
@@ -232,7 +234,7 @@ class _Fold:
         assert now is not None  # the run left nothing and the present is not that
         if self.manner.on_conflict is OnConflict.MARKERS:
             return self._mark(None, before, now)
-        return self._clash(before, Reason.CONFLICT, "it was created anew")
+        return self._clash(before, Reason.CONFLICT, "it was created again later")
 
     def _versions(
         self, before: FileVersion, after: FileVersion, now: FileVersion
@@ -242,9 +244,11 @@ class _Fold:
         elif _content(before) in (_content(after), _content(now)):
             oid, link = _content(now)
         elif before.is_link and after.is_link and now.is_link:
-            return self._clash(before, Reason.CONFLICT, "the link")
+            return self._clash(before, Reason.CONFLICT, "the link was changed later")
         elif before.is_link or after.is_link or now.is_link:
-            return self._clash(before, Reason.TYPE_CLASH, "a file and a link")
+            return self._clash(
+                before, Reason.TYPE_CLASH, "one is a file, the other a link"
+            )
         else:
             return self._merge(before, after, now)
         return FileVersion(oid, LINK_MODE if link else _mode(before, after, now))
@@ -254,24 +258,28 @@ class _Fold:
     ) -> FileVersion:
         base, old, new = (self._bytes(one) for one in (after, before, now))
         if any(merge.is_binary(data) for data in (base, old, new)):
-            return self._clash(before, Reason.BINARY, "nothing can be merged")
+            return self._clash(before, Reason.BINARY, "it cannot be merged")
         data = merge.merge(base, old, new)
         if data is not None:
             self.merged = True
             return FileVersion(self.blobs.make(data), _mode(before, after, now))
         if self.manner.on_conflict is OnConflict.MARKERS:
             return self._mark(after, before, now)
-        return self._clash(before, Reason.CONFLICT, "on the same lines")
+        return self._clash(before, Reason.CONFLICT, "the same lines were edited later")
 
     def _mark(
         self, after: FileVersion | None, before: FileVersion, now: FileVersion
     ) -> FileVersion:
         if before.is_link or now.is_link:
-            raise _LeftError(Reason.TYPE_CLASH, "a link has no lines to mark")
+            raise _LeftError(
+                Reason.TYPE_CLASH, "a link has no lines for conflict markers"
+            )
         old, new = self._bytes(before), self._bytes(now)
         base = self._bytes(after) if after is not None else b""
         if any(merge.is_binary(data) for data in (base, old, new)):
-            raise _LeftError(Reason.BINARY, "binary content has no lines to mark")
+            raise _LeftError(
+                Reason.BINARY, "a binary file has no lines for conflict markers"
+            )
         labels = merge.Labels(f"before {self.manner.label}", "now")
         data, conflicts = merge.mark(base, old, new, labels)
         self.marked += conflicts
@@ -296,9 +304,9 @@ class _Fold:
 def _since(left: Record, now: Record) -> str:
     """Say what became of a file that the unit created."""
     if left.path == now.path:
-        return "it was created, and changed since"
+        return "it was created and later edited"
     same = left.version == now.version
-    return "it was created, and moved since" if same else _MOVED_AND_CHANGED
+    return "it was created and later moved" if same else _MOVED_AND_CHANGED
 
 
 def _content(version: FileVersion) -> tuple[Oid, bool]:

@@ -67,10 +67,10 @@ def unrecorded(
         if row.path is None or row.path in found or row.path not in touched:
             continue
         if row.before is None:
-            why = "it was changed before it was first recorded"
+            why = "changed before it was first recorded"
             found[row.path] = Unrecorded(row.path, Reason.NO_BASELINE, why)
         elif not _holds(files, row.path, row.before):
-            why = "it was changed while it was not recorded"
+            why = "changed while it was not recorded"
             found[row.path] = Unrecorded(row.path, Reason.EXCLUDED, why)
     return tuple(found[path] for path in sorted(found))
 

@@ -6,7 +6,7 @@ an op ends recorded as one commit, or as if it had never begun.
 
 import json
 import secrets
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -29,11 +29,12 @@ from gitshadow.undo.port import Engine, Request
 from gitshadow.undo.report import Reason, Report, State, Status
 from gitshadow.undo.reverse import Manner, OnConflict
 from gitshadow.undo.survey import Known, survey
-from gitshadow.words import shortened
+from gitshadow.words import counted, shortened
 
 _TRIES = 3
 _PROMPT_IN_MARKERS = 40
-_PASSED = "what was written after this left nothing to take back"
+_VERBS: Mapping[OpKind, str] = {OpKind.REDO: "redo", OpKind.RESTORE: "restore"}
+_PASSED = "later changes left nothing to undo"
 
 
 def run(engine: Engine, request: Request, hook: StepHook = no_hook) -> Report:
@@ -123,11 +124,11 @@ class _Undo:
             lost = lacking if lost is None else lost & lacking
         if lost:
             raise StoreError(
-                f"could not plan: object {min(lost)} of the history is missing",
+                f"cannot plan: object {min(lost)} of the history is missing",
                 hint="git agent-undo doctor --fix",
             )
         raise RefusedError(
-            "could not plan: the files keep changing", hint="try again in a moment"
+            "cannot plan: the files keep changing", hint="try again in a moment"
         )
 
     def _lacking(self, plan: Plan, world: World) -> set[Oid]:
@@ -186,7 +187,7 @@ class _Undo:
             return found
         before = chooser.oops([*passed, *selection.undoes])
         if before.taken:
-            on = f"to go further back: git agent-undo undo {before.undoes[0]}"
+            on = f"to go back further: git agent-undo undo {before.undoes[0]}"
             selection = replace(selection, notes=(*selection.notes, on))
         return _Draft(selection, plan, paths), world
 
@@ -216,8 +217,8 @@ class _Undo:
         )
         if taken and not plan.seqs and (self.request.only or self.request.leave):
             raise UsageError(
-                f"could not undo {selection.target}: none of its paths is chosen",
-                hint="look at --only and --except",
+                f"cannot undo {selection.target}: none of its paths is selected",
+                hint="check --only and --except",
             )
         return _Draft(selection, plan, _paths_of(history)), world
 
@@ -264,7 +265,7 @@ class _Undo:
             label, since_ns = "restore", 0
         else:
             raise UsageError(
-                "could not restore: no file, time or pin",
+                "restore what? no file, time or pin given",
                 hint="git agent-undo restore FILE | --at WHEN | --pin NAME",
             )
         selection = Selection(
@@ -280,9 +281,7 @@ class _Undo:
         found: list[RepoPath] = []
         for target in self.request.targets:
             if target.path is None:
-                raise UsageError(
-                    f"could not restore {target.text}: it is outside the worktree"
-                )
+                raise UsageError(f"cannot restore {target.text}: outside the worktree")
             found.append(target.path)
         return tuple(found)
 
@@ -359,8 +358,8 @@ class _Undo:
             if token is not None and token != now:
                 moved = self._moved(token, draft)
                 raise RefusedError(
-                    f"could not apply plan {token}: {moved}",
-                    hint="nothing was changed; look at the new plan with --dry-run",
+                    f"cannot apply plan {token}: {moved}",
+                    hint="nothing was changed; to see the new plan: --dry-run",
                 )
 
     def _moved(self, token: str, draft: _Draft) -> str:
@@ -494,12 +493,15 @@ class _Undo:
         if selection.headline and selection.headline != NOBODY:
             return selection.headline
         back = [item.detail for item in report.items if item.detail]
+        nothing = f"nothing to {_VERBS.get(selection.kind, 'undo')}"
         if back and len(back) == len(report.items):
-            return f"nothing to do: {selection.target} is {back[-1]}"
+            return f"{nothing}: {selection.target} is {back[-1]}"
         if selection.taken:
-            newest = "the newest burst, " * (selection.kind is OpKind.OOPS)
-            return f"nothing to do: nothing of {newest}{selection.target} is there any more"
-        return "nothing to do: everything is so already"
+            latest = "latest " * (selection.kind is OpKind.OOPS)
+            return (
+                f"{nothing}: the {latest}changes of {selection.target} are already gone"
+            )
+        return f"{nothing}: already up to date"
 
 
 def _is_fleeting(draft: _Draft) -> bool:
@@ -509,15 +511,15 @@ def _is_fleeting(draft: _Draft) -> bool:
 
 
 def _counted(report: Report) -> str:
-    words = {
-        State.REVERSED: "taken back",
-        State.NOT_REVERSED: "left as they are",
-        State.NO_EFFECT: "already so",
+    verbs = {
+        State.REVERSED: "will restore" if report.planned else "restored",
+        State.NOT_REVERSED: "will skip" if report.planned else "skipped",
     }
-    if report.planned:
-        words[State.REVERSED] = "to take back"
-    found = [(report.counts[state.value], said) for state, said in words.items()]
-    return ", ".join(f"{count} {said}" for count, said in found if count)
+    found = [(said, report.counts[state.value]) for state, said in verbs.items()]
+    words = [f"{said} {counted(count, 'file')}" for said, count in found if count]
+    unchanged = report.counts[State.NO_EFFECT.value]
+    words += [f"{unchanged} unchanged"] if unchanged else []
+    return ", ".join(words)
 
 
 def _paths_of(found: Iterable[Event]) -> frozenset[RepoPath]:

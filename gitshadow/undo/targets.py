@@ -47,8 +47,8 @@ def resolve(db: Db, worktree: str, target: Target) -> Named | RepoPath:
     if is_path and found:
         shown = ", ".join(_described(one) for one in found[:_SHOWN])
         raise UsageError(
-            f"ambiguous target '{target.text}': it is a file, and an id of {shown}",
-            hint=f"for the file: -- {target.text}; for the other: type its whole id",
+            f"ambiguous target '{target.text}': it is a file and also an id of {shown}",
+            hint=f"for the file: -- {target.text}; for the id: type it in full",
         )
     if is_path:
         assert target.path is not None
@@ -59,20 +59,20 @@ def resolve(db: Db, worktree: str, target: Target) -> Named | RepoPath:
         shown = ", ".join(_described(one) for one in found[:_SHOWN])
         more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
         raise UsageError(
-            f"could not tell what {target.text} is: {len(found)} things begin so",
-            hint=f"type more of it: {shown}{more}",
+            f"ambiguous id '{target.text}': matches {len(found)} objects",
+            hint=f"type more of it; it could be: {shown}{more}",
         )
     pruned = [one for one in sorted(tombstones(db)) if one.startswith(target.text)]
     if pruned and target.text:
         raise UnknownIdError(
             f"cannot undo {target.text}: session {pruned[0]} was pruned",
             typed=target.text,
-            hint="what it recorded is gone; the others: git agent-undo sessions",
+            hint="its recording is gone; to list the others: git agent-undo sessions",
         )
     raise UnknownIdError(
-        f"could not find {target.text}",
+        f"cannot find {target.text}",
         typed=target.text,
-        hint="ids are listed by: git agent-undo log, sessions, turns, ops",
+        hint="to list ids: git agent-undo log, sessions, turns or ops",
     )
 
 
@@ -150,7 +150,7 @@ def check_undoable(thing: Named) -> None:
     """Raise UsageError for an event that no undo takes back."""
     if isinstance(thing, Event) and not is_undoable(thing):
         raise UsageError(
-            f"could not undo event {thing.seq}: a {thing.kind.value} row is nobody's write",
+            f"cannot undo event {thing.seq}: a {thing.kind.value} row is not a file change",
             hint="git agent-undo log lists what can be undone",
         )
 
@@ -210,12 +210,10 @@ def _beginning(db: Db, text: str) -> Iterator[Session | Turn | Call | Burst | Op
 
 def _path(db: Db, worktree: str, target: Target) -> RepoPath:
     if target.path is None:
-        raise UsageError(
-            f"could not use path {target.text}: it is outside the worktree"
-        )
+        raise UsageError(f"cannot use path {target.text}: outside the worktree")
     if not _is_recorded(db, worktree, target.path):
         raise UsageError(
-            f"could not find a recorded write to {target.text}",
+            f"cannot find a recorded change to {target.text}",
             hint="git agent-undo log -- PATH",
         )
     return target.path

@@ -207,9 +207,9 @@ def test_path_is_dropped_when_it_can_be_none(path: object) -> None:
 @pytest.mark.parametrize(
     ("missing", "reason"),
     [
-        ("hook_event_name", "the payload names no hook event"),
-        ("session_id", "the PreToolUse payload names no session"),
-        ("tool_name", "the PreToolUse payload names no tool"),
+        ("hook_event_name", "the payload has no hook event"),
+        ("session_id", "the PreToolUse payload has no session"),
+        ("tool_name", "the PreToolUse payload has no tool"),
     ],
 )
 def test_payload_is_bad_when_a_field_is_missing(missing: str, reason: str) -> None:

@@ -91,7 +91,7 @@ def test_payload_is_bad_when_paths_are_none(paths: object) -> None:
 
 
 def test_payload_is_bad_when_it_names_no_session() -> None:
-    assert parse(event="before") == BadPayload("the before payload names no session")
+    assert parse(event="before") == BadPayload("the before payload has no session")
 
 
 def test_an_end_says_how_long_the_tool_ran_when_it_is_told() -> None:

@@ -483,7 +483,7 @@ def test_ai_agent_payload_is_bad_when_it_names_no_conversation() -> None:
     payload = load("gitai_agent_v1__ai_agent")
     del payload["conversation_id"]
     assert parse("generic", payload) == BadPayload(
-        "the ai_agent payload names no session"
+        "the ai_agent payload has no session"
     )
 
 

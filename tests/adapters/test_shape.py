@@ -127,10 +127,10 @@ def test_numbers_are_bounded_when_they_are_durations_and_counts() -> None:
 @pytest.mark.parametrize(
     ("payload", "reason"),
     [
-        ({}, "the payload names no hook event"),
-        ({"event": "pre"}, "the pre payload names no session"),
-        ({"event": "pre", "session": "s"}, "the pre payload names no tool"),
-        ({"event": "child", "session": "s"}, "the child payload names no subagent"),
+        ({}, "the payload has no hook event"),
+        ({"event": "pre"}, "the pre payload has no session"),
+        ({"event": "pre", "session": "s"}, "the pre payload has no tool"),
+        ({"event": "child", "session": "s"}, "the child payload has no subagent"),
     ],
 )
 def test_payload_is_bad_when_a_needed_field_is_missing(

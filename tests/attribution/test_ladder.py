@@ -147,7 +147,7 @@ def test_claim_is_the_newest_calls_when_two_of_one_session_name_the_path() -> No
     calls = (window("c1", "s1", 100, 200, "a"), window("c2", "s1", 120, 200, "a"))
     claim = attribute(wrote("a", 150), scene(*calls))
     assert who(claim) == ("s1", "c2", Confidence.HIGH)
-    assert "2 open calls" in claim.reason
+    assert "2 open tool calls" in claim.reason
 
 
 # Rung 2
@@ -210,7 +210,7 @@ def test_claim_is_the_newest_calls_when_two_shells_of_one_session_are_open() -> 
     calls = (window("c1", "s1", 100, 200), window("c2", "s1", 120, 220))
     claim = attribute(wrote("x", 150), scene(*calls))
     assert who(claim) == ("s1", "c2", Confidence.HIGH)
-    assert "2 calls of the session were open" in claim.reason
+    assert "2 tool calls of only this session were open" in claim.reason
 
 
 def test_mcp_window_claims_like_a_shell() -> None:

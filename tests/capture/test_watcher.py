@@ -109,7 +109,7 @@ def test_git_directory_is_told_from_the_worktree(tree: Tree) -> None:
 
 
 def test_new_directory_is_watched_when_add_returns(tree: Tree) -> None:
-    """CAP-10: nothing is missed that is written after `add`."""
+    """CAP-10: nothing is missing that is written after `add`."""
     (tree.root / "new" / "deep").mkdir(parents=True)
     tree.watcher.add([RepoPath(b"new"), RepoPath(b"new/deep")])
     written = {tree.write(f"new/deep/{number}") for number in range(200)}

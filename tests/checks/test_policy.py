@@ -74,13 +74,13 @@ def test_unknown_table_is_a_warning() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (b"[check", "it is no TOML: "),
+        (b"[check", "it is not valid TOML: "),
         (b"\xff", "it is not UTF-8"),
-        (b"a = " + b"[" * 60_000, "it is no TOML: "),
-        (b"a = 1" + b"0" * 60_000, "it is no TOML: "),
+        (b"a = " + b"[" * 60_000, "it is not valid TOML: "),
+        (b"a = 1" + b"0" * 60_000, "it is not valid TOML: "),
         (b"#" * 65_537, "it is larger than 65536 bytes"),
-        (b"check = 1", "check is no table"),
-        (b"[[check]]", "check is no table"),
+        (b"check = 1", "check is not a table"),
+        (b"[[check]]", "check is not a table"),
     ],
 )
 def test_file_that_cannot_be_read_is_an_error(text: bytes, said: str) -> None:
@@ -94,9 +94,9 @@ def test_file_that_cannot_be_read_is_an_error(text: bytes, said: str) -> None:
     [
         ("undone = 'refues'", "undone must be one of off, warn, refuse; did you mean 'refuse'?"),
         ("undone = true", "undone must be one of off, warn, refuse"),
-        ("reviewLines = -1", "reviewLines must be a whole number, not below 0"),
-        ("reviewLines = true", "reviewLines must be a whole number, not below 0"),
-        ("reviewLines = 1e3", "reviewLines must be a whole number, not below 0"),
+        ("reviewLines = -1", "reviewLines must be a whole number, at least 0"),
+        ("reviewLines = true", "reviewLines must be a whole number, at least 0"),
+        ("reviewLines = 1e3", "reviewLines must be a whole number, at least 0"),
         ("protectedPaths = 'a'", "protectedPaths must be a list of patterns"),
         ("protectedPaths = ['a', 1]", "protectedPaths must be a list of patterns"),
         ('protectedPaths = ["a\\nb"]', "protectedPaths has a pattern over several lines"

@@ -67,11 +67,11 @@ def test_what_the_user_typed_wrong_is_an_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(name: str, params: Mapping[str, object]) -> Document:
-        raise UsageError("could not find commit x")
+        raise UsageError("cannot find commit x")
 
     monkeypatch.setattr(verb, "ask", fail)
     assert cli.main(["check", "x"]) == 2
-    assert "could not find commit x" in capsys.readouterr().err
+    assert "cannot find commit x" in capsys.readouterr().err
 
 
 def test_refused_change_exits_5(
@@ -116,7 +116,7 @@ def test_settings_of_git_c_go_along_and_others_are_named(
     monkeypatch.setenv("GIT_CONFIG_PARAMETERS", given)
     cli.main(["check"])
     assert asked[0]["environ"] == {"GITSHADOW_CHECK_GAPS": "off"}
-    said = "warning: `git -c agent-undo.prompts` counts for nothing here\n"
+    said = "warning: `git -c agent-undo.prompts` is ignored here\n"
     assert capsys.readouterr().err == said
 
 
@@ -148,4 +148,4 @@ def test_journal_of_another_version_is_left_alone(
         db.execute("PRAGMA user_version = 900")
     assert cli.main(["check", "--from-pre-commit"]) == 0
     assert asked == []
-    assert "the journal is of another version" in capsys.readouterr().err
+    assert "the journal is from another version" in capsys.readouterr().err

@@ -40,9 +40,9 @@ def test_hunks_are_chosen_one_by_one(edited: Shadow) -> None:
     assert shown.code == 4, shown.text
     assert edited.repo.read("text").decode() == text_with(3)
     assert (edited.repo.root / "new").exists()
-    assert "take this file back [y,n,q,a,d,?]?" in shown.text
-    assert "take this hunk back [y,n,q,a,d,s,?]?" in shown.text
-    assert "left by choice (2 of 3 changes taken)" in shown.text
+    assert "undo this file [y,n,q,a,d,?]?" in shown.text
+    assert "undo this hunk [y,n,q,a,d,s,?]?" in shown.text
+    assert "skipped by you (2 of 3 changes chosen)" in shown.text
     items = newest_op(edited)["items"]
     assert isinstance(items, list)
     assert [(one["path"], one["state"], one["reason"]) for one in items] == [
@@ -55,7 +55,7 @@ def test_all_of_each_file_is_the_whole_undo(edited: Shadow) -> None:
     shown = on_a_terminal(edited, "oops", "-i", typed=[b"a\n", b"a\n"])
     assert (shown.code, edited.repo.read("text").decode()) == (0, text_with())
     assert not (edited.repo.root / "new").exists()
-    assert "to take this back: git agent-undo redo" in shown.text
+    assert "undo this with: git agent-undo redo" in shown.text
 
 
 def test_one_file_of_a_target_is_chosen_from(edited: Shadow) -> None:
@@ -65,14 +65,14 @@ def test_one_file_of_a_target_is_chosen_from(edited: Shadow) -> None:
     assert shown.code == 4, shown.text
     assert edited.repo.read("text").decode() == text_with(3, 6)
     assert "s - split it into smaller hunks" in shown.text
-    assert "take this file back" not in shown.text
+    assert "undo this file" not in shown.text
 
 
 def test_redo_and_restore_are_chosen_from_too(edited: Shadow) -> None:
     edited.ok("oops", "--yes")
     shown = on_a_terminal(edited, "redo", "-i", typed=[b"n\n", b"n\n", b"y\n"])
     assert (shown.code, edited.repo.read("text").decode()) == (4, text_with(25))
-    assert "bring this file forward" in shown.text
+    assert "redo this file" in shown.text
     shown = on_a_terminal(edited, "redo", "-i", typed=[b"y\n", b"n\n"])
     assert (shown.code, (edited.repo.root / "new").exists()) == (4, True)
     edited.ok("redo", "--yes")
@@ -102,7 +102,7 @@ def test_dry_run_shows_the_plan_of_the_choice(edited: Shadow) -> None:
     typed = [b"y\n", b"n\n", b"n\n"]
     shown = on_a_terminal(edited, "oops", "-i", "--dry-run", typed=typed)
     assert (shown.code, edited.ok("ops", "--json").rows()) == (0, [])
-    assert "plan: 1 file back, 1 left as it is" in shown.text
+    assert "will restore 1 file, skip 1" in shown.text
 
 
 @pytest.mark.parametrize("option", ["--yes", "--json", "--token=x"])

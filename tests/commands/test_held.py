@@ -141,7 +141,7 @@ def test_redo_names_what_the_undo_dropped(
     (item,) = report["items"]
     assert (item["domain"], item["call_id"], item["state"], item["detail"]) == (
         *("outbox", "t-1.1", "not_reversed"),
-        "it was held and dropped, and is not held again",
+        "it was held and dropped; it is not held again",
     )
     assert world.state["sent"] == []
 

@@ -10,9 +10,9 @@ from tests.support.studio import studio_of
 @pytest.mark.parametrize(
     ("agent", "hint"),
     [
-        ("claude", "no matching writes; did you mean claude-code?\n"),
-        ("codxe", "no matching writes; did you mean codex or opencode?\n"),
-        ("codex", "no such write was recorded; all of them: git agent-undo log\n"),
+        ("claude", "no matching changes; did you mean claude-code?\n"),
+        ("codxe", "no matching changes; did you mean codex or opencode?\n"),
+        ("codex", "no matching changes; to list all: git agent-undo log\n"),
     ],
 )
 def test_log_names_the_agent_that_was_meant(

@@ -69,9 +69,9 @@ def test_a_disk_that_takes_nothing_protects_nobody(
         assert (main(["status"]), main(["log"])) == (1, 1)
     said = capsys.readouterr()
     assert said.out == (
-        f"not protected: could not write to {where}, so nothing is recorded"
+        f"not protected: cannot write to {where}, so nothing is recorded"
         " (Read-only file system)\n"
-        "next: make it writable; what was recorded is there: git log --all\n"
+        "next: make it writable; the recorded history is still there: git log --all\n"
     )
     assert "caused by: Read-only file system\n" in said.err
 
@@ -94,7 +94,7 @@ def test_where_no_agent_is_found_the_daemon_protects_alone() -> None:
 def test_agents_without_any_hooks_make_it_partly() -> None:
     assert said(hooks=(), unhooked=("codex", "gemini")) == (
         "partly",
-        "no hooks of codex, gemini, so who writes is guessed",
+        "no hooks for codex, gemini, so authorship is a guess",
         "git agent-undo hooks install",
     )
 
@@ -103,7 +103,7 @@ def test_hooks_that_do_not_come_make_it_partly() -> None:
     """Their own remedy is what to do next."""
     assert said(hooks=(CLAUDE, CODEX)) == (
         "partly",
-        "the hooks of codex do not come",
+        "codex is not running its hooks",
         "approve them",
     )
 
@@ -134,7 +134,7 @@ def test_a_watcher_that_cannot_watch_comes_first() -> None:
     degraded = {"degraded": "inotify has no watches left: sudo sysctl x"}
     assert said(degraded, (CODEX,)) == (
         "partly",
-        "inotify has no watches left, so writes are found late, by walks",
+        "inotify has no watches left, so changes are detected late (by scanning)",
         "sudo sysctl x",
     )
 
@@ -143,7 +143,7 @@ def test_without_a_daemon_it_is_partly_and_one_can_be_started() -> None:
     daemon = {"running": False, "allowed": True}
     assert said({"daemon": daemon}) == (
         "partly",
-        "no daemon runs, so writes are seen at hooks and commands alone",
+        "no daemon runs, so changes are recorded only at hooks and commands",
         "git agent-undo start",
     )
 

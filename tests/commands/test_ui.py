@@ -30,7 +30,7 @@ def test_without_textual_it_says_how_to_get_it(
     monkeypatch.setitem(sys.modules, "textual", None)
     assert main(["ui"]) == 1
     assert capsys.readouterr().err == (
-        "error: could not show the history on a screen: textual is not installed\n"
+        "error: cannot start the terminal UI: textual is not installed\n"
         "hint: pip install 'gitshadow[ui]', or: pipx inject gitshadow textual\n"
     )
 

@@ -14,7 +14,7 @@ from tests.support.repo import Repo
 from tests.support.studio import studio_of
 from tests.turns.recorded import Recorded
 
-PROGRAM = "could not undo {} here: it did more than write files"
+PROGRAM = "cannot undo {} here: it did more than change files"
 
 
 @pytest.fixture

@@ -102,4 +102,4 @@ def test_current_directory_that_the_undo_removes(shadow_n: Shadow) -> None:
     shadow_n.ok("exec", "--agent", "x", "--", "sh", "-c", "mkdir sub; echo > sub/new")
     result = shadow_n("oops", "--yes", cwd=shadow_n.repo.root / "sub")
     assert (result.code, (shadow_n.repo.root / "sub").exists()) == (0, False)
-    assert "  back  new  (removed" in result.out
+    assert "  deleted   new" in result.out

@@ -125,7 +125,7 @@ def test_effects_left_by_an_undo_are_not_called_nothing_to_do(
     assert ("effects", "reversed", None) in states(document)
     notes = document["notes"]
     assert isinstance(notes, list)
-    assert [note[:20] for note in notes] == ["files: nothing to do"]
+    assert [note[:22] for note in notes] == ["files: nothing to undo"]
 
 
 def test_undo_takes_a_scope(
@@ -139,7 +139,7 @@ def test_undo_takes_a_scope(
     assert document["not_covered"] == [
         {
             "what": "draft.create d",
-            "why": "outstanding: a plain undo takes no outside effect back",
+            "why": "outstanding: a plain undo does not undo outside effects",
         }
     ]
 

@@ -84,7 +84,7 @@ def test_error_of_a_verb_is_a_document(
     layout: Layout, server: threading.Thread
 ) -> None:
     assert client.request(layout, "refuse", {}) == {
-        "error": "could not do it",
+        "error": "cannot do it",
         "hint": "try",
         "exit": 1,
         "caused_by": "deeper",
@@ -187,7 +187,7 @@ def test_request_without_an_object_is_refused(
     status, answer = wire.call(sock, b"look", body)
     sock.close()
     assert status == wire.OK
-    assert b"could not read the request" in answer
+    assert b"cannot read the request" in answer
 
 
 def test_request_over_the_limit_is_refused_politely(
@@ -266,7 +266,7 @@ def test_request_behind_a_stop_is_told_so(
         for asker in askers:
             asker.join()
     assert queued == [b"wait", b"stop", b"look"]
-    assert told == ["the daemon is about to end"]
+    assert told == ["the daemon is stopping"]
 
 
 def _note_what_is_queued(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:

@@ -351,12 +351,12 @@ def the_write(shadow: Shadow) -> Document:
 
 
 def test_att16_live_write_without_a_turn_is_unknown(agent: Claude) -> None:
-    """ATT-16: shown as "you or unknown"."""
+    """ATT-16: shown as "you?"."""
     agent.start()
     row = the_write(agent.shadow)
     assert (row["actor"], row["confidence"]) == ("unknown", "unknown")
     assert row["session"] != session_id(agent.shadow, "s1")
-    assert "you or unknown" in agent.shadow.ok("log").out
+    assert "you?" in agent.shadow.ok("log").out
 
 
 def test_att16_write_in_a_turn_is_low_where_hooks_cover_all_tools(

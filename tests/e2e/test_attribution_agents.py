@@ -247,7 +247,7 @@ def sessions_by_native(shadow: Shadow) -> dict[str, Document]:
 
 
 def masked(value: object) -> object:
-    """Return an id, or its beginning where it is one of ours."""
+    """Return an id, or its beginning where use one of ours."""
     text = str(value)
     for ours in (OWN_TURN, DERIVED):
         if text.startswith(ours):

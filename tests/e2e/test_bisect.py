@@ -120,4 +120,4 @@ def test_commit_of_the_users_is_no_id_of_ours(scene: Scene, verb: str) -> None:
     args = ("show", head) if verb == "show" else ("cat", "--at", head, "a")
     result = scene.shadow(*args)
     assert result.code == 2
-    assert "could not find id" in result.err
+    assert "cannot find id" in result.err

@@ -108,7 +108,7 @@ def test_text_names_writers_prompts_and_reasons(scene: Scene) -> None:
     assert "# prompt of S1" in out
     assert "claude-code" in out
     assert "1) new \\x1b[31m" in out
-    assert "Test User, line 2: older than the recording" in out
+    assert "Test User, line 2: from before recording" in out
 
 
 def test_colour_tells_agents_apart(scene: Scene) -> None:
@@ -196,13 +196,13 @@ def test_link_is_blamed_as_what_it_says(scene: Scene) -> None:
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (("missing",), "could not find file missing"),
+        (("missing",), "cannot find file missing"),
         (("a", "--at", "1999-01-01"), "the history begins later"),
-        (("a", "--commit", "nonsense"), "could not find commit nonsense"),
-        (("missing", "--commit", "HEAD"), "could not find missing in commit"),
-        (("a", "-L", "99"), "there are only 10"),
-        (("a", "b"), "name one"),
-        ((".",), "could not"),
+        (("a", "--commit", "nonsense"), "cannot find commit nonsense"),
+        (("missing", "--commit", "HEAD"), "cannot find missing in commit"),
+        (("a", "-L", "99"), "has only 10 lines"),
+        (("a", "b"), "expected exactly one FILE"),
+        ((".",), "cannot blame"),
         (("../elsewhere",), "outside"),
     ],
 )

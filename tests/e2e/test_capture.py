@@ -505,5 +505,5 @@ def test_personal_directory_is_refused_unless_forced(
 
 def test_file_system_root_is_refused() -> None:
     """CAP-22: `/` is a whole file system."""
-    with pytest.raises(UnsupportedError, match="could not init /"):
+    with pytest.raises(UnsupportedError, match="cannot init /"):
         refuse_personal("/", None)

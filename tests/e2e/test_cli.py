@@ -52,11 +52,14 @@ def test_paths_are_relative_to_the_current_directory(shadow_new: Shadow) -> None
     write_from(agent, sub, "b", "sub/b", "agent\n")
     before = repo.tree_snapshot()
     from_sub = shadow_new.ok("oops", "--yes", cwd=sub).out
-    assert set(re.findall(r"^  back  (\S+)", from_sub, re.MULTILINE)) == {"../a", "b"}
+    assert set(re.findall(r"^  reverted  (\S+)", from_sub, re.MULTILINE)) == {
+        "../a",
+        "b",
+    }
     restored = tree_of(repo)
     shadow_new.ok("redo", "--yes", cwd=sub)
     from_root = shadow_new.ok("oops", "--yes").out
-    shown = re.findall(r"^  back  (\S+)", from_root, re.MULTILINE)
+    shown = re.findall(r"^  reverted  (\S+)", from_root, re.MULTILINE)
     assert set(shown) == {"a", "sub/b"}
     assert tree_of(repo) == restored
     assert repo.read("a") == ten_lines("a").encode()
@@ -77,7 +80,7 @@ def test_oops_completes_in_a_directory_that_it_removes(agent: Claude) -> None:
     agent.write("sub/new", "agent\n")
     result = shadow("oops", "--yes", cwd=repo.root / "sub")
     assert (result.code, result.err) == (0, "")
-    assert re.search(r"^  back  new  \(removed", result.out, re.MULTILINE)
+    assert re.search(r"^  deleted   new", result.out, re.MULTILINE)
     assert not repo.exists("sub")
 
 
@@ -130,9 +133,9 @@ def test_enter_means_yes_on_a_terminal(wronged: Shadow) -> None:
     shown = on_a_terminal(wronged, "oops", typed=b"\n")
     text = plain(shown.text)
     assert (shown.code, is_back(wronged)) == (0, True)
-    assert re.search(r"^  back  a  \(content, \+10 -1\) +\+{10}-$", text, re.MULTILINE)
+    assert re.search(r"^  revert    a  \(\+10 -1\) +\+{10}-$", text, re.MULTILINE)
     assert " 2 files changed, 10 insertions(+), 2 deletions(-)" in text
-    assert text.index("plan: 2 files back") < text.index("apply this? [Y/n]")
+    assert text.index("will restore 2 files") < text.index("apply this? [Y/n]")
 
 
 def test_no_on_a_terminal_is_refused(wronged: Shadow) -> None:
@@ -158,7 +161,7 @@ def test_pipe_gets_the_plan_and_a_hint(wronged: Shadow) -> None:
     assert (result.code, is_back(wronged)) == (5, False)
     whose, plan, *_ = result.out.splitlines()
     assert whose.startswith("claude-code, ")
-    assert plan == "plan: 2 files back"
+    assert plan == "will restore 2 files"
     assert re.search(r"^hint: .*--yes", result.err, re.MULTILINE)
 
 
@@ -334,10 +337,10 @@ def test_partial_undo_is_never_called_undone(agent: Claude) -> None:
     shadow.repo.write("a", "human\n")
     result = shadow("oops", "--yes")
     lines = result.out.splitlines()
-    assert (result.code, lines[0]) == (4, "1 file back, 1 left as it is")
+    assert (result.code, lines[0]) == (4, "restored 1 file, skipped 1")
     assert "undone" not in result.out
-    assert re.search(r"^  left  a: .*same lines", result.out, re.MULTILINE)
-    assert "to take this back: git agent-undo redo" in lines
+    assert re.search(r"^  skipped   a: .*same lines", result.out, re.MULTILINE)
+    assert "undo this with: git agent-undo redo" in lines
     (rest,) = re.findall(
         r"git agent-undo (undo \S+ --on-conflict=overwrite)", result.out
     )

@@ -22,8 +22,8 @@ def test_daemon_that_is_gone_is_started(shadow_d: Shadow) -> None:
     gone = checks(shadow_d)["daemon"]
     assert (gone["ok"], gone["remedy"]) == (False, "git agent-undo start")
     fixed = shadow_d("doctor", "--fix")
-    assert "mended: started the daemon" in fixed.out
-    assert "mended: noted 1 gap as seen" in fixed.out
+    assert "fixed: started the daemon" in fixed.out
+    assert "fixed: marked 1 gap as seen" in fixed.out
     whole = checks(shadow_d)
     assert (whole["daemon"]["ok"], whole["gaps"]["ok"]) == (True, True)
 
@@ -40,7 +40,7 @@ def test_hooks_that_point_nowhere_are_written_anew(shadow: Shadow) -> None:
     assert bad["ok"] is False
     assert "/nowhere/git-agent-undo" in str(bad["message"])
     fixed = shadow("doctor", "--fix")
-    assert "mended: wrote the hooks of claude-code anew" in fixed.out
+    assert "fixed: updated the hooks of claude-code" in fixed.out
     assert checks(shadow)["hooks of claude-code"]["ok"] is True
     assert path.read_text(encoding="utf-8") == whole
 
@@ -57,7 +57,7 @@ def test_journal_that_is_gone_is_built_anew(shadow: Shadow) -> None:
     bad = shadow("doctor")
     assert (bad.code, "hint: git agent-undo doctor --fix" in bad.out) == (1, True)
     fixed = shadow("doctor", "--fix")
-    assert "mended: built the journal anew from the refs" in fixed.out
+    assert "fixed: rebuilt the journal from the refs" in fixed.out
     assert len(shadow.log()) >= before
 
 
@@ -73,7 +73,7 @@ def test_journal_is_built_anew_where_the_newest_content_is_lost_too(
         path.unlink()
     (shadow.repo.common_dir / "objects" / lost[:2] / lost[2:]).unlink()
     fixed = shadow("doctor", "--fix")
-    assert "mended: built the journal anew from the refs" in fixed.out
+    assert "fixed: rebuilt the journal from the refs" in fixed.out
     assert shadow.repo.git("cat-file", "blob", lost) == "written"
     assert checks(shadow)["objects"]["ok"] is True
 
@@ -92,7 +92,7 @@ def test_page_that_is_damaged_is_found_and_the_rest_is_salvaged(
     data[at : at + 4096] = b"\xff" * 4096
     journal.write_bytes(bytes(data))
     fixed = shadow("doctor", "--fix")
-    assert "mended: built the journal anew from the refs" in fixed.out
+    assert "fixed: rebuilt the journal from the refs" in fixed.out
     assert [path.name for path in journal.parent.glob("*damaged-?")] == [
         "journal.db.damaged-1"
     ]
@@ -116,5 +116,5 @@ def test_hooks_that_codex_never_approved_are_fine_when_one_of_them_came(
     shadow.ok("hook", "codex", stdin=json.dumps(payload).encode())
     assert checks(shadow)["hooks of codex"]["ok"] is True
     shown = shadow("status").out
-    assert "codex (user): installed, last heard" in shown
-    assert "do not come" not in shown
+    assert "codex (user): installed, last event" in shown
+    assert "is not running its hooks" not in shown

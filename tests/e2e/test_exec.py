@@ -361,7 +361,7 @@ def test_record_says_what_was_recorded_already_and_as_whose(
         "agent": None,
     }
     said = shadow.ok("record", "--agent", "mine", "a").out
-    assert f"already recorded: a, as written by unknown (event {row['seq']})" in said
+    assert f"already recorded: a, written by unknown (event {row['seq']})" in said
 
 
 def rows_in(document: Document, key: str) -> list[Document]:

@@ -262,7 +262,7 @@ def test_status_and_list_say_what_is_installed(hooks: Shadow) -> None:
     path.write_text(path.read_text().replace(COMMAND, "/gone/git-agent-undo"))
     broken = hooks("hooks", "status")
     assert broken.code == 1
-    assert "/gone/git-agent-undo is not there" in broken.out
+    assert "/gone/git-agent-undo is missing" in broken.out
 
 
 def test_both_scopes_are_said_to_come_twice(hooks: Shadow) -> None:
@@ -270,7 +270,7 @@ def test_both_scopes_are_said_to_come_twice(hooks: Shadow) -> None:
     done = hooks.ok("hooks", "install", "claude-code", "--project", "--yes", "--json")
     notes = done.json()["notes"]
     assert isinstance(notes, list)
-    assert any("each call comes twice and is recorded once" in note for note in notes)
+    assert any("duplicate events are ignored" in note for note in notes)
     hooks.ok("hooks", "uninstall", "claude-code", "--project", "--yes")
 
 
@@ -279,8 +279,8 @@ def test_uninstall_without_a_scope_says_what_it_leaves(hooks: Shadow) -> None:
     said = hooks.ok("hooks", "uninstall", "--yes").out
     assert said == (
         "nothing to do\n"
-        "note: this project's files keep the hooks of claude-code; "
-        "to take them out too: hooks uninstall --project\n"
+        "note: this project's files still have the hooks of claude-code; to remove"
+        " them too: hooks uninstall --project\n"
     )
     hooks.ok("hooks", "uninstall", "--project", "--yes")
     assert "note" not in hooks.ok("hooks", "uninstall", "--yes").out

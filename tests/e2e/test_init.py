@@ -53,7 +53,7 @@ def test_hooks_that_do_not_run_yet_protect_nobody(shadow: Shadow, sealed: Path) 
     (sealed / ".codex").mkdir()
     shadow.ok("hooks", "install", "codex", "--yes")
     said = shadow.ok("init").out
-    assert "the hooks of codex do not run yet: Codex has no approval" in said
+    assert "the hooks of codex do not run yet: not approved in Codex yet" in said
     assert "protected by" not in said
     verdict = shadow.status()["protected"]
     assert isinstance(verdict, dict)
@@ -67,7 +67,7 @@ def test_nothing_is_written_into_settings_where_a_person_says_no(
     done = on_a_terminal(shadow, "init", *options, typed=typed)
     assert done.code == 0
     assert settings.read_bytes() == SETTINGS
-    assert "no hooks of claude-code, so who writes is guessed" in done.text
+    assert "no hooks for claude-code, so authorship is a guess" in done.text
 
 
 def test_nobody_is_asked_and_nothing_written_without_a_terminal(
@@ -78,8 +78,8 @@ def test_nobody_is_asked_and_nothing_written_without_a_terminal(
     said = shadow.ok("init").out.splitlines()
     assert not any(line.startswith("claude-code (user)") for line in said)
     assert said[-2:] == [
-        "no hooks of claude-code, so who writes is guessed: git agent-undo hooks install",
-        "when an agent went wrong: git agent-undo oops",
+        "no hooks for claude-code, so authorship is a guess: git agent-undo hooks install",
+        "if an agent goes wrong: git agent-undo oops",
     ]
     assert settings.read_bytes() == SETTINGS
 
@@ -90,8 +90,8 @@ def test_hooks_that_nobody_can_be_asked_about_are_a_usage_error(
     refused = shadow("init", "--hooks")
     assert (refused.code, settings.read_bytes()) == (2, SETTINGS)
     assert refused.err.splitlines() == [
-        "error: could not ask about hooks: there is no terminal",
-        "hint: add --yes to write them, or leave --hooks out",
+        "error: cannot ask about hooks: no terminal",
+        "hint: add --yes to write them, or omit --hooks",
     ]
     assert not shadow.repo.state_dir.exists()
 
@@ -110,7 +110,7 @@ def test_settings_that_cannot_be_used_do_not_keep_init_from_its_work(
     settings.write_bytes(b"{")
     done = on_a_terminal(shadow, "init")
     assert (done.code, settings.read_bytes()) == (0, b"{")
-    assert "when an agent went wrong" in done.text
+    assert "if an agent goes wrong" in done.text
     assert shadow("init", "--yes").code == 1
     assert shadow.repo.state_dir.exists()
 

@@ -35,8 +35,8 @@ def test_one_line_says_so_where_no_systemd_serves(shadow: Shadow) -> None:
     refused = shadow("start", "--at-login", "--yes")
     assert refused.code == 1
     assert refused.err.splitlines() == [
-        "error: could not start at login: no systemd user manager serves you here",
-        "hint: put `git agent-undo start` into your shell's profile; hooks start it too",
+        "error: cannot start at login: no systemd user manager is running for you",
+        "hint: add `git agent-undo start` to your shell profile; hooks start it too",
     ]
     assert settings() == set()
 
@@ -47,7 +47,7 @@ def test_nothing_is_written_before_somebody_said_yes(shadow: Shadow) -> None:
     assert (shown.code, settings()) == (5, set())
     assert "  +[Service]" in shown.out.splitlines()
     assert "nothing was changed" in shown.out
-    assert "from your next login" not in shown.out
+    assert "at your next login" not in shown.out
 
 
 @pytest.mark.usefixtures("systemd")

@@ -53,7 +53,7 @@ def test_tree_comes_back_after_the_whole_directory_was_deleted(
     head = mirrored.repo.git("rev-parse", "HEAD")
     repo = lose(mirrored, worktree=True)
     result = mirrored.ok("restore", "--from-mirror", "--yes")
-    assert "refs brought back from" in result.out
+    assert "refs restored from" in result.out
     assert {path: repo.read(path) for path in before} == before
     rows = mirrored.log()
     assert "src/app.py" in {row["path"] for row in rows if row["agent"]}
@@ -98,7 +98,7 @@ def test_mirror_by_its_path_and_one_that_is_not_there(
     empty = tmp_path / "empty"
     empty.mkdir()
     none = mirrored("restore", "--from-mirror", str(empty), "--yes")
-    assert (none.code, "could not find a mirror" in none.err) == (2, True)
+    assert (none.code, "cannot find a mirror" in none.err) == (2, True)
     mirrored.ok("restore", "--from-mirror", str(place), "--yes")
     assert mirrored.repo.read("new") == b"neither\n"
 

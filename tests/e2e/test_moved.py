@@ -12,8 +12,8 @@ from tests.support.repo import Repo
 from tests.support.shadow import Shadow
 
 _MOVED = (
-    "the worktree was moved or replaced under the daemon: of what was written since the row"
-    " before, only the last state was recorded"
+    "the worktree was moved or replaced while the daemon ran: since the previous row,"
+    " only the last state of each file was recorded"
 )
 
 

@@ -116,8 +116,7 @@ def test_recorded_file_that_a_moved_in_one_replaced_comes_back_and_is_named(
     assert repo.read("a") == ten_lines("a").encode()
     assert items_of(report) == {"a": ("reversed", None)}
     assert details_of(report)["a"] == (
-        "replaced a file that was moved in; its content is kept in the history: "
-        "git agent-undo redo"
+        "replaced a file that was moved in; its content stays in the history: git agent-undo redo"
     )
     shadow.ok("redo", "--yes")
     assert repo.read("a") == b"years of work\n"
@@ -227,7 +226,7 @@ def test_agent_s_file_that_a_person_moved_is_said_to_be_moved(
     report = shadow.oops()
     items = report["items"]
     assert isinstance(items, list)
-    assert [item["detail"] for item in items] == ["it was created, and moved since"]
+    assert [item["detail"] for item in items] == ["it was created and later moved"]
     assert repo.read("elsewhere") == b"new\n"
 
 

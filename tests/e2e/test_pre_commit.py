@@ -90,8 +90,8 @@ def test_commit_is_refused_while_another_sessions_turn_is_open(
     shadow, head = stashing.shadow, stashing.shadow.repo.git("rev-parse", "HEAD")
     done = run(shadow, "git", "commit", "-m", "x", GITSHADOW_SESSION="somebody-else")
     assert done.returncode == 1, done
-    assert "refused: a:1: a turn of claude-code that wrote to it is open" in done.stderr
-    assert 'told: "write"' in done.stderr
+    assert "refused: a:1: an open turn of claude-code changed it" in done.stderr
+    assert 'prompt: "write"' in done.stderr
     assert shadow.repo.git("rev-parse", "HEAD") == head
     assert shadow.repo.read("a").decode() == _UNSTAGED
     stashing.stop()

@@ -74,7 +74,7 @@ def test_oops_takes_what_nobody_claimed_but_a_process_alone(
     before = shadow.repo.read("a")
     running("aider")
     the_write(shadow)
-    assert "nobody claimed these writes" in shadow("oops", "--dry-run").out
+    assert "no agent reported these changes" in shadow("oops", "--dry-run").out
     assert shadow.oops()["status"] == "reversed"
     assert shadow.repo.read("a") == before
 
@@ -170,5 +170,5 @@ def test_file_that_a_strangers_process_holds_open_is_not_the_shells(
     claude.post(call)
     held, made = shadow.log("a")[0], shadow.log("b")[0]
     assert (held["confidence"], held["agent"]) == ("ambiguous", None)
-    assert "holds the path open" in str(held["reason"])
+    assert "has the file open" in str(held["reason"])
     assert (made["confidence"], made["call"]) == ("high", call)

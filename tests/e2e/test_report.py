@@ -39,7 +39,7 @@ def test_facts_are_the_same_as_json_and_errors_are_said(
 ) -> None:
     none = shadow_n("report")
     assert (none.code, none.raw) == (2, b"")
-    assert none.err.startswith("error: could not report: no agent's session")
+    assert none.err.startswith("error: cannot report: no agent session")
     Claude(shadow_n).write("a", "agent\n")
     document = shadow_n.ok("report", "--json").json()
     assert document["version"] == 1

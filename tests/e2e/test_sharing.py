@@ -34,7 +34,7 @@ def round_trip(
     clone.git("pull", "-q", url, "main")
     theirs = Shadow(clone, daemon=False)
     theirs.ok("init")
-    assert "to look at one:" in theirs.ok("fetch", url).out
+    assert "to see one:" in theirs.ok("fetch", url).out
     (session,) = [
         str(row["id"]) for row in theirs.ok("sessions", "--json").rows() if row["agent"]
     ]

@@ -47,9 +47,9 @@ def test_unsafe_paths_in_the_journal_are_refused_and_named(shadow: Shadow) -> No
             db.execute(f"{copy} WHERE seq = ?", values)
     result = shadow("undo", "--yes", str(row["session"]))
     assert result.code == 4, result
-    left = {line for line in result.out.splitlines() if line.startswith("  left  ")}
+    left = {line for line in result.out.splitlines() if line.startswith("  skipped  ")}
     for path in _UNSAFE:
-        assert any(line.startswith(f"  left  {path}: not a path") for line in left)
+        assert any(line.startswith(f"  skipped   {path}: unsafe path") for line in left)
     assert repo.read("a") == ten_lines("a").encode()
     assert repo.read(".git/config") == config
     assert not outside.exists()
@@ -124,7 +124,7 @@ def test_odd_environment_changes_nothing(
     shown = shadow.ok("log").out
     assert '"\\303\\251 \\303\\274\\n"' in shown or "é ü" in shown
     result = shadow.ok("oops", "--yes")
-    assert result.out.splitlines()[0] == "3 files back"
+    assert result.out.splitlines()[0] == "restored 3 files"
     assert result.err == ""
     assert repo.read("é ü\n") == b"mine\n"
     assert repo.read("a") == ten_lines("a").encode()

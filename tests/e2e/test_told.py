@@ -12,7 +12,7 @@ from tests.support.shadow import Shadow
 
 pytestmark = pytest.mark.usefixtures("untouched")
 
-FIRST = "gitshadow: work of this session was taken back since your last turn."
+FIRST = "gitshadow: work of this session was undone since your last turn."
 
 
 def worked(agent: Claude, *paths: str) -> None:

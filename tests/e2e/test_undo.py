@@ -435,7 +435,7 @@ def test_burst_before_nobodys_writes_is_taken(agent: Claude) -> None:
     kept = others(repo, "a")
     plan = shadow.ok("oops", "--dry-run").out
     assert re.search(r"\ba\b", plan)
-    assert "later writes to 2 files" in plan
+    assert "your later edits to 2 files" in plan
     report = shadow.oops()
     assert (report["status"], list(items(report))) == ("reversed", ["a"])
     assert others(repo, "a") == kept
@@ -445,7 +445,7 @@ def test_burst_before_nobodys_writes_is_taken(agent: Claude) -> None:
 def test_low_write_is_listed_and_taken_when_asked(
     agent: Claude, *, include_low: bool
 ) -> None:
-    """UNDO-21: `x` is listed as "maybe theirs"; with `--include-low` both go."""
+    """UNDO-21: `x` is listed as "uncertain"; with `--include-low` both go."""
     shadow, repo = agent.shadow, agent.shadow.repo
     agent.prompt("go")
     agent.write("a", "agent\n")
@@ -461,12 +461,12 @@ def test_low_write_is_listed_and_taken_when_asked(
 
 
 def test_low_write_is_named_in_the_text(agent: Claude) -> None:
-    """UNDO-21: "maybe theirs", and how to take it."""
+    """UNDO-21: "uncertain", and how to take it."""
     agent.prompt("go")
     agent.write("a", "agent\n")
     agent.shadow.repo.write("x", "somebody\n")
     out = agent.shadow.ok("oops", "--yes").out
-    assert re.search(r"maybe theirs.*--include-low.*:\n  x$", out, re.MULTILINE)
+    assert re.search(r"uncertain.*--include-low.*:\n  x$", out, re.MULTILINE)
 
 
 def test_ambiguous_write_is_not_promised_to_include_low(shadow: Shadow) -> None:
@@ -481,7 +481,7 @@ def test_ambiguous_write_is_not_promised_to_include_low(shadow: Shadow) -> None:
     for options in ((), ("--include-low",)):
         out = shadow.ok("oops", "--dry-run", *options).out
         assert "--include-low" not in out
-        assert re.search(r"^theirs or somebody else's.*:\n  x$", out, re.MULTILINE)
+        assert re.search(r"^ambiguous, skipped.*:\n  x$", out, re.MULTILINE)
 
 
 def test_newest_burst_is_taken_where_no_agent_is_known(shadow: Shadow) -> None:
@@ -492,7 +492,7 @@ def test_newest_burst_is_taken_where_no_agent_is_known(shadow: Shadow) -> None:
         repo.write(name, "plain\n")
     result = shadow("oops", "--yes")
     assert result.code == 0
-    assert "nobody claimed these writes" in result.out.splitlines()[0]
+    assert "no agent reported these changes" in result.out.splitlines()[0]
     assert tree_of(repo) == before
 
 

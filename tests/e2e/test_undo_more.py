@@ -73,7 +73,7 @@ def test_only_and_except_take_directories(agent: Claude) -> None:
     ]
     result = shadow("undo", turn, "--yes", "--only", "nowhere")
     assert result.code == 2
-    assert "none of its paths is chosen" in result.err
+    assert "none of its paths is selected" in result.err
 
 
 def test_only_is_relative_to_the_current_directory(agent: Claude) -> None:
@@ -184,18 +184,18 @@ def test_interrupted_undo_is_told_by_any_verb(shadow_n: Shadow) -> None:
     interrupt(shadow_n.repo)
     first = shadow_n.ok("log", "--json")
     assert re.fullmatch(
-        r"note: op op-dead was interrupted and is rolled back\n", first.err
+        r"note: op op-dead was interrupted and has been rolled back\n", first.err
     )
     assert all("recovered" not in row for row in first.rows())
     assert shadow_n.ok("log").err == ""
     interrupt(shadow_n.repo)
     status = shadow_n.ok("status", "--json")
     assert status.json()["recovered"] == [
-        "op op-dead was interrupted and is rolled back"
+        "op op-dead was interrupted and has been rolled back"
     ]
     interrupt(shadow_n.repo)
     report = shadow_n.oops()
-    assert report["notes"] == ["op op-dead was interrupted and is rolled back"]
+    assert report["notes"] == ["op op-dead was interrupted and has been rolled back"]
     assert "recovered" not in report
 
 

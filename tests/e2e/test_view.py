@@ -33,7 +33,7 @@ def test_the_right_turn_is_found_and_undone_within_ten_keys(
         shown.press("/", "w", "r", "o", "n", "Enter", "u")
         shown.sees("y apply", "wrong.py")
         shown.press("y")
-        shown.sees("to take this back")
+        shown.sees("undo this with")
     assert not (root / "wrong.py").exists()
     assert (root / "first.py").read_text() == "first\n"
     assert (root / "third.py").read_text() == "third\n"
@@ -101,6 +101,6 @@ def test_a_pipe_gets_one_line(wronged: Shadow) -> None:
     result = wronged("ui")
     assert result.code == 2
     assert result.err == (
-        "error: could not draw a screen: this is no terminal\n"
+        "error: the terminal UI needs a terminal\n"
         "hint: git agent-undo log, and git agent-undo show ID\n"
     )

@@ -110,7 +110,7 @@ def test_searches_look_at_what_is_asked_for(near: Near) -> None:
 
 @pytest.mark.parametrize("spec", ["/nowhere/", ":nowhere", "/(\\(/", "/x/,/y/", "1,/x"])
 def test_search_that_finds_nothing_is_refused(near: Near, spec: str) -> None:
-    with pytest.raises(UsageError, match="could not take lines"):
+    with pytest.raises(UsageError, match="cannot use lines"):
         numbers(near, "a", spec)
 
 
@@ -118,7 +118,7 @@ def test_search_in_what_is_not_recorded_is_refused(near: Near) -> None:
     near.repo.write(".agent-undoignore", "b\n")
     near.repo.append("b", "more\n")
     assert numbers(near, "b", "11,+1") == [11]
-    with pytest.raises(UsageError, match="it is not recorded as it is"):
+    with pytest.raises(UsageError, match="its current content is not recorded"):
         numbers(near, "b", "/more/")
 
 
@@ -171,11 +171,11 @@ def test_directory_fifo_and_submodule_are_named_as_what_they_are(near: Near) -> 
         ("d", "a directory"),
         ("", "a directory"),
         ("sub", "a directory"),
-        ("fifo", "no file, nor a link"),
+        ("fifo", "neither a file nor a link"),
     ):
         with pytest.raises(UsageError, match=f"it is {kind}"):
             asked(near, path)
-    with pytest.raises(UsageError, match="it is not recorded"):
+    with pytest.raises(UsageError, match="cannot blame sub/a: not recorded"):
         asked(near, "sub/a")
     repo.delete("sub")
 
@@ -183,14 +183,14 @@ def test_directory_fifo_and_submodule_are_named_as_what_they_are(near: Near) -> 
 @pytest.mark.parametrize("path", ["gone", "link/a", "a/b", "\x1b[31m", "new\nline"])
 def test_file_that_is_not_there_is_said(near: Near, path: str) -> None:
     near.repo.symlink("link", ".")
-    with pytest.raises(UsageError, match="could not find file"):
+    with pytest.raises(UsageError, match="cannot find file"):
         asked(near, path)
 
 
 def test_deleted_file_is_blamed_where_it_was(near: Near) -> None:
     near.repo.delete("a")
     near.desk.observer.settle()
-    with pytest.raises(UsageError, match="could not find file a"):
+    with pytest.raises(UsageError, match="cannot find file a"):
         asked(near, "a")
     assert len(actors(near, "a", commit="HEAD")) == 10
 
@@ -257,7 +257,7 @@ def test_state_that_is_lost_makes_its_lines_unknown(near: Near) -> None:
     owners = document["owners"]
     assert isinstance(owners, list)
     assert [owner["reason"] for owner in owners] == [
-        "an earlier state of this file is not in the object store any more"
+        "an earlier version of this file is missing from the object store"
     ]
 
 
@@ -286,7 +286,7 @@ def test_partial_clone_is_not_fetched_from(repo: Repo) -> None:
     owners = document["owners"]
     assert isinstance(owners, list)
     assert [owner["reason"] for owner in owners] == [
-        "git blame could not tell: objects are missing, git blame fetches them"
+        "git blame gave no author: objects are missing; git blame fetches them"
     ]
     assert not ran.exists()
 

@@ -223,7 +223,7 @@ def test_broken_policy_in_the_change_is_refused(studio: Studio) -> None:
         "refuse",
         ".agent-undo.toml",
     )
-    assert row["remedy"] == "mend the file, then: git add .agent-undo.toml"
+    assert row["remedy"] == "fix the file, then: git add .agent-undo.toml"
 
 
 def test_broken_policy_can_be_mended(studio: Studio) -> None:
@@ -235,7 +235,9 @@ def test_broken_policy_can_be_mended(studio: Studio) -> None:
     assert document["status"] == "passed"
     warnings = document["warnings"]
     assert isinstance(warnings, list)
-    assert ".agent-undo.toml before this change: it is no TOML" in str(warnings[0])
+    assert ".agent-undo.toml before this change: it is not valid TOML" in str(
+        warnings[0]
+    )
 
 
 def test_linked_policy_is_not_followed(studio: Studio) -> None:
@@ -244,7 +246,7 @@ def test_linked_policy_is_not_followed(studio: Studio) -> None:
     stage(studio)
     row = findings(check(studio))[0]
     assert row["reason"] == (
-        "the policy cannot be used: it is a symbolic link, and none is followed"
+        "cannot use the policy: it is a symbolic link, which is not followed"
     )
 
 

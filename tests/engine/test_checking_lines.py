@@ -211,7 +211,7 @@ def test_file_over_the_limit_is_not_looked_at(studio: Studio) -> None:
     stage(studio)
     row = findings(check(studio))[0]
     assert (row["rule"], row["path"], row["lines"]) == ("unknown", "big", [])
-    assert str(row["reason"]).endswith("too large to look at")
+    assert str(row["reason"]).endswith("too large to check")
 
 
 def test_submodule_is_left_alone(

@@ -49,7 +49,7 @@ def test_notes_of_git_ai_are_claims_for_lines_older_than_the_recording(
     claimed = rows[1]
     assert claimed["confidence"] == "low"
     assert claimed["reason"] == (
-        "git-ai claims that claude-code (sonnet) wrote it; nothing of that was seen here"
+        "git-ai claims that claude-code (sonnet) wrote it; this was not recorded here"
     )
     assert claimed["claimed"] == {
         "source": "git-ai",
@@ -135,7 +135,7 @@ def test_checkpoint_of_entire_makes_the_lines_of_its_commit_unknown(
     rows = owners(studio, "f")
     assert [row["actor"] for row in rows] == ["unknown", "human"]
     assert rows[0]["reason"] == (
-        "its commit names checkpoint 0123456789ab of Entire, and not which lines are whose"
+        "its commit names checkpoint 0123456789ab of Entire, but not which lines it wrote"
     )
 
 
@@ -172,5 +172,5 @@ def test_agent_trace_records_are_claims_too(
 
 
 def test_unknown_source_is_a_usage_error(studio: Studio) -> None:
-    with pytest.raises(UsageError, match="could not import from elsewhere"):
+    with pytest.raises(UsageError, match="cannot import from elsewhere"):
         studio.run("import_claims", source="elsewhere")

@@ -63,8 +63,8 @@ def test_missing_object_is_found_and_its_chain_goes_back(studio: Studio) -> None
     assert any(ref in said for said in mended(studio))
     notes = [gap.note for gap in gaps.list_gaps(studio.desk.workspace.db)]
     assert notes == [
-        f"objects of {ref} were lost; it went back to its last whole commit;"
-        " 2 writes of it are gone"
+        f"objects of {ref} were lost; it was reset to its last complete commit;"
+        " 2 writes lost"
     ]
     assert found(studio, "objects").ok
     history = studio.repo.git("rev-list", ref).split()
@@ -114,7 +114,7 @@ def test_old_lock_of_a_ref_is_named_and_removed(studio: Studio) -> None:
     os.utime(lock, (old, old))
     check = found(studio, "locks")
     assert (check.ok, check.remedy) == (False, "git agent-undo doctor --fix")
-    assert mended(studio) == [f"removed {lock.name}, which nobody held"]
+    assert mended(studio) == [f"removed {lock.name}, a stale lock"]
     assert not lock.exists()
     studio.write("S1", "a", "two\n")
 
@@ -152,7 +152,7 @@ def test_gap_that_was_seen_is_history(studio: Studio) -> None:
     studio.desk.pipeline.gap("the daemon was killed")
     check = found(studio, "gaps")
     assert (check.ok, check.message[:28]) == (False, "1 gap in the recording, the ")
-    seen = "noted 1 gap as seen: what was missed cannot be recorded any more"
+    seen = "marked 1 gap as seen: missed changes can no longer be recorded"
     assert mended(studio) == [seen]
     check = found(studio, "gaps")
     assert check.ok

@@ -73,7 +73,7 @@ def test_words_choose_commits_and_sessions(repo: Repo, studio: Studio) -> None:
     assert commits(f"{first}..HEAD") == [second]
     assert commits(studio.session("S1")) == [first]
     assert commits(studio.session("S1"), "HEAD") == []
-    with pytest.raises(UsageError, match="could not find session nowhere"):
+    with pytest.raises(UsageError, match="cannot find session nowhere"):
         commits("nowhere")
 
 
@@ -125,7 +125,7 @@ def test_notes_of_somebody_else_are_never_touched(repo: Repo, studio: Studio) ->
     repo.git("notes", "--ref=ai", "add", "-m", "theirs")
     before = noted(repo)
     for verb in ("export_notes", "export_remove"):
-        with pytest.raises(RefusedError, match="somebody else"):
+        with pytest.raises(RefusedError, match="notes of another tool"):
             studio.run(verb)
     assert noted(repo) == before
 
@@ -147,7 +147,7 @@ def test_nothing_is_written_beside_git_ai(repo: Repo, studio: Studio) -> None:
     studio.write("S1", "new", "1\n")
     studio.commit("second")
     repo.mkdir(".git/ai")
-    with pytest.raises(RefusedError, match="git-ai is here"):
+    with pytest.raises(RefusedError, match="git-ai is used here"):
         studio.run("export_notes")
     assert noted(repo) == ""
     assert rows(studio.run("export_notes", dry_run=True), "notes")
@@ -167,7 +167,7 @@ def test_git_ai_in_the_path_counts_as_here(
     studio = open_studio(repo)
     studio.write("S1", "new", "1\n")
     studio.commit("second")
-    with pytest.raises(RefusedError, match="git-ai is here"):
+    with pytest.raises(RefusedError, match="git-ai is used here"):
         studio.run("export_notes")
 
 

@@ -73,7 +73,7 @@ def test_unexpose_all_takes_back_every_session_and_nothing_else(
 
 
 def test_unexpose_wants_to_know_which(studio: Studio) -> None:
-    with pytest.raises(UsageError, match="name one, or say --all"):
+    with pytest.raises(UsageError, match="missing argument: SESSION, or --all"):
         studio.run("unexpose")
 
 
@@ -81,7 +81,7 @@ def test_ref_of_somebody_else_is_neither_moved_nor_deleted(studio: Studio) -> No
     session = studio.session("S1")
     studio.repo.git("update-ref", PREFIX + session, "HEAD")
     before = refs(studio.repo)
-    with pytest.raises(RefusedError, match="is not ours"):
+    with pytest.raises(RefusedError, match="was not created by gitshadow"):
         studio.run("expose", session=session)
     document = studio.run("unexpose", session=session)
     assert document == {"unexposed": [], "left": [PREFIX + session]}
@@ -109,6 +109,6 @@ def test_prune_takes_what_is_shown_and_written_of_a_session_and_nothing_else(
 def test_remote_of_our_name_is_left_to_its_owner(studio: Studio) -> None:
     """`git fetch --prune` of that remote would delete what we show."""
     studio.repo.git("config", "remote.agent-undo.url", "/nowhere")
-    with pytest.raises(RefusedError, match="a remote of yours is called agent-undo"):
+    with pytest.raises(RefusedError, match="you have a remote named agent-undo"):
         studio.run("expose", session=studio.session("S1"))
     assert refs(studio.repo) == {}

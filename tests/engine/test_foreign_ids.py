@@ -26,7 +26,7 @@ def test_id_of_another_machine_says_what_it_is(
     with pytest.raises(UsageError) as caught:
         bob.run(verb, **given | ({"targets": targets} if targets else {}))
     assert caught.value.message == (
-        f"could not use {session} here: it was recorded on another machine ({machine})"
+        f"cannot use {session} here: it was recorded on another machine ({machine})"
     )
     assert f"git agent-undo show {session}" in str(caught.value.hint)
     assert "git revert" in str(caught.value.hint)
@@ -51,7 +51,7 @@ def test_parts_of_a_fetched_session_say_so_too(
 
 def test_id_that_nobody_knows_is_not_found_as_before(ann: Studio, bob: Studio) -> None:
     shared(ann, bob)
-    with pytest.raises(UsageError, match="could not find nope"):
+    with pytest.raises(UsageError, match="cannot find nope"):
         bob.run("undo", verb="undo", targets=[{"text": "nope"}], yes=True)
 
 
@@ -60,5 +60,5 @@ def test_beginning_of_a_pair_names_no_session_of_others(
     ann: Studio, bob: Studio, typed: str
 ) -> None:
     shared(ann, bob)
-    with pytest.raises(UsageError, match=f"could not find {typed}"):
+    with pytest.raises(UsageError, match=f"cannot find {typed}"):
         bob.run("undo", verb="undo", targets=[{"text": typed}], yes=True)

@@ -216,7 +216,7 @@ def test_move_says_so_when_the_reflog_does_not_show_it(
         log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:1]))
     (move,) = moves_of(forked, store, ref, oid, mark)
     assert move.kind is Kind.EITHER
-    assert move.describe().endswith(", by steps that its reflog does not show")
+    assert move.describe().endswith(", in steps that its reflog does not show")
     assert (move.old_ref, move.new_ref) == (MAIN, SIDE)
 
 

@@ -216,7 +216,7 @@ def test_file_of_no_known_form_is_a_usage_error(
 ) -> None:
     file = tmp_path / "h"
     file.write_text(text, "utf-8")
-    with pytest.raises(UsageError, match="could not import"):
+    with pytest.raises(UsageError, match="cannot import"):
         studio.run("import_file", file=str(file))
 
 

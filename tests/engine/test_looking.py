@@ -96,7 +96,8 @@ def test_show_of_more_events_than_the_limit_says_that_it_is_cut(paged: Studio) -
     assert rows(cut, "events") == rows(whole, "events")[1:]
     assert cut["cut"] is True
     said = list(show_lines(cut, View()))
-    assert "only the newest 4 events are here; PATHS, or log, show the others" in said
+    told = "only the newest 4 events are shown; for the others: PATHS, or git agent-undo log"
+    assert told in said
 
 
 def test_show_without_a_patch_has_its_events_alone(paged: Studio) -> None:

@@ -130,7 +130,7 @@ def test_a_mirror_that_is_away_is_named_one_that_was_deleted_is_not(
         mirrored(studio, tmp_path / "disk" / "m")
         mirrored(studio, tmp_path / "now")
         os.rename(tmp_path / "disk", tmp_path / "away")
-        assert "cannot be reached" in str(studio.run("purge", paths=["k"])["mirror"])
+        assert "is not reachable" in str(studio.run("purge", paths=["k"])["mirror"])
         (tmp_path / "disk" / "m").mkdir(parents=True)
         assert studio.run("purge", paths=["k"])["mirror"] is None
 
@@ -183,7 +183,7 @@ def test_a_daemon_writes_nothing_over_a_history_that_is_lost_here(
             repo.git("update-ref", ref, repo.shadow_refs()[_other(repo)])
         repo.write("c", "new\n")
         repo.commit("a commit after the loss")
-        said = "could not mirror, to keep what is there: 1 session missing or different"
+        said = "cannot mirror, to keep what is there: 1 session missing or different"
         assert said in copied_by_the_daemon(studio)
         check = next(one for one in examine(studio.desk) if one.name == "mirror")
         assert str(check.remedy).startswith("git agent-undo restore --from-mirror; ")

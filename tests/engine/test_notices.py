@@ -8,7 +8,7 @@ from tests.support.claude import Claude
 from tests.support.desk import Near, desk_of
 from tests.support.repo import Repo
 
-AGAIN = "gitshadow: work of this session that had been taken back is there again: "
+AGAIN = "gitshadow: an undo of this session's work was reversed: "
 
 
 @pytest.fixture

@@ -121,7 +121,7 @@ def test_content_that_is_gone_is_said_to_be(store: Store) -> None:
         before=plain.before,
         after=FileVersion(_MISSING, 0o100644),  # type: ignore[arg-type]
     )
-    note = "the content is not in the object store any more"
+    note = "the content is missing from the object store"
     assert row(store, lost)["note"] == note
 
 

@@ -85,7 +85,7 @@ def test_bytes_that_stay_in_the_journal_are_said(
     """KEEP-09: another process reads it, or the disk is full; the purge ends all the same."""
 
     def refuse(_: Db) -> None:
-        raise JournalBusyError("could not use the journal: it is locked")
+        raise JournalBusyError("cannot use the journal: it is locked")
 
     monkeypatch.setattr(scrub, "squeeze", refuse)
     with studio_of(repo) as studio:
@@ -158,7 +158,7 @@ def test_what_waits_to_be_sent_is_not_sent_with_a_mark(repo: Repo) -> None:
         tell(studio)
         _call(studio, content=SECRET.decode(), outcome="held")
         refs = repo.shadow_refs()
-        with pytest.raises(RefusedError, match="waits to be sent"):
+        with pytest.raises(RefusedError, match="is waiting to be sent"):
             studio.run("purge", texts=asked())
         assert repo.shadow_refs() == refs
 

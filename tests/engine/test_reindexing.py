@@ -12,7 +12,9 @@ from tests.support.studio import layout_of, studio_of
 
 def test_where_nothing_was_ever_recorded_it_refuses(repo: Repo) -> None:
     """KEEP-10: nobody who never said `init` is recorded from then on."""
-    with pytest.raises(NotInitialisedError, match="nothing was ever recorded") as told:
+    with pytest.raises(
+        NotInitialisedError, match="nothing has ever been recorded"
+    ) as told:
         local.run(layout_of(repo), "reindex", {})
     assert told.value.hint == "git agent-undo init"
     assert not repo.state_dir.exists()

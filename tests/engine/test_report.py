@@ -193,7 +193,7 @@ def test_timeline_has_a_lane_for_each_writer(studio: Studio) -> None:
     assert told(timeline["lanes"], "kind", "label") == [
         ("session", "this session"),
         ("agent", "claude-code"),
-        ("person", "you or unknown"),
+        ("person", "you?"),
     ]
     assert [len(lane["spans"]) for lane in timeline["lanes"]] == [2, 1, 1]
 
@@ -211,7 +211,7 @@ def test_timeline_of_a_moment_has_room_around_it(studio: Studio) -> None:
 def test_newest_session_of_an_agent_is_meant_where_none_is_named(
     studio: Studio,
 ) -> None:
-    with pytest.raises(UsageError, match="no agent's session is recorded here"):
+    with pytest.raises(UsageError, match="no agent session is recorded here"):
         studio.run("report")
     studio.write("S1", "a", "x\n")
     studio.write("S2", "b", "y\n")

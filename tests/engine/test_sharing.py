@@ -148,7 +148,7 @@ def test_one_session_may_be_fetched_alone(ann: Studio, bob: Studio) -> None:
     native = {row["native_id"] for row in rows_of(bob.run("sessions"))}
     assert "S2" in native
     assert "S1" not in native
-    with pytest.raises(UsageError, match="could not find session nope"):
+    with pytest.raises(UsageError, match="cannot find session nope"):
         bob.run("fetch", remote="origin", sessions=["nope"])
 
 

@@ -90,6 +90,6 @@ def test_refused_push_names_session_path_and_line(ann: Studio) -> None:
         ann.run("push", remote="origin")
     session = ann.session("S1")
     assert caught.value.message == (
-        "could not push: the history holds files that look secret:"
+        "cannot push: the history contains files that look secret:"
         f" .env in {session}; conf.txt:2: an AWS key in {session}"
     )

@@ -126,7 +126,7 @@ def test_payload_that_always_fails_is_set_aside_with_a_gap(
     leave(desk, 2, "UserPromptSubmit", str(repo.root), prompt="good")
     assert hooks.drain_spool(desk) == 1
     assert left(desk) == ["1-1.json.refused"]
-    assert gap_notes(desk) == ["could not take a hook payload: KeyError: 'poison'"]
+    assert gap_notes(desk) == ["could not process a hook payload: KeyError: 'poison'"]
     assert hooks.drain_spool(desk) == 0
     assert len(gap_notes(desk)) == 1
 

@@ -26,7 +26,7 @@ def test_a_move_that_git_mv_staged_is_named(repo: Repo) -> None:
         assert report["not_covered"] == [
             {
                 "what": "the index",
-                "why": "the move is staged still: git restore --staged -- a 'd e'",
+                "why": "the rename is still staged: git restore --staged -- a 'd e'",
                 "path": "a",
             }
         ]

@@ -209,7 +209,7 @@ def test_word_that_is_neither_is_a_usage_error(studio: Studio, word: str) -> Non
 
 def test_word_that_could_be_both_is_asked_about(repo: Repo, studio: Studio) -> None:
     repo.git("branch", "a")
-    with pytest.raises(UsageError, match="could not tell"):
+    with pytest.raises(UsageError, match="ambiguous argument"):
         studio.run("stats", words=["a"])
     assert studio.run("stats", paths=["a"])["lines"] == 10
 

@@ -145,7 +145,7 @@ def test_torn_object_hangs_no_verb_and_doctor_mends_it(repo: Repo, what: str) ->
         assert (check.ok, check.remedy) == (False, "git agent-undo doctor --fix")
         assert check.message.startswith("broken in the object store: 1, ")
         said = mended(studio)
-        assert "wrote again, or removed, 1 broken object" in said
+        assert "rewrote or removed 1 broken object" in said
         check_whole(studio)
 
 
@@ -194,8 +194,8 @@ def test_rows_of_lost_commits_go_with_a_gap_that_counts_them(repo: Repo) -> None
         ref = f"refs/agent-undo/{studio.session('S1')}"
         (gap,) = gaps.list_gaps(studio.desk.workspace.db)
         assert gap.note == (
-            f"objects of {ref} were lost with the power;"
-            " it went back to its last whole commit; 1 write of it is gone"
+            f"objects of {ref} were lost in a power failure; it was reset to its last"
+            f" complete commit; 1 write lost"
         )
         check = found(studio, "gaps")
         assert ref in check.message, "the finding names the ref itself"

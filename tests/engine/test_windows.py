@@ -624,5 +624,5 @@ def test_a_plan_marks_what_rests_on_the_time_alone(desk: Desk, repo: Repo) -> No
     }
     assert marked == {"a": None, "n": True}
     shown = "\n".join(report_lines(plan, View()))
-    assert "back  n  (removed, +0 -1, by timing)" in shown
+    assert "delete    n  (-1, by timing)" in shown
     assert shown.count("by timing") == 1

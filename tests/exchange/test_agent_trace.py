@@ -184,11 +184,11 @@ def test_records_of_others_are_read_as_claims() -> None:
         ("{", "it is not JSON"),
         ("[" * 100_000, "it is not JSON"),
         ("[]", "it is not a JSON object"),
-        ('{"version": "9.9"}', "version 9.9 is not known"),
-        ('{"version": "0.1.0", "files": []}', "it names no commit"),
+        ('{"version": "9.9"}', "version 9.9 is unknown"),
+        ('{"version": "0.1.0", "files": []}', "it does not name a commit"),
         (
             '{"version": "0.1.0", "vcs": {"revision": "HEAD; rm -rf"}}',
-            "it names no commit",
+            "it does not name a commit",
         ),
         (
             json.dumps(

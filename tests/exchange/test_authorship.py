@@ -164,14 +164,14 @@ def test_key_without_a_record_says_nothing() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "it has no divider"),
-        ("a\n  s_1 1\n", "it has no divider"),
+        ("", "it has no divider line"),
+        ("a\n  s_1 1\n", "it has no divider line"),
         ("---\n{", "it is not JSON"),
         ("---\n[]", "it is not a JSON object"),
-        ("---\n{}", "None is not known"),
+        ("---\n{}", "None is unknown"),
         (
             '---\n{"schema_version": "authorship/9\\u001b[2J"}',
-            "authorship/9_[2J is not known",
+            "authorship/9_[2J is unknown",
         ),
         (b"\xff\xfe---\n{}", "it is not UTF-8"),
         (b"x" * (MOST_BYTES + 1), "it is too large"),

@@ -176,7 +176,7 @@ def test_git_at_work_on_the_configuration_is_not_disturbed(repo: Repo) -> None:
 
 def test_file_of_that_name_that_is_not_ours_is_left(repo: Repo) -> None:
     repo.write(OURS, "[user]\n\tname = mine\n")
-    with pytest.raises(RefusedError, match="was not made by us"):
+    with pytest.raises(RefusedError, match="was not created by gitshadow"):
         plan(repo)
     uninstall(repo)
     assert repo.exists(OURS)
@@ -184,5 +184,5 @@ def test_file_of_that_name_that_is_not_ours_is_left(repo: Repo) -> None:
 
 def test_line_that_goes_on_is_not_gone_on_with(repo: Repo) -> None:
     repo.append(CONFIG, "[x]\n\ty = z\\")
-    with pytest.raises(RefusedError, match="goes on"):
+    with pytest.raises(RefusedError, match="continues"):
         plan(repo)

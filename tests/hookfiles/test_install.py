@@ -351,7 +351,7 @@ def test_directory_that_others_use_stays(around: Surroundings, repo: Repo) -> No
 
 
 def test_user_scope_is_refused_where_the_agent_has_none(around: Surroundings) -> None:
-    with pytest.raises(UsageError, match="of a project only"):
+    with pytest.raises(UsageError, match="only hooks of a project"):
         install.plan_install(AGENTS["devin"], Scope.USER, around)
 
 
@@ -469,13 +469,16 @@ def test_pi_extension_of_a_project_needs_pis_trust(
         text = json.dumps({"defaultProjectTrust": settings})
         (home / "settings.json").write_text(text)
     steps = put_in("pi", Scope.PROJECT, around)
-    assert any("trusts" in note for note in advice.notes(steps, around, recorded=True))
+    assert any(
+        "trusted projects" in note
+        for note in advice.notes(steps, around, recorded=True)
+    )
     look = health.look(AGENTS["pi"], Scope.PROJECT, around)
     assert look is not None
     assert look.state is state
     for_all = install.plan_install(AGENTS["pi"], Scope.USER, around)
     said = advice.notes(for_all, around, recorded=True)
-    assert not [note for note in said if "trusts" in note]
+    assert not [note for note in said if "trusted projects" in note]
 
 
 TOMLS = [

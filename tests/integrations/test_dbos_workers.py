@@ -262,7 +262,7 @@ def test_a_process_that_uses_dbos_itself_has_to_work_elsewhere(
     try:
         with (
             DbosEngine(sqlite) as engine,
-            pytest.raises(UsageError, match="this process uses it already"),
+            pytest.raises(UsageError, match="this process already uses it"),
         ):
             submitted(steps, engine)
     finally:
@@ -277,7 +277,7 @@ def test_a_database_that_is_away_leaves_an_undo_to_be_recovered(
     with (
         DbosEngine(url) as engine,
         opened(steps, engine) as au,
-        pytest.raises(EngineError, match="could not use DBOS"),
+        pytest.raises(EngineError, match="cannot use DBOS"),
     ):
         au.undo("t-1")
     with opened(steps, None) as au:

@@ -53,7 +53,7 @@ async def test_what_we_fill_in_reaches_the_function() -> None:
 
 
 async def test_it_runs_in_a_call_of_a_turn_alone() -> None:
-    with pytest.raises(UsageError, match="no call of a turn is at work"):
+    with pytest.raises(UsageError, match="no call of a turn is running"):
         await exposed(added(lambda title: title))(title="x")
 
 

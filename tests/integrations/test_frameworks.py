@@ -362,7 +362,7 @@ async def test_a_run_outside_a_turn_does_nothing(
     au: AsyncAgentUndo, world: World, framework: str
 ) -> None:
     run, runs = through(framework), Runs(au)
-    with pytest.raises(Exception, match="no turn is at work"):
+    with pytest.raises(Exception, match="no turn is running"):
         await run(runs, ((CREATE,),))
     assert world.calls == []
 

@@ -207,7 +207,7 @@ async def test_a_replayed_call_is_not_run_again(
         await run_node(node, ((CREATE,),))
         heard = await run_node(node, ((CREATE,),))
     assert heard == {
-        "c1": "draft_create has run in this turn as c1; it was not run again"
+        "c1": "draft_create was already run in this turn as c1; it was not run again"
     }
     assert drafts == ["A"]
 

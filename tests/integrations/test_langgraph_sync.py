@@ -155,7 +155,7 @@ def test_a_replayed_call_is_not_run_again(au: AgentUndo, world: World) -> None:
     with runs.turn("go"):
         run(runs, ((CREATE,),))
         heard = run(runs, ((CREATE,),))
-    said = "draft_create has run in this turn as c1; it was not run again"
+    said = "draft_create was already run in this turn as c1; it was not run again"
     assert (heard, world.names) == ({"c1": said}, ["draft.create"])
 
 
@@ -238,7 +238,7 @@ def test_a_second_turn_at_once_is_refused(au: AgentUndo, world: World) -> None:
 
 
 def test_a_run_outside_a_turn_does_nothing(au: AgentUndo, world: World) -> None:
-    with pytest.raises(UsageError, match="no turn is at work"):
+    with pytest.raises(UsageError, match="no turn is running"):
         run(SyncRuns(au), ((CREATE,),))
     assert world.calls == []
 

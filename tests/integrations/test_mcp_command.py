@@ -145,11 +145,11 @@ async def test_a_proxy_that_is_told_to_stop_ends_its_turn_and_its_server(
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["--", "no-such-program"], "could not find the program no-such-program"),
-        ([], "could not tell which server is meant"),
-        (["--tools", "in.toml"], "it lies in the repository, where agents write"),
+        (["--", "no-such-program"], "cannot find the program no-such-program"),
+        ([], "several servers: choose one with --server"),
+        (["--tools", "in.toml"], "it is in the repository, where agents can write"),
         (["--tools", "../none.toml"], "could not read ../none.toml"),
-        (["--tools", "../mcp.toml", "--server", "x"], "could not find the server x"),
+        (["--tools", "../mcp.toml", "--server", "x"], "cannot find the server x"),
     ],
 )
 def test_what_cannot_be_proxied_is_one_plain_error(
@@ -167,5 +167,7 @@ def test_without_the_extra_there_is_one_plain_error_with_the_command(
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(UnsupportedError) as found:
         need_mcp()
-    assert str(found.value) == "could not speak MCP: the package mcp is not installed"
+    assert (
+        str(found.value) == "cannot run an MCP server: the package mcp is not installed"
+    )
     assert found.value.hint == "pip install 'gitshadow[mcp]'"

@@ -17,16 +17,16 @@ from gitshadow.turns.values import Outcome
     [
         ("servers", "could not read the servers"),
         ("[server.a]", r"only \[servers.NAME\] is known"),
-        ('[servers."a.b"]', "a name is letters, digits"),
-        ("[servers]\na = 1", "it is no table"),
-        ("[servers.a]\ncomand = []", "comand is not known"),
-        ('[servers.a]\ncommand = "x"', "command is a list of words"),
-        ("[servers.a]\nenv = { A = 1 }", "env is a table of texts"),
-        ('[servers.a]\ntrusted = "yes"', "trusted is true or false"),
-        ("[servers.a]\ntimeout_s = true", "timeout_s is a number"),
-        ("[servers.a.tools]\nx = 1", "tools.x is no table"),
-        ('[servers.a.tools.x]\nerrors = "no"', "neither unknown nor nothing_done"),
-        ("[servers.a.tools.x]\nkey_argument = 1", "key_argument of x is no text"),
+        ('[servers."a.b"]', "a name may contain letters, digits"),
+        ("[servers]\na = 1", "it is not a table"),
+        ("[servers.a]\ncomand = []", "comand is unknown"),
+        ('[servers.a]\ncommand = "x"', "command must be a list of strings"),
+        ("[servers.a]\nenv = { A = 1 }", "env must be a table of strings"),
+        ('[servers.a]\ntrusted = "yes"', "trusted must be true or false"),
+        ("[servers.a]\ntimeout_s = true", "timeout_s must be a number"),
+        ("[servers.a.tools]\nx = 1", "tools.x is not a table"),
+        ('[servers.a.tools.x]\nerrors = "no"', "must be unknown or nothing_done"),
+        ("[servers.a.tools.x]\nkey_argument = 1", "key_argument of x is not a string"),
     ],
 )
 def test_what_nobody_understands_is_refused(text: str, said: str) -> None:
@@ -47,7 +47,7 @@ def test_a_link_into_the_repository_does_not_hide_a_file(tmp_path: Path) -> None
     root.mkdir()
     (root / "mcp.toml").write_text("[servers.a]\n")
     (tmp_path / "link.toml").symlink_to(root / "mcp.toml")
-    with pytest.raises(UsageError, match="it lies in the repository"):
+    with pytest.raises(UsageError, match="it is in the repository"):
         mcp_config.read(str(tmp_path / "link.toml"), str(root))
 
 

@@ -233,7 +233,7 @@ async def test_a_tool_whose_prior_value_cannot_be_read_is_not_called(
     async with through.client() as client:
         result = await client.call_tool("crm.update", {"id": "no number"})
     assert result.is_error
-    assert text(result).startswith("could not prepare to undo toy.crm.update")
+    assert text(result).startswith("cannot prepare to undo toy.crm.update")
     assert [row.outcome for row in through.rows()] == ["failed"]
     assert through.world.names == []
 
@@ -387,7 +387,7 @@ async def test_a_wrong_declaration_is_noted_and_the_tool_counts_as_undeclared(
     async with through.client() as client:
         await client.call_tool("toy.write", {"path": "/dev/null", "text": ""})
     assert [row.klass for row in through.rows()] == ["undeclared"]
-    assert through.notes[0].startswith("could not declare toy.write: its class is")
+    assert through.notes[0].startswith("cannot declare toy.write: its class must be")
 
 
 async def test_nothing_runs_while_something_of_the_session_is_taken_back(
@@ -397,7 +397,7 @@ async def test_nothing_runs_while_something_of_the_session_is_taken_back(
         with through.session() as au, au.desk.locked():
             result = await client.call_tool("draft.create", {"title": "A"})
     assert result.is_error
-    assert "did not let it run: could not use session m-1" in text(result)
+    assert "refused to run it: cannot use session m-1" in text(result)
     assert through.world.names == []
 
 

@@ -121,9 +121,9 @@ async def test_an_agent_looks_after_its_own_work_and_reaches_nobody_elses(
         "session" not in tool.input_schema["properties"] for tool in tools.values()
     )
     assert (own["native_id"], row["path"]) == ("s1", "x")
-    assert "it is outside" in outside
-    assert "none of its paths is chosen" in chosen
-    assert "could not apply plan" in stale
+    assert "outside" in outside
+    assert "none of its paths is selected" in chosen
+    assert "cannot apply plan" in stale
     assert (plan["status"], done["status"]) == ("planned", "reversed")
     assert (undone["op_id"], undone["by"]) == (done["op_id"], "you")
     assert not repo.exists("x")
@@ -134,4 +134,4 @@ async def test_an_agent_without_hooks_is_told_what_it_lacks(shadow_n: Shadow) ->
     shadow_n.repo.write("x", "1\n")
     async with served(shadow_n) as client:
         said = await refusal(client, "my_changes")
-    assert "could not find the session that this is; an agent's hooks tell" in said
+    assert "cannot identify the current session; agent hooks report it" in said

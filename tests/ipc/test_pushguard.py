@@ -53,11 +53,11 @@ def test_refusal_shows_a_few_refs_and_every_way_on() -> None:
         "git-agent-undo: stopped, this push would send 5 refs of the recorded history "
         "to 'back\\x1bup':",
         "  refs/agent-undo/s0, refs/agent-undo/s1, refs/agent-undo/s2, …",
-        "They hold every recorded state of your files, also what you never committed.",
-        "  your branches alone:   git push 'back\\x1bup' --all",
-        "  sessions, on purpose:  git agent-undo push 'back\\x1bup'",
-        "  a remote that mirrors: git agent-undo doctor says how to leave them out",
-        "  this push as it is:    GITSHADOW_PUSH_GUARD=false git push …",
+        "They contain every recorded state of your files, including uncommitted changes.",
+        "  only your branches:    git push 'back\\x1bup' --all",
+        "  only the sessions:     git agent-undo push 'back\\x1bup'",
+        "  to exclude them from a mirror remote: git agent-undo doctor",
+        "  this push anyway:      GITSHADOW_PUSH_GUARD=false git push …",
     ]
 
 

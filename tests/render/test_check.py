@@ -10,7 +10,7 @@ FINDING: Mapping[str, object] = {
     "level": "refuse",
     "path": "src/a\x1b.py",
     "lines": [[3, 9], [12, 12]],
-    "reason": "nobody reviewed these lines of claude-code",
+    "reason": "unreviewed lines by claude-code",
     "session": "claude-code-20261121-abcdef",
     "prompt": "fix\x1b it\nand more",
     "remedy": "git agent-undo review --staged",
@@ -24,9 +24,9 @@ def shown(document: Mapping[str, object], *, quiet: bool = False) -> list[str]:
 
 def test_finding_names_place_session_prompt_and_remedy() -> None:
     assert shown({"status": "refused", "findings": [FINDING]}) == [
-        'refused: "src/a\\033.py":3-9,12: nobody reviewed these lines of claude-code [review]',
-        '  session claude-code-20261121-abcdef, told: "fix\\x1b it"',
-        "  to settle it: git agent-undo review --staged",
+        'refused: "src/a\\033.py":3-9,12: unreviewed lines by claude-code [review]',
+        '  session claude-code-20261121-abcdef, prompt: "fix\\x1b it"',
+        "  fix: git agent-undo review --staged",
         "1 refused in 1 file, 8 lines added",
     ]
 
@@ -56,14 +56,14 @@ def test_protected_path_names_pattern_and_source() -> None:
         "source": "git config",
     }
     rows = shown({"findings": [row]})
-    assert "  by the pattern /a of git config" in rows
+    assert "  matches the pattern /a from git config" in rows
     assert rows[-1] == "1 warning in 1 file, 8 lines added"
 
 
 def test_quiet_says_nothing_where_nothing_speaks_against_it() -> None:
     assert shown({"status": "passed", "findings": []}, quiet=True) == []
     assert shown({"status": "passed", "findings": []}) == [
-        "nothing speaks against it: 1 file, 8 lines added"
+        "check passed: 1 file, 8 lines added"
     ]
 
 
@@ -74,7 +74,7 @@ def test_notes_are_said_also_when_quiet() -> None:
 
 def test_review_of_nothing_says_so() -> None:
     assert list(review_lines({"id": None}, View())) == [
-        "nothing to review: no line of an agent, nor of nobody known"
+        "nothing to review: no lines by agents or unknown authors"
     ]
 
 

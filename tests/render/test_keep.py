@@ -18,14 +18,14 @@ ONE = {"id": "codex-1", "started": "2026-11-20T10:00:00.000000Z"}
             keep.pin_lines,
             {"name": "good"},
             [
-                "pinned good: the working tree as it is now",
-                "to bring it back: git agent-undo restore --pin good",
+                "pinned the working tree as good",
+                "to restore it: git agent-undo restore --pin good",
             ],
         ),
         (
             keep.unpin_lines,
             {"name": "good", "deleted": True},
-            ["pin good is deleted; no file changed"],
+            ["pin good was deleted; no file changed"],
         ),
         (
             keep.du_lines,
@@ -52,16 +52,16 @@ ONE = {"id": "codex-1", "started": "2026-11-20T10:00:00.000000Z"}
             [
                 "3 objects packed",
                 "2 packs merged into one",
-                "the history has 1 pack of its own, 2.0 KiB",
+                "the history has 1 pack, 2.0 KiB",
             ],
         ),
-        (keep.prune_lines, {"dropped": [], "dry_run": True}, ["nothing to drop"]),
+        (keep.prune_lines, {"dropped": [], "dry_run": True}, ["nothing to delete"]),
         (
             keep.prune_lines,
             {"dropped": [], "dry_run": False, "open": 2, "kept": 1},
             [
-                "nothing to drop; sessions that stay: 2 open in an agent,"
-                " 1 with a pin in it or your own of today"
+                "nothing to delete; sessions kept: 2 in open agent sessions,"
+                " 1 with a pin, or your own from today"
             ],
         ),
         (
@@ -75,31 +75,34 @@ ONE = {"id": "codex-1", "started": "2026-11-20T10:00:00.000000Z"}
         (
             keep.prune_lines,
             {"dropped": [ONE], "dry_run": True},
-            ["1 session would go, for good", "  codex-1, begun 2026-11-20 10:00:00"],
+            [
+                "would delete 1 session permanently",
+                "  codex-1, started 2026-11-20 10:00:00",
+            ],
         ),
         (
             keep.prune_lines,
             {"dropped": [ONE, ONE], "dry_run": False},
             [
-                "2 sessions dropped",
-                "  codex-1, begun 2026-11-20 10:00:00",
-                "  codex-1, begun 2026-11-20 10:00:00",
-                "the space comes back with Git's next gc: git gc",
+                "deleted 2 sessions",
+                "  codex-1, started 2026-11-20 10:00:00",
+                "  codex-1, started 2026-11-20 10:00:00",
+                "the space is freed by the next: git gc",
             ],
         ),
         (
             keep.expose_lines,
             {"exposed": ["refs/remotes/agent-undo/x"]},
             [
-                "shown to Git programs as refs/remotes/agent-undo/x",
-                "as it is now: expose moves it on, unexpose takes it back",
+                "visible to Git tools as refs/remotes/agent-undo/x",
+                "a snapshot: run expose again to update it, unexpose to remove it",
             ],
         ),
-        (keep.unexpose_lines, {"unexposed": []}, ["it was not shown"]),
+        (keep.unexpose_lines, {"unexposed": []}, ["nothing to hide: it was not shown"]),
         (
             keep.unexpose_lines,
             {"unexposed": ["refs/remotes/agent-undo/x"]},
-            ["no longer shown: refs/remotes/agent-undo/x"],
+            ["hidden again: refs/remotes/agent-undo/x"],
         ),
         (
             keep.reindex_lines,
@@ -116,7 +119,7 @@ ONE = {"id": "codex-1", "started": "2026-11-20T10:00:00.000000Z"}
                 "1 other row from the old journal",
                 "warning: could not read all of turns",
                 "warning: could not read refs/agent-undo/x",
-                "the old journal is kept: /r/.git/agent-undo/journal.db.1",
+                "the old journal was kept: /r/.git/agent-undo/journal.db.1",
             ],
         ),
     ],

@@ -130,7 +130,7 @@ def test_page_tells_the_session(fair: str) -> None:
     for said in (
         "<title>claude-code in shop: session report</title>",
         "Make the order parser strict",
-        "taken back",
+        "undone",
         "the daemon was killed; a walk followed",
         ".gitignore:1:build/",
         'oops</strong> of turn <a href="#turn-3">3</a>',
@@ -211,7 +211,7 @@ def test_page_of_a_large_session_stays_small(foul: str) -> None:
     assert "more lines are not shown" in foul
     assert "long lines are cut" in foul
     assert "… cut here" in foul
-    assert "not on this page: parts of" in foul
+    assert "not in this report: parts of" in foul
 
 
 @pytest.mark.parametrize(

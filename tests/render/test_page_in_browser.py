@@ -69,8 +69,8 @@ def test_page_loads_alone_reads_well_and_fits_a_phone(
     assert (browser.said, browser.asked) == ([], [url])
     headings = "[...document.querySelectorAll('h2')].map(one => one.innerText)"
     assert browser.run(headings) == [
-        *("Timeline", "Turns", "Files", "Undone", "Not covered", "How sure"),
-        "About this page",
+        *("Timeline", "Turns", "Files", "Undone", "Not recorded", "Confidence"),
+        "About this report",
     ]
     own = "document.querySelectorAll('.bar.session, .bar.undone, .bar.idle').length"
     assert browser.run(own) == 5

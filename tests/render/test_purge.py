@@ -15,7 +15,7 @@ MINE = {"commit": "1" * 40, "path": "k", "refs": ["refs/heads/main", "refs/tags/
     [
         (
             {"names": [], "remains": {"objects": 0}},
-            ["no object of the repository holds anything that was purged"],
+            ["no object in the repository contains purged content"],
         ),
         (
             {
@@ -25,8 +25,8 @@ MINE = {"commit": "1" * 40, "path": "k", "refs": ["refs/heads/main", "refs/tags/
                 "remains": {"objects": 0},
             },
             [
-                "nothing to purge: the history holds no content of typo",
-                "no object of the repository holds anything that was purged",
+                "nothing to purge: the history has no content of typo",
+                "no object in the repository contains purged content",
             ],
         ),
         (
@@ -46,37 +46,37 @@ MINE = {"commit": "1" * 40, "path": "k", "refs": ["refs/heads/main", "refs/tags/
             },
             [
                 "2 contents purged from 1 ref: k\\x1b",
-                "dropped here, the other machine still has it: refs/agent-undo/fetched/y",
-                "2 purged contents still in objects: Git keeps what is yours",
-                "  your commit 111111111111 holds k (main, v1)",
-                "  your commit 222222222222 holds k (your reflog alone)",
-                "    yours to rewrite: git filter-repo --force --invert-paths --path k"
+                "deleted here, but the other machine still has it: refs/agent-undo/fetched/y",
+                "2 purged contents still in objects: Git keeps your commits",
+                "  your commit 111111111111 contains k (main, v1)",
+                "  your commit 222222222222 contains k (your reflog alone)",
+                "    to rewrite it yourself: git filter-repo --force --invert-paths --path k"
                 " --refs refs/heads/main refs/tags/v1",
                 "    then: git reflog expire --expire=now --all, this purge again,"
                 " git gc --prune=now",
-                "  your index holds s",
-                "  the history has the same content as copy: purge that too",
-                "  fetched history holds it: refs/agent-undo/fetched/x",
-                "    to drop that here: the same purge with --fetched;"
-                " a fetch brings it back",
-                "on the disk stays k\\x1b: what you write there next is recorded",
+                "  your index contains s",
+                "  the history has the same content as copy: purge it too",
+                "  fetched history contains it: refs/agent-undo/fetched/x",
+                "    to delete it here: the same purge with --fetched;"
+                " a fetch restores it",
+                "still on disk: k\\x1b; your next change to it will be recorded",
             ],
         ),
         (
             {"remains": {"objects": 1, "standing": ["3" * 40]}},
             [
-                "1 purged content still in objects, and stays there while this holds it:",
-                "  sessions stand on 333333333333, a commit that you have left",
-                "    to let go of it: the same purge again, then: git gc --prune=now",
+                "1 purged content still in objects, and stays there as long as this contains it:",
+                "  sessions are based on 333333333333, a commit that no branch contains",
+                "    to release it: the same purge again, then: git gc --prune=now",
             ],
         ),
         (
             {"remains": {"objects": 1, "fetched": ["refs/agent-undo/fetched/x"]}},
             [
-                "1 purged content still in objects, and stays there while this holds it:",
-                "  fetched history holds it: refs/agent-undo/fetched/x",
-                "    to drop that here: the same purge with --fetched;"
-                " a fetch brings it back",
+                "1 purged content still in objects, and stays there as long as this contains it:",
+                "  fetched history contains it: refs/agent-undo/fetched/x",
+                "    to delete it here: the same purge with --fetched;"
+                " a fetch restores it",
             ],
         ),
         (
@@ -93,13 +93,13 @@ MINE = {"commit": "1" * 40, "path": "k", "refs": ["refs/heads/main", "refs/tags/
                 "named_files": 1,
             },
             [
-                "2 contents would be purged from 1 ref: all that hold the text",
+                "2 contents would be purged from 1 ref: all that contain the text",
                 "in the journal [purged] would be marked in: prompts (3), x.y\\n (1)",
                 "below .git/agent-undo would be cleared or removed: pages/a.html",
-                "1 effect could no longer be taken back: its inverse had it",
-                "would be dropped here, the other machine still has it:"
+                "1 effect could no longer be undone: its inverse contained it",
+                "would be deleted here, but the other machine still has it:"
                 " refs/agent-undo/fetched/y",
-                "warning: 3 names of files or ids have it, and stay",
+                "warning: 3 file names or ids contain it and were kept",
             ],
         ),
         (
@@ -115,13 +115,13 @@ MINE = {"commit": "1" * 40, "path": "k", "refs": ["refs/heads/main", "refs/tags/
                 },
             },
             [
-                "1 content purged from 1 ref: all that hold the text",
-                "warning: journal.db-wal still has it: another process reads it;"
-                " purge again",
+                "1 content purged from 1 ref: all that contain the text",
+                "warning: journal.db-wal still contains it: another process is"
+                " reading it; purge again",
                 "warning: 1 object too large to be searched",
-                "1 purged content still in objects: Git keeps what is yours",
-                "  your commit 111111111111 holds it in its message (main)",
-                "    yours to rewrite: git filter-repo --force --replace-text FILE"
+                "1 purged content still in objects: Git keeps your commits",
+                "  your commit 111111111111 contains it in the commit message (main)",
+                "    to rewrite it yourself: git filter-repo --force --replace-text FILE"
                 " --refs refs/heads/main",
                 "    then: git reflog expire --expire=now --all, this purge again,"
                 " git gc --prune=now",

@@ -40,23 +40,23 @@ PARTIAL = report(
 
 def test_headline_gives_the_counts_of_a_partial_undo() -> None:
     """UX-07: never "undone" where something stays."""
-    assert headline(PARTIAL) == "3 files back, 1 left as it is, 1 already so"
+    assert headline(PARTIAL) == "restored 3 files, skipped 1, 1 unchanged"
 
 
 @pytest.mark.parametrize(
     ("document", "line"),
     [
-        (report(item("a", "reversed")), "1 file back"),
-        (report(item("a", "reversed"), kind="redo"), "1 file brought forward"),
+        (report(item("a", "reversed")), "restored 1 file"),
+        (report(item("a", "reversed"), kind="redo"), "redid changes to 1 file"),
         (report(status="nothing_to_do"), "nothing to do"),
-        (report(item("a", "reversed"), status="planned"), "plan: 1 file back"),
+        (report(item("a", "reversed"), status="planned"), "will restore 1 file"),
         (
             report(item("a", "reversed"), status="refused"),
-            "nothing was changed (1 file back)",
+            "nothing was changed (would restore 1 file)",
         ),
         (
             report(item("a", "not_reversed"), status="partial"),
-            "1 file left as it is",
+            "skipped 1 file",
         ),
         (
             report(
@@ -65,7 +65,7 @@ def test_headline_gives_the_counts_of_a_partial_undo() -> None:
                 {"domain": "effects", "call_id": "d", "state": "compensated"},
                 status="compensated",
             ),
-            "2 back, 1 compensated",
+            "restored 2 items, compensated 1",
         ),
     ],
 )
@@ -75,8 +75,8 @@ def test_headline_of_each_outcome(document: Mapping[str, object], line: str) -> 
 
 def test_headline_is_the_engines_where_it_sends_one() -> None:
     """UNDO-22: the first line says that nobody claimed the writes."""
-    document = report(item("a", "reversed"), headline="nobody claimed these writes")
-    assert next(report_lines(document, View())) == "nobody claimed these writes"
+    document = report(item("a", "reversed"), headline="no agent reported these changes")
+    assert next(report_lines(document, View())) == "no agent reported these changes"
 
 
 def test_report_lines_say_what_stays_why_and_how_to_go_back() -> None:
@@ -89,36 +89,35 @@ def test_report_lines_say_what_stays_why_and_how_to_go_back() -> None:
         "not_covered": [{"what": "big.iso", "path": "big.iso", "why": "too large"}],
     }
     assert list(report_lines(document, View())) == [
-        "3 files back, 1 left as it is, 1 already so",
+        "restored 3 files, skipped 1, 1 unchanged",
         "note: HEAD moved since",
-        "  left  c: changed again since",
-        "  back  a  (content)",
-        "  back  b  (removed)",
-        "  back  d  (there again)",
-        "maybe theirs, left alone (--include-low takes these too):",
+        "  skipped   c: edited later",
+        "  reverted  a",
+        "  deleted   b",
+        "  restored  d",
+        "uncertain, skipped (--include-low includes them):",
         "  x",
-        "theirs or somebody else's, left alone (show EVENT says whose it may be):",
+        "ambiguous, skipped (git agent-undo show EVENT lists who it could be):",
         "  y",
-        "for what is left: git agent-undo undo b-1 "
-        "--on-conflict=overwrite takes the old lines, "
-        "--on-conflict=markers writes both",
-        "to take this back: git agent-undo redo",
-        "not covered:",
+        "to force it: git agent-undo undo b-1 --on-conflict=overwrite (old lines) or"
+        " --on-conflict=markers (both)",
+        "undo this with: git agent-undo redo",
+        "not undone:",
         "  big.iso: too large",
     ]
 
 
 def test_report_lines_name_the_undo_of_a_redo() -> None:
     lines = list(report_lines(report(item("a", "reversed"), kind="redo"), View()))
-    assert lines[-1] == "to take this back: git agent-undo undo op-1"
+    assert lines[-1] == "undo this with: git agent-undo undo op-1"
 
 
 def test_report_lines_offer_no_way_back_where_nothing_was_done() -> None:
     document = report(item("a", "reversed"), status="planned", op_id=None)
     assert list(report_lines(document, View())) == [
-        "plan: 1 file back",
-        "  back  a  (content)",
-        "to apply just this: --token t",
+        "will restore 1 file",
+        "  revert    a",
+        "apply exactly this plan with: --token t",
     ]
 
 
@@ -134,14 +133,14 @@ def test_report_lines_show_the_systems_own_words() -> None:
     """UNDO-30: an item that could not be written has the system's reason."""
     failed = item("a", "not_reversed", reason="io_error", detail="Permission denied")
     lines = list(report_lines(report(failed, status="partial"), View()))
-    assert "  left  a: could not be read or written (Permission denied)" in lines
+    assert "  skipped   a: could not be read or written (Permission denied)" in lines
 
 
 def test_report_lines_show_a_diffstat() -> None:
     """UX-04: the plan has a diffstat."""
     changed = item("a", "reversed", added=2, removed=10)
     lines = list(report_lines(report(changed, status="planned"), View()))
-    assert lines[1] == "  back  a  (content, +2 -10)"
+    assert lines[1] == "  revert    a  (+2 -10)"
 
 
 def test_plan_says_first_whose_work_it_is_about() -> None:
@@ -161,9 +160,9 @@ def test_plan_says_first_whose_work_it_is_about() -> None:
         'claude-code, 2 min ago: "Clean up: delete the old extras folder and whatever refers…"'
         "  (turn 3 of 3, 4 files)"
     )
-    assert second == "plan: 1 file back"
+    assert second == "will restore 1 file"
     done = plan | {"status": "reversed"}
-    assert next(iter(report_lines(done, View()))) == "1 file back"
+    assert next(iter(report_lines(done, View()))) == "restored 1 file"
 
 
 def test_plan_on_a_terminal_has_the_graph_of_a_diffstat() -> None:
@@ -176,16 +175,16 @@ def test_plan_on_a_terminal_has_the_graph_of_a_diffstat() -> None:
         status="planned",
     )
     assert list(report_lines(plan, View(terminal=True))) == [
-        "plan: 4 files back",
-        "  back  a  (content, +2 -1)     ++-",
-        "  back  name  (mode)",
-        "  back  link  (link)",
-        "  back  new  (removed, +0 -30)  ------------------------------",
+        "will restore 4 files",
+        "  revert    a  (+2 -1)    ++-",
+        "  revert    name  (mode)",
+        "  revert    link  (link)",
+        "  delete    new  (-30)    ------------------------------",
         " 4 files changed, 2 insertions(+), 31 deletions(-)",
-        "to apply just this: --token t",
+        "apply exactly this plan with: --token t",
     ]
     coloured = list(report_lines(plan, View(terminal=True, colour=True)))
-    assert coloured[1].endswith(")     \033[32m++\033[m\033[31m-\033[m")
+    assert coloured[1].endswith(")    \033[32m++\033[m\033[31m-\033[m")
     assert "++-" not in "".join(report_lines(plan, View()))
     done = {**plan, "status": "reversed"}
     assert "++-" not in "".join(report_lines(done, View(terminal=True)))
@@ -195,26 +194,26 @@ def test_moves_of_head_are_said_once() -> None:
     moved = "HEAD moved from main (1) to main (2)"
     document = report(item("a", "reversed"), notes=["it moved"], head_moved=[moved])
     lines = list(report_lines(document, View()))
-    assert lines[:2] == ["1 file back", "note: it moved"]
+    assert lines[:2] == ["restored 1 file", "note: it moved"]
     assert not any(moved in line for line in lines)
 
 
 def test_report_lines_show_both_names_of_a_rename() -> None:
     moved = item("a", "reversed", action="rename", old_path="d")
-    assert "  back  d → a  (renamed)" in report_lines(report(moved), View())
+    assert "  renamed   d → a" in report_lines(report(moved), View())
 
 
 def test_report_lines_show_paths_from_the_current_directory() -> None:
     """UX-01: relative to the cwd."""
     lines = list(report_lines(report(item("a", "reversed")), View(prefix=b"sub")))
-    assert lines[1] == "  back  ../a  (content)"
+    assert lines[1] == "  reverted  ../a"
 
 
 def test_report_lines_cut_a_long_list_for_a_person_and_say_so() -> None:
     document = report(*(item(f"f{n}", "reversed") for n in range(100)))
     short = list(report_lines(document, View(terminal=True)))
-    assert short[0] == "100 files back"
-    assert short[-2] == "  back  … and 60 more"
+    assert short[0] == "restored 100 files"
+    assert short[-2] == "  … and 60 more"
     assert len(list(report_lines(document, View()))) == 102
 
 
@@ -241,7 +240,7 @@ def test_counts_sum_to_the_items() -> None:
 
 def test_report_of_unexpected_shape_still_prints() -> None:
     odd: dict[str, object] = {"items": "none", "status": 3, "not_covered": [1]}
-    assert list(report_lines(odd, View())) == ["no file concerned"]
+    assert list(report_lines(odd, View())) == ["no file affected"]
 
 
 @pytest.mark.parametrize(

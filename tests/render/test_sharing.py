@@ -32,7 +32,7 @@ def test_push_says_where_branches_lie() -> None:
 
 
 def test_push_of_nothing_new_says_that_it_is_there() -> None:
-    assert push([]) == ["everything is at origin already: 1 session"]
+    assert push([]) == ["already up to date: origin has 1 session"]
 
 
 def test_fetch_names_marks_with_their_authors() -> None:
@@ -46,9 +46,9 @@ def test_fetch_names_marks_with_their_authors() -> None:
 
 def test_fetch_of_nothing_says_so() -> None:
     document = {"remote": "origin", "sessions": [], "marks": [], "broken": []}
-    assert list(fetch_lines(document, VIEW)) == ["nothing new at origin"]
+    assert list(fetch_lines(document, VIEW)) == ["nothing new in origin"]
 
 
 def test_mirror_of_which_all_is_here_brought_nothing_back() -> None:
     lines = list(returned_lines({"mirror": "/m/x.git", "refs": 0}, VIEW))
-    assert lines == ["all the history that /m/x.git holds is here already"]
+    assert lines == ["nothing to restore: all history in /m/x.git is already here"]

@@ -26,7 +26,7 @@ def test_first_line_answers() -> None:
     document = {**NOTHING, **counts, "scope": scope, "classes": classes}
     first = next(stats_lines(document, View()))
     assert first == (
-        "3 lines in 1 file that commit cccccccccccc brought:"
+        "3 lines in 1 file added by commit cccccccccccc:"
         " 66.7 % by agents, 33.3 % unknown"
     )
 

@@ -46,21 +46,21 @@ def test_status_answers_first_and_ends_with_what_to_type() -> None:
         "protected: since 2026-11-21 07:00:00,"
         " by the daemon and the hooks of claude-code, codex",
         "worktree     /r",
-        "hooks        claude-code (user): installed, last heard 2026-11-21 08:00:00",
-        "             codex (project): installed, not heard of yet",
+        "hooks        claude-code (user): installed, last event 2026-11-21 08:00:00",
+        "             codex (project): installed, no event received yet",
         "history      3 events in 1 session",
-        "at work      s1 since 2026-11-21 08:00:00",
-        "disk         2.0 KiB of our own; the repository has 5 loose objects and 1 pack",
-        "covered      10 files",
-        "not covered  1 ignored: big",
-        "             each with its rule: git agent-undo status --all",
-        "when an agent went wrong: git agent-undo oops",
+        "active       s1 since 2026-11-21 08:00:00",
+        "disk         2.0 KiB used by gitshadow; the repository has 5 loose objects and 1 pack",
+        "recorded     10 files",
+        "not recorded 1 ignored: big",
+        "             for the rules: git agent-undo status --all",
+        "if an agent goes wrong: git agent-undo oops",
     ]
 
 
 def test_status_names_each_uncovered_path_where_asked() -> None:
     lines = list(status_lines(STATUS, View(), whole=True))
-    assert lines[-2] == "not covered: big: ignored (.gitignore:1:big), 4 entries"
+    assert lines[-2] == "not recorded: big: ignored (.gitignore:1:big), 4 entries"
 
 
 def test_status_counts_what_is_not_covered_by_reason() -> None:
@@ -69,7 +69,7 @@ def test_status_counts_what_is_not_covered_by_reason() -> None:
     coverage = {"tracked": 1, "excluded": left}
     lines = list(status_lines({**STATUS, "coverage": coverage}, View()))
     assert lines[-4:-2] == [
-        "not covered  6 ignored: i0, i1, i2, i3 and 2 more",
+        "not recorded 6 ignored: i0, i1, i2, i3 and 2 more",
         "             1 too large: big.bin",
     ]
 
@@ -94,14 +94,14 @@ def test_status_says_what_is_missing_before_what_is_there() -> None:
     verdict = {
         **VERDICT,
         "state": "partly",
-        "why": "inotify has no watches left, so writes are found late, by walks",
+        "why": "inotify has no watches left, so changes are detected late (by scanning)",
         "by": ["daemon"],
         "fix": "sudo sysctl x=1",
     }
     lines = list(status_lines({**STATUS, "protected": verdict}, View()))
     assert lines[0] == (
-        "partly protected: inotify has no watches left, so writes are found late,"
-        " by walks (recorded since 2026-11-21 07:00:00 by the daemon)"
+        "partly protected: inotify has no watches left, so changes are detected late"
+        " (by scanning) (recorded since 2026-11-21 07:00:00 by the daemon)"
     )
     assert lines[-1] == "next: sudo sysctl x=1"
 
@@ -123,8 +123,8 @@ def test_init_lines_warn_and_say_what_to_type_next() -> None:
         "warnings": ["a mirror remote sends everything"],
     }
     assert list(init_lines(document, View())) == [
-        "recording /r from now on: 3 files",
-        "not covered: 2 paths (git agent-undo status lists them)",
+        "recording /r: 3 files",
+        "not recorded: 2 paths (to list them: git agent-undo status)",
         "warning: a mirror remote sends everything",
     ]
 
@@ -133,11 +133,11 @@ def test_init_ends_with_what_protects_and_what_to_type_next() -> None:
     document = {"by": ["daemon", "claude-code"], "unhooked": ["codex", "gemini"]}
     assert list(init_end_lines(document, View())) == [
         "protected by the daemon and the hooks of claude-code",
-        "no hooks of codex, gemini, so who writes is guessed: git agent-undo hooks install",
-        "when an agent went wrong: git agent-undo oops",
+        "no hooks for codex, gemini, so authorship is a guess: git agent-undo hooks install",
+        "if an agent goes wrong: git agent-undo oops",
     ]
     assert list(init_end_lines({"by": [], "unhooked": []}, View())) == [
-        "when an agent went wrong: git agent-undo oops",
+        "if an agent goes wrong: git agent-undo oops",
     ]
 
 
@@ -145,7 +145,7 @@ def test_init_lines_of_a_second_run() -> None:
     """UX-08: the second run says that it only looked again."""
     document = {"root": "/r", "files": 3, "already": True, "daemon": True}
     first = next(init_lines(document, View()))
-    assert first == "already recording /r, 3 files looked at again"
+    assert first == "already recording /r (rescanned 3 files)"
 
 
 def test_doctor_lines_never_say_healthy_beside_a_warning() -> None:
@@ -189,7 +189,7 @@ def test_status_lines_say_until_when_the_next_effect_can_be_undone() -> None:
         "tool": "card.charge",
     }
     assert (
-        "effects      until 2026-11-21 08:00:00 this can be undone:"
+        "effects      can be undone until 2026-11-21 08:00:00:"
         " card.charge t-1.2 of session s-42"
         in list(status_lines({**STATUS, "undo_window": window}, View()))
     )

@@ -40,7 +40,7 @@ def test_log_line_has_time_actor_kind_certainty_burst_and_path() -> None:
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
-        ({"actor": "unknown", "kind": "modify"}, "you or unknown"),
+        ({"actor": "unknown", "kind": "modify"}, "you?"),
         ({"actor": "unknown", "kind": "modify", "offline": True}, "unknown"),
         ({"actor": "human", "kind": "modify"}, "you"),
         ({"actor": "agent", "agent": "codex"}, "codex"),
@@ -51,7 +51,7 @@ def test_log_line_has_time_actor_kind_certainty_burst_and_path() -> None:
 def test_who_never_claims_more_than_is_known(
     fields: Mapping[str, object], expected: str
 ) -> None:
-    """ATT-16: an unattributed live write is shown as "you or unknown"."""
+    """ATT-16: an unattributed live write is shown as "you?"."""
     assert who(fields) == expected
 
 
@@ -126,7 +126,7 @@ def test_op_and_pin_lines() -> None:
         "o1  2026-11-21 08:00:01  oops      done          b1"
     ]
     assert list(op_lines([op | {"undone_by": "o2"}], View())) == [
-        "o1  2026-11-21 08:00:01  oops      done          b1  (taken back by o2)"
+        "o1  2026-11-21 08:00:01  oops      done          b1  (undone by o2)"
     ]
     assert list(pin_lines([pin], View())) == [
         "good                  2026-11-21 08:00:01  0123456789ab"

@@ -112,6 +112,6 @@ def test_long_label_is_cut() -> None:
 def test_drawing_is_said_in_words() -> None:
     lanes = [lane(span("14:00:00", "14:01:00"))]
     assert said({"lanes": lanes, "marks": [{}]}) == (
-        "stretches of work by writer, claude-code: 1; 1 mark"
+        "periods of work by author: claude-code: 1; 1 mark"
     )
     assert timeline.TOP > 0

@@ -105,7 +105,7 @@ def truncated(data: bytes) -> bytes:
         lambda data: b"not a database at all".ljust(4096),
         lambda data: data[:100] + bytes(len(data) - 100),
     ],
-    ids=["half", "header cut", "empty", "no database", "zeroed"],
+    ids=["half", "header cut", "empty", "not a database", "zeroed"],
 )
 def test_open_names_the_remedy_where_the_journal_is_damaged(
     path: str, damage: object

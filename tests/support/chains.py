@@ -174,7 +174,7 @@ def graph(told: Story) -> str:
 def _commits(told: Story) -> tuple[list[Commit], list[str]]:
     """Return the commits in the order in which they came, and the names of their lanes.
 
-    A chain that holds its baseline alone is left out: nobody wrote there.
+    A chain that holds its baseline alone is skipped: nobody wrote there.
     """
     refs = [ref for _, ref in told.seen]
     kept = list(

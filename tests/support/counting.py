@@ -59,7 +59,7 @@ class CountingEngine:
         if verb == "wait":
             self.gate.wait()
         if verb == "refuse":
-            raise ShadowError("could not do it", hint="try") from ShadowError("deeper")
+            raise ShadowError("cannot do it", hint="try") from ShadowError("deeper")
         if verb == "break":
             raise RuntimeError("nobody expected this")
         return {"verb": verb, "number": len(self.asked)}

@@ -141,9 +141,9 @@ def test_an_inverse_that_does_nothing_lies() -> None:
     assert str(proof) == (
         "rollback of 1 steps: 1 flawed\n"
         "  step 1 shelf.put: LIES\n"
-        "    LIES, failed after it: it says reversed, and the world is as the call"
-        " left it: books.b is new: 'book 0'\n"
-        "  not proven: all steps together: one of them is flawed alone"
+        "    LIES, failed after it: it reports reversed, but the state is as the"
+        " call left it: books.b is new: 'book 0'\n"
+        "  not proven: all steps together: one of them is flawed by itself"
     )
 
 
@@ -172,7 +172,7 @@ def test_residue_that_is_not_declared_is_named() -> None:
     (flaw,) = proof.steps[0].flaws
     assert flaw.finding is Finding.RESIDUE
     assert flaw.detail == (
-        "it says reversed, and notices.0 is new: 'b was changed back'"
+        "it reports reversed, but notices.0 is new: 'b was changed back'"
     )
     declared = tools_of(
         shelf,
@@ -201,7 +201,7 @@ def test_an_inverse_that_does_more_when_repeated_is_named() -> None:
         Finding.NOT_IDEMPOTENT,
         "repeated with its key",
     )
-    assert "notices.0 is gone: 'lend b'" in flaw.detail
+    assert "notices.0 is missing: 'lend b'" in flaw.detail
 
 
 def test_an_inverse_that_fails_when_repeated_is_named() -> None:
@@ -229,7 +229,7 @@ def test_an_inverse_that_depends_on_the_order_is_named() -> None:
     assert proof.findings == [Finding.ORDER, Finding.REVERSED]
     (flaw,) = proof.steps[0].flaws
     assert (flaw.when, flaw.detail) == (
-        "taken back before those after it",
+        "undone before later steps",
         "books.b is new: 'book 0'",
     )
 
@@ -283,7 +283,7 @@ def test_inverses_that_stand_in_each_others_way_are_named() -> None:
     proof = prove_rollback(tools, script, shelf.look, reset=reset)
     assert proof.findings == [Finding.ORDER, Finding.REVERSED]
     assert proof.steps[0].flaws[0].detail == (
-        "sound alone, but not here: notices.0 is new: 'c went first'"
+        "sound by itself, but not here: notices.0 is new: 'c went first'"
     )
 
 
@@ -329,7 +329,7 @@ def test_the_order_beside_residue_takes_a_reset() -> None:
     shelf = Shelf()
     tools = tools_of(shelf, reversibility=Reversibility.COMPENSABLE, residue="dust")
     proof = proven(shelf, tools, "b", "c")
-    assert proof.notes == ("steps taken back out of order: that takes reset=",)
+    assert proof.notes == ("steps undone out of order need reset=",)
     script = [("shelf.put", {"place": "b", "title": title}) for title in "xy"]
     proof = prove_rollback(tools, script, shelf.look, reset=shelf.reset)
     assert proof.findings == [Finding.ORDER, Finding.COMPENSATED]
@@ -413,7 +413,7 @@ def test_a_command_is_proven_where_the_policy_allows_it(
     ("probe", "finding", "said"),
     [
         (True, Finding.REVERSED, None),
-        (False, Finding.LIES, "it says it did not happen, and changed the world"),
+        (False, Finding.LIES, "it reports it did not happen, but changed the state"),
         (None, Finding.FAILS, "in_doubt"),
     ],
 )
@@ -464,7 +464,7 @@ def test_what_a_step_raises_goes_on() -> None:
 
 def test_an_unsteady_view_of_the_world_is_refused() -> None:
     shelf, ticks = Shelf(), iter(range(100))
-    with pytest.raises(UsageError, match="two answers for one world"):
+    with pytest.raises(UsageError, match="two answers for one state"):
         prove_rollback(
             tools_of(shelf),
             [("shelf.put", {"place": "b", "title": "x"})],

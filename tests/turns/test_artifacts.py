@@ -146,7 +146,7 @@ async def test_missing_bytes_are_named_and_nothing_is_emptied(front: Front) -> N
         ("a", "not_reversed", "no_inverse"),
         ("b", "reversed", None),
     ]
-    assert report.items[0].detail == "the bytes of version 0 are gone"
+    assert report.items[0].detail == "the content of version 0 is missing"
     assert (report.status, report.artifact_delta) == ("partial", {"b": 0})
     assert session.au.artifacts.load("a") == b"a1"
     assert session.au.artifacts.load("b") == b"b0"

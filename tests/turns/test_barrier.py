@@ -42,8 +42,9 @@ async def test_a_retried_charge_is_not_run_twice(front: Front, world: World) -> 
         outcome = await turn.call("card.charge", amount=5)
         assert (await turn.call("draft.create", title="x")).ok
     assert outcome == Outcome.duplicate(
-        "Duplicate: card.charge with these arguments was made before (t-1.1). That was taken out"
-        " of the conversation, but its effect was not undone. It was not run again."
+        "Duplicate: card.charge with these arguments was already made (t-1.1). It was"
+        " removed from the conversation, but its effect was not undone. It was not"
+        " run again."
     )
     assert world.state["charges"] == ["ch_1"]
     assert turn.inner.status == "committed"
@@ -124,7 +125,7 @@ async def test_a_call_in_doubt_is_a_duplicate(front: Front) -> None:
     await session.rewind("t-1")
     outcome = await once_more(session)
     assert outcome.kind is OutcomeKind.DUPLICATE
-    assert "was begun before, and nobody knows whether it happened" in outcome.text
+    assert "was started before, and it is unknown whether it happened" in outcome.text
 
 
 async def test_a_duplicate_is_allowed_by_call_tool_or_policy(

@@ -64,7 +64,7 @@ def test_a_tools_name_has_a_domain() -> None:
     tools = ToolRegistry()
     tools.domain("timeline").tool("trim")(lambda: None)
     assert [tool.name for tool in tools] == ["timeline.trim"]
-    with pytest.raises(RegistrationError, match="could not register trim"):
+    with pytest.raises(RegistrationError, match="cannot register trim"):
         tools.tool("trim")(lambda: None)
     with pytest.raises(RegistrationError, match="taken"):
         tools.tool("timeline.trim")(lambda: None)
@@ -168,7 +168,7 @@ async def test_nobody_to_ask_is_a_no(front: Front, world: World) -> None:
     """Settled: `ask` means deny where nobody can be asked."""
     async with front.session(policy=Policy()).turn() as turn:
         outcome = await turn.call("mail.send", to="x")
-    assert outcome.text == "mail.send cannot be undone, and nobody can be asked"
+    assert outcome.text == "mail.send cannot be undone, but there is no one to ask"
     assert world.state["sent"] == []
 
 
@@ -242,7 +242,7 @@ async def test_a_turn_takes_only_so_long(front: Front, world: World) -> None:
 
 
 async def test_an_id_is_used_once_in_a_turn(front: Front) -> None:
-    with pytest.raises(UsageError, match="c1 was used before"):
+    with pytest.raises(UsageError, match="the id c1 was already used"):
         async with front.session().turn() as turn:
             await turn.call("notes.read", "c1", note="a")
             await turn.call("notes.read", "c1", note="b")

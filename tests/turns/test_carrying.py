@@ -56,10 +56,10 @@ async def test_a_session_whose_undo_waits_takes_nothing_else(
     """Neither a turn nor another undo comes before it."""
     session = await handed_over(front)
     for other in (session, front.session()):
-        with pytest.raises(SessionBusy, match="waits for its engine"):
+        with pytest.raises(SessionBusy, match="is waiting for its engine"):
             async with other.turn():
                 raise AssertionError("the block must not run")
-        with pytest.raises(SessionBusy, match="waits for its engine"):
+        with pytest.raises(SessionBusy, match="is waiting for its engine"):
             await other.undo("t-1")
     assert world.inverses == []
 

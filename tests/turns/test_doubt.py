@@ -184,7 +184,7 @@ async def test_wrong_arguments_are_an_outcome(front: Front) -> None:
     assert done == ["x"]
     assert outcome.kind == "failed"
     assert outcome.text == (
-        "could not call desk.book: missing a required argument: 'title'"
+        "cannot call desk.book: missing a required argument: 'title'"
     )
     assert turn.inner.status == "committed"
     assert [one.outcome for one in session.au.calls("t-1")] == ["failed", "success"]
@@ -338,7 +338,7 @@ async def test_wrong_arguments_behind_a_decorator_are_an_outcome(front: Front) -
         outcome = await turn.call("desk.book", name="x")
         await turn.call("desk.book", title="x")
     assert outcome == Outcome.failed(
-        "could not call desk.book: missing a required argument: 'title'"
+        "cannot call desk.book: missing a required argument: 'title'"
     )
     assert (done, turn.inner.status) == (["x"], "committed")
 

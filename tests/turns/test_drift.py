@@ -68,7 +68,7 @@ async def test_a_world_that_cannot_be_read_at_the_undo_has_drifted(
     field.value, field.fails = "a person's", lambda reads: True
     item = await undone(session)
     assert (item.state, item.reason) == ("not_reversed", "drifted")
-    assert item.detail == "it could not be looked at: OSError: no answer"
+    assert item.detail == "it could not be observed: OSError: no answer"
     assert field.value == "a person's"
 
 
@@ -91,7 +91,7 @@ async def test_a_world_that_could_not_be_read_after_the_call_has_drifted(
     item = await undone(session)
     assert item.reason == "drifted"
     assert item.detail == (
-        "what the call left could not be looked at: OSError: no answer"
+        "the result of the call could not be observed: OSError: no answer"
     )
     assert (await undone(session, on_drift="overwrite")).state == "reversed"
     assert field.value == "before"

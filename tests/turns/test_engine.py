@@ -244,7 +244,7 @@ async def test_dependants_of_a_failure_are_blocked(front: Front) -> None:
         ("c2", "failed"),
         ("c1", "failed"),
     ]
-    assert report.items[3].detail == "it waits for c2"
+    assert report.items[3].detail == "it is waiting for c2"
     assert undone == ["c", "d"]
 
 
@@ -412,9 +412,9 @@ async def test_a_probe_settles_what_is_in_doubt(front: Front, world: World) -> N
 
 async def test_an_unknown_turn_is_a_usage_error(front: Front) -> None:
     session = front.session()
-    with pytest.raises(UsageError, match="could not find turn t-9"):
+    with pytest.raises(UsageError, match="cannot find turn t-9"):
         await session.undo("t-9")
-    with pytest.raises(UsageError, match="could not find undo op-9"):
+    with pytest.raises(UsageError, match="cannot find undo op-9"):
         await session.resume("op-9")
 
 

@@ -52,7 +52,7 @@ async def test_a_denied_call_says_what_the_floor_is(front: Front, world: World) 
     async with front.session(policy=COMPENSABLE).turn() as turn:
         outcome = await turn.call("mail.send", to="x")
     assert outcome == Outcome.denied(
-        "mail.send is non_reversible: what runs here must be at least compensable"
+        "mail.send is non_reversible: tools here must be at least compensable"
     )
     assert world.state["sent"] == []
     assert turn.inner.entries() == []

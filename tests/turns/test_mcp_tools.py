@@ -89,7 +89,7 @@ def test_an_override_declares_the_class() -> None:
 
 def test_a_class_without_an_inverse_is_refused_as_everywhere() -> None:
     """CLS-04."""
-    with pytest.raises(RegistrationError, match=r"could not register crm\.get"):
+    with pytest.raises(RegistrationError, match=r"cannot register crm\.get"):
         ToolRegistry("crm").import_mcp(
             listed(),
             overrides={"get": {"reversibility": Reversibility.REVERSIBLE}},
@@ -97,7 +97,7 @@ def test_a_class_without_an_inverse_is_refused_as_everywhere() -> None:
 
 
 def test_an_override_for_no_listed_tool_is_an_error() -> None:
-    with pytest.raises(RegistrationError, match="could not import gte: the server"):
+    with pytest.raises(RegistrationError, match="cannot import gte: the server"):
         ToolRegistry("crm").import_mcp(listed(), overrides={"gte": {}})
 
 
@@ -122,23 +122,23 @@ def test_the_meta_of_an_untrusted_server_is_not_read() -> None:
 @pytest.mark.parametrize(
     ("declared", "why"),
     [
-        ({"clas": "reversible"}, "clas is no key"),
-        ({"class": "undoable"}, "its class is none of"),
-        ({"class": 3}, "class is no text"),
+        ({"clas": "reversible"}, "clas is not a key"),
+        ({"class": "undoable"}, "its class must be one of"),
+        ({"class": 3}, "class must be a string"),
         ({"inverse": {"tool": 3}}, "inverse names no tool"),
-        ({"inverse": {"tool": "x", "code": "y"}}, "inverse is no table of"),
+        ({"inverse": {"tool": "x", "code": "y"}}, "inverse must be a table of"),
         ({"inverse": {"tool": "x", "arguments": {"a": "$env.HOME"}}}, "names \\$env"),
         ({"capture": {"tool": "x", "arguments": {"a": "$result"}}}, "names \\$result"),
-        ({"idempotent": "yes"}, "idempotent is neither"),
-        ({"undo_for_s": True}, "undo_for_s is no number"),
-        ({"hold": 1}, "hold is neither true nor false"),
-        ({"paths": [1]}, "paths is no list of argument names"),
-        ({"secrets": "token"}, "secrets is no list"),
-        ({"on_capture_failure": "ignore"}, "neither refuse nor record"),
+        ({"idempotent": "yes"}, "idempotent must be true or false"),
+        ({"undo_for_s": True}, "undo_for_s must be a number"),
+        ({"hold": 1}, "hold must be true or false"),
+        ({"paths": [1]}, "paths must be a list of argument names"),
+        ({"secrets": "token"}, "secrets must be a list"),
+        ({"on_capture_failure": "ignore"}, "must be refuse or record"),
     ],
 )
 def test_a_wrong_declaration_is_named(declared: dict[str, object], why: str) -> None:
-    with pytest.raises(RegistrationError, match=f"could not declare get: .*{why}"):
+    with pytest.raises(RegistrationError, match=f"cannot declare get: .*{why}"):
         imported(listed(meta={"gitshadow/undo": declared}), trusted=True)
 
 
@@ -188,7 +188,7 @@ def test_values_of_the_official_package_are_taken_as_they_are() -> None:
 
 @pytest.mark.parametrize("result", [None, [], {"tools": 1}, {"tools": [{}]}])
 def test_what_is_no_list_of_tools_is_refused(result: object) -> None:
-    with pytest.raises(RegistrationError, match="could not import tools"):
+    with pytest.raises(RegistrationError, match="cannot import tools"):
         imported(result)
 
 
@@ -212,7 +212,7 @@ async def test_imported_tools_are_called_through_the_function_given(
 
 async def test_a_tool_that_runs_elsewhere_cannot_be_called_here(front: Front) -> None:
     front.tools.domain("crm").import_mcp(listed())
-    with pytest.raises(RegistrationError, match="could not call get"):
+    with pytest.raises(RegistrationError, match="cannot call get"):
         async with front.session().turn() as turn:
             await turn.call("crm.get")
 

@@ -255,14 +255,14 @@ async def test_a_held_call_that_was_rewound_is_a_duplicate(
     assert [(one.what, one.why) for one in report.not_covered] == [
         (
             "mail.later t-1.1",
-            "held: a plain rewind does not keep it from being sent",
+            "held: a plain rewind does not stop it from being sent",
         )
     ]
     async with session.turn() as turn:
         outcome = await turn.call("mail.later", to="x")
     assert outcome == Outcome.duplicate(
-        "Duplicate: mail.later with these arguments waits to be sent already (t-1.1): a rewind does"
-        " not keep it from that. It was not held again."
+        "Duplicate: mail.later with these arguments is already waiting to be sent"
+        " (t-1.1); a rewind does not stop that. It was not held again."
     )
 
 
@@ -392,13 +392,13 @@ async def test_arguments_that_are_no_json_cannot_be_held(front: Front) -> None:
     async with front.session().turn() as turn:
         outcome = await turn.call("mail.later", to=object())
     assert outcome.kind is OutcomeKind.FAILED
-    assert outcome.text.startswith("could not hold mail.later: its arguments are not")
+    assert outcome.text.startswith("cannot hold mail.later: its arguments are not")
 
 
 def test_a_tool_with_secrets_cannot_be_held() -> None:
     """AN-15, AN-19: they would be written down."""
     tools = ToolRegistry()
-    with pytest.raises(RegistrationError, match="written down with its arguments"):
+    with pytest.raises(RegistrationError, match="stored with its arguments"):
         tools.add("api.post", lambda token: None, hold=True, secrets=("token",))
 
 

@@ -179,7 +179,7 @@ def test_a_tool_of_the_agent_itself_may_be_declared(place: Path, world: World) -
         assert [call.tool for call in au.calls("t-1")] == ["claude.Bash"]
         assert [call.outcome for call in au.calls("t-1")] == ["denied"]
     assert answers[0] == answers[2] == b""
-    assert b"nobody can be asked" in answers[1]
+    assert b"there is no one to ask" in answers[1]
 
 
 def test_hooks_of_tools_at_once_wait_for_each_other(place: Path, world: World) -> None:
@@ -213,7 +213,7 @@ def test_a_payload_that_is_none_is_an_error(place: Path, raw: bytes) -> None:
     def never(session: str) -> AgentUndo:
         raise AssertionError("no session is meant")
 
-    with pytest.raises(UsageError, match="could not read the hook"):
+    with pytest.raises(UsageError, match="cannot read the hook"):
         take_hook(raw, never)
 
 

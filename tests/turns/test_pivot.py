@@ -58,8 +58,8 @@ async def test_only_what_came_after_is_taken_back(front: Front, world: World) ->
         "t-1.1": "declined",
     }
     assert report.notes == (
-        "kept what came up to order.place t-1.2, a point of no return, and with it state,"
-        " artifacts and the host's document",
+        "kept everything up to order.place t-1.2, a point of no return, including"
+        " state, artifacts and the host's document",
     )
     assert turn.inner.status == "partially_rolled_back"
     again = await session.undo("t-1")
@@ -99,8 +99,8 @@ async def test_somebody_is_asked(front: Front, world: World, yes: bool) -> None:
             await three_calls(turn)
             raise BoomError("x")
     assert [one.question for one in asked] == [
-        "t-1 failed (BoomError) after order.place t-1.2, a point of no return: take back what"
-        " came up to it as well?"
+        "t-1 failed (BoomError) after order.place t-1.2, a point of no return: also"
+        " undo everything up to it?"
     ]
     assert list(world.state["drafts"]) == ([] if yes else KEPT)
     assert told(turn.inner.report)["t-1.1"] == ("reversed" if yes else "declined")

@@ -178,7 +178,7 @@ async def test_a_point_that_was_rewound_is_refused_with_effects(
     await three_turns(recorded, session)
     await session.rewind("t-2", effects=True)
     before = session.au.events()
-    with pytest.raises(RefusedError, match="not made again") as caught:
+    with pytest.raises(RefusedError, match="not repeated") as caught:
         await session.rewind("t-2", effects=True)
     assert caught.value.exit_code == 5
     assert session.au.events() == before

@@ -144,7 +144,7 @@ async def test_outside_effects_are_named_as_outstanding(
     assert [(one.what, one.why) for one in report.not_covered] == [
         (
             "card.charge c",
-            "outstanding: a plain rewind takes no outside effect back",
+            "outstanding: a plain rewind does not undo outside effects",
         )
     ]
 

@@ -75,7 +75,7 @@ async def test_an_undeclared_tool_is_not_reversible(front: Front) -> None:
 )
 def test_reversible_without_an_inverse_is_refused(reversibility: Reversibility) -> None:
     """CLS-04."""
-    with pytest.raises(RegistrationError, match=r"could not register a\.b"):
+    with pytest.raises(RegistrationError, match=r"cannot register a\.b"):
         ToolRegistry().tool("a.b", reversibility=reversibility)(lambda: None)
 
 
@@ -89,8 +89,8 @@ async def test_the_class_at_the_time_counts(front: Front) -> None:
     report = await session.undo("t-1")
     assert only(report).state == "reversed"
     assert report.notes == (
-        "draft.create was reversible when t-1.1 ran and is non_reversible now:"
-        " the former counts",
+        "draft.create was reversible when t-1.1 ran and is now non_reversible:"
+        " the former applies",
     )
 
 
@@ -109,7 +109,10 @@ async def test_compensable_leaves_residue(front: Front, world: World) -> None:
     assert (world.state["charges"], world.state["refunds"]) == (["ch_1"], ["ch_1"])
     item = only(report)
     assert item.state == "compensated"
-    assert item.residue == "what card.charge did stays on record beside card.refund"
+    assert (
+        item.residue
+        == "the effect of card.charge stays on record along with card.refund"
+    )
 
 
 async def test_a_read_has_no_effect(front: Front) -> None:
@@ -186,9 +189,7 @@ async def test_a_failed_capture_refuses_the_call(front: Front) -> None:
     )(lambda: ran.append(1))
     async with front.session().turn() as turn:
         outcome = await turn.call("toy.write")
-    assert (
-        outcome.text == "could not prepare to undo toy.write: OSError: the CRM is down"
-    )
+    assert outcome.text == "cannot prepare to undo toy.write: OSError: the CRM is down"
     assert (outcome.kind, ran, turn.inner.entries()) == ("failed", [], [])
 
 

@@ -25,7 +25,7 @@ async def test_one_call_is_taken_back_alone(front: Front, world: World) -> None:
     ]
     assert (report.target, report.status, report.exit_code) == ("t-1.2", "reversed", 0)
     assert report.notes == (
-        "taken back alone; what came later stands and may build on it:"
+        "only this call was undone; later calls were kept and may depend on it:"
         " toolu_1 (card.charge)",
     )
     assert world.state["drafts"] == {"9": "a"}
@@ -95,7 +95,7 @@ async def test_a_call_that_is_nobodys_or_of_two_turns_is_refused(front: Front) -
         async with session.turn() as turn:
             await turn.call("draft.create", "same", title="a")
     rows = session.au.log()
-    with pytest.raises(UsageError, match="could not find turn nope"):
+    with pytest.raises(UsageError, match="cannot find turn nope"):
         await session.undo("nope")
     with pytest.raises(UsageError, match="t-1, t-2 have one"):
         await session.undo("same")

@@ -162,6 +162,6 @@ async def test_a_hook_that_cannot_be_read_stops_what_it_was_to_guard(
     session = front.session()
     await one_draft(session)
     configure(front, "postUndo", "echo 'x")
-    with pytest.raises(RefusedError, match="could not use"):
+    with pytest.raises(RefusedError, match="cannot use"):
         await session.undo("t-1")
     assert world.inverses == []

@@ -274,7 +274,7 @@ async def test_a_journal_that_fails_does_not_hide_the_cause(front: Front) -> Non
             await turn.call("draft.create", title="x")
             journal_of(session.au).close()
             raise BoomError("first")
-    assert caught.value.__notes__[0].startswith("the rollback stopped: could not use")
+    assert caught.value.__notes__[0].startswith("the rollback stopped: cannot use")
     again = front.session()
     assert [one.status for one in again.au.turns()] == ["open"]
     report = await again.undo("t-1")

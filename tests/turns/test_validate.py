@@ -37,7 +37,7 @@ async def test_a_check_that_says_no_rolls_back(
     """AN-36: only True is a yes, and the report says why."""
     before, spy = world.text, Spy()
     session = front.session(host=Host(undo=spy))
-    why = f"could not keep t-1: its check returned {said}, not True"
+    why = f"cannot keep t-1: its check returned {said}, not True"
     with pytest.raises(ValidationFailed, match=why) as caught:
         async with session.turn(validate=lambda: answer) as turn:  # type: ignore[arg-type,return-value]
             await turn.call("draft.create", title="x")

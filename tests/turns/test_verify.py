@@ -73,7 +73,7 @@ async def test_an_inverse_that_lies_has_failed(front: Front) -> None:
     box.declare(front, {"verify": box.is_gone})
     session, item = await undone(front)
     assert (item.state, item.reason, item.attempts) == ("not_reversed", "failed", 3)
-    assert item.error == "the inverse returned, and the effect is still there"
+    assert item.error == "the inverse returned, but the effect is still there"
     assert [call.undo for call in session.au.attention()] == ["failed"]
 
 
@@ -104,7 +104,7 @@ async def test_a_verify_that_cannot_tell_leaves_a_doubt(front: Front) -> None:
     box.declare(front, {"verify": broken}, repeatable=False)
     _, item = await undone(front)
     assert (item.state, item.reason) == ("not_reversed", "in_doubt")
-    assert item.error == "whether the inverse worked could not be seen: OSError: down"
+    assert item.error == "could not check whether the inverse worked: OSError: down"
 
 
 async def test_what_observes_notices_an_inverse_that_does_nothing(front: Front) -> None:
@@ -113,7 +113,7 @@ async def test_what_observes_notices_an_inverse_that_does_nothing(front: Front) 
     box.declare(front, {"observe": box.read})
     _, item = await undone(front)
     assert (item.state, item.reason) == ("not_reversed", "failed")
-    assert item.error == 'the inverse returned, and there is still "after"'
+    assert item.error == 'the inverse returned, but there is still "after"'
 
 
 async def test_the_world_must_be_as_before_where_that_is_asked_for(
@@ -126,7 +126,7 @@ async def test_the_world_must_be_as_before_where_that_is_asked_for(
     front.tools.compensator("box.undo", idempotent=True)(lambda: box.put("else"))
     _, item = await undone(front)
     assert (item.state, item.reason) == ("not_reversed", "failed")
-    assert item.error == 'there was "before", and now there is "else"'
+    assert item.error == 'there was "before", now there is "else"'
 
 
 async def test_without_verify_nothing_is_read_again(front: Front) -> None:
@@ -181,7 +181,7 @@ async def test_an_inverse_is_run_by_its_own_version(
     assert (item.state, item.reason, len(ran)) == (state, reason, reason is None)
     if reason is not None:
         assert item.detail == (
-            "it was written down for version 1 of toy.undo, which is 2 now"
+            "it was recorded for version 1 of toy.undo, which is now 2"
         )
 
 
@@ -252,7 +252,7 @@ async def test_what_the_journal_cannot_keep_is_compared_with_nothing(
     item = only(await session.undo("t-1"))
     assert (item.reason, item.detail) == (
         "drifted",
-        "it could not be looked at: its arguments are not JSON",
+        "it could not be observed: its arguments are not JSON",
     )
     assert asked == [key, key]
 
@@ -267,8 +267,8 @@ async def test_a_capture_that_the_journal_cannot_keep_is_not_verified(
     )
     _, item = await undone(front)
     assert item.state == "not_reversed"
-    assert "could not be seen" in str(item.error)
-    assert "would come back changed" in str(item.error)
+    assert "could not check whether the inverse worked" in str(item.error)
+    assert "would change" in str(item.error)
 
 
 async def test_a_probe_is_not_asked_about_another_call(front: Front) -> None:

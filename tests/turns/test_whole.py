@@ -240,7 +240,7 @@ async def test_an_unknown_scope_is_a_usage_error(recorded: Recorded) -> None:
     """AN-26: with the words there are."""
     session = recorded.front.session()
     await busy_turn(recorded, session)
-    with pytest.raises(UsageError, match="no such part"):
+    with pytest.raises(UsageError, match="no such scope"):
         await session.undo("t-1", scope={"everything"})
 
 
@@ -394,7 +394,7 @@ async def test_what_was_not_recorded_is_not_covered(recorded: Recorded) -> None:
     recorded.front.opened.clear()
     report = await recorded.front.session("s").undo("t-1")
     assert [(one.what, one.why) for one in report.not_covered] == [
-        ("files of t-1", "the recorder was not told of it")
+        ("files of t-1", "it was not reported to the recorder")
     ]
     assert recorded.text("new") == "agent\n"
 

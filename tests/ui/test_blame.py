@@ -60,7 +60,7 @@ def test_a_line_that_git_alone_knows_leads_nowhere(repo: Repo) -> None:
     async def steps(on: Play) -> None:
         await on.seen("1 b line 1")
         await on.press("enter")
-        await on.seen("there is no write to go to")
+        await on.seen("nothing to show or undo")
         await on.press("q")
 
     assert play(BlameScreen(direct(repo), "b"), steps) == [None]
@@ -70,9 +70,9 @@ def test_u_takes_back_what_wrote_the_line(repo: Repo, written: Direct) -> None:
     async def steps(on: Play) -> None:
         await on.seen("3 three")
         await on.press("G", "u")
-        await on.seen("plan: 1 file back", "y apply")
+        await on.seen("will restore 1 file", "y apply")
         await on.press("y")
-        await on.seen("to take this back")
+        await on.seen("undo this with")
         await on.press("enter")
         await on.until(lambda: "three" not in on.text())
 
@@ -92,7 +92,7 @@ def test_a_file_is_blamed_as_it_was(written: Direct) -> None:
     assert isinstance(rows, list)
 
     async def steps(on: Play) -> None:
-        shown = await on.seen("2 two", "as it was at")
+        shown = await on.seen("2 two", "a, at ")
         assert "three" not in shown
 
     play(BlameScreen(written, "a", at=str(rows[1]["seq"])), steps)
@@ -100,7 +100,7 @@ def test_a_file_is_blamed_as_it_was(written: Direct) -> None:
 
 def test_a_file_that_is_not_there_is_said(written: Direct) -> None:
     async def steps(on: Play) -> None:
-        await on.seen("error: could not find file nothing")
+        await on.seen("error: cannot find file nothing")
         await on.press("enter", "u", "j", "escape")
 
     assert play(BlameScreen(written, "nothing"), steps) == [None]

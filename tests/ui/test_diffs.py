@@ -143,13 +143,13 @@ def test_a_text_is_found_in_the_lines() -> None:
     async def steps(on: Play) -> None:
         await on.seen("app.py")
         await on.press("F")
-        await on.seen("find in these lines")
+        await on.seen("find in this text")
         await on.press(*"new", "enter")
         await on.until(lambda: view.line == 2 and view.cursor == 4)
         await on.press("F")
-        await on.seen("find in these lines")
+        await on.seen("find in this text")
         await on.press("x", "enter")
-        await on.seen("no line has newx")
+        await on.seen("no line contains newx")
 
     play(view, steps)
 

@@ -30,7 +30,7 @@ def test_unknown_key_is_text() -> None:
 
 @pytest.mark.parametrize("line", ["agent:a agent:b", "don't"])
 def test_what_cannot_be_read_is_an_error(line: str) -> None:
-    with pytest.raises(UsageError, match="could not read the filter"):
+    with pytest.raises(UsageError, match="invalid filter"):
         parse(line)
 
 

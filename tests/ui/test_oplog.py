@@ -22,7 +22,7 @@ def test_an_op_shows_its_report(undone: Direct) -> None:
     async def steps(on: Play) -> None:
         await on.seen("> op-", "oops", "Enter its report")
         await on.press("enter")
-        await on.seen("1 file back", "back  a")
+        await on.seen("restored 1 file", "reverted  a")
 
     play(OpsScreen(undone), steps)
 
@@ -31,12 +31,12 @@ def test_an_op_is_redone_by_its_plan(repo: Repo, undone: Direct) -> None:
     async def steps(on: Play) -> None:
         await on.seen("> op-")
         await on.press("r")
-        await on.seen("plan: 1 file brought forward", "redo  a")
+        await on.seen("will redo changes to 1 file", "redo      a")
         assert repo.read("a") == ten_lines("a").encode()
         await on.press("y")
-        await on.seen("to take this back")
+        await on.seen("undo this with")
         await on.press("enter")
-        await on.seen("oops      taken back  b-")
+        await on.seen("oops      undone      b-")
         await on.press("q")
 
     assert play(OpsScreen(undone), steps) == [True]
@@ -49,9 +49,9 @@ def test_a_redo_is_taken_back_from_the_list(repo: Repo, undone: Direct) -> None:
     async def steps(on: Play) -> None:
         await on.seen("> op-", "redo")
         await on.press("u")
-        await on.seen("plan: 1 file back")
+        await on.seen("will restore 1 file")
         await on.press("y")
-        await on.seen("to take this back")
+        await on.seen("undo this with")
 
     play(OpsScreen(undone), steps)
     assert repo.read("a") == ten_lines("a").encode()
@@ -62,7 +62,7 @@ def test_nothing_undone_yet_is_said(repo: Repo) -> None:
         pass
 
     async def steps(on: Play) -> None:
-        await on.seen("nothing was undone yet")
+        await on.seen("nothing has been undone yet")
         await on.press("enter", "r", "u", "j", "escape")
 
     assert play(OpsScreen(direct(repo)), steps, size=(60, 16)) == [False]

@@ -69,10 +69,10 @@ def test_a_patch_is_read_with_the_numbers_of_its_lines() -> None:
         ),
         (
             'diff --git "a/tab\\there" "b/tab\\there"\nnew file mode 100644\n'
-            "content is not in the object store any more\n",
+            "content is missing from the object store\n",
             "tab\there",
             '"tab\\there"',
-            ("new file, mode 100644", "content is not in the object store any more"),
+            ("new file, mode 100644", "content is missing from the object store"),
         ),
         (
             "diff --git a/gone b/gone\ndeleted file mode 100755\n--- a/gone\n+++ /dev/null\n",

@@ -20,9 +20,9 @@ def test_a_pin_is_made_of_the_present(repo: Repo) -> None:
     engine = direct(repo)
 
     async def steps(on: Play) -> None:
-        await on.seen("no pin yet")
+        await on.seen("no pins yet")
         await on.press("a")
-        await on.seen("a name for the present state")
+        await on.seen("a name for the current state")
         await on.press(*"v1", "enter")
         await on.seen("> v1")
         await on.press("q")
@@ -39,9 +39,9 @@ def test_a_name_that_cannot_be_one_is_said(repo: Repo) -> None:
     async def steps(on: Play) -> None:
         await on.seen("> good")
         await on.press("a")
-        await on.seen("a name for the present state")
+        await on.seen("a name for the current state")
         await on.press(*"good", "enter")
-        await on.seen("could not pin good: there is a pin of that name")
+        await on.seen("cannot pin good: a pin with that name exists")
         await on.press("escape")
 
     assert play(PinsScreen(engine), steps) == [False]
@@ -53,10 +53,10 @@ def test_a_pin_is_restored_by_its_plan(repo: Repo) -> None:
     async def steps(on: Play) -> None:
         await on.seen("> good")
         await on.press("enter")
-        await on.seen("restore good: plan", "back  a")
+        await on.seen("restore good: plan", "revert    a")
         assert repo.read("a") == b"wrong\n"
         await on.press("y")
-        await on.seen("to take this back")
+        await on.seen("undo this with")
         await on.press("enter", "escape")
 
     assert play(PinsScreen(engine), steps) == [True]
@@ -75,7 +75,7 @@ def test_a_pin_is_deleted_after_a_yes_alone(repo: Repo) -> None:
         await on.press("x")
         await on.seen("delete pin good?")
         await on.press("y")
-        await on.seen("no pin yet")
+        await on.seen("no pins yet")
 
     play(PinsScreen(engine), steps, size=(60, 16))
     assert engine.ask("pins", {})["rows"] == []

@@ -32,10 +32,12 @@ def test_the_plan_is_shown_and_y_applies_it(repo: Repo, wronged: Direct) -> None
     """UX-04: what comes back is read before it is done, and the report says how to go back."""
 
     async def steps(on: Play) -> None:
-        shown = await on.seen("plan: 2 files back", "back  a", "back  new", "y apply")
+        shown = await on.seen(
+            "will restore 2 files", "revert    a", "delete    new", "y apply"
+        )
         assert "+1 -1" in shown
         await on.press("y")
-        await on.seen("2 files back", "to take this back: git agent-undo redo")
+        await on.seen("restored 2 files", "undo this with: git agent-undo redo")
         await on.press("enter")
 
     (report,) = play(PlanScreen(wronged, OOPS), steps)
@@ -49,7 +51,7 @@ def test_i_takes_the_first_hunk_on_the_line_of_the_file(wronged: Direct) -> None
     async def steps(on: Play) -> None:
         await on.seen("prompt of S1", "+wrong 2")
         await on.press("enter", "enter", "i")
-        await on.seen("plan: ", "y apply")
+        await on.seen("will restore", "y apply")
 
     view(wronged, steps)
 
@@ -70,14 +72,14 @@ def test_a_world_that_changed_gives_a_new_plan(repo: Repo, wronged: Direct) -> N
     """UN-25: the token stands for what was on the screen, and for nothing else."""
 
     async def steps(on: Play) -> None:
-        await on.seen("plan: 2 files back")
+        await on.seen("will restore 2 files")
         repo.write("a", WRONG + "mine\n")
         await on.press("y")
-        shown = await on.seen("Nothing was changed", "merged, later lines kept")
+        shown = await on.seen("Nothing was changed", "later edits kept")
         assert "y apply" in shown
         assert repo.read("a") == (WRONG + "mine\n").encode()
         await on.press("y")
-        await on.seen("to take this back")
+        await on.seen("undo this with")
 
     play(PlanScreen(wronged, OOPS), steps)
     assert repo.read("a") == (ten_lines("a") + "mine\n").encode()
@@ -88,9 +90,12 @@ def test_a_conflict_is_left_and_looks_different(repo: Repo, wronged: Direct) -> 
     repo.write("a", WRONG.replace("wrong 2", "mine 2"))
 
     async def steps(on: Play) -> None:
-        await on.seen("left  a: changed again since", "c conflicts: left as they are")
+        await on.seen(
+            "skip      a: the same lines were edited later",
+            "c conflicts: skip",
+        )
         await on.press("y")
-        await on.seen(": partial", "1 file back, 1 left as it is")
+        await on.seen(": partial", "restored 1 file, skipped 1")
         assert on.app.screen.has_class("-partial")
 
     play(PlanScreen(wronged, OOPS), steps)
@@ -103,11 +108,11 @@ def test_a_conflict_is_overwritten_where_that_is_chosen(
     repo.write("a", WRONG.replace("wrong 2", "mine 2"))
 
     async def steps(on: Play) -> None:
-        await on.seen("c conflicts: left as they are")
+        await on.seen("c conflicts: skip")
         await on.press("c")
-        await on.seen("plan: 2 files back", "c conflicts: the old lines win")
+        await on.seen("will restore 2 files", "c conflicts: use the old lines")
         await on.press("y")
-        await on.seen("to take this back")
+        await on.seen("undo this with")
         assert on.app.screen.has_class("-done")
 
     play(PlanScreen(wronged, OOPS), steps)
@@ -120,13 +125,13 @@ def test_conflict_markers_are_written_where_that_is_chosen(
     repo.write("a", WRONG.replace("wrong 2", "mine 2"))
 
     async def steps(on: Play) -> None:
-        await on.seen("c conflicts: left as they are")
+        await on.seen("c conflicts: skip")
         await on.press("c")
-        await on.seen("c conflicts: the old lines win")
+        await on.seen("c conflicts: use the old lines")
         await on.press("c")
         await on.seen("c conflicts: both, with conflict markers")
         await on.press("y")
-        await on.seen("to take this back")
+        await on.seen("undo this with")
 
     play(PlanScreen(wronged, OOPS), steps)
     assert b"<<<<<<<" in repo.read("a")
@@ -150,13 +155,13 @@ def test_hunks_are_chosen_one_by_one(repo: Repo, twice: Direct) -> None:
     async def steps(on: Play) -> None:
         await on.seen("h choose hunks")
         await on.press("h")
-        await on.seen("(2 to go) take this hunk back?  a", "+a line 1")
+        await on.seen("(2 to go) undo this hunk?  a", "+a line 1")
         await on.press("n")
         await on.seen("(1 to go)", "+a line 10")
         await on.press("y")
-        await on.seen("1 of 2 changes taken", "y apply")
+        await on.seen("1 of 2 changes chosen", "y apply")
         await on.press("y")
-        await on.seen("to take this back")
+        await on.seen("undo this with")
 
     play(PlanScreen(twice, OOPS), steps)
     assert repo.read("a") == ten_lines("a").replace("a line 1\n", "one\n").encode()
@@ -172,9 +177,9 @@ def test_a_question_can_be_asked_again(repo: Repo, twice: Direct) -> None:
         await on.press("b")
         await on.seen("(2 to go)")
         await on.press("y", "n")
-        await on.seen("1 of 2 changes taken")
+        await on.seen("1 of 2 changes chosen")
         await on.press("y")
-        await on.seen("to take this back")
+        await on.seen("undo this with")
 
     play(PlanScreen(twice, OOPS), steps)
     assert repo.read("a") == ten_lines("a").replace("a line 10\n", "ten\n").encode()
@@ -186,7 +191,7 @@ def test_turning_back_from_the_hunks_shows_the_plan_again(twice: Direct) -> None
         await on.press("h")
         await on.seen("(2 to go)")
         await on.press("escape")
-        await on.seen("plan: 1 file back", "y apply")
+        await on.seen("will restore 1 file", "y apply")
 
     assert play(PlanScreen(twice, OOPS), steps) == []
 
@@ -199,10 +204,10 @@ def test_a_choice_that_does_not_fit_any_more_is_said(repo: Repo, twice: Direct) 
         await on.press("h")
         await on.seen("(2 to go)")
         await on.press("n", "y")
-        await on.seen("1 of 2 changes taken")
+        await on.seen("1 of 2 changes chosen")
         repo.write("a", TWICE + "mine\n")
         await on.press("y")
-        await on.seen("does not fit any more", "plan: 1 file back", "y apply")
+        await on.seen("no longer applies", "will restore 1 file", "y apply")
 
     play(PlanScreen(twice, OOPS), steps)
     assert repo.read("a") == (TWICE + "mine\n").encode()
@@ -215,9 +220,9 @@ def test_the_hunk_that_one_stands_on_is_taken_back_alone(
     (file,) = parse(str(patch)).files
 
     async def steps(on: Play) -> None:
-        await on.seen("1 of 2 changes taken", "y apply")
+        await on.seen("1 of 2 changes chosen", "y apply")
         await on.press("y")
-        await on.seen("to take this back")
+        await on.seen("undo this with")
 
     wish = Wish("undo", targets=(_burst(twice),))
     play(PlanScreen(twice, wish, hunk=("a", file.hunks[1])), steps)
@@ -233,7 +238,10 @@ def test_a_hunk_that_is_there_no_more_is_not_guessed_at(
     repo.write("a", TWICE.replace("one\n", "mine\n"))
 
     async def steps(on: Play) -> None:
-        await on.seen("this hunk was edited later", "left  a: changed again since")
+        await on.seen(
+            "this hunk was edited later",
+            "skip      a: the same lines were edited later",
+        )
 
     wish = Wish("undo", targets=(burst,))
     play(PlanScreen(twice, wish, hunk=("a", file.hunks[0])), steps)
@@ -256,9 +264,9 @@ def test_of_hunks_that_read_the_same_the_one_that_one_stands_on_is_taken_back(
     (file,) = parse(str(engine.ask("show", {"id": burst})["diff"])).files
 
     async def steps(on: Play) -> None:
-        await on.seen("1 of 3 changes taken", "y apply")
+        await on.seen("1 of 3 changes chosen", "y apply")
         await on.press("y")
-        await on.seen("to take this back")
+        await on.seen("undo this with")
 
     wish = Wish("undo", targets=(burst,))
     play(PlanScreen(engine, wish, hunk=("a", file.hunks[1])), steps)
@@ -273,11 +281,11 @@ def _burst(engine: Direct) -> str:
 
 def test_d_shows_what_the_plan_does_to_the_lines(repo: Repo, wronged: Direct) -> None:
     async def steps(on: Play) -> None:
-        await on.seen("d look at the lines")
+        await on.seen("d show the lines")
         await on.press("d")
         await on.seen("-wrong 2", "+a line 2", "Esc back to the plan")
         await on.press("n", "escape")
-        await on.seen("plan: 2 files back", "y apply")
+        await on.seen("will restore 2 files", "y apply")
 
     play(PlanScreen(wronged, OOPS), steps)
     assert repo.read("a") == WRONG.encode()
@@ -289,7 +297,7 @@ def test_d_shows_the_lines_of_the_chosen_hunks_alone(twice: Direct) -> None:
         await on.press("h")
         await on.seen("(2 to go)")
         await on.press("n", "y")
-        await on.seen("1 of 2 changes taken")
+        await on.seen("1 of 2 changes chosen")
         await on.press("d")
         assert "a line 1\n" not in await on.seen("+a line 10")
 
@@ -300,12 +308,12 @@ def test_d_shows_the_new_plan_where_the_world_changed(
     repo: Repo, wronged: Direct
 ) -> None:
     async def steps(on: Play) -> None:
-        await on.seen("d look at the lines")
+        await on.seen("d show the lines")
         repo.write("a", WRONG + "mine\n")
         await on.press("d")
         await on.seen("+a line 2")
         await on.press("escape")
-        await on.seen("the files changed meanwhile", "merged, later lines kept")
+        await on.seen("the files have changed", "later edits kept")
 
     play(PlanScreen(wronged, OOPS), steps)
 
@@ -324,9 +332,9 @@ def test_a_file_is_restored_as_it_was_at_a_moment(repo: Repo) -> None:
     first = rows[1]["seq"]
 
     async def steps(on: Play) -> None:
-        await on.seen("restore a: plan", "back  a")
+        await on.seen("restore a: plan", "revert    a")
         await on.press("y")
-        await on.seen("to take this back")
+        await on.seen("undo this with")
 
     play(PlanScreen(engine, Wish("restore", paths=("a",), at=str(first))), steps)
     assert (repo.read("a"), repo.read("b")) == (b"first\n", b"other\n")
@@ -355,11 +363,11 @@ def test_it_only_looks_while_another_undo_is_at_work(
         await on.seen("y apply")
         with _at_work(wronged):
             await on.press("y")
-            await on.seen("another command is at work here", "r try again")
+            await on.seen("another command is running here", "r try again")
             await on.press("y")
             assert repo.exists("new")
         await on.press("r")
-        await on.seen("plan: 2 files back", "y apply")
+        await on.seen("will restore 2 files", "y apply")
 
     play(PlanScreen(wronged, OOPS), steps)
     assert repo.exists("new")
@@ -367,7 +375,7 @@ def test_it_only_looks_while_another_undo_is_at_work(
 
 def test_an_error_is_shown_with_its_hint(wronged: Direct) -> None:
     async def steps(on: Play) -> None:
-        await on.seen("error: could not find", "hint: ")
+        await on.seen("error: cannot find", "hint: ")
         await on.press("y", "escape")
 
     wish = Wish("undo", targets=("nothing-like-it",))
@@ -396,10 +404,10 @@ def test_it_cannot_be_left_while_it_applies(repo: Repo, wronged: Direct) -> None
         await on.until(wronged.entered.is_set)
         await on.press("escape", "q", "n", "enter", "y", "h", "c")
         await on.pilot.resize_terminal(60, 12)
-        await on.seen("at work", "applying")
+        await on.seen("running", "applying")
         wronged.held = wronged.held or threading.Event()
         wronged.held.set()
-        await on.seen("to take this back")
+        await on.seen("undo this with")
 
     play(PlanScreen(wronged, OOPS), steps)
     assert not repo.exists("new")
@@ -429,7 +437,7 @@ def test_a_long_line_is_wrapped_and_loses_nothing(repo: Repo) -> None:
         studio.write("S1", name, "new\n")
 
     async def steps(on: Play) -> None:
-        shown = await on.seen("(removed, +0 -1)")
+        shown = await on.seen("(-1)")
         assert (
             shown.replace("│", "").replace("\n", "").replace(" ", "").count("word-")
             == 20
@@ -443,7 +451,9 @@ def test_the_question_is_on_a_small_screen(
     wronged: Direct, size: tuple[int, int]
 ) -> None:
     async def steps(on: Play) -> None:
-        shown = await on.seen("plan: 2 files back", "back  new", "y apply", "n leave")
+        shown = await on.seen(
+            "will restore 2 files", "delete    new", "y apply", "n leave"
+        )
         assert max(map(len, shown.splitlines())) <= size[0]
 
     play(PlanScreen(wronged, OOPS), steps, size=size)
@@ -454,7 +464,7 @@ def test_a_click_on_a_key_does_the_same(repo: Repo, wronged: Direct) -> None:
         row = (await on.seen("y apply")).splitlines()
         y = next(number for number, line in enumerate(row) if "y apply" in line)
         await on.pilot.click(offset=(row[y].index("y apply") + 3, y))
-        await on.seen("to take this back")
+        await on.seen("undo this with")
 
     play(PlanScreen(wronged, OOPS), steps)
     assert not repo.exists("new")
@@ -465,9 +475,9 @@ def test_the_plan_stays_through_a_resize(repo: Repo, wronged: Direct) -> None:
         await on.seen("y apply")
         await on.pilot.resize_terminal(20, 5)
         await on.pilot.resize_terminal(120, 40)
-        await on.seen("plan: 2 files back", "back  new", "y apply")
+        await on.seen("will restore 2 files", "delete    new", "y apply")
         await on.press("y")
-        await on.seen("to take this back")
+        await on.seen("undo this with")
 
     play(PlanScreen(wronged, OOPS), steps)
     assert not repo.exists("new")
@@ -498,7 +508,7 @@ def test_ascii_alone_is_drawn_where_there_is_no_more(repo: Repo) -> None:
         await on.press("escape")
         await on.seen("y apply")
         await on.press("y")
-        assert (await on.seen("to take this back")).isascii()
+        assert (await on.seen("undo this with")).isascii()
 
     play(PlanScreen(direct(repo), OOPS), steps, unicode=False)
 
@@ -510,7 +520,7 @@ def test_without_colour_the_words_are_the_same(
     screen = PlanScreen(wronged, OOPS)
 
     async def steps(on: Play) -> None:
-        await on.seen("plan: 2 files back", "back  new", "y apply")
+        await on.seen("will restore 2 files", "delete    new", "y apply")
         assert screen.stage is Stage.PLAN
 
     play(screen, steps)

@@ -88,9 +88,9 @@ def test_search_finds_the_turn_and_u_y_undoes_it(repo: Repo, engine: Direct) -> 
         await on.press(*keys[:6])
         await on.seen("2 files of burst")
         await on.press("u")
-        await on.seen("plan:", "y apply")
+        await on.seen("will restore", "y apply")
         await on.press("y")
-        await on.seen("1 file back")
+        await on.seen("restored 1 file")
 
     view(engine, steps)
     assert not repo.exists("src/errors.py")
@@ -129,9 +129,9 @@ def test_u_in_the_files_undoes_that_file_alone(repo: Repo, engine: Direct) -> No
         await on.press("G")
         await on.seen("errors.py")
         await on.press("enter", "u")
-        await on.seen("plan: 1 file back", "errors.py", "y apply")
+        await on.seen("will restore 1 file", "errors.py", "y apply")
         await on.press("y")
-        await on.seen("to take this back")
+        await on.seen("undo this with")
         await on.press("enter")
         await on.seen("undo: 1 file", "1/2")
 
@@ -148,7 +148,7 @@ def test_what_was_undone_is_marked_and_r_brings_it_back(
         await on.press("u")
         await on.seen("y apply")
         await on.press("y")
-        await on.seen("to take this back")
+        await on.seen("undo this with")
         await on.press("enter")
         shown = await on.seen("undo: 1 file", "undone")
         assert "undone" in shown.split("\n")[rows_of(shown, "Tidy up")[0]]
@@ -206,7 +206,7 @@ def test_v_shows_the_file_as_it_was(engine: Direct) -> None:
         await on.press("G")
         await on.seen("parser.py")
         await on.press("enter", "j", "v")
-        await on.seen("src/parser.py as it was", "1  strict")
+        await on.seen("src/parser.py at that time", "1  strict")
 
     view(engine, steps)
 
@@ -290,7 +290,7 @@ def test_i_does_not_undo_in_the_diff_of_another_block(engine: Direct) -> None:
         on.app.screen.query_one(History).action_last()
         await on.until(slow.entered.is_set)
         await on.press("i")
-        await on.seen("the diff is not on the screen yet")
+        await on.seen("the diff is not shown yet")
         slow.let_go.set()
 
     view(slow, steps)
@@ -310,7 +310,7 @@ def test_filter_shows_what_fits_and_escape_shows_all(engine: Direct) -> None:
 
 def test_filter_that_fits_nothing_says_so(engine: Direct) -> None:
     async def steps(on: Play) -> None:
-        await on.seen("nothing recorded that fits")
+        await on.seen("no matching changes")
 
     wanted = Setting("r", lambda words: 0, filter=Filter(agent="codex"))
     view(engine, steps, setting=wanted)
@@ -329,7 +329,7 @@ def test_error_is_said_with_its_hint(engine: Direct) -> None:
     async def steps(on: Play) -> None:
         await on.seen("Tidy up")
         await on.press("f", *"kind:nonsense", "enter")
-        await on.seen("could not list kind nonsense")
+        await on.seen("no such kind: nonsense")
 
     view(engine, steps)
 
@@ -341,7 +341,7 @@ def test_what_cannot_be_undone_says_why(repo: Repo, engine: Direct) -> None:
     async def steps(on: Play) -> None:
         await on.seen("gap: the daemon was killed")
         await on.press("u")
-        await on.seen("nothing to undo here: no file was written")
+        await on.seen("nothing to undo here: no file was changed")
 
     view(engine, steps)
 
@@ -442,9 +442,9 @@ def test_p_and_o_open_pins_and_ops(engine: Direct) -> None:
     async def steps(on: Play) -> None:
         await on.seen("Tidy up")
         await on.press("p")
-        await on.seen("no pin yet")
+        await on.seen("no pins yet")
         await on.press("escape", "O")
-        await on.seen("nothing was undone yet")
+        await on.seen("nothing has been undone yet")
         await on.press("escape")
         await on.seen("Tidy up")
 
@@ -461,12 +461,12 @@ def test_while_another_process_is_at_work_nothing_can_be_changed(
         engine.lock_s = 0.05
         with locked(engine):
             await on.press("ctrl+r")
-            await on.seen("read-only: another process is at work here")
+            await on.seen("read-only: another process is running here")
             await on.press("u")
-            await on.seen("not now: another process is at work here")
+            await on.seen("not possible now: another process is running here")
         engine.lock_s = HANGS_S
         await on.press("j")
-        await on.until(lambda: "at work" not in on.text())
+        await on.until(lambda: "is running" not in on.text())
 
     view(engine, steps)
     assert repo.read("src/parser.py") == b"tidy\n"
@@ -487,7 +487,7 @@ def test_hostile_names_and_long_lines_act_on_nothing(repo: Repo) -> None:
         await on.press("space", "tab", "j")
         await on.seen("+xxx")
         await on.press("v")
-        await on.seen("as it was", "1  xxx")
+        await on.seen("at that time", "1  xxx")
         assert "\x1b" not in on.text()
 
     view(direct(repo), steps, size=(130, 30))
@@ -573,7 +573,7 @@ def test_storms_fill_the_screen_and_the_newest_stays(storms: Direct) -> None:
     async def steps(on: Play) -> None:
         shown = await on.seen(*turns, "Tidy up", "Make the parser")
         assert rows_of(shown, *turns) == sorted(rows_of(shown, *turns))
-        assert "older writes" not in shown
+        assert "older changes" not in shown
         await on.press("G")
         await on.seen("2 files of burst")
         await on.press("g")

@@ -38,10 +38,10 @@ def test_turn_and_session_are_undone_by_their_ids() -> None:
     ("make", "why"),
     [
         (lambda: wishes.undo(None), "nothing is selected"),
-        (lambda: wishes.undo(line(gap(1))), "no file was written"),
+        (lambda: wishes.undo(line(gap(1))), "no file was changed"),
         (lambda: wishes.undo(PIN), "R restores"),
-        (lambda: wishes.undo(line(wrote(1)._replace(switched=True))), "git switched"),
-        (lambda: wishes.undo_turn(line(wrote(1, burst="b"))), "in no turn"),
+        (lambda: wishes.undo(line(wrote(1)._replace(switched=True))), "Git switched"),
+        (lambda: wishes.undo_turn(line(wrote(1, burst="b"))), "not part of a turn"),
         (lambda: wishes.undo_session(line(gap(1))), "no session"),
     ],
 )

@@ -51,7 +51,7 @@ def test_oops_has_nothing_to_do_when_nothing_is_recorded(yard: Yard) -> None:
     """UNDO-32: it says which."""
     report = yard.oops()
     assert (report.status, report.exit_code) == ("nothing_to_do", 0)
-    assert "no agent has written here" in report.headline
+    assert "no agent has changed anything here" in report.headline
 
 
 def test_undo_has_nothing_to_do_when_the_unit_is_undone(yard: Yard) -> None:
@@ -64,7 +64,7 @@ def test_undo_has_nothing_to_do_when_the_unit_is_undone(yard: Yard) -> None:
     assert str(done.op_id) in report.headline
     assert yard.read("n") == b"mine\n"
     yard.start("s9")
-    assert "wrote nothing" in yard.undo("s9").headline
+    assert "changed nothing" in yard.undo("s9").headline
 
 
 def test_file_that_came_and_went_is_no_item(yard: Yard) -> None:
@@ -98,10 +98,10 @@ def test_oops_goes_past_temporary_files(yard: Yard) -> None:
     report = yard.oops()
     assert yard.read("a").decode() == lines("a")
     assert [item.path for item in report.items] == ["a"]
-    assert report.notes[0] == "what was written after this left nothing to take back"
+    assert report.notes[0] == "later changes left nothing to undo"
     again = yard.oops()
     assert (again.status, again.items) == ("nothing_to_do", ())
-    assert again.headline.startswith("nothing to do: nothing of the newest burst, b-")
+    assert again.headline.startswith("nothing to undo: the latest changes of b-")
     yard.redo()
     assert yard.read("a") == b"1\n"
 
@@ -114,7 +114,7 @@ def test_oops_stays_with_what_a_person_took_away(yard: Yard) -> None:
     yard.by("human").write("b", lines("b"))
     report = yard.oops()
     assert (report.status, yard.read("a")) == ("nothing_to_do", b"1\n")
-    assert report.notes == (f"to go further back: git agent-undo undo {older}",)
+    assert report.notes == (f"to go back further: git agent-undo undo {older}",)
     assert yard.undo(older).status == "reversed"
 
 
@@ -227,7 +227,7 @@ def test_undo_refuses_a_word_that_is_a_file_and_the_beginning_of_an_id(
     """Neither reading is taken in silence."""
     yard.by("claude-code-1", "t1").write("claude", "1\n")
     with pytest.raises(
-        UsageError, match="it is a file, and an id of session claude-code-1"
+        UsageError, match="it is a file and also an id of session claude-code-1"
     ):
         yard.undo("claude")
     assert yard.exists("claude")
@@ -257,7 +257,7 @@ def test_undo_leaves_what_is_ambiguous(yard: Yard) -> None:
     report = yard.undo("s1")
     assert reasons(report) == [("a", None), ("x", "ambiguous")]
     assert yard.read("x") == b"?\n"
-    assert report.items[1].detail == "by one of s1, s2"
+    assert report.items[1].detail == "could be from s1 or s2"
 
 
 def test_undo_of_a_turn_takes_its_subagents(yard: Yard) -> None:
@@ -285,7 +285,7 @@ def test_undo_takes_a_file_s_newest_burst(yard: Yard) -> None:
     assert (yard.read("a"), yard.read("b")) == (b"1\n", b"1\n")
     yard.undo("a")
     assert yard.read("a").decode() == lines("a")
-    assert "no write of an agent" in yard.undo("a").headline
+    assert "no agent change to a" in yard.undo("a").headline
     yard.redo()
     assert yard.read("a") == b"1\n"
 
@@ -294,7 +294,7 @@ def test_undo_takes_unique_beginnings_and_refuses_others(yard: Yard) -> None:
     """UX-03: ambiguous with the candidates, unknown with a hint."""
     yard.by("session-one", "turn-1").write("a", "1\n")
     yard.by("session-two", "turn-2").write("b", "2\n")
-    with pytest.raises(UsageError, match="2 things begin so") as found:
+    with pytest.raises(UsageError, match="matches 2 objects") as found:
         yard.undo("session-")
     assert "session session-one" in str(found.value.hint)
     with pytest.raises(UsageError) as unknown:
@@ -379,7 +379,7 @@ def test_report_survives_the_journal(yard: Yard) -> None:
 def test_undo_refuses_a_row_that_nobody_wrote(yard: Yard) -> None:
     yard.by("s1").write("a", "1\n")
     baseline = next(row for row in yard.log() if row.kind is EventKind.BASELINE)
-    with pytest.raises(UsageError, match="nobody's write"):
+    with pytest.raises(UsageError, match="not a file change"):
         yard.undo(str(baseline.seq))
 
 
@@ -392,5 +392,5 @@ def test_redo_takes_the_undo_that_is_named(yard: Yard) -> None:
     report = yard.ask(OpKind.REDO, newest.op_id or "")
     assert (report.status, yard.read("b")) == (Status.REVERSED, b"agent\n")
     assert yard.read("a") != b"agent\n"
-    with pytest.raises(UsageError, match="no undo"):
+    with pytest.raises(UsageError, match="not an undo"):
         yard.ask(OpKind.REDO, report.op_id or "")

@@ -232,7 +232,7 @@ def test_undo_names_the_object_that_is_missing(yard: Yard) -> None:
     report = yard.undo("s1")
     assert reasons(report) == [("k", "io_error")]
     assert report.items[0].detail == (
-        f"object {oid.oid} is missing; look at: git agent-undo doctor"
+        f"object {oid.oid} is missing; run: git agent-undo doctor"
     )
 
 
@@ -255,10 +255,10 @@ def test_undo_does_not_say_that_lines_stay_which_it_overwrites(yard: Yard) -> No
     yard.by("s1").write("a", "agent\n")
     yard.by("human").write("a", "mine\n")
     plan = yard.undo("s1", apply=False)
-    assert any("later writes to 1 file" in note for note in plan.notes)
+    assert any("later edits to 1 file are kept" in note for note in plan.notes)
     forced = yard.undo("s1", on_conflict="overwrite")
     assert forced.status == "reversed"
-    assert not any("later writes" in note for note in forced.notes)
+    assert not any("later edits" in note for note in forced.notes)
 
 
 def test_undo_leaves_what_is_not_covered_any_more(yard: Yard) -> None:
@@ -302,7 +302,7 @@ def test_a_full_disk_rolls_everything_back(yard: Yard, late: bool) -> None:
             super().harden(temp)
 
     yard.files = Full(str(yard.root))
-    with pytest.raises(RefusedError, match="not enough space"):
+    with pytest.raises(RefusedError, match="not enough disk space"):
         yard.oops()
     yard.files = WorkFiles(str(yard.root))
     assert yard.tree_now() == before

@@ -82,7 +82,7 @@ def test_chosen_hunks_alone_are_taken_back(edited: Yard) -> None:
     assert report.status is Status.PARTIAL
     assert [(item.path, item.reason, item.detail) for item in report.items] == [
         ("new", "declined", ""),
-        ("text", "declined", "2 of 4 changes taken"),
+        ("text", "declined", "2 of 4 changes chosen"),
     ]
 
 

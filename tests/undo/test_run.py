@@ -75,7 +75,7 @@ def test_oops_leaves_the_human_file_when_it_came_right_after(yard: Yard) -> None
     report = yard.oops()
     assert not yard.exists("agent.txt")
     assert yard.read("human.txt") == b"y\n"
-    assert any("later writes" in note for note in report.notes)
+    assert any("later edits" in note for note in report.notes)
 
 
 def test_oops_keeps_the_human_line_when_both_added_one(yard: Yard) -> None:
@@ -276,7 +276,7 @@ def test_oops_passes_over_unattributed_writes(yard: Yard) -> None:
     report = yard.oops()
     assert yard.read("a").decode() == lines("a")
     assert yard.read("b") == b"who\n"
-    assert any("later writes to 1 file" in note for note in report.notes)
+    assert any("later edits to 1 file are kept" in note for note in report.notes)
 
 
 @pytest.mark.parametrize("include", [False, True])
@@ -307,7 +307,7 @@ def test_oops_takes_unclaimed_writes_when_no_agent_is_known(yard: Yard) -> None:
         yard.write(name, "plain\n")
     report = yard.oops()
     assert yard.tree_now() == before
-    assert report.headline == "nobody claimed these writes: 5 taken back"
+    assert report.headline == "no agent reported these changes: restored 5 files"
 
 
 def test_oops_moves_a_renamed_file_back_with_the_human_line(yard: Yard) -> None:
@@ -358,7 +358,7 @@ def test_token_is_refused_when_the_world_changed(yard: Yard) -> None:
     yard.by("s1").write("a", "agent\n")
     plan = yard.oops(apply=False)
     yard.by("human").write("a", "human\n")
-    with pytest.raises(RefusedError, match="the world changed: a changed since"):
+    with pytest.raises(RefusedError, match="files changed since: a changed since"):
         yard.oops(token=plan.token)
     assert yard.read("a") == b"human\n"
 

@@ -65,7 +65,7 @@ def test_op_is_finished_when_its_commit_stands_without_rows(yard: Yard) -> None:
     (found,) = recover(yard)
     assert found.finished
     assert newest_op(yard).status is OpStatus.DONE
-    assert "is finished" in take_notes(yard.db, yard.worktree)[0]
+    assert "is now finished" in take_notes(yard.db, yard.worktree)[0]
     assert [row.op for row in yard.log()[:2]] == [newest_op(yard).id, None]
     assert yard.redo().status == "reversed"
     assert yard.read("a") == b"agent\n"

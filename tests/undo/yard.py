@@ -497,7 +497,7 @@ class Yard:
     def snapshot(self, pin: str) -> Snapshot:
         """Return a pin."""
         if pin not in self.pins:
-            raise UsageError(f"could not find pin {pin}")
+            raise UsageError(f"cannot find pin {pin}")
         return self.pins[pin]
 
     def pin(self, name: str) -> None:

@@ -107,7 +107,7 @@ def run(desk: Desk, verb: str, params: Params) -> Document:
     """
     module = _MODULES.get(verb)
     if module is None:
-        raise UsageError(f"could not run {verb}: there is no such verb")
+        raise UsageError(f"no such verb: {verb}")
     function: Verb = getattr(import_module(f"{__name__}.{module}"), verb)
     try:
         if verb in _ON_THE_PRESENT:

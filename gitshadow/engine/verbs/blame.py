@@ -52,7 +52,7 @@ def _wish(desk: Desk, params: Params) -> Wish:
     path = read.repo_path(ws.layout, params, read.needed(params, "path"))
     at, rev = params.get("at"), read.text(params, "commit")
     if at is not None and rev is not None:
-        raise UsageError("could not use both a moment and a commit")
+        raise UsageError("cannot use both a time and a commit")
     wish = Wish(
         path=path,
         ignore_space=read.flag(params, "ignore_space"),
@@ -62,7 +62,7 @@ def _wish(desk: Desk, params: Params) -> Wish:
     if rev is not None:
         commit = ws.repo.resolve(rev)
         if commit is None:
-            raise UsageError(f"could not find commit {rev}", hint="git log")
+            raise UsageError(f"cannot find commit {rev}", hint="git log")
         return replace(wish, commit=commit)
     if at is None or at == "now":
         return wish
@@ -70,7 +70,7 @@ def _wish(desk: Desk, params: Params) -> Wish:
     content = version_at(desk, path, moment)
     if content is None:
         raise UsageError(
-            f"could not find {display_path(path)} at that moment",
+            f"cannot find {display_path(path)} at that time",
             hint=f"git agent-undo log -- {shlex.quote(display_path(path))}",
         )
     return replace(wish, seq=moment.seq, content=content)

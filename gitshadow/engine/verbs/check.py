@@ -21,8 +21,8 @@ from gitshadow.store.marks import list_marks
 from gitshadow.store.quoting import display_path, parse_path
 
 FROM_REFS = (
-    "there is no journal here, so the refs alone were asked:"
-    " they tell nothing of prompts, gaps and open turns"
+    "there is no journal here, so only the refs were used: they contain no prompts,"
+    " gaps or open turns"
 )
 _STATUS = {Level.OFF: "passed", Level.WARN: "warned", Level.REFUSE: "refused"}
 
@@ -120,7 +120,7 @@ class _Speller:
         session = one.writer.session if one.writer else None
         match one.rule:
             case Rule.POLICY:
-                return f"mend the file, then: git add {path}"
+                return f"fix the file, then: git add {path}"
             case Rule.OPEN_TURN:
                 return f"let it end, or: git agent-undo session end {session}"
             case Rule.PROTECTED:
@@ -142,7 +142,7 @@ class _Speller:
             Kind.RANGE: f"--range {shlex.quote(self._asked or '')}",
             Kind.COMMIT: f"--commit {shlex.quote(self._asked or '')}",
         }
-        return f"look at it, then: git agent-undo review {words[self._change.kind]}"
+        return f"review it, then: git agent-undo review {words[self._change.kind]}"
 
     def _typed(self, path: RepoPath) -> str:
         """Return a path as it is typed where the user stands."""

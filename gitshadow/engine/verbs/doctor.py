@@ -58,28 +58,26 @@ def _mend(desk: Desk, stuck: list[Check]) -> list[str]:
         if lock.is_stale:
             with suppress(FileNotFoundError):
                 os.unlink(lock.path)
-                done.append(f"removed {os.path.basename(lock.path)}, which nobody held")
+                done.append(f"removed {os.path.basename(lock.path)}, a stale lock")
     before, broken = ws.repo.refs(), ws.repo.loose.all_broken()
     deep = bool(_missing(desk))
     _tried(lambda: repair(desk, deep=deep), MENDING, stuck)
     after = ws.repo.refs()
     good = len([oid for oid in broken if not ws.repo.loose.is_broken(oid)])
     if good:
-        done.append(f"wrote again, or removed, {counted(good, 'broken object')}")
+        done.append(f"rewrote or removed {counted(good, 'broken object')}")
     for ref in sorted(before.keys() - after.keys()):
-        done.append(f"dropped {ref}: nothing of it could be read")
+        done.append(f"deleted {ref}: it could not be read")
     for ref in sorted(before.keys() & after.keys()):
         if before[ref] != after[ref]:
-            done.append(f"{ref} went back to its last whole commit")
+            done.append(f"{ref} was reset to its last complete commit")
     with suppress(StoreError, JournalError):  # it is named again by the examination
         finish_undo(desk)
     with ws.db.write():
         fresh = gaps.see(ws.db)
     if fresh:
         said = counted(len(fresh), "gap")
-        done.append(
-            f"noted {said} as seen: what was missed cannot be recorded any more"
-        )
+        done.append(f"marked {said} as seen: missed changes can no longer be recorded")
     return done
 
 

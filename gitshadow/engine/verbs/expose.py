@@ -23,7 +23,7 @@ def expose(desk: Desk, params: Params) -> Document:
     desk.observer.settle()
     if _REMOTE in repo.push_settings():
         raise RefusedError(
-            f"could not expose: a remote of yours is called {_REMOTE}",
+            f"cannot expose: you have a remote named {_REMOTE}",
             hint=f"git remote rename {_REMOTE} <other name>",
         )
     refs = {
@@ -34,8 +34,8 @@ def expose(desk: Desk, params: Params) -> Document:
         present = repo.ref(ref)
         if present is not None and not is_ours(repo, present):
             raise RefusedError(
-                f"could not expose: {ref} is not ours",
-                hint=f"if nobody needs it: git update-ref -d {ref}",
+                f"cannot expose: {ref} was not created by gitshadow",
+                hint=f"if it is not needed: git update-ref -d {ref}",
             )
     for ref, tip in refs.items():
         repo.force_ref(ref, tip)
@@ -47,7 +47,7 @@ def unexpose(desk: Desk, params: Params) -> Document:
     repo = desk.workspace.repo
     typed = read.text(params, "session")
     if typed is None and not read.flag(params, "all"):
-        raise UsageError("could not tell which session: name one, or say --all")
+        raise UsageError("missing argument: SESSION, or --all")
     shown = repo.refs(EXPOSED_PREFIX)
     if typed is not None:
         wanted = {exposed_ref(chain.ref) for chain in _chains(desk, typed)}

@@ -61,8 +61,8 @@ def _take_file(desk: Desk, file: TextIO, name: str) -> Document:
                 "agent-trace", Believer(ws).traces(_all(first, texts), name)
             )
     raise UsageError(
-        f"could not import {name}: it is no history of ours, and no Agent Trace record",
-        hint="git agent-undo export --format jsonl writes the one",
+        f"cannot import {name}: neither an exported history nor an Agent Trace record",
+        hint="to export a history: git agent-undo export --format jsonl",
     )
 
 
@@ -85,8 +85,8 @@ def import_claims(desk: Desk, params: Params) -> Document:
     source = read.needed(params, "source")
     if source not in _SOURCES:
         raise UsageError(
-            f"could not import from {source}: it is not known",
-            hint=f"known are {', '.join(_SOURCES)}",
+            f"cannot import from {source}: unknown source",
+            hint=f"use one of: {', '.join(_SOURCES)}",
         )
     ws = desk.workspace
     head = ws.repo.head()[1]

@@ -12,8 +12,8 @@ from gitshadow.store.layout import Layout
 from gitshadow.store.refs import display_path
 
 _VIEW_HINT = (
-    "git log --all shows the recorded history too; --exclude='refs/agent-undo/*' hides it;"
-    " settings for Git, log.excludeDecoration where it helps:"
+    "`git log --all` also shows the recorded history; to hide it:"
+    " --exclude='refs/agent-undo/*'; or with settings for Git (log.excludeDecoration):"
     " git agent-undo hooks install git-config"
 )
 

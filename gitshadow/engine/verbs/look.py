@@ -84,7 +84,7 @@ def _kinds(params: Params) -> tuple[EventKind, ...] | None:
     unknown = [name for name in names if name not in known]
     if unknown:
         raise UsageError(
-            f"could not list kind {unknown[0]}", hint="kinds: " + ", ".join(known)
+            f"no such kind: {unknown[0]}", hint="kinds: " + ", ".join(known)
         )
     if names:
         return tuple(known[name] for name in names)

@@ -112,13 +112,13 @@ def _ancestors(params: Params) -> list[ProcessId]:
     """Return the processes of whoever asks, nearest first."""
     found = params.get("ancestors")
     if not isinstance(found, list):
-        raise UsageError("could not tell who asks")
+        raise UsageError("cannot identify the caller")
     made: list[ProcessId] = []
     for pair in found:
         if not isinstance(pair, list | tuple) or len(pair) != 2:
-            raise UsageError("could not tell who asks")
+            raise UsageError("cannot identify the caller")
         pid, started = pair
         if not isinstance(pid, int) or not isinstance(started, int):
-            raise UsageError("could not tell who asks")
+            raise UsageError("cannot identify the caller")
         made.append(ProcessId(pid, started))
     return made

@@ -19,8 +19,8 @@ def pin(desk: Desk, params: Params) -> Document:
     name = read.needed(params, "name")
     if _NAME.fullmatch(name) is None:
         raise UsageError(
-            f"could not use {name!r} as the name of a pin",
-            hint="letters, digits, dot, dash and underscore, at most 36",
+            f"cannot use {name!r} as a pin name",
+            hint="use letters, digits, dots, dashes and underscores, at most 36",
         )
     ws = desk.workspace
     desk.observer.settle()
@@ -28,7 +28,7 @@ def pin(desk: Desk, params: Params) -> Document:
     taken = {one.ref for one in journal.list_pins(ws.db)}
     if journal.get(ws.db, name) is not None or ref in taken:
         raise UsageError(
-            f"could not pin {name}: there is a pin of that name",
+            f"cannot pin {name}: a pin with that name exists",
             hint=f"git agent-undo unpin {name}",
         )
     now_ns = ws.clock.now_ns() // 1000 * 1000
@@ -64,7 +64,7 @@ def unpin(desk: Desk, params: Params) -> Document:
     name = read.needed(params, "name")
     known = journal.get(ws.db, name)
     if known is None:
-        raise UsageError(f"could not find pin {name}", hint="git agent-undo pins")
+        raise UsageError(f"cannot find pin {name}", hint="git agent-undo pins")
     with ws.db.write():
         journal.drop(ws.db, name)
     ws.repo.delete_ref(known.ref)

@@ -263,7 +263,7 @@ def _newest_manual(desk: Desk) -> Session:
     ]
     if not live:
         raise UsageError(
-            "could not end a session: none was started by hand",
+            "cannot end a session: none was started by hand",
             hint="git agent-undo sessions",
         )
     return live[-1]

@@ -82,8 +82,8 @@ def _newest(desk: Desk) -> Session:
     for one in [*(a for a in agents if a.id in here), *agents]:
         return one
     raise UsageError(
-        "could not report: no agent's session is recorded here",
-        hint="git agent-undo sessions lists all; report takes the id of any",
+        "cannot report: no agent session is recorded here",
+        hint="choose one with: git agent-undo sessions; then: git agent-undo report ID",
     )
 
 
@@ -186,7 +186,7 @@ def _unsure(story: Story, others: Sequence[Event]) -> list[Row]:
         if event.attribution and event.attribution.confidence in _UNSURE
     ]
     theirs = [
-        {**event_row(event), "whose": "recorded as somebody else's"}
+        {**event_row(event), "whose": "recorded as another author's"}
         for event in others
         if event.attribution and set(event.attribution.candidates) & set(story.members)
     ]
@@ -221,7 +221,7 @@ def _left_out(story: Story, patches: Sequence[Patchwork], ops_count: int) -> lis
     session = story.session.id
     rows: list[Row] = []
     if story.is_cut:
-        what = f"writes before the newest {EVENTS}"
+        what = f"changes before the newest {EVENTS}"
         rows.append({"what": what, "see": f"git agent-undo log --session {session}"})
     for name, most, count in (
         ("turns", STEPS, len(story.steps)),

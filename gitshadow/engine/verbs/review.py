@@ -76,9 +76,9 @@ def unreview(desk: Desk, params: Params) -> Document:
     ]
     if len(found) != 1:
         raise UsageError(
-            f"could not find review {typed}"
+            f"cannot find review {typed}"
             if not found
-            else f"could not choose: {typed} fits {len(found)} reviews",
+            else f"ambiguous id '{typed}': matches {len(found)} reviews",
             hint="git agent-undo review --list",
         )
     repo.delete_ref(found[0].ref)
@@ -96,8 +96,8 @@ def _refuse_agents(desk: Desk, params: Params) -> None:
             agent = agent or session.agent or "an agent"
     if agent is not None:
         raise RefusedError(
-            f"could not record a review: {agent} asks for it, and a person reviews",
-            hint="run it in a terminal of your own",
+            f"cannot record a review for {agent}: a person must review",
+            hint="run it in your own terminal",
         )
 
 

@@ -28,7 +28,7 @@ def push(desk: Desk, params: Params) -> Document:
     sending = Sending(desk)
     parcel = sending.chosen(read.strings(params, "sessions"))
     if not parcel.refs:
-        raise UsageError("could not push: there is no session or review mark to send")
+        raise UsageError("cannot push: no session or review mark to send")
     if not read.flag(params, "force_secrets"):
         sending.check_secrets(parcel.chains)
     as_branches = read.flag(params, "as_branches")
@@ -66,7 +66,7 @@ def mirror(desk: Desk, params: Params) -> Document:
     place = mirror_now(desk.workspace, desk.workspace.git)
     if place is None:
         raise UsageError(
-            "could not mirror: no mirror is set",
+            "cannot mirror: no mirror is set",
             hint="git config --global agent-undo.mirror DIRECTORY",
         )
     return {"mirror": place}

@@ -34,12 +34,12 @@ def cat(desk: Desk, params: Params) -> Document:
     found = version_at(desk, path, moment)
     if found is None:
         raise UsageError(
-            f"could not find {display_path(path)} at that moment",
+            f"cannot find {display_path(path)} at that time",
             hint=f"git agent-undo log -- {shlex.quote(display_path(path))}",
         )
     data = ws.repo.read_blob(found.oid)
     if is_purged(data):
-        raise RefusedError(f"could not show {display_path(path)}: it was purged")
+        raise RefusedError(f"cannot show {display_path(path)}: it was purged")
     return {
         "path": display_path(path),
         "oid": found.oid,

@@ -41,7 +41,7 @@ def undo(desk: Desk, params: Params) -> Document:
     engine = UndoEngine(desk, runner)
     kind = read.text(params, "verb") or "undo"
     if kind not in list(OpKind):
-        raise UsageError(f"could not undo: {kind} is no such verb")
+        raise UsageError(f"no such verb: {kind}")
     at, pin = params.get("at"), read.text(params, "pin")
     if isinstance(at, str) and pins.get(ws.db, at) is not None:
         at, pin = None, at
@@ -120,7 +120,7 @@ def _op(params: Params) -> str | None:
     """Read the id that the op is to get."""
     op = read.text(params, "op")
     if op is not None and not _OP.fullmatch(op):
-        raise UsageError(f"could not use {op} as the id of an op")
+        raise UsageError(f"cannot use {op} as an op id")
     return op
 
 
@@ -131,11 +131,11 @@ def _choice(params: Params) -> Choice | None:
         return None
     taken = given.get("taken") if isinstance(given, dict) else None
     if not isinstance(given, dict) or not isinstance(taken, dict):
-        raise UsageError("could not read which parts are chosen")
+        raise UsageError("cannot read which parts are selected")
     try:
         parts = {int(item): frozenset(map(int, of)) for item, of in taken.items()}
     except (TypeError, ValueError) as error:
-        raise UsageError("could not read which parts are chosen") from error
+        raise UsageError("cannot read which parts are selected") from error
     return Choice(str(given.get("of")), parts)
 
 
@@ -146,7 +146,7 @@ def _targets(desk: Desk, params: Params) -> tuple[Target, ...]:
     found: list[Target] = []
     for row in rows:
         if not isinstance(row, dict) or not isinstance(row.get("text"), str):
-            raise UsageError("could not read a target")
+            raise UsageError("cannot read a target")
         text = row["text"]
         try:
             path = read.repo_path(desk.workspace.layout, params, text)

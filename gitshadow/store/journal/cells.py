@@ -81,7 +81,7 @@ def damage(connection: sqlite3.Connection) -> str | None:
         for row in _each(connection, f'SELECT * FROM "{name}"'):
             wrong = wrong_cell(name, known, row)
             if wrong is not None:
-                return f"{name}.{wrong} holds what it cannot hold"
+                return f"{name}.{wrong} contains an invalid value"
     return None
 
 

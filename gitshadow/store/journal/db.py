@@ -60,13 +60,13 @@ class Db:
 
         Raises:
             JournalNewerError: it was written by a newer version; not a byte was changed.
-            JournalBusyError: another process keeps it locked.
+            JournalBusyError: it is locked by another process.
             JournalError: it is missing or damaged.
         """
         if create:
             _create(path)
         elif not os.path.exists(path):
-            raise JournalError("could not find the journal", hint=_REINDEX)
+            raise JournalError("cannot find the journal", hint=_REINDEX)
         with _OPENING:
             _check_file(path, empty_is_new=create)
             db = cls(connect(path), path)
@@ -80,7 +80,7 @@ class Db:
             if _on_read_only(path):
                 raise JournalError(
                     "could not write the journal: its file system is read-only",
-                    hint="make it writable; to look: git agent-undo saga log",
+                    hint="make it writable; to inspect it: git agent-undo saga log",
                 ) from error
             raise
         except BaseException:
@@ -100,9 +100,7 @@ class Db:
         try:
             db.be_patient(_LOOK_S)
             if db.number("PRAGMA user_version") != VERSION:
-                raise JournalError(
-                    "could not use the journal: it is of another version"
-                )
+                raise JournalError("cannot use the journal: it is from another version")
         except BaseException:
             db.close()
             raise
@@ -113,7 +111,7 @@ class Db:
         """Open a journal to be looked at, also where nothing can be written.
 
         Raises:
-            JournalError: as `open`; nothing can be written, and it is of another version.
+            JournalError: as `open`; nothing can be written, and it is from another version.
         """
         if not _on_read_only(path):
             return cls.open(path, create=False)
@@ -122,9 +120,9 @@ class Db:
         if db.number("PRAGMA user_version") != VERSION:
             db.close()
             raise JournalError(
-                "could not read the journal: it is of an older version, and nothing can be"
-                " written here to bring it to this one",
-                hint="look at it where its file system can be written",
+                "could not read the journal: it is from an older version and cannot"
+                " be upgraded on a read-only file system",
+                hint="use it on a writable file system",
             )
         return db
 
@@ -358,13 +356,13 @@ def _check_file(path: str, *, empty_is_new: bool) -> None:
     except OSError as error:
         raise JournalError(
             f"could not read the journal: {error.strerror}",
-            hint=f"check that this is a file that you can read: {path}",
+            hint=f"check that this is a readable file: {path}",
         ) from error
     pending = _has_log(path)
     if not header and (empty_is_new or pending):
         return
     if len(header) < 100 or not header.startswith(b"SQLite format 3\0"):
-        raise _damaged("it is no database")
+        raise _damaged("it is not a database")
     version = _pending_version(path) if pending else _number(header, 60)
     if version > VERSION:
         raise _newer(version)
@@ -410,7 +408,7 @@ def _number(header: bytes, at: int) -> int:
 
 def _newer(version: int) -> JournalNewerError:
     return JournalNewerError(
-        f"could not use the journal: its version {version} is newer than {VERSION}",
+        f"cannot use the journal: its version {version} is newer than {VERSION}",
         hint="upgrade gitshadow",
     )
 
@@ -423,7 +421,7 @@ def _wrap(error: Exception) -> JournalError:
     name = getattr(error, "sqlite_errorname", "")
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return JournalBusyError(
-            "could not use the journal: another process keeps it locked",
+            "cannot use the journal: it is locked by another process",
             hint="try again in a moment",
         )
     hint = None
@@ -432,4 +430,4 @@ def _wrap(error: Exception) -> JournalError:
         hint = _REINDEX
     elif name.startswith(_STORAGE_TROUBLE):
         hint = "check free space and permissions of the git directory"
-    return JournalError(f"could not use the journal: {error}", hint=hint)
+    return JournalError(f"cannot use the journal: {error}", hint=hint)

@@ -249,7 +249,7 @@ def _call(row: Row) -> SagaCall:
     named = dict(zip(_CALL, row, strict=True))
     klass = named.pop("class")
     if not isinstance(klass, str):
-        raise JournalError("could not read a call: its class is no text")
+        raise JournalError("could not read a call: its class is not a string")
     return SagaCall(klass=klass, **named)
 
 

@@ -248,7 +248,7 @@ def damage(connection: sqlite3.Connection) -> str | None:
     there = set(connection.execute(_PARTS))
     for part in sorted(_made(version), key=str):
         if part not in there:
-            return f"{part[0]} {part[1]} is not as it was made"
+            return f"{part[0]} {part[1]} was changed"
     return None
 
 
