@@ -363,6 +363,8 @@ class _Desk:
         ran_ns = self._event.duration_ns
         if ran_ns is None or (ran_ns == 0 and not call.paths):
             return None
+        if call.began_ns is not None:  # its write was reported before its end
+            return call.began_ns
         began_ns = self._over_ns() - ran_ns - EARLY_NS
         return began_ns if began_ns > call.opened_ns else None
 
@@ -381,6 +383,7 @@ class _Desk:
             return replace(done, turn=turn)
         known = self._reported_again(session)
         if known is not None:
+            self._note_write(known)
             return replace(done, turn=known.turn, call=known.id)
         call_id = self._free_call(session) or self._event.call_id or ""
         opened_ns = max(
@@ -408,6 +411,16 @@ class _Desk:
         named = set(self._reach.paths)
         mine = [one for one in around if one.session == session.id]
         return next((one for one in mine[::-1] if named <= set(one.paths)), None)
+
+    def _note_write(self, call: Call) -> None:
+        """Store when a call that has not ended wrote: its end comes after the hooks of this report.
+
+        They may take longer than the tool, so that its duration would end before the write.
+        """
+        if call.closed_ns is None and call.began_ns is None:
+            began_ns = self._over_ns() - (self._event.duration_ns or 0)
+            began_ns = max(call.opened_ns, began_ns)
+            turns.open_call(self._db, replace(call, began_ns=began_ns))
 
     def _store(
         self,

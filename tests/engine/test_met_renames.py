@@ -10,11 +10,13 @@ import pytest
 from gitshadow.capture.hints import Hints
 from gitshadow.engine import setup
 from gitshadow.engine.desk import Desk, open_desk
+from gitshadow.engine.observer import Observer
 from gitshadow.model import EventKind, RepoPath
 from gitshadow.store.journal import events
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.layout import discover
 from tests.support.repo import Repo
+from tests.support.waiting import HANGS_S
 
 
 class LatePort:
@@ -168,13 +170,20 @@ def test_path_is_recorded_at_the_next_barrier_when_the_first_one_failed(
     desk.observer.settle()
     repo.delete("p/q/f")
     desk.observer.hints(hints(b"p/q/f"))
-    time.sleep(max(0.0, (desk.observer.due() or 0.0) - time.monotonic()))
     port.barrier = fails  # type: ignore[method-assign]
     with pytest.raises(OSError, match="too many"):
-        getattr(desk.observer, step)()
+        run_to_barrier(desk.observer, step)
     del port.barrier
     desk.observer.settle()
     assert rows_after(desk) == [(EventKind.DELETE, b"p/q/f", b"")]
+
+
+def run_to_barrier(observer: Observer, step: str) -> None:
+    """Run a step until it fails; a tick waits longer where Git's directory has just changed."""
+    until = time.monotonic() + HANGS_S
+    while time.monotonic() < until:
+        time.sleep(max(0.0, (observer.due() or 0.0) - time.monotonic()))
+        getattr(observer, step)()
 
 
 def fails(timeout_s: float) -> Hints | None:

@@ -256,6 +256,28 @@ def test_a_row_goes_back_when_its_call_ran_later(
     same_from_refs(desk, tmp_path)
 
 
+@pytest.mark.parametrize("waited_ns", [0, 60_000_000_000], ids=["at once", "waited"])
+def test_a_row_stays_when_the_end_of_its_call_comes_long_after_its_edit_was_reported(
+    desk: Desk, repo: Repo, tmp_path: Path, waited_ns: int
+) -> None:
+    """Cursor reports an edited file first, and other programs' hooks may take a while."""
+    path = os.path.join(desk.workspace.layout.root, "a")
+    call: dict[str, object] = {"conversation_id": "c1", "generation_id": "g1"}
+    call |= {"tool_name": "Write", "tool_use_id": "u1", "cursor_version": "2.7.12"}
+    call |= {"tool_input": {"file_path": path, "content": "x"}}
+    at_ns = desk.workspace.clock.now_ns() - waited_ns
+    tell(desk, "cursor", {**call, "hook_event_name": "preToolUse"}, at_ns=at_ns)
+    seen(desk, repo, "a", "the agent's\n")
+    edit: dict[str, object] = {"conversation_id": "c1", "generation_id": "g1"}
+    edit |= {"file_path": path, "edits": [], "cursor_version": "2.7.12"}
+    tell(desk, "cursor", {**edit, "hook_event_name": "afterFileEdit"})
+    end = {**call, "hook_event_name": "postToolUse", "duration": 36.8}
+    at_ns = desk.workspace.clock.now_ns() + 30_000_000_000
+    tell(desk, "cursor", end, at_ns=at_ns)
+    assert told(rows(desk, "a")[-1]) == ("certain", "u1")
+    same_from_refs(desk, tmp_path)
+
+
 @pytest.mark.parametrize("noticed", [False, True])
 @pytest.mark.parametrize("tool", ["ai_agent", "afterFileEdit"])
 def test_an_edit_told_of_afterwards_begins_at_the_last_checkpoint_of_its_path(
@@ -423,8 +445,8 @@ def test_what_was_corrected_stays_so_when_a_crash_lost_the_journals_part(
 @pytest.mark.parametrize(
     ("lost", "said"),
     [
-        ("judged again", "the hook of its call names the path"),
-        ("c3", "the hook of its call names the path"),
+        ("judged again", "the hook of its tool call names the path"),
+        ("c3", "the hook of its tool call names the path"),
         ("and again", "judged again"),
     ],
 )

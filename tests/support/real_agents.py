@@ -107,14 +107,29 @@ class RealAgent:
         return tops[placement.files[0].root] / placement.files[0].path
 
     def play(self) -> None:
-        """Deliver every payload, with the writes of each tool right after its announcement."""
+        """Deliver every payload, with the writes of each tool.
+
+        A tool whose end comes with a duration writes right before its end, as it did when that
+        was measured: hooks of other calls in between are slower here than they were there.
+        Any other tool writes right after its announcement.
+        """
         installed = self.install()
         steps: list[Step] = []
+        timed = {_call_id(one) for one in self.payloads() if _is_timed(one)}
+        put_off: dict[str | None, list[Step]] = {}
         for payload in self.payloads():
+            call = _call_id(payload)
+            if _is_timed(payload):
+                steps += put_off.pop(call, [])
             step = self._hook(payload, installed)
             if step is not None:
                 steps.append(step)
-            steps += self._effects(payload)
+            effects = list(self._effects(payload))
+            if call is not None and call in timed:
+                put_off.setdefault(call, []).extend(effects)
+            else:
+                steps += effects
+        assert not any(put_off.values())
         command = [sys.executable, str(SUPPORT / "stand_in.py")]
         document: object = steps
         if self.agent in PLUGINS:
@@ -355,6 +370,13 @@ def _tool_input(payload: Payload) -> Payload:
         if found:
             return found
     return {}
+
+
+def _is_timed(payload: Payload) -> bool:
+    """Return whether a payload is the end of a call with the time that its tool ran."""
+    places = (payload, _inner(payload, "postToolUse"), _inner(payload, "tool_result"))
+    keys = ("duration_ms", "durationMs")
+    return any(key in place for place in places for key in keys)
 
 
 def _call_id(payload: Payload) -> str | None:
