@@ -29,7 +29,7 @@ from bench.scoring import (
     score,
     violations,
 )
-from gitshadow.attribution.background import guessed_id
+from gitshadow.attribution.background_processes import guessed_id
 from gitshadow.attribution.process import ProcessId, process_start
 
 SCRIPT = Path(__file__).with_name("scripted.py")

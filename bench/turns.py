@@ -17,16 +17,16 @@ from dbos import DBOS
 
 from bench.measure import Row, ms, timed
 from bench.places import Place, empty
-from gitshadow.integrations.dbos import DbosEngine
+from gitshadow.sdk.integrations.dbos import DbosEngine
+from gitshadow.sdk.turns.host import Host
+from gitshadow.sdk.turns.journal_store import JournalStore
+from gitshadow.sdk.turns.policy import Limits, Policy
+from gitshadow.sdk.turns.protocols import EngineProvider
+from gitshadow.sdk.turns.registry import ToolRegistry
+from gitshadow.sdk.turns.session import AgentUndo
+from gitshadow.sdk.turns.values import Inverse, Reversibility
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.saga_rows import NewEvent
-from gitshadow.turns.host import Host
-from gitshadow.turns.journal_store import JournalStore
-from gitshadow.turns.policy import Limits, Policy
-from gitshadow.turns.protocols import EngineProvider
-from gitshadow.turns.registry import ToolRegistry
-from gitshadow.turns.session import AgentUndo
-from gitshadow.turns.values import Inverse, Reversibility
 from tests.support.postgres import cluster
 
 _ENDLESS = Policy(limits=Limits(tool_calls=None))

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import click
 
 from gitshadow import __version__
-from gitshadow.commands import GROUPS, boundary, find, names
+from gitshadow.commands import GROUPS, error_handler, find, names
 from gitshadow.errors import ExitCode, ShadowError
 from gitshadow.render.locales import PLAIN, is_plain_locale, plainly
 
@@ -48,7 +48,7 @@ class LazyGroup(click.Group):
             UsageError: there is no such verb.
         """
         if args and not args[0].startswith("-") and find(args[0]) is None:
-            from gitshadow.commands.misuse import unknown_verb
+            from gitshadow.commands.usage_errors import unknown_verb
 
             raise unknown_verb(args[0], PROGRAM, names())
         return super().resolve_command(ctx, args)
@@ -89,7 +89,7 @@ def main(args: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if args is None else args)
     _never_fail_on_encoding()
     try:
-        code = boundary.contain(lambda: _run(words))
+        code = error_handler.contain(lambda: _run(words))
         sys.stdout.flush()
     except BrokenPipeError:
         _silence_stdout()
@@ -98,7 +98,7 @@ def main(args: Sequence[str] | None = None) -> int:
         print(file=sys.stderr)
         return int(ExitCode.INTERRUPTED)
     except click.ClickException as error:
-        from gitshadow.commands.misuse import in_our_words
+        from gitshadow.commands.usage_errors import in_our_words
 
         return _fail(in_our_words(error, PROGRAM), words)
     except ShadowError as error:
@@ -119,12 +119,12 @@ def _run(words: list[str]) -> int:
 
 
 def _fail(error: ShadowError, words: list[str]) -> int:
-    boundary.complain(error)
+    error_handler.complain(error)
     if _wants_json(words):
         from gitshadow.render import json
 
         try:
-            json.show(boundary.error_document(error))
+            json.show(error_handler.error_document(error))
         except BrokenPipeError:
             _silence_stdout()
     return int(error.exit_code)

@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 def in_process(layout: "Layout", body: bytes) -> bytes:
     """Take a hook delivery without a daemon; the engine is imported only now."""
-    from gitshadow.engine import local
+    from gitshadow.service import in_process
 
-    return local.deliver(layout, body)
+    return in_process.deliver(layout, body)
 
 
 def git_hook_in_process(layout: "Layout", params: "Mapping[str, object]") -> None:
     """Take the call of a git hook without a daemon; the engine is imported only now."""
-    from gitshadow.engine import local
+    from gitshadow.service import in_process
 
-    local.git_hook(layout, params)
+    in_process.git_hook(layout, params)
 
 
 def main() -> int:

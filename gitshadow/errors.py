@@ -13,7 +13,7 @@
     ├── JournalError (1)        the journal could not be read or written
     │   ├── JournalNewerError   written by a newer version: never write to it
     │   └── JournalBusyError    another process holds it
-    ├── TurnError (1)           in `turns/errors.py`, with a tree of its own
+    ├── TurnError (1)           in `sdk/turns/errors.py`, with a tree of its own
     ├── MovedError (1)          the worktree is no longer where it was opened
     ├── LockedError (1)         another process holds the worktree's writer lock
     └── UnreachableError (1)    no daemon answers

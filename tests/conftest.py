@@ -15,6 +15,7 @@ from hypothesis import settings
 from pygit2.enums import ConfigLevel
 
 pytest.register_assert_rewrite("tests.support")
+pytest_plugins = ["tests.support.studio_fixtures"]
 
 from tests.support.claude import Claude  # noqa: E402
 from tests.support.examples import NEVER_TOO_SLOW  # noqa: E402

@@ -8,8 +8,8 @@ import pytest
 
 from gitshadow.adapters.registry import KNOWN_AGENTS
 from gitshadow.config import KEYS
-from gitshadow.turns.policy import Policy
-from gitshadow.turns.registry import ToolOptions
+from gitshadow.sdk.turns.policy import Policy
+from gitshadow.sdk.turns.registry import ToolOptions
 from tests.support import agent_pages, chains, config_page, console
 from tests.support.repo import Repo
 from tests.support.shadow import Shadow

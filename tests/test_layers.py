@@ -63,7 +63,7 @@ def test_command_line_loads_no_heavy_library() -> None:
     assert imported_by("import gitshadow.cli") & HEAVY == set()
 
 
-@pytest.mark.parametrize("package", ["gitshadow", "gitshadow.testing"])
+@pytest.mark.parametrize("package", ["gitshadow", "gitshadow.sdk.testing"])
 def test_package_import_loads_nothing_else(package: str) -> None:
     assert imported_by(f"import {package}") == set()
 
@@ -74,7 +74,7 @@ def test_sync_programs_load_no_event_loop_and_no_git() -> None:
     assert loaded & {"asyncio", "pygit2", "click", "random"} == set()
 
 
-@pytest.mark.parametrize("package", ["gitshadow", "gitshadow.testing"])
+@pytest.mark.parametrize("package", ["gitshadow", "gitshadow.sdk.testing"])
 def test_public_names_are_those_of_the_stub(package: str) -> None:
     """What the stub promises is there, and nothing is there that it hides."""
     door = importlib.import_module(package)

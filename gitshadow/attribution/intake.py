@@ -12,11 +12,11 @@ from typing import NamedTuple
 from gitshadow.adapters import registry
 from gitshadow.adapters.base import HookEvent, Phase
 from gitshadow.attribution import lifecycle
+from gitshadow.attribution.agent_process import agent_process
 from gitshadow.attribution.lifecycle import Who, microseconds
 from gitshadow.attribution.markers import SESSION_VARIABLE
-from gitshadow.attribution.origin import agent_process
 from gitshadow.attribution.process import ProcessId, started_ns
-from gitshadow.attribution.reach import reach
+from gitshadow.attribution.touched_paths import reach
 from gitshadow.attribution.windows import OUTCOME_DENIED
 from gitshadow.model import Call, RepoPath, Session, ToolClass
 from gitshadow.store.journal import events, models, sessions, turns

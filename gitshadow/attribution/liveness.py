@@ -7,7 +7,7 @@ its session.
 
 from gitshadow.adapters import registry
 from gitshadow.attribution import lifecycle
-from gitshadow.attribution.background import is_guessed
+from gitshadow.attribution.background_processes import is_guessed
 from gitshadow.attribution.process import ProcessId, is_alive
 from gitshadow.attribution.process import process_start as process_start
 from gitshadow.model import Actor, Call, Session

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from gitshadow.attribution.markers import Program, program_of, read_variables
-from gitshadow.attribution.owners import Known, Link, owners
+from gitshadow.attribution.process_owners import Known, Link, owners
 from gitshadow.attribution.windows import ProcessHint
 from gitshadow.model import Actor, Session
 

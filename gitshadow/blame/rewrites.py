@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from gitshadow.attribution.commit_hooks import is_by_hooks
-from gitshadow.blame.before import Before, Change, mark_of_change
-from gitshadow.blame.marks import mark_of, mark_of_oid
+from gitshadow.blame.fingerprints import mark_of, mark_of_oid
 from gitshadow.blame.owners import (
     Diff,
     Origin,
@@ -23,6 +22,7 @@ from gitshadow.blame.owners import (
     split_lines,
     whole,
 )
+from gitshadow.blame.replay_bounds import Before, Change, mark_of_change
 from gitshadow.model import Event, Oid, RepoPath
 from gitshadow.store.files import blob_oid
 from gitshadow.store.line_diff import Hunk

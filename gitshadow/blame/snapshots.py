@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
-from gitshadow.blame.before import Before, DoubtError
-from gitshadow.blame.marks import Marks
+from gitshadow.blame.fingerprints import Marks
 from gitshadow.blame.owners import Origin, Owner, Source, State, count_lines
+from gitshadow.blame.replay_bounds import Before, DoubtError
 from gitshadow.errors import StoreError
 from gitshadow.model import Event, Oid, RepoPath
 

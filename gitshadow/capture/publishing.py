@@ -16,11 +16,11 @@ from gitshadow.capture.chains import (
     Link,
     Published,
 )
+from gitshadow.capture.commit_plan import Step, micro
 from gitshadow.capture.drafts import Draft
-from gitshadow.capture.modes import Modes
-from gitshadow.capture.presence import prove
+from gitshadow.capture.exact_modes import Modes
+from gitshadow.capture.object_check import prove
 from gitshadow.capture.states import StateTable
-from gitshadow.capture.steps import Step, micro
 from gitshadow.errors import StoreError
 from gitshadow.model import (
     Attribution,

@@ -10,11 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import groupby
 
-from gitshadow.capture.drafts import Draft
-from gitshadow.capture.modes import Modes
-from gitshadow.capture.publishing import Batch, Finding, Publisher
-from gitshadow.capture.states import StateTable
-from gitshadow.capture.steps import (
+from gitshadow.capture.commit_plan import (
     Claimed,
     Frame,
     Group,
@@ -25,6 +21,10 @@ from gitshadow.capture.steps import (
     split_writes,
     step_of,
 )
+from gitshadow.capture.drafts import Draft
+from gitshadow.capture.exact_modes import Modes
+from gitshadow.capture.publishing import Batch, Finding, Publisher
+from gitshadow.capture.states import StateTable
 from gitshadow.errors import JournalError, StoreError
 from gitshadow.model import (
     Attribution,

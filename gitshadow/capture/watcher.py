@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from gitshadow.capture.cookies import Cookies
-from gitshadow.capture.hints import Hints
+from gitshadow.capture.fs_events import Hints
 from gitshadow.capture.inotify import (
     Instance,
     directory_inode,

@@ -4,10 +4,10 @@ import sys
 
 import click
 
-from gitshadow.commands.asking import find_layout
+from gitshadow.commands.client import find_layout
 from gitshadow.commands.effects import journal, session_option
 from gitshadow.commands.options import json_option
-from gitshadow.commands.printing import print_rows
+from gitshadow.commands.output import print_rows
 from gitshadow.errors import UsageError
 from gitshadow.model import Oid
 from gitshadow.render.effects import artifact_lines
@@ -43,11 +43,11 @@ def command(
             )
         sys.stdout.buffer.write(_bytes(session, name, number))
         return
-    from gitshadow.turns import looking
+    from gitshadow.sdk.turns import queries
 
     with journal() as db:
-        named = looking.session_named(db, session)
-        rows = looking.artifact_rows(db, named, name, every=every)
+        named = queries.session_named(db, session)
+        rows = queries.artifact_rows(db, named, name, every=every)
     print_rows({"rows": rows}, artifact_lines, as_json=as_json, empty="no artifacts")
 
 
@@ -58,12 +58,12 @@ def _bytes(session: str | None, name: str, number: int | None) -> bytes:
         UsageError: there is no such artifact or version.
         StoreError: its bytes are gone.
     """
-    from gitshadow.turns import looking
-    from gitshadow.turns.vault import Vault
+    from gitshadow.sdk.turns import queries
+    from gitshadow.sdk.turns.blob_store import Vault
 
     with journal() as db:
-        named = looking.session_named(db, session)
-        rows = looking.artifact_rows(db, named, name, every=number is not None)
+        named = queries.session_named(db, session)
+        rows = queries.artifact_rows(db, named, name, every=number is not None)
     wanted = [row for row in rows if number is None or row["version"] == number]
     oid = wanted[0]["oid"] if wanted else None
     if not isinstance(oid, str):

@@ -6,7 +6,7 @@ import click
 
 from gitshadow.commands.effects import journal, session_option
 from gitshadow.commands.options import json_option
-from gitshadow.commands.printing import print_rows
+from gitshadow.commands.output import print_rows
 from gitshadow.render.effects import attention_lines
 
 
@@ -18,10 +18,10 @@ def command(session: str | None, as_json: bool) -> None:
 
     The last row is the effect whose undo window closes next.
     """
-    from gitshadow.turns import looking
+    from gitshadow.sdk.turns import queries
 
     with journal() as db:
-        found = list(looking.attention_rows(db, session, time.time_ns()))
+        found = list(queries.attention_rows(db, session, time.time_ns()))
     print_rows(
         {"rows": found},
         attention_lines,

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import click
 
-from gitshadow.commands.asking import ask
+from gitshadow.commands.client import ask
 from gitshadow.commands.moments import state_named
 from gitshadow.commands.options import (
     SeparatingCommand,
@@ -14,7 +14,7 @@ from gitshadow.commands.options import (
     separated,
     spelled_paths,
 )
-from gitshadow.commands.viewing import screen
+from gitshadow.commands.terminal import screen
 from gitshadow.errors import UsageError
 from gitshadow.render import blame, json, output
 from gitshadow.render.document import Document

@@ -5,7 +5,7 @@ import binascii
 
 import click
 
-from gitshadow.commands.asking import ask, spelled
+from gitshadow.commands.client import ask, spelled
 from gitshadow.commands.moments import state_named
 from gitshadow.commands.options import json_option
 from gitshadow.errors import StoreError

@@ -4,11 +4,11 @@ import os
 
 import click
 
-from gitshadow.commands import boundary
-from gitshadow.commands.asking import ask, find_layout
-from gitshadow.commands.given import settings_given
+from gitshadow.commands import error_handler
+from gitshadow.commands.client import ask, find_layout
+from gitshadow.commands.config_overrides import settings_given
 from gitshadow.commands.options import colour_option, json_option
-from gitshadow.commands.viewing import screen
+from gitshadow.commands.terminal import screen
 from gitshadow.config import ENV_PREFIX
 from gitshadow.errors import ExitCode, JournalError, ShadowError, UsageError
 from gitshadow.ipc.handover import FLAG
@@ -80,7 +80,7 @@ def _checked(params: Document, *, managed: bool) -> Document:
     try:
         if managed:
             _refuse_other_versions()
-        return boundary.contain(lambda: ask("check", params))
+        return error_handler.contain(lambda: ask("check", params))
     except UsageError:
         raise
     except ShadowError as error:

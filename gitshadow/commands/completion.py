@@ -54,9 +54,9 @@ def words_command(shell: str, typed: tuple[str, ...]) -> None:
     """(internal) Print completions of the last word: form, word, note, separated by tabs."""
     group = click.get_current_context().find_root().command
     assert isinstance(group, click.Group)
-    from gitshadow.commands import offers
+    from gitshadow.commands import completion_words
     from gitshadow.render.style import printable
 
-    for word in offers.offer(group, typed or ("",), quoted=shell == "bash"):
+    for word in completion_words.offer(group, typed or ("",), quoted=shell == "bash"):
         note = printable(" ".join(word.note.split()))
         sys.stdout.write(f"{word.form}\t{word.value}\t{note}\n")

@@ -4,7 +4,7 @@ import os
 
 import click
 
-from gitshadow.commands.asking import ask
+from gitshadow.commands.client import ask
 from gitshadow.commands.moments import state_named
 from gitshadow.commands.options import (
     SeparatingCommand,
@@ -13,7 +13,7 @@ from gitshadow.commands.options import (
     separated,
     spelled_paths,
 )
-from gitshadow.commands.viewing import screen
+from gitshadow.commands.terminal import screen
 from gitshadow.render import json, output
 from gitshadow.render.diffstat import stat_lines
 from gitshadow.render.document import Document, rows, text

@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import click
 
-from gitshadow.commands.asking import ask, find_layout
+from gitshadow.commands.client import ask, find_layout
+from gitshadow.commands.daemon_pause import standstill
+from gitshadow.commands.health import UNLESS_HEARD
+from gitshadow.commands.install_env import find_surroundings
 from gitshadow.commands.options import colour_option, json_option
-from gitshadow.commands.printing import print_document
-from gitshadow.commands.protection import UNLESS_HEARD
-from gitshadow.commands.standstill import standstill
-from gitshadow.commands.surroundings import find_surroundings
+from gitshadow.commands.output import print_document
 from gitshadow.errors import ExitCode, ShadowError
 from gitshadow.hookfiles import health, install
 from gitshadow.hookfiles.catalog import AGENTS

@@ -2,9 +2,9 @@
 
 import click
 
-from gitshadow.commands.asking import ask, find_layout
+from gitshadow.commands.client import ask, find_layout
 from gitshadow.commands.options import json_option
-from gitshadow.commands.printing import print_document
+from gitshadow.commands.output import print_document
 from gitshadow.render.keep import du_lines
 
 
@@ -17,6 +17,6 @@ def command(as_json: bool) -> None:
     by two sessions count for both, and once in the total.
     """
     ask("flush", {})
-    from gitshadow.engine import local
+    from gitshadow.service import in_process
 
-    print_document(local.du(find_layout()), du_lines, as_json=as_json)
+    print_document(in_process.du(find_layout()), du_lines, as_json=as_json)

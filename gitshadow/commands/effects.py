@@ -14,24 +14,24 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import click
 
-from gitshadow.commands.asking import find_layout
+from gitshadow.commands.client import find_layout
 from gitshadow.commands.options import TOOLS_VARIABLE, ask_yes
-from gitshadow.commands.printing import print_rows
-from gitshadow.commands.undoing import runner
-from gitshadow.commands.viewing import screen
+from gitshadow.commands.output import print_rows
+from gitshadow.commands.terminal import screen
+from gitshadow.commands.undo_flow import runner
 from gitshadow.errors import ExitCode, NotInitialisedError, UsageError
 from gitshadow.render import json, output
 from gitshadow.render.effects import attention_lines, report_text
 from gitshadow.render.style import printable
 
 if TYPE_CHECKING:
+    from gitshadow.sdk.turns.async_session import AsyncAgentUndo
+    from gitshadow.sdk.turns.host import Host
+    from gitshadow.sdk.turns.policy import Policy, Proposal
+    from gitshadow.sdk.turns.registry import ToolRegistry
+    from gitshadow.sdk.turns.report import UndoReport
+    from gitshadow.sdk.turns.values import Release
     from gitshadow.store.journal.db import Db
-    from gitshadow.turns.aio import AsyncAgentUndo
-    from gitshadow.turns.host import Host
-    from gitshadow.turns.policy import Policy, Proposal
-    from gitshadow.turns.registry import ToolRegistry
-    from gitshadow.turns.report import UndoReport
-    from gitshadow.turns.values import Release
 
 _F = TypeVar("_F", bound=Callable[..., object])
 _FILE = ".toml"
@@ -76,8 +76,8 @@ class Toolbox(NamedTuple):
 
     def open(self, session: str) -> "AsyncAgentUndo":
         """Open a session of the program in this repository."""
-        from gitshadow.turns.aio import AsyncAgentUndo
-        from gitshadow.turns.recording import Runner
+        from gitshadow.sdk.turns.async_session import AsyncAgentUndo
+        from gitshadow.sdk.turns.file_recording import Runner
 
         opened = AsyncAgentUndo.open(
             find_layout().root,
@@ -103,8 +103,8 @@ def load_toolbox(named: str | None, *, needed: bool) -> Toolbox:
         UsageError: none is named although one is needed, or there is none by that name.
         UnsupportedError: the package that speaks MCP is not installed.
     """
-    from gitshadow.turns.program import Program
-    from gitshadow.turns.registry import ToolRegistry
+    from gitshadow.sdk.turns.program import Program
+    from gitshadow.sdk.turns.registry import ToolRegistry
 
     spec = named or os.environ.get(TOOLS_VARIABLE, "")
     if not spec and not needed:
@@ -136,7 +136,7 @@ def load_toolbox(named: str | None, *, needed: bool) -> Toolbox:
 
 def asking(toolbox: Toolbox) -> Toolbox:
     """Have the person at the terminal asked about inverses that the program does not list."""
-    from gitshadow.turns.policy import Policy
+    from gitshadow.sdk.turns.policy import Policy
 
     policy = toolbox.policy or Policy()
     if policy.confirm is not None:
@@ -153,10 +153,10 @@ def _servers(path: str) -> Toolbox:
     from gitshadow.commands.mcp import need_mcp
 
     need_mcp()
-    from gitshadow.integrations import mcp_config
-    from gitshadow.integrations.mcp_servers import Servers
-    from gitshadow.turns.host import Host
-    from gitshadow.turns.policy import Policy
+    from gitshadow.sdk.integrations import mcp_config
+    from gitshadow.sdk.integrations.mcp_servers import Servers
+    from gitshadow.sdk.turns.host import Host
+    from gitshadow.sdk.turns.policy import Policy
 
     servers = Servers(mcp_config.read(path, find_layout().root), os.environ)
     policy = Policy(inverses=servers.allowed)
@@ -188,14 +188,14 @@ def act(
 
 def send_held(session: str, toolbox: Toolbox, *, as_json: bool) -> int:
     """Send what a session has to send by now, print what came of it, return the exit code."""
-    from gitshadow.turns import looking
+    from gitshadow.sdk.turns import queries
 
     async def run() -> list["Release"]:
         async with toolbox.open(session) as au:
             return await au.release()
 
     found = asyncio.run(run())
-    rows = [looking.release_row(session, one) for one in found]
+    rows = [queries.release_row(session, one) for one in found]
     print_rows(
         {"rows": rows}, attention_lines, as_json=as_json, empty="nothing to send"
     )

@@ -4,7 +4,7 @@ import click
 
 from gitshadow.commands.effects import journal, session_option
 from gitshadow.commands.options import colour_option, json_option
-from gitshadow.commands.printing import print_rows
+from gitshadow.commands.output import print_rows
 from gitshadow.render.effects import event_lines
 
 
@@ -16,9 +16,9 @@ from gitshadow.render.effects import event_lines
 @json_option
 def command(live: bool, everything: bool, session: str | None, as_json: bool) -> None:
     """List the events of a session, including those that a rewind has hidden."""
-    from gitshadow.turns import looking
+    from gitshadow.sdk.turns import queries
 
     with journal() as db:
-        named = looking.session_named(db, session)
-        found = list(looking.event_rows(db, named, live=live and not everything))
+        named = queries.session_named(db, session)
+        found = list(queries.event_rows(db, named, live=live and not everything))
     print_rows({"rows": found}, event_lines, as_json=as_json, empty="no events")

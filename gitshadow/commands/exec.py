@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 
 import click
 
-from gitshadow.commands.asking import ask
-from gitshadow.commands.boundary import contain
+from gitshadow.commands.client import ask
+from gitshadow.commands.error_handler import contain
 from gitshadow.errors import ShadowError
 from gitshadow.render.document import Document, text
 from gitshadow.render.style import printable

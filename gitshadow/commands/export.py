@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 import click
 
-from gitshadow.commands.asking import ask
+from gitshadow.commands.client import ask
 from gitshadow.commands.options import (
     ask_yes,
     is_interactive,
     json_option,
     yes_option,
 )
-from gitshadow.commands.printing import print_document
+from gitshadow.commands.output import print_document
 from gitshadow.errors import ExitCode, ShadowError, UsageError
 from gitshadow.render import exchange, json, output
 from gitshadow.render.document import Document, number, rows

@@ -2,7 +2,7 @@
 
 import click
 
-from gitshadow.commands.asking import ask
+from gitshadow.commands.client import ask
 from gitshadow.commands.options import json_option
 from gitshadow.render import json
 

@@ -35,6 +35,6 @@ def command(
 
 
 def _in_process(layout: Layout, params: Mapping[str, object]) -> None:
-    from gitshadow.engine import local
+    from gitshadow.service import in_process
 
-    local.git_hook(layout, params)
+    in_process.git_hook(layout, params)

@@ -8,7 +8,7 @@ import click
 @click.argument("rest", nargs=-1, type=click.UNPROCESSED)
 def command(agent: str, rest: tuple[str, ...]) -> int:
     """(internal) Entry point for hooks of AGENT: JSON on standard input. Always exits 0."""
-    from gitshadow.engine import local
     from gitshadow.ipc import hook
+    from gitshadow.service import in_process
 
-    return hook.main([agent, *rest], local.deliver)
+    return hook.main([agent, *rest], in_process.deliver)

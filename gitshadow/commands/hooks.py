@@ -4,17 +4,17 @@ import os
 
 import click
 
-from gitshadow.commands.asking import find_layout
-from gitshadow.commands.hooking import (
+from gitshadow.commands.client import find_layout
+from gitshadow.commands.hooks_install import (
     Manner,
     carry_out,
     find_screen,
     writing_options,
 )
-from gitshadow.commands.hookwork import AgentWork, ConfigWork, GitWork, Work
-from gitshadow.commands.misuse import VerbGroup
+from gitshadow.commands.hooks_plan import AgentWork, ConfigWork, GitWork, Work
+from gitshadow.commands.install_env import find_surroundings
 from gitshadow.commands.options import colour_option, json_option
-from gitshadow.commands.surroundings import find_surroundings
+from gitshadow.commands.usage_errors import VerbGroup
 from gitshadow.errors import ExitCode, UsageError
 from gitshadow.hookfiles import advice, detect, gitconfig, githooks, health, install
 from gitshadow.hookfiles.catalog import AGENTS

@@ -4,9 +4,9 @@ import os
 
 import click
 
-from gitshadow.commands.asking import ask, spelled
+from gitshadow.commands.client import ask, spelled
 from gitshadow.commands.options import json_option
-from gitshadow.commands.printing import print_document
+from gitshadow.commands.output import print_document
 from gitshadow.errors import UsageError
 from gitshadow.render.exchange import import_lines
 

@@ -5,12 +5,12 @@ from typing import NamedTuple
 
 import click
 
-from gitshadow.commands.asking import ask, find_layout
-from gitshadow.commands.hooking import Manner, attempt, report
-from gitshadow.commands.hookwork import AgentWork
+from gitshadow.commands.client import ask, find_layout
+from gitshadow.commands.hooks_install import Manner, attempt, report
+from gitshadow.commands.hooks_plan import AgentWork
+from gitshadow.commands.install_env import find_surroundings
 from gitshadow.commands.options import is_interactive, json_option, yes_option
-from gitshadow.commands.printing import print_document
-from gitshadow.commands.surroundings import find_surroundings
+from gitshadow.commands.output import print_document
 from gitshadow.errors import ExitCode, UsageError
 from gitshadow.hookfiles import advice, detect, health, install, presence
 from gitshadow.hookfiles.steps import Action

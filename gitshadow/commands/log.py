@@ -4,9 +4,9 @@ import time
 
 import click
 
-from gitshadow.commands.asking import ask
+from gitshadow.commands.client import ask
 from gitshadow.commands.options import colour_option, json_option, spelled_paths
-from gitshadow.commands.printing import print_rows
+from gitshadow.commands.output import print_rows
 from gitshadow.commands.times import parse_moment
 from gitshadow.model import EventKind
 from gitshadow.render.document import Document, rows

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from gitshadow.commands.asking import find_layout
-from gitshadow.commands.misuse import VerbGroup
+from gitshadow.commands.client import find_layout
+from gitshadow.commands.usage_errors import VerbGroup
 from gitshadow.errors import NotInitialisedError, UnsupportedError, UsageError
 from gitshadow.render.style import printable
 from gitshadow.words import did_you_mean
 
 if TYPE_CHECKING:
-    from gitshadow.integrations.mcp_config import ServerSpec
+    from gitshadow.sdk.integrations.mcp_config import ServerSpec
     from gitshadow.store.layout import Layout
 
 _IDLE_S = 30.0
@@ -35,7 +35,7 @@ def command(ctx: click.Context) -> None:
         return
     layout = _initialised()
     need_mcp()
-    from gitshadow.integrations import mcp_server
+    from gitshadow.sdk.integrations import mcp_server
 
     mcp_server.make(layout).run()
 
@@ -82,7 +82,7 @@ def proxy(
     """
     layout = _initialised()
     need_mcp()
-    from gitshadow.integrations.mcp_stdio import Proxying, run
+    from gitshadow.sdk.integrations.mcp_stdio import Proxying, run
 
     spec = _spec(layout, tools, server, argv)
     if shutil.which(spec.command[0]) is None:
@@ -129,7 +129,7 @@ def _spec(
     """
     from dataclasses import replace
 
-    from gitshadow.integrations import mcp_config
+    from gitshadow.sdk.integrations import mcp_config
 
     known = mcp_config.read(tools, layout.root) if tools is not None else {}
     name = server or (next(iter(known)) if len(known) == 1 else _named(argv))

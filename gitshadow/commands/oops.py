@@ -3,7 +3,7 @@
 import click
 
 from gitshadow.commands.options import tools_option
-from gitshadow.commands.undoing import (
+from gitshadow.commands.undo_flow import (
     HandOverError,
     Manner,
     Request,

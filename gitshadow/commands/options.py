@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import click
 
-from gitshadow.commands.asking import spelled
+from gitshadow.commands.client import spelled
 
 _F = TypeVar("_F", bound=Callable[..., object])
 

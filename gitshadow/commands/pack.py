@@ -2,9 +2,9 @@
 
 import click
 
-from gitshadow.commands.asking import ask, find_layout
+from gitshadow.commands.client import ask, find_layout
 from gitshadow.commands.options import json_option
-from gitshadow.commands.printing import print_document
+from gitshadow.commands.output import print_document
 from gitshadow.render.keep import pack_lines
 
 
@@ -16,6 +16,6 @@ def command(as_json: bool) -> None:
     The daemon does so by itself, and so do commands where no daemon runs.
     """
     ask("flush", {})
-    from gitshadow.engine import local
+    from gitshadow.service import in_process
 
-    print_document(local.pack(find_layout()), pack_lines, as_json=as_json)
+    print_document(in_process.pack(find_layout()), pack_lines, as_json=as_json)

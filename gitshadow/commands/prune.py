@@ -2,14 +2,14 @@
 
 import click
 
-from gitshadow.commands.asking import ask
+from gitshadow.commands.client import ask
 from gitshadow.commands.options import (
     ask_yes,
     is_interactive,
     json_option,
     yes_option,
 )
-from gitshadow.commands.printing import print_document
+from gitshadow.commands.output import print_document
 from gitshadow.commands.times import parse_length
 from gitshadow.config import parse_size
 from gitshadow.errors import ExitCode, RefusedError, UsageError

@@ -5,10 +5,10 @@ from typing import IO
 
 import click
 
-from gitshadow.commands.asking import ask
+from gitshadow.commands.client import ask
+from gitshadow.commands.daemon_pause import standstill
 from gitshadow.commands.options import json_option, spelled_paths, yes_option
-from gitshadow.commands.printing import print_document
-from gitshadow.commands.standstill import standstill
+from gitshadow.commands.output import print_document
 from gitshadow.errors import RefusedError, UsageError
 from gitshadow.render.purge import purge_lines
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 
 import click
 
-from gitshadow.commands.asking import ask
+from gitshadow.commands.client import ask
 from gitshadow.commands.options import json_option, spelled_paths
-from gitshadow.commands.printing import print_document
+from gitshadow.commands.output import print_document
 from gitshadow.render.document import number, rows, text
 from gitshadow.render.style import printable
 from gitshadow.words import counted

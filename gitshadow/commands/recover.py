@@ -19,7 +19,7 @@ from gitshadow.commands.options import (
     tools_option,
     yes_option,
 )
-from gitshadow.commands.printing import print_rows
+from gitshadow.commands.output import print_rows
 from gitshadow.errors import ExitCode
 from gitshadow.render.effects import attention_lines
 
@@ -43,12 +43,12 @@ def command(
     instead. An interrupted turn is not undone automatically: see `attention`, then `undo`.
     Everything that undoes or sends is listed first and needs your yes.
     """
+    from gitshadow.sdk.turns import queries
     from gitshadow.store.journal import outbox, saga
-    from gitshadow.turns import looking
 
     with journal() as db:
         moment = time.time_ns()
-        found = list(looking.attention_rows(db, session, moment))
+        found = list(queries.attention_rows(db, session, moment))
         work = list(dict.fromkeys(_sessions(found)))
         unfinished = any(saga.unfinished(db, name) for name in work)
         waiting = dict.fromkeys(one.session for one in outbox.waiting(db, session))
@@ -65,7 +65,7 @@ def command(
     ]
     codes += [send_held(name, toolbox, as_json=as_json) for name in sending]
     with journal() as db:
-        rows = looking.attention_rows(db, session)
+        rows = queries.attention_rows(db, session)
         left = [row for row in rows if row["what"] == "call"]
     if left:
         print_rows({"rows": left}, attention_lines, as_json=as_json, empty="")

@@ -2,7 +2,7 @@
 
 import click
 
-from gitshadow.commands.undoing import (
+from gitshadow.commands.undo_flow import (
     HandOverError,
     Manner,
     Request,

@@ -2,10 +2,10 @@
 
 import click
 
-from gitshadow.commands.asking import ask
+from gitshadow.commands.client import ask
+from gitshadow.commands.daemon_pause import standstill
 from gitshadow.commands.options import json_option
-from gitshadow.commands.printing import print_document
-from gitshadow.commands.standstill import standstill
+from gitshadow.commands.output import print_document
 from gitshadow.render.keep import reindex_lines
 
 

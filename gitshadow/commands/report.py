@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from gitshadow.commands.asking import ask, find_layout
+from gitshadow.commands.client import ask, find_layout
 from gitshadow.commands.options import json_option
 from gitshadow.errors import ShadowError
 from gitshadow.render import json, output

@@ -21,9 +21,9 @@ from gitshadow.errors import UsageError
 @click.argument("call")
 def command(call: str, outcome: str, note: str, session: str | None) -> int:
     """Record what a person found out about CALL; what was recorded before is kept."""
+    from gitshadow.sdk.turns.async_session import AsyncAgentUndo
+    from gitshadow.sdk.turns.report import UndoReport
     from gitshadow.store.journal import saga
-    from gitshadow.turns.aio import AsyncAgentUndo
-    from gitshadow.turns.report import UndoReport
 
     with journal() as db:
         found = saga.calls_named(db, call, session)

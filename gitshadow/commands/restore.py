@@ -5,18 +5,18 @@ from collections.abc import Sequence
 
 import click
 
-from gitshadow.commands.asking import ask
+from gitshadow.commands.client import ask
+from gitshadow.commands.daemon_pause import standstill
 from gitshadow.commands.moments import state_named
 from gitshadow.commands.options import SeparatingCommand, separated, spelled_paths
-from gitshadow.commands.standstill import standstill
-from gitshadow.commands.undoing import (
+from gitshadow.commands.terminal import screen
+from gitshadow.commands.undo_flow import (
     Manner,
     Request,
     carry_out,
     manner_options,
     target,
 )
-from gitshadow.commands.viewing import screen
 from gitshadow.errors import ExitCode, UsageError
 from gitshadow.render import output
 from gitshadow.render.document import number

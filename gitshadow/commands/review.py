@@ -4,10 +4,10 @@ import os
 
 import click
 
-from gitshadow.commands.asking import ask
 from gitshadow.commands.check import surroundings
+from gitshadow.commands.client import ask
 from gitshadow.commands.options import json_option, spelled_paths
-from gitshadow.commands.printing import print_document, print_rows
+from gitshadow.commands.output import print_document, print_rows
 from gitshadow.errors import UsageError
 from gitshadow.render.check import review_lines, reviews_lines, unreview_lines
 

@@ -7,7 +7,7 @@ import click
 from gitshadow.commands.effects import journal, load_toolbox, session_option
 from gitshadow.commands.options import json_option, tools_option, yes_option
 from gitshadow.commands.undo_effects import carry_out, scope_option
-from gitshadow.commands.undoing import Manner
+from gitshadow.commands.undo_flow import Manner
 
 
 @click.command("rewind")
@@ -32,13 +32,13 @@ def command(
 
     The plan is shown first, and nothing is changed before your yes.
     """
-    from gitshadow.turns import looking
-    from gitshadow.turns.report import UndoReport
-    from gitshadow.turns.requests import rewind_request
+    from gitshadow.sdk.turns import queries
+    from gitshadow.sdk.turns.report import UndoReport
+    from gitshadow.sdk.turns.undo_request import rewind_request
 
     toolbox = load_toolbox(tools, needed=effects or "effects" in scope)
     with journal() as db:
-        named = looking.session_named(db, session)
+        named = queries.session_named(db, session)
 
     async def plan() -> UndoReport:
         request = rewind_request(effects=effects, scope=scope or None)

@@ -3,9 +3,9 @@
 import click
 
 from gitshadow.commands.effects import journal, session_option
-from gitshadow.commands.misuse import VerbGroup
 from gitshadow.commands.options import colour_option, json_option
-from gitshadow.commands.printing import print_rows
+from gitshadow.commands.output import print_rows
+from gitshadow.commands.usage_errors import VerbGroup
 from gitshadow.render.effects import call_lines, log_lines, turn_lines
 
 _EMPTY = "no agent program has run here; for turns of agents: git agent-undo turns"
@@ -23,10 +23,10 @@ def command() -> None:
 @json_option
 def log(session: str | None, turn: str | None, tool: str | None, as_json: bool) -> None:
     """List every step: intents, outcomes with their inverses, undos."""
-    from gitshadow.turns import looking
+    from gitshadow.sdk.turns import queries
 
     with journal() as db:
-        found = list(looking.log_rows(db, session, turn, tool))
+        found = list(queries.log_rows(db, session, turn, tool))
     print_rows({"rows": found}, log_lines, as_json=as_json, empty=_EMPTY)
 
 
@@ -36,10 +36,10 @@ def log(session: str | None, turn: str | None, tool: str | None, as_json: bool) 
 @json_option
 def turns(session: str | None, as_json: bool) -> None:
     """List the turns of agent programs and how they ended."""
-    from gitshadow.turns import looking
+    from gitshadow.sdk.turns import queries
 
     with journal() as db:
-        found = list(looking.turn_rows(db, session))
+        found = list(queries.turn_rows(db, session))
     print_rows({"rows": found}, turn_lines, as_json=as_json, empty=_EMPTY)
 
 
@@ -49,11 +49,11 @@ def turns(session: str | None, as_json: bool) -> None:
 @click.argument("turn")
 def show(turn: str, session: str | None, as_json: bool) -> None:
     """Show the calls of TURN: their outcomes, inverses and undo states."""
-    from gitshadow.turns import looking
+    from gitshadow.sdk.turns import queries
 
     with journal() as db:
-        named = looking.session_named(db, session, turn)
-        found = list(looking.call_rows(db, named, turn))
+        named = queries.session_named(db, session, turn)
+        found = list(queries.call_rows(db, named, turn))
     print_rows(
         {"rows": found}, call_lines, as_json=as_json, empty="the turn made no call"
     )

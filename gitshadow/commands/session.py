@@ -2,9 +2,9 @@
 
 import click
 
-from gitshadow.commands.asking import ask
-from gitshadow.commands.misuse import VerbGroup
+from gitshadow.commands.client import ask
 from gitshadow.commands.options import json_option
+from gitshadow.commands.usage_errors import VerbGroup
 from gitshadow.render import json
 from gitshadow.render.document import text
 from gitshadow.render.style import printable

@@ -2,9 +2,9 @@
 
 import click
 
-from gitshadow.commands.asking import ask
+from gitshadow.commands.client import ask
 from gitshadow.commands.options import colour_option, json_option, spelled_paths
-from gitshadow.commands.printing import print_document
+from gitshadow.commands.output import print_document
 from gitshadow.render.text import show_lines
 
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 
 import click
 
-from gitshadow.commands.asking import ask, find_layout
+from gitshadow.commands.client import ask, find_layout
 from gitshadow.commands.options import json_option, yes_option
-from gitshadow.commands.printing import print_document
+from gitshadow.commands.output import print_document
 from gitshadow.errors import ExitCode
 from gitshadow.render.document import Document, flag, inner, number, text
 from gitshadow.render.style import View
@@ -36,19 +36,19 @@ def command(at_login: bool, yes: bool, as_json: bool) -> int:
 
 
 def _at_login(yes: bool, as_json: bool) -> tuple[int, Document]:
-    from gitshadow.commands import hooking, loginwork
-    from gitshadow.commands.surroundings import find_surroundings
+    from gitshadow.commands import hooks_install, login_plan
+    from gitshadow.commands.install_env import find_surroundings
     from gitshadow.hookfiles import login
 
-    loginwork.refuse_without_systemd()
+    login_plan.refuse_without_systemd()
     ask("status", {"brief": True})  # nothing is to start where nothing is recorded
     around, _ = find_surroundings()
-    work = loginwork.LoginWork(login.plan(find_layout().root, around), around)
-    manner = hooking.Manner(yes, False, as_json)
-    done = hooking.attempt([work], [], manner)
+    work = login_plan.LoginWork(login.plan(find_layout().root, around), around)
+    manner = hooks_install.Manner(yes, False, as_json)
+    done = hooks_install.attempt([work], [], manner)
     if done.document["status"] in ("done", "nothing_to_do"):
-        done.document["notes"] = [loginwork.NOTE]
-    hooking.report(done, as_text=not as_json)
+        done.document["notes"] = [login_plan.NOTE]
+    hooks_install.report(done, as_text=not as_json)
     return done.exit_code, done.document
 
 

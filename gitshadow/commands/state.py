@@ -4,7 +4,7 @@ import click
 
 from gitshadow.commands.effects import journal, session_option
 from gitshadow.commands.options import json_option
-from gitshadow.commands.printing import print_document
+from gitshadow.commands.output import print_document
 from gitshadow.render.effects import state_lines
 
 
@@ -14,9 +14,9 @@ from gitshadow.render.effects import state_lines
 @json_option
 def command(before: str | None, session: str | None, as_json: bool) -> None:
     """Show the state of a session, now or at an earlier turn."""
-    from gitshadow.turns import looking
+    from gitshadow.sdk.turns import queries
 
     with journal() as db:
-        named = looking.session_named(db, session)
-        document = looking.state_document(db, named, before)
+        named = queries.session_named(db, session)
+        document = queries.state_document(db, named, before)
     print_document(document, state_lines, as_json=as_json)

@@ -5,12 +5,12 @@ import os
 
 import click
 
-from gitshadow.commands.asking import ask, find_layout
-from gitshadow.commands.boundary import error_document
+from gitshadow.commands.client import ask, find_layout
+from gitshadow.commands.error_handler import error_document
+from gitshadow.commands.health import judge, not_recorded, nothing_recorded
+from gitshadow.commands.install_env import find_surroundings
 from gitshadow.commands.options import colour_option, json_option
-from gitshadow.commands.printing import print_document
-from gitshadow.commands.protection import judge, not_recorded, nothing_recorded
-from gitshadow.commands.surroundings import find_surroundings
+from gitshadow.commands.output import print_document
 from gitshadow.errors import ExitCode, NotInitialisedError, StoreError
 from gitshadow.hookfiles import detect, presence
 from gitshadow.hookfiles.catalog import AGENTS

@@ -2,7 +2,7 @@
 
 import click
 
-from gitshadow.commands.asking import find_layout
+from gitshadow.commands.client import find_layout
 from gitshadow.commands.options import json_option, yes_option
 from gitshadow.errors import ExitCode
 from gitshadow.render import json
@@ -29,12 +29,14 @@ def command(at_login: bool, yes: bool, as_json: bool) -> int:
 
 
 def _not_at_login(yes: bool, as_json: bool) -> tuple[int, Document]:
-    from gitshadow.commands import hooking, loginwork
-    from gitshadow.commands.surroundings import find_surroundings
+    from gitshadow.commands import hooks_install, login_plan
+    from gitshadow.commands.install_env import find_surroundings
     from gitshadow.hookfiles import login
 
     around, _ = find_surroundings()
-    work = loginwork.LoginWork(login.plan_removal([find_layout().root], around), around)
-    done = hooking.attempt([work], [], hooking.Manner(yes, False, as_json))
-    hooking.report(done, as_text=not as_json)
+    work = login_plan.LoginWork(
+        login.plan_removal([find_layout().root], around), around
+    )
+    done = hooks_install.attempt([work], [], hooks_install.Manner(yes, False, as_json))
+    hooks_install.report(done, as_text=not as_json)
     return done.exit_code, done.document

@@ -4,7 +4,7 @@ import click
 
 from gitshadow.commands.effects import load_toolbox
 from gitshadow.commands.options import json_option, tools_option
-from gitshadow.commands.printing import print_rows
+from gitshadow.commands.output import print_rows
 from gitshadow.render.effects import tool_lines
 
 
@@ -13,10 +13,10 @@ from gitshadow.render.effects import tool_lines
 @json_option
 def command(tools: str | None, as_json: bool) -> None:
     """List the tools of a program and whether they can be undone."""
-    from gitshadow.turns import looking
+    from gitshadow.sdk.turns import queries
 
     registry = load_toolbox(tools, needed=True).tools
-    found = [looking.tool_row(tool) for tool in registry]
+    found = [queries.tool_row(tool) for tool in registry]
     print_rows(
         {"rows": found},
         tool_lines,

@@ -2,9 +2,9 @@
 
 import click
 
-from gitshadow.commands.asking import ask
+from gitshadow.commands.client import ask
 from gitshadow.commands.options import colour_option, json_option
-from gitshadow.commands.printing import print_rows
+from gitshadow.commands.output import print_rows
 from gitshadow.render.text import turn_lines
 
 _EMPTY = "no turns yet: agents report them through hooks (git agent-undo status)"

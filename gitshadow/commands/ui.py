@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 import click
 
-from gitshadow.commands.asking import find_layout
+from gitshadow.commands.client import find_layout
 from gitshadow.commands.options import is_interactive
 from gitshadow.commands.times import parse_moment
 from gitshadow.errors import NotInitialisedError, ShadowError, UsageError

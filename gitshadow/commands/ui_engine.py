@@ -9,18 +9,18 @@ import shlex
 import threading
 from collections.abc import Callable, Mapping
 
-from gitshadow.commands.asking import raise_if_error, spelled
-from gitshadow.commands.listeners import told
-from gitshadow.commands.undoing import (
+from gitshadow.commands.client import raise_if_error, spelled
+from gitshadow.commands.undo_flow import (
     HandOverError,
     Request,
     check_whole,
     parameters,
     target,
 )
-from gitshadow.engine.answering import answer
+from gitshadow.commands.user_hooks import told
 from gitshadow.errors import RefusedError
 from gitshadow.render.document import Document, texts
+from gitshadow.service.client import answer
 from gitshadow.store.layout import Layout
 from gitshadow.ui.ports import Wish
 

@@ -3,10 +3,10 @@
 import click
 
 from gitshadow.commands import undo_effects
-from gitshadow.commands.asking import spelled
+from gitshadow.commands.client import spelled
 from gitshadow.commands.options import SeparatingCommand, separated, spelled_paths
 from gitshadow.commands.undo_effects import Program
-from gitshadow.commands.undoing import (
+from gitshadow.commands.undo_flow import (
     Manner,
     Request,
     carry_out,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from gitshadow.commands.asking import find_layout
+from gitshadow.commands.client import find_layout
 from gitshadow.commands.effects import (
     asking,
     is_told_of_tools,
@@ -22,15 +22,15 @@ from gitshadow.commands.effects import (
     session_option,
 )
 from gitshadow.commands.options import ask_yes, is_interactive, tools_option
-from gitshadow.commands.undoing import Manner
-from gitshadow.commands.viewing import screen
+from gitshadow.commands.terminal import screen
+from gitshadow.commands.undo_flow import Manner
 from gitshadow.errors import ExitCode, UsageError
 from gitshadow.render import json, output
 from gitshadow.render.effects import report_text
 
 if TYPE_CHECKING:
-    from gitshadow.turns.report import UndoReport
-    from gitshadow.turns.requests import UndoOptions
+    from gitshadow.sdk.turns.report import UndoReport
+    from gitshadow.sdk.turns.undo_request import UndoOptions
 
 _TURN = re.compile(r"t-[0-9]+")
 _CALL = re.compile(
@@ -99,12 +99,12 @@ def session_of(targets: Sequence[str], program: Program) -> str | None:
         return None
     if not _TURN.fullmatch(targets[0]):
         return _session_of_call(targets[0], program)
+    from gitshadow.sdk.turns import queries
     from gitshadow.store.journal import saga
-    from gitshadow.turns import looking
 
     with journal() as db:
         known = any(one.id == targets[0] for one in saga.turns(db, program.session))
-        return looking.session_named(db, program.session, targets[0]) if known else None
+        return queries.session_named(db, program.session, targets[0]) if known else None
 
 
 def _session_of_call(call: str, program: Program) -> str | None:

@@ -5,13 +5,13 @@ from typing import NamedTuple
 
 import click
 
-from gitshadow.commands.asking import find_layout
+from gitshadow.commands.client import find_layout
 from gitshadow.commands.export import write_events
-from gitshadow.commands.hooking import Manner, carry_out
-from gitshadow.commands.hookwork import AgentWork, ConfigWork, GitWork, Work
-from gitshadow.commands.loginwork import LoginWork
+from gitshadow.commands.hooks_install import Manner, carry_out
+from gitshadow.commands.hooks_plan import AgentWork, ConfigWork, GitWork, Work
+from gitshadow.commands.install_env import find_surroundings
+from gitshadow.commands.login_plan import LoginWork
 from gitshadow.commands.options import json_option, yes_option
-from gitshadow.commands.surroundings import find_surroundings
 from gitshadow.errors import ShadowError
 from gitshadow.hookfiles import gitconfig, githooks, install, login
 from gitshadow.hookfiles.catalog import AGENTS
@@ -82,11 +82,11 @@ class _Leaving(NamedTuple):
 
     def items(self) -> list[Document]:
         """Return an item for the refs, and one for the state directory."""
-        from gitshadow.engine import leaving
+        from gitshadow.maintenance import uninstall
 
         if self.error is not None:
             return [self._item(self.layout.state_dir, ["could not be removed"])]
-        there = leaving.look(self.layout)
+        there = uninstall.look(self.layout)
         rows: list[Document] = []
         if there.refs or there.shown or there.packs:
             count = len(there.refs) + len(there.shown)
@@ -106,13 +106,13 @@ class _Leaving(NamedTuple):
 
     def apply(self) -> Work:
         """Stop the daemons, and remove everything."""
-        from gitshadow.engine import leaving
         from gitshadow.ipc import launch
+        from gitshadow.maintenance import uninstall
 
         try:
             for one in recorded(self.layout):
                 launch.stop(one)
-            there = leaving.leave(self.layout)
+            there = uninstall.leave(self.layout)
         except ShadowError as error:
             return self._replace(error=error)
         return _Left(len(there.refs) + len(there.shown), self.layout.state_dir)

@@ -2,7 +2,7 @@
 
 import click
 
-from gitshadow.commands.asking import find_layout
+from gitshadow.commands.client import find_layout
 from gitshadow.errors import NotInitialisedError
 
 

@@ -14,13 +14,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from gitshadow.capture.hints import Hints, WatchPort
+from gitshadow.capture.fs_events import Hints, WatchPort
 from gitshadow.capture.watcher import Watcher
 from gitshadow.daemon.listener import Jobs, Listener, Request
 from gitshadow.daemon.troubles import Troubles
-from gitshadow.engine.service import Service
 from gitshadow.errors import LockedError, MovedError, ShadowError, shortage_behind
 from gitshadow.ipc import client, wire
+from gitshadow.service.daemon_service import Service
 from gitshadow.store.journal.db import damage_behind
 from gitshadow.store.layout import Layout
 

@@ -1,12 +1,12 @@
 """Words and values of choosing hunks, for whoever asks: line by line, or on a whole screen.
 
-Invariant: pure; what may be answered is `undo.selecting`'s to say.
+Invariant: pure; what may be answered is `undo.hunk_selection`'s to say.
 """
 
 from collections.abc import Mapping
 
 from gitshadow.render.document import rows
-from gitshadow.undo.selecting import Choosing, Kind, Question, hunk_of_json
+from gitshadow.undo.hunk_selection import Choosing, Kind, Question, hunk_of_json
 
 HELP: Mapping[str, str] = {
     "y": "include it",

@@ -13,7 +13,7 @@ from gitshadow.render.text import local_time
 from gitshadow.words import counted
 
 if TYPE_CHECKING:
-    from gitshadow.turns.report import UndoReport
+    from gitshadow.sdk.turns.report import UndoReport
 
 _Rows = Sequence[Mapping[str, object]]
 

@@ -17,12 +17,12 @@ from textual.screen import Screen
 from textual.timer import Timer
 from textual.worker import WorkerFailed
 
+from gitshadow.ui.data_source import Source
 from gitshadow.ui.filters import Filter
 from gitshadow.ui.glyphs import Glyphs
 from gitshadow.ui.main import MainScreen
+from gitshadow.ui.no_color import Uncoloured
 from gitshadow.ui.ports import Engine
-from gitshadow.ui.source import Source
-from gitshadow.ui.uncoloured import Uncoloured
 
 _ROUNDS = 2
 """The first goes behind the key, the second behind what a widget told itself because of it."""

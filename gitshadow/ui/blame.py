@@ -20,12 +20,12 @@ from gitshadow.render.document import Document, rows, text
 from gitshadow.render.style import View, printable
 from gitshadow.render.text import local_time
 from gitshadow.ui.glyphs import glyphs_of
-from gitshadow.ui.keyline import Key, KeyLine
-from gitshadow.ui.linewise import LineView
-from gitshadow.ui.patches import bounded
+from gitshadow.ui.key_hints import Key, KeyLine
+from gitshadow.ui.line_view import LineView
+from gitshadow.ui.patch_parser import bounded
 from gitshadow.ui.plans import PlanScreen
 from gitshadow.ui.ports import Engine, Wish
-from gitshadow.ui.prose import Prose
+from gitshadow.ui.text_view import Prose
 
 _LETTERS = {"agent": "A", "human": "H"}
 _NAME = 12

@@ -13,9 +13,9 @@ from textual.screen import ModalScreen
 
 from gitshadow.render.document import rows, text
 from gitshadow.ui.diffs import DiffView
-from gitshadow.ui.keyline import Key, KeyLine
-from gitshadow.ui.patches import Patch, of_hunk
-from gitshadow.undo.selecting import hunk_of_json
+from gitshadow.ui.key_hints import Key, KeyLine
+from gitshadow.ui.patch_parser import Patch, of_hunk
+from gitshadow.undo.hunk_selection import hunk_of_json
 
 _KEYS = (
     Key("n", "next hunk", "pass_on('next(1)')"),

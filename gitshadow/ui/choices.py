@@ -14,8 +14,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from gitshadow.ui.glyphs import glyphs_of
-from gitshadow.ui.keyline import Key, KeyLine
-from gitshadow.ui.linewise import LineView
+from gitshadow.ui.key_hints import Key, KeyLine
+from gitshadow.ui.line_view import LineView
 
 
 class Choices(LineView):

@@ -14,7 +14,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from gitshadow.ui.glyphs import glyphs_of
-from gitshadow.ui.listing import Listing, Piece
+from gitshadow.ui.list_view import Listing, Piece
 
 _TAB = 8
 

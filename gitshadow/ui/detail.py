@@ -10,15 +10,15 @@ from textual.containers import Container
 from textual.timer import Timer
 
 from gitshadow.errors import UsageError
-from gitshadow.ui.asking import ask
-from gitshadow.ui.bars import Bar
+from gitshadow.ui.data_source import Listed, Source
 from gitshadow.ui.diffs import DiffView, Place
 from gitshadow.ui.files import FileList
-from gitshadow.ui.frame import Pane
 from gitshadow.ui.glyphs import glyphs_of
+from gitshadow.ui.layout import Pane
+from gitshadow.ui.requests import ask
 from gitshadow.ui.rows import FileRow
-from gitshadow.ui.source import Listed, Source
-from gitshadow.ui.telling import heading
+from gitshadow.ui.status_bars import Bar
+from gitshadow.ui.summary import heading
 from gitshadow.ui.timeline import Line
 from gitshadow.words import counted
 

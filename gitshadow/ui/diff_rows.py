@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from enum import Enum, auto
 from typing import NamedTuple
 
-from gitshadow.ui.patches import FilePatch, Hunk, Line, Patch, paired
+from gitshadow.ui.patch_parser import FilePatch, Hunk, Line, Patch, paired
 
 
 class Kind(Enum):

@@ -19,9 +19,9 @@ from textual.worker import WorkType
 from gitshadow.ui import diff_rows
 from gitshadow.ui.diff_rows import Kind, Row
 from gitshadow.ui.glyphs import glyphs_of
-from gitshadow.ui.linewise import LineView
-from gitshadow.ui.patches import FilePatch, Hunk, Line, Patch, parse
-from gitshadow.ui.tints import Tint, Tints, tints
+from gitshadow.ui.line_view import LineView
+from gitshadow.ui.patch_parser import FilePatch, Hunk, Line, Patch, parse
+from gitshadow.ui.syntax import Tint, Tints, tints
 
 SIDE_COLUMNS = 100
 """Side by side needs as many columns."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from textual.message import Message
 
 from gitshadow.ui.glyphs import glyphs_of
-from gitshadow.ui.listing import Listing, Piece
+from gitshadow.ui.list_view import Listing, Piece
 from gitshadow.ui.rows import FileRow
 
 _LETTERS: Mapping[str, str] = {

@@ -13,7 +13,7 @@ from textual.screen import ModalScreen
 
 from gitshadow.ui import keys
 from gitshadow.ui.glyphs import glyphs_of
-from gitshadow.ui.listing import Listing, Piece
+from gitshadow.ui.list_view import Listing, Piece
 
 _NAMES = 18
 _LEGEND = (

@@ -14,7 +14,7 @@ from textual.strip import Strip
 from gitshadow.render.text import local_time
 from gitshadow.ui.glyphs import glyphs_of
 from gitshadow.ui.lanes import FIRST_AGENT, Place, lettered, placed
-from gitshadow.ui.listing import Listing, Piece
+from gitshadow.ui.list_view import Listing, Piece
 from gitshadow.ui.paging import HELD, Window
 from gitshadow.ui.rows import EventRow, PinRow
 from gitshadow.ui.timeline import (

@@ -17,10 +17,10 @@ from gitshadow.render.document import rows, text
 from gitshadow.render.style import View, printable
 from gitshadow.ui.diffs import DiffView
 from gitshadow.ui.glyphs import glyphs_of
-from gitshadow.ui.keyline import Key, KeyLine
-from gitshadow.ui.patches import Hunk, Line, Patch, of_hunk
-from gitshadow.undo import selecting
-from gitshadow.undo.selecting import Choosing
+from gitshadow.ui.key_hints import Key, KeyLine
+from gitshadow.ui.patch_parser import Hunk, Line, Patch, of_hunk
+from gitshadow.undo import hunk_selection
+from gitshadow.undo.hunk_selection import Choosing
 
 Taken = Mapping[str, list[int]]
 """The numbers of the parts that are taken, by the number of their item."""
@@ -145,7 +145,7 @@ def _offered(
                 yield lines, {str(question.item): sorted(one.parts)}
 
 
-def _with_splits(hunk: selecting.Hunk) -> Iterator[selecting.Hunk]:
+def _with_splits(hunk: hunk_selection.Hunk) -> Iterator[hunk_selection.Hunk]:
     yield hunk
     yield from hunk.split
 

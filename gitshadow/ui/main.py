@@ -14,24 +14,24 @@ from textual.events import DescendantFocus
 from textual.screen import Screen
 
 from gitshadow.errors import LockedError, UsageError
-from gitshadow.ui import keys, wishes
-from gitshadow.ui.asking import Answered, Failed, Looked, Waiting, ask
-from gitshadow.ui.bars import Bar, Foot
+from gitshadow.ui import intents, keys
 from gitshadow.ui.blame import BlameScreen
 from gitshadow.ui.content import ContentScreen
+from gitshadow.ui.data_source import Source
 from gitshadow.ui.detail import Detail
-from gitshadow.ui.finding import Finder
-from gitshadow.ui.frame import Pane, Shape, shape_of, title
 from gitshadow.ui.glyphs import glyphs_of
 from gitshadow.ui.help import HelpScreen
 from gitshadow.ui.history import History
-from gitshadow.ui.loading import Loader
+from gitshadow.ui.layout import Pane, Shape, shape_of, title
 from gitshadow.ui.oplog import OpsScreen
-from gitshadow.ui.patches import Hunk
+from gitshadow.ui.page_loader import Loader
+from gitshadow.ui.patch_parser import Hunk
 from gitshadow.ui.pins import PinsScreen
 from gitshadow.ui.plans import PlanScreen
 from gitshadow.ui.ports import Wish
-from gitshadow.ui.source import Source
+from gitshadow.ui.requests import Answered, Failed, Looked, Waiting, ask
+from gitshadow.ui.search import Finder
+from gitshadow.ui.status_bars import Bar, Foot
 
 
 class MainScreen(Screen[None]):
@@ -323,7 +323,7 @@ class MainScreen(Screen[None]):
         if self._pane is not Pane.HISTORY and self._detail.since:
             self.say("m shows the changes of the block; here R restores this file")
             return
-        self._wish(lambda: wishes.undo(self._history.line, self._path))
+        self._wish(lambda: intents.undo(self._history.line, self._path))
 
     def action_undo_hunk(self) -> None:
         """Undo the hunk that the diff stands on."""
@@ -333,15 +333,15 @@ class MainScreen(Screen[None]):
             self.say(str(error))
             return
         hunk = (place.file.path, place.hunk) if place.hunk else None
-        self._wish(lambda: wishes.undo(self._history.line), hunk)
+        self._wish(lambda: intents.undo(self._history.line), hunk)
 
     def action_undo_turn(self) -> None:
         """Undo the turn."""
-        self._wish(lambda: wishes.undo_turn(self._history.line))
+        self._wish(lambda: intents.undo_turn(self._history.line))
 
     def action_undo_session(self) -> None:
         """Undo the session."""
-        self._wish(lambda: wishes.undo_session(self._history.line))
+        self._wish(lambda: intents.undo_session(self._history.line))
 
     def action_oops(self) -> None:
         """Undo the newest agent burst."""
@@ -349,11 +349,11 @@ class MainScreen(Screen[None]):
 
     def action_redo(self) -> None:
         """Redo what was taken back."""
-        self._wish(lambda: wishes.redo(self._history.line, self._history.marks))
+        self._wish(lambda: intents.redo(self._history.line, self._history.marks))
 
     def action_restore(self) -> None:
         """Restore a moment."""
-        self._wish(lambda: wishes.restore(self._history.line, self._path))
+        self._wish(lambda: intents.restore(self._history.line, self._path))
 
     # -- other -------------------------------------------------------------------------------
 

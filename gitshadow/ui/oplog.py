@@ -19,10 +19,10 @@ from gitshadow.render.style import View, printable
 from gitshadow.render.text import local_time
 from gitshadow.ui.choices import Choices
 from gitshadow.ui.glyphs import glyphs_of
-from gitshadow.ui.keyline import Key, KeyLine
+from gitshadow.ui.key_hints import Key, KeyLine
 from gitshadow.ui.plans import PlanScreen
 from gitshadow.ui.ports import Engine, Wish
-from gitshadow.ui.prose import Prose
+from gitshadow.ui.text_view import Prose
 
 _KEYS = (
     Key("Enter", "its report", "report"),

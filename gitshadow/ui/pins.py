@@ -19,10 +19,10 @@ from gitshadow.render.style import View, printable
 from gitshadow.render.text import pin_lines
 from gitshadow.ui.choices import Choices, SureScreen
 from gitshadow.ui.glyphs import glyphs_of
-from gitshadow.ui.keyline import Key, KeyLine
+from gitshadow.ui.input_line import LineScreen
+from gitshadow.ui.key_hints import Key, KeyLine
 from gitshadow.ui.plans import PlanScreen
 from gitshadow.ui.ports import Engine, Wish
-from gitshadow.ui.prompting import LineScreen
 
 _KEYS = (
     Key("Enter", "restore", "restore"),

@@ -23,10 +23,10 @@ from gitshadow.render.style import View, printable
 from gitshadow.ui.changes import ChangesScreen
 from gitshadow.ui.glyphs import glyphs_of
 from gitshadow.ui.hunks import HunkScreen, Taken, taking_back
-from gitshadow.ui.keyline import Key, KeyLine
-from gitshadow.ui.patches import Hunk
+from gitshadow.ui.key_hints import Key, KeyLine
+from gitshadow.ui.patch_parser import Hunk
 from gitshadow.ui.ports import Engine, Wish
-from gitshadow.ui.prose import Prose
+from gitshadow.ui.text_view import Prose
 
 _VIEW = View(colour=True)
 _LOW = "i includes them"

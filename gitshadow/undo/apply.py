@@ -21,7 +21,7 @@ from gitshadow.store.safe_paths import UnsafePathError, parents
 from gitshadow.undo.plan import Plan, Planned, Step
 from gitshadow.undo.report import Action, Item, Reason, State
 from gitshadow.undo.reverse import blob_oid
-from gitshadow.undo.survey import version_at
+from gitshadow.undo.worktree_scan import version_at
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _SPARE_BYTES = 1 << 20

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 from gitshadow.model import FileVersion, format_mode, git_mode
 from gitshadow.undo import merge
-from gitshadow.undo.cases import Case
+from gitshadow.undo.hunk_selection import Choice, Hunk, Kind
 from gitshadow.undo.lineage import Record
 from gitshadow.undo.merge import Edit
+from gitshadow.undo.path_plans import Case
 from gitshadow.undo.report import Reason
 from gitshadow.undo.reverse import Blobs
-from gitshadow.undo.selecting import Choice, Hunk, Kind
 
 _CONTEXT = 3
 _NO_END = "\\ No newline at end of file"

@@ -13,7 +13,7 @@ from gitshadow.model import Event, FileVersion, Oid, RepoPath
 from gitshadow.store.refs import display_path
 from gitshadow.store.safe_paths import parents
 from gitshadow.undo import hunks, merge
-from gitshadow.undo.cases import Case, World, check_alone, settle
+from gitshadow.undo.hunk_selection import Choice
 from gitshadow.undo.lineage import (
     Lineage,
     Record,
@@ -22,9 +22,9 @@ from gitshadow.undo.lineage import (
     runs_of,
     trace,
 )
+from gitshadow.undo.path_plans import Case, World, check_alone, settle
 from gitshadow.undo.report import Action, Item, Reason, State
 from gitshadow.undo.reverse import Blobs, Manner, Read, Turned, take_back
-from gitshadow.undo.selecting import Choice
 from gitshadow.undo.units import Undoings
 
 _HASH_DIGITS = 9

@@ -14,10 +14,10 @@ from gitshadow.store.files import WorkFiles
 from gitshadow.store.journal.db import Db
 from gitshadow.store.repo import Repo
 from gitshadow.undo.apply import Applied
-from gitshadow.undo.moments import Snapshot
+from gitshadow.undo.hunk_selection import Choice
 from gitshadow.undo.report import Reason
+from gitshadow.undo.restore_plan import Snapshot
 from gitshadow.undo.reverse import OnConflict
-from gitshadow.undo.selecting import Choice
 from gitshadow.undo.targets import Target
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from gitshadow.errors import ExitCode, JournalError
 from gitshadow.model import Oid, OpKind
 from gitshadow.undo.about import About
-from gitshadow.undo.selecting import Hunk
+from gitshadow.undo.hunk_selection import Hunk
 
 _STATES_SHOWN = ("reversed", "compensated", "not_reversed", "no_effect")
 

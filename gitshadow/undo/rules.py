@@ -13,12 +13,12 @@ from gitshadow.store.files import WorkFiles
 from gitshadow.store.journal import events
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
-from gitshadow.undo.around import touches_of
 from gitshadow.undo.choose import Selection
 from gitshadow.undo.plan import Plan, Unrecorded
 from gitshadow.undo.report import Reason
+from gitshadow.undo.report_context import touches_of
 from gitshadow.undo.reverse import Read
-from gitshadow.undo.survey import version_at
+from gitshadow.undo.worktree_scan import version_at
 
 Rules = Mapping[RepoPath, bytes | None]
 """The contents that rule files are to have; None: the file is to be absent."""

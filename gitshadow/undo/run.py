@@ -16,19 +16,26 @@ from gitshadow.model import Event, Oid, Op, OpKind, OpStatus, RepoPath
 from gitshadow.store.journal import events, ops
 from gitshadow.store.purged import is_purged
 from gitshadow.store.refs import display_path
-from gitshadow.undo import again, around, moments, oplog, recovered, rules
+from gitshadow.undo import (
+    idempotency,
+    oplog,
+    recovered_ops,
+    report_context,
+    restore_plan,
+    rules,
+)
 from gitshadow.undo.about import about
 from gitshadow.undo.apply import StepHook, Tools, apply, no_hook
-from gitshadow.undo.cases import World
 from gitshadow.undo.choose import NOBODY, Chooser, Selection, Window, is_ambiguous
+from gitshadow.undo.created_directories import Owner, tree_at, tree_before
 from gitshadow.undo.effective import undoings_of
-from gitshadow.undo.narrowing import theirs
-from gitshadow.undo.owned import Owner, tree_at, tree_before
+from gitshadow.undo.own_only import theirs
+from gitshadow.undo.path_plans import World
 from gitshadow.undo.plan import PathFilter, Plan, Wish, plan_states, plan_unit
 from gitshadow.undo.port import Engine, Request
 from gitshadow.undo.report import Reason, Report, State, Status
 from gitshadow.undo.reverse import Manner, OnConflict
-from gitshadow.undo.survey import Known, survey
+from gitshadow.undo.worktree_scan import Known, survey
 from gitshadow.words import counted, shortened
 
 _TRIES = 3
@@ -64,7 +71,7 @@ def recover(engine: Engine, hook: StepHook = no_hook) -> list[oplog.Recovery]:
     engine.catch_up()
     found = oplog.recover(engine.db, engine.worktree, _tools(engine, hook))
     sentences = [one.sentence() for one in found]
-    recovered.note(engine.db, engine.worktree, sentences)
+    recovered_ops.note(engine.db, engine.worktree, sentences)
     return found
 
 
@@ -96,9 +103,9 @@ class _Undo:
     def run(self) -> Report:
         """Return the report of the plan or of what was done."""
         recover(self.engine, self.hook)
-        self.notes += recovered.take_notes(self.engine.db, self.engine.worktree)
+        self.notes += recovered_ops.take_notes(self.engine.db, self.engine.worktree)
         if self.request.apply and self.request.op is not None:
-            before = again.report_of(self.engine.db, self.request.op)
+            before = idempotency.report_of(self.engine.db, self.request.op)
             if before is not None:
                 return before
         draft = self._settled_draft()
@@ -242,7 +249,7 @@ class _Undo:
         )
         return _Draft(selection, plan, frozenset(moment.wanted)), world
 
-    def _moment(self) -> tuple[moments.Moment, Selection, Owner]:
+    def _moment(self) -> tuple[restore_plan.Moment, Selection, Owner]:
         """Return the state to restore, what to call it, and whose directories may go."""
         engine, request = self.engine, self.request
         db, worktree = engine.db, engine.worktree
@@ -252,16 +259,16 @@ class _Undo:
         if request.pin is not None:
             pin = engine.snapshot(request.pin)
             now = (engine.tree(), engine.states())
-            found = moments.at_snapshot(db, worktree, engine.repo, pin, now)
+            found = restore_plan.at_snapshot(db, worktree, engine.repo, pin, now)
             label, tree, since_ns = f"--pin {request.pin}", pin.tree, pin.ts_ns
         elif request.at_ns is not None:
-            found = moments.at_time(db, worktree, request.at_ns, chosen)
+            found = restore_plan.at_time(db, worktree, request.at_ns, chosen)
             tree = tree_at(engine.repo, db, worktree, request.at_ns)
             label, since_ns = "--at", request.at_ns
         elif request.targets:
             texts = (one.text for one in request.targets)
             typed = dict(zip(self._typed_paths(), texts, strict=True))
-            found = moments.before_agent(db, worktree, typed, self._is_missing)
+            found = restore_plan.before_agent(db, worktree, typed, self._is_missing)
             label, since_ns = "restore", 0
         else:
             raise UsageError(
@@ -274,7 +281,7 @@ class _Undo:
             label=label,
             windows=(Window(None, since_ns, None),) if since_ns else (),
         )
-        owner = Owner(engine.repo, db, worktree, tree, 0, moments.is_provable)
+        owner = Owner(engine.repo, db, worktree, tree, 0, restore_plan.is_provable)
         return found, selection, owner
 
     def _typed_paths(self) -> tuple[RepoPath, ...]:
@@ -364,7 +371,7 @@ class _Undo:
 
     def _moved(self, token: str, draft: _Draft) -> str:
         db, worktree = self.engine.db, self.engine.worktree
-        return around.moved_since(db, worktree, token, draft.paths)
+        return report_context.moved_since(db, worktree, token, draft.paths)
 
     # -- applying --------------------------------------------------------------------------
 
@@ -401,7 +408,7 @@ class _Undo:
             oplog.roll_back(engine.db, op.id, tools)
             return self._ended(draft, replace(planned, items=result.items))
         report = replace(planned, items=result.items, op_id=op.id, commit=commit)
-        lost = around.not_carried(result)
+        lost = report_context.not_carried(result)
         report = replace(report, not_covered=(*report.not_covered, *lost))
         report = self._ended(draft, report)
         oplog.finish(engine.db, op.id, commit, json.dumps(report.to_json()))
@@ -414,7 +421,7 @@ class _Undo:
             engine.catch_up()
             found = oplog.settle(engine.db, op.id, tools)
             if found.finished:
-                recovered.note(engine.db, engine.worktree, [found.sentence()])
+                recovered_ops.note(engine.db, engine.worktree, [found.sentence()])
 
     def _ended(self, draft: _Draft, report: Report) -> Report:
         return replace(report, headline=self._headline(draft.selection, report))
@@ -448,7 +455,7 @@ class _Undo:
         unrecorded = {item.path for item in items if item.reason in named}
         if any(item.state is not State.NO_EFFECT for item in items):
             lost = {item.path for item in items if item.overwrites}
-            notes = around.notes_of(engine.db, engine.worktree, selection, lost)
+            notes = report_context.notes_of(engine.db, engine.worktree, selection, lost)
         if self.request.leave:
             left = ", ".join(map(display_path, self.request.leave))
             notes = (*notes, f"skipped because of --except: {left}")
@@ -460,7 +467,7 @@ class _Undo:
             planned=True,
             not_covered=tuple(
                 entry
-                for entry in around.not_covered(
+                for entry in report_context.not_covered(
                     engine.db, engine.worktree, selection.windows
                 )
                 if entry.path not in unrecorded
@@ -469,7 +476,9 @@ class _Undo:
             maybe=self._paths(selection.maybe),
             unclear=self._paths(one for one in selection.maybe if is_ambiguous(one)),
             head_moved=(
-                around.head_moves(engine.db, engine.worktree, first) if first else ()
+                report_context.head_moves(engine.db, engine.worktree, first)
+                if first
+                else ()
             ),
             about=about(engine.db, engine.worktree, selection.taken),
         )

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gitshadow.attribution.background import (
+from gitshadow.attribution.background_processes import (
     guessed_id,
     is_guessed,
     outliving,

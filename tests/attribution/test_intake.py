@@ -17,7 +17,7 @@ from gitshadow.attribution.intake import Intake, Place, apply
 from gitshadow.attribution.ladder import attribute
 from gitshadow.attribution.liveness import close_gone
 from gitshadow.attribution.process import ProcessId, process_start
-from gitshadow.attribution.reach import places_of, reach
+from gitshadow.attribution.touched_paths import places_of, reach
 from gitshadow.attribution.windows import Evidence, Scene
 from gitshadow.model import Actor, Call, Confidence, RepoPath, Session, ToolClass, Turn
 from gitshadow.store.journal import models, sessions, turns

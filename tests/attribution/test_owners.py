@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitshadow.attribution.owners import Known, Link, owners
+from gitshadow.attribution.process_owners import Known, Link, owners
 from gitshadow.model import Actor, Session
 
 

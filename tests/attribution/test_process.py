@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gitshadow.attribution.handles import OpenFiles
-from gitshadow.attribution.origin import agent_process
+from gitshadow.attribution.agent_process import agent_process
+from gitshadow.attribution.open_files import OpenFiles
 from gitshadow.attribution.process import (
     Living,
     ProcessId,
@@ -362,7 +362,7 @@ REPORT = (
     "import json;"
     "from gitshadow.attribution.process import ancestors;"
     "import os;"
-    "from gitshadow.attribution.origin import agent_process;"
+    "from gitshadow.attribution.agent_process import agent_process;"
     "found = agent_process('claude-code', ancestors(os.getppid()), dict(os.environ));"
     "print(found.pid if found else None, flush=True)"
 )

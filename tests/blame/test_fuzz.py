@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gitshadow.blame.ground import Ground
+from gitshadow.blame.git_blame import Ground
 from gitshadow.blame.owners import Origin, Source
 from gitshadow.blame.replay import Replay
 from gitshadow.blame.rewrites import Rewrites

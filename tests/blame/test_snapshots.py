@@ -6,11 +6,11 @@ from collections.abc import Collection, Mapping
 
 import pytest
 
-from gitshadow.blame.before import DoubtError
-from gitshadow.blame.ground import Ground
-from gitshadow.blame.marks import Marks, mark_of
+from gitshadow.blame.fingerprints import Marks, mark_of
+from gitshadow.blame.git_blame import Ground
 from gitshadow.blame.owners import Vector
 from gitshadow.blame.replay import Replay
+from gitshadow.blame.replay_bounds import DoubtError
 from gitshadow.blame.rewrites import Rewrites
 from gitshadow.blame.snapshots import pack, unpack
 from gitshadow.model import Event, RepoPath

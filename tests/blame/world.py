@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from gitshadow.blame.base import Facts, GitLine
+from gitshadow.blame.git_blame_parser import Facts, GitLine
 from gitshadow.model import (
     Actor,
     Attribution,
@@ -20,8 +20,8 @@ from gitshadow.model import (
     Oid,
     RepoPath,
 )
-from gitshadow.undo.cases import World
 from gitshadow.undo.merge import merge
+from gitshadow.undo.path_plans import World
 from gitshadow.undo.plan import Wish, plan_unit
 from gitshadow.undo.units import Unit, is_undoable
 from tests.support.blobs import Blobs

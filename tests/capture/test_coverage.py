@@ -10,8 +10,8 @@ import pytest
 
 from gitshadow.capture.coverage import Coverage, Rules
 from gitshadow.capture.walk import walk
-from gitshadow.engine.tracked import IndexView
 from gitshadow.model import RepoPath
+from gitshadow.recording.index import IndexView
 from gitshadow.store.files import WorkFiles
 from gitshadow.store.git import Git
 from gitshadow.store.layout import discover

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from gitshadow.capture.coverage import Coverage, Rules
 from gitshadow.capture.patterns import parse_rules
 from gitshadow.capture.walk import walk
-from gitshadow.engine.tracked import IndexView
 from gitshadow.model import RepoPath
+from gitshadow.recording.index import IndexView
 from gitshadow.store.files import WorkFiles
 from gitshadow.store.git import Git
 from gitshadow.store.layout import discover

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gitshadow.capture.saves import (
+from gitshadow.capture.atomic_saves import (
     TRACE_S,
     EditorTraces,
     edited,

@@ -1,7 +1,7 @@
 """Batches into commits: one per write, storms as one, and no tree that never was."""
 
+from gitshadow.capture.commit_plan import STORM_PATHS, Claimed, split_writes
 from gitshadow.capture.drafts import Draft
-from gitshadow.capture.steps import STORM_PATHS, Claimed, split_writes
 from gitshadow.model import (
     Actor,
     Attribution,

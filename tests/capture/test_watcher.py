@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gitshadow.capture import watcher as watching
-from gitshadow.capture.hints import Hints
+from gitshadow.capture.fs_events import Hints
 from gitshadow.capture.watcher import Watcher
 from gitshadow.model import RepoPath
 from tests.support.waiting import HANGS_S, until

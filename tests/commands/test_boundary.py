@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from gitshadow.cli import main
-from gitshadow.commands import GROUPS, boundary, find, names
-from gitshadow.commands.asking import raise_if_error
+from gitshadow.commands import GROUPS, error_handler, find, names
+from gitshadow.commands.client import raise_if_error
 from gitshadow.errors import RefusedError, ShadowError, UsageError
 
 START = "import sys; from gitshadow.cli import main; sys.exit(main(sys.argv[1:]))"
@@ -37,7 +37,7 @@ def test_help_imports_no_verb() -> None:
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
-    assert done.stdout.splitlines()[-1] == "['gitshadow.commands.boundary']"
+    assert done.stdout.splitlines()[-1] == "['gitshadow.commands.error_handler']"
 
 
 def test_no_words_print_the_help_and_are_a_usage_error(
@@ -252,7 +252,7 @@ def test_git_hook_exits_0_whatever_is_wrong(
 def test_complain_prints_causes_and_hint(capsys: pytest.CaptureFixture[str]) -> None:
     error = ShadowError("could not read ref x\x1b", hint="look at it")
     error.__cause__ = OSError(28, "No space left on device")
-    boundary.complain(error)
+    error_handler.complain(error)
     assert capsys.readouterr().err == (
         "error: could not read ref x\\x1b\n"
         "caused by: No space left on device\n"
@@ -267,7 +267,7 @@ def test_unexpected_exception_is_one_line_and_a_report_file(
         raise KeyError("lost")
 
     with pytest.raises(ShadowError) as caught:
-        boundary.contain(broken)
+        error_handler.contain(broken)
     assert caught.value.message == "internal: KeyError: 'lost'"
     (report,) = (sealed / "state" / "gitshadow" / "reports").iterdir()
     assert "raise KeyError" in report.read_text()
@@ -285,7 +285,7 @@ def test_report_directory_that_cannot_be_made_leaves_the_line(
         raise KeyError("lost")
 
     with pytest.raises(ShadowError) as caught:
-        boundary.contain(broken)
+        error_handler.contain(broken)
     assert caught.value.hint is None
 
 
@@ -302,7 +302,7 @@ def test_error_document_is_raised_again_with_its_exit_code(
 
 def test_document_without_an_error_raises_nothing() -> None:
     raise_if_error({"rows": []})
-    assert boundary.error_document(UsageError("no")) == {
+    assert error_handler.error_document(UsageError("no")) == {
         "error": "no",
         "hint": None,
         "exit": 2,

@@ -1,6 +1,6 @@
 """The verbs on agent programs, in this process: what they show and how they end.
 
-Rows of the contract that speak of the command line; the SDK's own tests are in tests/turns.
+Rows of the contract that speak of the command line; the SDK's own tests are in tests/sdk/turns.
 """
 
 import io
@@ -19,15 +19,15 @@ import pytest
 
 from gitshadow.cli import main
 from gitshadow.commands import undo_effects
+from gitshadow.sdk.turns.policy import Policy
+from gitshadow.sdk.turns.session import AgentUndo
+from gitshadow.sdk.turns.values import Inverse, Reversibility
 from gitshadow.store.journal.db import Db
-from gitshadow.turns.policy import Policy
-from gitshadow.turns.session import AgentUndo
-from gitshadow.turns.values import Inverse, Reversibility
+from tests.sdk.turns.world import World, registry
 from tests.support.small_disk import read_only
-from tests.turns.world import World, registry
 
 ROOT = Path(__file__).parent.parent.parent
-TOOLS = ["--tools", "tests.turns.declared:TOOLS"]
+TOOLS = ["--tools", "tests.sdk.turns.declared:TOOLS"]
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     World.make(root / "world")
     monkeypatch.chdir(root)
     monkeypatch.setenv("TOY_WORLD", str(root / "world"))
-    monkeypatch.delitem(sys.modules, "tests.turns.declared", raising=False)
+    monkeypatch.delitem(sys.modules, "tests.sdk.turns.declared", raising=False)
     return root
 
 
@@ -452,7 +452,7 @@ def test_a_command_runs_where_the_program_lists_it(
 ) -> None:
     """AN-15: `--yes` is no yes to a command that only the journal names."""
     touched(au, place / "mark")
-    words = ["undo", "t-1", "--yes", "--tools", f"tests.turns.declared:{named}"]
+    words = ["undo", "t-1", "--yes", "--tools", f"tests.sdk.turns.declared:{named}"]
     (report,) = shown(capsys, *words, code=code)
     assert isinstance(report, dict)
     (item,) = report["items"]
@@ -472,7 +472,7 @@ def test_a_person_is_asked_about_the_very_command(
     touched(au, place / "mark")
     monkeypatch.setattr(undo_effects, "is_interactive", lambda: True)
     monkeypatch.setattr(sys, "stdin", io.StringIO(f"y\n{answer}\n"))
-    found = main(["undo", "t-1", "--tools", "tests.turns.declared:TOOLS"])
+    found = main(["undo", "t-1", "--tools", "tests.sdk.turns.declared:TOOLS"])
     said = capsys.readouterr().out
     assert f"to undo toy.do t-1.1, it runs touch {place / 'mark'}: do it?" in said
     assert (place / "mark").exists() is (answer == "y")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gitshadow.commands.given import Given, settings_given
+from gitshadow.commands.config_overrides import Given, settings_given
 
 
 @pytest.mark.parametrize(

@@ -11,15 +11,15 @@ import pytest
 
 from gitshadow.cli import main
 from gitshadow.commands import recover
+from gitshadow.sdk.turns.host import Host
+from gitshadow.sdk.turns.policy import Policy
+from gitshadow.sdk.turns.session import AgentUndo
 from gitshadow.store.journal.db import Db
-from gitshadow.turns.host import Host
-from gitshadow.turns.policy import Policy
-from gitshadow.turns.session import AgentUndo
 from tests.commands.test_effects import column, shown
-from tests.turns.declared import holding
-from tests.turns.world import World
+from tests.sdk.turns.declared import holding
+from tests.sdk.turns.world import World
 
-TOOLS = ["--tools", "tests.turns.declared:HOLDING"]
+TOOLS = ["--tools", "tests.sdk.turns.declared:HOLDING"]
 HOUR_NS = 3600 * 1_000_000_000
 
 
@@ -32,7 +32,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     Db.open(str(journal), create=True).close()
     monkeypatch.chdir(root)
     monkeypatch.setenv("TOY_WORLD", str(root / "world"))
-    monkeypatch.delitem(sys.modules, "tests.turns.declared", raising=False)
+    monkeypatch.delitem(sys.modules, "tests.sdk.turns.declared", raising=False)
     return World.make(root / "world")
 
 
@@ -111,7 +111,7 @@ def test_recover_without_the_tool_says_so(
     au: AgentUndo, world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Exit 4: something is left, and the mail still waits."""
-    other = ["--tools", "tests.turns.declared:EMPTY"]
+    other = ["--tools", "tests.sdk.turns.declared:EMPTY"]
     (row,) = shown(capsys, "recover", "--yes", *other, code=4)
     assert isinstance(row, dict)
     assert (row["state"], row["text"]) == ("due", "nothing is registered as mail.send")

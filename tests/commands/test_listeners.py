@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gitshadow.cli import main
-from gitshadow.commands import listeners
+from gitshadow.commands import user_hooks
 from gitshadow.errors import ExitCode
 from tests.support.shadow import Shadow
 
@@ -132,7 +132,7 @@ def test_hook_that_takes_too_long_is_killed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """AN-27: an undo waits so long and no longer; in this process, with a shorter limit."""
-    monkeypatch.setattr(listeners, "_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(user_hooks, "_TIMEOUT_S", 0.2)
     monkeypatch.setenv("GITSHADOW_DAEMON", "off")
     monkeypatch.chdir(shadow_n.repo.root)
     hook(shadow_n, "postUndo", "exec sleep 600")

@@ -8,7 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from gitshadow.commands.asking import spelled
+from gitshadow.commands.client import spelled
 from gitshadow.commands.options import SeparatingCommand, ask_yes, separated
 
 

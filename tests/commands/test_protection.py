@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from gitshadow.cli import main
-from gitshadow.commands.protection import judge
+from gitshadow.commands.health import judge
 from tests.support.shadow import Shadow
 
 STATUS: dict[str, object] = {

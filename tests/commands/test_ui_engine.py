@@ -7,12 +7,12 @@ import pytest
 
 from gitshadow.commands.ui_engine import HereEngine
 from gitshadow.errors import RefusedError
-from gitshadow.turns.policy import Policy
-from gitshadow.turns.session import AgentUndo
+from gitshadow.sdk.turns.policy import Policy
+from gitshadow.sdk.turns.session import AgentUndo
 from gitshadow.ui.ports import Wish
+from tests.sdk.turns.recorded import Recorded
 from tests.support.repo import Repo
 from tests.support.studio import studio_of
-from tests.turns.recorded import Recorded
 
 PROGRAM = "cannot undo {} here: it did more than change files"
 

@@ -13,7 +13,7 @@ from tests.support.shadow import COMMAND, Shadow
 from tests.support.waiting import HANGS_S
 
 SHOW = (
-    "from gitshadow.commands.viewing import screen; found = screen();"
+    "from gitshadow.commands.terminal import screen; found = screen();"
     "print(found.view.colour, found.view.terminal, found.view.prefix, found.pager)"
 )
 

@@ -10,15 +10,15 @@ import pytest
 
 from gitshadow.cli import main
 from gitshadow.commands import undo_effects
-from gitshadow.engine import setup
+from gitshadow.maintenance import setup
+from gitshadow.sdk.turns.policy import Policy
+from gitshadow.sdk.turns.session import AgentUndo
 from gitshadow.store.layout import discover
-from gitshadow.turns.policy import Policy
-from gitshadow.turns.session import AgentUndo
+from tests.sdk.turns.recorded import with_files
+from tests.sdk.turns.world import World, registry
 from tests.support.repo import Repo
-from tests.turns.recorded import with_files
-from tests.turns.world import World, registry
 
-TOOLS = ["--tools", "tests.turns.declared:TOOLS"]
+TOOLS = ["--tools", "tests.sdk.turns.declared:TOOLS"]
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def world(repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     setup.initialise(layout, os.environ, force=True)
     made = World.make(tmp_path / "world")
     monkeypatch.setenv("TOY_WORLD", str(made.root))
-    monkeypatch.delitem(sys.modules, "tests.turns.declared", raising=False)
+    monkeypatch.delitem(sys.modules, "tests.sdk.turns.declared", raising=False)
     tools = registry(made)
     with_files(tools, repo.root, coroutines=False)
     policy = Policy(non_reversible="allow")

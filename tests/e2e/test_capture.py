@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from gitshadow.engine.setup import refuse_personal
 from gitshadow.errors import UnsupportedError
+from gitshadow.maintenance.setup import refuse_personal
 from tests.support.claude import Claude
 from tests.support.kept import kept
 from tests.support.repo import Repo, ten_lines

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from gitshadow.errors import JournalError
+from gitshadow.sdk.testing import sample_rows as saga_rows
 from gitshadow.store.journal import prune, saga
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.saga_rows import CallName, Held, Note, SagaCall, SagaTurn
 from gitshadow.store.journal.schema import MIGRATIONS
-from gitshadow.testing import samples as saga_rows
 
 NAME = CallName("s", "t-1", "c1")
 CALL = replace(saga_rows.CALL, outcome="success", undo="planned")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gitshadow.engine.upkeep import work_of
 from gitshadow.errors import LockedError, StoreError
+from gitshadow.maintenance.upkeep import work_of
 from gitshadow.store.git import Git, StoppedError
 from gitshadow.store.packing import MOST_PACKS, Packed, Packer, to_merge
 from tests.conftest import FULL

@@ -24,6 +24,7 @@ from gitshadow.model import (
     Touch,
     Turn,
 )
+from gitshadow.sdk.testing import sample_rows as saga_rows
 from gitshadow.store.journal import (
     bursts,
     events,
@@ -39,7 +40,6 @@ from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.saga_rows import Note, SagaOp
 from gitshadow.store.journal.salvage import Salvaged, salvage
 from gitshadow.store.journal.schema import VERSION
-from gitshadow.testing import samples as saga_rows
 
 A = RepoPath(b"a")
 OID = Oid("a" * 40)

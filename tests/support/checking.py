@@ -3,8 +3,8 @@
 import os
 from dataclasses import replace
 
+from gitshadow.api import Document, run
 from gitshadow.attribution.process import process_start
-from gitshadow.engine.verbs import Document, run
 from gitshadow.store.journal import sessions
 from tests.support.studio import Studio
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from gitshadow.capture.hints import Hints, WatchPort
+from gitshadow.capture.fs_events import Hints, WatchPort
 from gitshadow.daemon.server import Server
-from gitshadow.engine.workspace import make_state_dirs
 from gitshadow.errors import ShadowError
 from gitshadow.ipc import wire
 from gitshadow.model import RepoPath
+from gitshadow.recording.workspace import make_state_dirs
 from gitshadow.store.layout import Layout, discover
 from tests.support.repo import Repo
 from tests.support.waiting import HANGS_S

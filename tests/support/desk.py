@@ -4,10 +4,11 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from gitshadow.engine import hooks, setup
-from gitshadow.engine.desk import Desk, open_desk
-from gitshadow.engine.mending import mend
-from gitshadow.engine.verbs import run
+from gitshadow.api import run
+from gitshadow.maintenance import setup
+from gitshadow.maintenance.startup_repair import mend
+from gitshadow.recording.context import Desk, open_desk
+from gitshadow.service import hook_intake
 from gitshadow.store.layout import discover
 from tests.support.claude import Claude
 from tests.support.repo import PathLike, Repo
@@ -22,7 +23,7 @@ def desk_of(repo: Repo) -> Iterator[Desk]:
     if not layout.initialised:
         setup.initialise(layout, os.environ, force=True)
     desk = open_desk(layout, os.environ, lock_timeout_s=1.0)
-    hooks.listen(desk)
+    hook_intake.listen(desk)
     mend(desk)
     try:
         yield desk
@@ -47,7 +48,7 @@ class Near(Shadow):
         """Deliver one hook."""
         assert (args[0], cwd, env) == ("hook", None, None)
         body = f"agent: {os.fsdecode(args[1])}\n\n".encode() + stdin
-        answer = hooks.take_body(self.desk, body)
+        answer = hook_intake.take_body(self.desk, body)
         return Result(("hook",), 0, answer, "")
 
     def agent(self, session: str = "s1") -> Claude:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from gitshadow.engine.upkeep import work_of
+from gitshadow.maintenance.upkeep import work_of
 from gitshadow.model import Oid, RepoPath
 from gitshadow.store.commits import NewCommit
 from gitshadow.store.git import Git

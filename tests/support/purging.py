@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gitshadow.engine import local
+from gitshadow.service import in_process
 from tests.support.repo import Repo
 from tests.support.studio import Studio
 
@@ -69,7 +69,7 @@ def play(studio: Studio) -> None:
     layout = studio.desk.workspace.layout
     studio.write("S1", "k", b"one " + SECRET)
     studio.write("S1", "a", "agent one\n")
-    local.pack(layout)
+    in_process.pack(layout)
     studio.write("S2", "k", b"two " + SECRET)
     studio.write("S2", "b", "agent two\n")
     studio.hand("k", b"mine " + SECRET)

@@ -16,10 +16,10 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widget import Widget
 
-from gitshadow.commands.asking import raise_if_error
+from gitshadow.commands.client import raise_if_error
 from gitshadow.commands.times import parse_moment
-from gitshadow.engine import local
 from gitshadow.render.document import Document
+from gitshadow.service import in_process
 from gitshadow.store.layout import Layout
 from gitshadow.ui.app import Setting, ViewApp
 from gitshadow.ui.glyphs import Glyphs
@@ -47,7 +47,7 @@ class Direct:
     def ask(self, verb: str, params: Mapping[str, object], /) -> Document:
         """Run one verb at the top of the worktree."""
         full = {"cwd": self.layout.root, **params}
-        document = local.run(self.layout, verb, full, lock_timeout_s=self.lock_s)
+        document = in_process.run(self.layout, verb, full, lock_timeout_s=self.lock_s)
         raise_if_error(document)
         return document
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gitshadow.commands import asking
+from gitshadow.commands import client
 from gitshadow.errors import ShadowError
 from gitshadow.ipc import launch
 from gitshadow.store.layout import Layout
@@ -166,7 +166,7 @@ class Shadow:
         kept = dict(os.environ)
         os.environ.update(self.environment())
         try:
-            yield asking.find_layout(str(self.repo.root))
+            yield client.find_layout(str(self.repo.root))
         finally:
             os.environ.clear()
             os.environ.update(kept)
@@ -174,14 +174,14 @@ class Shadow:
     def init(self) -> None:
         """Do `init`, which starts the daemon where the test is about it."""
         with self._in_its_environment() as layout:
-            asking.ask("init", {"force": False}, root_hint=layout.root)
+            client.ask("init", {"force": False}, root_hint=layout.root)
             if self.daemon:
                 launch.start(layout)
 
     def settle(self) -> None:
         """Do `flush`."""
         with self._in_its_environment() as layout:
-            asking.ask("flush", {}, root_hint=layout.root)
+            client.ask("flush", {}, root_hint=layout.root)
 
     def _stop(self) -> None:
         """Do `stop`; what goes on in spite of it is found afterwards."""

@@ -10,11 +10,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from gitshadow.api import run
 from gitshadow.attribution.delivery import HookDelivery
-from gitshadow.engine import hooks, setup
-from gitshadow.engine.desk import Desk, open_desk
-from gitshadow.engine.mending import mend
-from gitshadow.engine.verbs import run
+from gitshadow.maintenance import setup
+from gitshadow.maintenance.startup_repair import mend
+from gitshadow.recording.context import Desk, open_desk
+from gitshadow.service import hook_intake
 from gitshadow.store.layout import Layout, discover
 from tests.support.repo import PathLike, Repo
 
@@ -53,7 +54,7 @@ class Studio:
         }
         raw = json.dumps({k: v for k, v in payload.items() if v is not None})
         delivery = HookDelivery(agent="claude-code", payload=raw.encode())
-        hooks.take(self.desk, delivery)
+        hook_intake.take(self.desk, delivery)
 
     def start(self, who: str, *, model: str = "claude-sonnet-5") -> None:
         """Begin a session."""
@@ -108,7 +109,7 @@ def studio_of(repo: Repo) -> Iterator[Studio]:
     if not layout.initialised:
         setup.initialise(layout, os.environ, force=True)
     desk = open_desk(layout, os.environ, lock_timeout_s=1.0)
-    hooks.listen(desk)
+    hook_intake.listen(desk)
     mend(desk)
     try:
         yield Studio(repo, desk)

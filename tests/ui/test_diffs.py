@@ -3,7 +3,7 @@
 import pytest
 
 from gitshadow.ui.diffs import DiffView
-from gitshadow.ui.tints import Kind, Tint, tints
+from gitshadow.ui.syntax import Kind, Tint, tints
 from tests.support.screens import Play, play
 
 PATCH = """\

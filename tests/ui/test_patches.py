@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitshadow.ui.patches import CHARACTERS, Line, Pair, of_hunk, paired, parse
+from gitshadow.ui.patch_parser import CHARACTERS, Line, Pair, of_hunk, paired, parse
 
 PATCH = """\
 diff --git a/src/app.py b/src/app.py

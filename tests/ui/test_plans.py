@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 from gitshadow.store.lock import WriterLock
-from gitshadow.ui.patches import parse
+from gitshadow.ui.patch_parser import parse
 from gitshadow.ui.plans import PlanScreen, Stage
 from gitshadow.ui.ports import Wish
 from tests.support.repo import Repo, ten_lines

@@ -10,7 +10,7 @@ from textual.widget import Widget
 
 from gitshadow.render.document import Document
 from gitshadow.store.lock import WriterLock
-from gitshadow.ui import asking, loading, paging, source
+from gitshadow.ui import data_source, page_loader, paging, requests
 from gitshadow.ui.app import Setting
 from gitshadow.ui.filters import Filter
 from gitshadow.ui.history import History
@@ -261,7 +261,7 @@ class Slow:
 def test_what_comes_in_while_a_page_is_fetched_appears_too(
     repo: Repo, engine: Direct, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loading, "_LOOKS_S", 0.02)
+    monkeypatch.setattr(page_loader, "_LOOKS_S", 0.02)
     slow = Slow(engine, "log")
 
     async def steps(on: Play) -> None:
@@ -520,7 +520,7 @@ def test_search_is_answered_although_an_older_page_comes_late(
 ) -> None:
     """Else the next page is asked for, which cancels the search."""
     answers: list[Callable[[], None]] = []
-    real = asking.ask
+    real = requests.ask
 
     def ask(
         asker: Widget,
@@ -528,14 +528,14 @@ def test_search_is_answered_although_an_older_page_comes_late(
         question: Callable[[], object],
         then: Callable[[object], None],
     ) -> None:
-        if about == loading._PAGE:
+        if about == page_loader._PAGE:
             answers.append(lambda: then(question()))
         else:
             real(asker, about, question, then)
 
     async def steps(on: Play) -> None:
         await on.seen("Tidy up")
-        monkeypatch.setattr(loading, "ask", ask)
+        monkeypatch.setattr(page_loader, "ask", ask)
         history = on.app.screen.query_one(History)
         on.app.screen.post_message(History.Jumping(oldest=True))
         await on.until(lambda: len(answers) == 1, "a page asked for")
@@ -553,7 +553,7 @@ def test_search_is_answered_although_an_older_page_comes_late(
 @pytest.fixture
 def storms(repo: Repo, engine: Direct, monkeypatch: pytest.MonkeyPatch) -> Direct:
     """Return a history whose newest blocks have more files than are held otherwise."""
-    for place in (paging, source):
+    for place in (paging, data_source):
         monkeypatch.setattr(place, "PAGE", 10)
     monkeypatch.setattr(paging, "HELD", 20)
     with studio_of(repo) as studio:
@@ -585,7 +585,7 @@ def test_storms_fill_the_screen_and_the_newest_stays(storms: Direct) -> None:
 def test_more_files_than_are_read_are_said_to_be_more(
     storms: Direct, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(source, "_FILES", 20)
+    monkeypatch.setattr(data_source, "_FILES", 20)
 
     async def steps(on: Play) -> None:
         await on.seen("at least 20 files of burst")

@@ -3,7 +3,7 @@
 import threading
 from itertools import count
 
-from gitshadow.ui.watching import Watch
+from gitshadow.ui.journal_watch import Watch
 from tests.support.waiting import HANGS_S
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from gitshadow.errors import UsageError
-from gitshadow.ui import wishes
+from gitshadow.ui import intents
 from gitshadow.ui.ports import Wish
 from gitshadow.ui.rows import EventRow, OpRow, PinRow
 from gitshadow.ui.timeline import Line, Marks, blocks_of, marks_of
@@ -20,29 +20,29 @@ BURST = line(wrote(8, "b", burst="b1", turn="t1"), wrote(7, burst="b1", turn="t1
 
 
 def test_block_is_undone_by_its_burst_and_a_file_of_it_alone() -> None:
-    assert wishes.undo(BURST) == Wish("undo", ("b1",))
-    assert wishes.undo(BURST, "a") == Wish("undo", ("b1",), only=("a",))
+    assert intents.undo(BURST) == Wish("undo", ("b1",))
+    assert intents.undo(BURST, "a") == Wish("undo", ("b1",), only=("a",))
 
 
 def test_one_write_of_a_block_is_undone_by_its_number() -> None:
     event = BURST._replace(event=wrote(7))
-    assert wishes.undo(event) == Wish("undo", ("7",))
+    assert intents.undo(event) == Wish("undo", ("7",))
 
 
 def test_turn_and_session_are_undone_by_their_ids() -> None:
-    assert wishes.undo_turn(BURST) == Wish("undo", ("t1",))
-    assert wishes.undo_session(BURST) == Wish("undo", ("S1",))
+    assert intents.undo_turn(BURST) == Wish("undo", ("t1",))
+    assert intents.undo_session(BURST) == Wish("undo", ("S1",))
 
 
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (lambda: wishes.undo(None), "nothing is selected"),
-        (lambda: wishes.undo(line(gap(1))), "no file was changed"),
-        (lambda: wishes.undo(PIN), "R restores"),
-        (lambda: wishes.undo(line(wrote(1)._replace(switched=True))), "Git switched"),
-        (lambda: wishes.undo_turn(line(wrote(1, burst="b"))), "not part of a turn"),
-        (lambda: wishes.undo_session(line(gap(1))), "no session"),
+        (lambda: intents.undo(None), "nothing is selected"),
+        (lambda: intents.undo(line(gap(1))), "no file was changed"),
+        (lambda: intents.undo(PIN), "R restores"),
+        (lambda: intents.undo(line(wrote(1)._replace(switched=True))), "Git switched"),
+        (lambda: intents.undo_turn(line(wrote(1, burst="b"))), "not part of a turn"),
+        (lambda: intents.undo_session(line(gap(1))), "no session"),
     ],
 )
 def test_where_nothing_can_be_undone_the_reason_is_said(make: object, why: str) -> None:
@@ -53,12 +53,12 @@ def test_where_nothing_can_be_undone_the_reason_is_said(make: object, why: str) 
 
 def test_redo_is_of_the_op_that_took_the_block_back_else_of_the_newest() -> None:
     ops = (OpRow("o1", "undo", "2026-01-03T00:00:00Z", undoes=("b1",), status="done"),)
-    assert wishes.redo(BURST, marks_of(ops)) == Wish("redo", ("o1",))
-    assert wishes.redo(BURST, Marks()) == Wish("redo")
-    assert wishes.redo(line(wrote(9, op="o1")), marks_of(ops)) == Wish("redo", ("o1",))
+    assert intents.redo(BURST, marks_of(ops)) == Wish("redo", ("o1",))
+    assert intents.redo(BURST, Marks()) == Wish("redo")
+    assert intents.redo(line(wrote(9, op="o1")), marks_of(ops)) == Wish("redo", ("o1",))
 
 
 def test_restore_is_of_the_moment_after_what_is_selected() -> None:
-    assert wishes.restore(BURST) == Wish("restore", at="8")
-    assert wishes.restore(BURST, "a") == Wish("restore", paths=("a",), at="8")
-    assert wishes.restore(PIN) == Wish("restore", pin="before")
+    assert intents.restore(BURST) == Wish("restore", at="8")
+    assert intents.restore(BURST, "a") == Wish("restore", paths=("a",), at="8")
+    assert intents.restore(PIN) == Wish("restore", pin="before")

@@ -14,8 +14,8 @@ from gitshadow.store.journal import events, ops
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.replay import rebuild
+from gitshadow.undo.hunk_selection import Choice
 from gitshadow.undo.report import Report, Status
-from gitshadow.undo.selecting import Choice
 from gitshadow.undo.targets import events_of, unit_of_ids
 from gitshadow.undo.units import is_undoable
 from tests.support.audit import audit, contradictions, open_journal, stale

@@ -14,18 +14,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from gitshadow.api import run
 from gitshadow.attribution.delivery import HookDelivery
 from gitshadow.attribution.process import ProcessId, process_start
-from gitshadow.engine import hooks
-from gitshadow.engine.desk import Desk
-from gitshadow.engine.undoing import UndoEngine
-from gitshadow.engine.verbs import run
 from gitshadow.model import Actor, Confidence, Event, EventKind, FileVersion, RepoPath
+from gitshadow.recording.context import Desk
+from gitshadow.service import hook_intake
 from gitshadow.store.journal import events, pins, sessions
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.machine import ours
 from gitshadow.store.replay import rebuild
+from gitshadow.undo.engine import UndoEngine
 from gitshadow.undo.port import Engine
 from gitshadow.undo.report import Reason
 from tests.support.desk import desk_of
@@ -259,7 +259,7 @@ class Hooked(Ground):
 
     def settled(self) -> Collection[Event]:
         """Have all of it recorded; return the rows that are new or have another author."""
-        hooks.drain_spool(self.desk)
+        hook_intake.drain_spool(self.desk)
         self.desk.observer.settle()
         wanted = EventFilter(worktree=self.yard.worktree)
         now = {one.seq: one for one in events.rows(self.yard.db, wanted)[::-1]}
@@ -407,7 +407,7 @@ class Call:
             own=self._process,
             at_ns=at_ns,
         )
-        hooks.take(self._desk, delivery)
+        hook_intake.take(self._desk, delivery)
 
 
 def _tool_of(changes: Sequence[Change], yard: Yard) -> dict[str, object]:

@@ -4,8 +4,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gitshadow.capture.drafts import Draft, Moment, Seen, draft_changes
-from gitshadow.engine.head import HeadMove, Step
-from gitshadow.engine.switches import Witness, split_switched
 from gitshadow.model import (
     LINK_MODE,
     Actor,
@@ -19,13 +17,15 @@ from gitshadow.model import (
     RepoPath,
     StatKey,
 )
+from gitshadow.recording.head import HeadMove, Step
+from gitshadow.recording.switches import Witness, split_switched
 from gitshadow.store.files import digest
 from gitshadow.store.safe_paths import parents
 from gitshadow.undo import plan as planning
-from gitshadow.undo.cases import Below, World
+from gitshadow.undo.hunk_selection import Choice
+from gitshadow.undo.path_plans import Below, World
 from gitshadow.undo.plan import PathFilter, Plan, Wish, plan_states, plan_unit
 from gitshadow.undo.reverse import Manner, OnConflict
-from gitshadow.undo.selecting import Choice
 from gitshadow.undo.units import Unit, is_undoable
 from tests.support.blobs import Blobs
 from tests.undo.branches import Branches

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from gitshadow.errors import RefusedError
 from gitshadow.undo import merge
+from gitshadow.undo.hunk_selection import Choice
 from gitshadow.undo.report import Report, Status
-from gitshadow.undo.selecting import Choice
 from tests.undo.yard import Yard
 
 _TEXTS = st.lists(st.sampled_from([b"a\n", b"b\n", b"\n", b"a"]), max_size=8).map(

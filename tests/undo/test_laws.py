@@ -15,7 +15,7 @@ from gitshadow.model import (
     FileVersion,
     RepoPath,
 )
-from gitshadow.undo.cases import World
+from gitshadow.undo.path_plans import World
 from gitshadow.undo.plan import Plan, Wish, plan_unit
 from gitshadow.undo.report import State
 from gitshadow.undo.units import Unit

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gitshadow.undo.selecting import Choosing, Hunk, Kind, Question, hunk_of_json
+from gitshadow.undo.hunk_selection import Choosing, Hunk, Kind, Question, hunk_of_json
 
 
 def lines(*parts: int) -> Hunk:

@@ -10,13 +10,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypedDict, Unpack
 
+from gitshadow.capture.commit_plan import MOVED_IN, Claimed
 from gitshadow.capture.drafts import Draft, Moment, Seen, draft_changes
 from gitshadow.capture.recorder import Recorder
 from gitshadow.capture.states import StateTable
-from gitshadow.capture.steps import MOVED_IN, Claimed
-from gitshadow.engine import reflog
-from gitshadow.engine.head import Known, read_moves, steps_of
-from gitshadow.engine.switches import Witness, split_switched
 from gitshadow.errors import UsageError
 from gitshadow.model import (
     Actor,
@@ -34,6 +31,9 @@ from gitshadow.model import (
     StatKey,
     Turn,
 )
+from gitshadow.recording import reflog
+from gitshadow.recording.head import Known, read_moves, steps_of
+from gitshadow.recording.switches import Witness, split_switched
 from gitshadow.store.birth import birth_of
 from gitshadow.store.clock import StampClock
 from gitshadow.store.files import TEMP_PREFIX, WorkFiles, digest
@@ -46,12 +46,12 @@ from gitshadow.store.layout import discover
 from gitshadow.store.replay import catch_up
 from gitshadow.store.repo import Repo
 from gitshadow.undo.apply import Applied, StepHook, no_hook
-from gitshadow.undo.moments import Snapshot
+from gitshadow.undo.hunk_selection import Choice
 from gitshadow.undo.port import Engine, Request
 from gitshadow.undo.report import Reason, Report
+from gitshadow.undo.restore_plan import Snapshot
 from gitshadow.undo.reverse import OnConflict
 from gitshadow.undo.run import run
-from gitshadow.undo.selecting import Choice
 from gitshadow.undo.targets import Target
 from tests.undo.histories import MAY_COME
 

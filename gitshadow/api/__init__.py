@@ -1,0 +1,142 @@
+"""The verbs of the engine: a name, a desk and parameters in, one JSON document out.
+
+The same functions answer in the daemon and without it.
+Invariant: a verb returns plain JSON values and raises only ShadowError.
+"""
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+
+from gitshadow.errors import UnknownIdError, UsageError
+from gitshadow.recording.context import Desk
+from gitshadow.recording.peers import marked
+from gitshadow.undo import recovered_ops
+
+Document = dict[str, object]
+Params = Mapping[str, object]
+Verb = Callable[[Desk, Params], Document]
+
+_MODULES: Mapping[str, str] = {
+    "init": "init",
+    "status": "status",
+    "flush": "record",
+    "record": "record",
+    "session_start": "record",
+    "session_end": "record",
+    "exec_begin": "record",
+    "exec_end": "record",
+    "git_hook": "git_hook",
+    "journal_gap": "record",
+    "log": "lists",
+    "sessions": "lists",
+    "turns": "lists",
+    "ops": "lists",
+    "show": "show",
+    "diff": "states",
+    "cat": "states",
+    "blame": "blame",
+    "stats": "stats",
+    "check": "check",
+    "review": "review",
+    "reviews": "review",
+    "unreview": "review",
+    "import_file": "imports",
+    "import_claims": "imports",
+    "export_events": "events",
+    "export_traces": "export",
+    "export_notes": "export",
+    "export_remove": "export",
+    "undo": "undo",
+    "own_session": "own_session",
+    "own_above": "own_session",
+    "own_changes": "own_session",
+    "own_undone": "own_session",
+    "own_undo": "own_session",
+    "pin": "pins",
+    "pins": "pins",
+    "unpin": "pins",
+    "report": "report",
+    "expose": "expose",
+    "unexpose": "expose",
+    "mirror": "sharing",
+    "came_back": "sharing",
+    "push": "sharing",
+    "fetch": "sharing",
+    "prune": "upkeep",
+    "purge": "upkeep",
+    "du": "upkeep",
+    "doctor": "doctor",
+}
+
+
+_NAMED_BY: Mapping[str, str] = {
+    "log": "session",
+    "turns": "session",
+    "diff": "session",
+    "report": "session",
+    "show": "id",
+}
+"""Verbs that only look, and the parameter with what they look at: it may be another machine's."""
+_ON_THE_PRESENT = frozenset(
+    {
+        "blame",
+        "cat",
+        "check",
+        "diff",
+        "exec_begin",
+        "pin",
+        "record",
+        "report",
+        "review",
+        "session_start",
+        "stats",
+        "undo",
+    }
+)
+"""What needs the content of what stands on the disk, or begins to write."""
+_UNATTENDED = frozenset({"exec_begin", "exec_end", "git_hook", "journal_gap"})
+"""What no person reads the answer of."""
+
+
+def run(desk: Desk, verb: str, params: Params) -> Document:
+    """Run one verb; what became of interrupted undos is told with the first answer.
+
+    Raises:
+        UsageError: there is no such verb.
+        ShadowError: what the verb raises.
+    """
+    module = _MODULES.get(verb)
+    if module is None:
+        raise UsageError(f"no such verb: {verb}")
+    function: Verb = getattr(import_module(f"{__name__}.{module}"), verb)
+    try:
+        if verb in _ON_THE_PRESENT:
+            desk.hold_present()
+        document = _run_where(desk, function, verb, params)
+    finally:
+        desk.others.close()
+    if verb not in _UNATTENDED:
+        ws = desk.workspace
+        told = recovered_ops.take_notes(ws.db, ws.layout.worktree)
+        if told:
+            document["recovered"] = told
+    return document
+
+
+def _run_where(desk: Desk, function: Verb, verb: str, params: Params) -> Document:
+    """Run a verb here, or on the history of the machine that has what it is about."""
+    name = _NAMED_BY.get(verb)
+    typed = params.get(name) if name is not None else None
+    if name is None or not isinstance(typed, str) or not desk.others.machines():
+        try:
+            return function(desk, params)
+        except UnknownIdError as error:
+            from gitshadow.query.routing import explained
+
+            raise explained(desk, error) from None
+    from gitshadow.query.routing import routed  # 3 ms, for who has fetched
+
+    machine, id = routed(desk, typed)
+    if machine is None:
+        return function(desk, params)
+    return marked(function(desk.others.desk(machine), {**params, name: id}), machine)

@@ -1,0 +1,216 @@
+"""blame: who wrote each line of a file, as one document for every form of output."""
+
+import base64
+import shlex
+from dataclasses import replace
+
+from gitshadow.api import Document, Params
+from gitshadow.blame.classification import Credit, Crediting, by_event
+from gitshadow.blame.file_blame import Blamed, Blaming, Wish
+from gitshadow.blame.owners import Origin, Owner, Source
+from gitshadow.blame.peer_origins import Foreign
+from gitshadow.blame.replay import Removal
+from gitshadow.blame.revision_range import lines_named
+from gitshadow.errors import StoreError, UsageError
+from gitshadow.model import Event
+from gitshadow.query import params as read
+from gitshadow.query.moments import moment_of, version_at
+from gitshadow.query.rows import Row, rfc3339
+from gitshadow.recording.context import Desk
+from gitshadow.store.commits import OUR_EMAIL, OUR_NAME, CommitInfo
+from gitshadow.store.journal import turns
+from gitshadow.store.refs import display_path
+
+
+def blame(desk: Desk, params: Params) -> Document:
+    """Return content, owners and the origin of each line of a file.
+
+    `lines` are [number, owner, number in the state that the line came with]; `owners` holds
+    what lines have in common; `removed` what one writer took from another, where asked for;
+    what Git's porcelain tells of our own commits is read only with `facts`.
+    """
+    desk.observer.settle()
+    wish = _wish(desk, params)
+    blamed = Blaming(desk, wish).answer()
+    specs = read.strings(params, "ranges")
+    chosen = lines_named(desk, wish.path, blamed.data, specs, wish.commit)
+    described = _Owners(desk, blamed, facts=read.flag(params, "facts"))
+    origins = [(number, blamed.vector[number - 1]) for number in chosen]
+    lines = [[number, described.index(one), one.line] for number, one in origins]
+    removed = [described.removal(one) for one in blamed.removals if _foreign(one)]
+    return {
+        "path": display_path(wish.path),
+        "content_base64": base64.b64encode(blamed.data).decode("ascii"),
+        "lines": lines,
+        "owners": described.rows,
+        "removed": removed,
+    }
+
+
+def _wish(desk: Desk, params: Params) -> Wish:
+    ws = desk.workspace
+    path = read.repo_path(ws.layout, params, read.needed(params, "path"))
+    at, rev = params.get("at"), read.text(params, "commit")
+    if at is not None and rev is not None:
+        raise UsageError("cannot use both a time and a commit")
+    wish = Wish(
+        path=path,
+        ignore_space=read.flag(params, "ignore_space"),
+        copies=read.flag(params, "copies"),
+        removed=read.flag(params, "removed"),
+    )
+    if rev is not None:
+        commit = ws.repo.resolve(rev)
+        if commit is None:
+            raise UsageError(f"cannot find commit {rev}", hint="git log")
+        return replace(wish, commit=commit)
+    if at is None or at == "now":
+        return wish
+    moment = moment_of(desk, at)
+    content = version_at(desk, path, moment)
+    if content is None:
+        raise UsageError(
+            f"cannot find {display_path(path)} at that time",
+            hint=f"git agent-undo log -- {shlex.quote(display_path(path))}",
+        )
+    return replace(wish, seq=moment.seq, content=content)
+
+
+def _foreign(one: Removal) -> bool:
+    """Tell a recorded line that somebody else took away."""
+    theirs, ours = one.origin.owner.event, one.event.attribution
+    if theirs is None or theirs.attribution is None or ours is None:
+        return False
+    recorded = one.origin.owner.source is Source.EVENT
+    return recorded and theirs.attribution.session != ours.session
+
+
+class _Owners:
+    """Describe owners as rows, each once."""
+
+    def __init__(self, desk: Desk, blamed: Blamed, *, facts: bool) -> None:
+        self._ws = desk.workspace
+        self._others = desk.others
+        self._crediting = Crediting(self._ws.repo, self._ws.db, Foreign(desk.others))
+        self._blamed = blamed
+        self._facts = facts
+        self._at: dict[tuple[int, int], int] = {}
+        self.rows: list[Row] = []
+
+    def index(self, origin: Origin) -> int:
+        """Return the number of the row of a line's owner; made where it is new."""
+        credit = self._crediting.of(origin)
+        key = id(origin.owner), id(credit)
+        if key not in self._at:
+            self._at[key] = len(self.rows)
+            self.rows.append(self._row(origin.owner, credit))
+        return self._at[key]
+
+    def removal(self, one: Removal) -> Row:
+        """Describe a line that somebody took away: whose it was, and who did it."""
+        event = one.event
+        return {
+            "text": one.text.decode("utf-8", "backslashreplace"),
+            "owner": self.index(one.origin),
+            "by": self._credited(by_event(event)),
+            "seq": event.seq,
+        }
+
+    def _row(self, owner: Owner, credit: Credit) -> Row:
+        row: Row = {"source": owner.source.value, "path": display_path(owner.path)}
+        row |= self._credited(credit)
+        if credit.event is not None:
+            return row | self._shadow(credit.event)
+        if owner.commit is not None:
+            row |= self._committed(owner)
+        return row
+
+    def _credited(self, credit: Credit) -> Row:
+        row: Row = {
+            "actor": credit.actor.value,
+            "confidence": credit.confidence.value,
+            "reason": credit.reason,
+        }
+        event = credit.event
+        if event is not None:
+            row |= {"seq": event.seq, "ts": rfc3339(event.ts_ns)}
+        if credit.session is not None:
+            row |= {
+                "agent": credit.agent,
+                "session": credit.session,
+                "turn": credit.turn,
+                "call": credit.call,
+                "tool": credit.tool,
+                "prompt": self._prompt(credit),
+            }
+        if credit.machine is not None:
+            row["machine"] = credit.machine
+        if credit.candidates:
+            row["candidates"] = list(credit.candidates)
+        if credit.claim is not None:
+            claim = credit.claim
+            row["claimed"] = {
+                "source": claim.source,
+                "agent": claim.agent,
+                "model": claim.model,
+                "session": claim.session,
+            }
+        return row
+
+    def _prompt(self, credit: Credit) -> str | None:
+        if credit.session is None or credit.turn is None:
+            return None
+        db = self._ws.db
+        if credit.machine is not None:
+            db = self._others.desk(credit.machine).workspace.db
+        found = turns.get_turn(db, credit.session, credit.turn)
+        return found.prompt if found is not None else None
+
+    def _shadow(self, event: Event) -> Row:
+        """Say what Git's porcelain tells of a commit, for one of ours, where it is wanted."""
+        row: Row = {"commit": event.commit}
+        if event.commit is None or not self._facts:
+            return row
+        try:
+            info = self._ws.repo.commit(event.commit)
+        except StoreError:
+            return row
+        row["git"] = _facts(info)
+        if info.parents and event.before is not None and event.path is not None:
+            old = display_path(event.old_path or event.path)
+            row["previous"] = [info.parents[0], old]
+        return row
+
+    def _committed(self, owner: Owner) -> Row:
+        row: Row = {"commit": owner.commit}
+        said = self._blamed.ground.said(owner)
+        if said is None:
+            return row
+        words = {
+            key: value.decode("utf-8", "backslashreplace")
+            for key, value in said.facts.words.items()
+        }
+        row["git"] = words
+        row["author"] = words.get("author")
+        time = words.get("author-time", "")
+        if time.isdigit():
+            row["ts"] = rfc3339(int(time) * 1_000_000_000)
+        if said.previous is not None:
+            row["previous"] = [said.previous[0], display_path(said.previous[1])]
+        return row
+
+
+def _facts(info: CommitInfo) -> Row:
+    """Return the facts of one of our commits under the keys of git-blame(1)."""
+    name, _, mail = info.author.rpartition(b" ")
+    return {
+        "author": name.decode("utf-8", "backslashreplace"),
+        "author-mail": mail.decode("utf-8", "backslashreplace"),
+        "author-time": str(info.author_time),
+        "author-tz": "+0000",
+        "committer": OUR_NAME.decode(),
+        "committer-mail": f"<{OUR_EMAIL.decode()}>",
+        "committer-time": str(info.committer_time),
+        "committer-tz": "+0000",
+        "summary": info.message.split(b"\n", 1)[0].decode("utf-8", "backslashreplace"),
+    }

@@ -1,0 +1,88 @@
+"""doctor: what is wrong with the recording of this worktree, and what of it could be mended.
+
+Invariant: what keeps one thing from being mended is a finding; all else is looked at still.
+"""
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+
+from gitshadow.api import Document, Params
+from gitshadow.errors import JournalError, LockedError, ShadowError, StoreError
+from gitshadow.maintenance.diagnostics import (
+    FIX,
+    MENDING,
+    RECORDING,
+    Check,
+    examine,
+    missing,
+)
+from gitshadow.maintenance.ref_locks import outwait, ref_locks
+from gitshadow.maintenance.startup_repair import finish_undo, repair
+from gitshadow.query import params as read
+from gitshadow.recording.context import Desk
+from gitshadow.store.journal import gaps
+from gitshadow.words import counted
+
+_PATIENCE_S = 2.0
+
+
+def doctor(desk: Desk, params: Params) -> Document:
+    """Examine everything; with `fix` mend first what can be mended."""
+    stuck: list[Check] = []
+    mended = _mend(desk, stuck) if read.flag(params, "fix") else []
+    _tried(desk.observer.settle, RECORDING, stuck)
+    rows = [
+        {"name": c.name, "ok": c.ok, "message": c.message, "remedy": c.remedy}
+        for c in examine(desk, stuck)
+    ]
+    return {"checks": rows, "mended": mended}
+
+
+def _tried(work: Callable[[], object], name: str, stuck: list[Check]) -> None:
+    """Do one thing; what keeps it from being done is a finding."""
+    try:
+        work()
+    except (StoreError, LockedError) as error:
+        stuck.append(Check(name, False, error.message, _remedy(error)))
+
+
+def _remedy(error: ShadowError) -> str:
+    return f"{error.hint}; then {FIX}" if error.hint not in (None, FIX) else FIX
+
+
+def _mend(desk: Desk, stuck: list[Check]) -> list[str]:
+    ws, done = desk.workspace, list[str]()
+    outwait(ws, _PATIENCE_S)
+    for lock in ref_locks(ws):
+        if lock.is_stale:
+            with suppress(FileNotFoundError):
+                os.unlink(lock.path)
+                done.append(f"removed {os.path.basename(lock.path)}, a stale lock")
+    before, broken = ws.repo.refs(), ws.repo.loose.all_broken()
+    deep = bool(_missing(desk))
+    _tried(lambda: repair(desk, deep=deep), MENDING, stuck)
+    after = ws.repo.refs()
+    good = len([oid for oid in broken if not ws.repo.loose.is_broken(oid)])
+    if good:
+        done.append(f"rewrote or removed {counted(good, 'broken object')}")
+    for ref in sorted(before.keys() - after.keys()):
+        done.append(f"deleted {ref}: it could not be read")
+    for ref in sorted(before.keys() & after.keys()):
+        if before[ref] != after[ref]:
+            done.append(f"{ref} was reset to its last complete commit")
+    with suppress(StoreError, JournalError):  # it is named again by the examination
+        finish_undo(desk)
+    with ws.db.write():
+        fresh = gaps.see(ws.db)
+    if fresh:
+        said = counted(len(fresh), "gap")
+        done.append(f"marked {said} as seen: missed changes can no longer be recorded")
+    return done
+
+
+def _missing(desk: Desk) -> bool:
+    try:
+        return bool(missing(desk.workspace))
+    except StoreError:
+        return True

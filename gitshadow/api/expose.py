@@ -1,0 +1,63 @@
+"""expose, unexpose: sessions as remote branches, which every GUI lists and no plain push sends.
+
+Invariant: nothing here runs by itself; what expose writes, unexpose takes back exactly, and a ref
+that somebody else made there is never touched.
+"""
+
+from gitshadow.api import Document, Params
+from gitshadow.errors import RefusedError, UsageError
+from gitshadow.model import Chain
+from gitshadow.query import params as read
+from gitshadow.query.resolve import session_of
+from gitshadow.recording.context import Desk
+from gitshadow.sharing.exposed import is_ours
+from gitshadow.store.journal import sessions
+from gitshadow.store.refs import EXPOSED_PREFIX, exposed_ref
+
+_REMOTE = EXPOSED_PREFIX.split("/")[2]
+
+
+def expose(desk: Desk, params: Params) -> Document:
+    """Show a session's chains, as they are now."""
+    repo = desk.workspace.repo
+    desk.observer.settle()
+    if _REMOTE in repo.push_settings():
+        raise RefusedError(
+            f"cannot expose: you have a remote named {_REMOTE}",
+            hint=f"git remote rename {_REMOTE} <other name>",
+        )
+    refs = {
+        exposed_ref(chain.ref): chain.tip
+        for chain in _chains(desk, read.needed(params, "session"))
+    }
+    for ref in refs:
+        present = repo.ref(ref)
+        if present is not None and not is_ours(repo, present):
+            raise RefusedError(
+                f"cannot expose: {ref} was not created by gitshadow",
+                hint=f"if it is not needed: git update-ref -d {ref}",
+            )
+    for ref, tip in refs.items():
+        repo.force_ref(ref, tip)
+    return {"exposed": sorted(refs)}
+
+
+def unexpose(desk: Desk, params: Params) -> Document:
+    """Take back what `expose` wrote for a session, or for all of them."""
+    repo = desk.workspace.repo
+    typed = read.text(params, "session")
+    if typed is None and not read.flag(params, "all"):
+        raise UsageError("missing argument: SESSION, or --all")
+    shown = repo.refs(EXPOSED_PREFIX)
+    if typed is not None:
+        wanted = {exposed_ref(chain.ref) for chain in _chains(desk, typed)}
+        shown = {ref: tip for ref, tip in shown.items() if ref in wanted}
+    gone = sorted(ref for ref, tip in shown.items() if is_ours(repo, tip))
+    for ref in gone:
+        repo.delete_ref(ref)
+    return {"unexposed": gone, "left": sorted(shown.keys() - set(gone))}
+
+
+def _chains(desk: Desk, typed: str) -> list[Chain]:
+    session = session_of(desk.workspace.db, typed)
+    return sessions.chains_of(desk.workspace.db, session.id)

@@ -1,0 +1,99 @@
+"""What Git's own hooks tell: HEAD moved, or a commit begins and its hooks rewrite files.
+
+Source: githooks(5), git 2.56; pre-commit 4.7.
+"""
+
+import os
+
+from gitshadow.api import Document, Params
+from gitshadow.attribution.process import ProcessId, ancestors, command_line
+from gitshadow.query import params as read
+from gitshadow.recording.commit_window import started_ns
+from gitshadow.recording.context import Desk
+
+_BEGINNINGS = frozenset({"pre-commit", "pre-merge-commit", "commit-msg", "post-commit"})
+_ENDS = frozenset({"prepare-commit-msg"})
+_WRITTEN = "commit-msg"
+_REPLAYS = frozenset({b"cherry-pick", b"revert", b"rebase", b"am", b"merge", b"pull"})
+_DONE = "hooks-done"
+_REFS = "reference-transaction"
+
+
+def git_hook(desk: Desk, params: Params) -> Document:
+    """Take the call of a git hook, everything written before it recorded first.
+
+    A window opens where other hooks run after ours. Where we stand around them it is theirs
+    (`chained`), where a manager calls us the manager's (`managed`), where Git runs them the
+    commit's (`beside`), but for the time in which a person writes the message. A reference
+    transaction comes in the middle of a git command: nothing waits for that command here.
+    """
+    event, commits = read.text(params, "event"), desk.commits
+    if event == _REFS:
+        desk.observer.settle_soon()
+        return {}
+    above = _above(params)
+    ours = bool(above) and commits.belongs_to(above[0])
+    over = commits.gone() or event in _ENDS or (event == _DONE and ours)
+    process = _runner(params, event, above)
+    if process is not None and read.flag(params, "managed"):
+        # A manager has taken changes away before it calls the first of its hooks.
+        commits.begin(process, min(desk.workspace.clock.now_ns(), started_ns(process)))
+    desk.observer.settle()
+    if over:
+        commits.end()
+    if process is not None:
+        commits.begin(process, desk.workspace.clock.now_ns())
+    _write_trailers(desk, params, above)
+    return {}
+
+
+def _write_trailers(desk: Desk, params: Params, above: tuple[ProcessId, ...]) -> None:
+    """Have the message of a commit that a person makes name whose lines it commits."""
+    message = read.text(params, "message")
+    if message is None:
+        return
+    from gitshadow.interchange import commit_trailers  # it takes blame along
+
+    source, index = read.text(params, "source") or "", read.text(params, "index")
+    asked = commit_trailers.Asked(message, source, index)
+    if read.text(params, "event") == _WRITTEN:
+        commit_trailers.finish(desk, asked)
+    elif _git_verb(above) not in _REPLAYS:
+        commit_trailers.prepare(desk, asked)
+
+
+def _git_verb(above: tuple[ProcessId, ...]) -> bytes | None:
+    """Return what the nearest git above was called for, None where that is not to be seen."""
+    for process in above:
+        words = command_line(process.pid)
+        if not words or os.path.basename(words[0]) != b"git":
+            continue
+        rest = iter(words[1:])
+        for word in rest:
+            if word in (b"-c", b"-C"):
+                next(rest, None)
+            elif not word.startswith(b"-"):
+                return word
+        return None
+    return None
+
+
+def _above(params: Params) -> tuple[ProcessId, ...]:
+    pid = read.number(params, "pid")
+    return ancestors(pid) if pid is not None else ()
+
+
+def _runner(
+    params: Params, event: str | None, above: tuple[ProcessId, ...]
+) -> ProcessId | None:
+    """Return the process that runs other hooks after ours and ends with them, if any."""
+    if event == _DONE:
+        return None
+    if read.flag(params, "chained") or read.flag(params, "managed"):
+        return above[0] if above else None
+    beside = read.flag(params, "beside") and event in _BEGINNINGS
+    for process in above if beside else ():
+        words = command_line(process.pid)
+        if words and os.path.basename(words[0]) == b"git":
+            return process
+    return None

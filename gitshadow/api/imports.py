@@ -1,0 +1,120 @@
+"""import: what another clone's journal tells beside its refs, and what others claim of lines."""
+
+from collections.abc import Iterator, Mapping
+from typing import TextIO
+
+from gitshadow.api import Document, Params
+from gitshadow.errors import ShadowError, UsageError
+from gitshadow.interchange.claims import MOST_BYTES, Reader
+from gitshadow.interchange.event_lines import is_header, machine_of, read_lines
+from gitshadow.interchange.import_claims import Believed, Believer
+from gitshadow.interchange.import_events import Importer
+from gitshadow.query import params as read
+from gitshadow.recording import ingest
+from gitshadow.recording.context import Desk
+from gitshadow.recording.workspace import Workspace
+from gitshadow.store import machine
+from gitshadow.store.quoting import parse_path
+
+_SOURCES = ("git-ai", "entire")
+_MOST_SHOWN = 200
+
+
+def import_file(desk: Desk, params: Params) -> Document:
+    """Take in a file: lines of our own format, or Agent Trace records.
+
+    Raises:
+        ShadowError: it cannot be read.
+        UsageError: it is neither.
+    """
+    desk.observer.settle()
+    name = read.needed(params, "file")
+    try:
+        with open(
+            parse_path(name), encoding="utf-8", errors="replace", newline="\n"
+        ) as file:
+            return _take_file(desk, file, name.rpartition("/")[2])
+    except OSError as error:
+        raise ShadowError(f"could not read {name}: {error.strerror}") from error
+
+
+def _take_file(desk: Desk, file: TextIO, name: str) -> Document:
+    texts = _lines_of(file)
+    first = next(texts, None)
+    reader = Reader(name)
+    head = None if first is None else reader.object_of(first)
+    ws = desk.workspace
+    if first is not None and head is not None and is_header(head):
+        theirs = _workspace_of(desk, head)
+        with theirs.db.write():
+            done = Importer(theirs).take(read_lines(texts, reader))
+        return {
+            "from": "events",
+            "new": done.new,
+            "known": done.known,
+            "elsewhere": done.elsewhere,
+            "skipped": reader.skipped[:_MOST_SHOWN],
+        }
+    if first is not None and head is not None and "files" in head:
+        with ws.db.write():
+            return _believed(
+                "agent-trace", Believer(ws).traces(_all(first, texts), name)
+            )
+    raise UsageError(
+        f"cannot import {name}: neither an exported history nor an Agent Trace record",
+        hint="to export a history: git agent-undo export --format jsonl",
+    )
+
+
+def _workspace_of(desk: Desk, head: Mapping[str, object]) -> Workspace:
+    """Return where the history that a header announces belongs: ours, or another machine's."""
+    ws, name = desk.workspace, machine_of(head)
+    if name is None or name in machine.ours(ws.layout):
+        return ws
+    ingest.make_journal(ws.layout, name)
+    return desk.others.desk(name).workspace
+
+
+def import_claims(desk: Desk, params: Params) -> Document:
+    """Take in what git-ai's notes or Entire's trailers claim of the commits that are here.
+
+    Raises:
+        UsageError: there is no such source.
+    """
+    desk.observer.settle()
+    source = read.needed(params, "source")
+    if source not in _SOURCES:
+        raise UsageError(
+            f"cannot import from {source}: unknown source",
+            hint=f"use one of: {', '.join(_SOURCES)}",
+        )
+    ws = desk.workspace
+    head = ws.repo.head()[1]
+    with ws.db.write():
+        believer = Believer(ws)
+        if source == "git-ai":
+            return _believed(source, believer.notes())
+        done = believer.done if head is None else believer.checkpoints(head)
+        return _believed(source, done)
+
+
+def _believed(source: str, done: Believed) -> Document:
+    return {
+        "from": source,
+        "claims": done.claims,
+        "commits": len(done.commits),
+        "lines": done.lines,
+        "skipped": done.skipped,
+    }
+
+
+def _lines_of(file: TextIO) -> Iterator[str]:
+    """Yield lines that are not empty; an endless one is cut, and then it is no JSON."""
+    while line := file.readline(MOST_BYTES + 1):
+        if line.strip():
+            yield line
+
+
+def _all(first: str, rest: Iterator[str]) -> Iterator[str]:
+    yield first
+    yield from rest

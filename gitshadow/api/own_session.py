@@ -1,0 +1,124 @@
+"""own_session, own_above, own_changes, own_undone, own_undo: an agent and its own work."""
+
+from gitshadow.api import Document, Params
+from gitshadow.attribution.process import ProcessId
+from gitshadow.errors import UsageError
+from gitshadow.model import EventKind, OpKind
+from gitshadow.query import params as read
+from gitshadow.query.caller_session import Own, own_of, own_thing, sessions_above
+from gitshadow.query.rows import event_row, rfc3339
+from gitshadow.recording.context import Desk
+from gitshadow.reporting.notices import paths_of, who_ran
+from gitshadow.store.journal import events
+from gitshadow.store.journal.events import EventFilter
+from gitshadow.undo import run as undo_run
+from gitshadow.undo.effective import Undone, standing
+from gitshadow.undo.engine import UndoEngine
+from gitshadow.undo.port import Request
+from gitshadow.undo.targets import Target, undoes_of
+
+_SHOWN = 100
+_MOST = 1000
+_TOLD = (
+    *("seq", "ts", "path", "old_path", "kind", "session", "turn", "call", "tool"),
+    *("confidence", "burst"),
+)
+_QUIET = (EventKind.BASELINE,)
+
+
+def own_session(desk: Desk, params: Params) -> Document:
+    """Return the session of whoever asks."""
+    session = _own(desk, params).session
+    return {
+        "session": session.id,
+        "native_id": session.native_id,
+        "agent": session.agent,
+        "started": rfc3339(session.started_ns),
+    }
+
+
+def own_above(desk: Desk, params: Params) -> Document:
+    """Return the ids of the sessions of the agent below which somebody asks; none without one."""
+    found = sessions_above(desk.workspace.db, _ancestors(params))
+    return {"sessions": [one.id for one in found]}
+
+
+def own_changes(desk: Desk, params: Params) -> Document:
+    """Return what the session wrote, newest first, and which op took each back."""
+    own = _own(desk, params)
+    desk.observer.settle()
+    ws = desk.workspace
+    limit = min(read.number(params, "limit") or _SHOWN, _MOST)
+    wanted = EventFilter(
+        limit=limit,
+        sessions=own.whose,
+        paths=tuple(read.repo_paths(ws.layout, params, "paths")) or None,
+        kinds=tuple(kind for kind in EventKind if kind not in _QUIET),
+        worktree=ws.layout.worktree,
+    )
+    undone = Undone(ws.db, ws.layout.worktree)
+    rows: list[Document] = []
+    for event in events.rows(ws.db, wanted):
+        op, full = undone.by(event), event_row(event)
+        told = {name: full[name] for name in _TOLD if name in full}
+        rows.append({**told, "undone_by": op.id if op is not None else None})
+    return {"session": own.session.id, "rows": rows, "limit": limit}
+
+
+def own_undone(desk: Desk, params: Params) -> Document:
+    """Return the undos in effect that took work of the session back, newest first."""
+    own = _own(desk, params)
+    db = desk.workspace.db
+    rows: list[Document] = []
+    for op in standing(db).ops:
+        paths = [] if op.kind is OpKind.REDO else paths_of(db, op, own.whose)
+        if paths:
+            rows.append(
+                {
+                    "op_id": op.id,
+                    "kind": op.kind.value,
+                    "ts": rfc3339(op.ts_ns),
+                    "by": "you" if op.session in own.whose else who_ran(db, op),
+                    "paths": list(dict.fromkeys(paths)),
+                }
+            )
+    return {"session": own.session.id, "rows": rows}
+
+
+def own_undo(desk: Desk, params: Params) -> Document:
+    """Plan to take own work back, or do it where the token of a plan is given."""
+    own = _own(desk, params)
+    desk.observer.settle()
+    ws = desk.workspace
+    thing = own_thing(ws.db, own, read.needed(params, "target"))
+    token = read.text(params, "token")
+    request = Request(
+        kind=OpKind.UNDO,
+        targets=(Target(undoes_of(thing)),),
+        only=tuple(read.repo_paths(ws.layout, params, "paths")),
+        apply=token is not None,
+        token=token,
+        whose=own.whose,
+    )
+    report = undo_run.run(UndoEngine(desk, own.session.id), request)
+    return dict(report.to_json())
+
+
+def _own(desk: Desk, params: Params) -> Own:
+    return own_of(desk.workspace.db, _ancestors(params))
+
+
+def _ancestors(params: Params) -> list[ProcessId]:
+    """Return the processes of whoever asks, nearest first."""
+    found = params.get("ancestors")
+    if not isinstance(found, list):
+        raise UsageError("cannot identify the caller")
+    made: list[ProcessId] = []
+    for pair in found:
+        if not isinstance(pair, list | tuple) or len(pair) != 2:
+            raise UsageError("cannot identify the caller")
+        pid, started = pair
+        if not isinstance(pid, int) or not isinstance(started, int):
+            raise UsageError("cannot identify the caller")
+        made.append(ProcessId(pid, started))
+    return made

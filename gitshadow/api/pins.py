@@ -1,0 +1,71 @@
+"""pin, pins, unpin: named snapshots, kept whatever retention does."""
+
+import re
+
+from gitshadow.api import Document, Params
+from gitshadow.errors import UsageError
+from gitshadow.query import params as read
+from gitshadow.query.rows import rfc3339
+from gitshadow.recording.context import Desk
+from gitshadow.store import refs
+from gitshadow.store.journal import pins as journal
+from gitshadow.store.journal.pins import Pin
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,35}")
+
+
+def pin(desk: Desk, params: Params) -> Document:
+    """Name the present state of the working tree."""
+    name = read.needed(params, "name")
+    if _NAME.fullmatch(name) is None:
+        raise UsageError(
+            f"cannot use {name!r} as a pin name",
+            hint="use letters, digits, dots, dashes and underscores, at most 36",
+        )
+    ws = desk.workspace
+    desk.observer.settle()
+    ref = refs.pin_ref(name)
+    taken = {one.ref for one in journal.list_pins(ws.db)}
+    if journal.get(ws.db, name) is not None or ref in taken:
+        raise UsageError(
+            f"cannot pin {name}: a pin with that name exists",
+            hint=f"git agent-undo unpin {name}",
+        )
+    now_ns = ws.clock.now_ns() // 1000 * 1000
+    commit = ws.recorder.publish_pin(name, ref, now_ns)
+    row = Pin(
+        name=name, ref=ref, commit=commit, worktree=ws.layout.worktree, ts_ns=now_ns
+    )
+    with ws.db.write():
+        journal.put(ws.db, row)
+    return {"name": name, "commit": commit, "ref": ref, "ts": rfc3339(now_ns)}
+
+
+def pins(desk: Desk, params: Params) -> Document:
+    """Return the pins, newest first."""
+    del params
+    found = journal.list_pins(desk.workspace.db)
+    rows = [
+        {
+            "name": one.name,
+            "commit": one.commit,
+            "ref": one.ref,
+            "worktree": one.worktree,
+            "ts": rfc3339(one.ts_ns),
+        }
+        for one in found
+    ]
+    return {"rows": rows}
+
+
+def unpin(desk: Desk, params: Params) -> Document:
+    """Delete a pin; no file changes."""
+    ws = desk.workspace
+    name = read.needed(params, "name")
+    known = journal.get(ws.db, name)
+    if known is None:
+        raise UsageError(f"cannot find pin {name}", hint="git agent-undo pins")
+    with ws.db.write():
+        journal.drop(ws.db, name)
+    ws.repo.delete_ref(known.ref)
+    return {"name": name, "deleted": True}

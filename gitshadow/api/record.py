@@ -1,0 +1,269 @@
+"""flush, record, session start and end, exec: the ways in that are not hooks."""
+
+import secrets
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from gitshadow.api import Document, Params
+from gitshadow.attribution import lifecycle
+from gitshadow.attribution.lifecycle import Who, microseconds
+from gitshadow.attribution.process import ProcessId, ProcessScan, process_start
+from gitshadow.config import PromptPolicy
+from gitshadow.errors import StoreError, UsageError
+from gitshadow.model import Actor, Call, RepoPath, Session, ToolClass
+from gitshadow.query import params as read
+from gitshadow.query.resolve import session_of
+from gitshadow.query.rows import credited
+from gitshadow.recording.attributor import BY_HAND_NATIVE, EXEC_NATIVE, MANUAL_NATIVE
+from gitshadow.recording.context import Desk
+from gitshadow.store.journal import events, sessions, turns
+from gitshadow.store.journal.events import EventFilter
+from gitshadow.store.refs import display_path
+
+_EXEC_TOOL = "exec"
+
+
+def flush(desk: Desk, params: Params) -> Document:
+    """Return when everything written before the call is in the journal.
+
+    Raises:
+        StoreError: some of it could not be stored; the next barrier tries again.
+    """
+    del params
+    desk.observer.settle()
+    for path, error in desk.pipeline.missed.items():
+        shown = display_path(path)
+        raise StoreError(f"could not record {shown}: {error}", hint=error.hint)
+    return {"seq": events.last_seq(desk.workspace.db)}
+
+
+def record(desk: Desk, params: Params) -> Document:
+    """Record paths now, as written by a session where one is named."""
+    ws = desk.workspace
+    paths = read.repo_paths(ws.layout, params, "paths")
+    before = events.last_seq(ws.db)
+    wanted, agent = read.text(params, "session"), read.text(params, "agent")
+    if wanted is None and agent is None:
+        desk.observer.store(paths)
+    else:
+        session = session_of(ws.db, wanted) if wanted else _by_hand(desk, agent or "")
+        tool = _Tool(name="record", kind=ToolClass.WRITE, paths=tuple(paths))
+        call = _open_call(desk, session, tool, desk.pipeline.settled_ns)
+        try:
+            desk.observer.store(paths)
+        finally:  # an open window would claim what others write there later
+            _close_call(desk, session.id, call.id, "ok")
+        already = list(_recorded_before(desk, paths, before, session.id))
+        if already:
+            recorded = events.last_seq(ws.db) - before
+            return {"recorded": recorded, "already": already}
+    return {"recorded": events.last_seq(ws.db) - before}
+
+
+def _recorded_before(
+    desk: Desk, paths: Sequence[RepoPath], before: int, session: str
+) -> Iterator[Document]:
+    """Yield the rows of paths that were recorded already, as somebody else's.
+
+    Who wrote them was decided then; a row is never changed.
+    """
+    ws = desk.workspace
+    for path in paths:
+        chosen = EventFilter(limit=1, paths=(path,), worktree=ws.layout.worktree)
+        for row in events.rows(ws.db, chosen):
+            who = row.attribution
+            if row.path != path or row.seq > before or who is None:
+                continue
+            if who.session != session:
+                shown = credited(who)
+                yield {
+                    "path": display_path(path),
+                    "seq": row.seq,
+                    "actor": shown.actor.value,
+                    "agent": shown.agent,
+                    "session": who.session,
+                }
+
+
+def _by_hand(desk: Desk, agent: str) -> Session:
+    """Return the session of what is recorded by hand for an agent."""
+    ws = desk.workspace
+    who = Who(agent=agent, native_id=BY_HAND_NATIVE)
+    with ws.db.write():
+        return lifecycle.see_session(ws.db, who, ws.clock.now_ns(), may_open=True)
+
+
+def session_start(desk: Desk, params: Params) -> Document:
+    """Open a session by hand: an agent's, or with `human` a person's."""
+    ws = desk.workspace
+    desk.observer.settle()
+    now_ns = ws.clock.now_ns()
+    human = read.flag(params, "human")
+    native = read.text(params, "native") or f"{MANUAL_NATIVE}{secrets.token_hex(8)}"
+    agent = None if human else read.text(params, "agent") or "generic"
+    with ws.db.write():
+        if agent is not None:
+            session = lifecycle.see_session(
+                ws.db, Who(agent=agent, native_id=native), now_ns, may_open=True
+            )
+            lifecycle.begin_turn(ws.db, session.id, None, now_ns)
+        else:
+            session = Session(
+                id=lifecycle.fresh_id(ws.db, "human", native, now_ns),
+                native_id=native,
+                actor=Actor.HUMAN,
+                agent=None,
+                started_ns=microseconds(now_ns),
+                last_seen_ns=now_ns,
+            )
+            sessions.put(ws.db, session)
+    return {"id": session.id, "session": session.id, "native_id": native}
+
+
+def session_end(desk: Desk, params: Params) -> Document:
+    """End a session that was opened by hand; without an id the newest one."""
+    ws = desk.workspace
+    desk.observer.settle()
+    wanted = read.text(params, "id")
+    session = session_of(ws.db, wanted) if wanted else _newest_manual(desk)
+    with ws.db.write():
+        lifecycle.end_session(ws.db, session, ws.clock.now_ns(), "ended by hand")
+    return {"id": session.id, "session": session.id}
+
+
+def exec_begin(desk: Desk, params: Params) -> Document:
+    """Open a session around a command: everything it writes is the session's.
+
+    Inside another session its turn is a part of that one's, so that undoing that includes it.
+    """
+    ws = desk.workspace
+    if not ws.config.enabled:
+        return {"session": None, "call": None}
+    desk.observer.settle()
+    now_ns = ws.clock.now_ns()
+    native = f"{EXEC_NATIVE}{secrets.token_hex(8)}"
+    pid = read.number(params, "pid")
+    parent = _session_around(desk, pid, read.text(params, "session"))
+    who = Who(
+        agent=read.text(params, "agent") or _EXEC_TOOL,
+        native_id=native,
+        parent=parent,
+        process=_process(pid),
+    )
+    kept = ws.config.prompts is not PromptPolicy.OFF
+    prompt = " ".join(read.strings(params, "argv")) if kept else None
+    with ws.db.write():
+        session = lifecycle.see_session(ws.db, who, now_ns, may_open=True)
+        above = None
+        if parent is not None:
+            above = lifecycle.turn_of(ws.db, parent, None, now_ns, may_open=False)
+        wanted = None if above is None else f"{above}/{native}"
+        turn = lifecycle.begin_turn(ws.db, session.id, wanted, now_ns, prompt)
+    tool = _Tool(name=_EXEC_TOOL, kind=ToolClass.SHELL, turn=turn.id)
+    call = _open_call(desk, session, tool, now_ns)
+    return {"session": session.id, "call": call.id}
+
+
+def _session_around(desk: Desk, pid: int | None, named: str | None) -> str | None:
+    """Return the live session in which a process runs; `named` where the tree does not tell."""
+    db = desk.workspace.db
+    live = [one for one in sessions.live(db) if one.actor is Actor.AGENT]
+    found = ProcessScan().session_of(pid, live) if pid is not None and live else None
+    if found is None and named is not None and sessions.get(db, named) is not None:
+        found = named
+    return found
+
+
+def exec_end(desk: Desk, params: Params) -> Document:
+    """End the session of a command, its last writes recorded.
+
+    What the command has left running keeps the session open, as its process: it ends with that.
+    """
+    ws = desk.workspace
+    name = read.needed(params, "session")
+    now_ns = ws.clock.now_ns()
+    _close_call(desk, name, read.needed(params, "call"), "ok", now_ns)
+    desk.observer.settle()
+    session = sessions.get(ws.db, name)
+    if session is None:
+        return {"session": name}
+    left = _left_running(session)
+    with ws.db.write():
+        if left is None:
+            status = read.number(params, "exit")
+            lifecycle.end_session(ws.db, session, now_ns, f"exit {status}")
+        else:
+            lifecycle.end_turn(ws.db, session.id, now_ns)
+            pid, started = left.pid, left.started
+            sessions.put(ws.db, replace(session, pid=pid, pid_started=started))
+    return {"session": name}
+
+
+def _left_running(session: Session) -> ProcessId | None:
+    """Return the oldest process that a command has left running, its wrapper not counted."""
+    found = ProcessScan().living([session])
+    oldest = min(found, key=lambda one: one.started_ns, default=None)
+    return None if oldest is None else oldest.id
+
+
+def journal_gap(desk: Desk, params: Params) -> Document:
+    """Journal a gap that the daemon itself noticed."""
+    desk.pipeline.gap(read.text(params, "why") or "the daemon failed")
+    return {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tool:
+    """Hold what a window is opened for."""
+
+    name: str
+    kind: ToolClass
+    paths: tuple[RepoPath, ...] = ()
+    turn: str | None = None
+
+
+def _open_call(desk: Desk, session: Session, tool: _Tool, opened_ns: int) -> Call:
+    ws = desk.workspace
+    call = Call(
+        id=f"{tool.name}-{secrets.token_hex(6)}",
+        session=session.id,
+        turn=tool.turn,
+        tool=tool.name,
+        tool_class=tool.kind,
+        opened_ns=microseconds(opened_ns),
+        paths=tool.paths,
+        pid=session.pid,
+        pid_started=session.pid_started,
+        worktree=ws.layout.worktree,
+    )
+    with ws.db.write():
+        turns.open_call(ws.db, call)
+    return call
+
+
+def _close_call(
+    desk: Desk, session: str, call: str, outcome: str, at_ns: int | None = None
+) -> None:
+    ws = desk.workspace
+    end = ws.clock.now_ns() if at_ns is None else at_ns
+    with ws.db.write():
+        turns.close_call(ws.db, session, call, end, outcome)
+
+
+def _process(pid: int | None) -> ProcessId | None:
+    started = process_start(pid) if pid is not None else None
+    return ProcessId(pid, started) if pid is not None and started is not None else None
+
+
+def _newest_manual(desk: Desk) -> Session:
+    live = [
+        one
+        for one in sessions.live(desk.workspace.db)
+        if one.native_id.startswith("manual-")
+    ]
+    if not live:
+        raise UsageError(
+            "cannot end a session: none was started by hand",
+            hint="git agent-undo sessions",
+        )
+    return live[-1]

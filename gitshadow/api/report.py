@@ -1,0 +1,238 @@
+"""report: one session as a document of facts, for a page and for other programs.
+
+Invariant: every list is bounded; what was left out is counted in `left_out`, never dropped
+silently.
+"""
+
+import json
+import os
+from collections import Counter
+from collections.abc import Sequence
+
+from gitshadow import __version__
+from gitshadow.api import Document, Params
+from gitshadow.api.status import excluded_rows
+from gitshadow.errors import UsageError
+from gitshadow.model import Actor, Confidence, Event, EventKind, Op, RepoPath, Session
+from gitshadow.query import params as read
+from gitshadow.query.resolve import session_of
+from gitshadow.query.rows import Row, event_row, op_row, rfc3339, session_row
+from gitshadow.recording.context import Desk
+from gitshadow.reporting.lanes import Lanes
+from gitshadow.reporting.patch_rows import Patchwork
+from gitshadow.reporting.session_report import EVENTS, FILES, STEPS, Story, is_write
+from gitshadow.store.journal import events, models, ops, sessions, state
+from gitshadow.store.journal.events import EventFilter
+from gitshadow.store.refs import display_path
+from gitshadow.undo.effective import standing
+from gitshadow.undo.targets import unit_of_ids
+
+LISTED = 200
+_AROUND = 10_000
+_UNSURE = frozenset({Confidence.LOW, Confidence.AMBIGUOUS})
+
+
+def report(desk: Desk, params: Params) -> Document:
+    """Return what one session did: its turns, files, undos, and what is not covered."""
+    ws = desk.workspace
+    desk.observer.settle()
+    typed = read.text(params, "session")
+    story = Story(desk, session_of(ws.db, typed) if typed else _newest(desk))
+    lanes = Lanes(desk, story)
+    around = _around(desk, story, lanes)
+    others = [e for e in around if is_write(e) and not _is_of(story, e)]
+    taken = _ops(desk, story)
+    in_steps, in_files = Patchwork(ws.repo), Patchwork(ws.repo)
+    rare = [e for e in around if e.kind in (EventKind.GAP, EventKind.HEAD)]
+    undone_by = standing(ws.db).undone_by
+    document: Document = {
+        "version": 1,
+        "generated": rfc3339(ws.clock.now_ns()),
+        "program": __version__,
+        "repository": _repository(desk, story),
+        "session": _session(desk, story),
+        "steps": story.step_rows(in_steps),
+        "files": story.file_rows(in_files, others),
+        "confidence": story.confidence_rows(),
+        "unsure": _unsure(story, others),
+        "timeline": lanes.document(taken, rare, others),
+        "ops": [
+            {**_op_row(op, undone_by.get(op.id)), "steps": _steps(desk, story, op)}
+            for op in taken[-LISTED:]
+        ],
+        "not_covered": _not_covered(desk, story, lanes, rare),
+    }
+    document["left_out"] = _left_out(story, (in_steps, in_files), len(taken))
+    return document
+
+
+def _newest(desk: Desk) -> Session:
+    """Return the newest session of an agent, here rather than in another worktree.
+
+    Raises:
+        UsageError: there is none.
+    """
+    ws = desk.workspace
+    here = {chain.session for chain in sessions.chains(ws.db, ws.layout.worktree)}
+    agents = [
+        one
+        for one in sessions.all_sessions(ws.db)
+        if one.actor is Actor.AGENT and one.parent is None
+    ]
+    for one in [*(a for a in agents if a.id in here), *agents]:
+        return one
+    raise UsageError(
+        "cannot report: no agent session is recorded here",
+        hint="choose one with: git agent-undo sessions; then: git agent-undo report ID",
+    )
+
+
+def _repository(desk: Desk, story: Story) -> Row:
+    """Name the repository; no path outside of it is told, because a page is passed on."""
+    ws = desk.workspace
+    ref, head = ws.repo.head()
+    name = os.path.basename(ws.layout.root)
+    return {
+        "name": display_path(RepoPath(os.fsencode(name or "repository"))),
+        "worktree": story.worktree,
+        "branch": ref.removeprefix("refs/heads/") if ref else None,
+        "head": head,
+    }
+
+
+def _session(desk: Desk, story: Story) -> Row:
+    db, session = desk.workspace.db, story.session
+    chain = sessions.get_chain(db, session.id, story.worktree)
+    files = {event.path for event in story.events}
+    counts = {
+        "events": len(story.events),
+        "files": len(files),
+        "turns": sum(step.turn is not None for step in story.steps),
+    }
+    names = [name for _, name in models.of_session(db, session.id)]
+    return {
+        **session_row(session, chain, counts, story.worktree),
+        "models": list(dict.fromkeys(names)),
+        "subagents": len(story.members) - 1,
+        "calls": sum(sum(step.tools.values()) for step in story.steps),
+        "last": rfc3339(story.ended_ns),
+        "seconds": (story.ended_ns - story.began_ns) // 1_000_000_000,
+        "undone": story.undone(story.events),
+        "elsewhere": story.elsewhere,
+    }
+
+
+def _around(desk: Desk, story: Story, lanes: Lanes) -> list[Event]:
+    """Return what was recorded in the worktree meanwhile, oldest first."""
+    chosen = EventFilter(
+        worktree=story.worktree,
+        since_ns=lanes.begin_ns,
+        until_ns=lanes.end_ns,
+        limit=_AROUND,
+    )
+    return events.rows(desk.workspace.db, chosen)[::-1]
+
+
+def _is_of(story: Story, event: Event) -> bool:
+    who = event.attribution
+    return who is not None and who.session in story.members
+
+
+def _ops(desk: Desk, story: Story) -> list[Op]:
+    """Return the ops that changed what this session wrote, or that it ran, oldest first."""
+    found: dict[str, Op] = {}
+    for op in reversed(ops.list_ops(desk.workspace.db)):
+        touched = {item.get("session") for item in _items(op)} | {op.session}
+        if touched & set(story.members) or found.keys() & set(op.undoes):
+            found[op.id] = op
+    return list(found.values())
+
+
+def _items(op: Op) -> list[Row]:
+    report = json.loads(op.report) if op.report else {}
+    items = report.get("items", []) if isinstance(report, dict) else []
+    return [item for item in items if isinstance(item, dict)]
+
+
+def _op_row(op: Op, undone_by: Op | None) -> Row:
+    report = json.loads(op.report) if op.report else {}
+    items = [
+        {key: value for key, value in item.items() if key != "hunks"}
+        for item in _items(op)
+    ]
+    return {
+        **op_row(op, undone_by),
+        "outcome": report.get("status") if isinstance(report, dict) else None,
+        "items": items[:LISTED],
+        "items_left_out": max(0, len(items) - LISTED),
+    }
+
+
+def _steps(desk: Desk, story: Story, op: Op) -> list[int]:
+    """Return the places of the steps that an op took back, or brought back."""
+    db = desk.workspace.db
+    above = [found for name in op.undoes if (found := ops.get(db, name))]
+    if above:
+        return sorted({step for one in above for step in _steps(desk, story, one)})
+    unit = unit_of_ids(db, op.undoes)
+    return story.places(event for event in story.events if unit.holds(event))
+
+
+def _unsure(story: Story, others: Sequence[Event]) -> list[Row]:
+    """Return writes that may be somebody else's, and those of others that may be its own."""
+    mine = [
+        {**event_row(event), "whose": "recorded as its own"}
+        for event in story.events
+        if event.attribution and event.attribution.confidence in _UNSURE
+    ]
+    theirs = [
+        {**event_row(event), "whose": "recorded as another author's"}
+        for event in others
+        if event.attribution and set(event.attribution.candidates) & set(story.members)
+    ]
+    return [*mine, *theirs][:LISTED]
+
+
+def _not_covered(desk: Desk, story: Story, lanes: Lanes, rare: Sequence[Event]) -> Row:
+    ws = desk.workspace
+    touched = Counter(
+        (display_path(touch.path), touch.why)
+        for touch in state.touches_between(
+            ws.db, story.worktree, lanes.begin_ns, lanes.end_ns
+        )
+        if touch.session is None or touch.session in story.members
+    )
+    excluded = excluded_rows(desk)
+    return {
+        "gaps": [event_row(event) for event in rare if event.kind is EventKind.GAP][
+            :LISTED
+        ],
+        "touched": [
+            {"path": path, "why": why, "count": count}
+            for (path, why), count in sorted(touched.items())[:LISTED]
+        ],
+        "excluded": excluded[:LISTED],
+        "excluded_count": len(excluded),
+    }
+
+
+def _left_out(story: Story, patches: Sequence[Patchwork], ops_count: int) -> list[Row]:
+    """Return what the limits of this document left out, each with how to see it."""
+    session = story.session.id
+    rows: list[Row] = []
+    if story.is_cut:
+        what = f"changes before the newest {EVENTS}"
+        rows.append({"what": what, "see": f"git agent-undo log --session {session}"})
+    for name, most, count in (
+        ("turns", STEPS, len(story.steps)),
+        ("files", FILES, len({event.path for event in story.events})),
+        ("undos", LISTED, ops_count),
+    ):
+        if count > most:
+            see = f"git agent-undo {'ops' if name == 'undos' else f'show {session}'}"
+            rows.append({"what": f"{count - most} {name}", "see": see})
+    cut = sum(one.cut for one in patches)
+    if cut:
+        see = f"git agent-undo diff --session {session}"
+        rows.append({"what": f"parts of {cut} patches", "see": see})
+    return rows

@@ -1,0 +1,116 @@
+"""diff and cat: what files held at a moment."""
+
+import base64
+import shlex
+
+from gitshadow.api import Document, Params
+from gitshadow.errors import RefusedError, UsageError
+from gitshadow.model import Event, RepoPath, format_mode
+from gitshadow.query import params as read
+from gitshadow.query.moments import moment_of, version_at
+from gitshadow.query.resolve import Thing, find, session_of, things
+from gitshadow.query.rows import Row
+from gitshadow.recording.context import Desk
+from gitshadow.reporting.patches import (
+    Delta,
+    deltas_between,
+    format_delta,
+    line_counts,
+    net_deltas,
+)
+from gitshadow.store.journal import events, pins
+from gitshadow.store.journal.events import EventFilter
+from gitshadow.store.purged import is_purged
+from gitshadow.store.refs import display_path
+from gitshadow.undo.targets import events_of, unit_of
+
+
+def cat(desk: Desk, params: Params) -> Document:
+    """Return a file's bytes at a moment, base64."""
+    desk.observer.settle()
+    ws = desk.workspace
+    path = read.repo_path(ws.layout, params, read.needed(params, "path"))
+    moment = moment_of(desk, params.get("at"))
+    found = version_at(desk, path, moment)
+    if found is None:
+        raise UsageError(
+            f"cannot find {display_path(path)} at that time",
+            hint=f"git agent-undo log -- {shlex.quote(display_path(path))}",
+        )
+    data = ws.repo.read_blob(found.oid)
+    if is_purged(data):
+        raise RefusedError(f"cannot show {display_path(path)}: it was purged")
+    return {
+        "path": display_path(path),
+        "oid": found.oid,
+        "mode": format_mode(found.mode),
+        "data_base64": base64.b64encode(data).decode("ascii"),
+    }
+
+
+def diff(desk: Desk, params: Params) -> Document:
+    """Return the patch between two moments, or the net change of a session or of what `of` names.
+
+    `of` is an id, a pin or a time; of the last two, and of an event, it is the change since.
+    With `patch` false the patch is left out.
+    """
+    desk.observer.settle()
+    ws = desk.workspace
+    paths = read.repo_paths(ws.layout, params, "paths")
+    wanted = read.text(params, "session")
+    unit = _unit_named(desk, params.get("of"))
+    if wanted is not None:
+        session = session_of(ws.db, wanted)
+        rows = events.rows(ws.db, EventFilter(sessions=(session.id,)))
+        deltas = net_deltas(rows[::-1])
+    elif unit is not None:
+        mine = events_of(ws.db, ws.layout.worktree, unit_of(ws.db, unit))
+        deltas = net_deltas(mine)
+    elif "of" in params:
+        old = moment_of(desk, params["of"])
+        deltas = deltas_between(ws.repo, old.tree, moment_of(desk, None).tree)
+    else:
+        old = moment_of(desk, params.get("a"))
+        new = moment_of(desk, params.get("b"))
+        deltas = deltas_between(ws.repo, old.tree, new.tree)
+    chosen = [delta for delta in deltas if _within(delta.path, paths)]
+    stat = [_stat_row(desk, delta) for delta in chosen]
+    if params.get("patch") is False:
+        return {"stat": stat}
+    patch = "".join(format_delta(ws.repo, delta) for delta in chosen)
+    return {"patch": patch, "stat": stat}
+
+
+def _unit_named(desk: Desk, words: object) -> Thing | None:
+    """Return what an id names that has changes of its own; None for a moment.
+
+    Raises:
+        UsageError: it names several things.
+    """
+    if not isinstance(words, str) or pins.get(desk.workspace.db, words) is not None:
+        return None
+    if not things(desk.workspace.db, words):
+        return None
+    thing = find(desk.workspace.db, words).thing
+    return None if isinstance(thing, Event) else thing
+
+
+def _within(path: RepoPath, chosen: list[RepoPath]) -> bool:
+    return not chosen or any(
+        not one or path == one or path.startswith(one + b"/") for one in chosen
+    )
+
+
+def _stat_row(desk: Desk, delta: Delta) -> Row:
+    kind = "modify"
+    if delta.before is None:
+        kind = "create"
+    elif delta.after is None:
+        kind = "delete"
+    elif delta.path != delta.old_path:
+        kind = "rename"
+    row: Row = {"path": display_path(delta.path), "kind": kind}
+    if kind == "rename":
+        row["old_path"] = display_path(delta.old_path)
+    counts = line_counts(desk.workspace.repo, delta)
+    return row if counts is None else {**row, "added": counts[0], "removed": counts[1]}

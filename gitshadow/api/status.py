@@ -1,0 +1,110 @@
+"""status: is this worktree recorded right now, by what, and what is not covered."""
+
+import os
+from collections.abc import Sequence
+
+from gitshadow.api import Document, Params
+from gitshadow.attribution.liveness import SILENCE_NS
+from gitshadow.config import DaemonMode
+from gitshadow.model import Actor, Excluded, RepoPath, Session
+from gitshadow.query import params as read
+from gitshadow.query.rows import Row, closing_row, rfc3339
+from gitshadow.recording.attributor import WITHOUT_HOOKS
+from gitshadow.recording.context import Desk
+from gitshadow.sharing import remotes
+from gitshadow.store.disk import disk
+from gitshadow.store.journal import events, saga, sessions
+from gitshadow.store.refs import display_path
+
+
+def status(desk: Desk, params: Params) -> Document:
+    """Return what `status` promises, after a walk of the whole worktree.
+
+    With `brief` nothing is walked or recorded first, and no excluded path is named.
+    """
+    brief = read.flag(params, "brief")
+    ws = desk.workspace
+    if ws.config.enabled and not brief:
+        desk.observer.settle()
+    known = sessions.all_sessions(ws.db)
+    now_ns, heard = ws.clock.now_ns(), _heard(known)
+    live = [one for one in known if one.ended_ns is None and one.actor is Actor.AGENT]
+    return {
+        "root": display_path(RepoPath(os.fsencode(ws.layout.root))),
+        "worktree": ws.layout.worktree,
+        "enabled": ws.config.enabled,
+        "daemon": {
+            "running": desk.observer.watching,
+            "pid": desk.observer.pid,
+            "allowed": ws.config.daemon is DaemonMode.AUTO,
+            "started": rfc3339(desk.observer.started_ns),
+        },
+        "degraded": desk.observer.degraded,
+        "events": events.count(ws.db),
+        "sessions": len(known),
+        "open_sessions": len(live),
+        "current": [
+            {"id": one.id, "agent": one.agent, "started": rfc3339(one.started_ns)}
+            for one in live
+        ],
+        "heard": {name: rfc3339(heard[name]) for name in heard},
+        "heard_lately": [
+            name for name, at_ns in heard.items() if now_ns - at_ns <= SILENCE_NS
+        ],
+        "gaps": events.count_gaps(ws.db),
+        "last_gap": rfc3339(events.last_gap_ns(ws.db, ws.layout.worktree)),
+        "coverage": {
+            "tracked": len(ws.states.all()),
+            "excluded": [] if brief else excluded_rows(desk),
+        },
+        "disk": disk(ws.layout.state_dir, ws.layout.common_dir),
+        "undo_window": _window(desk),
+        "hints": _hints(desk),
+    }
+
+
+def _heard(known: Sequence[Session]) -> dict[str, int]:
+    """Return when a hook of each agent last came, the newest first.
+
+    What else opens a session (a process that was seen, a command of ours) is no hook.
+    """
+    heard: dict[str, int] = {}
+    for one in known:
+        if one.agent is None or one.actor is not Actor.AGENT:
+            continue
+        if not one.native_id.startswith(WITHOUT_HOOKS):
+            seen = max(one.last_seen_ns or 0, one.started_ns)
+            heard[one.agent] = max(seen, heard.get(one.agent, 0))
+    return dict(sorted(heard.items(), key=lambda item: -item[1]))
+
+
+def _window(desk: Desk) -> Row | None:
+    """Return the effect of an agent program that will be the next to be past undoing."""
+    ws = desk.workspace
+    found = saga.next_to_close(ws.db, ws.clock.now_ns())
+    return None if found is None else closing_row(found)
+
+
+def excluded_rows(desk: Desk) -> list[Row]:
+    """Return what is not recorded here, topmost paths, each with the reason and the rule."""
+    found: tuple[Excluded, ...] = desk.walker.excluded_now()
+    ignored = [one.path for one in found if one.reason == "ignored" and not one.rule]
+    rules = desk.workspace.git.ignore_rules(ignored)
+    return [
+        {
+            "path": display_path(one.path),
+            "reason": one.reason,
+            "rule": one.rule or rules.get(one.path),
+            "count": one.count,
+        }
+        for one in found
+    ]
+
+
+def _hints(desk: Desk) -> list[str]:
+    ws = desk.workspace
+    hints = []
+    if not ws.config.enabled:
+        hints.append("recording is off: git config agent-undo.enabled true")
+    hints += [remotes.warning(leak) for leak in remotes.leaks(ws.repo)]
+    return hints

@@ -1,0 +1,284 @@
+"""The ground under the recording: what Git says of content that no recorded event wrote.
+
+Content that was there first goes to the commits that `git blame` names. Content that Git brought
+later is asked of `git blame` too, and each commit that is newer than the recording is led back to
+recorded states: by its exact blob, then by the same change; what looks recorded but cannot be
+proven to be so is unknown.
+Invariant: Git is asked only for content of which a line is still there.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from gitshadow.blame.git_blame_parser import GitLine
+from gitshadow.blame.owners import (
+    Diff,
+    Origin,
+    Owner,
+    Source,
+    Vector,
+    carried,
+    count_lines,
+    fresh,
+    split_lines,
+    whole,
+)
+from gitshadow.blame.rewrites import Past, Rewrites, change_of
+from gitshadow.errors import StoreError
+from gitshadow.model import Actor, Confidence, Event, Oid, RepoPath
+
+GONE = "Git wrote it, but its commit cannot be found"
+BEFORE = "it was already there, uncommitted, when recording began"
+ALIKE = "Git wrote it; an identical line was recorded before, so it may be the same"
+UNSEEN = "it was committed here, but its writing was not recorded"
+SILENT = "git blame gave no author"
+
+
+class Commits(Past, Protocol):
+    """Tell what Git knows of commits and lines; the same as `Past` and more."""
+
+    def began(self, event: Event | None) -> Oid | None:
+        """Return the commit on which the session of an event began; HEAD's for None."""
+        ...
+
+    def recorded_since(self) -> Oid | None:
+        """Return the commit on which recording began; None on an unborn branch."""
+        ...
+
+    def holding(self, path: RepoPath, blob: Oid) -> Oid | None:
+        """Return the newest commit where HEAD was that has a blob at a path."""
+        ...
+
+    def oldest(self, path: RepoPath, blob: Oid | None) -> Oid | None:
+        """Return the oldest commit where HEAD was that has a blob (None: nothing) at a path."""
+        ...
+
+    def blob(self, commit: Oid, path: RepoPath) -> Oid | None:
+        """Return what a commit has at a path, None for nothing."""
+        ...
+
+    def newer(self, commits: Sequence[Oid], base: Oid) -> set[Oid]:
+        """Return those of some commits that a base does not stand on."""
+        ...
+
+    def made_here(self, commit: Oid) -> bool:
+        """Tell whether a commit was made in this worktree: what is in it was to be seen."""
+        ...
+
+    def plainly_made(self, commit: Oid) -> bool:
+        """Tell whether a commit was made here by `git commit`, without taking another over."""
+        ...
+
+    def blame(self, commit: Oid, path: RepoPath) -> list[GitLine]:
+        """Return what `git blame` says; raise StoreError where it cannot."""
+        ...
+
+
+@dataclass(slots=True)
+class Ground:
+    """Answer for the origins of one replay that rest on Git.
+
+    `first` is the oldest recorded event of the file: commits under it hold nothing recorded.
+    """
+
+    commits: Commits
+    read: Callable[[Oid], bytes]
+    diff: Diff
+    rewrites: Rewrites
+    first: Event | None = None
+    _answers: dict[int, tuple[Owner, Vector]] = field(default_factory=dict)
+    _owners: dict[tuple[Oid, RepoPath], Owner] = field(default_factory=dict)
+    _asking: set[int] = field(default_factory=set)
+    _windows: dict[tuple[int, RepoPath], Owner] = field(default_factory=dict)
+    _nobodies: dict[tuple[tuple[Oid, RepoPath], str], Owner] = field(
+        default_factory=dict
+    )
+    _changes: dict[tuple[Oid, RepoPath], dict[int, Origin]] = field(
+        default_factory=dict
+    )
+    _said: dict[tuple[Oid, RepoPath], GitLine] = field(default_factory=dict)
+
+    def said(self, owner: Owner) -> GitLine | None:
+        """Return what Git said of a line of the commit that an owner names, if it was asked."""
+        return (
+            None if owner.commit is None else self._said.get((owner.commit, owner.path))
+        )
+
+    def settle(self, vector: Vector) -> Vector:
+        """Return a vector in which no origin is left open."""
+        return [self._settled(origin) for origin in vector]
+
+    def _settled(self, origin: Origin) -> Origin:
+        owner = origin.owner
+        if owner.source is not Source.GROUND:
+            return origin
+        if id(owner) not in self._answers:
+            self._asking.add(id(owner))
+            self._answers[id(owner)] = owner, self._answer(owner)
+            self._asking.discard(id(owner))
+        found = self._answers[id(owner)][1]
+        if origin.line > len(found):
+            return Origin(_nobody(owner, GONE), origin.line)
+        return found[origin.line - 1]
+
+    def _answer(self, owner: Owner) -> Vector:
+        """Return the origins of all lines of a content."""
+        assert owner.content is not None
+        data = self.read(owner.content)
+        commit = self._commit(owner)
+        blob = None if commit is None else self.commits.blob(commit, owner.path)
+        rest = self._rest(owner)
+        if commit is None or blob is None:
+            return fresh(rest, count_lines(data))
+        try:
+            lines = self.commits.blame(commit, owner.path)
+            held = data if blob == owner.content else self.read(blob)
+        except StoreError as error:
+            silent = _nobody(owner, f"{SILENT}: {error}")
+            return fresh(silent, count_lines(data))
+        vector = self._led_back(owner, lines, split_lines(held))
+        if blob == owner.content or len(vector) != count_lines(held):
+            return vector
+        return carried(vector, self.diff(_plain(held), _plain(data)), rest)
+
+    def _commit(self, owner: Owner) -> Oid | None:
+        """Return the commit whose lines are to be asked for."""
+        assert owner.content is not None
+        if owner.commit is not None:
+            return owner.commit
+        holding = self.commits.holding(owner.path, owner.content)
+        if owner.switched:
+            return holding
+        began = self.commits.began(owner.event)
+        if began is not None and (
+            holding is None or self.commits.blob(began, owner.path) == owner.content
+        ):
+            return began
+        return holding
+
+    def _rest(self, owner: Owner) -> Owner:
+        """Return who owns what is in a content but in no commit."""
+        if owner.switched:
+            return _nobody(owner, GONE)
+        return Owner(
+            source=Source.BEFORE, path=owner.path, event=owner.event, note=BEFORE
+        )
+
+    # -- from Git's lines back to recorded ones ----------------------------------------------
+
+    def _led_back(
+        self, owner: Owner, lines: Sequence[GitLine], texts: Sequence[bytes]
+    ) -> Vector:
+        self._said.update(((line.commit, line.path), line) for line in lines)
+        if not owner.switched:
+            return [self._by_git(line) for line in lines]
+        named = list({line.commit for line in lines})
+        base = self._base()
+        newer = set(named) if base is None else self.commits.newer(named, base)
+        return [
+            self._newer(owner, line, text)
+            if line.commit in newer
+            else self._by_git(line)
+            for line, text in zip(lines, texts, strict=False)
+        ]
+
+    def _base(self) -> Oid | None:
+        """Return a commit that stands on nothing recorded of this file.
+
+        The session of the first event may itself have begun on a commit that was made then.
+        """
+        if self.first is None or self.first.path is None:
+            return self.commits.recorded_since()
+        path = self.first.old_path or self.first.path
+        blob = self.first.before.oid if self.first.before is not None else None
+        return self.commits.oldest(path, blob) or self.commits.began(self.first)
+
+    def _by_git(self, line: GitLine) -> Origin:
+        key = line.commit, line.path
+        if key not in self._owners:
+            self._owners[key] = Owner(
+                source=Source.COMMIT, path=line.path, commit=line.commit
+            )
+        return Origin(self._owners[key], line.line)
+
+    def _nobody_of(self, line: GitLine, why: str) -> Origin:
+        key = line.commit, line.path
+        if (key, why) not in self._nobodies:
+            self._nobodies[key, why] = Owner(
+                source=Source.UNKNOWN, path=line.path, commit=line.commit, note=why
+            )
+        return Origin(self._nobodies[key, why], line.line)
+
+    def _newer(self, owner: Owner, line: GitLine, text: bytes) -> Origin:
+        """Return the origin of a line that a commit newer than the recording brought."""
+        blob = self.commits.blob(line.commit, line.path)
+        state = None if blob is None else self.rewrites.recorded(blob)
+        if state is not None and line.line <= len(state.vector):
+            origin = state.vector[line.line - 1]
+            if id(origin.owner) not in self._asking:
+                return self._settled(origin)
+        changed = self._same_changes(line).get(line.line)
+        if changed is not None:
+            return self._settled(changed)
+        if self.rewrites.has_written(text):
+            return self._nobody_of(line, ALIKE)
+        if self.commits.plainly_made(line.commit) and _is_agents(owner.event):
+            return self._by_window(owner, line)
+        if self.commits.made_here(line.commit):
+            return self._nobody_of(line, UNSEEN)
+        return self._by_git(line)
+
+    def _by_window(self, owner: Owner, line: GitLine) -> Origin:
+        """Name the agent in whose window a line was both written and committed."""
+        key = id(owner), line.path
+        if key not in self._windows:
+            self._windows[key] = Owner(
+                source=Source.EVENT, path=line.path, event=owner.event
+            )
+        return Origin(self._windows[key], line.line)
+
+    def _same_changes(self, line: GitLine) -> dict[int, Origin]:
+        """Return the lines that a commit brought by a change that was recorded before."""
+        key = line.commit, line.path
+        if key not in self._changes:
+            self._changes[key] = self._look_for_changes(line)
+        return self._changes[key]
+
+    def _look_for_changes(self, line: GitLine) -> dict[int, Origin]:
+        before = self._content(*line.previous) if line.previous else b""
+        after = self._content(line.commit, line.path)
+        if before is None or after is None:
+            return {}
+        olds, news = split_lines(before), split_lines(after)
+        found: dict[int, Origin] = {}
+        for hunk in self.diff(before, after):
+            owners = self.rewrites.same_change(change_of(olds, news, hunk))
+            for offset, origin in enumerate(owners or ()):
+                found[hunk[2] + offset] = origin
+        return found
+
+    def _content(self, commit: Oid, path: RepoPath) -> bytes | None:
+        blob = self.commits.blob(commit, path)
+        try:
+            return None if blob is None else whole(self.read(blob))
+        except StoreError:
+            return None
+
+
+def _nobody(owner: Owner, why: str) -> Owner:
+    return Owner(source=Source.UNKNOWN, path=owner.path, event=owner.event, note=why)
+
+
+def _is_agents(event: Event | None) -> bool:
+    """Tell whether HEAD moved inside the only open window of an agent's tool."""
+    who = event.attribution if event is not None else None
+    return who is not None and (who.actor, who.confidence) == (
+        Actor.AGENT,
+        Confidence.HIGH,
+    )
+
+
+def _plain(data: bytes) -> bytes:
+    r"""Return a content as Git stores it where it converts line endings."""
+    return whole(data).replace(b"\r\n", b"\n")

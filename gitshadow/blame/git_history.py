@@ -1,0 +1,179 @@
+"""What Git knows of commits, for blame: blame's port over the object store and a git child.
+
+Invariant: reads only; a commit that is gone counts as one that was never there.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+
+from gitshadow.blame.git_blame_parser import GitLine, parse_porcelain
+from gitshadow.errors import StoreError
+from gitshadow.model import GITLINK_MODE, TREE_MODE, Event, EventKind, Oid, RepoPath
+from gitshadow.store.commits import CommitInfo
+from gitshadow.store.git import Git
+from gitshadow.store.journal import events
+from gitshadow.store.journal.db import Db
+from gitshadow.store.journal.events import EventFilter
+from gitshadow.store.repo import Repo
+
+_MOST_HEADS = 500
+"""So far the reflog of HEAD is read."""
+_MADE = re.compile(
+    r"(commit|am|cherry-pick|revert|rebase|pull[^:]*--rebase)\b(?!.*\((start|finish)\))"
+)
+_PLAIN = re.compile(r"commit( \(initial\))?:")
+"""What Git writes into the reflog (builtin/commit.c, sequencer.c) when it makes a commit."""
+_UNASKED = Oid("")
+
+
+@dataclass(slots=True)
+class GitPast:
+    """Answer blame's questions about one repository; remembers what it found."""
+
+    repo: Repo
+    git: Git
+    db: Db
+    options: tuple[str, ...] = ()
+    _log: list[tuple[Oid, str]] | None = None
+    _heads: list[CommitInfo] | None = None
+    _steps: list[Oid] = field(default_factory=list)
+    _made: set[Oid] = field(default_factory=set)
+    _plain: set[Oid] = field(default_factory=set)
+    _blobs: dict[tuple[Oid, RepoPath], Oid | None] = field(default_factory=dict)
+    _committed: dict[RepoPath, frozenset[Oid]] = field(default_factory=dict)
+    _since: Oid | None = _UNASKED
+
+    def committed(self, path: RepoPath) -> frozenset[Oid]:
+        """Return the blobs that a path had in the commits where HEAD was."""
+        if path not in self._committed:
+            blobs = (self.blob(commit.oid, path) for commit in self._all_heads())
+            self._committed[path] = frozenset(b for b in blobs if b is not None)
+        return self._committed[path]
+
+    def heads(self) -> str:
+        """Return a digest of where HEAD was: while it is the same, so is `committed`."""
+        steps = "".join(oid for oid, _ in self._logged())
+        return blake2b(steps.encode("ascii"), digest_size=16).hexdigest()
+
+    def holding(self, path: RepoPath, blob: Oid) -> Oid | None:
+        """Return the newest commit where HEAD was that has a blob at a path."""
+        for commit in self._all_heads():
+            if self.blob(commit.oid, path) == blob:
+                return commit.oid
+        return None
+
+    def oldest(self, path: RepoPath, blob: Oid | None) -> Oid | None:
+        """Return the oldest commit where HEAD was that has a blob (None: nothing) at a path."""
+        readable = {commit.oid for commit in self._all_heads()}
+        for oid in reversed(self._steps):
+            if oid in readable and self.blob(oid, path) == blob:
+                return oid
+        return None
+
+    def blob(self, commit: Oid, path: RepoPath) -> Oid | None:
+        """Return the blob that a commit has at a path; None for nothing, or a directory."""
+        if (commit, path) not in self._blobs:
+            self._blobs[commit, path] = self._entry(commit, path)
+        return self._blobs[commit, path]
+
+    def began(self, event: Event | None) -> Oid | None:
+        """Return the commit on which the session of an event began; HEAD's for None."""
+        if event is None or event.attribution is None:
+            return self.repo.head()[1]
+        wanted = EventFilter(
+            sessions=(event.attribution.session,),
+            kinds=(EventKind.BASELINE,),
+            worktree=event.worktree,
+            limit=1,
+        )
+        for row in events.rows(self.db, wanted):
+            if row.commit is not None:
+                return self._parent(row.commit)
+        return None
+
+    def recorded_since(self) -> Oid | None:
+        """Return the commit on which recording began; None on an unborn branch."""
+        if self._since is _UNASKED:
+            first = events.first_baseline(self.db)
+            self._since = None if first is None else self._parent(first)
+        return self._since
+
+    def newer(self, commits: Sequence[Oid], base: Oid) -> set[Oid]:
+        """Return those of some commits that a base does not stand on."""
+        try:
+            return self.git.unreachable(commits, base)
+        except StoreError:  # shallow, or the base was collected
+            return set(commits)
+
+    def made_here(self, commit: Oid) -> bool:
+        """Tell whether a commit was made in this worktree, as far as the reflog tells."""
+        self._all_heads()
+        return commit in self._made
+
+    def made_since(self, tip: Oid) -> list[Oid]:
+        """Return the commits up to one that were made here since recording began, newest first.
+
+        In topological order, as `Git.commits_saying`.
+        """
+        self._all_heads()
+        try:
+            found = self.git.commits_between(self.recorded_since(), tip)
+        except StoreError:  # the commit on which it began was collected
+            found = self.git.commits_between(None, tip)
+        return [oid for oid in reversed(found) if oid in self._made]
+
+    def plainly_made(self, commit: Oid) -> bool:
+        """Tell whether a commit was made here by `git commit`, without taking another over."""
+        self._all_heads()
+        return commit in self._plain
+
+    def blame(self, commit: Oid, path: RepoPath) -> list[GitLine]:
+        """Return what `git blame` says; raise StoreError where it cannot."""
+        try:
+            said = self.git.blame(commit, path, options=self.options)
+        except StoreError as error:
+            if "promisor" in str(error):
+                raise StoreError(
+                    "objects are missing; git blame fetches them"
+                ) from error
+            raise
+        return parse_porcelain(said)
+
+    def _all_heads(self) -> list[CommitInfo]:
+        if self._heads is None:
+            steps = self._logged()
+            self._steps = [oid for oid, _ in steps]
+            self._made = {oid for oid, words in steps if _MADE.match(words)}
+            self._plain = {oid for oid, words in steps if _PLAIN.match(words)}
+            found = {oid: self._readable(oid) for oid, _ in steps}
+            self._heads = [commit for commit in found.values() if commit is not None]
+        return self._heads
+
+    def _logged(self) -> list[tuple[Oid, str]]:
+        if self._log is None:
+            self._log = self.repo.heads(_MOST_HEADS)
+        return self._log
+
+    def _readable(self, oid: Oid) -> CommitInfo | None:
+        try:
+            return self.repo.commit(oid)
+        except StoreError:
+            return None
+
+    def _entry(self, commit: Oid, path: RepoPath) -> Oid | None:
+        try:
+            entry = self.repo.entry(self.repo.commit(commit).tree, path)
+        except StoreError:
+            return None
+        if entry is None or entry[0] in (TREE_MODE, GITLINK_MODE):
+            return None
+        return entry[1]
+
+    def _parent(self, commit: Oid) -> Oid | None:
+        try:
+            parents = self.repo.commit(commit).parents
+        except StoreError:
+            return None
+        return parents[0] if parents else None

@@ -1,0 +1,168 @@
+r"""Portions: the lines that a tree holds, or that a change brought, each file with its owners.
+
+A line is between two `\n`; what is not made of lines is skipped by name, never counted.
+Invariant: a portion names each of its lines once, in order, and never one that is not there.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from gitshadow.blame.line_owners import FileOwners, Owning
+from gitshadow.blame.owners import count_lines, whole
+from gitshadow.errors import StoreError
+from gitshadow.model import GITLINK_MODE, LINK_MODE, Oid, RepoPath
+from gitshadow.recording.context import Desk
+from gitshadow.store.git import TreeDelta
+from gitshadow.store.repo import line_hunks
+
+LINK = "a symbolic link"
+SUBMODULE = "a submodule"
+BINARY = "binary"
+LONG = "it has a line of more than 64 KiB"
+MISSING = "its content is missing from the object store"
+_LONGEST_LINE = 65_536
+_LOOKED_AT = 8000
+"""So many bytes Git looks at to tell a binary file (xdiff-interface.c, buffer_is_binary)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Portion:
+    """Hold a file with owners, and the numbers from 1 of the lines that are meant."""
+
+    owned: FileOwners
+    lines: Sequence[int]
+
+
+class Skipped(NamedTuple):
+    """Name a file that is not counted by line, and why."""
+
+    path: RepoPath
+    why: str
+
+
+Part = Portion | Skipped
+
+
+class Portions:
+    """Find portions in one worktree, after a barrier."""
+
+    def __init__(self, desk: Desk, owning: Owning) -> None:
+        self._ws = desk.workspace
+        self._owning = owning
+
+    def on_disk(self, paths: Sequence[RepoPath]) -> Iterator[Part]:
+        """Yield every covered file below some paths (none: all), by path."""
+        for path, state in sorted(self._ws.states.all().items()):
+            if not is_below(path, paths):
+                continue
+            why = self._why_not(state.version.mode, state.version.oid)
+            yield Skipped(path, why) if why else _all_of(self._owning.on_disk(path))
+
+    def uncommitted(self) -> Iterator[Part]:
+        """Yield what the working tree has and HEAD has not, by path."""
+        head = self._ws.index.head_tree()
+        known = self._ws.repo.flat(head) if head is not None else {}
+        for path, state in sorted(self._ws.states.all().items()):
+            old, oid = known.get(path), state.version.oid
+            if old is not None and old[1] == oid:
+                continue
+            new = (state.version.mode, oid)
+            change = TreeDelta(path, path, old, new)
+            yield from self._added([change], None)
+
+    def at(self, commit: Oid, paths: Sequence[RepoPath]) -> Iterator[Part]:
+        """Yield every file of a commit below some paths (none: all), by path."""
+        tree = self._ws.repo.commit(commit).tree
+        for path, (mode, oid) in sorted(self._ws.repo.flat(tree).items()):
+            if not is_below(path, paths):
+                continue
+            why = self._why_not(mode, oid)
+            if why:
+                yield Skipped(path, why)
+            else:
+                yield _all_of(self._owning.committed(path, commit))
+
+    def between(
+        self, base: Oid | None, tip: Oid, paths: Sequence[RepoPath]
+    ) -> Iterator[Part]:
+        """Yield what a commit has that a base (None: the empty tree) has not."""
+        for change in self._ws.git.changes(base, tip):
+            if is_below(change.path, paths):
+                yield from self._added([change], tip)
+
+    def added_by(self, commit: Oid, paths: Sequence[RepoPath]) -> Iterator[Part]:
+        """Yield what a commit brought: of a merge, what no parent has."""
+        parents: Sequence[Oid | None] = self._ws.repo.commit(commit).parents or (None,)
+        found: dict[RepoPath, list[TreeDelta]] = {}
+        for parent in parents:
+            for change in self._ws.git.changes(parent, commit):
+                found.setdefault(change.path, []).append(change)
+        for path, changes in sorted(found.items()):
+            if len(changes) == len(parents) and is_below(path, paths):
+                yield from self._added(changes, commit)
+
+    def _added(self, changes: Sequence[TreeDelta], tip: Oid | None) -> Iterator[Part]:
+        path, new = changes[0].path, changes[0].new
+        if new is None:
+            return
+        why = self._why_not(*new)
+        if why:
+            yield Skipped(path, why)
+            return
+        data = self._ws.repo.read_blob(new[1])
+        lines = self._new_lines(changes[0], data)
+        for change in changes[1:]:
+            lines &= self._new_lines(change, data)
+        if lines:
+            owned = (
+                self._owning.on_disk(path)
+                if tip is None
+                else self._owning.committed(path, tip)
+            )
+            yield Portion(owned, sorted(lines))
+
+    def _new_lines(self, change: TreeDelta, data: bytes) -> set[int]:
+        old = b""
+        if change.old is not None and change.old[0] not in (LINK_MODE, GITLINK_MODE):
+            old = self._read(change.old[1]) or b""
+        return {
+            line
+            for _, _, start, count in line_hunks(whole(old), whole(data))
+            for line in range(start, start + count)
+        }
+
+    def _why_not(self, mode: int, oid: Oid) -> str | None:
+        """Return why an entry is not counted by line, None where it is."""
+        if mode == LINK_MODE:
+            return LINK
+        if mode == GITLINK_MODE:
+            return SUBMODULE
+        data = self._read(oid)
+        return MISSING if data is None else not_by_line(data)
+
+    def _read(self, oid: Oid) -> bytes | None:
+        try:
+            return self._ws.repo.read_blob(oid)
+        except StoreError:
+            return None
+
+
+def not_by_line(data: bytes) -> str | None:
+    """Return why a content is not counted by line, None where it is."""
+    if b"\0" in data[:_LOOKED_AT]:
+        return BINARY
+    if len(data) > _LONGEST_LINE and max(map(len, data.split(b"\n"))) > _LONGEST_LINE:
+        return LONG
+    return None
+
+
+def is_below(path: RepoPath, paths: Sequence[RepoPath]) -> bool:
+    """Tell whether a path is one of some, or lies in one that is a directory (none: all)."""
+    return not paths or any(
+        not top or path == top or path.startswith(top + b"/") for top in paths
+    )
+
+
+def _all_of(owned: FileOwners) -> Portion:
+    return Portion(owned, range(1, count_lines(owned.data) + 1))

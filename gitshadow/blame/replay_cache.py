@@ -1,0 +1,199 @@
+"""Snapshots of replays: taken, kept in the journal, and used while all they rest on still holds.
+
+They rest on the rows of the file's names, which a trigger guards against deletion and change and
+whose number tells of late ones; on the commits where HEAD was, as far as they hold content that
+was met; and on the programs that made them.
+Invariant: what cannot be used, or not be stored, is as if it were not there.
+"""
+
+import contextlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
+from hashlib import blake2b
+
+from gitshadow.blame import snapshots
+from gitshadow.blame.fingerprints import Marks, mark_of_oid
+from gitshadow.blame.git_history import GitPast
+from gitshadow.blame.replay import Replay
+from gitshadow.blame.replay_bounds import DoubtError
+from gitshadow.errors import JournalError
+from gitshadow.model import Event, RepoPath
+from gitshadow.store.journal import blame_states, bursts, events, ops
+from gitshadow.store.journal.blame_states import BlameState
+from gitshadow.store.journal.db import Db
+from gitshadow.store.repo import LIBGIT2_VERSION
+from gitshadow.undo.targets import unit_of_ids
+
+_STEPS = (64, 256, 1024, 4096)
+"""After so many events, and each multiple, a snapshot stands: the newest one of each."""
+_MOST_BYTES = 16 << 20
+"""So much the snapshots of one journal may take."""
+_MADE_BY = f"{snapshots.VERSION} {LIBGIT2_VERSION}"
+
+
+class Resuming:
+    """Serve the replays of one file, as one worktree sees Git's past."""
+
+    def __init__(self, db: Db, past: GitPast, worktree: str, path: RepoPath) -> None:
+        self._db = db
+        self._past = past
+        self._worktree = worktree
+        self._path = path
+
+    def resume(self, replay: Replay, until: int | None) -> Event | None:
+        """Begin a replay at the newest snapshot that holds, and feed it the events since.
+
+        Args:
+            replay: One that was fed nothing.
+            until: The last event that counts, None for all.
+
+        Returns:
+            The file's first event; None where there is no such snapshot.
+
+        Raises:
+            DoubtError: the events since need what it does not tell.
+        """
+        for row in blame_states.newest_first(
+            self._db, self._worktree, self._path, until
+        ):
+            tail = self._tail(row)
+            if tail is None or not self._begin(replay, row):
+                continue
+            if until is not None:
+                tail = [event for event in tail if event.seq <= until]
+            replay.taken_back = self._taken_back(tail, row.seq)
+            if until is None:
+                self._feed(replay, tail, row.fed, _names_of(tail).union(row.names))
+            else:
+                replay.feed(tail)
+            return events.first(self._db, row.names)
+        return None
+
+    def feed(self, replay: Replay, history: Sequence[Event]) -> None:
+        """Feed a replay all events of the file, oldest first, and keep what it comes to."""
+        self._feed(replay, history, 0, _names_of(history) | {self._path})
+
+    # -- does it still hold ------------------------------------------------------------------
+
+    def _tail(self, row: BlameState) -> list[Event] | None:
+        """Return the events since a snapshot; None where those up to it are others now."""
+        if row.made_by != _MADE_BY:
+            return None
+        if events.count_named(self._db, row.names, row.seq) != row.named:
+            return None
+        found = events.history(self._db, None, row.names, row.seq + 1)
+        more = _names_of(found).difference(row.names)
+        if events.count_named(self._db, more, row.seq):
+            return None
+        return found
+
+    def _begin(self, replay: Replay, row: BlameState) -> bool:
+        fetch = partial(events.by_seqs, self._db)
+        try:
+            snapshot = snapshots.unpack(row.data, replay.read, fetch)
+        except DoubtError:
+            self._drop(row)
+            return False
+        contents = snapshot.before.contents
+        same_heads = row.heads == self._past.heads()
+        if not same_heads and row.committed != self._committed(row.names, contents):
+            return False
+        replay.resume(snapshot)
+        return True
+
+    def _taken_back(
+        self, tail: Sequence[Event], after: int
+    ) -> Mapping[str, frozenset[int]]:
+        """Return what each op among some events took back, but for ops that reach further."""
+        found: dict[str, frozenset[int]] = {}
+        for op_id in {event.op for event in tail if event.op is not None}:
+            op = ops.get(self._db, op_id)
+            if op is None:
+                found[op_id] = frozenset()
+            elif all(self._is_after(one, after) for one in op.undoes):
+                unit = unit_of_ids(self._db, op.undoes)
+                found[op_id] = frozenset(row.seq for row in tail if unit.holds(row))
+        return found
+
+    def _is_after(self, one: str, seq: int) -> bool:
+        """Tell whether what an id names began after an event."""
+        if one.isdigit():
+            return int(one) > seq
+        burst = bursts.get(self._db, one)
+        return burst is not None and burst.first_seq > seq
+
+    def _committed(self, names: Sequence[RepoPath], contents: Marks) -> str:
+        """Return a digest of which of the contents were committed under which name."""
+        text = blake2b(digest_size=16)
+        for name in names:
+            oids = sorted(self._past.committed(name))
+            met = [oid for oid in oids if mark_of_oid(oid) in contents]
+            text.update(b"%d:%b %b\n" % (len(name), name, "".join(met).encode("ascii")))
+        return text.hexdigest()
+
+    # -- taken and stored --------------------------------------------------------------------
+
+    def _feed(
+        self,
+        replay: Replay,
+        events_since: Sequence[Event],
+        fed: int,
+        names: frozenset[RepoPath],
+    ) -> None:
+        """Feed a replay that was fed some events; stop where snapshots are to be taken."""
+        end = fed + len(events_since)
+        wanted = {end - end % step for step in _STEPS}
+        stops = sorted(stop for stop in wanted if stop > fed)
+        if stops and fed == 0:
+            stops = sorted({*stops, end})
+        standing = self._standing()
+        taken: list[BlameState] = []
+        at = 0
+        for stop in stops:
+            part = events_since[at : stop - fed]
+            replay.feed(part)
+            at = stop - fed
+            if part[-1].seq not in standing:
+                taken.append(self._row(replay, part[-1].seq, stop, names))
+        replay.feed(events_since[at:])
+        if taken:
+            self._store(taken, wanted)
+
+    def _standing(self) -> set[int]:
+        """Return after which events snapshots stand that the present reflog fits."""
+        found = blame_states.standing(self._db, self._worktree, self._path)
+        ours = _MADE_BY, self._past.heads()
+        return {seq for seq, *made in found if tuple(made) == ours}
+
+    def _row(
+        self, replay: Replay, seq: int, fed: int, names: frozenset[RepoPath]
+    ) -> BlameState:
+        ordered, snapshot = tuple(sorted(names)), replay.snapshot()
+        return BlameState(
+            worktree=self._worktree,
+            path=self._path,
+            seq=seq,
+            made_by=_MADE_BY,
+            heads=self._past.heads(),
+            fed=fed,
+            named=events.count_named(self._db, ordered, seq),
+            names=ordered,
+            committed=self._committed(ordered, snapshot.before.contents),
+            data=snapshots.pack(snapshot),
+        )
+
+    def _drop(self, row: BlameState) -> None:
+        with contextlib.suppress(JournalError), self._db.write():
+            blame_states.drop(self._db, row)
+
+    def _store(self, taken: Sequence[BlameState], wanted: Collection[int]) -> None:
+        with contextlib.suppress(JournalError), self._db.write():
+            for row in taken:
+                blame_states.put(self._db, row)
+            blame_states.keep(self._db, self._worktree, self._path, wanted)
+            blame_states.trim(self._db, _MOST_BYTES)
+
+
+def _names_of(rows: Iterable[Event]) -> frozenset[RepoPath]:
+    ends = (end for row in rows for end in (row.path, row.old_path))
+    return frozenset(end for end in ends if end is not None)

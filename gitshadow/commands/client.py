@@ -1,0 +1,125 @@
+"""The one way from a verb to the engine: the daemon where one answers, else in this process.
+
+Invariant: the engine (and pygit2, sqlite3 with it) is imported only when no daemon answers.
+"""
+
+import os
+from collections.abc import Mapping
+
+import click
+
+from gitshadow.errors import (
+    ExitCode,
+    RefusedError,
+    ShadowError,
+    UnsupportedError,
+    UsageError,
+)
+from gitshadow.render.document import Document, texts
+from gitshadow.render.style import printable
+from gitshadow.service.client import answer
+from gitshadow.store.layout import Layout, discover, is_bare
+
+
+def ask(
+    verb: str, params: Mapping[str, object], *, root_hint: str | None = None
+) -> Document:
+    """Have the engine run one verb here.
+
+    The current directory goes along as `cwd`, in the spelling of documents. What became of undos
+    that were interrupted is said on standard error, whatever the verb.
+
+    Args:
+        verb: The engine's name of the verb.
+        params: JSON values only; paths in the spelling of documents.
+        root_hint: A directory in the worktree that is meant, if not the current one.
+
+    Returns:
+        The engine's document.
+
+    Raises:
+        ShadowError: what the engine raised, wherever it ran, with its exit code.
+    """
+    here = current_directory()
+    layout = find_layout(root_hint or here)
+    full = {**params, "cwd": spelled(here)}
+    document = answer(layout, verb, full)
+    raise_if_error(document)
+    for note in texts(document, "recovered"):
+        click.echo(f"note: {printable(note)}", err=True)
+    return document
+
+
+def raise_if_error(document: Mapping[str, object]) -> None:
+    """Raise the error that a document carries, if it carries one.
+
+    Raises:
+        ShadowError: of the class that the document's exit code stands for.
+    """
+    message, code = document.get("error"), document.get("exit")
+    if not isinstance(message, str) or not isinstance(code, int):
+        return
+    hint = document.get("hint")
+    kind = {ExitCode.USAGE: UsageError, ExitCode.REFUSED: RefusedError}.get(
+        ExitCode(code) if code in list(ExitCode) else ExitCode.ERROR, ShadowError
+    )
+    error = kind(message, hint=hint if isinstance(hint, str) else None)
+    cause = document.get("caused_by")
+    raise error from (ShadowError(cause) if isinstance(cause, str) else None)
+
+
+def find_layout(start: str | None = None) -> Layout:
+    """Return the worktree that holds a directory (the current one by default).
+
+    Raises:
+        UnsupportedError: there is none.
+    """
+    here = start or current_directory()
+    layout = discover(here)
+    if layout is not None:
+        return layout
+    if is_bare(here):
+        raise UnsupportedError(
+            "a bare repository has no working tree to record",
+            hint="run this in one of its worktrees (git worktree add)",
+        )
+    raise UnsupportedError(
+        "not in a Git working tree",
+        hint="change to a repository, or create one with: git init",
+    )
+
+
+def current_directory() -> str:
+    """Return the current directory.
+
+    Raises:
+        ShadowError: it was deleted.
+    """
+    try:
+        return os.getcwd()
+    except FileNotFoundError as error:
+        raise ShadowError(
+            "cannot find the current directory: it was deleted",
+            hint="change to a directory that exists",
+        ) from error
+
+
+def spelled(path: str) -> str:
+    """Return a path of this system, as typed or as Python has it, as documents spell it.
+
+    What begins with `"` and is Git's C-quoted form stays as it is, so that what our own
+    output prints can be typed again.
+    """
+    if path.isascii() and not path.startswith('"'):
+        return path
+    from gitshadow.model import RepoPath  # here, because it takes 10 ms
+    from gitshadow.store import refs
+
+    if path.startswith('"'):
+        try:
+            refs.parse_path(path)
+        except ShadowError:
+            pass  # a name that only begins with a quote
+        else:
+            return path
+    return refs.display_path(RepoPath(os.fsencode(path)))

@@ -1,0 +1,51 @@
+"""How a verb's document leaves: as JSON, or as text for this terminal.
+
+Invariant: with `--json` nothing but JSON reaches standard output.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import click
+
+from gitshadow.commands.terminal import screen
+from gitshadow.render import json, output
+from gitshadow.render.document import Document, rows, texts
+from gitshadow.render.style import View, printable
+
+_TextOf = Callable[[Mapping[str, object], View], Iterator[str]]
+_RowsText = Callable[[Sequence[Mapping[str, object]], View], Iterator[str]]
+
+
+def print_document(
+    document: Document, text_of: _TextOf, *, as_json: bool, paged: bool = False
+) -> None:
+    """Print one document."""
+    if as_json:
+        json.show(document)
+        return
+    shown = screen()
+    output.show(text_of(document, shown.view), pager=shown.pager if paged else None)
+
+
+def print_rows(
+    document: Document, text_of: _RowsText, *, as_json: bool, empty: str
+) -> None:
+    """Print the rows of a document: one object per line, or text through the pager.
+
+    Args:
+        document: What the engine answered.
+        text_of: How its rows read.
+        as_json: Print objects, and nothing where there are none.
+        empty: What to say, on standard error, where there are none: and what to type next.
+    """
+    found = rows(document, "rows")
+    if as_json:
+        json.show_lines(found)
+        return
+    for note in texts(document, "notes"):
+        click.echo(f"note: {printable(note)}", err=True)
+    shown = screen()
+    if found:
+        output.show(text_of(found, shown.view), pager=shown.pager)
+    else:
+        click.echo(empty, err=True)

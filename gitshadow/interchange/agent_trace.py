@@ -1,0 +1,201 @@
+"""Agent Trace records, version 0.1.0 (cursor/agent-trace, README section 6, January 2026).
+
+One record for each commit and tool; `vcs` is left out for what is not committed. A content hash is
+`sha256:` over the exact bytes of the lines with their ends, which the metadata says.
+Invariant: pure; a record that is made here is valid by the README's JSON schema.
+"""
+
+import hashlib
+import json
+import re
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from gitshadow.interchange.claims import Claim, Reader, bounded, identifier
+from gitshadow.interchange.spans import FileSpans, Span, Writer, text_of
+from gitshadow.model import Actor, Oid, RepoPath
+
+VERSION = "0.1.0"
+KEY = "dev.gitshadow"
+_NAMESPACE = uuid.UUID("5b2f3a52-6d0c-5c1e-9d55-0a5a6b0f6c11")
+_MOST_MODEL = 250
+_PROVIDERS = (
+    ("claude", "anthropic"),
+    ("gpt", "openai"),
+    ("o1", "openai"),
+    ("o3", "openai"),
+    ("o4", "openai"),
+    ("codex", "openai"),
+    ("gemini", "google"),
+    ("grok", "xai"),
+    ("qwen", "alibaba"),
+    ("deepseek", "deepseek"),
+    ("mistral", "mistral"),
+    ("devstral", "mistral"),
+    ("kimi", "moonshotai"),
+    ("glm", "zhipuai"),
+)
+"""How the names of models begin, and who provides them in models.dev."""
+_VERSION = re.compile(r"0\.\d+\.\d+|1\.0(\.\d+)?")
+
+Record = dict[str, object]
+
+
+class Origin(NamedTuple):
+    """Say what records are about: a commit (None: not committed) and when it was written."""
+
+    commit: Oid | None
+    timestamp: str
+
+
+def records(origin: Origin, files: Sequence[FileSpans]) -> Iterator[Record]:
+    """Yield one record for each tool that wrote lines of a commit, by tool.
+
+    Paths that are not UTF-8 have no place in one: the caller names them.
+    """
+    for tool in sorted({w.agent for one in files for w, _ in one.spans if w.agent}):
+        chosen = [
+            FileSpans(one.path, one.data, kept)
+            for one in files
+            if (kept := [(w, spans) for w, spans in one.spans if w.agent == tool])
+        ]
+        if chosen:
+            yield _record(origin, tool, chosen)
+
+
+def is_expressible(path: RepoPath) -> bool:
+    """Tell whether a record can name a path."""
+    try:
+        path.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _record(origin: Origin, tool: str, files: Sequence[FileSpans]) -> Record:
+    named = [_file(one) for one in files]
+    unique = json.dumps([origin, tool, named], sort_keys=True)
+    record: Record = {
+        "version": VERSION,
+        "id": str(uuid.uuid5(_NAMESPACE, unique)),
+        "timestamp": origin.timestamp,
+    }
+    if origin.commit is not None:
+        record["vcs"] = {"type": "git", "revision": origin.commit}
+    evidence = {
+        one.path.decode(): [_evidence(w) for w, _ in one.spans] for one in files
+    }
+    return record | {
+        "tool": {"name": tool, "version": "unknown"},
+        "files": named,
+        "metadata": {
+            KEY: {"hash": "sha256 of raw line bytes", "conversations": evidence}
+        },
+    }
+
+
+def _file(one: FileSpans) -> Record:
+    return {
+        "path": one.path.decode("utf-8"),
+        "conversations": [
+            {
+                "contributor": _contributor(writer),
+                "ranges": [_range(one.data, span) for span in spans],
+            }
+            for writer, spans in one.spans
+        ],
+    }
+
+
+def _contributor(writer: Writer) -> Record:
+    if writer.model is None:
+        return {"type": "ai"}
+    return {"type": "ai", "model_id": model_id(writer.model)}
+
+
+def _range(data: bytes, span: Span) -> Record:
+    digest = hashlib.sha256(text_of(data, span)).hexdigest()
+    return {
+        "start_line": span.first,
+        "end_line": span.last,
+        "content_hash": f"sha256:{digest}",
+    }
+
+
+def _evidence(writer: Writer) -> Record:
+    return {"session": writer.session, "confidence": writer.confidence}
+
+
+def model_id(model: str) -> str:
+    """Return a model's name as `provider/model`, as models.dev has it, where that is plain."""
+    plain = model.lower()
+    if "/" not in plain:
+        for begin, provider in _PROVIDERS:
+            if plain.startswith(begin):
+                return f"{provider}/{model}"[:_MOST_MODEL]
+    return model[:_MOST_MODEL]
+
+
+# -- reading ---------------------------------------------------------------------------------------
+
+
+def read_record(text: str, reader: Reader) -> Iterator[Claim]:
+    """Yield what one record claims of lines of a commit.
+
+    What is wrong with the record is told to the reader and left out; so is a record without a
+    commit: nobody can tell to which content it belongs.
+    """
+    record = reader.object_of(text)
+    if record is None:
+        return
+    if not _VERSION.fullmatch(str(record.get("version"))):
+        reader.skip(f"version {bounded(str(record.get('version')))} is unknown")
+        return
+    vcs = record.get("vcs")
+    commit = vcs.get("revision") if isinstance(vcs, dict) else None
+    if not isinstance(commit, str) or not reader.is_commit(commit):
+        reader.skip("it does not name a commit")
+        return
+    tool = record.get("tool")
+    name = tool.get("name") if isinstance(tool, dict) else None
+    agent = bounded(name) if isinstance(name, str) else None
+    for one in reader.objects(record.get("files")):
+        yield from _claims_of(one, Oid(commit), agent, reader)
+
+
+def _claims_of(
+    one: Mapping[str, object], commit: Oid, agent: str | None, reader: Reader
+) -> Iterator[Claim]:
+    path = reader.path(one.get("path"))
+    if path is None:
+        return
+    for talk in reader.objects(one.get("conversations")):
+        for lines in reader.objects(talk.get("ranges")):
+            told = lines.get("contributor") or talk.get("contributor")
+            span = reader.span(lines.get("start_line"), lines.get("end_line"))
+            if span is not None and isinstance(told, dict):
+                yield from _claim(told, (commit, path, span), agent, talk)
+
+
+def _claim(
+    told: Mapping[str, object],
+    where: tuple[Oid, RepoPath, Span],
+    agent: str | None,
+    talk: Mapping[str, object],
+) -> Iterator[Claim]:
+    kind, model, url = told.get("type"), told.get("model_id"), talk.get("url")
+    if kind not in ("ai", "human"):
+        return
+    commit, path, span = where
+    is_agent = kind == "ai"
+    yield Claim(
+        source="agent-trace",
+        commit=commit,
+        path=path,
+        span=span,
+        actor=Actor.AGENT if is_agent else Actor.HUMAN,
+        agent=agent if is_agent else None,
+        model=bounded(model) if is_agent and isinstance(model, str) else None,
+        session=identifier(url) if is_agent and isinstance(url, str) else None,
+    )

@@ -1,0 +1,129 @@
+"""Claims: what others say of lines of a commit, read from input that may be hostile.
+
+Invariant: a claim's ids, names and numbers are bounded; what is wrong is counted and named, never
+raised.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from gitshadow.interchange.spans import Span
+from gitshadow.model import Actor, Oid, RepoPath
+from gitshadow.store.safe_paths import safe_path
+
+MOST_BYTES = 8 * 1024 * 1024
+"""So large a note may be (git-ai's notes backend takes no larger one)."""
+_MOST_NAME = 200
+_MOST_LINE = 100_000_000
+_MOST_ITEMS = 100_000
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
+
+
+class Claim(NamedTuple):
+    """Hold that somebody says who wrote lines of a path in a commit."""
+
+    source: str
+    commit: Oid
+    path: RepoPath
+    span: Span
+    actor: Actor
+    agent: str | None = None
+    model: str | None = None
+    session: str | None = None
+
+
+@dataclass(slots=True)
+class Reader:
+    """Read the parts of one piece of foreign input, and count what had to be left out.
+
+    `skipped` says what was wrong, at most a few times each.
+    """
+
+    what: str
+    skipped: list[str] = field(default_factory=list)
+
+    def skip(self, why: str) -> None:
+        """Note that something was left out."""
+        self.skipped.append(f"{self.what}: {why}")
+
+    def object_of(self, text: str) -> Mapping[str, object] | None:
+        """Return the JSON object that a text holds."""
+        if len(text) > MOST_BYTES:
+            self.skip("it is too large")
+            return None
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError):
+            self.skip("it is not JSON")
+            return None
+        if not isinstance(value, dict):
+            self.skip("it is not a JSON object")
+            return None
+        return value
+
+    def objects(self, value: object) -> Iterator[Mapping[str, object]]:
+        """Yield the objects of a list."""
+        if not isinstance(value, list):
+            self.skip("a list is missing")
+            return
+        for item in value[:_MOST_ITEMS]:
+            if isinstance(item, dict):
+                yield item
+
+    def is_commit(self, text: str) -> bool:
+        """Tell whether a text can be the oid of a commit."""
+        return _COMMIT.fullmatch(text) is not None
+
+    def path(self, value: object) -> RepoPath | None:
+        """Return a path that may stand in a tree."""
+        if isinstance(value, str):
+            try:
+                path = RepoPath(value.encode("utf-8"))
+            except UnicodeEncodeError:
+                path = RepoPath(b"")
+            if safe_path(path):
+                return path
+        self.skip("a path is not one")
+        return None
+
+    def span(self, first: object, last: object) -> Span | None:
+        """Return lines that can be meant."""
+        if (
+            isinstance(first, int)
+            and isinstance(last, int)
+            and 1 <= first <= last <= _MOST_LINE
+        ):
+            return Span(first, last)
+        self.skip("lines are not lines")
+        return None
+
+
+def bounded(text: str) -> str:
+    """Return a name on one line, without control characters and not endless."""
+    clean = "".join(c if c.isprintable() else "_" for c in text[: _MOST_NAME + 1])
+    return clean if len(clean) <= _MOST_NAME else clean[: _MOST_NAME - 1] + "…"
+
+
+def identifier(text: str) -> str:
+    """Return an id as it is where it is harmless, else its SHA-256: it may become a name."""
+    if _ID.fullmatch(text):
+        return text
+    raw = text.encode("utf-8", "surrogatepass")
+    return "x-" + hashlib.sha256(raw).hexdigest()[:32]
+
+
+def decoded(data: bytes, reader: Reader) -> str | None:
+    """Return foreign bytes as text; None where they are too large or not UTF-8."""
+    if len(data) > MOST_BYTES:
+        reader.skip("it is too large")
+        return None
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        reader.skip("it is not UTF-8")
+        return None

@@ -1,0 +1,187 @@
+"""Trailers on request: a commit message names the agents and sessions whose lines it commits.
+
+What a person has still to write is waited for: a message that holds nothing but trailers would not
+be empty for Git any more, and could not be given up by leaving it empty (builtin/commit.c,
+rest_is_empty). Merges, squashes, amends and what replays other commits keep their messages.
+Invariant: off unless `agent-undo.trailers` says so; a message is replaced whole or left as it is.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from gitshadow.errors import StoreError
+from gitshadow.interchange.claims import bounded
+from gitshadow.interchange.trailers import own_text
+from gitshadow.model import Actor
+from gitshadow.recording.context import Desk
+from gitshadow.review import changes
+from gitshadow.review.additions import Added, Additions
+from gitshadow.store.journal import models
+
+ASSISTED, SESSION = "Assisted-by", "Agent-Session"
+_WRITTEN = "message"
+"""The source of a message that is given whole: `-m`, `-F` (githooks(5), prepare-commit-msg)."""
+_WAITED_FOR = ("", "template")
+_REPLAYS = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "SQUASH_MSG")
+_REPLAYING = ("rebase-merge", "rebase-apply", "sequencer")
+
+Trailer = tuple[str, str]
+
+
+class _Writer(NamedTuple):
+    agent: str
+    session: str
+    ts_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Hold what Git tells its hook: the message's file, where it comes from, which index."""
+
+    message: str
+    source: str = ""
+    index: str | None = None
+
+
+def prepare(desk: Desk, asked: Asked) -> None:
+    """Add trailers to a message that is written already; else wait until it is.
+
+    Raises:
+        StoreError: the message could not be read or written, and is as it was.
+    """
+    _forget(desk)
+    known = (_WRITTEN, *_WAITED_FOR)
+    if not desk.workspace.config.trailers or asked.source not in known:
+        return
+    if _is_replaying(desk.workspace.layout.git_dir):
+        return
+    found = trailers_of(desk, asked.index)
+    if not found:
+        return
+    if asked.source == _WRITTEN:
+        _add(desk, asked.message, found)
+    else:
+        _wait(desk, found, _digest(desk, _read(asked.message)))
+
+
+def finish(desk: Desk, asked: Asked) -> None:
+    """Add the trailers that waited to the message that a person wrote meanwhile.
+
+    Raises:
+        StoreError: the message could not be read or written, and is as it was.
+    """
+    waiting = _waiting(desk)
+    _forget(desk)
+    if waiting is None or not desk.workspace.config.trailers:
+        return
+    found, before = waiting
+    message = _read(asked.message)
+    # Left as it was, it is Git's to say whether that is a commit.
+    if own_text(message, _comment(desk)) and _digest(desk, message) != before:
+        _add(desk, asked.message, found)
+
+
+def trailers_of(desk: Desk, index: str | None) -> list[Trailer]:
+    """Return the trailers for what is staged: agents with models, then sessions, as they wrote."""
+    ws = desk.workspace
+    change = changes.staged(ws, index)
+    additions = Additions(desk, change)
+    agents: dict[str, None] = {}
+    sessions: dict[str, None] = {}
+    for one in change.files:
+        for writer in _writers(additions.to(one)):
+            model = models.at(ws.db, writer.session, writer.ts_ns)
+            name = f"{writer.agent}:{model}" if model else writer.agent
+            agents[bounded(name)] = None
+            sessions[writer.session] = None
+    return [(ASSISTED, agent) for agent in agents] + [
+        (SESSION, session) for session in sessions
+    ]
+
+
+def _writers(added: Added | None) -> Iterator[_Writer]:
+    """Yield the agents that wrote new lines of a file, each write once."""
+    seen: set[int] = set()
+    if added is None or added.is_binary:
+        return
+    for number in added.numbers:
+        credit = added.credits[number - 1]
+        if id(credit) in seen or credit.actor is not Actor.AGENT:
+            continue
+        seen.add(id(credit))
+        if credit.session is not None and credit.event is not None:
+            yield _Writer(credit.agent or "agent", credit.session, credit.event.ts_ns)
+
+
+def _is_replaying(git_dir: str) -> bool:
+    names = (*_REPLAYS, *_REPLAYING)
+    return any(os.path.lexists(os.path.join(git_dir, name)) for name in names)
+
+
+def _add(desk: Desk, path: str, found: list[Trailer]) -> None:
+    message = _read(path)
+    comment = _comment(desk).decode("utf-8", "replace")
+    made = desk.workspace.git.with_trailers(message, found, comment)
+    if made == message:
+        return
+    part = f"{path}.gitshadow-{os.getpid()}"
+    try:
+        with open(part, "xb") as out:
+            out.write(made)
+        os.replace(part, path)
+    except OSError as error:
+        raise StoreError(f"could not write {path}: {error.strerror}") from error
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise StoreError(f"could not read {path}: {error.strerror}") from error
+
+
+def _comment(desk: Desk) -> bytes:
+    """Return what begins a comment; `auto` is read as Git's default."""
+    repo = desk.workspace.repo
+    names = ("core.commentString", "core.commentChar")
+    found = next((value for name in names if (value := repo.config_get(name))), "#")
+    return b"#" if found == "auto" else found.encode("utf-8", "replace")
+
+
+def _digest(desk: Desk, message: bytes) -> str:
+    return hashlib.sha256(own_text(message, _comment(desk))).hexdigest()
+
+
+# -- between the two hooks -------------------------------------------------------------------------
+
+
+def _wait(desk: Desk, found: list[Trailer], digest: str) -> None:
+    path = desk.workspace.layout.trailers
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        with open(os.open(path, flags, 0o600), "w", encoding="utf-8") as out:
+            json.dump({"trailers": found, "before": digest}, out)
+    except OSError as error:
+        raise StoreError(f"could not write {path}: {error.strerror}") from error
+
+
+def _waiting(desk: Desk) -> tuple[list[Trailer], str] | None:
+    """Return what waits, and the digest of the text that was there; what is not whole is none."""
+    try:
+        with open(desk.workspace.layout.trailers, encoding="utf-8") as file:
+            held = json.load(file)
+        found = [(str(key), str(value)) for key, value in held["trailers"]]
+        return found, str(held["before"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _forget(desk: Desk) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(desk.workspace.layout.trailers)

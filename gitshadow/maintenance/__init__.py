@@ -1,0 +1,1 @@
+"""Set up, check, repair, pack, prune, purge and remove what gitshadow stores."""

@@ -1,0 +1,255 @@
+"""What a power cut or a full disk broke: our refs first, then the objects near their tips.
+
+A broken object is written again where its content is known: the newest contents are on the disk,
+the newest trees follow from the journal's states. Else the refs that need it go back to their last
+whole commit, with a gap row, and the rows of the commits that are lost go with them.
+Invariant: an object's file is removed only if it is broken and a pack has the object or neither
+the user's refs, reflogs and index nor our refs reach it.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from gitshadow.errors import StoreError
+from gitshadow.maintenance.setup import carried
+from gitshadow.model import GITLINK_MODE, Oid, RepoPath, git_mode
+from gitshadow.recording.context import Desk
+from gitshadow.recording.workspace import Workspace
+from gitshadow.store import refs
+from gitshadow.store.files import blob_oid
+from gitshadow.store.journal import events, pins, prune, sessions, state
+from gitshadow.store.lock import WriterLock
+from gitshadow.store.repo import FORMAT_MARK
+from gitshadow.store.trees import Entry
+from gitshadow.words import counted
+
+_LOCK_S = 10.0
+_NEWEST = 1 << 62
+
+
+def make_whole(
+    desk: Desk, *, thorough: bool = False, power: bool = False, deep: bool = False
+) -> set[str]:
+    """Set refs that cannot be read; in doubt, see that every ref has all its objects.
+
+    Args:
+        desk: The worktree.
+        thorough: Whether to look at the objects too; a ref that cannot be read always asks for it.
+        power: Whether the power was cut, so that a ref may be older than the journal, or gone.
+        deep: Whether to look at what Git has packed too.
+
+    Returns:
+        The refs that were set, of which a gap tells.
+    """
+    repo = desk.workspace.repo
+    unread = repo.broken_refs()
+    if not (unread or thorough):
+        return set()
+    with _alone(desk.workspace):
+        return _Whole(desk, power=power, deep=deep).run(unread)
+
+
+@contextmanager
+def _alone(ws: Workspace) -> Iterator[None]:
+    """Keep packers, and the daemons of other worktrees that do the same, from the objects."""
+    lock = WriterLock(ws.layout.packing_lock, "packing lock")
+    with lock:
+        lock.acquire(_LOCK_S)
+        yield
+
+
+class _Whole:
+    """Make the refs of one repository whole, with what one worktree knows."""
+
+    def __init__(self, desk: Desk, *, power: bool, deep: bool) -> None:
+        self._desk = desk
+        self._ws = desk.workspace
+        self._repo = desk.workspace.repo
+        self._power = power
+        self._deep = deep
+        self._chains = {one.ref: one for one in sessions.chains(self._ws.db)}
+        self._known = {ref: chain.tip for ref, chain in self._chains.items()}
+        self._known |= {pin.ref: pin.commit for pin in pins.list_pins(self._ws.db)}
+
+    def run(self, unread: list[str]) -> set[str]:
+        self._repo.refresh()
+        broken = self._repo.loose.all_broken()
+        tips: dict[str, Oid | None] = {**self._repo.refs()}
+        if self._power:
+            gone = self._known.keys() - tips.keys() - prune.dropped_refs(self._ws.db)
+            tips |= dict.fromkeys(gone)
+        tips |= dict.fromkeys(unread)
+        if broken or any(self._best(ref, tip) != tip for ref, tip in tips.items()):
+            self._write_again()
+        moved = {ref for ref, tip in tips.items() if self._set(ref, tip)}
+        if broken:
+            self._remove(broken)
+        if moved:
+            _forget_tree(self._ws)
+        return moved
+
+    # -- refs ------------------------------------------------------------------------------
+
+    def _set(self, ref: str, tip: Oid | None) -> bool:
+        """Have a ref name the newest whole commit there is of it; whether it had to be set."""
+        best = self._best(ref, tip)
+        if best is None:
+            self._repo.delete_ref(ref)
+        elif best != tip:
+            self._repo.force_ref(ref, best)
+        elif not (self._power and self._is_behind(ref, best)):
+            return False
+        lost = self._forget_rows(ref, best)
+        if best is not None and best == self._known.get(ref):
+            said = f"ref {ref} could not be read; it was restored from the journal"
+        else:
+            how = " in a power failure" if self._power else ""
+            said = f"objects of {ref} were lost{how}; it was reset to its last complete commit"
+        if lost:
+            said += f"; {counted(lost, 'write')} lost"
+        self._desk.pipeline.gap(said)
+        return True
+
+    def _best(self, ref: str, tip: Oid | None) -> Oid | None:
+        """Return the newest whole commit of what a ref names and what the journal has for it.
+
+        The journal counts where the ref itself cannot be read or is not whole, and after a power
+        cut, which can leave an older ref than row.
+        """
+        found = None if tip is None else self._last_whole(ref, tip)
+        known = self._known.get(ref)
+        if known is None or known == tip or (found == tip and not self._power):
+            return found
+        other = self._last_whole(ref, known)
+        if found is None or other is None:
+            return found or other
+        return other if found in (self._line(other) or ()) else found
+
+    def _is_behind(self, ref: str, tip: Oid) -> bool:
+        """Whether the journal has a chain where its ref never was, or is not any more."""
+        known = self._known.get(ref, tip)
+        return known != tip and known not in (self._line(tip) or (known,))
+
+    def _line(self, tip: Oid | None) -> frozenset[Oid] | None:
+        """Return all commits of a chain, None where it cannot be read down to its root."""
+        with suppress(StoreError):
+            line = () if tip is None else self._repo.chain(tip)
+            return frozenset(info.oid for info in line)
+        return None
+
+    def _last_whole(self, ref: str, tip: Oid) -> Oid | None:
+        """Return the newest commit of a chain all of whose objects can be read, down to its root.
+
+        What Git has packed was synced then, so nothing below a packed commit is looked at, unless
+        that was asked for.
+        """
+        whole: Oid | None = None
+        at: Oid | None = tip
+        rooted, below_seq = False, _NEWEST
+        while at is not None:
+            try:
+                info = self._repo.commit(at)
+            except StoreError:
+                if rooted:  # the commit below our baseline is the user's
+                    break
+                at, whole = self._before(ref, at, below_seq), None
+                continue
+            if FORMAT_MARK not in info.message:  # the user's own: the chain ended above
+                break
+            parent = info.parents[0] if info.parents else None
+            if not self._is_whole(info.tree, parent):
+                whole = None
+            elif whole is None:
+                whole = at
+            if not self._deep and not self._repo.is_loose(at):
+                break
+            kind, seq = refs.peek(info.message)
+            rooted, below_seq = kind in ("baseline", "pin"), seq or below_seq
+            at = parent
+        return whole
+
+    def _before(self, ref: str, commit: Oid, below_seq: int) -> Oid | None:
+        """Return what the journal has on a chain before a commit that cannot be read."""
+        chain = self._chains.get(ref)
+        if chain is None:
+            return None
+        named = (chain.session, chain.worktree)
+        return events.commit_before(self._ws.db, commit, *named, below_seq)
+
+    def _is_whole(self, tree: Oid, parent: Oid | None) -> bool:
+        """Whether everything that a commit adds to its parent can be read."""
+        base: Oid | None = None
+        if parent is not None:
+            with suppress(StoreError):
+                base = self._repo.commit(parent).tree
+        try:
+            for change in self._repo.diff(base, tree):
+                if change.new is not None and change.new[0] != GITLINK_MODE:
+                    self._repo.read_blob(change.new[1])
+        except StoreError:
+            return False
+        return True
+
+    # -- rows ------------------------------------------------------------------------------
+
+    def _forget_rows(self, ref: str, tip: Oid | None) -> int:
+        """Forget the rows of commits that a chain does not have any more; return how many."""
+        chain, kept, db = self._chains.get(ref), self._line(tip), self._ws.db
+        if chain is None or kept is None:
+            return 0
+        with db.write():
+            lost = prune.drop_commits(db, chain.session, chain.worktree, kept)
+            if tip is None:
+                sessions.drop_chain(db, ref)
+            elif chain.tip not in kept:  # else commits without rows may follow it
+                from gitshadow.store.replay import step_back  # as rarely as `adopting`
+
+                step_back(db, self._repo, chain, tip)
+        return lost
+
+    # -- objects ---------------------------------------------------------------------------
+
+    def _write_again(self) -> None:
+        """Store again what the present tree needs and the store does not have whole."""
+        ws, repo = self._ws, self._repo
+        states = ws.states.all()
+        entries: dict[RepoPath, Entry | None] = {}
+        with suppress(StoreError):
+            entries |= carried(ws, states)
+        for path, known in states.items():
+            oid = known.version.oid
+            entries[path] = (git_mode(known.version.mode), oid)
+            if repo.has(oid):
+                continue
+            with suppress(OSError):
+                reading = ws.files.read(path)
+                if reading is not None and blob_oid(reading.data) == oid:
+                    repo.write_blob(reading.data)
+        repo.trees.forget()
+        repo.trees.splice(None, entries)
+
+    def _remove(self, broken: list[Oid]) -> None:
+        """Remove what is still broken and nobody but a ref that went back has needed."""
+        repo, git = self._repo, self._ws.git
+        left = [oid for oid in broken if repo.loose.is_broken(oid)]
+        alone = [oid for oid in left if not repo.is_packed(oid)]
+        needed = set(alone)
+        if alone:
+            with suppress(StoreError):  # then nobody knows who needs it
+                ours = git.reachable(sorted(set(repo.refs().values())), ())
+                theirs, stops = git.reached_by_user()
+                if not stops:
+                    needed = needed.intersection(theirs.union(ours))
+        for oid in left:
+            if oid not in needed:
+                repo.loose.remove(oid)
+        repo.refresh()
+
+
+def _forget_tree(ws: Workspace) -> None:
+    """Have the worktree rooted anew: what was recorded of it may be lost."""
+    with ws.states.consistent(), ws.db.write():
+        state.clear(ws.db, ws.layout.worktree)
+    ws.repo.trees.forget()
+    ws.states.forget()
+    ws.recorder.reset()

@@ -1,0 +1,201 @@
+"""Forgetting: what was chosen goes for good, in small steps, and whole after a crash.
+
+Tombstones first, then refs, then rows. What Git has of it goes with the user's next gc: packs of
+ours that hold any of it lose their `.keep`, and nothing else is done to objects.
+Invariant: the journal names no object that only a dropped ref held.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+from gitshadow.errors import LockedError, StoreError
+from gitshadow.maintenance.retention import Limits, Unit, units
+from gitshadow.model import Chain, Oid
+from gitshadow.recording.context import Desk
+from gitshadow.recording.workspace import Workspace
+from gitshadow.sharing.exposed import is_ours
+from gitshadow.store import artifacts, marks
+from gitshadow.store.git import Git
+from gitshadow.store.journal import corrections, pins, sessions, state
+from gitshadow.store.journal import prune as journal
+from gitshadow.store.layout import Layout, page_of
+from gitshadow.store.lock import WriterLock
+from gitshadow.store.packing import Packer
+from gitshadow.store.refs import exposed_ref
+
+_ROWS = 2_000
+_Chains = dict[str, list[Chain]]
+
+
+def forget(desk: Desk, going: Sequence[Unit], *, wait_s: float) -> Iterator[None]:
+    """Drop units; every step between two `yield`s is short.
+
+    Raises:
+        LockedError: somebody packs here and did not end in time; nothing was dropped.
+        StoreError, JournalError: it stopped there; `finish` goes on.
+    """
+    ws = desk.workspace
+    ids = [one for unit in going for one in unit.ids]
+    programs = [one for unit in going for one in unit.programs]
+    if not ids and not programs:
+        return
+    packer = Packer(ws.layout, Git(ws.layout, dict(ws.environ)))
+    with packer.alone(wait_s):
+        chains = _bury(ws, ids, programs)
+        _release(ws, packer, chains, programs)
+        _drop_refs(ws, chains)
+    yield
+    yield from _drop_rest(desk, ids, programs)
+
+
+def finish(desk: Desk) -> None:
+    """Go on with what a crash interrupted."""
+    ws = desk.workspace
+    programs = journal.under_way(ws.db)
+    if programs is None:
+        return
+    ids = journal.buried(ws.db)
+    chains = {one: sessions.chains_of(ws.db, one) for one in ids}
+    packer = Packer(ws.layout, Git(ws.layout, dict(ws.environ)))
+    with suppress(LockedError), packer.alone(0.0):
+        _release(ws, packer, chains, programs)
+    _drop_refs(ws, chains)
+    for _ in _drop_rest(desk, ids, programs):
+        pass
+
+
+def units_of(ws: Workspace) -> list[Unit]:
+    """Return what there is to forget, oldest first."""
+    known, programs = sessions.all_sessions(ws.db), journal.programs(ws.db)
+    held = corrections.held(ws.db)
+    return units(known, programs, pins.list_pins(ws.db), ws.clock.now_ns(), held)
+
+
+def refs_of(ws: Workspace, going: Sequence[Unit]) -> list[str]:
+    """Return the refs that go with units."""
+    chains = (sessions.chains_of(ws.db, one) for unit in going for one in unit.ids)
+    own = [chain.ref for found in chains for chain in found]
+    programs = (name for unit in going for name in unit.programs)
+    return [*own, *(artifacts.artifact_ref(name) for name in programs)]
+
+
+def limits_of(ws: Workspace) -> Limits:
+    """Return the limits of the settings."""
+    config = ws.config
+    return Limits(
+        config.retention_age_ns, config.retention_count, config.retention_size_bytes
+    )
+
+
+def _bury(ws: Workspace, ids: Sequence[str], programs: Sequence[str]) -> _Chains:
+    chains = {one: sessions.chains_of(ws.db, one) for one in ids}
+    now_ns = ws.clock.now_ns()
+    with ws.db.write():
+        journal.begin(ws.db, programs)
+        for one in ids:
+            journal.bury(ws.db, one, now_ns, chains[one])
+    return chains
+
+
+def _release(
+    ws: Workspace, packer: Packer, chains: _Chains, programs: Sequence[str]
+) -> None:
+    """Let Git have the packs in which anything of it lies."""
+    commits = {chain.tip for found in chains.values() for chain in found}
+    for name in chains:
+        commits.update(Oid(oid) for oid in journal.commits_of(ws.db, name))
+    for name in programs:
+        tip = ws.repo.ref(artifacts.artifact_ref(name))
+        commits.update(one.oid for one in (ws.repo.chain(tip) if tip else ()))
+    for pack in packer.packs.ours():
+        with suppress(StoreError):
+            if packer.packs.holds_any(pack, commits):
+                packer.packs.release(pack)
+
+
+def _drop_refs(ws: Workspace, chains: _Chains) -> None:
+    for session, found in chains.items():
+        for chain in found:
+            shown = ws.repo.ref(exposed_ref(chain.ref))
+            if shown is not None and is_ours(ws.repo, shown):
+                ws.repo.delete_ref(exposed_ref(chain.ref))
+            if ws.repo.ref(chain.ref) is not None:
+                ws.repo.delete_ref(chain.ref)
+        with suppress(OSError):
+            os.unlink(page_of(ws.layout, session))
+    with ws.db.write():
+        for session in chains:
+            journal.drop_chains(ws.db, session)
+
+
+def _drop_rest(
+    desk: Desk, ids: Sequence[str], programs: Sequence[str]
+) -> Iterator[None]:
+    ws = desk.workspace
+    yield from _drop_rows(ws, ids)
+    for name in programs:
+        _drop_program(ws, name)
+        yield
+    _tidy(desk)
+    with ws.db.write():
+        journal.end(ws.db)
+
+
+def _drop_rows(ws: Workspace, ids: Sequence[str]) -> Iterator[None]:
+    for session in ids:
+        gone = False
+        while not gone:
+            with ws.db.write():
+                gone = journal.drop_some(ws.db, session, _ROWS)
+            yield
+
+
+def _drop_program(ws: Workspace, session: str) -> None:
+    with ws.db.write():
+        journal.drop_program(ws.db, session)
+    ref = artifacts.artifact_ref(session)
+    if ws.repo.ref(ref) is not None:
+        ws.repo.delete_ref(ref)
+
+
+def _tidy(desk: Desk) -> None:
+    """Have nothing remember what is gone."""
+    ws = desk.workspace
+    marks.drop_orphans(ws.repo, journal.tombstones(ws.db))
+    desk.claimant.forget()
+    ws.repo.refresh()
+    for row in state.worktrees(ws.db):
+        if _is_held(ws, row.tree):
+            continue
+        if row.id == ws.layout.worktree:
+            with ws.db.write():
+                ws.states.take_out()
+        else:
+            _take_out_elsewhere(ws, row.id)
+
+
+def _is_held(ws: Workspace, tree: Oid | None) -> bool:
+    """Tell whether a live ref or HEAD holds exactly what a worktree held last."""
+    if tree is None:
+        return True
+    held = {chain.tree for chain in sessions.chains(ws.db)}
+    _, head = ws.repo.head()
+    if head is not None:
+        held.add(ws.repo.commit(head).tree)
+    return tree in held
+
+
+def _take_out_elsewhere(ws: Workspace, worktree: str) -> None:
+    """Have another worktree looked at anew; its daemon proves what it publishes by itself."""
+    lock = WriterLock(_lock_of(ws.layout, worktree))
+    try:
+        lock.acquire(0)
+    except (LockedError, OSError):
+        return
+    with lock, ws.db.write():
+        state.drop_states(ws.db, worktree)
+
+
+def _lock_of(layout: Layout, worktree: str) -> str:
+    return os.path.join(layout.state_dir, "wt", worktree, "lock")

@@ -1,0 +1,301 @@
+"""`init`: read every covered file once and root the history in what is there.
+
+Invariant: a second `init` changes nothing but to reconcile; a refused one creates nothing.
+"""
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import NamedTuple
+
+from gitshadow.capture.chains import DEFAULT_MODES
+from gitshadow.capture.walk import Walk, walk
+from gitshadow.config import DaemonMode
+from gitshadow.errors import UnsupportedError, is_shortage
+from gitshadow.model import Actor, FileState, FileVersion, Oid, RepoPath, git_mode
+from gitshadow.recording import reflog
+from gitshadow.recording.attributor import Claimant
+from gitshadow.recording.workspace import (
+    Workspace,
+    make_state_dirs,
+    open_workspace,
+    read_config,
+    save_modes,
+)
+from gitshadow.sharing import remotes
+from gitshadow.store import machine
+from gitshadow.store.files import Reading, blob_oid, digest
+from gitshadow.store.journal import excluded, sessions
+from gitshadow.store.journal.db import Db
+from gitshadow.store.layout import Layout
+from gitshadow.store.repo import Repo
+from gitshadow.store.states import uncollected
+from gitshadow.store.trees import Entry
+
+_PERSONAL_DIRS = ("Desktop", "Documents", "Downloads")
+LOCK_S = 10.0
+
+
+class Initialised(NamedTuple):
+    """Say what `init` found; `already` when it had been run before."""
+
+    already: bool
+    files: int
+    unreadable: tuple[tuple[RepoPath, str], ...]
+    excluded: int = 0
+    daemon_allowed: bool = False
+
+
+class Surroundings(NamedTuple):
+    """Hold the warnings that `init` prints."""
+
+    warnings: tuple[str, ...]
+
+
+def refuse_personal(root: str, home: str | None) -> None:
+    """Refuse roots that hold a person's whole life rather than a project.
+
+    Raises:
+        UnsupportedError: it is a file system root, a home directory, or one of the usual
+            directories in it.
+    """
+    forbidden = {"/"}
+    if home:
+        real = os.path.realpath(home)
+        forbidden |= {real, *(os.path.join(real, name) for name in _PERSONAL_DIRS)}
+    parent = os.path.dirname(root)
+    if root in forbidden or (parent in ("/home", "/Users") or root == "/root"):
+        raise UnsupportedError(
+            f"cannot init {root}: it is a home directory or a whole file system",
+            hint="run it in a project, or use --force to record it anyway",
+        )
+
+
+def initialise(
+    layout: Layout, environ: Mapping[str, str], *, force: bool
+) -> Initialised:
+    """Prepare a worktree for recording.
+
+    Raises:
+        UnsupportedError: the place is refused, or libgit2 cannot read the repository.
+        StoreError, JournalError: objects or the journal could not be written.
+    """
+    if not force:
+        refuse_personal(layout.root, environ.get("HOME"))
+    make_journal(layout)
+    workspace = open_workspace(layout, environ, lock_timeout_s=LOCK_S)
+    try:
+        done = root_worktree(workspace)
+        allowed = (
+            workspace.config.enabled and workspace.config.daemon is DaemonMode.AUTO
+        )
+        lasting = read_config(workspace.repo, {})
+        mark_daemon(layout, allowed=lasting.daemon is DaemonMode.AUTO)
+        return done._replace(daemon_allowed=allowed)
+    finally:
+        workspace.close()
+
+
+def make_journal(layout: Layout) -> None:
+    """Make sure of a journal; a new one takes over what refs that were fetched hold.
+
+    Their sessions have ended: whatever is written here is none of theirs.
+
+    Raises:
+        UnsupportedError: libgit2 cannot read the repository.
+        StoreError, JournalError: objects or the journal could not be read or written.
+    """
+    repo = Repo.open(layout)
+    try:
+        fetched = not layout.initialised and bool(repo.refs())
+        make_state_dirs(layout)
+        db = Db.open(layout.journal, create=True)
+        try:
+            if fetched:
+                from gitshadow.recording import ingest  # 10 ms, for few
+                from gitshadow.store.replay import rebuild
+
+                with db.write():
+                    foreign = rebuild(db, repo, machine.ours(layout)).foreign
+                ingest.move(layout, repo, foreign)
+        finally:
+            db.close()
+    finally:
+        repo.close()
+
+
+def mark_daemon(layout: Layout, *, allowed: bool) -> None:
+    """Leave a mark for the hook program, which reads no config, where no daemon may run."""
+    path = os.path.join(layout.state_dir, "daemon-off")
+    if allowed == (not os.path.lexists(path)):
+        return
+    if allowed:
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+    else:
+        os.close(
+            os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        )
+
+
+def root_worktree(workspace: Workspace) -> Initialised:
+    """Read a worktree that has no recorded tree yet; one that has one is left alone."""
+    if workspace.recorder.row.tree is not None:
+        return Initialised(True, len(workspace.states.all()), ())
+    began = workspace.clock.now_ns()
+    with uncollected():
+        found = walk(workspace.files, workspace.coverage)
+    head_ref, head = workspace.repo.head()
+    with uncollected():
+        reader = _Reader(workspace, began)
+        states = reader.read_all(found)
+        _store(workspace, found, states, (head_ref, head), began)
+    return Initialised(
+        False, len(states), tuple(reader.unreadable), len(found.excluded)
+    )
+
+
+class _Reader:
+    """Read every covered file once; what HEAD has already is not stored again."""
+
+    def __init__(self, workspace: Workspace, began_ns: int) -> None:
+        self._ws = workspace
+        self._began_ns = began_ns
+        tree = workspace.index.head_tree()
+        self._head: Mapping[RepoPath, Entry] = (
+            workspace.repo.flat(tree) if tree is not None else {}
+        )
+        self.unreadable: list[tuple[RepoPath, str]] = []
+
+    def read_all(self, found: Walk) -> dict[RepoPath, FileState]:
+        states: dict[RepoPath, FileState] = {}
+        folders: dict[bytes, list[bytes]] = {}
+        for path in found.files:
+            directory, _, name = path.rpartition(b"/")
+            folders.setdefault(directory, []).append(name)
+        for directory, names in folders.items():
+            prefix = directory + b"/" if directory else b""
+            for name, got in self._ws.files.read_in(RepoPath(directory), names):
+                path = RepoPath(prefix + name)
+                if isinstance(got, OSError):
+                    if is_shortage(got):
+                        raise got
+                    self.unreadable.append((path, got.strerror or str(got)))
+                elif got is not None:
+                    states[path] = self._state(path, got)
+        return states
+
+    def _state(self, path: RepoPath, reading: Reading) -> FileState:
+        oid = blob_oid(reading.data)
+        known = self._head.get(path)
+        if known is None or known[1] != oid:
+            oid = self._ws.repo.write_blob(reading.data)
+        return FileState(
+            FileVersion(oid, reading.mode),
+            digest(reading.data),
+            reading.stat,
+            self._began_ns,
+            reading.racy,
+        )
+
+
+def _store(
+    workspace: Workspace,
+    found: Walk,
+    states: Mapping[RepoPath, FileState],
+    head: tuple[str | None, Oid | None],
+    began_ns: int,
+) -> None:
+    ws = workspace
+    # Chains that stand keep the meaning of plain that their baselines gave it.
+    rooted = sessions.chains(ws.db, ws.layout.worktree)
+    modes = ws.recorder.modes if rooted else common_modes(states)
+    save_modes(ws.db, ws.layout.worktree, modes)
+    entries: dict[RepoPath, Entry | None] = {
+        path: (git_mode(state.version.mode), state.version.oid)
+        for path, state in states.items()
+    }
+    entries |= carried(ws, states)
+    with ws.db.write():
+        ws.states.begin(states)
+        looks = {item.path: key for item, key in found.excluded if key is not None}
+        unread = found.files.keys() - states.keys()
+        looks |= {path: found.files[path].stat for path in unread}
+        excluded.replace(ws.db, ws.layout.worktree, looks)
+    ws.recorder.use_modes(modes)
+    ws.recorder.settled(began_ns)
+    tree = ws.repo.trees.splice(None, entries)
+    mark = reflog.mark_at(ws.layout.git_dir, head[1])
+    ws.recorder.set_tree(tree, head[1], head[0], mark)
+    claimant = Claimant(ws.db, ws.files, ws.clock, ws.layout, ws.traces)
+    ws.recorder.ensure_baseline(claimant.personal(Actor.UNKNOWN), synced=True)
+
+
+def carried(
+    workspace: Workspace, states: Mapping[RepoPath, FileState]
+) -> dict[RepoPath, Entry]:
+    """Return what HEAD has and nobody looks at: it stays in every tree as HEAD has it.
+
+    Submodules, what a sparse checkout leaves out, tracked files that are too large, unreadable
+    or left out by our own rules. What is simply absent from the disk was deleted.
+    """
+    tree = workspace.index.head_tree()
+    if tree is None:
+        return {}
+    skipped = workspace.index.skipped()
+    return {
+        path: entry
+        for path, entry in workspace.repo.flat(tree).items()
+        if path not in states
+        and (path in skipped or workspace.files.look(path) is not None)
+    }
+
+
+def forget_carried(workspace: Workspace) -> None:
+    """Drop states of what is only carried over from HEAD: nobody looks at those paths."""
+    ws = workspace
+    skipped = ws.index.skipped()
+    carried_paths = []
+    for path in ws.states.all():
+        look = ws.files.look(path)
+        hidden = look is not None and not look.is_dir
+        if path in skipped or (hidden and look and ws.coverage.verdict(path, look)):
+            carried_paths.append(path)
+    with ws.states.consistent(), ws.db.write():
+        ws.states.update({}, carried_paths)
+
+
+def common_modes(states: Mapping[RepoPath, FileState]) -> tuple[int, int]:
+    """Return the most common exact permissions of plain and of executable files."""
+    counts = Counter(
+        state.version.mode for state in states.values() if not state.version.is_link
+    )
+    found = list(DEFAULT_MODES)
+    for executable in (False, True):
+        fitting = [
+            (count, mode)
+            for mode, count in counts.items()
+            if (git_mode(mode) == 0o100755) is executable
+        ]
+        if fitting:
+            found[executable] = max(fitting)[1] & 0o777
+    return found[0], found[1]
+
+
+def look_around(layout: Layout) -> Surroundings:
+    """Say what a person should know about this repository before trusting us with it."""
+    repo = Repo.open(layout)
+    try:
+        warnings = [
+            f"{remotes.warning(leak)}; for how to exclude it: git agent-undo doctor"
+            for leak in remotes.leaks(repo)
+        ]
+    finally:
+        repo.close()
+    if not sys.platform.startswith("linux"):
+        warnings.append(
+            "only Linux is supported: without inotify, files cannot be watched"
+        )
+    return Surroundings(tuple(warnings))

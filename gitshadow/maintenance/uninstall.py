@@ -1,0 +1,101 @@
+"""Leaving a repository: our refs, keeps, copies of refs and the state directory go.
+
+Objects stay until Git's own gc: nothing but refs and our own files is removed.
+Invariant: after it nothing of ours is in the repository but objects that nothing reaches.
+"""
+
+import os
+import shutil
+from contextlib import ExitStack, suppress
+from typing import NamedTuple
+
+from gitshadow.errors import StoreError
+from gitshadow.sharing.exposed import is_ours
+from gitshadow.store import refs
+from gitshadow.store.disk import own_bytes
+from gitshadow.store.layout import Layout, recorded
+from gitshadow.store.lock import WriterLock
+from gitshadow.store.packs import Packs
+from gitshadow.store.repo import Repo
+
+_LOCK_S = 10.0
+
+
+class There(NamedTuple):
+    """Say what of ours is in a repository: refs, those that show them, packs, bytes of our own."""
+
+    refs: tuple[str, ...]
+    shown: tuple[str, ...]
+    packs: int
+    state_bytes: int
+
+    @property
+    def is_nothing(self) -> bool:
+        """Tell a repository in which nothing of ours is left."""
+        return not (self.refs or self.shown or self.packs or self.state_bytes)
+
+
+def look(layout: Layout) -> There:
+    """Return what of ours is there.
+
+    Raises:
+        StoreError, UnsupportedError: the repository cannot be read.
+    """
+    repo = Repo.open(layout)
+    try:
+        found = repo.refs()
+        own = sorted({*found, *repo.broken_refs()})
+        shown = repo.refs(refs.EXPOSED_PREFIX).items()
+        ours = sorted(name for name, tip in shown if is_ours(repo, tip))
+    finally:
+        repo.close()
+    packs = len(Packs(layout.objects_dir, layout.packing_dir).ours())
+    return There(tuple(own), tuple(ours), packs, own_bytes(layout.state_dir))
+
+
+def leave(layout: Layout) -> There:
+    """Take everything of ours out of a repository; return what it was.
+
+    No daemon may be at work; whoever records meanwhile is waited for.
+
+    Raises:
+        LockedError: somebody is at work in a worktree, or an agent program has a turn.
+        StoreError, UnsupportedError: it could not be done; calling it again goes on.
+    """
+    there = look(layout)
+    with ExitStack() as held:
+        if os.path.isdir(layout.wt_dir):
+            for one in recorded(layout):
+                held.enter_context(WriterLock(one.lock)).acquire(_LOCK_S)
+        if os.path.isdir(layout.sagas_dir):
+            for path in (layout.sagas_lock, *layout.saga_locks()):
+                held.enter_context(WriterLock(path)).acquire(_LOCK_S)
+        repo = Repo.open(layout)
+        try:
+            for name in (*there.shown, *there.refs):
+                repo.delete_ref(name)
+        finally:
+            repo.close()
+        packs = Packs(layout.objects_dir, layout.packing_dir)
+        for pack in packs.ours():
+            packs.release(pack)
+        try:
+            if os.path.isdir(layout.state_dir):
+                shutil.rmtree(layout.state_dir)
+        except OSError as error:
+            raise StoreError(
+                f"could not remove {layout.state_dir}: {error.strerror}"
+            ) from error
+        for prefix in (refs.REF_PREFIX, refs.EXPOSED_PREFIX):
+            for top in ("", "logs"):
+                _drop_empty(os.path.join(layout.common_dir, top, prefix))
+    return there
+
+
+def _drop_empty(directory: str) -> None:
+    """Remove the empty directories of a namespace of ours, and nothing that is in use."""
+    for top, _, _ in os.walk(directory, topdown=False):
+        with suppress(OSError):
+            os.rmdir(top)
+    with suppress(OSError):  # `refs/remotes`, where ours were the first
+        os.rmdir(os.path.dirname(directory.rstrip("/")))

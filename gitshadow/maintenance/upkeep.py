@@ -1,0 +1,253 @@
+"""Upkeep: packing and forgetting when due, by the daemon beside its work, or after a command.
+
+Git's own maintenance must never start because of us, so what tells how much lies about is what Git
+itself looks at. The work is children of Git, waited for by a thread that touches nothing else of
+the engine.
+Invariant: whatever fails here, recording goes on; nobody waits for it but who asked for it.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+
+from gitshadow.errors import JournalError, LockedError, ShadowError, StoreError
+from gitshadow.maintenance.disk_usage import Scales
+from gitshadow.maintenance.prune import finish, forget, limits_of, units_of
+from gitshadow.maintenance.retention import Limits, Unit, beyond
+from gitshadow.recording.context import Desk
+from gitshadow.recording.workspace import Workspace
+from gitshadow.store import autogc
+from gitshadow.store.git import Git, StoppedError
+from gitshadow.store.journal import meta
+from gitshadow.store.layout import Layout
+from gitshadow.store.packing import Packed, Packer, Work
+from gitshadow.store.packs import Packs
+from gitshadow.store.repo import Repo
+
+QUIET_S = 2.0
+_LOCKED_S = 5.0
+_FAILED_S = 60.0
+_LIMIT_S = 60.0
+_AT_END_S = 3.0
+_FIRST_LOOK_S = 60.0
+_DAY_S = 24 * 3600.0
+_SEQ = "next_seq"
+TROUBLE = "packing_trouble"
+"""The key of what keeps us from packing, as the journal has it; empty where nothing does."""
+_TRUE = frozenset({"true", "yes", "on", "1"})
+
+
+def work_of(repo: Repo) -> Work:
+    """Return what there is to pack.
+
+    Raises:
+        StoreError: the refs could not be read.
+    """
+    precious = repo.config_get("extensions.preciousObjects") or "false"
+    return Work(repo.refs(), repo.tips_of_user(), precious.lower() in _TRUE)
+
+
+class Upkeep:
+    """Pack and forget beside the daemon's work; every method is called by its one thread."""
+
+    def __init__(self, desk: Desk, clock: Callable[[], float] = time.monotonic) -> None:
+        self._desk = desk
+        self._ws = ws = desk.workspace
+        self._clock = clock
+        self._packs = Packs(ws.layout.objects_dir, ws.layout.packing_dir)
+        self._seen: str | None = None
+        self._packed: str | None = None
+        self._changed_at = clock()
+        self._again_at = 0.0
+        self._limit, self._limit_until = 1, 0.0
+        self._retain_at = self._changed_at + _FIRST_LOOK_S
+        self._run: _Run | None = None
+        self._choice: _Choice | None = None
+        self._forgetting: Iterator[None] | None = None
+
+    def tick(self) -> None:
+        """Do a step of what is due."""
+        now = self._clock()
+        if self._run is not None:
+            if self._run.is_alive():
+                return
+            self._finish(self._run, now)
+        seq = meta.get(self._ws.db, _SEQ)
+        if seq != self._seen:
+            self._seen, self._changed_at = seq, now
+        if seq != self._packed and now >= self._again_at and self._is_due(now):
+            with suppress(StoreError):
+                work = work_of(self._ws.repo)
+                self._run = _Run(self._ws, work, seq)
+                self._run.start()
+        elif now - self._changed_at >= QUIET_S:
+            self._retain(now)
+
+    def close(self) -> None:
+        """Stop what is going on; what it has done stays."""
+        if self._run is not None:
+            self._run.stop()
+            self._run = None
+        self._choice = None  # it only reads, and nobody waits for it
+
+    def _retain(self, now: float) -> None:
+        """Forget what the settings leave no room for: choose once a day, then step by step."""
+        if self._forgetting is not None:
+            self._step(now)
+        elif self._choice is not None:
+            if not self._choice.is_alive():
+                going, self._choice = self._choice.going, None
+                self._forgetting = forget(self._desk, going, wait_s=0.0)
+        elif now >= self._retain_at:
+            self._retain_at = now + _DAY_S
+            limits = limits_of(self._ws)
+            if limits != Limits():
+                self._choice = _Choice(self._ws, limits)
+                self._choice.start()
+
+    def _step(self, now: float) -> None:
+        assert self._forgetting is not None
+        try:
+            next(self._forgetting)
+        except StopIteration:
+            self._forgetting = None
+        except (
+            LockedError,
+            StoreError,
+            JournalError,
+        ):  # what was begun is gone on with
+            self._forgetting, self._retain_at = None, now + _FAILED_S
+            with suppress(ShadowError):
+                finish(self._desk)
+
+    def _is_due(self, now: float) -> bool:
+        lying = self._packs.sampled()
+        if not lying:
+            return False
+        if now - self._changed_at >= QUIET_S:
+            return True
+        if now >= self._limit_until:  # a child of Git's to know its version
+            self._limit, self._limit_until = busy_limit(self._ws), now + _LIMIT_S
+        return lying >= self._limit
+
+    def _finish(self, run: "_Run", now: float) -> None:
+        self._run = None
+        self._again_at = now + QUIET_S
+        if run.done is not None:
+            self._packed = run.seq
+            if run.done.merged:
+                self._ws.repo.let_go()
+        elif run.trouble is None:
+            self._again_at = now + _LOCKED_S
+        else:
+            self._again_at = now + _FAILED_S
+        _tell(self._ws, run.trouble)
+
+
+class _Run(threading.Thread):
+    """Pack once, away from the daemon's own thread."""
+
+    def __init__(self, ws: Workspace, work: Work, seq: str | None) -> None:
+        super().__init__(name="packer", daemon=True)
+        self._stopping = threading.Event()
+        git = Git(ws.layout, dict(ws.environ))
+        self._packer = Packer(ws.layout, git, self._stopping.is_set)
+        self._work = work
+        self.seq = seq
+        self.done: Packed | None = None
+        self.trouble: str | None = "the packing process died"
+
+    def run(self) -> None:
+        """Pack; called by the new thread."""
+        try:
+            self.done = self._packer.pack(self._work)
+            self.trouble = None
+        except (LockedError, StoppedError):
+            self.trouble = None
+        except (ShadowError, OSError) as error:
+            self.trouble = str(error)
+
+    def stop(self) -> None:
+        """End it and wait for that."""
+        self._stopping.set()
+        self.join()
+
+
+class _Choice(threading.Thread):
+    """Choose what is to be forgotten: to weigh it takes Git a while."""
+
+    def __init__(self, ws: Workspace, limits: Limits) -> None:
+        super().__init__(name="chooser", daemon=True)
+        self._units, self._limits = units_of(ws), limits
+        self._now_ns = ws.clock.now_ns()
+        self._scales = Scales(ws)
+        self.going: list[Unit] = []
+
+    def run(self) -> None:
+        """Choose; called by the new thread."""
+        with suppress(StoreError):
+            self.going = beyond(self._units, self._limits, self._now_ns, self._scales)
+
+
+def busy_limit(ws: Workspace) -> int:
+    """Return how many files in the sampled directory are too many even while others write."""
+    try:
+        return autogc.pack_at(ws.git.version(), ws.repo.config_get)
+    except StoreError:
+        return 1
+
+
+def at_end(ws: Workspace) -> Callable[[], None] | None:
+    """Return what a command without a daemon is to do once its worktree is closed.
+
+    Returns:
+        None where packing is not due. What fails or takes too long is left to the next command.
+    """
+    packs = Packs(ws.layout.objects_dir, ws.layout.packing_dir)
+    lying = packs.sampled() if ws.config.enabled else 0
+    if not lying or lying < busy_limit(ws):
+        return None
+    work, git = work_of(ws.repo), Git(ws.layout, dict(ws.environ))
+
+    def run() -> None:
+        until = time.monotonic() + _AT_END_S
+        packer = Packer(ws.layout, git, lambda: time.monotonic() > until)
+        with suppress(ShadowError, OSError):
+            packer.pack(work)
+
+    return run
+
+
+def pack_now(
+    layout: Layout, environ: Mapping[str, str], *, wait_s: float
+) -> dict[str, object]:
+    """Pack whatever of the history is loose, and say what there is then.
+
+    Raises:
+        LockedError: another process packs, for too long.
+        StoreError, UnsupportedError: it could not be done; what was done stays.
+    """
+    repo = Repo.open(layout)
+    try:
+        work = work_of(repo)
+    finally:
+        repo.close()
+    packer = Packer(layout, Git(layout, dict(environ)))
+    done = packer.pack(work, wait_s=wait_s, afresh=True)
+    packs = packer.packs.ours()
+    return {
+        "packed": done.objects,
+        "merged": done.merged,
+        "packs": len(packs),
+        "bytes": sum(pack.size_bytes for pack in packs),
+    }
+
+
+def _tell(ws: Workspace, trouble: str | None) -> None:
+    """Leave in the journal what is in the way, for `doctor`."""
+    text = trouble or ""
+    with suppress(JournalError):  # a full disk takes no note either
+        if (meta.get(ws.db, TROUBLE) or "") != text:
+            with ws.db.write():
+                meta.put(ws.db, TROUBLE, text)

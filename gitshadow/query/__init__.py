@@ -1,0 +1,1 @@
+"""What a request names: sessions, turns, calls, commits, moments, and rows for the answer."""

@@ -1,0 +1,159 @@
+"""Moments: what the working tree was at a time, at an event, in a pin, now.
+
+Each commit's tree is the true state of the working tree, so a moment is the tree of the newest
+commit up to it.
+Invariant: a moment before the first snapshot is a UsageError, never an empty tree.
+"""
+
+from typing import NamedTuple
+
+from gitshadow.errors import UsageError
+from gitshadow.model import Event, FileVersion, Oid, RepoPath
+from gitshadow.query.commit_ids import (
+    Recorded,
+    events_of_commit,
+    newest_until,
+    recorded_commit,
+)
+from gitshadow.query.resolve import find
+from gitshadow.query.rows import rfc3339
+from gitshadow.recording.context import Desk
+from gitshadow.store.journal import events, pins, sessions
+from gitshadow.store.journal.events import EventFilter
+from gitshadow.store.refs import exact_mode
+from gitshadow.undo.targets import events_of, unit_of
+
+
+class Moment(NamedTuple):
+    """Hold a tree and the newest event that it contains (None: the present)."""
+
+    tree: Oid
+    seq: int | None
+
+
+def moment_of(desk: Desk, at: object) -> Moment:
+    """Return the moment that a parameter names.
+
+    Args:
+        desk: The worktree, settled.
+        at: None or `now`: the present. A number: nanoseconds since the epoch. A text: a pin's
+            name, a commit of ours, or any id that is printed: the moment after its last event.
+
+    Raises:
+        UsageError: it names none, or lies before the history.
+    """
+    ws = desk.workspace
+    if at is None or at == "now":
+        return Moment(ws.recorder.tree, None)
+    if isinstance(at, int):
+        check_begun(desk, at)
+        wanted = EventFilter(limit=1, until_ns=at, worktree=ws.layout.worktree)
+        return _of_events(desk, wanted, "that time")
+    text = str(at)
+    pin = None if text.isdigit() else pins.get(ws.db, text)
+    if pin is not None:
+        return Moment(ws.repo.commit(pin.commit).tree, None)
+    commit = recorded_commit(ws, text)
+    if commit is not None:
+        return _of_commit(desk, commit)
+    event = _event_named(desk, text)
+    limit = EventFilter(limit=1, before_seq=event.seq + 1, worktree=event.worktree)
+    return _of_events(desk, limit, f"event {event.seq}")
+
+
+def time_of(desk: Desk, at: object) -> int | None:
+    """Return the time that a parameter names: nanoseconds, or those of an id's last event.
+
+    Raises:
+        UsageError: it names none, or lies before the history.
+    """
+    if at is None:
+        return None
+    if not isinstance(at, int):
+        return _event_named(desk, str(at)).ts_ns
+    check_begun(desk, at)
+    return at
+
+
+def check_begun(desk: Desk, at_ns: int) -> None:
+    """Refuse a time before the first recorded state.
+
+    Raises:
+        UsageError: it is, and says when the history begins.
+    """
+    ws = desk.workspace
+    begins_ns = events.begins_ns(ws.db, ws.layout.worktree)
+    if begins_ns is None or at_ns < begins_ns:
+        begin = rfc3339(begins_ns) or "with the first recorded change"
+        raise UsageError(
+            f"cannot go to {rfc3339(at_ns)}: the history begins later",
+            hint=f"it begins {begin}; to list it: git agent-undo log --all",
+        )
+
+
+def _event_named(desk: Desk, text: str) -> Event:
+    """Return the event that an id names, of what has several the last one.
+
+    Raises:
+        UsageError: it names nothing, several things, or what wrote nothing here.
+    """
+    ws = desk.workspace
+    commit = recorded_commit(ws, text)
+    rows = [] if commit is None else events_of_commit(ws, commit)
+    if rows:
+        return rows[-1]
+    thing = find(ws.db, text).thing
+    if isinstance(thing, Event):
+        return thing
+    mine = events_of(ws.db, ws.layout.worktree, unit_of(ws.db, thing))
+    if not mine:
+        raise UsageError(
+            f"cannot use {text} as a time: it changed nothing here",
+            hint="a time, a pin, or an id (git agent-undo log)",
+        )
+    return mine[-1]
+
+
+def _of_commit(desk: Desk, commit: Recorded) -> Moment:
+    """Return the moment of one of our commits; its tree is the true state at it."""
+    ws = desk.workspace
+    rows = events_of_commit(ws, commit)
+    return Moment(commit.info.tree, rows[-1].seq if rows else newest_until(ws, commit))
+
+
+def _of_events(desk: Desk, wanted: EventFilter, what: str) -> Moment:
+    ws = desk.workspace
+    found = [row for row in events.rows(ws.db, wanted) if row.commit is not None]
+    if not found:
+        raise UsageError(
+            f"cannot go to {what}: the history begins later",
+            hint="git agent-undo log",
+        )
+    commit = found[0].commit
+    assert commit is not None
+    return Moment(ws.repo.commit(commit).tree, found[0].seq)
+
+
+def version_at(desk: Desk, path: RepoPath, moment: Moment) -> FileVersion | None:
+    """Return what a path held at a moment, with its exact mode where that was recorded."""
+    ws = desk.workspace
+    entry = ws.repo.entry(moment.tree, path)
+    if entry is None or entry[0] == 0o040000:
+        return None
+    before = None if moment.seq is None else moment.seq + 1
+    wanted = EventFilter(
+        limit=1, paths=(path,), before_seq=before, worktree=ws.layout.worktree
+    )
+    for event in events.rows(ws.db, wanted):
+        if event.path == path and event.after and event.after.oid == entry[1]:
+            return event.after
+    state = ws.states.get(path)
+    if state is not None and state.version.oid == entry[1]:
+        return state.version
+    return FileVersion(entry[1], exact_mode(entry[0], ws.recorder.modes))
+
+
+def newest_commit(desk: Desk) -> Oid | None:
+    """Return the newest commit of ours in this worktree."""
+    found = sessions.chains(desk.workspace.db, desk.workspace.layout.worktree)
+    return found[0].tip if found else None

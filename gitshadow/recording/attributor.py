@@ -1,0 +1,503 @@
+"""From a draft to its attribution: sets the scene for the ladder and names our sessions.
+
+The ladder says who; where it names nobody the write goes into the rotating session of its class
+of actor, so that human and unknown writes have chains like everybody's.
+Invariant: no session is opened here but personal ones, and those of agents without hooks.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from gitshadow.adapters import registry
+from gitshadow.attribution import lifecycle
+from gitshadow.attribution.background_processes import (
+    GUESSED,
+    guessed_id,
+    outliving,
+    without_hooks,
+)
+from gitshadow.attribution.ended_calls import close_written
+from gitshadow.attribution.human_sessions import is_current, personal_session
+from gitshadow.attribution.intake import Doubt
+from gitshadow.attribution.ladder import (
+    UNKNOWN_REASON,
+    Claim,
+    attribute,
+    rests_on_time,
+    rests_on_windows,
+)
+from gitshadow.attribution.open_files import OpenFiles
+from gitshadow.attribution.process import ProcessId, ProcessScan, is_alive
+from gitshadow.attribution.stillness import Stillness
+from gitshadow.attribution.windows import (
+    OUTCOME_DENIED,
+    Evidence,
+    OpenTurn,
+    ProcessHint,
+    Scene,
+    contains,
+    could_write,
+)
+from gitshadow.capture.atomic_saves import EditorTraces, is_editor_trace, saved_as
+from gitshadow.capture.drafts import Draft
+from gitshadow.model import (
+    Actor,
+    Attribution,
+    Call,
+    Confidence,
+    Event,
+    EventKind,
+    RepoPath,
+    Session,
+    ToolClass,
+    Touch,
+)
+from gitshadow.store.clock import Clock
+from gitshadow.store.files import WorkFiles
+from gitshadow.store.journal import events, sessions, turns
+from gitshadow.store.journal.db import Db
+from gitshadow.store.journal.events import EventFilter
+from gitshadow.store.layout import Layout
+
+EXEC_NATIVE = "exec-"
+"""How the native id begins of a session that a command of ours was run in."""
+
+MANUAL_NATIVE = "manual-"
+BY_HAND_NATIVE = "recorded-by-hand"
+WITHOUT_HOOKS = (GUESSED, EXEC_NATIVE, MANUAL_NATIVE, BY_HAND_NATIVE)
+"""How the native ids begin of sessions that no hook of an agent has opened."""
+
+_GIT_DIR = RepoPath(b".git")
+_TOUCH_NS = 60_000_000_000
+_SECOND_NS = 1_000_000_000
+_LOOK_S = 0.3
+
+
+class Claimant:
+    """Ask the ladder about the drafts of one worktree."""
+
+    def __init__(
+        self,
+        db: Db,
+        files: WorkFiles,
+        clock: Clock,
+        layout: Layout,
+        traces: EditorTraces,
+    ) -> None:
+        self._db = db
+        self._traces = traces
+        self._files = files
+        self._clock = clock
+        self._worktree = layout.worktree
+        self._root = layout.root
+        self._top = os.fsencode(layout.root)
+        self._open_files = OpenFiles(layout.root)
+        self._head_log = os.path.join(layout.git_dir, "logs", "HEAD")
+        self._scan = ProcessScan()
+        self._stillness = Stillness()
+        self._looked_s = 0.0
+        self._personal: dict[Actor, Session] = {}
+
+    def forget(self) -> None:
+        """Forget the personal sessions in use: they may have been dropped."""
+        self._personal.clear()
+
+    def claim(
+        self,
+        drafts: Sequence[Draft],
+        *,
+        offline: bool = False,
+        before: Call | None = None,
+    ) -> list[Attribution]:
+        """Return who wrote each draft, in the same order.
+
+        Args:
+            drafts: What was written.
+            offline: Nothing watched at the time.
+            before: A call whose tool found these writes, and so made none of them.
+        """
+        if not drafts:
+            return []
+        begin = min(draft.begin_ns for draft in drafts)
+        end = max(draft.end_ns for draft in drafts)
+        windows = [
+            call
+            for call in self._windows(begin, end)
+            if before is None or (call.session, call.id) != (before.session, before.id)
+        ]
+        live = sessions.live(self._db)
+        waits = self._waits(windows)
+        known = [self._evidence(draft, offline) for draft in drafts]
+        # A look costs some milliseconds: only what the last one allows is asked for again.
+        if any(self._waiting(waits, evidence) for evidence in known):
+            self._stillness.look(self._clock.now_ns())
+        claims: list[Attribution] = []
+        for draft, seen in zip(drafts, known, strict=True):
+            evidence = (
+                replace(seen, waiting=self._waiting(waits, seen)) if waits else seen
+            )
+            scene = self._scene(windows, live, draft.end_ns)
+            claim = attribute(evidence, scene)
+            if rests_on_time(claim):
+                claim = attribute(self._with_holder(evidence, scene), scene)
+            elif claim.reason == UNKNOWN_REASON:
+                claim = attribute(evidence, self._with_heuristics(evidence, scene))
+            claims.append(self._attribution(claim))
+        ends = (draft.end_ns for draft in drafts)
+        close_written(self._db, zip(ends, claims, strict=True))
+        return claims
+
+    def watch(self, session_id: str) -> None:
+        """Look from now on whether an agent with an open shell call runs anything."""
+        session = sessions.get(self._db, session_id)
+        if session is None or not registry.traits(session.agent or "").waits_unseen:
+            return
+        if session.pid is not None and session.pid_started is not None:
+            self._stillness.watch(ProcessId(session.pid, session.pid_started))
+
+    def tick(self, now_s: float) -> None:
+        """Look whether agents with an open shell call run anything; to be called now and then."""
+        if not self._stillness.watched or now_s - self._looked_s < _LOOK_S:
+            return
+        self._looked_s = now_s
+        now_ns = self._clock.now_ns()
+        waits = self._waits(self._windows(now_ns, now_ns))
+        for process in set(self._stillness.watched) - set(waits.values()):
+            self._stillness.forget(process)
+        self._stillness.look(now_ns)
+
+    def _waits(self, windows: Sequence[Call]) -> dict[Call, ProcessId]:
+        """Return the shell calls that may wait for a person, with the processes of their agents."""
+        watched = self._stillness.watched
+        pairs = (
+            (call, ProcessId(call.pid, call.pid_started))
+            for call in windows
+            if watched
+            if call.tool_class is ToolClass.SHELL
+            if call.pid is not None and call.pid_started is not None
+        )
+        return {call: process for call, process in pairs if process in watched}
+
+    def _waiting(
+        self, waits: Mapping[Call, ProcessId], evidence: Evidence
+    ) -> frozenset[tuple[str, str]]:
+        """Return the calls whose agents ran nothing when a path was written."""
+        at_ns = evidence.end_ns if evidence.exact else evidence.begin_ns
+        return frozenset(
+            (call.session, call.id)
+            for call, process in waits.items()
+            if self._stillness.was_still(process, call.opened_ns, at_ns)
+        )
+
+    def judge_again(self, doubt: Doubt) -> dict[Event, Attribution]:
+        """Return the new authors of rows that were judged before a window changed.
+
+        Only claims that rest on windows are judged again: what else was known of a write is not
+        stored.
+        """
+        found = events.since(self._db, self._worktree, doubt.begin_ns)
+        rows = [row for row in found if self._is_in_doubt(row, doubt)]
+        if not rows:
+            return {}
+        known = {row: self._evidence_of(row) for row in rows}
+        begin_ns = min(one.begin_ns for one in known.values())
+        windows = self._windows(begin_ns, max(one.end_ns for one in known.values()))
+        live = sessions.live(self._db)
+        judged: dict[Event, Attribution] = {}
+        for row, evidence in known.items():
+            scene = self._scene(windows, live, row.ts_ns)
+            who = self._attribution(attribute(evidence, scene))
+            if who != row.attribution and not self._is_restored(row):
+                judged[row] = who
+        return judged
+
+    def _is_restored(self, row: Event) -> bool:
+        """Tell whether an undo has written the path since: it took the row as what it was then."""
+        assert row.path is not None
+        wanted = EventFilter(
+            worktree=self._worktree,
+            paths=(row.path,),
+            kinds=(EventKind.RESTORE,),
+            after_seq=row.seq,
+            limit=1,
+        )
+        return bool(events.rows(self._db, wanted))
+
+    def _is_in_doubt(self, row: Event, doubt: Doubt) -> bool:
+        """Tell whether a row's claim may be another one after a window changed."""
+        who, call = row.attribution, doubt.call
+        if who is None or row.path is None or row.op is not None or row.switched:
+            return False
+        if row.burst is None or row.ts_ns > doubt.end_ns + self._clock.tolerance_ns:
+            return False
+        in_time = contains(call, row.ts_ns, self._clock.tolerance_ns)
+        if (who.session, who.call) == (call.session, call.id):
+            # It may have been written by another name of the file, which is not stored.
+            return not in_time or call.outcome == OUTCOME_DENIED
+        if row.offline or not rests_on_windows(who):
+            return False
+        fits = in_time and could_write(call, self._evidence_of(row))
+        return fits or call.session in who.candidates
+
+    def _evidence_of(self, row: Event) -> Evidence:
+        """Return what is still known of a recorded write.
+
+        When its path was looked at before is not stored; the row before it is the safe answer
+        where the time is not exact, as that of a deletion.
+        """
+        assert row.path is not None
+        exact = row.kind is not EventKind.DELETE and not row.inexact
+        begin_ns = row.ts_ns
+        if not exact:
+            earlier = EventFilter(
+                worktree=self._worktree,
+                paths=(row.path,),
+                before_seq=row.seq,
+                limit=1,
+            )
+            begin_ns = max(
+                (one.ts_ns for one in events.rows(self._db, earlier)), default=0
+            )
+        return Evidence(
+            path=row.path,
+            old_path=row.old_path,
+            also=_targets(row.path),
+            begin_ns=min(begin_ns, row.ts_ns),
+            end_ns=row.ts_ns,
+            exact=exact,
+            offline=row.offline,
+            editor=self._editor_at(row.path),
+        )
+
+    def head(
+        self, now_ns: int, at_s: int | None = None, settled_ns: int = 0
+    ) -> Attribution:
+        """Return who moved HEAD.
+
+        Args:
+            now_ns: When it was noticed.
+            at_s: The second that Git's log has for it; None for the newest move, whose time is
+                that of the log itself.
+            settled_ns: When HEAD had not moved yet.
+        """
+        begin = end = min(now_ns, self._head_ns(now_ns))
+        if at_s is not None:
+            end = min(end, (at_s + 1) * _SECOND_NS - 1)
+            begin = min(end, max(settled_ns, at_s * _SECOND_NS))
+        evidence = Evidence(
+            path=_GIT_DIR, begin_ns=begin, end_ns=end, exact=begin == end
+        )
+        windows = self._windows(begin, end)
+        scene = self._scene(windows, sessions.live(self._db), end)
+        return self._attribution(attribute(evidence, scene))
+
+    def nobody(self, reason: str) -> Attribution:
+        """Return an attribution to nobody, for rows that no write caused."""
+        claim = Claim(actor=Actor.UNKNOWN, confidence=Confidence.UNKNOWN, reason=reason)
+        return self._attribution(claim)
+
+    def person(self, reason: str) -> Attribution:
+        """Return an attribution to the person at the keyboard, who ran a verb of ours."""
+        claim = Claim(actor=Actor.HUMAN, confidence=Confidence.CERTAIN, reason=reason)
+        return self._attribution(claim)
+
+    def touches(
+        self, paths: Sequence[tuple[RepoPath, str]], now_ns: int
+    ) -> list[Touch]:
+        """Return the touches of uncovered paths, with the session whose window is open."""
+        windows = self._windows(now_ns, now_ns)
+        owners = {call.session for call in windows}
+        call = windows[-1] if len(owners) == 1 else None
+        return [
+            Touch(
+                worktree=self._worktree,
+                path=path,
+                why=why,
+                ts_ns=now_ns,
+                session=call.session if call else None,
+                turn=call.turn if call else None,
+                call=call.id if call else None,
+            )
+            for path, why in paths
+        ]
+
+    def personal(self, actor: Actor) -> Session:
+        """Return the rotating session of human or unknown writes, opened where it is new."""
+        now_ns = self._clock.now_ns()
+        known = self._personal.get(actor)
+        if known is not None and is_current(known, now_ns):
+            fresh = now_ns - (known.last_seen_ns or 0) < _TOUCH_NS
+            if fresh:
+                return known
+        last = sessions.newest_of(self._db, actor)
+        session = personal_session(
+            actor, last, now_ns, partial(lifecycle.fresh_id, self._db)
+        )
+        session = replace(session, last_seen_ns=now_ns)
+        with self._db.write():
+            if last is not None and last.ended_ns is None and session.id != last.id:
+                sessions.close(self._db, last.id, now_ns, "rotated")
+            sessions.put(self._db, session)
+        self._personal[actor] = session
+        return session
+
+    def _windows(self, begin_ns: int, end_ns: int) -> list[Call]:
+        """Return the windows of this worktree that meet an interval."""
+        found = turns.windows_between(self._db, begin_ns, end_ns)
+        return [call for call in found if call.worktree == self._worktree]
+
+    def _evidence(self, draft: Draft, offline: bool) -> Evidence:
+        return Evidence(
+            path=draft.path,
+            old_path=draft.old_path,
+            also=(*draft.twins, *_targets(draft.path)),
+            begin_ns=draft.begin_ns,
+            end_ns=draft.end_ns,
+            exact=draft.exact and draft.kind is not EventKind.DELETE,
+            offline=offline,
+            editor=self._editor_at(draft.path),
+        )
+
+    def _editor_at(self, path: RepoPath) -> bool:
+        """Tell whether a person's editor has its swap or lock file beside a path, or just had."""
+        head, slash, name = path.rpartition(b"/")
+        traces = (b".%b.swp" % name, b".#%b" % name)
+        return (
+            is_editor_trace(path)
+            or self._traces.tell_of(path)
+            or any(
+                self._files.look(RepoPath(head + slash + trace)) is not None
+                for trace in traces
+            )
+        )
+
+    def _scene(
+        self, windows: Sequence[Call], live: Sequence[Session], end_ns: int
+    ) -> Scene:
+        named = {call.session for call in windows}
+        known = {session.id: session for session in live}
+        for session_id in named - known.keys():
+            session = sessions.get(self._db, session_id)
+            if session is not None:
+                known[session_id] = session
+        agents = [one for one in known.values() if one.actor is Actor.AGENT]
+        return Scene(
+            windows=tuple(windows),
+            turns=tuple(self._open_turns(known, end_ns)) if agents else (),
+            sessions=tuple(known.values()),
+            human=self._declared_person(live),
+            background=()
+            if windows or not agents
+            else self._background(agents, end_ns),
+            tolerance_ns=self._clock.tolerance_ns,
+        )
+
+    def _open_turns(self, known: Mapping[str, Session], end_ns: int) -> list[OpenTurn]:
+        found: list[OpenTurn] = []
+        for turn in turns.open_at(self._db, end_ns):
+            session = known.get(turn.session)
+            if session is None or session.actor is not Actor.AGENT:
+                continue
+            traits = registry.traits(session.agent or "")
+            found.append(
+                OpenTurn(
+                    turn.session,
+                    turn.id,
+                    session.agent,
+                    traits.covers_all_tools,
+                    turn.started_ns,
+                )
+            )
+        return found
+
+    def _declared_person(self, live: Sequence[Session]) -> str | None:
+        declared = [
+            one.id
+            for one in live
+            if one.actor is Actor.HUMAN and not one.native_id.startswith("human-")
+        ]
+        return declared[-1] if declared else None
+
+    def _background(
+        self, agents: Sequence[Session], end_ns: int
+    ) -> tuple[ProcessHint, ...]:
+        # The process of a command's session writes itself; an agent's lets its tools do it.
+        seen = [
+            replace(one, pid=None, pid_started=None)
+            if one.native_id.startswith(EXEC_NATIVE)
+            else one
+            for one in agents
+        ]
+        return outliving(self._db, self._scan.living(seen), end_ns)
+
+    def _with_holder(self, evidence: Evidence, scene: Scene) -> Evidence:
+        """Add the living process that holds the path open for writing.
+
+        One outside all sessions tells nothing where an agent with a window has no process that
+        is known: it may be that agent's own.
+        """
+        path = os.path.join(self._top, evidence.path)
+        pids = self._open_files.writers(path, self._scan.pids)
+        if not pids:
+            return evidence
+        opened_ns = min(call.opened_ns for call in scene.windows)
+        holder = self._scan.holder(pids, scene.sessions, opened_ns)
+        if holder is None:
+            return evidence
+        at_work = (scene.session(call.session) for call in scene.windows)
+        known = all(one is not None and one.pid is not None for one in at_work)
+        if holder.session is None and not known:
+            return evidence
+        return replace(evidence, holder=holder)
+
+    def _with_heuristics(self, evidence: Evidence, scene: Scene) -> Scene:
+        """Add the only agent's process in the worktree, where no hook speaks at all."""
+        if scene.windows:
+            return scene
+        earliest_ns = evidence.end_ns if evidence.exact else evidence.begin_ns
+        found = without_hooks(
+            self._scan.agents(), scene.sessions, self._root, earliest_ns
+        )
+        if found is None or found.agent is None or not is_alive(found.id):
+            return scene
+        who = lifecycle.Who(
+            agent=found.agent, native_id=guessed_id(found.id), process=found.id
+        )
+        with self._db.write():
+            session = lifecycle.see_session(
+                self._db, who, self._clock.now_ns(), may_open=True
+            )
+        known = {one.id: one for one in scene.sessions} | {session.id: session}
+        hint = ProcessHint(found.id.pid, session.id, found.agent)
+        return replace(scene, sessions=tuple(known.values()), alone=hint)
+
+    def _head_ns(self, now_ns: int) -> int:
+        """Return when HEAD moved, as its log tells it; now where there is none."""
+        try:
+            return os.stat(self._head_log).st_ctime_ns
+        except OSError:
+            return now_ns
+
+    def _attribution(self, claim: Claim) -> Attribution:
+        session = claim.session
+        if session is None:
+            session = self.personal(claim.actor).id
+        return Attribution(
+            actor=claim.actor,
+            session=session,
+            agent=claim.agent,
+            turn=claim.turn,
+            call=claim.call,
+            tool=claim.tool,
+            confidence=claim.confidence,
+            reason=claim.reason,
+            candidates=claim.candidates,
+        )
+
+
+def _targets(path: RepoPath) -> tuple[RepoPath, ...]:
+    """Return the file that a temporary of this name is to become, where it is one."""
+    target = saved_as(path)
+    return () if target is None else (target,)

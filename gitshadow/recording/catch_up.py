@@ -1,0 +1,72 @@
+"""Adopting: commits that stand without their rows get them, and the states that follow.
+
+A crash between ref and row leaves such commits, and so does a journal that could not be written.
+Invariant: afterwards every commit of this worktree's chains has its rows, tree and states agree.
+"""
+
+from collections.abc import Sequence
+
+from gitshadow.model import Event, EventKind, FileState, Oid, RepoPath, StatKey
+from gitshadow.recording.head import Known, read_moves
+from gitshadow.recording.workspace import Workspace
+from gitshadow.store import machine
+from gitshadow.store.agreement import NOTHING, CatchUp, agree
+from gitshadow.store.files import digest
+
+
+def adopt(ws: Workspace) -> CatchUp:
+    """Bring the journal up to the refs; the caller journals what is lost or broken.
+
+    Raises:
+        StoreError, JournalError: it could not be done; nothing of it stands.
+    """
+    done = NOTHING
+    if not agree(ws.db, ws.repo.refs()):
+        from gitshadow.store.replay import (
+            catch_up,
+        )  # 10 ms, for what only a crash leaves
+
+        ours = machine.ours(ws.layout)
+        done = catch_up(ws.db, ws.repo, ws.layout.worktree, ours)
+    if done.foreign:
+        from gitshadow.recording import ingest  # for who fetched by hand
+
+        ingest.move(ws.layout, ws.repo, done.foreign)
+    if done.rows:
+        _take_over(ws, done.rows, done.trees[ws.layout.worktree])
+    ws.recorder.behind = False
+    return done
+
+
+def _take_over(ws: Workspace, rows: Sequence[Event], tree: Oid) -> None:
+    """Take over what was kept from the journal: tree, states and HEAD of these rows."""
+    put: dict[RepoPath, FileState] = {}
+    gone: set[RepoPath] = set()
+    for row in rows:
+        for path in (row.old_path, row.path if row.after is None else None):
+            if path is not None:
+                put.pop(path, None)
+                gone.add(path)
+        if row.path is not None and row.after is not None:
+            data = ws.repo.read_blob(row.after.oid)
+            stat = StatKey(len(data), 0, 0, 0)
+            put[row.path] = FileState(row.after, digest(data), stat, row.ts_ns, True)
+            gone.discard(row.path)
+    with ws.states.consistent(), ws.db.write():
+        ws.states.update(put, gone)
+    ws.recorder.set_tree(tree, *_head_after(ws, rows))
+
+
+def _head_after(
+    ws: Workspace, rows: Sequence[Event]
+) -> tuple[Oid | None, str | None, str]:
+    """Return HEAD as these rows leave it: a move that has its row is not to get another."""
+    row = ws.recorder.row
+    at = Known(row.head_ref, row.head, row.head_mark)
+    heads = [row.note for row in rows if row.kind is EventKind.HEAD]
+    for move in read_moves(ws.repo, ws.layout.git_dir, at):
+        if not heads or heads[0] != move.describe():
+            break
+        del heads[0]
+        at = Known(move.new_ref, move.new, move.mark)
+    return at.oid, at.ref, at.mark

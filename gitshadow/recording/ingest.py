@@ -1,0 +1,183 @@
+"""Taking in what other machines recorded: their chains, each machine's in a journal of its own.
+
+Invariant: our own journal learns nothing of it; what a machine's journal holds follows from the
+refs alone, so it is thrown away and made anew where they went elsewhere.
+"""
+
+import os
+import shutil
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from hashlib import blake2b
+from typing import NamedTuple
+
+from gitshadow.errors import StoreError
+from gitshadow.model import Chain, Oid
+from gitshadow.recording.workspace import make_state_dirs
+from gitshadow.store import refs
+from gitshadow.store.journal import sessions
+from gitshadow.store.journal.db import Db
+from gitshadow.store.layout import Layout, machine_layout, machines
+from gitshadow.store.lock import WriterLock
+from gitshadow.store.machine import name
+from gitshadow.store.private import make_dir
+from gitshadow.store.replay import Tail, fold_in, read_tail
+from gitshadow.store.repo import Repo
+
+_LOCK_S = 60.0
+_NAME_BYTES = 6
+
+
+class Taken(NamedTuple):
+    """Say what was taken in: sessions that are new or longer, and what could not be read."""
+
+    sessions: tuple[str, ...]
+    broken: tuple[tuple[str, str], ...]
+
+
+def move(layout: Layout, repo: Repo, found: Collection[str]) -> None:
+    """Move chains of other machines from among ours to where they belong, and take them in.
+
+    Raises:
+        StoreError, JournalError: it could not be done.
+    """
+    if not found:
+        return
+    for ref in found:
+        tip = repo.ref(ref)
+        if tip is not None:
+            repo.force_ref(refs.fetched_ref(ref), tip)
+            repo.delete_ref(ref)
+    follow(layout, repo)
+
+
+def follow(layout: Layout, repo: Repo) -> Taken:
+    """Have the journals of other machines say what their refs here hold.
+
+    Raises:
+        LockedError: another process is at it.
+        StoreError, JournalError: it could not be done.
+    """
+    here = repo.refs()
+    found = {
+        refs.original_ref(ref): tip for ref, tip in here.items() if refs.is_fetched(ref)
+    }
+    return fold(layout, repo, found)
+
+
+def fold(layout: Layout, repo: Repo, found: Mapping[str, Oid]) -> Taken:
+    """Have the journals of other machines hold these chains, by the refs that they have there."""
+    if not found and not os.path.isdir(layout.fetched_dir):
+        return Taken((), ())
+    make_dir(layout, "fetched")
+    with _locked(layout):
+        standing = _standing(layout, repo, found)
+        known = {ref for chains in standing.values() for ref in chains}
+        tails, broken = _read(repo, found, known)
+        done: list[str] = []
+        for machine in sorted(tails.keys() | standing.keys()):
+            new = tails.get(machine, [])
+            broken += _fold_machine(layout, repo, machine, new)
+            done += [tail.session for tail in new]
+    return Taken(tuple(sorted(set(done))), tuple(broken))
+
+
+def make_journal(layout: Layout, machine: str) -> None:
+    """Make sure of the journal of a machine."""
+    make_dir(layout, "fetched")
+    place = machine_layout(layout, machine)
+    make_state_dirs(place)
+    db = Db.open(place.journal, create=True)
+    try:
+        with db.write():
+            name(db, machine)
+    finally:
+        db.close()
+
+
+@contextmanager
+def _locked(layout: Layout) -> Iterator[None]:
+    with WriterLock(os.path.join(layout.fetched_dir, "lock")) as lock:
+        lock.acquire(_LOCK_S)
+        yield
+
+
+def _standing(
+    layout: Layout, repo: Repo, found: Mapping[str, Oid]
+) -> dict[str, dict[str, Chain]]:
+    """Return the chains that are as their refs are, by machine.
+
+    A journal with a chain that is gone or was rewritten is dropped: it has rows of commits that
+    no ref has any more.
+    """
+    standing: dict[str, dict[str, Chain]] = {}
+    for machine in machines(layout):
+        chains = _chains(machine_layout(layout, machine))
+        if all(_goes_on(repo, chain, found) for chain in chains.values()):
+            standing[machine] = chains
+        else:
+            shutil.rmtree(os.path.join(layout.fetched_dir, machine))
+    return {
+        machine: {
+            ref: chain for ref, chain in chains.items() if chain.tip == found[ref]
+        }
+        for machine, chains in standing.items()
+    }
+
+
+def _goes_on(repo: Repo, chain: Chain, found: Mapping[str, Oid]) -> bool:
+    """Tell whether a chain is at its ref, or below it."""
+    tip = found.get(chain.ref)
+    if tip is None or tip == chain.tip:
+        return tip is not None
+    try:
+        return read_tail(repo, chain.ref, tip, chain) is not None
+    except StoreError:
+        return False
+
+
+def _chains(layout: Layout) -> dict[str, Chain]:
+    db = Db.open(layout.journal, create=False)
+    try:
+        return {chain.ref: chain for chain in sessions.chains(db)}
+    finally:
+        db.close()
+
+
+def _read(
+    repo: Repo, found: Mapping[str, Oid], known: Collection[str]
+) -> tuple[dict[str, list[Tail]], list[tuple[str, str]]]:
+    """Return the chains that are not taken in yet, by machine, and what cannot be read."""
+    tails: dict[str, list[Tail]] = {}
+    broken: list[tuple[str, str]] = []
+    for ref, tip in sorted(found.items()):
+        if ref in known:
+            continue
+        try:
+            tail = read_tail(repo, ref, tip)
+        except StoreError as error:
+            broken.append((ref, error.message))
+            continue
+        if tail is not None:
+            tails.setdefault(tail.machine or _nameless(tail), []).append(tail)
+    return tails, broken
+
+
+def _nameless(tail: Tail) -> str:
+    """Return a name for the machine of a chain that says none: its numbers are its own."""
+    text = tail.session.encode("ascii")
+    return blake2b(text, digest_size=_NAME_BYTES).hexdigest()
+
+
+def _fold_machine(
+    layout: Layout, repo: Repo, machine: str, tails: list[Tail]
+) -> list[tuple[str, str]]:
+    if not tails:
+        return []
+    make_journal(layout, machine)
+    db = Db.open(machine_layout(layout, machine).journal, create=False)
+    try:
+        with db.write():
+            return fold_in(db, repo, tails)
+    finally:
+        db.close()

@@ -1,0 +1,597 @@
+"""The observer: hints become recorded writes, barriers become certainty.
+
+Three clocks with separate jobs: the watcher's step closes a batch, the grace here lets an atomic
+save or a rename finish, the hold lets a git command finish that rewrites the tree.
+Invariant: every barrier ends with the disk and the journal in agreement.
+"""
+
+import os
+import time
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from gitshadow.capture.atomic_saves import (
+    GRACE_S,
+    TEMPORARY_GRACE_S,
+    WRITING_GRACE_S,
+    is_being_written,
+    is_temporary,
+)
+from gitshadow.capture.commit_plan import STORM_PATHS
+from gitshadow.capture.coverage import lineage
+from gitshadow.capture.fs_events import Hints, WatchPort
+from gitshadow.model import RepoPath
+from gitshadow.recording import index_lock
+from gitshadow.recording.pipeline import Pipeline
+from gitshadow.recording.walker import Walker, Watched
+from gitshadow.recording.workspace import Workspace
+
+BARRIER_S = 1.0
+_HOLD_LIMIT_S = 30.0
+_HOLD_POLL_S = 0.01
+_HOLDER_CHECK_S = 0.25
+_HEAD_GRACE_S = 0.05
+_BACKGROUND_WALK_S = 300.0
+_LOOK_S = 0.45
+_REMOVAL_S = 2.0
+_REMOVAL_STEP_NS = 100_000_000
+_UNWATCHED = (
+    "this directory was not watched for a while: only the last state of its files"
+    " was recorded"
+)
+_UNHEARD = "the watcher missed this change: only the last state was recorded"
+
+
+@dataclass(slots=True)
+class _Hold:
+    """Hold since when paths wait for a git command, and what was last known of its lock."""
+
+    since: float
+    checked: float
+    released: float | None = None
+
+
+class Observer:
+    """Observe one workspace, with a watcher or without."""
+
+    def __init__(
+        self, workspace: Workspace, pipeline: Pipeline, walker: Walker
+    ) -> None:
+        self._ws = workspace
+        self._pipeline = pipeline
+        self._walker = walker
+        self._port: WatchPort | None = None
+        self._fresh: set[RepoPath] = set()
+        self._touched: set[RepoPath] = set()
+        self._deferred: dict[RepoPath, float] = {}
+        self._held: set[RepoPath] = set()
+        self._hold: _Hold | None = None
+        self._settle_soon = False
+        self._in_doubt = False
+        self._next_walk = time.monotonic() + _BACKGROUND_WALK_S
+        self._removal_since: float | None = None
+        self._patrol_at = 0.0
+        self._captured_at = 0.0
+        self._started_ns: int | None = None
+
+    def start(self, port: WatchPort) -> None:
+        """Begin to watch: watch first, list then; what changed meanwhile is offline."""
+        self._port = port
+        self._watch_anew(self._walker.full(offline=True))
+        self._started_ns = self._ws.clock.now_ns()
+
+    @property
+    def watching(self) -> bool:
+        """Tell whether a watcher hints: this is the daemon."""
+        return self._port is not None
+
+    @property
+    def pid(self) -> int | None:
+        """Return the daemon's pid, None without one."""
+        return os.getpid() if self._port is not None else None
+
+    @property
+    def started_ns(self) -> int | None:
+        """Return since when the watcher hints, None without one."""
+        return self._started_ns
+
+    @property
+    def degraded(self) -> str | None:
+        """Say what the watcher cannot do, None where it can do all."""
+        return self._port.degraded() if self._port is not None else None
+
+    # -- hints -----------------------------------------------------------------------------
+
+    def hints(self, hints: Hints) -> None:
+        """Record what was hinted, but for names that an unfinished save may explain."""
+        with self._noticing():
+            self._ws.traces.note(hints.paths)
+            if self._holds(hints):
+                return
+            if hints.lost:
+                self._rewalk(patient=True)
+            else:
+                self._capture(self._ripe(self._hinted(hints)), patient=True)
+
+    @contextmanager
+    def _noticing(self) -> Iterator[None]:
+        """Have the next barrier look at everything where the block fails.
+
+        What the block had taken from the watcher, or from what was put off, is in no list then.
+        """
+        try:
+            yield
+        except BaseException:
+            self._in_doubt = True
+            raise
+
+    def _hinted(self, hints: Hints) -> set[RepoPath]:
+        """Return the paths to look at, and remember which of them are watched directories."""
+        if self._port is not None:
+            self._touched |= self._port.watching(hints.paths)
+        return set(hints.paths) | self._unlisted(hints.listed)
+
+    def _unlisted(self, directories: Iterable[RepoPath]) -> set[RepoPath]:
+        """Return what is recorded in listed directories and is gone.
+
+        A file that came and went between two listings is in neither of them, but a walk or
+        a hook may have recorded it in between.
+        """
+        known = {path for one in directories for path in self._ws.states.within(one)}
+        with self._ws.files.together():
+            return {path for path in sorted(known) if not self._ws.files.glance(path)}
+
+    def _holds(self, hints: Hints) -> bool:
+        """Keep hints back while a git command rewrites the tree.
+
+        A checkout of thousands of files is itself what makes a watcher lose events.
+        """
+        locked = hints.lost and index_lock.lock_exists(self._ws.layout.git_dir)
+        if not (hints.git_dir or locked or self._hold is not None):
+            return False
+        self._look_at_git()
+        if self._hold is None:
+            return False
+        self._held |= self._hinted(hints)
+        self._in_doubt |= hints.lost
+        return True
+
+    def due(self) -> float | None:
+        """Return the monotonic time of the next deferred work, None where there is none."""
+        times = list(self._deferred.values())
+        if self._hold is not None:
+            times.append(time.monotonic() + _HOLD_POLL_S)
+        return min(times) if times else None
+
+    def tick(self) -> None:
+        """Do deferred work that is due, and now and then a walk in the background."""
+        if self._settle_soon:
+            self._settle_soon = False
+            self.settle()
+        now = time.monotonic()
+        if self._hold is not None:
+            self._look_at_git()
+            if self._hold is not None:
+                return
+        due = [path for path, at in self._deferred.items() if at <= now]
+        ready = {path for path in due if not self._still_empty(path, now)}
+        ready = self._wait_for_removal(ready, now)
+        with self._noticing():
+            for path in ready:
+                del self._deferred[path]
+            # Of nothing too, now and then: HEAD moves, and sessions die, without a hint.
+            if ready or now - self._captured_at >= _LOOK_S:
+                self._capture(self._with_new_names(ready))
+        if now >= self._next_walk:
+            self._look_around()
+        elif now >= self._patrol_at and not ready:
+            self._patrol_at = now + _LOOK_S
+            self._patrol()
+
+    def _ripe(self, paths: Iterable[RepoPath]) -> set[RepoPath]:
+        """Put off for a moment what an unfinished save may explain; return the rest.
+
+        A path that was put off is judged again at each hint: another directory may be there
+        now, which has to be watched at once. Its first deadline stays.
+        """
+        now = time.monotonic()
+        ripe: set[RepoPath] = set()
+        for path in paths:
+            grace_s = self._grace_s(path)
+            if grace_s is None:
+                self._deferred.pop(path, None)
+                ripe.add(path)
+            else:
+                self._deferred.setdefault(path, now + grace_s)
+        return ripe
+
+    def _grace_s(self, path: RepoPath) -> float | None:
+        """Return how long a path may wait, None where nothing explains a wait."""
+        states, look = self._ws.states, self._ws.files.glance(path)
+        known = states.get(path) is not None
+        if look is None and (known or states.below(path)):
+            return GRACE_S
+        if not known and is_temporary(path):
+            return TEMPORARY_GRACE_S
+        if look is not None and look.is_file and is_being_written(look, time.time_ns()):
+            return WRITING_GRACE_S
+        return None
+
+    def _ripe_with_ends(self, paths: Iterable[RepoPath]) -> set[RepoPath]:
+        """Return what is ripe, with the old names of renamed files, which are not."""
+        ripe = self._ripe(paths)
+        return ripe | self._other_ends(ripe)
+
+    def _still_empty(self, path: RepoPath, now: float) -> bool:
+        """Put a file off again that was opened for writing and has no bytes yet."""
+        look = self._ws.files.glance(path)
+        if look is None or not look.is_file or look.stat.size:
+            return False
+        if not is_being_written(look, time.time_ns()):
+            return False
+        self._deferred[path] = now + WRITING_GRACE_S
+        return True
+
+    def _wait_for_removal(self, ready: set[RepoPath], now: float) -> set[RepoPath]:
+        """Return what is ready; deletions wait where the repository itself may be going.
+
+        What is written into it during `rm -rf` keeps that from succeeding.
+        """
+        gone = {path for path in ready if self._ws.files.glance(path) is None}
+        if not gone or not self._is_being_removed():
+            self._removal_since = None
+            return ready
+        self._removal_since = self._removal_since or now
+        if now - self._removal_since >= _REMOVAL_S:
+            return ready
+        self._deferred.update(dict.fromkeys(gone, now + GRACE_S))
+        return ready - gone
+
+    def _is_being_removed(self) -> bool:
+        """Tell whether no recorded file is left, or Git's directories lose entries just now."""
+        top = self._ws.states.within(RepoPath(b""))
+        if not any(self._ws.files.glance(path) for path in top):
+            return True
+        common_dir = self._ws.layout.common_dir
+        places = (common_dir, f"{common_dir}/objects", f"{common_dir}/refs")
+        try:
+            newest_ns = max(os.stat(place).st_mtime_ns for place in places)
+        except OSError:
+            return True
+        return time.time_ns() - newest_ns < _REMOVAL_STEP_NS
+
+    def _look_at_git(self) -> None:
+        """Hold while a living git command has the index locked; let go a moment after."""
+        now = time.monotonic()
+        git_dir = self._ws.layout.git_dir
+        if index_lock.lock_exists(git_dir):
+            hold = self._hold or _Hold(now, 0.0)
+            hold.released = None
+            if now - hold.checked > _HOLDER_CHECK_S:
+                hold.checked = now
+                if not index_lock.lock_is_held(git_dir):
+                    self._let_go()
+                    return
+            self._hold = hold
+            if now - hold.since > _HOLD_LIMIT_S:
+                self._let_go()
+        elif self._hold is not None:
+            self._hold.released = self._hold.released or now
+            if now - self._hold.released > _HEAD_GRACE_S:
+                self._let_go()
+        else:  # a quick one has let go already, and moves HEAD only now
+            self._hold = _Hold(now, now, released=now)
+
+    def _let_go(self) -> None:
+        held, self._held, self._hold = self._held, set(), None
+        if self._in_doubt:
+            self._rewalk()
+        else:
+            self._capture(held)
+
+    # -- barriers --------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        """Make everything written before this call visible in the journal."""
+        if not self._ws.config.enabled:
+            return
+        self._await_git()
+        began = self._ws.clock.now_ns()
+        if self._port is None:
+            self._walker.full()
+            return
+        with self._noticing():
+            hints = self._port.barrier(BARRIER_S)
+            self._ws.traces.note(hints.paths if hints is not None else ())
+            doubtful = self._in_doubt or self._ws.coverage.stale()
+            if hints is None or hints.lost or doubtful:
+                self._look_anew(hints)
+                return
+            waiting = self._hinted(hints) | self._deferred.keys() | self._held
+            waiting |= self._pipeline.missed.keys()
+            self._deferred.clear()
+            self._held.clear()
+            self._capture(waiting | self._relist())
+            self._pipeline.look_at_uncovered()
+            self._prove_watches()
+            self._pipeline.settled(began)
+
+    def _look_anew(self, hints: Hints | None) -> None:
+        """Walk where a barrier cannot say what was written; None is a gap."""
+        if hints is None:
+            self._pipeline.gap("the watcher lost events; all files were rescanned")
+        self._rewalk()
+
+    def settle_soon(self) -> None:
+        """Settle at the next tick: what is written later must not look as old as this."""
+        self._settle_soon = True
+
+    def settle_call(self) -> None:
+        """Settle before the end of a call is answered: what is written later is not the call's.
+
+        Nobody waits for a git command that goes on after its call.
+        """
+        if self._hold is not None or index_lock.lock_exists(self._ws.layout.git_dir):
+            self.settle_soon()
+        else:
+            self.settle()
+
+    def _relist(self) -> set[RepoPath]:
+        """List again what was first seen since the last barrier: its watch may be younger."""
+        fresh, self._fresh = self._fresh, set()
+        tops = [path for path in fresh if not path or _parent(path) not in fresh]
+        self._touched |= fresh
+        return {path for top in tops for path in self._walker.below(top).files}
+
+    def _prove_watches(self) -> None:
+        """Enter directories again that were replaced and are not watched as what they are now.
+
+        Every directory that is replaced is hinted by the one above it, so those that were
+        hinted or entered since the last barrier are enough; `_patrol` looks at all of them.
+        """
+        touched, self._touched = self._touched, set()
+        strays = self._port.unwatched(touched) if self._port is not None else None
+        if self._port is None or not strays:
+            return
+        hints = self._port.barrier(BARRIER_S)  # they may have been replaced just now
+        if hints is None or hints.lost:
+            self._rewalk()
+            return
+        self._capture(self._hinted(hints))
+        self._miss_directories(self._port.unwatched(strays))
+
+    def store(self, paths: Collection[RepoPath]) -> None:
+        """Record these paths now, without waiting for the watcher."""
+        if not self._ws.config.enabled:
+            return
+        if self._ws.coverage.stale():
+            self._rewalk()
+        for path in paths:
+            self._deferred.pop(path, None)
+        self._capture(set(paths))
+
+    def _await_git(self) -> None:
+        """Wait for a git command that is rewriting the tree, as long as it lives."""
+        git_dir = self._ws.layout.git_dir
+        deadline = time.monotonic() + _HOLD_LIMIT_S
+        checked = 0.0
+        while index_lock.lock_exists(git_dir) and time.monotonic() < deadline:
+            if time.monotonic() - checked > _HOLDER_CHECK_S:
+                checked = time.monotonic()
+                if not index_lock.lock_is_held(git_dir):
+                    break
+            time.sleep(_HOLD_POLL_S)
+        else:
+            if checked:  # it moves HEAD only now
+                time.sleep(_HEAD_GRACE_S)
+        self._hold = None
+
+    def _rewalk(self, *, patient: bool = False) -> None:
+        self._deferred.clear()
+        self._held.clear()
+        self._fresh.clear()
+        self._touched.clear()
+        self._hold = None
+        self._next_walk = time.monotonic() + _BACKGROUND_WALK_S
+        with self._noticing():
+            found = self._walker.full(ripe=self._ripe_with_ends if patient else None)
+            self._watch_anew(found, patient=patient)
+        self._in_doubt = False
+
+    def _watch_anew(self, found: Watched, *, patient: bool = False) -> None:
+        """Watch what a walk found, and walk again: new directories had no watch till now."""
+        if self._port is None:
+            return
+        self._watch(found)
+        again = self._walker.full(ripe=self._ripe_with_ends if patient else None)
+        if young := set(again.directories).difference(found.directories):
+            self._capture(young, patient=patient)
+
+    def _watch(self, found: Watched) -> None:
+        if self._port is not None:
+            self._port.replace(found.directories, found.polled)
+
+    # -- in the background -----------------------------------------------------------------
+
+    def _patrol(self) -> None:
+        """Check a few watches while nothing else is to be done."""
+        if self._port is None:
+            return
+        strays = self._port.patrol()
+        if strays:
+            self._touched |= strays
+            self.settle()
+
+    def _look_around(self) -> None:
+        """Walk now and then; what the watcher should have reported is a gap as well."""
+        self.settle()
+        self._next_walk = time.monotonic() + _BACKGROUND_WALK_S
+        suspected: set[RepoPath] = set()
+
+        def keep(paths: Collection[RepoPath]) -> Collection[RepoPath]:
+            suspected.update(paths)
+            return ()
+
+        found = self._walker.full(ripe=keep)
+        if self._port is None:
+            self._capture(suspected)
+            return
+        strays = self._port.unwatched(found.directories)
+        with self._noticing():
+            hints = self._port.barrier(BARRIER_S)
+            if hints is None or hints.lost:
+                self._rewalk(patient=True)
+                return
+            heard = self._hinted(hints)
+            self._watch(found)
+            strays = {path for path in strays if not _is_under(path, heard)}
+            self._miss_directories(strays)
+            self._miss_files({path for path in suspected if not _is_under(path, heard)})
+            self._capture(self._ripe(heard), patient=True)
+
+    def _miss_directories(self, directories: Collection[RepoPath]) -> None:
+        """Record what covered directories hold that nobody watched, with a gap for each."""
+        enters = self._ws.coverage.enters
+        missed = {path for path in directories if not path or enters(path) is None}
+        for path in sorted(missed):
+            self._pipeline.gap(_UNWATCHED, path or None)
+        if missed:
+            self._capture(missed)
+
+    def _miss_files(self, paths: Collection[RepoPath]) -> None:
+        """Record changes that no hint came for, and say so for each that there was."""
+        recorded = (event.path for event in self._pipeline.capture(paths).events)
+        missed = sorted({path for path in recorded if path is not None} & set(paths))
+        for path in missed[:STORM_PATHS]:
+            self._pipeline.gap(_UNHEARD, path)
+        if len(missed) > STORM_PATHS:
+            self._pipeline.gap(f"{_UNHEARD} ({len(missed)} files in all)")
+
+    # -- capturing -------------------------------------------------------------------------
+
+    def _capture(self, paths: Collection[RepoPath], *, patient: bool = False) -> None:
+        """Record paths; a hinted directory may be a new one by an old name.
+
+        Who is patient lets a file be finished that turns up in a new directory.
+        """
+        with self._noticing():
+            fresh = self._unfold(paths, patient=patient)
+            wanted = set(fresh)
+            while ends := self._other_ends(fresh):
+                fresh = self._unfold(ends, patient=patient) - wanted
+                wanted |= fresh
+            done = self._pipeline.capture(wanted)
+            rules = any(self._ws.coverage.is_rule_file(path) for path in paths)
+            if done.rules_changed or rules:
+                self._watch_anew(self._walker.recover())
+        self._captured_at = time.monotonic()
+
+    def _unfold(self, paths: Collection[RepoPath], *, patient: bool) -> set[RepoPath]:
+        """Return the files that paths stand for; directories among them are watched then."""
+        with self._ws.files.together():
+            looks = {path: self._ws.files.glance(path) for path in sorted(paths)}
+        roots = [path for path, look in looks.items() if look and look.is_dir]
+        known = {root for root in roots if self._ws.states.get(root) is not None}
+        wanted = set(paths) - set(roots) | known
+        if roots:
+            found = self._enter(roots)
+            for root in roots:  # another directory may stand where one was known
+                found.update(self._ws.states.below(root))
+            found -= wanted
+            wanted |= self._ripe(found) if patient else found
+        return wanted
+
+    def _other_ends(self, paths: Collection[RepoPath]) -> set[RepoPath]:
+        """Return deferred paths that turn out to be the old names of new ones.
+
+        Where a directory was put off, the files that were in it come too: another directory
+        may have its name by now, and must not hide that they are gone.
+        """
+        if not self._deferred:
+            return set()
+        states, files = self._ws.states, self._ws.files
+        new = (files.glance(path) for path in paths if states.get(path) is None)
+        inodes = {look.stat.inode for look in new if look is not None}
+        found: set[RepoPath] = set()
+        for path in list(self._deferred) if inodes else ():
+            olds = [path] if states.get(path) is not None else states.below(path)
+            known = (states.get(old) for old in olds)
+            if any(one is not None and one.stat.inode in inodes for one in known):
+                del self._deferred[path]
+                found.update((path, *olds))
+        return found
+
+    def _with_new_names(self, paths: set[RepoPath]) -> set[RepoPath]:
+        """Add what came before some paths were found gone: it may be their files' new names.
+
+        A rename is seen in two directories, whose events need not come together.
+        """
+        inodes = self._gone(paths)
+        if self._port is None or not inodes:
+            return paths
+        hints = self._port.barrier(BARRIER_S)
+        if hints is None or hints.lost:
+            self._look_anew(hints)
+            return set()
+        self._ws.traces.note(hints.paths)
+        if self._holds(hints):
+            self._held |= paths
+            return set()
+        came = self._hinted(hints) | self._relist()
+        near = came | self._deferred.keys()
+        new = {path for path in near if self._is_one_of(path, inodes)}
+        for path in new:
+            self._deferred.pop(path, None)
+        return paths | new | self._ripe(came - new)
+
+    def _gone(self, paths: Iterable[RepoPath]) -> set[int]:
+        """Return the inodes of the known files among some paths that are gone."""
+        states = self._ws.states
+        gone = [path for path in paths if self._ws.files.glance(path) is None]
+        known = [
+            states.get(one) for path in gone for one in (path, *states.below(path))
+        ]
+        return {state.stat.inode for state in known if state is not None}
+
+    def _is_one_of(self, path: RepoPath, inodes: Collection[int]) -> bool:
+        """Tell whether a path that is not known yet leads to one of some files."""
+        look = self._ws.files.glance(path)
+        if look is None or self._ws.states.get(path) is not None:
+            return False
+        return look.stat.inode in inodes
+
+    def _enter(self, directories: Iterable[RepoPath]) -> set[RepoPath]:
+        """Watch directories first and list them then, until no new one turns up."""
+        roots = list(directories)
+        files: set[RepoPath] = set()
+        known: set[RepoPath] = set()
+        frontier, polled = set(roots), set[RepoPath]()
+        while frontier:
+            if self._port is not None:
+                self._port.add(sorted(frontier - polled), sorted(polled))
+            known |= frontier
+            listed = [self._walker.below(root) for root in roots]
+            for path, why in (one for found in listed for one in found.unreadable):
+                self._pipeline.gap(f"could not read it: {why}", path)
+            files.update(*(found.files for found in listed))
+            polled = {path for found in listed for path in found.polled} - known
+            frontier = {path for found in listed for path in found.directories} - known
+        self._fresh |= known
+        return files
+
+
+def _is_under(path: RepoPath, tops: set[RepoPath]) -> bool:
+    """Tell whether a path or a directory above it is among some."""
+    return not tops.isdisjoint(lineage(path))
+
+
+def _parent(path: RepoPath) -> RepoPath:
+    return RepoPath(path.rpartition(b"/")[0])
+
+
+class StillObserver(Observer):
+    """Observe nothing: what another machine recorded has no working tree here."""
+
+    def settle(self) -> None:
+        """Leave everything as it is."""

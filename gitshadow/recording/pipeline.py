@@ -1,0 +1,600 @@
+"""The way of a write: path → look and reading → draft → claim → commit and row.
+
+Data flows one way through `capture`; nothing here waits for anything.
+Invariant: one bad path never stops the rest; what could not be captured becomes a gap row.
+"""
+
+import codecs
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from gitshadow.adapters.base import Edit
+from gitshadow.attribution import liveness
+from gitshadow.attribution.intake import Doubt
+from gitshadow.attribution.process import ProcessId
+from gitshadow.capture.commit_plan import (
+    INEXACT,
+    MOVED_IN,
+    OFFLINE,
+    STORM_PATHS,
+    Claimed,
+)
+from gitshadow.capture.drafts import Draft, Moment, Seen, draft_changes
+from gitshadow.capture.reconcile import Change, Observed, observe
+from gitshadow.errors import StoreError
+from gitshadow.model import (
+    GITLINK_MODE,
+    TREE_MODE,
+    Attribution,
+    Call,
+    Confidence,
+    Event,
+    EventKind,
+    Excluded,
+    FileState,
+    FileVersion,
+    Oid,
+    RepoPath,
+    StatKey,
+)
+from gitshadow.recording import reflog
+from gitshadow.recording.attributor import Claimant
+from gitshadow.recording.catch_up import adopt
+from gitshadow.recording.commit_window import Commits
+from gitshadow.recording.excluded_index import Uncovered
+from gitshadow.recording.head import (
+    HeadMove,
+    Known,
+    Step,
+    candidates,
+    read_moves,
+    steps_of,
+)
+from gitshadow.recording.related_files import Kin
+from gitshadow.recording.switches import Stage, Witness, split_switched
+from gitshadow.recording.workspace import Workspace
+from gitshadow.store.agreement import CatchUp
+from gitshadow.store.files import Look, digest
+from gitshadow.store.journal import bursts, events, state
+from gitshadow.store.journal.events import EventFilter
+from gitshadow.store.refs import exact_mode
+from gitshadow.store.trees import Entry
+
+TOO_LARGE = "too large"
+_PLACES_LOOKED_AT = 1000  # about 15 ms, when each is in a directory of its own
+_SECOND_NS = 1_000_000_000
+
+
+@dataclass(slots=True)
+class Captured:
+    """Collect what one capture recorded, and whether coverage rules were among it.
+
+    `unreadable` are files that stand there and were never read, with their stat.
+    """
+
+    events: list[Event] = field(default_factory=list)
+    rules_changed: bool = False
+    unreadable: dict[RepoPath, StatKey] = field(default_factory=dict)
+
+
+class Pipeline:
+    """Capture paths of one workspace.
+
+    `missed` are the paths whose changes could not be stored: every barrier looks at them again.
+    `before_claims` is called when writes were seen and nobody was asked yet who wrote them: a
+    window that was reported before a write is to be known by then. `alive` is when the agents'
+    processes were last seen.
+    """
+
+    def __init__(
+        self, workspace: Workspace, claimant: Claimant, commits: Commits
+    ) -> None:
+        self._ws = workspace
+        self._claimant = claimant
+        self._commits = commits
+        self._gaps: dict[tuple[RepoPath | None, str], Look | None] = {}
+        self.uncovered = Uncovered(workspace.db, workspace.layout.worktree)
+        self._kin = Kin(workspace)
+        self.settled_ns = workspace.recorder.row.walked_ns
+        self.missed: dict[RepoPath, StoreError] = {}
+        self._compared: tuple[Sequence[HeadMove], Sequence[Step]] | None = None
+        self.before_claims: Callable[[], None] = _nothing
+        self.alive: dict[ProcessId, int] = {}
+
+    def capture(
+        self, paths: Collection[RepoPath], *, offline: bool = False
+    ) -> Captured:
+        """Record what differs at these paths; vanished directories take theirs along.
+
+        Args:
+            paths: Hinted paths, covered or not, files or directories.
+            offline: Nothing watched when they were written.
+        """
+        ws = self._ws
+        if ws.recorder.behind:
+            self.catch_up()
+        noticed = ws.clock.now_ns()
+        wanted = set(paths)
+        with ws.files.together():
+            for path in sorted(paths):
+                wanted.update(self._lost_below(path))
+        for path in wanted:
+            self.missed.pop(path, None)
+        self._note_vanished(wanted, noticed)
+        self._kin.begin()
+        observed, moves = self._observe(wanted, noticed)
+        done = Captured()
+        done.rules_changed = any(ws.coverage.is_rule_file(path) for path in wanted)
+        for path, why in observed.unreadable:
+            self.gap(f"could not read it: {why}", path)
+            self._note_unreadable(path, done)
+        self._touch(observed.excluded, noticed)
+        ws.recorder.restat(dict(observed.restat))
+        seen = self._store_blobs(observed.changes, noticed)
+        old, new = self._split_entering(seen)
+        done.events += self._record(new, noticed, moves, offline=offline)
+        done.events += self.record_coverage("coverage grew", old)
+        self.leave(observed.left)
+        self._tell_missed(wanted)
+        self._tell_lost()
+        return done
+
+    def judge_again(self, doubt: Doubt) -> None:
+        """Correct the authors of rows, once the window of a call is known better."""
+        ws = self._ws
+        if ws.recorder.behind:
+            self.catch_up()
+        judged = self._claimant.judge_again(doubt)
+        if not judged:
+            return
+        try:
+            ws.recorder.correct(judged, ws.clock.now_ns())
+        except StoreError as error:
+            self.gap(
+                f"could not record who made {len(judged)} earlier changes: {error}"
+            )
+
+    def record_found(self, path: RepoPath, edit: Edit, call: Call) -> None:
+        """Record what a file tool found at its path, where that is news: somebody wrote it before.
+
+        Without a watcher that write and the tool's after it would look like one. Line ends and
+        byte order marks are not told, so files with any are left out.
+        """
+        ws, known = self._ws, self._ws.states.get(path)
+        held = digest(edit.found)
+        if known is None or known.version.is_link:
+            return
+        # The tool's own write may be recorded already.
+        if known.digest in (held, digest(edit.left)):
+            return
+        try:
+            old, now = ws.repo.read_blob(known.version.oid), ws.files.read(path)
+        except (StoreError, OSError):  # the capture that follows says so
+            return
+        if now is None or now.data != edit.left or _is_odd_text(old):
+            return
+        version = FileVersion(ws.repo.write_blob(edit.found), known.version.mode)
+        stat = StatKey(len(edit.found), 0, 0, 0)
+        at_ns = call.runs_from_ns
+        draft = Draft(
+            kind=EventKind.MODIFY,
+            path=path,
+            before=known,
+            after=FileState(version, held, stat, at_ns, racy=True),
+            begin_ns=call.opened_ns,
+            end_ns=at_ns,
+        )
+        (who,) = self._claimant.claim([draft], before=call)
+        ws.recorder.record([Claimed(draft, who)])
+
+    def _note_vanished(self, paths: Collection[RepoPath], now_ns: int) -> None:
+        """Note uncovered places that are gone: who writes there next has created something."""
+        known = self.uncovered.known()
+        for path in known.keys() & set(paths):
+            if self._ws.files.glance(path) is None:
+                why = self._ws.coverage.of(path, None, known[path])
+                self.touched([(path, why.reason)] if why is not None else [], now_ns)
+                self.uncovered.update({p: k for p, k in known.items() if p != path})
+
+    def look_at_uncovered(self) -> None:
+        """Note what happened at the uncovered places that are known: no watcher reports it.
+
+        Only what was changed in the place itself is seen, not what was changed further below.
+        """
+        ws, known = self._ws, self.uncovered.known()
+        if len(known) > _PLACES_LOOKED_AT:  # the walk in the background looks at them
+            return
+        moved: list[tuple[RepoPath, str]] = []
+        now: dict[RepoPath, StatKey] = {}
+        with ws.files.together():
+            for path, key in sorted(known.items()):
+                look = ws.files.glance(path)
+                if look is not None:
+                    now[path] = look.stat
+                if look is not None and look.stat == key:
+                    continue
+                why = ws.coverage.of(path, look, key)
+                moved += [(path, why.reason)] if why is not None else []
+        self.touched(moved)
+        self.uncovered.update(now)
+
+    def admit(self, paths: Iterable[RepoPath]) -> None:
+        """Record what is at paths that are not covered, because an undo will cover them."""
+        noticed = self._ws.clock.now_ns()
+        changes: list[Change] = []
+        for path in paths:
+            reading = self._ws.files.read(path)
+            if reading is not None and self._ws.states.get(path) is None:
+                changes.append(Change(path, None, reading, digest(reading.data)))
+        seen = self._store_blobs(changes, noticed)
+        self.record_coverage("coverage grew", seen)
+
+    def settled(self, began_ns: int) -> bool:
+        """Remember that all that was written before a moment is recorded; tell whether it is."""
+        if not self.missed:
+            self.settled_ns = began_ns
+        return not self.missed
+
+    def _note_unreadable(self, path: RepoPath, done: Captured) -> None:
+        """Remember a file that nobody has read yet: who makes it readable has not created it."""
+        look = self._ws.files.glance(path)
+        if look is not None and self._ws.states.get(path) is None:
+            done.unreadable[path] = look.stat
+            self.uncovered.add(path)
+
+    def catch_up(self, told: Collection[str] = ()) -> CatchUp:
+        """Give commits that stand without rows their rows; a chain that is lost is a gap.
+
+        Args:
+            told: Refs of which a gap tells already.
+        """
+        done = adopt(self._ws)
+        for lost in done.lost:
+            if lost.chain.ref in told:
+                continue
+            how = "is gone" if lost.tip is None else "was changed to something else"
+            ref = lost.chain.ref
+            self.gap(f"ref {ref} {how}; its changes can no longer be undone")
+        return done
+
+    def _tell_missed(self, wanted: Collection[RepoPath]) -> None:
+        """Journal a gap for every path that could not be stored; one for very many."""
+        missed = [path for path in wanted if path in self.missed]
+        for path in missed[:STORM_PATHS]:
+            self.gap(str(self.missed[path]), path)
+        if len(missed) > STORM_PATHS:
+            self.gap(
+                f"and {len(missed) - STORM_PATHS} other paths could not be recorded"
+            )
+
+    def _tell_lost(self) -> None:
+        """Journal a gap for all that is gone: who writes there next has created nothing."""
+        for finding in self._ws.recorder.take_findings():
+            self.gap(finding.note, finding.path)
+            if finding.path is not None and self._ws.states.get(finding.path) is None:
+                self.uncovered.add(finding.path)
+
+    def _observe(
+        self, wanted: Collection[RepoPath], noticed_ns: int
+    ) -> tuple[Observed, Sequence[HeadMove]]:
+        """Look at paths; where HEAD turns out to have moved, at all that Git switched as well.
+
+        A path that came later than the move's row would be somebody's ordinary write.
+        """
+        # A storm is a checkout more often than not: asked first, it is looked at once.
+        moves = self._head_moves() if len(wanted) > STORM_PATHS else ()
+        while True:
+            more = self._switched(moves).difference(wanted)
+            found = self._look(more.union(wanted), noticed_ns)
+            moved = self._head_moves()
+            if moved == moves:
+                break
+            moves = moved
+        found.excluded = [one for one in found.excluded if one[0] not in more]
+        return found, moves
+
+    def _head_moves(self) -> Sequence[HeadMove]:
+        row, git_dir = self._ws.recorder.row, self._ws.layout.git_dir
+        grown = reflog.size_of(git_dir) != reflog.read_to(row.head_mark)
+        mark = reflog.mark_at(git_dir, row.head) if grown else ""
+        known = Known(row.head_ref, row.head, row.head_mark)
+        moves = read_moves(self._ws.repo, git_dir, known)
+        if mark and not moves:
+            self._ws.recorder.note_mark(mark)
+        return moves
+
+    def _steps(self, moves: Sequence[HeadMove]) -> Sequence[Step]:
+        """Return what moves changed; the trees are compared once."""
+        if self._compared is None or self._compared[0] != moves:
+            self._compared = moves, steps_of(self._ws.repo, moves)
+        return self._compared[1]
+
+    def _switched(self, moves: Sequence[HeadMove]) -> set[RepoPath]:
+        """Return what moves of HEAD may have switched and is not recorded yet."""
+        if not moves:
+            return set()
+        try:
+            return candidates(self._steps(moves), self._version_of)
+        except StoreError:  # the move itself cannot be recorded, which says why
+            return set()
+
+    def _look(self, paths: Collection[RepoPath], noticed_ns: int) -> Observed:
+        """Look at paths, and at the other names of the files there, old ones and hard links."""
+        ws = self._ws
+        found = observe(ws.files, ws.coverage, ws.states, sorted(paths), noticed_ns)
+        names = self._kin.others(found.changes, noticed_ns)
+        others = sorted(names.difference(paths))
+        if others:
+            found.extend(observe(ws.files, ws.coverage, ws.states, others, noticed_ns))
+        return found
+
+    def _version_of(self, path: RepoPath) -> FileVersion | None:
+        known = self._ws.states.get(path)
+        return known.version if known is not None else None
+
+    def _record(
+        self,
+        seen: Sequence[Seen],
+        noticed_ns: int,
+        moves: Sequence[HeadMove],
+        *,
+        offline: bool,
+    ) -> list[Event]:
+        """Draft, claim and publish what was seen, the moves of HEAD in their order first."""
+        if seen or moves:
+            self.before_claims()
+        liveness.close_gone(self._ws.db, noticed_ns, self.alive)
+        moment = Moment(self.settled_ns, noticed_ns, self._ctime_of)
+        recorded, rest = list[Event](), seen
+        try:
+            if moves:
+                steps = self._steps(moves)
+                self._compared = None
+                stages, rest = split_switched(seen, steps, moment, self._witness())
+                for stage, step in zip(stages, steps, strict=True):
+                    recorded += self._record_writes(stage.written, offline)
+                    newest = stage is stages[-1]
+                    recorded += self._record_head(
+                        stage, step, noticed_ns, newest=newest
+                    )
+            return recorded + self._record_writes(draft_changes(rest, moment), offline)
+        except StoreError as error:
+            self.missed |= dict.fromkeys((one.path for one in seen), error)
+            return recorded
+
+    def _record_writes(self, drafts: Sequence[Draft], offline: bool) -> list[Event]:
+        claims = self._claim(drafts, offline)
+        claimed = self._claimed(drafts, claims, offline=offline)
+        return self._ws.recorder.record(claimed)
+
+    def _witness(self) -> Witness:
+        ws = self._ws
+        return Witness(
+            data_of=ws.repo.read_blob,
+            staged=ws.index.staged,
+            converted=ws.index.converted,
+            quiet=self._is_gits,
+            ordered=ws.clock.tolerance_ns == 0,
+            modes=ws.recorder.modes,
+        )
+
+    def _is_gits(self, path: RepoPath) -> bool:
+        """Tell whether nobody has written a path since Git last did, as far as is known."""
+        newest = self._newest_at(path)
+        return newest is None or newest.switched
+
+    def _claimed(
+        self, drafts: Sequence[Draft], claims: Sequence[Attribution], *, offline: bool
+    ) -> list[Claimed]:
+        """Return drafts with who made them, each with what it is marked with."""
+        moved_in = self._kin.moved_in(drafts, claims)
+        found: list[Claimed] = []
+        for draft, claim, is_moved_in in zip(drafts, claims, moved_in, strict=True):
+            marks = {OFFLINE: offline, MOVED_IN: is_moved_in, INEXACT: not draft.exact}
+            flags = tuple(mark for mark, is_set in marks.items() if is_set)
+            found.append(Claimed(draft, claim, flags))
+        return found
+
+    def leave(self, paths: Iterable[RepoPath]) -> None:
+        """Record paths that are not covered any more; nothing on the disk changed."""
+        states = self._ws.states
+        seen = [Seen(path, states.get(path), None) for path in paths]
+        self.record_coverage("coverage shrank", seen)
+
+    def record_coverage(self, note: str, seen: Sequence[Seen]) -> list[Event]:
+        """Record paths that enter or leave because coverage itself changed."""
+        if not seen:
+            return []
+        noticed = self._ws.clock.now_ns()
+        moment = Moment(noticed, noticed, self._ctime_of)
+        drafts = [draft for one in seen for draft in draft_changes([one], moment)]
+        claim = self._claimant.nobody("coverage changed")
+        return self._ws.recorder.record_coverage(note, claim, drafts)
+
+    def _split_entering(self, seen: Sequence[Seen]) -> tuple[list[Seen], list[Seen]]:
+        """Split off what stood there uncovered before: nobody created it now.
+
+        What the tree carries for such a path is what stood there; where that still does, only
+        its state is new.
+        """
+        entering: list[Seen] = []
+        others: list[Seen] = []
+        same: dict[RepoPath, FileState] = {}
+        for one in seen:
+            carried = self._carried(one) if one.before is None else None
+            if (
+                carried is not None
+                and one.after
+                and carried.version == one.after.version
+            ):
+                same[one.path] = one.after
+            elif carried is not None:
+                entering.append(Seen(one.path, carried, one.after))
+            elif one.before is None and self.uncovered.holds(one.path):
+                entering.append(one)
+                self._touch_entering(one)
+            else:
+                others.append(one)
+        self._ws.recorder.restat(same)
+        return entering, others
+
+    def _touch_entering(self, one: Seen) -> None:
+        """Note a write that came before its path was covered: what it replaced is not known."""
+        if one.after is not None and one.after.stat.ctime_ns > self.settled_ns:
+            why = "changed before it was first recorded"
+            self.touched([(one.path, why)], one.after.stat.ctime_ns)
+
+    def _carried(self, one: Seen) -> FileState | None:
+        """Return what the tree holds at a path that is not recorded; submodules count not."""
+        recorder = self._ws.recorder
+        try:
+            entry = self._ws.repo.entry(recorder.tree, one.path)
+        except StoreError:  # the tree is gone; the recorder builds it anew
+            return None
+        if entry is None or entry[0] in (TREE_MODE, GITLINK_MODE) or one.after is None:
+            return None
+        version = FileVersion(entry[1], exact_mode(entry[0], recorder.modes))
+        return replace(one.after, version=version)
+
+    def _claim(self, drafts: Sequence[Draft], offline: bool) -> list[Attribution]:
+        claims = self._claimant.claim(drafts, offline=offline)
+        return self._commits.revise(
+            drafts, claims, self._claimant.nobody, self._newest_at
+        )
+
+    def _newest_at(self, path: RepoPath) -> Event | None:
+        here = self._ws.layout.worktree
+        wanted = EventFilter(worktree=here, paths=(path,), limit=1)
+        return next(iter(events.rows(self._ws.db, wanted)), None)
+
+    def gap(self, why: str, path: RepoPath | None = None) -> None:
+        """Journal a gap once for as long as its path looks the same."""
+        if path is not None:
+            look, key = self._ws.files.glance(path), (path, why)
+            known = key in self._gaps and self._gaps[key] == look
+            known = known or self._is_journalled(why, path, look)
+            self._gaps[key] = look
+            if known:
+                return
+        self._ws.recorder.gap(why, self._ws.clock.now_ns(), path)
+
+    def _is_journalled(self, why: str, path: RepoPath, look: Look | None) -> bool:
+        """Tell whether an earlier process said so of what still stands there."""
+        wanted = EventFilter(
+            limit=1,
+            worktree=self._ws.layout.worktree,
+            kinds=(EventKind.GAP,),
+            paths=(path,),
+            since_ns=look.stat.ctime_ns if look is not None else None,
+        )
+        rows = events.rows(self._ws.db, wanted) if look is not None else []
+        return any(row.path == path and row.note == why for row in rows)
+
+    def touched(
+        self, paths: Sequence[tuple[RepoPath, str]], now_ns: int | None = None
+    ) -> None:
+        """Note writes to paths that are not covered, each with why it is not."""
+        if not paths:
+            return
+        at_ns = self._ws.clock.now_ns() if now_ns is None else now_ns
+        liveness.close_gone(self._ws.db, at_ns, self.alive)
+        touches = self._claimant.touches(paths, at_ns)
+        with self._ws.db.write():
+            state.put_touches(self._ws.db, touches)
+
+    def _lost_below(self, path: RepoPath) -> list[RepoPath]:
+        """Return the known paths below a path that is no directory any more."""
+        look = self._ws.files.glance(path)
+        if look is not None and look.is_dir:
+            return []
+        return self._ws.states.below(path)
+
+    def _store_blobs(self, changes: Iterable[Change], noticed_ns: int) -> list[Seen]:
+        seen: list[Seen] = []
+        for change in changes:
+            try:
+                after = self._after(change, noticed_ns)
+            except StoreError as error:
+                self.missed[change.path] = error
+                continue
+            seen.append(self._kin.seen(change, after))
+        return seen
+
+    def _after(self, change: Change, noticed_ns: int) -> FileState | None:
+        reading = change.after
+        if reading is None or change.digest is None:
+            return None
+        before = change.before
+        if before is not None and before.digest == change.digest:
+            oid = before.version.oid
+        else:
+            oid = self._ws.repo.write_blob(reading.data)
+        return FileState(
+            FileVersion(oid, reading.mode),
+            change.digest,
+            reading.stat,
+            noticed_ns,
+            reading.racy,
+        )
+
+    def _record_head(
+        self, stage: Stage, step: Step, noticed_ns: int, *, newest: bool
+    ) -> list[Event]:
+        ws, move = self._ws, stage.move
+        at_s = None if newest else move.at_s
+        claim = self._claimant.head(noticed_ns, at_s, self.settled_ns)
+        at_ns = noticed_ns if at_s is None else min(noticed_ns, at_s * _SECOND_NS)
+        moved = replace(
+            ws.recorder.row,
+            tree=self._carry(step),
+            head=move.new,
+            head_ref=move.new_ref,
+            head_mark=move.mark,
+        )
+        recorded = ws.recorder.record_head(
+            move.describe(), claim, stage.switched, at_ns, moved
+        )
+        if move.is_checkout or stage.switched:
+            # An open turn alone does not say that its session moved HEAD.
+            mover = None if claim.confidence is Confidence.LOW else claim.session
+            with ws.db.write():
+                bursts.close_for_checkout(ws.db, moved.id, mover)
+        return recorded
+
+    def _carry(self, step: Step) -> Oid:
+        """Bring submodules of the new HEAD into the tree; they are carried, never recorded."""
+        ws = self._ws
+        links = {
+            path: new
+            for path, (old, new) in step.changes.items()
+            if _is_gitlink(old if new is None else new)
+        }
+        return (
+            ws.repo.trees.splice(ws.recorder.tree, links) if links else ws.recorder.tree
+        )
+
+    def _touch(
+        self, excluded: Sequence[tuple[RepoPath, Excluded]], now_ns: int
+    ) -> None:
+        """Note writes to what is not covered, and a gap for what is too large."""
+        self.touched([(path, found.reason) for path, found in excluded], now_ns)
+        for path, found in excluded:
+            if found.reason == TOO_LARGE:
+                self.gap(TOO_LARGE, path)
+
+    def _ctime_of(self, directory: RepoPath) -> int | None:
+        look = self._ws.files.glance(directory)
+        return look.stat.ctime_ns if look is not None else None
+
+
+def _nothing() -> None:
+    return
+
+
+def _is_odd_text(data: bytes) -> bool:
+    """Tell text that an agent may show otherwise than it is."""
+    return b"\r" in data or data.startswith(codecs.BOM_UTF8)
+
+
+def _is_gitlink(entry: Entry | None) -> bool:
+    return entry is not None and entry[0] == GITLINK_MODE

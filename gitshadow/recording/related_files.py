@@ -1,0 +1,175 @@
+"""What is known of the file at a changed path: its age, and the other names it is recorded by.
+
+A new name of an old file came by rename or link. Its old name may not have been noticed yet; where
+nothing is recorded of it, the file came from elsewhere, and whoever brought it did not create it.
+Invariant: only asks, records nothing; what nobody knows counts for the one who wrote.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from gitshadow.capture.drafts import Draft, Seen
+from gitshadow.capture.reconcile import Change
+from gitshadow.model import (
+    Attribution,
+    Call,
+    EventKind,
+    FileState,
+    Oid,
+    RepoPath,
+    StatKey,
+)
+from gitshadow.recording.workspace import Workspace
+from gitshadow.store.files import Reading
+from gitshadow.store.journal import events, turns
+from gitshadow.store.journal.events import EventFilter
+
+_OLD_NS = 50_000_000
+_AT_ONCE_NS = 10_000_000
+"""What creates a file sets its times in this time; a rename that much later is another act."""
+_SAVED_NS = 100_000_000
+"""What saves through a temporary file, and syncs it first, renames it in this time."""
+
+_SPLIT_NS = 5_000_000_000
+"""How far back the deletion is looked for that a creation may belong to."""
+
+
+class Kin:
+    """Find out about the files of one batch at a time."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._ws = workspace
+        self._born: dict[RepoPath, int | None] = {}
+        self._names: dict[RepoPath, set[RepoPath]] = {}
+
+    def begin(self) -> None:
+        """Forget the batch before."""
+        self._born.clear()
+        self._names.clear()
+
+    def others(self, changes: Iterable[Change], noticed_ns: int) -> set[RepoPath]:
+        """Return the other recorded names of changed files, gone or not: to be looked at too."""
+        moved: dict[int, RepoPath] = {}
+        with self._ws.files.together():
+            for change in changes:
+                if self._looks_moved(change, noticed_ns):
+                    assert change.after is not None
+                    moved[change.after.stat.inode] = change.path
+        for name, state in self._ws.states.named(moved).items():
+            path = moved[state.stat.inode]
+            if path != name and _is_older(self._born[path], state):
+                self._relate(path, name)
+        return set(self._names)
+
+    def seen(self, change: Change, after: FileState | None) -> Seen:
+        """Return a change with what was found out about its file."""
+        return Seen(
+            path=change.path,
+            before=change.before,
+            after=after,
+            born_ns=self._born.get(change.path),
+            twins=tuple(sorted(self._names.get(change.path, ()))) if after else (),
+        )
+
+    def moved_in(
+        self, drafts: Sequence[Draft], claims: Sequence[Attribution]
+    ) -> list[bool]:
+        """Return for each draft whether its file was moved here from an unrecorded place.
+
+        What the same call was just recorded to delete is a move in two rows.
+        """
+        calls: dict[tuple[str, str], Call | None] = {}
+        gone: dict[tuple[str, str | None], set[Oid]] = {}
+        found: list[bool] = []
+        for draft, claim in zip(drafts, claims, strict=True):
+            call: Call | None = None
+            if claim.call is not None:
+                key = claim.session, claim.call
+                if key not in calls:
+                    calls[key] = turns.get_call(self._ws.db, *key)
+                call = calls[key]
+            is_old = self._is_older_than_its_call(draft, call)
+            if is_old and draft.after is not None:
+                whose = claim.session, claim.call
+                if whose not in gone:
+                    gone[whose] = self._deleted_by(claim, draft.end_ns - _SPLIT_NS)
+                is_old = draft.after.version.oid not in gone[whose]
+            found.append(is_old)
+        return found
+
+    def _is_older_than_its_call(self, draft: Draft, call: Call | None) -> bool:
+        """Whether a path got a file that is older than the call that brought it.
+
+        Without a call it is one that was there when all was recorded last, but not here.
+        An empty file is no loss. What is known from a commit alone has no inode, and no age.
+        A file that replaced another one needs a time of birth: programs that save through a
+        temporary file may set an old mtime.
+        """
+        after = draft.after
+        if after is None or draft.twins:
+            return False
+        replaced = draft.kind in (EventKind.MODIFY, EventKind.TYPE)
+        if draft.kind is not EventKind.CREATE and not (replaced and draft.born_ns):
+            return False
+        if not after.stat.inode:
+            return False
+        since_ns = call.opened_ns if call is not None else draft.begin_ns
+        there_ns = after.stat.mtime_ns if draft.born_ns is None else draft.born_ns
+        return after.stat.size > 0 and there_ns < since_ns - self._ws.clock.tolerance_ns
+
+    def _deleted_by(self, claim: Attribution, since_ns: int) -> set[Oid]:
+        """Return what a call was recorded to delete since a moment."""
+        wanted = EventFilter(
+            worktree=self._ws.layout.worktree,
+            kinds=(EventKind.DELETE,),
+            sessions=(claim.session,),
+            call=claim.call,
+            since_ns=since_ns,
+        )
+        rows = events.rows(self._ws.db, wanted)
+        return {row.before.oid for row in rows if row.before is not None}
+
+    def _looks_moved(self, change: Change, noticed_ns: int) -> bool:
+        """Note a change's hard links; return whether its path is a new name of an older file."""
+        held = change.after or change.before
+        if held is None:
+            return False
+        links = change.after.links if change.after is not None else 1
+        for name in self._ws.states.twins(change.path, held.stat.inode, links):
+            self._relate(change.path, name)
+        if change.after is None or _is_same_file(change.before, change.after):
+            return False
+        born_ns = self._born_ns(change.path, change.after)
+        at_once_ns = _AT_ONCE_NS if change.before is None else _SAVED_NS
+        return _has_moved(change.after.stat, born_ns, noticed_ns, at_once_ns)
+
+    def _relate(self, path: RepoPath, name: RepoPath) -> None:
+        self._names.setdefault(path, set()).add(name)
+        self._names.setdefault(name, set()).add(path)
+
+    def _born_ns(self, path: RepoPath, reading: Reading) -> int | None:
+        if path not in self._born:
+            self._born[path] = self._ws.files.born_ns(path, reading.stat.inode)
+        return self._born[path]
+
+
+def _has_moved(
+    stat: StatKey, born_ns: int | None, noticed_ns: int, at_once_ns: int
+) -> bool:
+    """Tell whether a file seems to have got its name later than its bytes.
+
+    What moves with its directory keeps its times, and is only old.
+    """
+    written_ns = max(stat.mtime_ns, born_ns or 0)
+    if stat.ctime_ns - written_ns > at_once_ns:
+        return True
+    return born_ns is not None and noticed_ns - born_ns > _OLD_NS
+
+
+def _is_same_file(before: FileState | None, after: Reading) -> bool:
+    """Return whether the file itself was written: no other one was renamed to its path."""
+    return before is not None and before.stat.inode == after.stat.inode
+
+
+def _is_older(born_ns: int | None, state: FileState) -> bool:
+    """Tell whether a file was there already when a state was seen: its inode is not a new one's."""
+    return born_ns is None or born_ns < state.seen_ns

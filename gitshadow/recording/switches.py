@@ -1,0 +1,383 @@
+"""Which of the changes that were seen Git made itself, when HEAD moved.
+
+For each path the steps of HEAD are followed from what was recorded to what the disk holds. What
+was committed on the way and never seen is an ordinary write of somebody before that commit.
+Invariant: a path counts as switched only by a step of Git's that changed it; where Git wrote over
+what nobody had committed, that is an ordinary write.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import groupby
+from typing import NamedTuple
+
+from gitshadow.capture.drafts import Draft, Moment, Seen, draft_changes
+from gitshadow.errors import StoreError
+from gitshadow.model import (
+    GITLINK_MODE,
+    FileState,
+    FileVersion,
+    Oid,
+    RepoPath,
+    StatKey,
+    git_mode,
+)
+from gitshadow.recording.head import HeadMove, Kind, Step
+from gitshadow.store.files import digest
+from gitshadow.store.git import Staged
+from gitshadow.store.refs import exact_mode
+from gitshadow.store.safe_paths import parents
+from gitshadow.store.trees import Entry
+
+_SECOND_NS = 1_000_000_000
+
+
+class Stage(NamedTuple):
+    """Hold one move, what somebody wrote and committed before it, and what Git switched by it."""
+
+    move: HeadMove
+    written: Sequence[Draft]
+    switched: Sequence[Draft]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Witness:
+    """Hold whom to ask about contents that Git may have converted.
+
+    `data_of` gives a blob. `staged` gives the index entries of paths, `converted` those of some
+    paths that have a filter; `quiet` tells whether nobody has written a path since Git did. A
+    racy index entry is believed where `ordered`: stamps of files never repeat.
+    """
+
+    data_of: Callable[[Oid], bytes]
+    staged: Callable[[Collection[RepoPath]], Mapping[RepoPath, Staged]]
+    converted: Callable[[Collection[RepoPath]], Collection[RepoPath]]
+    quiet: Callable[[RepoPath], bool]
+    ordered: bool = True
+    modes: tuple[int, int] = (0o644, 0o755)
+
+
+class _Change(NamedTuple):
+    """Hold what one move did to a path."""
+
+    at: int
+    kind: Kind
+    old: Entry | None
+    new: Entry | None
+
+
+class _Part(NamedTuple):
+    """Hold what a path came to hold by a move: Git wrote it, or somebody who committed it."""
+
+    at: int
+    kind: Kind
+    entry: Entry | None
+
+
+def split_switched(
+    seen: Sequence[Seen], steps: Sequence[Step], moment: Moment, witness: Witness
+) -> tuple[list[Stage], list[Seen]]:
+    """Split what was seen into the moves of HEAD, oldest first, and what is left to explain."""
+    return _Splitter(seen, steps, moment, witness).split()
+
+
+@dataclass
+class _Splitter:
+    seen: Sequence[Seen]
+    steps: Sequence[Step]
+    moment: Moment
+    witness: Witness
+    _written: dict[int, list[Draft]] = field(default_factory=dict)
+    _switched: dict[int, list[Draft]] = field(default_factory=dict)
+    _rest: list[Seen] = field(default_factory=list)
+
+    def split(self) -> tuple[list[Stage], list[Seen]]:
+        """Return the stages and the rest."""
+        trails = {
+            one.path: trail
+            for one in self.seen
+            if self._changes.get(one.path) and (trail := self._trail(one))
+        }
+        whole = {path for path, trail in trails.items() if self._is_whole(path, trail)}
+        while barred := self._barred(trails.keys(), whole):
+            whole -= barred
+            trails = {path: one for path, one in trails.items() if path not in barred}
+        for one in self.seen:
+            self._place(one, trails.get(one.path, ()), one.path in whole)
+        stages = [
+            Stage(step.move, self._written.get(at, ()), self._switched.get(at, ()))
+            for at, step in enumerate(self.steps)
+        ]
+        return stages, self._rest
+
+    # -- what became of one path -----------------------------------------------------------
+
+    @cached_property
+    def _changes(self) -> dict[RepoPath, list[_Change]]:
+        """Return what the moves did to each path that was seen."""
+        found: dict[RepoPath, list[_Change]] = {one.path: [] for one in self.seen}
+        for at, (move, changes) in enumerate(self.steps):
+            for path in found.keys() & changes.keys():
+                found[path].append(_Change(at, move.kind, *changes[path]))
+        return found
+
+    def _trail(self, one: Seen) -> list[_Part]:
+        """Return what a path came to hold, up to what Git wrote last; empty: nothing."""
+        changes, (before, after) = self._changes[one.path], _versions(one)
+        if any(_is_gitlink(end) for one in changes for end in (one.old, one.new)):
+            return []
+        if one.path in self._proven:
+            return self._converted(one.path, changes)
+        ends = [changes[0].old, *(change.new for change in changes)]
+        fitting = [at for at, end in enumerate(ends) if self._is(end, before)]
+        trail: list[_Part] = []
+        base: tuple[Entry | None, ...] = ()
+        if fitting:
+            start = fitting[-1]
+            base = (ends[start],)
+        else:
+            commits = [at for at, one in enumerate(changes) if one.kind is Kind.COMMIT]
+            if not commits and before is None:
+                return self._brought_back(one, changes[-1])
+            if not commits:
+                return self._converted_away(one.path, changes, after)
+            start = commits[0] + 1
+            trail = [_Part(changes[commits[0]].at, Kind.COMMIT, ends[start])]
+        for at in range(start, len(changes)):
+            change = changes[at]
+            if change.kind is Kind.COMMIT or self._writes(changes, at, after):
+                _go_on(trail, base, change)
+        while trail and trail[-1].kind is Kind.COMMIT:
+            trail.pop()
+        runs = (list(run) for _, run in groupby(trail, lambda part: part.kind))
+        return [run[-1] for run in runs]
+
+    def _writes(
+        self, changes: Sequence[_Change], at: int, after: FileVersion | None
+    ) -> bool:
+        """Whether Git wrote a path by a move that is no commit."""
+        if changes[at].kind is Kind.SWITCH:
+            return True
+        if at + 1 < len(changes):  # what is not committed keeps Git from switching
+            return changes[at + 1].kind is not Kind.COMMIT
+        return self._is(changes[at].new, after)
+
+    def _converted(self, path: RepoPath, changes: Sequence[_Change]) -> list[_Part]:
+        """Return what became of a path that Git's index says is as committed, converted.
+
+        Git refuses to switch what is not committed, unless it is forced to; a reset always is.
+        """
+        trail: list[_Part] = []
+        for change in changes:
+            _go_on(trail, (changes[0].old,), change)
+        at = trail[-1].at if trail else changes[-1].at
+        kind = next(change.kind for change in changes if change.at == at)
+        if kind is Kind.COMMIT:
+            return []
+        if kind is Kind.EITHER and not self.witness.quiet(path):
+            return []
+        return [_Part(at, Kind.SWITCH, changes[-1].new)]
+
+    def _converted_away(
+        self, path: RepoPath, changes: Sequence[_Change], after: FileVersion | None
+    ) -> list[_Part]:
+        """Return the removal of a path that was converted: its bytes are like no blob."""
+        last = changes[-1]
+        if after is not None or last.new is not None or last.kind is not Kind.SWITCH:
+            return []
+        if not self.witness.converted((path,)):
+            return []
+        return [_Part(last.at, Kind.SWITCH, None)]
+
+    def _brought_back(self, one: Seen, last: _Change) -> list[_Part]:
+        """Return that Git wrote a file that somebody had removed, and not committed that.
+
+        Such a removal keeps Git from no switch; its index says that the file is the branch's.
+        """
+        entry, state = last.new, one.after
+        if entry is None or state is None or last.kind is not Kind.SWITCH:
+            return []
+        staged = self.witness.staged([one.path]).get(one.path)
+        if staged is None or not self._is_staged(staged, entry, state):
+            return []
+        return [_Part(last.at, Kind.SWITCH, entry)]
+
+    @cached_property
+    def _proven(self) -> set[RepoPath]:
+        """Return the paths that are as committed by Git's index alone, whatever their bytes."""
+        doubtful = {
+            one.path: (last.new, one.after)
+            for one in self.seen
+            for last in self._changes[one.path][-1:]
+            if one.after is not None
+            and last.new is not None
+            and not self._is(last.new, one.after.version)
+        }
+        if not doubtful:
+            return set()
+        staged = self.witness.staged(doubtful.keys())
+        return {
+            path
+            for path, (entry, state) in doubtful.items()
+            if path in staged and self._is_staged(staged[path], entry, state)
+        }
+
+    def _is_staged(self, staged: Staged, entry: Entry, state: FileState) -> bool:
+        """Whether an index entry is a commit's, and a file is as Git wrote it then."""
+        same = (
+            (staged.mode, staged.oid)
+            == entry
+            == (git_mode(state.version.mode), entry[1])
+        )
+        return (
+            same
+            and staged.is_of(state.stat)
+            and (self.witness.ordered or not staged.racy)
+        )
+
+    # -- placing it ------------------------------------------------------------------------
+
+    def _is_whole(self, path: RepoPath, trail: Sequence[_Part]) -> bool:
+        """Whether one step of Git's explains all of a path.
+
+        So it is where a file is above or below another path: parts of those would be in each
+        other's way in between.
+        """
+        return (len(trail) == 1 and self._arrives(path, trail)) or path in self._nested
+
+    @cached_property
+    def _nested(self) -> set[RepoPath]:
+        paths = {one.path for one in self.seen}
+        above = {up for path in paths for up in parents(path)}
+        under = {path for path in paths if not paths.isdisjoint(parents(path))}
+        return (paths & above) | under
+
+    @cached_property
+    def _afters(self) -> dict[RepoPath, FileVersion | None]:
+        return {one.path: _versions(one)[1] for one in self.seen}
+
+    def _arrives(self, path: RepoPath, trail: Sequence[_Part]) -> bool:
+        """Whether what Git wrote last is what is there."""
+        if path in self._proven:
+            return True
+        return self._is(trail[-1].entry, self._afters[path])
+
+    def _barred(
+        self, trails: Collection[RepoPath], whole: Collection[RepoPath]
+    ) -> set[RepoPath]:
+        """Return which of Git's paths need room that one of the others makes.
+
+        A move is recorded before what is left: a file there first, where the tree still has a
+        directory or the other way round, would take along what is not in the same commit.
+        """
+        left = {
+            path
+            for path, after in self._afters.items()
+            if after is None and path not in whole
+        }
+        above = {up for path in left for up in parents(path)}
+        return {
+            path
+            for path in trails
+            if left
+            and self._afters[path] is not None
+            and (path in above or not left.isdisjoint(parents(path)))
+        }
+
+    def _place(self, one: Seen, trail: Sequence[_Part], whole: bool) -> None:
+        """Give a path's drafts to their moves, and what is after them to the rest."""
+        arrives = bool(trail) and self._arrives(one.path, trail)
+        if not trail or (whole and not arrives):
+            self._rest.append(one)
+            return
+        if whole:
+            at = len(self.steps) - 1 if one.path in self._nested else trail[-1].at
+            self._switched.setdefault(at, []).extend(draft_changes([one], self.moment))
+            return
+        try:
+            states = [self._state(part, one) for part in trail]
+        except StoreError:  # what was committed is gone
+            self._rest.append(one)
+            return
+        if arrives:
+            states[-1] = one.after
+        was = one.before
+        for part, state in zip(trail, states, strict=True):
+            made = self._written if part.kind is Kind.COMMIT else self._switched
+            made.setdefault(part.at, []).extend(self._draft(one.path, was, state, part))
+            was = state
+        if not arrives:
+            self._rest.append(Seen(one.path, was, one.after))
+
+    def _draft(
+        self,
+        path: RepoPath,
+        before: FileState | None,
+        after: FileState | None,
+        part: _Part,
+    ) -> Iterator[Draft]:
+        known_ns = max(self.moment.settled_ns, before.seen_ns if before else 0)
+        moment = self.moment._replace(
+            noticed_ns=max(known_ns + 1, self._at_ns(part)), ctime_of=lambda _: None
+        )
+        for draft in draft_changes([Seen(path, before, after)], moment):
+            yield replace(draft, exact=False)
+
+    def _at_ns(self, part: _Part) -> int:
+        """Return by when Git was at a move, by the second that its log has for it."""
+        at_s = self.steps[part.at].move.at_s
+        if at_s is None:
+            return self.moment.noticed_ns
+        return min(self.moment.noticed_ns, (at_s + 1) * _SECOND_NS - 1)
+
+    def _state(self, part: _Part, one: Seen) -> FileState | None:
+        """Return the state that a commit tells of; it is looked at again where it matters."""
+        if part.entry is None:
+            return None
+        mode, oid = part.entry
+        data = self.witness.data_of(oid)
+        version = FileVersion(oid, exact_mode(mode, self.witness.modes))
+        stat = StatKey(len(data), 0, 0, 0)
+        return FileState(version, digest(data), stat, self._at_ns(part), racy=True)
+
+    # -- comparing -------------------------------------------------------------------------
+
+    def _is(self, entry: Entry | None, version: FileVersion | None) -> bool:
+        if entry is None or version is None:
+            return entry is None and version is None
+        if entry[0] != git_mode(version.mode):
+            return False
+        return entry[1] == version.oid or self._same_text(entry[1], version.oid)
+
+    def _same_text(self, committed: Oid, disk: Oid) -> bool:
+        """Compare but for line endings: checkout may convert them (gitattributes(5), eol)."""
+        try:
+            text = self.witness.data_of(disk)
+            return b"\r\n" in text and text.replace(
+                b"\r\n", b"\n"
+            ) == self.witness.data_of(committed)
+        except StoreError:  # a partial clone may not have it
+            return False
+
+
+def _go_on(trail: list[_Part], base: Sequence[Entry | None], change: _Change) -> None:
+    """Go one step on; there and back again counts as nothing."""
+    if change.new in base:
+        trail.clear()
+        return
+    held = [part.entry for part in trail]
+    if change.new in held:
+        del trail[held.index(change.new) + 1 :]
+        return
+    kind = Kind.COMMIT if change.kind is Kind.COMMIT else Kind.SWITCH
+    trail.append(_Part(change.at, kind, change.new))
+
+
+def _versions(one: Seen) -> tuple[FileVersion | None, FileVersion | None]:
+    before = one.before.version if one.before else None
+    return before, one.after.version if one.after else None
+
+
+def _is_gitlink(entry: Entry | None) -> bool:
+    return entry is not None and entry[0] == GITLINK_MODE

@@ -1,0 +1,108 @@
+"""Walks: the whole worktree against the recorded state, and what the watcher must watch.
+
+The watcher is a hint, the disk is the truth: a walk is what every doubt ends in.
+Invariant: after a walk the recorded state of every covered path equals the disk as looked at.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from typing import NamedTuple
+
+from gitshadow.capture.reconcile import suspects
+from gitshadow.capture.walk import Walk, subwalk, walk
+from gitshadow.model import Excluded, RepoPath, StatKey
+from gitshadow.recording.directories import DirectoryModes
+from gitshadow.recording.pipeline import Pipeline
+from gitshadow.recording.workspace import Workspace
+
+
+class Watched(NamedTuple):
+    """Hold the directories that a watcher has to watch, and those it can only poll."""
+
+    directories: tuple[RepoPath, ...]
+    polled: tuple[RepoPath, ...]
+
+
+Ripe = Callable[[Collection[RepoPath]], Collection[RepoPath]]
+
+
+class Walker:
+    """Walk one workspace."""
+
+    def __init__(self, workspace: Workspace, pipeline: Pipeline) -> None:
+        self._ws = workspace
+        self._pipeline = pipeline
+        self.modes = DirectoryModes(workspace.db, workspace.layout.worktree)
+
+    def full(self, *, offline: bool = False, ripe: Ripe | None = None) -> Watched:
+        """Compare everything with the disk and record what differs.
+
+        Args:
+            offline: Nothing watched when it was written.
+            ripe: Leaves out paths that a writer is at work on; whoever gives it looks at them
+                again. None: everything is recorded as it is.
+        """
+        if self._ws.coverage.stale():
+            self._ws.coverage.reload()
+        began = self._ws.clock.now_ns()
+        found = walk(self._ws.files, self._ws.coverage)
+        if self._record(found, offline=offline, ripe=ripe):
+            self._ws.coverage.reload()
+            found = walk(self._ws.files, self._ws.coverage)
+            self._record(found, offline=offline)
+        if self._pipeline.settled(began):
+            self._ws.recorder.settled(began)
+        return Watched(tuple(found.directories), tuple(found.polled))
+
+    def recover(self) -> Watched:
+        """Read the coverage rules again; paths enter and leave by a coverage commit."""
+        self._ws.coverage.reload()
+        return self.full()
+
+    def excluded_now(self) -> tuple[Excluded, ...]:
+        """Return the topmost paths that are not covered, as of a walk made for it."""
+        found = walk(self._ws.files, self._ws.coverage)
+        return tuple(item for item, _ in found.excluded)
+
+    def below(self, directory: RepoPath) -> Walk:
+        """List one directory and what is below it, without recording its files."""
+        found = subwalk(self._ws.files, self._ws.coverage, directory)
+        self.modes.note(found.modes, whole=False)
+        return found
+
+    def _record(
+        self, found: Walk, *, offline: bool = False, ripe: Ripe | None = None
+    ) -> bool:
+        """Record what differs; tell whether coverage rules were among it."""
+        ws = self._ws
+        self.modes.note(found.modes, whole=True)
+        states = ws.states.all()
+        doubt = suspects(found, states, ws.files, ws.index.skipped())
+        wanted: Collection[RepoPath] = [*doubt.read, *doubt.gone]
+        if ripe is not None:
+            wanted = ripe(wanted)
+        done = self._pipeline.capture(wanted, offline=offline)
+        self._pipeline.leave(doubt.left_coverage)
+        for path, why in found.unreadable:
+            self._pipeline.gap(f"could not read it: {why}", path)
+        self._note_excluded(found, done.unreadable)
+        return done.rules_changed
+
+    def _note_excluded(
+        self, found: Walk, unreadable: Mapping[RepoPath, StatKey]
+    ) -> None:
+        """Note which uncovered paths changed since the last walk, so that undo can say so."""
+        known = self._pipeline.uncovered.known()
+        now = {item.path: (item, key) for item, key in found.excluded}
+        moved = [
+            (path, item.reason)
+            for path, (item, key) in now.items()
+            if key is not None and known.get(path) != key
+        ]
+        for path in known.keys() - now.keys() - found.files.keys():
+            look = self._ws.files.glance(path)
+            why = self._ws.coverage.of(path, look, known[path])
+            moved += [(path, why.reason)] if why is not None else []
+        if known:
+            self._pipeline.touched(moved)
+        looks = {path: key for path, (_, key) in now.items() if key is not None}
+        self._pipeline.uncovered.replace({**looks, **unreadable})

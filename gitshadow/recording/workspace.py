@@ -1,0 +1,237 @@
+"""One opened worktree: everything a verb needs, and who closes it.
+
+Invariant: whoever has a `Workspace` holds the worktree's writer lock, so the recorder's memory
+and the disk cannot be changed behind its back.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from itertools import islice
+
+from gitshadow import config as configuration
+from gitshadow.capture.atomic_saves import EditorTraces
+from gitshadow.capture.chains import DEFAULT_MODES
+from gitshadow.capture.coverage import Coverage, Rules
+from gitshadow.capture.recorder import Recorder
+from gitshadow.capture.states import StateTable
+from gitshadow.config import Config, PromptPolicy
+from gitshadow.errors import JournalError, NotInitialisedError, StoreError
+from gitshadow.model import Oid
+from gitshadow.recording.index import IndexView
+from gitshadow.store import machine, private
+from gitshadow.store.clock import StampClock
+from gitshadow.store.files import WorkFiles
+from gitshadow.store.git import Git
+from gitshadow.store.journal import meta, state
+from gitshadow.store.journal.db import Db
+from gitshadow.store.journal.state import WorktreeRow
+from gitshadow.store.layout import Layout
+from gitshadow.store.lock import WriterLock
+from gitshadow.store.repo import Repo
+
+_FILES_COMPARED = 1000
+
+
+@dataclass(slots=True)
+class Workspace:
+    """Hold one worktree opened for recording; `close` gives everything back."""
+
+    layout: Layout
+    config: Config
+    repo: Repo
+    git: Git
+    files: WorkFiles
+    db: Db
+    clock: StampClock
+    index: IndexView
+    coverage: Coverage
+    states: StateTable
+    recorder: Recorder
+    lock: WriterLock
+    environ: Mapping[str, str]
+    traces: EditorTraces = field(default_factory=EditorTraces)
+
+    @property
+    def in_place(self) -> bool:
+        """Tell whether the paths of worktree and state lead to what was opened.
+
+        A repository that is being deleted is not there any more: what is written into it now
+        would keep `rm -rf` from removing it.
+        """
+        git_dir, common_dir = self.layout.git_dir, self.layout.common_dir
+        parts = (f"{git_dir}/HEAD", f"{common_dir}/objects", f"{common_dir}/refs")
+        return (
+            self.lock.in_place
+            and self.files.in_place
+            and all(map(os.path.lexists, parts))
+        )
+
+    def close(self) -> None:
+        """Close journal, repository and clock, then release the lock."""
+        self.db.close()
+        self.repo.close()
+        self.clock.close()
+        self.lock.release()
+
+
+def read_config(repo: Repo, environ: Mapping[str, str]) -> Config:
+    """Read the settings of a repository once."""
+    return configuration.load(repo.config_values("agent-undo"), environ)
+
+
+def make_state_dirs(layout: Layout) -> None:
+    """Create our directories, private whatever the umask.
+
+    Raises:
+        StoreError: the disk takes nothing, as one that is mounted read-only, or one of them is a
+            link.
+    """
+    try:
+        _make_dirs(layout)
+    except OSError as error:
+        raise StoreError(
+            f"cannot write to {layout.state_dir}, so nothing is recorded",
+            hint="make it writable; the recorded history is still there: git log --all",
+        ) from error
+
+
+def _make_dirs(layout: Layout) -> None:
+    own = ("wt", layout.worktree)
+    for names in (
+        (),
+        ("spool",),
+        ("wt",),
+        own,
+        (*own, "cookies"),
+        ("reports",),
+        ("sagas",),
+    ):
+        private.make_dir(layout, *names)
+    if not os.path.lexists(layout.missed):
+        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        os.close(os.open(layout.missed, flags, 0o600))
+        os.utime(layout.missed, (0, 0))
+
+
+def open_workspace(
+    layout: Layout, environ: Mapping[str, str], *, lock_timeout_s: float
+) -> Workspace:
+    """Open a worktree for recording.
+
+    Raises:
+        NotInitialisedError: `init` has not been run in this repository.
+        LockedError: another process records this worktree.
+        UnsupportedError: libgit2 cannot read the repository.
+        JournalError: the journal is damaged, newer or busy.
+    """
+    if not layout.initialised and os.path.isdir(layout.wt_dir):
+        raise JournalError(
+            "cannot find the journal: it was deleted",
+            hint="to rebuild it from the refs: git agent-undo reindex",
+        )
+    if not layout.initialised:
+        Repo.open(layout).close()  # where no `init` would help, that is what is said
+        raise NotInitialisedError(
+            f"nothing is recorded in {layout.root}", hint="git agent-undo init"
+        )
+    make_state_dirs(layout)
+    lock = WriterLock(layout.lock)
+    lock.acquire(lock_timeout_s)
+    try:
+        return _open_locked(layout, environ, lock)
+    except BaseException:
+        lock.release()
+        raise
+
+
+def configure(recorder: Recorder, settings: Config) -> None:
+    """Have the recorder do as the settings say, at first and when they change."""
+    recorder.idle_gap_ns = settings.idle_gap_ns
+    recorder.tells_prompts = settings.prompts is PromptPolicy.COMMIT
+
+
+def _open_locked(
+    layout: Layout, environ: Mapping[str, str], lock: WriterLock
+) -> Workspace:
+    repo = Repo.open(layout)
+    settings = read_config(repo, environ)
+    db = Db.open(layout.journal, create=False)
+    machine.identify(layout, db)
+    git = Git(layout, dict(environ))
+    files = WorkFiles(layout.root)
+    index = IndexView(layout, git, repo)
+    rules = Rules(max_file_size=settings.max_file_size_bytes, include=settings.include)
+    states = StateTable(db, layout.worktree)
+    row = _worktree_row(db, layout, files, states)
+    recorder = Recorder(repo, files, db, row, states)
+    configure(recorder, settings)
+    recorder.use_modes(load_modes(db, layout.worktree))
+    return Workspace(
+        layout=layout,
+        config=settings,
+        repo=repo,
+        git=git,
+        files=files,
+        db=db,
+        clock=StampClock(layout.stamp),
+        index=index,
+        coverage=Coverage(files, index, rules),
+        states=states,
+        recorder=recorder,
+        lock=lock,
+        environ=environ,
+    )
+
+
+def _worktree_row(
+    db: Db, layout: Layout, files: WorkFiles, states: StateTable
+) -> WorktreeRow:
+    """Return the worktree's row; one of another directory by that name counts as none."""
+    row = state.get_worktree(db, layout.worktree)
+    path = os.fsencode(layout.root)
+    if row is not None and row.path == path:
+        return row
+    if row is not None and _was_moved(files, states):
+        fresh = replace(row, path=path)
+    else:
+        fresh = WorktreeRow(id=layout.worktree, path=path)
+    with db.write():
+        if row is not None and fresh.tree is None:
+            state.clear(db, layout.worktree)
+            states.forget()
+        state.put_worktree(db, fresh)
+    return fresh
+
+
+def _was_moved(files: WorkFiles, states: StateTable) -> bool:
+    """Tell whether a directory holds the very files that were recorded under another path.
+
+    A rename of a directory above leaves inode and times of a file as they were; a copy and a
+    new worktree by an old name do not.
+    """
+    for path in islice(states.all(), _FILES_COMPARED):
+        look, known = files.glance(path), states.get(path)
+        if look is not None and known is not None and look.stat == known.stat:
+            return True
+    return False
+
+
+def load_modes(db: Db, worktree: str) -> tuple[int, int]:
+    """Return the permissions that 100644 and 100755 stand for in a worktree's chains."""
+    text = meta.get(db, f"modes:{worktree}")
+    if text is None:
+        return DEFAULT_MODES
+    plain, executable = text.split()
+    return int(plain, 8), int(executable, 8)
+
+
+def save_modes(db: Db, worktree: str, modes: tuple[int, int]) -> None:
+    """Remember the permissions of ordinary files, found at `init`."""
+    with db.write():
+        meta.put(db, f"modes:{worktree}", f"{modes[0]:04o} {modes[1]:04o}")
+
+
+def head_tree(repo: Repo, head: Oid | None) -> Oid | None:
+    """Return the tree of a HEAD commit, None where HEAD is unborn."""
+    return repo.commit(head).tree if head is not None else None

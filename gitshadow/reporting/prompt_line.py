@@ -1,0 +1,93 @@
+"""What a shell's prompt says of this worktree, from the journal as it is.
+
+Invariant: nothing is walked, recorded or waited for, and nothing in the answer has a meaning to
+a shell.
+"""
+
+import re
+from collections.abc import Sequence
+
+from gitshadow.model import Burst
+from gitshadow.recording.context import Desk
+from gitshadow.recording.workspace import Workspace
+from gitshadow.store.journal import bursts, events
+from gitshadow.store.journal.events import EventFilter
+from gitshadow.undo.choose import Chooser
+from gitshadow.undo.effective import Undone
+from gitshadow.undo.units import is_agents
+
+_NOT_PLAIN = re.compile(r"[^A-Za-z0-9._+-]")
+_MOST_CHARACTERS = 24
+_MOST_BURSTS = 1_000
+_MOST_EVENTS = 1_000
+"""More of either are not read at once: the daemon records nothing meanwhile."""
+_LOOKED_AT = 50
+_SAMPLE = 100
+
+
+class Prompting:
+    """Say it again while the journal stays as it is.
+
+    A shell asks at every prompt, and a burst may have 50,000 events, which take seconds to read.
+    """
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._version: tuple[int, int] | None = None
+        self._burst = ""
+
+    def segment(self) -> bytes:
+        """Return four lines: state, agent, number of files, burst; the last three may be empty.
+
+        They tell of the burst that `oops` would take back. The agent is empty where nobody
+        claimed it.
+        """
+        ws = self._desk.workspace
+        if not ws.config.enabled:
+            return b"off\n\n\n"
+        version = ws.db.version()
+        if version != self._version:
+            self._version, self._burst = version, _burst(ws)
+        state = "degraded" if self._desk.observer.degraded else "recording"
+        return f"{state}\n{self._burst}".encode()
+
+
+def _burst(ws: Workspace) -> str:
+    recent = bursts.newest(ws.db, ws.layout.worktree, _MOST_BURSTS)
+    long = any(_span(one) > _MOST_EVENTS for one in recent[:_LOOKED_AT])
+    if long or len(recent) == _MOST_BURSTS:
+        return _about(ws, recent[:_LOOKED_AT])
+    chosen = Chooser(ws.db, ws.layout.worktree).oops()
+    if not chosen.taken:
+        return "\n\n"
+    newest = chosen.taken[-1]
+    who = newest.attribution
+    agent = plain(who.agent or "") if who is not None else ""
+    files = len({event.path for event in chosen.taken})
+    return f"{agent}\n{files}\n{newest.burst or ''}"
+
+
+def _span(burst: Burst) -> int:
+    """Return how many events it has at most; others may have written meanwhile."""
+    return burst.last_seq - burst.first_seq + 1
+
+
+def _about(ws: Workspace, recent: Sequence[Burst]) -> str:
+    """Look at the last events of each burst alone, and at none of subagents.
+
+    A burst of which they are taken back counts as taken back.
+    """
+    undone = Undone(ws.db, ws.layout.worktree)
+    for burst in recent:
+        wanted = EventFilter(burst=burst.id, limit=_SAMPLE)
+        last = [one for one in events.rows(ws.db, wanted) if is_agents(one)]
+        if last and undone.all(last) is None:
+            agent = last[0].attribution and last[0].attribution.agent
+            files = events.files_of_burst(ws.db, burst.id)
+            return f"{plain(agent or '')}\n{files}\n{burst.id}"
+    return "\n\n"
+
+
+def plain(name: str) -> str:
+    """Return a name of which no character means anything to a shell, cut where it is long."""
+    return _NOT_PLAIN.sub("_", name)[:_MOST_CHARACTERS]

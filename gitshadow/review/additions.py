@@ -1,0 +1,131 @@
+"""What a change adds to a file: the new lines, whose they are, and which an undo took back.
+
+Invariant: only added lines are told of, by their numbers in the new content; nothing is written.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+
+from gitshadow.blame.classification import Credit
+from gitshadow.blame.line_owners import FileOwners, Owning
+from gitshadow.blame.owners import split_lines, whole
+from gitshadow.blame.rewrites import is_telling
+from gitshadow.errors import StoreError
+from gitshadow.model import GITLINK_MODE, Event, EventKind, FileVersion, Oid, RepoPath
+from gitshadow.recording.context import Desk
+from gitshadow.review.changes import Change
+from gitshadow.store.git import TreeDelta
+from gitshadow.store.repo import line_hunks
+from gitshadow.undo.effective import BACKWARD, effective_ops
+
+_BINARY_BYTES = 8000
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """Hold a new content, the credit of each of its lines, and the numbers of the new ones."""
+
+    data: bytes
+    lines: Sequence[bytes]
+    credits: Sequence[Credit]
+    numbers: Sequence[int]
+
+    @property
+    def is_binary(self) -> bool:
+        """Tell a content without lines, as Git does."""
+        return b"\0" in self.data[:_BINARY_BYTES]
+
+    def stretches(self, numbers: Sequence[int]) -> Iterator[list[int]]:
+        """Yield neighbouring numbers together."""
+        for _, rows in groupby(enumerate(numbers), key=lambda row: row[1] - row[0]):
+            yield [number for _, number in rows]
+
+
+class Additions:
+    """Tell what one change adds, file by file."""
+
+    def __init__(self, desk: Desk, change: Change) -> None:
+        self._ws = desk.workspace
+        self._change = change
+        self._owning = Owning(desk)
+
+    def to(self, one: TreeDelta) -> Added | None:
+        """Return what is added to a file; None for one that is gone or too large.
+
+        Raises:
+            StoreError: a content is missing.
+        """
+        if one.new is None or one.new[0] == GITLINK_MODE or self._is_large(one.new[1]):
+            return None
+        owners = self._owners(one.path, one.new[1])
+        hunks = line_hunks(whole(self._old_data(one)), whole(owners.data))
+        numbers = [at for _, _, start, n in hunks for at in range(start, start + n)]
+        lines = split_lines(owners.data)
+        return Added(owners.data, lines, owners.credits, numbers)
+
+    def _owners(self, path: RepoPath, blob: Oid) -> FileOwners:
+        if self._change.tip is None:
+            return self._owning.staged(path, blob)
+        return self._owning.committed(path, self._change.tip)
+
+    def _old_data(self, one: TreeDelta) -> bytes:
+        if one.old is None or one.old[0] == GITLINK_MODE or self._is_large(one.old[1]):
+            return b""
+        return self._ws.repo.read_blob(one.old[1])
+
+    @cached_property
+    def _sizes(self) -> dict[Oid, int]:
+        ends = [end for one in self._change.files for end in (one.old, one.new)]
+        blobs = [end[1] for end in ends if end is not None and end[0] != GITLINK_MODE]
+        return self._ws.git.sizes(blobs)
+
+    def _is_large(self, blob: Oid) -> bool:
+        return self._sizes.get(blob, 0) > self._ws.config.max_file_size_bytes
+
+    # -- what an undo took back ----------------------------------------------------------------
+
+    def taken_back(self, history: Sequence[Event], added: Added) -> dict[int, str]:
+        """Return which new lines an undo took away that is in effect, with its op.
+
+        Neighbouring lines count that say enough together to be known again.
+        """
+        gone = self._lines_taken(history)
+        found: dict[int, str] = {}
+        hits = [at for at in added.numbers if added.lines[at - 1] in gone]
+        for numbers in added.stretches(hits):
+            texts = [added.lines[at - 1] for at in numbers]
+            if is_telling(b"\n".join(texts)):
+                found |= {
+                    at: gone[text] for at, text in zip(numbers, texts, strict=True)
+                }
+        return found
+
+    def _lines_taken(self, history: Sequence[Event]) -> dict[bytes, str]:
+        gone: dict[bytes, str] = {}
+        for row in history:
+            if row.op is None or row.op not in self._undoings:
+                continue
+            if row.kind is EventKind.RESTORE:
+                gone |= dict.fromkeys(self._lines_lost(row), row.op)
+        return gone
+
+    def _lines_lost(self, row: Event) -> Iterator[bytes]:
+        before, after = self._content(row.before), self._content(row.after)
+        lines = split_lines(whole(before))
+        for start, count, _, _ in line_hunks(whole(before), whole(after)):
+            if count:
+                yield from lines[start - 1 : start - 1 + count]
+
+    @cached_property
+    def _undoings(self) -> frozenset[str]:
+        here = None if self._change.tip is not None else self._ws.layout.worktree
+        found = effective_ops(self._ws.db, here)
+        return frozenset(op.id for op in found if op.kind in BACKWARD)
+
+    def _content(self, version: FileVersion | None) -> bytes:
+        try:
+            return b"" if version is None else self._ws.repo.read_blob(version.oid)
+        except StoreError:  # pruned: what it held cannot be told
+            return b""

@@ -1,0 +1,239 @@
+"""The rules: facts about a change and the demands of each source in, findings out.
+
+Each source of demands is judged by itself, and of equal findings the strictest stays: adding a
+source can therefore add findings and raise their level, and never do the opposite.
+Invariant: pure; a finding names the command that settles it.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+from gitshadow.capture.patterns import RuleList, parse_patterns
+from gitshadow.model import Actor, Demands, Level, RepoPath
+from gitshadow.review.facts import FileFacts, Gap, Run, Span, Writer, line_count
+
+
+class Rule(StrEnum):
+    """Name the rules as the settings do; `policy` is about a policy file itself."""
+
+    POLICY = "policy"
+    OPEN_TURN = "openTurn"
+    PROTECTED = "protected"
+    REVIEW = "review"
+    UNKNOWN = "unknown"
+    UNDONE = "undone"
+    GAPS = "gaps"
+
+
+class Source(NamedTuple):
+    """Hold one source of demands, and what to call it."""
+
+    name: str
+    demands: Demands
+
+
+class Finding(NamedTuple):
+    """Hold one thing that is not as a source demands it.
+
+    `about` is the op, the gap's number or the pattern that it is about. `source` is who demands
+    it most strictly.
+    """
+
+    rule: Rule
+    path: RepoPath | None
+    reason: str
+    level: Level = Level.OFF
+    spans: tuple[Span, ...] = ()
+    writer: Writer | None = None
+    about: str | None = None
+    source: str = ""
+
+
+_Found = Iterator[Finding]
+_Look = Callable[[Sequence[FileFacts], Demands], _Found]
+_Key = tuple[Rule, RepoPath | None, tuple[Span, ...], Writer | None, str | None]
+
+
+def judge(files: Sequence[FileFacts], sources: Iterable[Source]) -> list[Finding]:
+    """Return what is found, by path, strictest first."""
+    found: dict[_Key, Finding] = {}
+    for source in sources:
+        for level, look in _rules(source.demands):
+            if level is Level.OFF:
+                continue
+            for one in look(files, source.demands):
+                made = one._replace(level=level, source=source.name)
+                key = made.rule, made.path, made.spans, made.writer, made.about
+                known = found.get(key)
+                if known is None or known.level.rank < level.rank:
+                    found[key] = made
+    return sorted(found.values(), key=_order)
+
+
+def strictest(found: Iterable[Finding]) -> Level:
+    """Return the level of the strictest finding, `off` where there is none."""
+    return max(
+        (one.level for one in found), key=lambda one: one.rank, default=Level.OFF
+    )
+
+
+def _order(one: Finding) -> tuple[bytes, int, str, tuple[Span, ...]]:
+    return one.path or b"", -one.level.rank, one.rule.value, one.spans
+
+
+def _open_turns(files: Sequence[FileFacts], _demands: Demands) -> _Found:
+    for file in files:
+        for turn in file.turns:
+            who = turn.writer
+            yield Finding(
+                rule=Rule.OPEN_TURN,
+                path=file.path,
+                reason=f"an open turn of {who.agent or 'an agent'} changed it",
+                spans=_spans_of(file, who.session),
+                writer=who,
+            )
+
+
+def _protected(files: Sequence[FileFacts], demands: Demands) -> _Found:
+    rules = parse_patterns(demands.protected_paths)
+    for file in files if rules else ():
+        names = (file.path, file.old_path)
+        patterns = [_matching(rules, name) for name in names if name is not None]
+        pattern = next(filter(None, patterns), None)
+        if pattern is None:
+            continue
+        for who in file.touched:
+            yield Finding(
+                rule=Rule.PROTECTED,
+                path=file.path,
+                reason=f"protected from agents, changed by {who.agent or 'an agent'}",
+                spans=_spans_of(file, who.session),
+                writer=who,
+                about=pattern,
+            )
+
+
+def _matching(rules: RuleList, path: RepoPath) -> str | None:
+    """Return the pattern that a path or a directory above it falls under, as gitignore does."""
+    parts = path.split(b"/")
+    for end in range(1, len(parts) + 1):
+        rule = rules.decide(b"/".join(parts[:end]), is_dir=end < len(parts))
+        if rule is not None and not rule.negated:
+            return rule.text.decode("utf-8", "backslashreplace")
+    return None
+
+
+def _unreviewed(files: Sequence[FileFacts], demands: Demands) -> _Found:
+    """Count over the whole change: lines spread over many files are as many."""
+
+    def open_agent_run(run: Run) -> bool:
+        return run.writer.actor is Actor.AGENT and not run.reviewed
+
+    open_files = [file for file in files if not file.reviewed]
+    total = sum(
+        line_count(run.span)
+        for file in open_files
+        for run in filter(open_agent_run, file.runs)
+    )
+    if total <= demands.review_lines:
+        return
+    for file in open_files:
+        for who, spans in _by_writer(filter(open_agent_run, file.runs)).items():
+            yield Finding(
+                rule=Rule.REVIEW,
+                path=file.path,
+                reason=f"unreviewed lines by {who.agent or 'an agent'}"
+                f" ({total} in total, limit {demands.review_lines})",
+                spans=spans,
+                writer=who,
+            )
+
+
+def _unknown(files: Sequence[FileFacts], _demands: Demands) -> _Found:
+    for file in files:
+        runs = [
+            run
+            for run in file.runs
+            if run.writer.actor is Actor.UNKNOWN
+            and not run.reviewed
+            and not file.reviewed
+        ]
+        for who, spans in _by_writer(runs).items():
+            yield Finding(
+                rule=Rule.UNKNOWN,
+                path=file.path,
+                reason=f"unknown author: {who.reason or 'no evidence'}",
+                spans=spans,
+                writer=who,
+            )
+
+
+def _undone(files: Sequence[FileFacts], _demands: Demands) -> _Found:
+    for file in files:
+        spans: dict[str, list[Span]] = {}
+        for run in file.runs:
+            if run.undone_by is not None:
+                spans.setdefault(run.undone_by, []).append(run.span)
+        for op, found in spans.items():
+            yield Finding(
+                rule=Rule.UNDONE,
+                path=file.path,
+                reason="an undo removed these lines",
+                spans=_joined(found),
+                about=op,
+            )
+
+
+def _gaps(files: Sequence[FileFacts], _demands: Demands) -> _Found:
+    """Tell of a hole in a whole session once, whatever number of files it wrote to."""
+    told: set[tuple[int, str | None]] = set()
+    for file in files:
+        for gap in () if file.reviewed else file.gaps:
+            key = gap.seq, gap.writer.session if gap.writer else None
+            if gap.writer is not None and key in told:
+                continue
+            told.add(key)
+            yield _gap(file, gap)
+
+
+def _gap(file: FileFacts, gap: Gap) -> Finding:
+    whose = "it" if gap.writer is None else "the session that wrote to it"
+    return Finding(
+        rule=Rule.GAPS,
+        path=file.path,
+        reason=f"the recording of {whose} has a gap: {gap.note}",
+        writer=gap.writer,
+        about=str(gap.seq),
+    )
+
+
+def _spans_of(file: FileFacts, session: str | None) -> tuple[Span, ...]:
+    return _joined(run.span for run in file.runs if run.writer.session == session)
+
+
+def _by_writer(runs: Iterable[Run]) -> Mapping[Writer, tuple[Span, ...]]:
+    found: dict[Writer, list[Span]] = {}
+    for run in runs:
+        found.setdefault(run.writer, []).append(run.span)
+    return {who: _joined(spans) for who, spans in found.items()}
+
+
+def _joined(spans: Iterable[Span]) -> tuple[Span, ...]:
+    """Join spans that touch."""
+    made: list[Span] = []
+    for first, last in sorted(set(spans)):
+        if made and first <= made[-1][1] + 1:
+            made[-1] = (made[-1][0], max(last, made[-1][1]))
+        else:
+            made.append((first, last))
+    return tuple(made)
+
+
+def _rules(demands: Demands) -> Iterator[tuple[Level, _Look]]:
+    yield demands.open_turn, _open_turns
+    yield demands.protected, _protected
+    yield demands.review, _unreviewed
+    yield demands.unknown, _unknown
+    yield demands.undone, _undone
+    yield demands.gaps, _gaps

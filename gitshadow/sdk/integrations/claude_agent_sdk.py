@@ -1,0 +1,283 @@
+"""Claude Agent SDK: hooks for the agent's own tools, and in-process servers for the program's.
+
+The agent runs in a process of its own and calls back: hooks before and after each tool, and the
+tools of in-process servers themselves. After claude-agent-sdk 0.2 and "Hooks reference" of Claude
+Code. Invariant: a hook never raises, since the agent would go on as if there were none; what is
+wrong denies the call.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from claude_agent_sdk import (
+    HookContext,
+    HookInput,
+    HookJSONOutput,
+    HookMatcher,
+    McpSdkServerConfig,
+    SdkMcpTool,
+    create_sdk_mcp_server,
+)
+from claude_agent_sdk.types import HookEvent, SyncHookJSONOutput
+from pydantic import TypeAdapter
+
+from gitshadow.adapters.claude_code import SHAPE
+from gitshadow.model import ToolClass
+from gitshadow.sdk.integrations.runs import Asked, Runs, elsewhere
+from gitshadow.sdk.integrations.tool_exposure import description, exposed, plain_name
+from gitshadow.sdk.turns.errors import ToolFailure
+from gitshadow.sdk.turns.registry import Tool, ToolOptions
+from gitshadow.sdk.turns.values import Outcome, Reversibility
+
+_DOMAIN = "claude"
+_LABEL_CHARS = 120
+# These write no file, and yet are felt elsewhere.
+_OUTSIDE = frozenset({"CronCreate", "CronDelete", "SendMessage", "TaskStop"})
+
+_Answer = dict[str, Any]
+_Payload = Mapping[str, Any]
+
+
+class _Told(NamedTuple):
+    """Hold a call of which the hook told; its tool is about to be called by the server."""
+
+    name: str
+    arguments: Mapping[str, object]
+    call_id: str
+
+
+class ClaudeUndo:
+    """Take an agent of the Claude Agent SDK.
+
+    A run inside `runs.turn(...)` is that turn. A prompt outside of one opens a turn that its stop
+    commits; nothing rolls that back by itself. The agent's own tools are declared as
+    `claude.<name>`, those of other servers as `<server>.<name>`: what edits files is taken back
+    with the files of the turn, what reads has no effect, all else (`claude.Bash`) counts as
+    non-reversible unless the registry says how it is taken back.
+
+    Args:
+        runs: The session's turns.
+    """
+
+    def __init__(self, runs: Runs) -> None:
+        self._runs = runs
+        self._own: set[str] = set()
+        self._told: list[_Told] = []
+        for name, options in _built_in():
+            if runs.registry.find(name) is None:
+                runs.registry.add(name, elsewhere, **options)
+
+    def hooks(self) -> dict[HookEvent, list[HookMatcher]]:
+        """Return the hooks, for `ClaudeAgentOptions(hooks=...)`."""
+        return {
+            "UserPromptSubmit": [_hook(self._prompt)],
+            "PreToolUse": [_hook(self._before)],
+            "PostToolUse": [_hook(self._after)],
+            "PostToolUseFailure": [_hook(self._failed)],
+            "SubagentStart": [_hook(self._subagent)],
+            "SubagentStop": [_hook(self._subagent)],
+            "Stop": [_hook(self._stop)],
+        }
+
+    def server(
+        self, name: str, tools: Sequence[SdkMcpTool[Any]] | None = None
+    ) -> McpSdkServerConfig:
+        """Return an in-process server, for `ClaudeAgentOptions(mcp_servers={name: ...})`.
+
+        Args:
+            name: The same as its key there.
+            tools: Its tools; without any, the registered ones. An answer with `is_error` has failed
+                the call; a tool that raises has failed the turn.
+        """
+        found = tools
+        if found is None:
+            declared = [tool for tool in self._runs.registry if _is_ours(tool)]
+            found = [_tool(tool) for tool in declared]
+        return create_sdk_mcp_server(
+            name,
+            tools=[self._wrapped(f"mcp__{name}__{one.name}", one) for one in found],
+        )
+
+    def _wrapped(self, full_name: str, tool: SdkMcpTool[Any]) -> SdkMcpTool[Any]:
+        self._own.add(full_name)
+
+        async def handle(arguments: Mapping[str, object]) -> _Answer:
+            refused: list[_Answer] = []
+
+            async def execute() -> object:
+                answer = await tool.handler(arguments)
+                if answer.get("is_error"):
+                    refused.append(answer)
+                    raise ToolFailure(_text(answer))
+                return answer
+
+            asked = Asked(tool.name, arguments, self._id_of(full_name, arguments))
+            done = await self._runs.call(asked, execute)
+            if done.outcome.ok and done.answer is not None:
+                answer: _Answer = done.answer.value  # type: ignore[assignment]
+                return answer
+            return refused[0] if refused else _said(done.outcome, done.is_error)
+
+        return replace(tool, handler=handle)
+
+    def _id_of(self, name: str, arguments: Mapping[str, object]) -> str | None:
+        """Return the id under which the hook told of a call, the oldest of several; None: none did.
+
+        The server is told of a tool and its arguments alone.
+        """
+        for told in self._told:
+            if (told.name, told.arguments) == (name, arguments):
+                self._told.remove(told)
+                return told.call_id
+        return None
+
+    async def _prompt(self, given: _Payload) -> SyncHookJSONOutput:
+        if self._runs.by_hooks is not False:
+            first = str(given["prompt"]).strip().partition("\n")[0]
+            await self._runs.begin(first[:_LABEL_CHARS])
+        return {}
+
+    async def _before(self, given: _Payload) -> SyncHookJSONOutput:
+        name, arguments, call_id = _called(given)
+        if self._runs.failed is not None:
+            return {**_denied(_line(self._runs.failed)), **self._over()}
+        if name in self._own:
+            self._told.append(_Told(name, arguments, call_id))
+            return {}
+        asked = Asked(_registered(name), arguments, call_id)
+        try:
+            outcome = await self._runs.announce(asked)
+        except Exception as error:  # noqa: BLE001 - the agent would run the tool
+            return {**_denied(_line(error)), **self._over()}
+        return {} if outcome is None else _denied(outcome.text)
+
+    async def _after(self, given: _Payload) -> SyncHookJSONOutput:
+        return await self._ended(given, Outcome.success(given["tool_response"]))
+
+    async def _failed(self, given: _Payload) -> SyncHookJSONOutput:
+        if given.get("is_interrupt"):
+            return self._over()
+        said = str(given["error"])
+        tool = self._runs.registry.find(_registered(given["tool_name"]))
+        if tool is not None and (tool.options.get("files_only") or _only_reads(tool)):
+            return await self._ended(given, Outcome.failed(said))
+        return await self._ended(given, RuntimeError(said))
+
+    async def _ended(
+        self, given: _Payload, ended: Outcome | Exception
+    ) -> SyncHookJSONOutput:
+        name, _, call_id = _called(given)
+        self._told = [told for told in self._told if told.call_id != call_id]
+        if name not in self._own:
+            await self._runs.conclude(call_id, ended)
+        return self._over()
+
+    async def _subagent(self, given: _Payload) -> SyncHookJSONOutput:
+        event = str(given["hook_event_name"])
+        text = "began" if event == "SubagentStart" else "ended"
+        await self._runs.note(str(given["agent_type"]), f"{text}: {given['agent_id']}")
+        return {}
+
+    async def _stop(self, given: _Payload) -> SyncHookJSONOutput:
+        await self._runs.end()
+        return {}
+
+    def _over(self) -> SyncHookJSONOutput:
+        """Have the agent stop where a tool has failed the turn."""
+        error = self._runs.failed
+        if error is None:
+            return {}
+        return {"continue_": False, "stopReason": f"the turn is over: {_line(error)}"}
+
+
+def _hook(take: Callable[[_Payload], Awaitable[SyncHookJSONOutput]]) -> HookMatcher:
+    async def hook(
+        given: HookInput, tool_use_id: str | None, context: HookContext
+    ) -> HookJSONOutput:
+        return await take(given)
+
+    return HookMatcher(hooks=[hook])
+
+
+def _built_in() -> list[tuple[str, ToolOptions]]:
+    """Return how the agent's own tools are declared, as far as it is known."""
+    reading: ToolOptions = {"reversibility": Reversibility.READ_ONLY}
+    editing: ToolOptions = {
+        "reversibility": Reversibility.REVERSIBLE,
+        "files_only": True,
+        "paths": SHAPE.path_keys,
+    }
+    known = {
+        ToolClass.WRITE: editing,
+        ToolClass.READ: reading,
+        ToolClass.AGENT: reading,
+    }
+    return [
+        (f"{_DOMAIN}.{name}", options)
+        for kind, options in known.items()
+        for name in sorted(SHAPE.tools[kind] - _OUTSIDE)
+    ]
+
+
+def _registered(name: str) -> str:
+    """Return the registered name of a tool that the agent runs: `claude.Bash`, `shop.pay`."""
+    if not name.startswith("mcp__"):
+        return f"{_DOMAIN}.{name}"
+    return ".".join(name.removeprefix("mcp__").split("__", 1))
+
+
+def _is_ours(tool: Tool) -> bool:
+    return not tool.name.startswith(f"{_DOMAIN}.")
+
+
+def _only_reads(tool: Tool) -> bool:
+    return tool.reversibility is Reversibility.READ_ONLY
+
+
+def _called(given: _Payload) -> tuple[str, dict[str, object], str]:
+    return given["tool_name"], given["tool_input"], given["tool_use_id"]
+
+
+def _tool(declared: Tool) -> SdkMcpTool[Any]:
+    """Return a registered tool as one of an in-process server."""
+    function = exposed(declared)
+    schema = declared.options.get("schema") or _schema_of(function)
+
+    async def handle(arguments: Mapping[str, object]) -> _Answer:
+        return _said(Outcome.success(await function(**arguments)), False)
+
+    return SdkMcpTool(
+        plain_name(declared.name), description(declared), dict(schema), handle
+    )
+
+
+def _schema_of(function: Callable[..., Awaitable[object]]) -> Mapping[str, Any]:
+    """Return the JSON schema of a function's arguments; pydantic takes a function for its call."""
+    adapter: TypeAdapter[object] = TypeAdapter(function)  # type: ignore[arg-type]
+    return adapter.json_schema()
+
+
+def _said(outcome: Outcome, is_error: bool) -> _Answer:
+    """Return an outcome as a tool's answer."""
+    content = [{"type": "text", "text": outcome.text}]
+    return {"content": content, "is_error": is_error}
+
+
+def _text(answer: Mapping[str, Any]) -> str:
+    parts = answer.get("content") or ()
+    return "\n".join(str(part["text"]) for part in parts if "text" in part)
+
+
+def _denied(reason: str) -> SyncHookJSONOutput:
+    return {
+        "hookSpecificOutput": {
+            "hookEventName": "PreToolUse",
+            "permissionDecision": "deny",
+            "permissionDecisionReason": reason,
+        }
+    }
+
+
+def _line(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

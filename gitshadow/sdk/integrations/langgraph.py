@@ -1,0 +1,192 @@
+"""LangGraph: a tool node each call of which passes through the turn.
+
+After `ToolNode` of langgraph-prebuilt 1.1, whose `awrap_tool_call` stands around every call.
+Invariant: an interrupt is no failure: the call that it stopped has done nothing yet, and runs when
+the graph is resumed.
+"""
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TypeAlias
+
+from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import merge_configs
+from langchain_core.tools import BaseTool, StructuredTool
+from langgraph.errors import GraphBubbleUp
+from langgraph.prebuilt import ToolNode
+from langgraph.prebuilt.tool_node import ToolCallRequest
+from langgraph.types import Command
+
+from gitshadow.errors import UsageError
+from gitshadow.sdk.integrations.runs import Asked, Done, Runs
+from gitshadow.sdk.integrations.sync_runs import SyncRuns
+from gitshadow.sdk.integrations.tool_exposure import (
+    description,
+    exposed,
+    exposed_sync,
+    plain_name,
+)
+from gitshadow.sdk.turns.errors import ToolFailure
+from gitshadow.sdk.turns.registry import Tool
+
+Answer: TypeAlias = "ToolMessage | Command[object]"
+Execute: TypeAlias = Callable[[ToolCallRequest], Awaitable[Answer]]
+ExecuteSync: TypeAlias = Callable[[ToolCallRequest], Answer]
+
+
+def undo_tools(runs: Runs | SyncRuns) -> list[BaseTool]:
+    """Return the registered tools as LangChain tools; they run in an `undo_node` alone."""
+    return [_tool(declared) for declared in runs.registry]
+
+
+def undo_node(
+    runs: Runs | SyncRuns, tools: Sequence[BaseTool] | None = None
+) -> ToolNode:
+    """Return a tool node whose calls belong to the turn in which the graph runs.
+
+    A tool is declared by a registered name that is its own, or its own with a dot for an underscore
+    (`draft_create` is `draft.create`); one that is not counts as non-reversible. An error of which
+    the tool or the node makes a message for the model has failed the call; any other ends the
+    run, and the turn is rolled back.
+
+    Args:
+        runs: The session's turns: `Runs` for a graph that is run by `ainvoke` or `astream`,
+            `SyncRuns` for one that is run by `invoke` or `stream`.
+        tools: The tools; without any, the registered ones.
+    """
+    named = undo_tools(runs) if tools is None else list(tools)
+    if isinstance(runs, SyncRuns):
+        return _InOrder(
+            named,
+            wrap_tool_call=around_sync_calls(runs),
+            awrap_tool_call=_refused_to_wait,
+        )
+    return ToolNode(named, wrap_tool_call=_refused, awrap_tool_call=around_calls(runs))
+
+
+class _InOrder(ToolNode):
+    """Run the calls of one message in their order, where ToolNode starts a thread for each."""
+
+    def invoke(
+        self, input: object, config: RunnableConfig | None = None, **kwargs: object
+    ) -> object:
+        one = RunnableConfig(max_concurrency=1)
+        return super().invoke(input, merge_configs(config, one), **kwargs)
+
+
+def around_calls(
+    runs: Runs,
+) -> Callable[[ToolCallRequest, Execute], Awaitable[Answer]]:
+    """Return what stands around each call of a tool node, for one of your own."""
+
+    async def around(request: ToolCallRequest, execute: Execute) -> Answer:
+        told: list[Answer] = []
+
+        async def run() -> object:
+            told.append(await execute(request))
+            return _result(told[0])
+
+        asked = _asked(request)
+        done = await runs.call(asked, run, (GraphBubbleUp,))
+        return _answer(asked, done, told)
+
+    return around
+
+
+def around_sync_calls(
+    runs: SyncRuns,
+) -> Callable[[ToolCallRequest, ExecuteSync], Answer]:
+    """Return what stands around each call of a tool node in a graph that nobody awaits."""
+
+    def around(request: ToolCallRequest, execute: ExecuteSync) -> Answer:
+        told: list[Answer] = []
+
+        def run() -> object:
+            told.append(execute(request))
+            return _result(told[0])
+
+        asked = _asked(request)
+        done = runs.call(asked, run, (GraphBubbleUp,))
+        return _answer(asked, done, told)
+
+    return around
+
+
+def _asked(request: ToolCallRequest) -> Asked:
+    call = request.tool_call
+    return Asked(call["name"], call["args"], call["id"], _origin(request))
+
+
+def _origin(request: ToolCallRequest) -> str | None:
+    """Return the name of a call that only its replay from a checkpoint has too, or None.
+
+    Ids of calls are the model's, and may repeat. The id of its message is LangGraph's, which the
+    checkpoints of a thread keep; a graph that has no thread has no checkpoints.
+    """
+    config = getattr(request.runtime, "config", None) or {}
+    thread = config.get("configurable", {}).get("thread_id")
+    state, call_id = request.state, request.tool_call["id"]
+    if isinstance(state, Mapping):
+        state = state.get("messages")
+    messages = getattr(state, "messages", state)
+    for message in reversed(messages if isinstance(messages, list) else []):
+        calls = message.tool_calls if isinstance(message, AIMessage) else []
+        if any(one["id"] == call_id for one in calls):
+            named = None not in (thread, message.id, call_id)
+            return json.dumps([str(thread), message.id, call_id]) if named else None
+    return None
+
+
+def _answer(asked: Asked, done: Done, told: Sequence[Answer]) -> Answer:
+    """Return what the model is told: the node's own words where the tool was run and heard."""
+    if told and (done.outcome.ok or _is_error(told[0])):
+        return told[0]
+    return ToolMessage(
+        done.outcome.text,
+        name=asked.name,
+        tool_call_id=asked.call_id,
+        status="error" if done.is_error else "success",
+    )
+
+
+def _result(answer: Answer) -> object:
+    """Return what a tool gave, as far as its message tells.
+
+    Raises:
+        ToolFailure: the message says that it failed.
+    """
+    if not isinstance(answer, ToolMessage):
+        return answer
+    if _is_error(answer):
+        raise ToolFailure(str(answer.text))
+    return answer.artifact if answer.artifact is not None else answer.content
+
+
+def _is_error(answer: Answer) -> bool:
+    return isinstance(answer, ToolMessage) and answer.status == "error"
+
+
+def _refused(request: ToolCallRequest, execute: ExecuteSync) -> Answer:
+    raise UsageError(
+        f"cannot run {request.tool_call['name']}: turns of a graph are asynchronous",
+        hint="run the graph by ainvoke or astream, or make its node with SyncRuns",
+    )
+
+
+async def _refused_to_wait(request: ToolCallRequest, execute: Execute) -> Answer:
+    raise UsageError(
+        f"cannot run {request.tool_call['name']}: turns of this graph are synchronous",
+        hint="run the graph by invoke or stream, or make its node with Runs",
+    )
+
+
+def _tool(declared: Tool) -> BaseTool:
+    schema = declared.options.get("schema")
+    return StructuredTool.from_function(
+        func=exposed_sync(declared),
+        coroutine=exposed(declared),
+        name=plain_name(declared.name),
+        description=description(declared),
+        args_schema=dict(schema) if schema is not None else None,
+    )

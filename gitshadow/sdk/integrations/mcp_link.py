@@ -1,0 +1,226 @@
+"""Messages between one MCP client and one MCP server, passed on as they are.
+
+Only `tools/call` is looked at: each goes to a `Taker`, which lets it through with `ask`. What the
+protocol may add later passes as well, because nothing else is understood here.
+Invariant: a client's request keeps its id, and every one of them gets one answer.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import count
+from os import urandom
+from typing import Protocol, TypeAlias
+
+import anyio
+from anyio.abc import TaskGroup
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
+
+from gitshadow.sdk.integrations.mcp_results import ServerError
+
+Answer: TypeAlias = JSONRPCResponse | JSONRPCError
+Message: TypeAlias = JSONRPCRequest | JSONRPCNotification | Answer
+Id: TypeAlias = int | str
+
+_INTERNAL_ERROR = -32603
+_ID_BYTES = 4
+_RESERVED = "io.modelcontextprotocol/"
+
+
+class Reads(Protocol):
+    """A stream of messages that come in."""
+
+    async def receive(self) -> SessionMessage | Exception:
+        """Return the next message; anyio's `EndOfStream` where there is none."""
+        ...
+
+
+class Writes(Protocol):
+    """A stream that messages are written to."""
+
+    async def send(self, item: SessionMessage, /) -> None:
+        """Send one."""
+        ...
+
+
+class GoneError(ServerError):
+    """Report that the server is not there any more."""
+
+
+Taker: TypeAlias = Callable[[JSONRPCRequest], Awaitable[Answer]]
+"""Take a client's `tools/call` and return what the client is to be told."""
+
+
+@dataclass(slots=True)
+class _Asked:
+    """Hold a request that waits for the server's answer."""
+
+    there: anyio.Event = field(default_factory=anyio.Event)
+    answer: Answer | None = None
+    is_cancelled: bool = False
+
+
+@dataclass(slots=True)
+class Link:
+    """Pass messages on until one side ends."""
+
+    from_client: Reads
+    to_client: Writes
+    from_server: Reads
+    to_server: Writes
+    note: Callable[[str], None]
+    client_name: str | None = None
+    lists_changed: int = 0
+    _asked: dict[Id, _Asked] = field(default_factory=dict)
+    _numbers: "count[int]" = field(default_factory=count)
+    _prefix: str = field(
+        default_factory=lambda: f"gitshadow-{urandom(_ID_BYTES).hex()}"
+    )
+    _reading: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    _is_gone: bool = False
+
+    async def run(self, take: Taker, end: Callable[[], Awaitable[None]]) -> bool:
+        """Pass messages on; tell whether it was the client that ended it.
+
+        Calls that are under way are abandoned then. `end` runs after them, while the server, if
+        it was not that which ended, can still be asked.
+        """
+        async with anyio.create_task_group() as tasks:
+            async with anyio.create_task_group() as calls:
+                tasks.start_soon(self._pass_down, calls.cancel_scope)
+                with self._reading:
+                    await self._pass_up(take, calls)
+                calls.cancel_scope.cancel()
+            await end()
+            tasks.cancel_scope.cancel()
+        return not self._is_gone
+
+    def stop(self) -> None:
+        """Have it end as if the client had."""
+        self._reading.cancel()
+
+    async def ask(self, request: JSONRPCRequest) -> Answer:
+        """Send a request to the server and return its answer, however long that takes.
+
+        Raises:
+            GoneError: the server is not there any more.
+        """
+        asked = self._asked[request.id] = _Asked()
+        try:
+            if not self._is_gone:
+                await _put(self.to_server, request)
+                await asked.there.wait()
+        finally:
+            del self._asked[request.id]
+        if asked.answer is None:
+            raise GoneError("the server has stopped")
+        return asked.answer
+
+    async def request(
+        self, method: str, params: Mapping[str, object], like: JSONRPCRequest
+    ) -> Answer:
+        """Ask something of our own, in the protocol version of one of the client's requests.
+
+        Raises:
+            GoneError: the server is not there any more.
+        """
+        meta = _envelope(like)
+        told = {**params, "_meta": meta} if meta else dict(params)
+        name = f"{self._prefix}-{next(self._numbers)}"
+        return await self.ask(
+            JSONRPCRequest(jsonrpc="2.0", id=name, method=method, params=told)
+        )
+
+    def gave_up(self, request: JSONRPCRequest) -> bool:
+        """Tell whether the client has given a request up that waits for its answer."""
+        asked = self._asked.get(request.id)
+        return asked is not None and asked.is_cancelled
+
+    def _look(self, message: Message) -> None:
+        """Take note of what a client says of itself and of what it gives up."""
+        params = getattr(message, "params", None) or {}
+        if isinstance(message, JSONRPCRequest):
+            meta = params.get("_meta")
+            known = meta if isinstance(meta, Mapping) else {}
+            info = params.get("clientInfo") or known.get(f"{_RESERVED}clientInfo")
+            if isinstance(info, Mapping) and self.client_name is None:
+                self.client_name = str(info.get("name"))
+            return
+        given_up = params.get("requestId")
+        method = getattr(message, "method", None)
+        if method == "notifications/cancelled" and isinstance(given_up, int | str):
+            asked = self._asked.get(given_up)
+            if asked is not None:
+                asked.is_cancelled = True
+
+    async def _pass_up(self, take: Taker, calls: TaskGroup) -> None:
+        """Take calls, and hand everything else to the server, until the client ends."""
+
+        async def take_one(request: JSONRPCRequest) -> None:
+            await _put(self.to_client, await take(request))
+
+        async for message in self._messages(self.from_client, "client"):
+            self._look(message)
+            if isinstance(message, JSONRPCRequest) and message.method == "tools/call":
+                calls.start_soon(take_one, message)
+            else:
+                await _put(self.to_server, message)
+
+    async def _pass_down(self, calls: anyio.CancelScope) -> None:
+        """Hand answers to who waits for them, all else to the client, until the server ends."""
+        async for message in self._messages(self.from_server, "server"):
+            if isinstance(message, JSONRPCResponse | JSONRPCError):
+                asked = self._asked.get("" if message.id is None else message.id)
+                if asked is not None:
+                    asked.answer = message
+                    asked.there.set()
+                    continue
+            elif message.method == "notifications/tools/list_changed":
+                self.lists_changed += 1
+            await _put(self.to_client, message)
+        self._is_gone = True
+        for one in self._asked.values():
+            one.there.set()
+        calls.cancel()
+
+    async def _messages(self, stream: Reads, side: str) -> AsyncIterator[Message]:
+        """Return messages until the stream ends; what is none is noted and passed over."""
+        while True:
+            try:
+                found = await stream.receive()
+            except (anyio.EndOfStream, anyio.ClosedResourceError):
+                return
+            if isinstance(found, SessionMessage):
+                yield found.message
+            else:
+                self.note(f"could not read a message of the {side}: {found}")
+
+
+async def _put(stream: Writes, message: Message) -> None:
+    """Send a message; a side that is gone is noticed where it is read from."""
+    with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+        await stream.send(SessionMessage(message))
+
+
+def _envelope(request: JSONRPCRequest) -> dict[str, object]:
+    """Return what a request says of the protocol itself; nothing in older versions."""
+    meta = (request.params or {}).get("_meta")
+    known = meta if isinstance(meta, Mapping) else {}
+    return {key: value for key, value in known.items() if key.startswith(_RESERVED)}
+
+
+def error(request: JSONRPCRequest, message: str) -> JSONRPCError:
+    """Return an error as the answer to a request."""
+    return JSONRPCError.model_validate(
+        {
+            "jsonrpc": "2.0",
+            "id": request.id,
+            "error": {"code": _INTERNAL_ERROR, "message": message},
+        }
+    )
+
+
+def result(request: JSONRPCRequest, value: dict[str, object]) -> JSONRPCResponse:
+    """Return a result as the answer to a request."""
+    return JSONRPCResponse(jsonrpc="2.0", id=request.id, result=value)

@@ -1,0 +1,120 @@
+"""An MCP server for an agent about its own work: look, plan, take back.
+
+Which session is its own follows from the processes above this one, never from what is asked.
+Invariant: there is no argument by which an agent could name another's work and have it changed.
+"""
+
+import os
+import threading
+from collections.abc import Mapping
+
+from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp_types import ToolAnnotations
+
+from gitshadow import __version__
+from gitshadow.attribution.process import ancestors
+from gitshadow.errors import ShadowError
+from gitshadow.service.client import answer
+from gitshadow.store.layout import Layout
+
+Document = dict[str, object]
+
+_LOOKS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+_WRITES = ToolAnnotations(
+    read_only_hint=False,
+    destructive_hint=True,
+    idempotent_hint=False,
+    open_world_hint=False,
+)
+_INSTRUCTIONS = """\
+Every change in this repository is recorded with its author. These tools manage the changes of your
+own session: list them, see what was undone of them, plan an undo of some, and undo them. Changes by
+people and other agents cannot be undone; where they edited the same file later, their lines are
+kept. Files only: effects outside the file tree are not undone here."""
+
+
+class OwnWork:
+    """Ask the engine about the work of the session that this process is in."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._above = [list(one) for one in ancestors(os.getpid())]
+        # The engine has one writer; two calls at once would wait for each other in vain.
+        self._one_at_a_time = threading.Lock()
+
+    def ask(self, verb: str, params: Mapping[str, object]) -> Document:
+        """Return what a verb of the engine answers.
+
+        Raises:
+            ToolError: it failed, in words for a model.
+        """
+        told = {**params, "ancestors": self._above, "cwd": self._layout.root}
+        try:
+            with self._one_at_a_time:
+                found = answer(self._layout, verb, told)
+        except ShadowError as error:
+            raise ToolError(_said(str(error), error.hint)) from error
+        if isinstance(found.get("error"), str):
+            hint = found.get("hint")
+            raise ToolError(_said(str(found["error"]), str(hint) if hint else None))
+        return found
+
+
+def make(layout: Layout) -> MCPServer:
+    """Return the server for one working tree."""
+    server = MCPServer(
+        "gitshadow",
+        version=__version__,
+        instructions=_INSTRUCTIONS,
+        log_level="WARNING",
+    )
+    work = OwnWork(layout)
+
+    @server.tool(annotations=_LOOKS)
+    def my_session() -> Document:
+        """Say which recorded session you are."""
+        return work.ask("own_session", {})
+
+    @server.tool(annotations=_LOOKS)
+    def my_changes(paths: list[str] | None = None, limit: int = 100) -> Document:
+        """List what you wrote to files, newest first, and which undo took each write back.
+
+        Args:
+            paths: Only these files, or what lies in these directories.
+            limit: At most so many rows.
+        """
+        return work.ask("own_changes", {"paths": paths or [], "limit": limit})
+
+    @server.tool(annotations=_LOOKS)
+    def my_undone() -> Document:
+        """List the undos in effect that took your work back, and who ran them."""
+        return work.ask("own_undone", {})
+
+    @server.tool(annotations=_LOOKS)
+    def plan_undo(target: str, paths: list[str] | None = None) -> Document:
+        """Say what taking your own work back would do; nothing is changed.
+
+        Args:
+            target: A seq, call, turn or burst of `my_changes`, or `session` for all you wrote.
+            paths: Only these files.
+        """
+        return work.ask("own_undo", {"target": target, "paths": paths or []})
+
+    @server.tool(annotations=_WRITES)
+    def undo(target: str, token: str, paths: list[str] | None = None) -> Document:
+        """Take your own work back as a plan said; the report says what came back and what not.
+
+        Args:
+            target: As in the plan.
+            token: Of the plan; where the files have changed since, nothing is done.
+            paths: As in the plan.
+        """
+        params = {"target": target, "paths": paths or [], "token": token}
+        return work.ask("own_undo", params)
+
+    return server
+
+
+def _said(message: str, hint: str | None) -> str:
+    return f"{message}; {hint}" if hint else message

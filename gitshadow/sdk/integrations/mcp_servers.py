@@ -1,0 +1,148 @@
+"""The MCP servers of a user's file, started when an undo needs one of them.
+
+Invariant: only what the file declares is ever started, with the file's own command.
+"""
+
+import asyncio
+from collections.abc import Mapping
+
+from mcp import Client, MCPError, StdioServerParameters
+
+from gitshadow.errors import UsageError
+from gitshadow.sdk.integrations import mcp_results
+from gitshadow.sdk.integrations.mcp_config import ServerSpec
+from gitshadow.sdk.turns.declarations import Origin
+from gitshadow.sdk.turns.errors import ToolFailure
+from gitshadow.sdk.turns.inverse_kinds import Allowed
+from gitshadow.sdk.turns.mcp_tools import Forward
+from gitshadow.sdk.turns.registry import ToolRegistry
+from gitshadow.sdk.turns.values import Outcome
+
+
+class Servers:
+    """Reach servers for inverses and for what they look at; `Host(mcp=...)` of the async front.
+
+    Args:
+        specs: The user's servers by name.
+        environ: What they are started with, beside what their `env` says.
+    """
+
+    def __init__(
+        self, specs: Mapping[str, ServerSpec], environ: Mapping[str, str]
+    ) -> None:
+        self._specs, self._environ = specs, environ
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._open: dict[str, _Connection] = {}
+
+    @property
+    def allowed(self) -> Allowed:
+        """Return what an undo may call without a question: every tool of the servers."""
+        return Allowed(mcp=tuple(self._specs))
+
+    def registry(self) -> ToolRegistry:
+        """Return the tools that the file declares, under their servers' names.
+
+        Raises:
+            RegistrationError: a declaration is wrong.
+        """
+        tools = ToolRegistry()
+        for spec in self._specs.values():
+            reader = _Reader(self, spec)
+            origin = Origin(spec.name, reader.read, spec.repeatable)
+            for name in spec.tools:
+                options = spec.options(name, origin)
+                tools.domain(spec.name).add(name, Forward(name, reader.read), **options)
+        return tools
+
+    async def call(
+        self,
+        server: str,
+        tool: str,
+        arguments: Mapping[str, object],
+        idempotency_key: str,
+    ) -> Outcome:
+        """Call a tool to take something back.
+
+        Raises:
+            ToolFailure: the server could not be started, so surely nothing was done.
+            ServerError: the server reports an error, and nobody knows what it did.
+            MCPError, TimeoutError: it gave no answer that anybody could use.
+        """
+        spec = self._specs.get(server)
+        if spec is None:
+            raise ToolFailure(f"no server {server} is declared")
+        key = spec.key_argument(tool)
+        given = {**arguments, key: idempotency_key} if key else dict(arguments)
+        return await self.ask(spec, tool, given)
+
+    async def ask(
+        self, spec: ServerSpec, tool: str, arguments: Mapping[str, object]
+    ) -> Outcome:
+        """Call a tool of a server, which is started if it does not run yet."""
+        client = await self._connected(spec)
+        try:
+            found = await client.call_tool(
+                tool, dict(arguments), read_timeout_seconds=spec.timeout_s
+            )
+        except MCPError as error:
+            return mcp_results.refused(error.error.code, error.error.message)
+        return mcp_results.outcome_of(
+            found.model_dump(mode="json", by_alias=True),
+            is_harmless=spec.does_nothing_on_errors(tool),
+        )
+
+    async def _connected(self, spec: ServerSpec) -> Client:
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            self._loop, self._open = loop, {}
+        if spec.name not in self._open:
+            self._open[spec.name] = _Connection(self._parameters(spec))
+        try:
+            return await asyncio.shield(self._open[spec.name].client)
+        except (OSError, MCPError, ValueError) as error:
+            del self._open[spec.name]
+            raise ToolFailure(f"could not start {spec.name}: {error}") from error
+
+    def _parameters(self, spec: ServerSpec) -> StdioServerParameters:
+        if not spec.command:
+            raise ToolFailure(f"no command is declared for the server {spec.name}")
+        try:
+            environ = spec.environment(self._environ)
+        except UsageError as error:
+            raise ToolFailure(str(error)) from error
+        program, *rest = spec.command
+        return StdioServerParameters(
+            command=program, args=rest, env=environ, cwd=spec.cwd
+        )
+
+
+class _Reader:
+    """Read values through one server, for `capture` and `observe`."""
+
+    def __init__(self, servers: Servers, spec: ServerSpec) -> None:
+        self._servers, self._spec = servers, spec
+
+    async def read(self, tool: str, arguments: Mapping[str, object]) -> object:
+        outcome = await self._servers.ask(self._spec, tool, arguments)
+        if not outcome.ok:
+            raise ToolFailure(outcome.text)
+        return outcome.content
+
+
+class _Connection:
+    """Hold one server that runs as long as its event loop does."""
+
+    def __init__(self, parameters: StdioServerParameters) -> None:
+        self.client: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
+        # The loop ends it: a task that is cancelled closes the server's input and waits for it.
+        self._task = asyncio.create_task(self._keep(parameters))
+
+    async def _keep(self, parameters: StdioServerParameters) -> None:
+        try:
+            async with Client(parameters) as client:
+                self.client.set_result(client)
+                await asyncio.Event().wait()
+        except (OSError, MCPError, ValueError) as error:
+            if self.client.done():
+                raise
+            self.client.set_exception(error)

@@ -1,0 +1,97 @@
+"""OpenAI Agents SDK: function tools each call of which passes through the turn.
+
+After `FunctionTool` of openai-agents 0.24. Invariant: the tool itself says whether an error is
+for the model or ends the run (`failure_error_function`); one for the model has failed the call,
+so nothing of it is taken for done.
+"""
+
+import copy
+import json
+from collections.abc import Awaitable, Callable
+
+from agents import FunctionTool
+from agents.tool import (
+    function_tool,
+    maybe_invoke_function_tool_failure_error_function,
+    set_function_tool_failure_error_function,
+)
+from agents.tool_context import ToolContext
+
+from gitshadow.sdk.integrations.runs import Asked, Runs
+from gitshadow.sdk.integrations.tool_exposure import description, exposed, plain_name
+from gitshadow.sdk.turns.errors import ToolFailure
+from gitshadow.sdk.turns.registry import Tool
+
+
+def undo_tools(runs: Runs) -> list[FunctionTool]:
+    """Return the registered tools as function tools; their functions run in the turn."""
+    return [undoable(_tool(declared), runs) for declared in runs.registry]
+
+
+def undoable(tool: FunctionTool, runs: Runs) -> FunctionTool:
+    """Return a tool like this one whose calls belong to the turn in which the agent runs.
+
+    It is declared by a registered name that is its own, or its own with a dot for an underscore
+    (`draft_create` is `draft.create`); one that is not counts as non-reversible. What it raises is
+    told to the model where its `failure_error_function` says so, which is the default of
+    `function_tool`; else it ends the run, and the turn is rolled back.
+    """
+    raising = copy.copy(tool)
+    set_function_tool_failure_error_function(raising, None)
+
+    async def invoke(context: ToolContext[object], said: str) -> object:
+        async def execute() -> object:
+            try:
+                return await raising.on_invoke_tool(context, said)
+            except Exception as error:
+                text = await maybe_invoke_function_tool_failure_error_function(
+                    function_tool=tool, context=context, error=error
+                )
+                if text is None:
+                    raise
+                raise ToolFailure(text) from error
+
+        asked = Asked(tool.name, _arguments(said), context.tool_call_id)
+        done = await runs.call(asked, execute)
+        if done.outcome.ok and done.answer is not None:
+            return done.answer.value
+        return done.outcome.text
+
+    wrapped = copy.copy(tool)
+    wrapped.on_invoke_tool = invoke
+    return wrapped
+
+
+def _tool(declared: Tool) -> FunctionTool:
+    name, said = plain_name(declared.name), description(declared)
+    function = exposed(declared)
+    schema = declared.options.get("schema")
+    if schema is not None:
+        return set_function_tool_failure_error_function(
+            FunctionTool(name, said, dict(schema), _by_keywords(function), False), None
+        )
+    return function_tool(
+        function,
+        name_override=name,
+        description_override=said,
+        failure_error_function=None,
+        strict_mode=False,
+    )
+
+
+def _by_keywords(
+    function: Callable[..., Awaitable[object]],
+) -> Callable[[ToolContext[object], str], Awaitable[object]]:
+    async def invoke(context: ToolContext[object], said: str) -> object:
+        return await function(**_arguments(said))
+
+    return invoke
+
+
+def _arguments(said: str) -> dict[str, object]:
+    """Return the arguments that a model wrote; what is no object is kept as it is."""
+    try:
+        found = json.loads(said or "{}")
+    except ValueError:
+        return {"input": said}
+    return found if isinstance(found, dict) else {"input": found}

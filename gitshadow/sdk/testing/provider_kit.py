@@ -1,0 +1,264 @@
+"""What a host's own undo machinery and its revisions are asked, as tests to be inherited.
+
+Everything under test may be a plain function or a coroutine function: each rule runs in an event
+loop of its own.
+Invariant: a rule looks at the document, never into the machinery.
+"""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Protocol, TypeVar
+
+from gitshadow.sdk.testing.memory_store import MemoryStore
+from gitshadow.sdk.turns.async_session import AsyncAgentUndo, AsyncTurn
+from gitshadow.sdk.turns.host import Host
+from gitshadow.sdk.turns.protocols import (
+    RevisionProvider,
+    UndoTransaction,
+    UndoTransactionProvider,
+)
+from gitshadow.sdk.turns.registry import ToolRegistry
+from gitshadow.sdk.turns.values import Reversibility, UndoEntry
+
+T = TypeVar("T")
+
+
+class UndoableDocument(Protocol):
+    """A document and the undo machinery of it, which is under test."""
+
+    @property
+    def provider(self) -> UndoTransactionProvider:
+        """Return the machinery, the same one every time."""
+        ...
+
+    def change(self) -> Awaitable[object] | object:
+        """Change the document as a tool would; every change is another one."""
+        ...
+
+    def look(self) -> Awaitable[object] | object:
+        """Return what the document holds, as a value that can be compared."""
+        ...
+
+
+class VersionedDocument(Protocol):
+    """A document and the provider of its revisions, which is under test."""
+
+    @property
+    def provider(self) -> RevisionProvider:
+        """Return the provider, the same one every time."""
+        ...
+
+    def change(self) -> Awaitable[object] | object:
+        """Change the document; every change is another one."""
+        ...
+
+
+class UndoProviderKit:
+    """Check an `UndoTransactionProvider`.
+
+    Inherit from it, and override the fixture `subject`: an `UndoableDocument`, new for each test.
+    """
+
+    def test_a_commit_keeps_what_was_done(self, subject: UndoableDocument) -> None:
+        """Whatever comes after it."""
+
+        async def rule() -> None:
+            before = await _settled(subject.look())
+            after = await _kept_turn(subject)
+            assert after != before, "change() changes nothing: no rule could fail"
+            assert await _settled(subject.look()) == after
+            await _lost_turn(subject)
+            assert await _settled(subject.look()) == after
+
+        asyncio.run(rule())
+
+    def test_a_rollback_restores_the_document(self, subject: UndoableDocument) -> None:
+        """All changes since the transaction began, however many."""
+
+        async def rule() -> None:
+            before = await _settled(subject.look())
+            await _lost_turn(subject, changes=3)
+            assert await _settled(subject.look()) == before
+
+        asyncio.run(rule())
+
+    def test_turns_follow_each_other(self, subject: UndoableDocument) -> None:
+        """What one leaves open does not reach into the next."""
+
+        async def rule() -> None:
+            for _ in range(3):
+                kept = await _kept_turn(subject, changes=2)
+                await _lost_turn(subject)
+                await _lost_turn(subject)
+                assert await _settled(subject.look()) == kept
+
+        asyncio.run(rule())
+
+    def test_a_turn_without_work_changes_nothing(
+        self, subject: UndoableDocument
+    ) -> None:
+        """A turn that only talks has a transaction too, whichever way it ends."""
+
+        async def rule() -> None:
+            await _kept_turn(subject)
+            before = await _settled(subject.look())
+            await _lost_turn(subject, changes=0)
+            assert await _settled(subject.look()) == before
+            assert await _kept_turn(subject, changes=0) == before
+
+        asyncio.run(rule())
+
+    def test_entries_change_nothing(self, subject: UndoableDocument) -> None:
+        """They name what was done; a call may have one that changed no document."""
+
+        async def rule() -> None:
+            before = await _settled(subject.look())
+            opened = await _begun(subject)
+            for call in ("c1", "c2"):
+                await _settled(opened.add_entry(UndoEntry(call, "x.do", "")))
+                assert await _settled(subject.look()) == before
+            await _settled(opened.commit())
+            assert await _settled(subject.look()) == before
+
+        asyncio.run(rule())
+
+    def test_any_label_is_taken(self, subject: UndoableDocument) -> None:
+        """It is what a person or a model wrote."""
+
+        async def rule() -> None:
+            for label in ("", "ü\n'\"%s{}", "x" * 10_000):
+                before = await _settled(subject.look())
+                await _lost_turn(subject, label=label)
+                assert await _settled(subject.look()) == before
+
+        asyncio.run(rule())
+
+    def test_a_failed_turn_restores_the_document(
+        self, subject: UndoableDocument
+    ) -> None:
+        """As a session drives it: by what a tool raises."""
+
+        async def rule() -> None:
+            before = await _settled(subject.look())
+            async with _session(subject, Host(undo=subject.provider)) as au:
+                try:
+                    async with au.turn("failing") as turn:
+                        await _change(turn)
+                        raise LookupError
+                except LookupError:
+                    pass
+                assert await _settled(subject.look()) == before
+                async with au.turn("well") as turn:
+                    await _change(turn)
+            assert await _settled(subject.look()) != before
+
+        asyncio.run(rule())
+
+
+class RevisionProviderKit:
+    """Check a `RevisionProvider`.
+
+    Inherit from it, and override the fixture `subject`: a `VersionedDocument`, new for each test.
+    """
+
+    def test_a_revision_is_a_number_or_a_text(self, subject: VersionedDocument) -> None:
+        """It goes into the journal and to tools, as it is."""
+
+        async def rule() -> None:
+            await _settled(subject.change())
+            found = await _settled(subject.provider.current_revision())
+            assert type(found) in (int, str), f"a revision is int or str: {found!r}"
+
+        asyncio.run(rule())
+
+    def test_a_revision_is_steady(self, subject: VersionedDocument) -> None:
+        """To ask for it is no change."""
+
+        async def rule() -> None:
+            found = [
+                await _settled(subject.provider.current_revision()) for _ in range(3)
+            ]
+            assert found[1:] == found[:-1]
+
+        asyncio.run(rule())
+
+    def test_every_change_is_a_revision(self, subject: VersionedDocument) -> None:
+        """Seen at once, and none comes twice: a model's stale one must not fit again."""
+
+        async def rule() -> None:
+            found = [await _settled(subject.provider.current_revision())]
+            for _ in range(4):
+                await _settled(subject.change())
+                found.append(await _settled(subject.provider.current_revision()))
+            assert len(set(found)) == 5, f"revisions repeat: {found}"
+
+        asyncio.run(rule())
+
+    def test_a_tool_gets_the_revision_of_its_call(
+        self, subject: VersionedDocument
+    ) -> None:
+        """Also when the call before changed the document."""
+
+        async def rule() -> None:
+            provider = subject.provider
+            au = _session(subject, Host(revisions=provider))
+            async with au, au.turn("two calls") as turn:
+                for _ in range(2):
+                    now = await _settled(provider.current_revision())
+                    assert (await _change(turn)) == now
+
+        asyncio.run(rule())
+
+
+async def _begun(subject: UndoableDocument, label: str = "a turn") -> UndoTransaction:
+    return await _settled(subject.provider.begin_transaction(label))
+
+
+async def _work(
+    subject: UndoableDocument, changes: int, label: str = "a turn"
+) -> UndoTransaction:
+    opened = await _begun(subject, label)
+    for number in range(changes):
+        await _settled(subject.change())
+        await _settled(opened.add_entry(UndoEntry(f"c{number}", "x.do", "Did x")))
+    return opened
+
+
+async def _kept_turn(subject: UndoableDocument, *, changes: int = 1) -> object:
+    """Run a turn that commits; return what its changes left, before the commit."""
+    opened = await _work(subject, changes)
+    found = await _settled(subject.look())
+    await _settled(opened.commit())
+    return found
+
+
+async def _lost_turn(
+    subject: UndoableDocument, *, changes: int = 1, label: str = "a turn"
+) -> None:
+    """Run a turn that is rolled back."""
+    await _settled((await _work(subject, changes, label)).rollback())
+
+
+def _session(
+    subject: UndoableDocument | VersionedDocument, host: Host
+) -> AsyncAgentUndo:
+    """Return a session whose one tool changes the document and returns the revision it got."""
+    tools = ToolRegistry()
+
+    # To the session it is a read: the host's own machinery takes it back.
+    @tools.tool("document.change", reversibility=Reversibility.READ_ONLY)
+    async def change(revision: object) -> object:
+        await _settled(subject.change())
+        return revision
+
+    return AsyncAgentUndo.over(MemoryStore(), session="s", tools=tools, host=host)
+
+
+async def _change(turn: AsyncTurn) -> object:
+    outcome = await turn.call("document.change")
+    assert outcome.ok, outcome.text
+    return outcome.content
+
+
+async def _settled(value: T | Awaitable[T]) -> T:
+    return await value if isinstance(value, Awaitable) else value

@@ -1,0 +1,290 @@
+"""What `SagaStore` asks of a store, rule by rule.
+
+Invariant: a rule looks at what a store answers, never at how it keeps it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from gitshadow.sdk.testing.sample_rows import CALL, EVENT, NOTE, OP, TURN
+from gitshadow.sdk.testing.store_factory import OpenStore
+from gitshadow.store.journal.saga_rows import (
+    CallName,
+    Effect,
+    SagaCall,
+    SagaRow,
+    digest_of,
+)
+
+_NAME = CallName("s", "t-1", "c1")
+_ODD = "ü\n'\"\\ %s ?1 \u2028 $.x"
+_LATE_NS = 2**62
+
+
+class SagaStoreKit:
+    """Check how a store keeps turns, calls, undos and the log; see `SessionStoreKit`."""
+
+    def test_rows_come_back_as_they_were(self, open_store: OpenStore) -> None:
+        """Every column, whatever text or number is in it."""
+        store = open_store()
+        turn = replace(
+            TURN, label=_ODD, agent=_ODD, cause=_ODD, ended_ns=_LATE_NS, lease_ns=0
+        )
+        call = replace(
+            CALL,
+            description=_ODD,
+            ended_ns=_LATE_NS,
+            outcome="success",
+            content="",
+            inverse='{"handler":"x.undo"}',
+            expires_ns=_LATE_NS,
+            undo="failed",
+            attempts=3,
+            owner="o",
+            lease_ns=0,
+            error=_ODD,
+            op="op-1",
+        )
+        op = replace(OP, ended_ns=_LATE_NS, report=_ODD)
+        store.save([turn, call, op])
+        assert store.turn("s", "t-1") == turn
+        assert store.calls("s", "t-1") == [call]
+        assert store.op("op-1") == op
+
+    def test_a_row_replaces_the_one_with_its_ids(self, open_store: OpenStore) -> None:
+        """A turn, a call or an op is there once, as it was saved last."""
+        store = open_store()
+        store.save([TURN, CALL, OP])
+        turn, op = replace(TURN, status="committed"), replace(OP, status="done")
+        call = replace(CALL, outcome="success")
+        store.save([turn, call, op])
+        assert store.turns("s") == [turn]
+        assert store.calls("s", "t-1") == [call]
+        assert store.ops("s") == [op]
+
+    def test_rows_are_kept_all_or_none(self, open_store: OpenStore) -> None:
+        """Rows that raise on their way leave nothing of those before them."""
+        store = open_store()
+
+        def rows() -> Iterator[SagaRow]:
+            yield from (TURN, CALL, OP, NOTE, EVENT)
+            raise LookupError
+
+        try:
+            store.save(rows())
+        except LookupError:
+            pass
+        else:
+            raise AssertionError("what the rows raised went nowhere")
+        assert (store.turns("s"), store.calls("s", "t-1")) == ([], [])
+        assert (store.op("op-1"), list(store.log("s"))) == (None, [])
+        assert store.last_seq("s") == -1
+
+    def test_another_opening_sees_what_was_saved(self, open_store: OpenStore) -> None:
+        """A session goes on where another opening has left it."""
+        open_store().save([TURN, CALL, OP, NOTE, EVENT])
+        again = open_store()
+        assert (again.turns("s"), again.calls("s", "t-1")) == ([TURN], [CALL])
+        assert (again.op("op-1"), again.last_seq("s")) == (OP, 0)
+        assert [row.kind for row in again.log("s")] == ["turn_begun"]
+
+    def test_what_is_not_there_is_none(self, open_store: OpenStore) -> None:
+        """Nothing is found in an empty store, and nothing raised."""
+        store = open_store()
+        assert (store.turn("s", "t-1"), store.last_turn("s")) == (None, None)
+        assert (store.op("op-1"), store.ops("s")) == (None, [])
+        assert (store.turns("s"), store.calls("s", "t-1")) == ([], [])
+        assert (store.unsettled("s"), list(store.log("s"))) == ([], [])
+        assert store.broken_at() is None
+
+    def test_sessions_are_apart(self, open_store: OpenStore) -> None:
+        """The same ids in two sessions are two turns and two calls."""
+        store = open_store()
+        other = replace(TURN, session="z", label="other")
+        call = replace(CALL, session="z", undo="failed")
+        store.save([TURN, CALL, OP, NOTE, other, call])
+        assert (store.turns("z"), store.last_turn("s")) == ([other], TURN)
+        assert (store.calls("s", "t-1"), store.unsettled("s")) == ([CALL], [])
+        assert (store.ops("z"), list(store.log("z"))) == ([], [])
+
+    def test_turns_come_by_number(self, open_store: OpenStore) -> None:
+        """However they were saved, and whatever the clock said."""
+        store = open_store()
+        found = [
+            replace(TURN, id=f"t-{number}", ordinal=number, started_ns=at)
+            for number, at in ((1, 5), (10, 7), (2, 7), (3, 1))
+        ]
+        store.save(reversed(found))
+        assert [row.id for row in store.turns("s")] == ["t-1", "t-2", "t-3", "t-10"]
+
+    def test_the_last_turn_is_that_with_the_highest_number(
+        self, open_store: OpenStore
+    ) -> None:
+        """A clock that was set back does not make an older turn the last one."""
+        store = open_store()
+        later = replace(TURN, id="t-2", ordinal=2, started_ns=0)
+        store.save([later, TURN])
+        assert store.last_turn("s") == later
+
+    def test_calls_come_by_ordinal(self, open_store: OpenStore) -> None:
+        """The order in which calls started decides the order in which they are undone."""
+        store = open_store()
+        found = [replace(CALL, id=f"c{n}", ordinal=n, started_ns=-n) for n in (10, 9)]
+        store.save(found)
+        assert [row.ordinal for row in store.calls("s", "t-1")] == [9, 10]
+        assert store.calls("s", "t-2") == []
+
+    def test_undos_come_in_the_order_of_their_first_save(
+        self, open_store: OpenStore
+    ) -> None:
+        """One that is saved again keeps its place."""
+        store = open_store()
+        store.save([replace(OP, id="op-b"), replace(OP, id="op-a")])
+        store.save([replace(OP, id="op-b", status="done")])
+        assert [row.id for row in store.ops("s")] == ["op-b", "op-a"]
+
+    def test_inverses_that_hang_are_unsettled(self, open_store: OpenStore) -> None:
+        """At work, failed and in doubt: what a person should look at, by ordinal."""
+        store = open_store()
+        states = ("skipped", "running", "none", "failed", "planned", "in_doubt", "done")
+        store.save(
+            replace(CALL, id=state, ordinal=number, undo=state, outcome="success")
+            for number, state in enumerate(states)
+        )
+        found = [row.id for row in store.unsettled("s")]
+        assert found == ["running", "failed", "in_doubt"]
+
+    def test_a_call_that_was_cut_short_is_unsettled(
+        self, open_store: OpenStore
+    ) -> None:
+        """Once its turn is over: it may have happened, where it does more than read."""
+        store = open_store()
+        reading = replace(CALL, id="c2", ordinal=2, klass="read_only")
+        raised = replace(CALL, id="c3", ordinal=3, outcome="raised")
+        settled = replace(raised, id="c4", ordinal=4, undo="skipped")
+        failed = replace(CALL, id="c5", ordinal=5, outcome="failed")
+        store.save([TURN, CALL, reading, raised, settled, failed])
+        assert store.unsettled("s") == []
+        store.save([replace(TURN, status="interrupted")])
+        assert store.unsettled("s") == [CALL, raised]
+
+    def test_the_log_is_one_chain(self, open_store: OpenStore) -> None:
+        """Rows are numbered from 1, each with a digest over itself and the one before."""
+        store = open_store()
+        notes = [NOTE, replace(NOTE, session="z", call="c1", body=_ODD), NOTE]
+        store.save(notes[:2])
+        store.save(notes[2:])
+        rows = [*store.log("s"), *store.log("z")]
+        rows.sort(key=lambda row: row.seq)
+        before = ""
+        for seq, (row, note) in enumerate(zip(rows, notes, strict=True), 1):
+            assert (row.seq, row.session, row.body) == (seq, note.session, note.body)
+            assert row.digest == digest_of(before, seq, note)
+            before = row.digest
+        assert store.broken_at() is None
+
+    def test_the_log_of_a_turn_is_its_own(self, open_store: OpenStore) -> None:
+        """In the order in which things happened."""
+        store = open_store()
+        kinds = [("t-1", "b"), ("t-2", "x"), ("t-1", "a"), (None, "y")]
+        store.save(replace(NOTE, turn=turn, kind=kind) for turn, kind in kinds)
+        assert [row.kind for row in store.log("s", "t-1")] == ["b", "a"]
+        assert [row.kind for row in store.log("s")] == ["b", "x", "a", "y"]
+
+    def test_what_is_planned_or_failed_can_be_claimed(
+        self, open_store: OpenStore
+    ) -> None:
+        """And nothing that has no inverse, is settled, or is in doubt."""
+        store = open_store()
+        free = {}
+        for undo in [
+            "none",
+            "planned",
+            "done",
+            "failed",
+            "in_doubt",
+            "skipped",
+            "resolved",
+        ]:
+            store.save([replace(CALL, undo=undo)])
+            free[undo] = store.claim(_NAME, "a", 10, 20)
+        assert [undo for undo, taken in free.items() if taken] == ["planned", "failed"]
+
+    def test_a_claim_is_written_down(self, open_store: OpenStore) -> None:
+        """Who has it, until when, and that it is one attempt more; the rest stays."""
+        store = open_store()
+        before = replace(CALL, undo="failed", attempts=2, error="why")
+        store.save([before])
+        store.claim(_NAME, "a", 10, 20)
+        after = replace(before, undo="running", attempts=3, owner="a", lease_ns=20)
+        assert store.calls("s", "t-1") == [after]
+
+    def test_a_claim_is_that_of_one_owner(self, open_store: OpenStore) -> None:
+        """Another opening does not get it before its lease has run out; its owner does."""
+        first, second = open_store(), open_store()
+        first.save([replace(CALL, undo="planned")])
+        assert first.claim(_NAME, "a", 10, 20)
+        assert not second.claim(_NAME, "b", 19, 30)
+        assert first.claim(_NAME, "a", 19, 20)
+        assert second.claim(_NAME, "b", 20, 30)
+
+    def test_a_claim_without_a_lease_is_not_free(self, open_store: OpenStore) -> None:
+        """Nobody knows when it would be over."""
+        store = open_store()
+        store.save([replace(CALL, undo="running", owner="a", lease_ns=None)])
+        assert not store.claim(_NAME, "b", 10, 20)
+
+    def test_rows_are_written_with_a_claim(self, open_store: OpenStore) -> None:
+        """What comes first whether it is ours or not, what follows only if it is."""
+        store = open_store()
+        store.save([replace(CALL, undo="planned")])
+        begun = replace(NOTE, kind="begun")
+        for owner in ("a", "b"):
+            store.claim(_NAME, owner, 10, 20, rows=[NOTE], then=[begun])
+        assert [row.kind for row in store.log("s")] == [NOTE.kind, "begun", NOTE.kind]
+
+    def test_nothing_is_claimed_that_is_not_there(self, open_store: OpenStore) -> None:
+        """Nor is it made."""
+        store = open_store()
+        assert not store.claim(_NAME, "a", 10, 20)
+        assert store.calls("s", "t-1") == []
+
+    def test_freed_leases_can_be_claimed(self, open_store: OpenStore) -> None:
+        """Those of one session, at any time; an inverse at work elsewhere is left to it."""
+        store = open_store()
+        running = replace(CALL, undo="running", owner="a", lease_ns=_LATE_NS)
+        store.save([running, replace(running, session="z")])
+        store.free_leases("s")
+        assert store.claim(_NAME, "b", 1, 20)
+        assert not store.claim(replace(_NAME, session="z"), "b", 1, 20)
+
+    def test_the_newest_standing_effect_is_found(self, open_store: OpenStore) -> None:
+        """By session, digest, and when it was begun: both ends count."""
+        store = open_store()
+        store.save([CALL, Effect("s", "d", "t-1", "c1"), EVENT])
+        later = replace(CALL, id="c2", ordinal=2, outcome="success")
+        store.save([later, Effect("s", "d", "t-1", "c2")])
+        assert store.standing("s", "d", -1, 0) == later
+        assert store.standing("s", "d", -1, -1) == CALL
+        assert store.standing("s", "d", 0, 5) == later
+        assert store.standing("s", "d", 1, 5) is None
+        assert store.standing("z", "d", -1, 5) is None
+        assert store.standing("s", "e", -1, 5) is None
+
+    def test_what_was_taken_back_or_did_nothing_does_not_stand(
+        self, open_store: OpenStore
+    ) -> None:
+        """What may have happened does."""
+        store = open_store()
+        store.save([Effect("s", "d", "t-1", "c1")])
+
+        def stands(**changes: str) -> bool:
+            call: SagaCall = replace(CALL, outcome="success")
+            store.save([replace(call, **changes)])  # type: ignore[arg-type]
+            return store.standing("s", "d", -1, -1) is not None
+
+        undone = [stands(undo=undo) for undo in ("done", "skipped", "resolved")]
+        undoing = [stands(undo=undo) for undo in ("planned", "failed", "in_doubt")]
+        assert (any(undone), all(undoing)) == (False, True)
+        assert stands(outcome="raised")
+        assert not any(stands(outcome=how) for how in ("denied", "failed"))

@@ -1,0 +1,244 @@
+"""The trials of a proof: turns on a store in memory that end well or break on purpose.
+
+Invariant: a trial is a turn like any other, so what is proven is what will run; a step of the
+script that does not succeed ends the proof.
+"""
+
+import inspect
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeAlias
+
+from gitshadow.errors import UsageError
+from gitshadow.sdk.testing.memory_store import MemoryStore
+from gitshadow.sdk.turns import calls, outbox
+from gitshadow.sdk.turns.async_driver import AsyncDriver
+from gitshadow.sdk.turns.call_records import Request
+from gitshadow.sdk.turns.commands import (
+    Command,
+    Invoke,
+    Pause,
+    Procedure,
+    T,
+    demand,
+    in_the_open,
+)
+from gitshadow.sdk.turns.driver import Driver
+from gitshadow.sdk.turns.file_recording import Recorder
+from gitshadow.sdk.turns.host import Host
+from gitshadow.sdk.turns.policy import Limits, Policy
+from gitshadow.sdk.turns.protocols import Clock, SessionStore
+from gitshadow.sdk.turns.registry import Tool, ToolRegistry
+from gitshadow.sdk.turns.report import UndoReport
+from gitshadow.sdk.turns.session_runtime import Desk, Opening
+from gitshadow.sdk.turns.turn import TurnCore
+from gitshadow.sdk.turns.undo_operation import Whole
+from gitshadow.sdk.turns.undo_request import UndoRequest
+from gitshadow.sdk.turns.values import OutcomeKind
+from gitshadow.store.journal.saga_rows import SagaOp
+
+Arguments: TypeAlias = (
+    Mapping[str, object] | Callable[[Sequence[object]], Mapping[str, object]]
+)
+Script: TypeAlias = Sequence[tuple[str, Arguments]]
+"""Calls in order: a tool, and its arguments or a function of the results before it."""
+
+_UNBOUND = Limits(tool_calls=None)
+
+
+class Hurried(Driver):
+    """Run procedures without the pauses between two attempts."""
+
+    def perform(self, command: Command) -> object:
+        """Carry a command out; a pause is none."""
+        return None if isinstance(command, Pause) else super().perform(command)
+
+
+class AsyncHurried(AsyncDriver):
+    """As `Hurried`, awaiting."""
+
+    async def perform(self, command: Command) -> object:
+        """Carry a command out; a pause is none."""
+        return None if isinstance(command, Pause) else await super().perform(command)
+
+
+class BrokenError(Exception):
+    """End a turn on purpose."""
+
+
+class Rigged(ToolRegistry):
+    """The program's tools; the next call can be made to fail before or after its work."""
+
+    def __init__(self, inner: ToolRegistry) -> None:
+        super().__init__()
+        self._inner = inner
+        self.failing: Literal["before", "after"] | None = None
+
+    def find(self, name: str) -> Tool | None:
+        """Return a tool, one that fails where the next call is to."""
+        found = self._inner.find(name)
+        if found is None or self.failing is None:
+            return found
+        is_before = self.failing == "before"
+        return replace(found, function=_fail if is_before else _Ran(found.function))
+
+    def handler(self, name: str) -> Tool | None:
+        """Return what an inverse calls; it never fails on purpose."""
+        return self._inner.handler(name)
+
+    def __iter__(self) -> Iterator[Tool]:
+        return iter(self._inner)
+
+
+def _fail(**arguments: object) -> None:
+    raise BrokenError
+
+
+class _Ran:
+    """Do a tool's work, and lose the answer."""
+
+    def __init__(self, function: Callable[..., object]) -> None:
+        self._function = function
+
+    def __call__(self, **arguments: object) -> object:
+        value = self._function(**arguments)
+        if inspect.isawaitable(value):
+            return self._later(value)
+        raise BrokenError
+
+    async def _later(self, value: Awaitable[object]) -> None:
+        await value
+        raise BrokenError
+
+
+@dataclass(slots=True)
+class Trial:
+    """Hold a world at the start of a trial and what has been done in it."""
+
+    desk: Desk
+    results: list[object] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Trials:
+    """Make trials and run turns in them; also what the drivers work with."""
+
+    tools: ToolRegistry
+    script: Script
+    observe: Callable[[], object]
+    reset: Callable[[], object] | None
+    policy: Policy
+    host: Host
+    store: SessionStore = field(default_factory=MemoryStore)
+    recorder: Recorder | None = None
+    desks: dict[str, Desk] = field(default_factory=dict)
+    rig: Rigged = field(init=False)
+    clock: Clock = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.rig = Rigged(self.tools)
+        self.clock = self.host.clock
+
+    def fresh(self) -> Procedure[Trial]:
+        """Begin a trial."""
+        if self.reset is not None:
+            yield from demand(Invoke(self.reset))
+        policy = replace(self.policy, non_reversible="allow", limits=_UNBOUND)
+        name = f"proof-{len(self.desks) + 1}"
+        opening = Opening(name, self.rig, None, policy, self.host)
+        self.desks[name] = Desk(self.store, opening)
+        return Trial(self.desks[name])
+
+    def composed(self, op: SagaOp) -> Whole:
+        """Return the undo that an op of a trial stands for."""
+        return self.desks[op.session].composed(op)
+
+    def look(self) -> Procedure[object]:
+        """Return the world; a copy, for it may be the live one."""
+        return deepcopy((yield from demand(Invoke(self.observe))))
+
+    def turn(
+        self,
+        trial: Trial,
+        body: Callable[[TurnCore], Procedure[None]],
+        *,
+        broken: bool,
+        watch: Callable[[Command, object], Procedure[None]] | None = None,
+    ) -> Procedure[TurnCore]:
+        """Run a turn that ends well, or breaks after its body."""
+        core = trial.desk.new_turn("proof")
+        try:
+            yield from core.begin()
+            try:
+                yield from body(core)
+            except BrokenError:
+                broken = True
+            except BaseException as error:
+                yield from core.finish(error)
+                raise
+            end = core.finish(BrokenError("broken on purpose") if broken else None)
+            yield from end if watch is None else watched(end, watch)
+            if not broken:
+                yield from outbox.release(core.setting)
+        finally:
+            self.rig.failing = None
+            trial.desk.release()
+        return core
+
+    def call(self, core: TurnCore, trial: Trial, index: int) -> Procedure[None]:
+        """Run one step of the script; it must succeed."""
+        name, given = self.script[index]
+        arguments = given(trial.results) if callable(given) else given
+        outcome = yield from calls.run(core, Request(name, arguments))
+        if not outcome.ok and outcome.kind is not OutcomeKind.HELD:
+            raise UsageError(
+                f"cannot prove step {index + 1} ({name}): it was {outcome.kind.value}:"
+                f" {outcome.text}",
+                hint="a script holds calls that succeed",
+            )
+        trial.results.append(outcome.content)
+
+    def commit(self, trial: Trial, indices: Iterable[int]) -> Procedure[TurnCore]:
+        """Run steps in a turn that commits."""
+
+        def body(core: TurnCore) -> Procedure[None]:
+            for index in indices:
+                yield from self.call(core, trial, index)
+
+        return (yield from self.turn(trial, body, broken=False))
+
+    def undo(
+        self, trial: Trial, turn: str, only: frozenset[str] | None = None
+    ) -> Procedure[UndoReport]:
+        """Take a committed turn back, or some of its calls."""
+        with trial.desk.locked():
+            unwind = trial.desk.unwind(turn, UndoRequest(only=only))
+            return (yield from unwind.run())
+
+
+def watched(
+    inner: Procedure[T], watch: Callable[[Command, object], Procedure[None]]
+) -> Procedure[T]:
+    """Run a procedure, and another after each of its commands with the event that answered it."""
+    inner = in_the_open(inner)
+    event: object = None
+    while True:
+        try:
+            command = inner.send(event)
+        except StopIteration as stop:
+            value: T = stop.value
+            return value
+        try:
+            event = yield command
+        except BaseException as error:
+            inner.throw(error)
+            raise
+        yield from watch(command, event)

@@ -1,0 +1,249 @@
+"""The async driver: does what procedures ask for, awaiting what is awaitable.
+
+The journal is written in a thread of its own, so that the loop never waits for a disk.
+Invariant: `shielded` ends only when its procedure has, however often the task is cancelled; no
+cancellation comes between a row that was written and what is done next.
+"""
+
+import asyncio
+import inspect
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from contextvars import copy_context
+from functools import partial
+
+from gitshadow.sdk.turns.commands import (
+    Answer,
+    Command,
+    Ended,
+    Event,
+    Invoke,
+    Now,
+    Part,
+    Pause,
+    Procedure,
+    Pull,
+    Raised,
+    Returned,
+    Save,
+    T,
+    Tell,
+    TimedOut,
+    in_the_open,
+    riding,
+)
+from gitshadow.sdk.turns.driver import AtOnce, Base, Means, pull
+from gitshadow.sdk.turns.journal_store import JournalStore
+
+
+class AsyncDriver(Base):
+    """Run procedures to their end."""
+
+    def __init__(self, desk: Means) -> None:
+        super().__init__(desk)
+        # A store of the host's own may belong to the thread that made it.
+        is_ours = isinstance(desk.store, JournalStore)
+        self._journal = _JournalThread(self.at_once) if is_ours else None
+
+    def close(self) -> None:
+        """End the journal's thread when it has done what it was asked for."""
+        if self._journal is not None:
+            self._journal.close()
+
+    async def run(self, procedure: Procedure[T]) -> T:
+        """Run a procedure and return its value; what it raises goes on."""
+        flat = riding(in_the_open(procedure))
+        step: Callable[[], Command] = partial(flat.send, None)
+        while True:
+            try:
+                command = step()
+            except StopIteration as stop:
+                value: T = stop.value
+                return value
+            try:
+                step = partial(flat.send, await self.perform(command))
+            except BaseException as error:  # noqa: BLE001 - the procedure says what follows
+                step = partial(flat.throw, error)
+
+    async def shielded(self, procedure: Procedure[T]) -> T:
+        """Run a procedure that no cancellation stops; one that came is raised at its end."""
+        task = asyncio.ensure_future(self.run(procedure))
+        cancelled: asyncio.CancelledError | None = None
+        while not task.done():
+            try:
+                await asyncio.wait([task])
+            except asyncio.CancelledError as error:
+                cancelled = error
+        if cancelled is not None:
+            task.exception()  # looked at, so that it is not called lost
+            raise cancelled
+        return task.result()
+
+    async def perform(self, command: Command) -> object:
+        """Carry a command out and return its event."""
+        if isinstance(command, Invoke):
+            return await _invoke(command)
+        if isinstance(command, Answer):
+            return await _answer(command)
+        if isinstance(command, Pause):
+            await asyncio.sleep(command.seconds)
+            return None
+        if isinstance(command, Pull):
+            return await _pull(command)
+        if isinstance(command, Tell):
+            return await asyncio.to_thread(self.tell, command)
+        assert not isinstance(command, Part), "parts are opened"
+        if self._journal is None or isinstance(command, Now):
+            return self.at_once(command)
+        return await self._journal.do(command)
+
+
+class _JournalThread:
+    """Do what a journal is asked for in one thread, in order; rows that came together in one go.
+
+    Each call of `do` returns when its rows are on the disk, whoever else's are with them.
+    """
+
+    def __init__(self, perform: Callable[[AtOnce], object]) -> None:
+        self._perform = perform
+        self._waiting: list[tuple[AtOnce, Future[object]]] = []
+        self._mutex = threading.Lock()
+        self._thread = ThreadPoolExecutor(1, "gitshadow-journal")
+        self._closed = False
+
+    def close(self) -> None:
+        """Have the thread end when nothing waits; later commands meet a closed journal."""
+        self._closed = True
+        self._thread.shutdown()
+
+    async def do(self, command: AtOnce) -> object:
+        """Return the event of a command; a cancellation is kept back until there is one."""
+        if self._closed:
+            return self._perform(command)
+        future: Future[object] = Future()
+        with self._mutex:
+            self._waiting.append((command, future))
+        self._thread.submit(self._drain)
+        return await _uncancelled(asyncio.wrap_future(future))
+
+    def _drain(self) -> None:
+        with self._mutex:
+            taken, self._waiting = self._waiting, []
+        while taken:
+            count = 0
+            while count < len(taken) and isinstance(taken[count][0], Save):
+                count += 1
+            together, taken = taken[: count or 1], taken[count or 1 :]
+            if len(together) == 1 or not self._saved(together):
+                for command, future in together:
+                    self._answer(command, future)
+
+    def _saved(self, together: list[tuple[AtOnce, Future[object]]]) -> bool:
+        """Write the rows of several in one transaction; return whether that could be done."""
+        rows = [row for one, _ in together if isinstance(one, Save) for row in one.rows]
+        try:
+            self._perform(Save(tuple(rows)))
+        except Exception:  # noqa: BLE001 - each is tried alone, and told of its own error
+            return False
+        for _, future in together:
+            future.set_result(None)
+        return True
+
+    def _answer(self, command: AtOnce, future: Future[object]) -> None:
+        try:
+            event = self._perform(command)
+        except BaseException as error:  # noqa: BLE001 - raised where the event is awaited
+            future.set_exception(error)
+        else:
+            future.set_result(event)
+
+
+async def _uncancelled(future: "asyncio.Future[object]") -> object:
+    """Await what must not be left half way; a cancellation comes at the next wait instead."""
+    task = asyncio.current_task()
+    cancelled: asyncio.CancelledError | None = None
+    while not future.done():
+        try:
+            await asyncio.wait([future])
+        except asyncio.CancelledError as error:
+            if task is not None:
+                task.uncancel()
+            cancelled = error
+    if cancelled is not None and task is not None:
+        task.cancel(*cancelled.args)
+    return future.result()
+
+
+async def _invoke(command: Invoke) -> Event:
+    """Call a function of the host and say how that ended."""
+    limit = asyncio.timeout(command.timeout_s)
+    function = partial(command.function, *command.args, **command.kwargs)
+    is_plain = not inspect.iscoroutinefunction(command.function)
+    in_thread = command.blocking or (command.timeout_s is not None and is_plain)
+    goes_on = in_thread
+    try:
+        async with limit:
+            value = await _in_thread(function) if in_thread else function()
+            goes_on = False
+            return Returned(await value if inspect.isawaitable(value) else value)
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        return Raised(error)  # of work of its own, which was cancelled
+    except Exception as error:  # noqa: BLE001 - the host's own errors are events
+        if limit.expired() and command.timeout_s is not None:
+            return TimedOut(command.timeout_s, goes_on)
+        return Raised(error)
+
+
+async def _in_thread(function: Callable[[], object]) -> object:
+    """Call a plain function in a thread of its own, which nobody waits for at the end."""
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[object] = loop.create_future()
+
+    def tell(value: object, error: BaseException | None) -> None:
+        if ended.done():
+            return
+        if error is None:
+            ended.set_result(value)
+        else:
+            ended.set_exception(error)
+
+    def work() -> None:
+        value, raised = None, None
+        try:
+            value = function()
+        except BaseException as error:  # noqa: BLE001 - raised where the value is awaited
+            raised = error
+        with suppress(RuntimeError):  # the loop is closed, and nobody waits any more
+            loop.call_soon_threadsafe(tell, value, raised)
+
+    target = partial(copy_context().run, work)
+    threading.Thread(target=target, daemon=True, name="gitshadow-call").start()
+    return await ended
+
+
+async def _pull(command: Pull) -> Returned | Raised | Ended:
+    if isinstance(command.stream, Iterator):
+        return pull(command)
+    try:
+        return Returned(await anext(command.stream))
+    except StopAsyncIteration:
+        return Ended()
+    except Exception as error:  # noqa: BLE001 - the provider's own errors are events
+        return Raised(error)
+
+
+async def _answer(command: Answer) -> bool:
+    loop = asyncio.get_running_loop()
+    there = asyncio.Event()
+    command.question.listen(lambda: loop.call_soon_threadsafe(there.set))
+    waiting: Awaitable[bool] = there.wait()
+    try:
+        await asyncio.wait_for(waiting, command.timeout_s)
+    except TimeoutError:
+        return False
+    return command.question.value is True

@@ -1,0 +1,51 @@
+"""What is known of how a call ended: it was done, it was not done, or nobody knows. Pure.
+
+Tools, held calls, tools of MCP servers, cancelled calls and inverses are all judged here.
+Invariant: what is not sure is unknown.
+"""
+
+from enum import StrEnum
+
+from gitshadow.sdk.turns.commands import Event, Raised, Returned
+from gitshadow.sdk.turns.errors import ToolFailure
+from gitshadow.sdk.turns.registry import Tool
+from gitshadow.sdk.turns.values import Outcome, OutcomeKind, Reversibility
+from gitshadow.store.journal.saga_rows import SagaCall
+
+RAISED = "raised"
+"""The outcome in the journal of a call that raised, so that its effect is unknown."""
+
+
+class Known(StrEnum):
+    """Say whether a call had its effect."""
+
+    DONE = "done"
+    NOT_DONE = "not_done"
+    UNKNOWN = "unknown"
+
+
+def from_event(event: Event, tool: Tool) -> Known:
+    """Return what is known of a function's effect from the way in which it ended.
+
+    A returned outcome that is no success and a `ToolFailure` say that nothing was done. Any other
+    exception does so only for a tool declared with `errors="nothing_done"`. A timeout never does.
+    """
+    if isinstance(event, Returned):
+        value = event.value
+        is_no = isinstance(value, Outcome) and not value.ok
+        return Known.NOT_DONE if is_no else Known.DONE
+    if not isinstance(event, Raised):
+        return Known.UNKNOWN
+    is_sure = tool.fails_clean and isinstance(event.error, Exception)
+    is_no = is_sure or isinstance(event.error, ToolFailure)
+    return Known.NOT_DONE if is_no else Known.UNKNOWN
+
+
+def from_row(call: SagaCall) -> Known:
+    """Return what the journal says of a call's effect; that of one that reads is none."""
+    if call.outcome == OutcomeKind.SUCCESS:
+        return Known.DONE
+    if call.outcome is None:
+        return Known.UNKNOWN
+    reads = call.klass == Reversibility.READ_ONLY
+    return Known.UNKNOWN if call.outcome == RAISED and not reads else Known.NOT_DONE

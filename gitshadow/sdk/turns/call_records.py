@@ -1,0 +1,125 @@
+"""A call before anything is known of it: what was asked for, its row, its key, its paths.
+
+Invariant: pure; the key of a call and that of its inverse are the same in every attempt.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+
+from gitshadow.errors import UsageError
+from gitshadow.sdk.turns import json_values
+from gitshadow.sdk.turns.registry import Tool, ToolRegistry
+from gitshadow.store.journal.saga_rows import Held, SagaCall, SagaTurn
+
+_KEY_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Hold what a model asked for; without an id the call gets one of ours.
+
+    `again` runs it although a rewind hid the same call and nothing took that back.
+    `function` does the tool's work instead of the registered one: a framework has its own way.
+    `origin` is what a framework gives again where it replays the same call in another turn.
+    """
+
+    tool: str
+    arguments: Mapping[str, object]
+    call_id: str | None = None
+    again: bool = False
+    function: Callable[..., object] | None = None
+    origin: str | None = None
+
+
+def requested(
+    registry: ToolRegistry,
+    tool: str,
+    arguments: Mapping[str, object] | None,
+    named: Mapping[str, object],
+    *,
+    call_id: str | None,
+    again: bool,
+) -> Request:
+    """Return what a program asked for, with arguments as a mapping, as keywords or as both.
+
+    Raises:
+        UsageError: a keyword of ours was given, and the tool has an argument of the same name.
+    """
+    request = Request(tool, {**(arguments or {}), **named}, call_id, again)
+    known = registry.find(tool)
+    ours = [] if call_id is None else ["call_id"]
+    ours += ["again"] if again is not False else []
+    own = known.parameters if known is not None and arguments is None else frozenset()
+    clashing = [name for name in ours if name in own]
+    strange = call_id is not None and not isinstance(call_id, str)
+    if clashing or strange or not isinstance(again, bool):
+        raise UsageError(
+            f"cannot call {tool}: {' and '.join(clashing or ours)} would not reach the tool",
+            hint="pass its arguments as a mapping: turn.call(tool, {...})",
+        )
+    return request
+
+
+def key_of(call: SagaCall, direction: str) -> str:
+    """Return the idempotency key of a call or of its inverse: the same in every attempt."""
+    text = "\0".join((call.session, call.turn, call.id, direction))
+    return blake2b(text.encode(), digest_size=_KEY_BYTES).hexdigest()
+
+
+def row_of(
+    turn: SagaTurn, request: Request, ordinal: int, tool: Tool | None, moment: int
+) -> SagaCall:
+    """Return the row of a call about which nothing is known but what was asked for."""
+    row = SagaCall(
+        session=turn.session,
+        turn=turn.id,
+        id=json_values.storable(request.call_id or f"{turn.id}.{ordinal}"),
+        ordinal=ordinal,
+        tool=json_values.storable(request.tool),
+        klass=_class_word(tool),
+        description=json_values.storable(f"Executed {request.tool}"),
+        intent="{}",
+        started_ns=moment,
+        key="",
+    )
+    return replace(row, key=key_of(row, "undo"))
+
+
+def paths_of(arguments: Mapping[str, object], names: Iterable[str]) -> Iterator[str]:
+    """Yield the paths among the arguments of these names: one each, or a list of them."""
+    for name in names:
+        value = arguments.get(name)
+        found = value if isinstance(value, list | tuple) else (value,)
+        yield from (
+            os.fsdecode(one)
+            for one in found
+            if isinstance(one, str | bytes | os.PathLike)
+        )
+
+
+def _class_word(tool: Tool | None) -> str:
+    if tool is None or tool.reversibility is None:
+        return "undeclared"
+    return tool.reversibility.value
+
+
+def arguments_of(call: SagaCall) -> Mapping[str, object]:
+    """Return the arguments that a call was written down with; secret ones are not there.
+
+    Raises:
+        JournalError: its row cannot be read.
+    """
+    found = json_values.intent(call.intent)["arguments"]
+    return found if isinstance(found, Mapping) else {}
+
+
+def held_row(call: SagaCall, *, committed_ns: int | None = None) -> Held:
+    """Return the row of a held call: held still, or due since its turn has committed."""
+    held = Held(session=call.session, turn=call.turn, call=call.id, state="held")
+    if committed_ns is None:
+        return held
+    delay_ns = json_values.parse(call.intent).get("delay_ns")
+    wait_ns = delay_ns if isinstance(delay_ns, int) else 0
+    return replace(held, state="due", due_ns=committed_ns + wait_ns)

@@ -1,0 +1,526 @@
+"""One call of a tool: let in, judged, written down, run, written down with its inverse.
+
+Order: intent on the disk, then the tool, then outcome and inverse in one transaction. A crash
+in between leaves an intent without an outcome, which is in doubt.
+Invariant: the tool's own function gets what the model said, and nothing is changed in its answer.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from gitshadow.errors import UsageError
+from gitshadow.sdk.turns import (
+    call_outcome,
+    duplicate_guard,
+    json_values,
+    path_images,
+    telemetry,
+)
+from gitshadow.sdk.turns.authorization import refusal
+from gitshadow.sdk.turns.call_outcome import Known
+from gitshadow.sdk.turns.call_records import (
+    Request,
+    arguments_of,
+    held_row,
+    key_of,
+    paths_of,
+    row_of,
+)
+from gitshadow.sdk.turns.commands import (
+    Event,
+    Invoke,
+    Procedure,
+    Raised,
+    Returned,
+    Save,
+    Tell,
+    TimedOut,
+    ask,
+    demand,
+    now,
+)
+from gitshadow.sdk.turns.errors import ToolFailure
+from gitshadow.sdk.turns.json_values import NotStorableError, Observed
+from gitshadow.sdk.turns.policy import Proposal
+from gitshadow.sdk.turns.registry import Tool
+from gitshadow.sdk.turns.telemetry import Watch
+from gitshadow.sdk.turns.turn import TurnCore
+from gitshadow.sdk.turns.values import (
+    Inverse,
+    Outcome,
+    OutcomeKind,
+    Reversibility,
+    Revision,
+    UndoEntry,
+)
+from gitshadow.store.journal.saga_rows import SagaCall, SagaRow
+
+_NS_PER_S = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """Hold what was read before a call."""
+
+    captured: object = None
+    trouble: str | None = None
+    before: str | None = None
+    revision: Revision = None
+    files: Mapping[str, str | None] = field(default_factory=dict)
+
+
+def run(turn: TurnCore, request: Request) -> Procedure[Outcome]:
+    """Run one call.
+
+    Raises:
+        UsageError: the id is that of an earlier call of this turn.
+        TurnClosed, TurnCancelled, LimitExceeded: the turn does not go on.
+        Exception: what the tool raised; the turn should end with it.
+    """
+    moment = yield from now()
+    ordinal = turn.admit(moment)
+    tool = turn.setting.registry.find(request.tool)
+    if tool is not None and request.function is not None:
+        tool = replace(tool, function=request.function)
+    row = row_of(turn.row, request, ordinal, tool, moment)
+    if row.id in turn.calls:
+        raise UsageError(
+            f"cannot call {request.tool}: the id {row.id} was already used"
+        )
+    turn.active[row.id] = None
+    try:
+        outcome = yield from _asked(turn, row, request).run(tool)
+    finally:
+        turn.active.pop(row.id, None)
+    turn.check_time((yield from now()))
+    return outcome
+
+
+def announce(turn: TurnCore, request: Request) -> Procedure[Outcome | None]:
+    """Write down a call that runs elsewhere; an outcome says that it must not run.
+
+    Raises:
+        UsageError: the id is that of an earlier call of this turn.
+        TurnClosed, LimitExceeded: the turn does not go on.
+    """
+    moment = yield from now()
+    ordinal = turn.admit(moment)
+    tool = turn.setting.registry.find(request.tool)
+    row = row_of(turn.row, request, ordinal, tool, moment)
+    if row.id in turn.calls:
+        raise UsageError(
+            f"cannot call {request.tool}: the id {row.id} was already used"
+        )
+    opened = yield from _asked(turn, row, request).open(tool)
+    return opened if isinstance(opened, Outcome) else None
+
+
+def conclude(
+    turn: TurnCore,
+    row: SagaCall,
+    ended: Outcome | Exception,
+    arguments: Mapping[str, object],
+) -> Procedure[None]:
+    """Write down how an announced call ended."""
+    tool = turn.setting.registry.find(row.tool)
+    if tool is None:
+        raise UsageError(f"cannot conclude {row.id}: {row.tool} is not registered")
+    intent = json_values.intent(row.intent)
+    trouble, before = intent.get("trouble"), intent.get("before")
+    prepared = _Prepared(
+        intent.get("capture"),
+        None if trouble is None else str(trouble),
+        None if before is None else str(before),
+    )
+    names = tool.options.get("secrets", ())
+    secrets = tuple(json_values.secret_values(arguments, names))
+    call = _Call(turn, row, arguments, secrets)
+    if isinstance(ended, Exception):
+        yield from call.fail(tool, ended)
+    else:
+        yield from call.close(tool, prepared, ended)
+
+
+def run_held(
+    turn: TurnCore, row: SagaCall, tool: Tool
+) -> Procedure[Outcome | BaseException]:
+    """Run a call that was held; what its tool raised is given back, and ends nothing."""
+    return (yield from _Call(turn, row, arguments_of(row)).send(tool))
+
+
+def _result(
+    event: Event, tool: Tool, arguments: Mapping[str, object]
+) -> Outcome | BaseException:
+    """Return how a tool ended; what it raised to end the turn is an exception."""
+    if isinstance(event, Returned):
+        value = event.value
+        return value if isinstance(value, Outcome) else Outcome.success(value)
+    error = event.error if isinstance(event, Raised) else TimeoutError()
+    if isinstance(error, ToolFailure):
+        return Outcome.failed(str(error))
+    misfit = tool.misfit_inside(error, arguments)
+    return error if misfit is None else _not_called(tool.name, misfit)
+
+
+def _not_called(tool: str, misfit: str) -> Outcome:
+    return Outcome.failed(f"cannot call {tool}: {misfit}")
+
+
+def _asked(turn: TurnCore, row: SagaCall, request: Request) -> "_Call":
+    arguments, origin = request.arguments, request.origin
+    return _Call(turn, row, arguments, again=request.again, origin=origin)
+
+
+@dataclass(slots=True)
+class _Call:
+    turn: TurnCore
+    row: SagaCall
+    arguments: Mapping[str, object]
+    secrets: tuple[str, ...] = ()
+    again: bool = False
+    origin: str | None = None
+    watch: Watch = field(default_factory=lambda: Watch(None))
+
+    def run(self, tool: Tool | None) -> Procedure[Outcome]:
+        """Do all of it, and have it told."""
+        with telemetry.of_call(self.turn.setting.host.telemetry, self.row) as watch:
+            self.watch = watch
+            outcome = yield from self._run(tool)
+            watch.outcome = outcome.kind.value
+            return outcome
+
+    def _run(self, tool: Tool | None) -> Procedure[Outcome]:
+        misfit = None if tool is None else tool.misfit(self.arguments)
+        if misfit is not None:
+            return (yield from self._ended(_not_called(self.row.tool, misfit)))
+        opened = yield from self.open(tool)
+        if tool is None or isinstance(opened, Outcome):
+            assert isinstance(opened, Outcome), "an unknown tool is never prepared"
+            return opened
+        outcome = yield from self._execute(tool, opened)
+        return (yield from self.close(tool, opened, outcome))
+
+    def open(self, tool: Tool | None) -> Procedure[Outcome | _Prepared]:
+        """Let the call in and write down what is about to be done; an outcome is a no."""
+        if tool is None:
+            return (yield from self._ended(Outcome.unknown_tool(self.row.tool)))
+        names = tool.options.get("secrets", ())
+        self.secrets = tuple(json_values.secret_values(self.arguments, names))
+        repeats = yield from duplicate_guard.repeats(
+            self.turn, tool, self.arguments, self.origin
+        )
+        if repeats is not None and not self.again:
+            return (yield from self._ended(Outcome.duplicate(repeats)))
+        proposal = Proposal(self.row.id, tool.name, self.arguments, tool.effective)
+        reason = yield from refusal(self.turn, proposal)
+        if reason is not None:
+            if tool.holds and self.turn.setting.policy.confirm is None:
+                reason += (
+                    "; holding it needs Policy(non_reversible='allow') or confirm="
+                )
+            return (yield from self._ended(Outcome.denied(reason)))
+        if tool.holds:
+            return (yield from self._held(tool))
+        prepared = yield from self._prepare(tool)
+        refuse = tool.options.get("on_capture_failure", "refuse") == "refuse"
+        if prepared.trouble is not None and refuse:
+            said = f"cannot prepare to undo {tool.name}: {prepared.trouble}"
+            return (yield from self._ended(Outcome.failed(said)))
+        yield from self._intend(tool, prepared)
+        yield from self._tell("before", tool)
+        return prepared
+
+    def close(
+        self, tool: Tool, prepared: _Prepared, outcome: Outcome
+    ) -> Procedure[Outcome]:
+        """Write down how the tool's work ended."""
+        yield from self._tell("after" if outcome.ok else "failed", tool)
+        if not outcome.ok:
+            return (yield from self._ended(outcome))
+        yield from self._succeeded(tool, prepared, outcome)
+        return outcome
+
+    def _held(self, tool: Tool) -> Procedure[Outcome]:
+        """Write the call down to be run when its turn has committed."""
+        try:
+            json_values.faithful(self.arguments)
+        except NotStorableError as error:
+            said = f"cannot hold {tool.name}: its arguments are {error}"
+            return (yield from self._ended(Outcome.failed(said)))
+        delay_s = tool.options.get("delay_s", 0.0)
+        yield from self._intend(
+            tool, _Prepared(), kind="held", delay_ns=int(delay_s * _NS_PER_S)
+        )
+        later = f", {delay_s:g} s later" if delay_s else ""
+        return Outcome.held(
+            f"Held: {tool.name} has not run yet. It runs when this turn has committed{later}."
+        )
+
+    def send(self, tool: Tool) -> Procedure[Outcome | BaseException]:
+        """Run a held call now, and have it told; what the tool raised is given back."""
+        with telemetry.of_call(self.turn.setting.host.telemetry, self.row) as watch:
+            self.watch = watch
+            ended = yield from self._send(tool)
+            watch.outcome = ended.kind.value if isinstance(ended, Outcome) else None
+            return ended
+
+    def _send(self, tool: Tool) -> Procedure[Outcome | BaseException]:
+        prepared = yield from self._prepare(tool)
+        refuse = tool.options.get("on_capture_failure", "refuse") == "refuse"
+        if prepared.trouble is not None and refuse:
+            said = f"cannot prepare to undo {tool.name}: {prepared.trouble}"
+            return (yield from self._ended(Outcome.failed(said)))
+        yield from self._intend(tool, prepared)
+        event = yield from ask(self._command(tool, prepared))
+        ended = _result(event, tool, self.arguments)
+        if isinstance(ended, BaseException):
+            yield from self._raised(tool, ended)
+        elif ended.ok:
+            yield from self._succeeded(tool, prepared, ended)
+        else:
+            ended = yield from self._ended(ended)
+        return ended
+
+    def _prepare(self, tool: Tool) -> Procedure[_Prepared]:
+        """Read what must be known before the call: revision, prior values, the world."""
+        revision = yield from self._revision()
+        event = yield from self._look(tool, "capture")
+        trouble = None
+        if isinstance(event, Raised):
+            trouble = json_values.redact(
+                json_values.in_words(event.error), self.secrets
+            )
+        before = yield from self._observed(tool)
+        captured = event.value if isinstance(event, Returned) else None
+        files: Mapping[str, str | None] = {}
+        if self._is_files_only(tool):
+            paths = tuple(paths_of(self.arguments, tool.options.get("paths", ())))
+            files = yield from path_images.taken(self.turn.setting.root, paths)
+        return _Prepared(captured, trouble, before.text, revision, files)
+
+    def _revision(self) -> Procedure[Revision]:
+        provider = self.turn.setting.host.revisions
+        if provider is None:
+            return None
+        value = yield from demand(Invoke(provider.current_revision))
+        assert value is None or isinstance(value, int | str), (
+            "a revision must be int or str"
+        )
+        return value
+
+    def _look(
+        self, tool: Tool, option: Literal["capture", "observe"]
+    ) -> Procedure[Returned | Raised]:
+        function = tool.options.get(option)
+        if function is None:
+            return Returned(None)
+        extras = tool.extras(option, key_of(self.row, "do"))
+        event = yield from ask(Invoke(function, (self.arguments,), extras))
+        return Raised(TimeoutError()) if isinstance(event, TimedOut) else event
+
+    def _observed(self, tool: Tool) -> Procedure[Observed]:
+        """Return the tool's part of the world as a text, or why it could not be read."""
+        event = yield from self._look(tool, "observe")
+        if isinstance(event, Raised):
+            said = json_values.in_words(event.error)
+            return Observed(None, json_values.redact(said, self.secrets))
+        if "observe" not in tool.options:
+            return json_values.NOT_OBSERVED
+        text = json_values.redact(json_values.lenient(event.value), self.secrets)
+        return Observed(text, None)
+
+    def _intend(
+        self,
+        tool: Tool,
+        prepared: _Prepared,
+        *,
+        kind: str = "intent",
+        delay_ns: int = 0,
+    ) -> Procedure[None]:
+        """Write down what is about to be done, now or (`held`) when the turn has committed."""
+        names = tool.options.get("secrets", ())
+        intent = {
+            "arguments": json_values.redact_arguments(self.arguments, names),
+            "capture": prepared.captured,
+            "trouble": prepared.trouble,
+            "before": prepared.before,
+            "revision": prepared.revision,
+            "follow_up": tool.options.get("follow_up"),
+            "files_only": self._is_files_only(tool),
+            "files": dict(prepared.files),
+            "delay_ns": delay_ns,
+            "pivot": tool.options.get("pivot", False),
+            "trace": self.watch.reference,
+        }
+        values = [intent["arguments"], prepared.captured]
+        # Whoever looks or binds the inverse later, after a crash, would get other values.
+        if (why := json_values.altered(values)) is not None:
+            intent["altered"] = f"its arguments or what was captured are {why}"
+            intent["altered_arguments"] = json_values.altered(values[:1]) is not None
+        elif paths := json_values.tuples_in(values):
+            intent["tuples"] = paths
+        text = json_values.redact(json_values.lenient(intent), self.secrets)
+        if json_values.REDACTED in text:
+            self.turn.setting.given.keep(self.row, self.arguments)
+        said = yield from self._described(tool)
+        outcome = "held" if kind == "held" else None
+        self.row = replace(self.row, intent=text, description=said, outcome=outcome)
+        more: list[SagaRow] = [
+            *duplicate_guard.begun(self.row, tool, self.arguments, self.origin)
+        ]
+        if kind == "held":
+            more.append(held_row(self.row))
+        yield from self._write(kind, {"tool": tool.name, "intent": text}, *more)
+
+    def _is_files_only(self, tool: Tool) -> bool:
+        """Tell whether the turn's files are all that takes the call back."""
+        only = tool.options.get("files_only", False) and "inverse" not in tool.options
+        return only and self.turn.setting.records_files
+
+    def _described(self, tool: Tool) -> Procedure[str]:
+        """Return the text of the entry; a `describe` that fails costs only its words."""
+        describe = tool.options.get("describe")
+        if describe is None:
+            return self.row.description
+        event = yield from ask(Invoke(describe, (self.arguments,)))
+        said = (
+            json_values.storable(str(event.value))
+            if isinstance(event, Returned)
+            else None
+        )
+        return json_values.redact(said or self.row.description, self.secrets)
+
+    def _execute(self, tool: Tool, prepared: _Prepared) -> Procedure[Outcome]:
+        event = yield from ask(self._command(tool, prepared))
+        ended = _result(event, tool, self.arguments)
+        if isinstance(ended, Outcome):
+            return ended
+        yield from self.fail(tool, ended)
+        raise ended
+
+    def _command(self, tool: Tool, prepared: _Prepared) -> Invoke:
+        extras: dict[str, object] = {}
+        if "revision" in tool.takes:
+            extras["revision"] = prepared.revision
+        if "idempotency_key" in tool.takes:
+            extras["idempotency_key"] = key_of(self.row, "do")
+        function = self.watch.around(tool.function)
+        return Invoke(function, kwargs={**self.arguments, **extras})
+
+    def fail(self, tool: Tool, error: BaseException) -> Procedure[None]:
+        """Write down that the tool raised; of its files the recorder is told."""
+        yield from self._tell("failed", tool)
+        yield from self._raised(tool, error)
+
+    def _tell(self, event: str, tool: Tool) -> Procedure[None]:
+        """Tell the recorder of files that a tool begins or has ended; one that reads is no news."""
+        if tool.reversibility is Reversibility.READ_ONLY:
+            return
+        paths = tuple(paths_of(self.arguments, tool.options.get("paths", ())))
+        told = Tell(event, self.turn.row.id, "", self.row.id, tool.name, paths)
+        yield from self.turn.tell(told)
+
+    def _raised(self, tool: Tool, error: BaseException) -> Procedure[None]:
+        """Write down that the tool raised, and whether it may have had its effect.
+
+        Files need no probe: the recorder knows when the call ended, so the turn's undo restores
+        what it wrote.
+        """
+        if call_outcome.from_event(Raised(error), tool) is Known.NOT_DONE:
+            yield from self._ended(Outcome.failed(json_values.in_words(error)))
+            return
+        moment = yield from now()
+        said = json_values.redact(json_values.in_words(error), self.secrets)
+        undo = "skipped" if self._is_files_only(tool) else "none"
+        self.row = replace(
+            self.row,
+            ended_ns=moment,
+            outcome=call_outcome.RAISED,
+            error=said,
+            content=None,
+            undo=undo,
+        )
+        yield from self._write(call_outcome.RAISED, {"error": said})
+
+    def _succeeded(
+        self, tool: Tool, prepared: _Prepared, outcome: Outcome
+    ) -> Procedure[None]:
+        """Write down outcome and inverse together, then the entry."""
+        inverse, trouble = yield from self._inverse(tool, prepared, outcome)
+        moment = yield from now()
+        self.row = replace(
+            self.row,
+            ended_ns=moment,
+            outcome=OutcomeKind.SUCCESS.value,
+            inverse=inverse,
+            expires_ns=tool.expires_ns(moment),
+            undo="none" if inverse is None else "planned",
+            error=trouble,
+        )
+        body = {"outcome": "success", "inverse": inverse, "key": self.row.key}
+        yield from self._write("outcome", body)
+        entry = UndoEntry(self.row.id, tool.name, self.row.description)
+        yield from self.turn.record(entry)
+
+    def _inverse(
+        self, tool: Tool, prepared: _Prepared, outcome: Outcome
+    ) -> Procedure[tuple[str | None, str | None]]:
+        """Return the inverse as it is stored, or why there is none."""
+        build = tool.options.get("inverse")
+        if build is None or prepared.trouble is not None:
+            return None, prepared.trouble
+        after = yield from self._observed(tool)
+        event = yield from ask(
+            Invoke(
+                build,
+                (self.arguments, prepared.captured, outcome.content),
+                tool.extras("inverse", key_of(self.row, "do")),
+            )
+        )
+        if not isinstance(event, Returned) or not isinstance(event.value, Inverse):
+            why = (
+                json_values.in_words(event.error)
+                if isinstance(event, Raised)
+                else "no inverse"
+            )
+            return None, json_values.redact(why, self.secrets)
+        inverse = event.value
+        if inverse.residue is None and "residue" in tool.options:
+            inverse = inverse.leaving(tool.options["residue"])
+        after_files = tool.options.get("after_files", False)
+        try:
+            text = json_values.inverse_text(
+                inverse,
+                tool.retry,
+                self.secrets,
+                after=after,
+                after_files=after_files,
+                version=self.turn.setting.registry.version_of(inverse.handler),
+            )
+        except NotStorableError as error:
+            return None, f"the inverse was not stored: {error}"
+        return text, None
+
+    def _ended(self, outcome: Outcome) -> Procedure[Outcome]:
+        """Write down an outcome that did nothing."""
+        moment = yield from now()
+        content = json_values.content_text(outcome, self.secrets)
+        self.row = replace(
+            self.row, ended_ns=moment, outcome=outcome.kind.value, content=content
+        )
+        yield from self._write(
+            "outcome", {"outcome": outcome.kind.value, "content": content}
+        )
+        if outcome.kind is not OutcomeKind.CONFLICT:
+            return outcome
+        contexts = self.turn.setting.contexts
+        contexts.invalidate()
+        return replace(outcome, state=(yield from contexts.section()))
+
+    def _write(
+        self, kind: str, body: Mapping[str, object], *more: SagaRow
+    ) -> Procedure[None]:
+        self.turn.calls[self.row.id] = self.row
+        moment = yield from now()
+        yield Save((self.row, self.turn.note(kind, body, moment, self.row.id), *more))

@@ -1,0 +1,160 @@
+"""The small loop: a prompt, requests, tool calls, an answer; optional, and no framework.
+
+Invariant: the user's words are in the history before the first request; the answer joins it in the
+transaction that commits the turn, so what failed has none.
+"""
+
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from gitshadow.sdk.turns import calls, json_values
+from gitshadow.sdk.turns.call_records import Request
+from gitshadow.sdk.turns.commands import (
+    Ended,
+    Invoke,
+    Procedure,
+    Pull,
+    Save,
+    demand,
+    now,
+    pulled,
+)
+from gitshadow.sdk.turns.events import Message
+from gitshadow.sdk.turns.model_io import (
+    ModelProvider,
+    ModelRequest,
+    TextDelta,
+    ToolCall,
+    Usage,
+    definition,
+    schema_warnings,
+)
+from gitshadow.sdk.turns.turn import TurnCore
+from gitshadow.sdk.turns.values import Outcome
+
+
+@dataclass(slots=True)
+class LoopCore:
+    """Hold what can be seen of a loop while it runs and after."""
+
+    provider: ModelProvider
+    persona: str
+    directives: tuple[str, ...]
+    turn: TurnCore | None = None
+    running: bool = False
+    text: str = ""
+    usage: Mapping[str, object] | None = None
+    warnings: tuple[str, ...] = ()
+    history: list[Message] = field(default_factory=list)
+    _said: str = ""
+
+    def start(self, turn: TurnCore, history: list[Message]) -> None:
+        """Forget what the turn before left to be seen."""
+        self.turn, self.history = turn, history
+        self.text, self._said, self.usage = "", "", None
+        turn.setting.contexts.diagnostics.clear()
+        self.warnings = tuple(
+            warning
+            for tool in turn.setting.registry
+            for warning in schema_warnings(tool)
+        )
+
+    def run(self, prompt: str) -> Procedure[str]:
+        """Go from a prompt to the answer.
+
+        Raises:
+            TurnCancelled, LimitExceeded: between two events, requests or calls.
+            Exception: what the provider or a tool raised.
+        """
+        turn = self._turn
+        yield from turn.say("user", prompt, "user", {})
+        self.history.append(Message("user", prompt))
+        while True:
+            turn.check((yield from now()))
+            turn.count_round_trip()
+            wanted = yield from self._round()
+            if not wanted:
+                break
+            for call in wanted:
+                yield from self._exchange(call)
+        turn.conclude("assistant", self._said)
+        return self._said
+
+    @property
+    def _turn(self) -> TurnCore:
+        assert self.turn is not None, "started before"
+        return self.turn
+
+    def _round(self) -> Procedure[list[ToolCall]]:
+        """Make one request and read its answer; return the calls that the model wants."""
+        request = yield from self._request()
+        self._said = ""
+        stream = yield from demand(Invoke(self.provider.stream, (request,)))
+        if not isinstance(stream, Iterator | AsyncIterator):
+            raise TypeError("the provider's stream is not an iterator")
+        wanted: list[ToolCall] = []
+        while True:
+            item = yield from pulled(Pull(stream))
+            if isinstance(item, Ended):
+                break
+            self._take(item, wanted)
+            self._turn.check_cancelled()
+        self._turn.check((yield from now()))
+        return wanted
+
+    def _take(self, item: object, wanted: list[ToolCall]) -> None:
+        if isinstance(item, TextDelta):
+            self.text += item.text
+            self._said += item.text
+        elif isinstance(item, ToolCall):
+            wanted.append(item)
+        elif isinstance(item, Usage):
+            self.usage = item.report
+        else:
+            raise TypeError(f"the provider gave a {type(item).__name__}")
+
+    def _request(self) -> Procedure[ModelRequest]:
+        setting = self._turn.setting
+        context = yield from setting.contexts.summaries()
+        return ModelRequest(
+            persona=self.persona,
+            directives=self.directives,
+            context=context,
+            messages=tuple(self.history),
+            tools=tuple(definition(tool) for tool in setting.registry),
+        )
+
+    def _exchange(self, call: ToolCall) -> Procedure[None]:
+        """Run a call and add it to the history together with its result."""
+        request = Request(call.name, call.arguments, call.id)
+        outcome = yield from calls.run(self._turn, request)
+        if self._said:
+            yield from self._turn.say("assistant", self._said, "assistant", {})
+            self.history.append(Message("assistant", self._said))
+            self._said = ""
+        moment = yield from now()
+        pair = self._pair(call, outcome)
+        self.history += pair
+        yield Save(
+            tuple(
+                self._turn.event(
+                    "assistant" if one.role == "call" else call.name,
+                    one.role,
+                    one.text,
+                    moment,
+                    json_values.canonical({"call_id": call.id, "tool": call.name}),
+                )
+                for one in pair
+            )
+        )
+
+    def _pair(self, call: ToolCall, outcome: Outcome) -> list[Message]:
+        tool = self._turn.setting.registry.find(call.name)
+        names = tool.options.get("secrets", ()) if tool is not None else ()
+        secrets = json_values.secret_values(call.arguments, names)
+        shown = json_values.redact_arguments(call.arguments, names)
+        asked = Message("call", json_values.lenient(shown), call.id, call.name)
+        result = replace(
+            asked, role="result", text=json_values.redact(outcome.text, secrets)
+        )
+        return [asked, result]

@@ -1,0 +1,89 @@
+"""Has the world moved since a call? What a tool observes now against what it saw right after it.
+
+Invariant: only a tool with `observe` can say; one that has it and cannot look counts as drift.
+"""
+
+from dataclasses import dataclass, field
+
+from gitshadow.sdk.turns import json_values
+from gitshadow.sdk.turns.call_records import key_of
+from gitshadow.sdk.turns.commands import Invoke, Procedure, Raised, Returned, ask
+from gitshadow.sdk.turns.kept_secrets import Given
+from gitshadow.sdk.turns.registry import ToolRegistry
+from gitshadow.store.journal.saga_rows import SagaCall
+
+
+@dataclass(slots=True)
+class Drift:
+    """Look for drift, of one call or, for a plan, of several newest first."""
+
+    registry: ToolRegistry
+    given: Given
+    _undone: list[tuple[str, str, str]] = field(default_factory=list)
+
+    def look(self, call: SagaCall) -> Procedure[str | None]:
+        """Return in words how the world differs from what the call left, or None."""
+        seen, trouble = yield from self._present(call)
+        return trouble if seen is None else _difference(call, seen)
+
+    def predict(self, call: SagaCall) -> Procedure[str | None]:
+        """As `look`, as if the calls asked about before had been taken back already."""
+        seen, trouble = yield from self._present(call)
+        if seen is None:
+            return trouble
+        for tool, left, found in self._undone:
+            if tool == call.tool and left == seen:
+                seen = found
+        said = _difference(call, seen)
+        before, after = images(call)
+        if said is None and before is not None and after is not None:
+            self._undone.append((call.tool, after, before))
+        return said
+
+    def _present(self, call: SagaCall) -> Procedure[tuple[str | None, str | None]]:
+        """Return what the tool observes now, or why it could not look; neither: nothing to compare.
+
+        After an earlier attempt only that it can look counts: the call may be undone in part.
+        """
+        inverse = json_values.stored_inverse(call.inverse) if call.inverse else None
+        if inverse is not None and inverse.unseen is not None:
+            said = "the result of the call could not be observed"
+            return None, f"{said}: {inverse.unseen}"
+        tool = self.registry.find(call.tool)
+        observe = tool.options.get("observe") if tool is not None else None
+        after = inverse.after if inverse is not None else None
+        if tool is None or observe is None or after is None:
+            return None, None
+        secrets = self.given.secrets_of(call, tool)
+        if secrets is None and json_values.REDACTED in after:
+            return None, "what it left cannot be compared: it held a secret"
+        if json_values.parse(call.intent).get("altered_arguments"):
+            return None, "it could not be observed: its arguments are not JSON"
+        extras = tool.extras("observe", key_of(call, "do"))
+        event = yield from ask(Invoke(observe, (self.given.of(call),), extras))
+        if isinstance(event, Returned):
+            seen = json_values.redact(json_values.lenient(event.value), secrets or ())
+            return None if call.attempts else seen, None
+        why = (
+            json_values.in_words(event.error)
+            if isinstance(event, Raised)
+            else "no answer"
+        )
+        return (
+            None,
+            f"it could not be observed: {json_values.redact(why, secrets or ())}",
+        )
+
+
+def images(call: SagaCall) -> tuple[str | None, str | None]:
+    """Return what the tool observed before and after a call."""
+    before = json_values.parse(call.intent).get("before")
+    after = json_values.stored_inverse(call.inverse).after if call.inverse else None
+    return (before if isinstance(before, str) else None), after
+
+
+def _difference(call: SagaCall, seen: str) -> str | None:
+    before, after = images(call)
+    if seen in (before, after):
+        return None
+    return f"it left {after}, but now there is {seen}"

@@ -1,0 +1,226 @@
+"""The sync driver: does what procedures ask for, in the caller's thread.
+
+Invariant: what user code raises becomes an event; what the process is told (an interrupt, an
+exit) goes through the procedure and out.
+"""
+
+import inspect
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextvars import copy_context
+from functools import partial
+from typing import Protocol, TypeAlias
+
+from gitshadow.sdk.turns import events
+from gitshadow.sdk.turns.commands import (
+    Answer,
+    Claim,
+    Command,
+    Compose,
+    Due,
+    Ended,
+    Event,
+    Invoke,
+    Keep,
+    Kept,
+    Newest,
+    Now,
+    Part,
+    Pause,
+    Procedure,
+    Pull,
+    Raised,
+    Returned,
+    Save,
+    Standing,
+    T,
+    TakeOut,
+    Tell,
+    TimedOut,
+    Waiting,
+    Withdraw,
+    in_the_open,
+    riding,
+)
+from gitshadow.sdk.turns.file_recording import Recorder
+from gitshadow.sdk.turns.protocols import Clock, SessionStore
+from gitshadow.sdk.turns.undo_operation import Whole
+from gitshadow.store.journal.saga_rows import CallName, SagaCall, SagaOp
+
+
+class Means(Protocol):
+    """What a driver works with."""
+
+    store: SessionStore
+    clock: Clock
+    recorder: Recorder | None
+
+    def composed(self, op: SagaOp) -> Whole:
+        """Return the undo that an op stands for."""
+        ...
+
+
+AtOnce: TypeAlias = (
+    Save | Claim | Now | Compose | Keep | Standing | Newest | Due | TakeOut | Withdraw
+)
+
+
+class Base:
+    """Do what needs no waiting: both drivers are alike in it."""
+
+    def __init__(self, desk: Means) -> None:
+        self.desk = desk
+        # Calls of one turn may come from several threads; what the host does runs without it.
+        self.lock = threading.RLock()
+
+    def at_once(self, command: AtOnce) -> object:
+        """Carry a command out and return its event."""
+        with self.lock:
+            return self._at_once(command)
+
+    def _at_once(self, command: AtOnce) -> object:
+        store = self.desk.store
+        if isinstance(command, Save):
+            store.save(command.rows)
+            return None
+        if isinstance(command, Now):
+            return self.desk.clock()
+        if isinstance(command, Compose):
+            return self.desk.composed(command.op)
+        if isinstance(command, Standing):
+            return _standing(store, command)
+        if isinstance(command, Newest):
+            return store.last_seq(command.session)
+        if isinstance(command, Keep):
+            session, name = command.session, command.name
+            version = store.next_version(session, name)
+            moment = self.desk.clock()
+            oid = store.keep(session, name, version, command.data, moment)
+            return Kept(oid, version)
+        if isinstance(command, Due):
+            return tuple(_due(store, command.session, self.desk.clock()))
+        if isinstance(command, Withdraw):
+            return store.withdraw(command.call)
+        owner, now_ns, until_ns = command.owner, command.now_ns, command.until_ns
+        if isinstance(command, TakeOut):
+            return store.take_out(command.call, owner, now_ns, until_ns)
+        call = CallName(command.session, command.turn, command.call)
+        return store.claim(
+            call, owner, now_ns, until_ns, rows=command.rows, then=command.then
+        )
+
+    def tell(self, command: Tell) -> str | None:
+        """Tell the recorder; it may take a while."""
+        recorder = self.desk.recorder
+        return None if recorder is None else recorder.tell(command)
+
+
+def _due(store: SessionStore, session: str, now_ns: int) -> Iterator[Waiting]:
+    for held in store.due(session, now_ns):
+        turn, calls = store.turn(session, held.turn), store.calls(session, held.turn)
+        call = next((one for one in calls if one.id == held.call), None)
+        if turn is not None and call is not None:
+            yield Waiting(held, turn, call)
+
+
+def _standing(store: SessionStore, command: Standing) -> SagaCall | None:
+    session, digest = command.session, command.digest
+    if command.anywhere:
+        return store.standing(session, digest, -1, store.last_seq(session))
+    for gap in events.hidden(store.markers(session)):
+        found = store.standing(session, digest, gap.first, gap.last)
+        if found is not None:
+            return found
+    return None
+
+
+class Driver(Base):
+    """Run procedures to their end."""
+
+    def run(self, procedure: Procedure[T]) -> T:
+        """Run a procedure and return its value; what it raises goes on."""
+        flat = riding(self.opened(procedure))
+        step: Callable[[], Command] = partial(flat.send, None)
+        while True:
+            try:
+                with self.lock:
+                    command = step()
+            except StopIteration as stop:
+                value: T = stop.value
+                return value
+            try:
+                step = partial(flat.send, self.perform(command))
+            except BaseException as error:  # noqa: BLE001 - the procedure says what follows
+                step = partial(flat.throw, error)
+
+    def opened(self, procedure: Procedure[T]) -> Procedure[T]:
+        """Return a procedure as it is run; an engine that keeps parts runs each on its own."""
+        return in_the_open(procedure)
+
+    def perform(self, command: Command) -> object:
+        """Carry a command out and return its event."""
+        if isinstance(command, Invoke):
+            return self._invoke(command)
+        if isinstance(command, Answer):
+            return _answer(command)
+        if isinstance(command, Pause):
+            time.sleep(command.seconds)
+            return None
+        if isinstance(command, Pull):
+            return pull(command)
+        if isinstance(command, Tell):
+            return self.tell(command)
+        assert not isinstance(command, Part), "parts are opened"
+        return self.at_once(command)
+
+    def _invoke(self, command: Invoke) -> Event:
+        if command.timeout_s is None:
+            return called(command)
+        return _within(command, command.timeout_s)
+
+
+def called(command: Invoke) -> Event:
+    """Call a function of the host and say how that ended."""
+    try:
+        value = command.function(*command.args, **command.kwargs)
+    except BaseException as error:
+        # Nothing cancels a plain function: what it lets through comes of work of its own.
+        if isinstance(error, Exception) or type(error).__name__ == "CancelledError":
+            return Raised(error)
+        raise
+    if inspect.iscoroutine(value):
+        value.close()
+        name = getattr(command.function, "__qualname__", "a function")
+        return Raised(TypeError(f"{name} is async: use AsyncAgentUndo"))
+    return Returned(value)
+
+
+def pull(command: Pull) -> Returned | Raised | Ended:
+    """Take the next item of a plain stream."""
+    if not isinstance(command.stream, Iterator):
+        return Raised(TypeError("the stream is async: use AsyncAgentUndo"))
+    try:
+        return Returned(next(command.stream))
+    except StopIteration:
+        return Ended()
+    except Exception as error:  # noqa: BLE001 - the provider's own errors are events
+        return Raised(error)
+
+
+def _within(command: Invoke, seconds: float) -> Event:
+    """Call a function in a thread of its own, and wait only so long."""
+    found: list[Event] = []
+    context = copy_context()
+    target: Callable[[], None] = lambda: found.append(context.run(called, command))  # noqa: E731
+    thread = threading.Thread(target=target, daemon=True, name="gitshadow-inverse")
+    thread.start()
+    thread.join(seconds)
+    return found[0] if found else TimedOut(seconds, goes_on=True)
+
+
+def _answer(command: Answer) -> bool:
+    there = threading.Event()
+    command.question.listen(there.set)
+    there.wait(command.timeout_s)
+    return command.question.value is True

@@ -1,0 +1,99 @@
+"""The barrier before an effect that a rewind has hidden: the model forgot it, the world did not.
+
+Two calls are the same when tool and arguments are; what is secret of them does not count, so that
+no digest tells anything of it. A framework that goes back to an old checkpoint replays a call: then
+the origin, the framework's own name for that one call, is the same too.
+Invariant: where nothing was rewound or replayed no call is ever a duplicate.
+"""
+
+import json
+from collections.abc import Mapping
+from hashlib import blake2b
+
+from gitshadow.sdk.turns import call_outcome, json_values
+from gitshadow.sdk.turns.call_outcome import Known
+from gitshadow.sdk.turns.commands import Procedure, Standing, standing
+from gitshadow.sdk.turns.registry import Tool
+from gitshadow.sdk.turns.turn import TurnCore
+from gitshadow.sdk.turns.values import Reversibility
+from gitshadow.store.journal.saga_rows import Effect, SagaCall
+
+_DIGEST_BYTES = 16
+
+
+def repeats(
+    turn: TurnCore, tool: Tool, arguments: Mapping[str, object], origin: str | None
+) -> Procedure[str | None]:
+    """Return what a model is told of a call that still has its effect, or None."""
+    if turn.setting.policy.duplicates == "allow" or not _counts(tool):
+        return None
+    if tool.options.get("allow_duplicates", False):
+        return None
+    session = turn.row.session
+    found = yield from standing(Standing(session, _digest(tool, arguments)))
+    if found is not None:
+        return _said(found, "It was removed from the conversation")
+    if origin is None:
+        return None
+    digest = _digest(tool, arguments, origin)
+    found = yield from standing(Standing(session, digest, anywhere=True))
+    return None if found is None else _said(found, "This is a replay of that call")
+
+
+def begun(
+    call: SagaCall,
+    tool: Tool,
+    arguments: Mapping[str, object],
+    origin: str | None = None,
+) -> list[Effect]:
+    """Return the rows by which a later call is known to be the same."""
+    if not _counts(tool):
+        return []
+    digests = [_digest(tool, arguments)]
+    digests += [] if origin is None else [_digest(tool, arguments, origin)]
+    return [Effect(call.session, one, call.turn, call.id) for one in digests]
+
+
+def _counts(tool: Tool) -> bool:
+    """Tell whether doing it twice is more than doing it once."""
+    if tool.effective is Reversibility.READ_ONLY:
+        return False
+    options = tool.options  # files come back with a rewind, and are written anew
+    return not (options.get("idempotent", False) or options.get("files_only", False))
+
+
+def _digest(
+    tool: Tool, arguments: Mapping[str, object], origin: str | None = None
+) -> str:
+    names = tool.options.get("secrets", ())
+    shown = json_values.redact_arguments(arguments, names)
+    said = [tool.name, shown, *([] if origin is None else [origin])]
+    # A value that is no JSON stands for itself by its repr: one that names an address is never
+    # the same twice, which lets the call through.
+    try:
+        text = json.dumps(said, sort_keys=True, default=repr)
+    except (TypeError, ValueError):  # keys of several types, a circle
+        text = repr(said)
+    except RecursionError:
+        text = json_values.lenient(said)
+    secrets = json_values.secret_values(arguments, names)
+    plain = json_values.redact(text, secrets)
+    return blake2b(
+        json_values.storable(plain).encode(), digest_size=_DIGEST_BYTES
+    ).hexdigest()
+
+
+def _said(call: SagaCall, why: str) -> str:
+    named = f"Duplicate: {call.tool} with these arguments"
+    if call.outcome == "held":
+        return (
+            f"{named} is already waiting to be sent ({call.id}); a rewind does not"
+            f" stop that. It was not held again."
+        )
+    done = "was already made"
+    if call_outcome.from_row(call) is Known.UNKNOWN:
+        done = "was started before, and it is unknown whether it happened"
+    return (
+        f"{named} {done} ({call.id}). {why}, but its effect was not undone."
+        " It was not run again."
+    )

@@ -1,0 +1,117 @@
+"""What goes wrong around a turn.
+
+::
+
+    ShadowError
+    └── TurnError (1)                 a turn, an undo or a rewind could not go on
+        ├── RegistrationError         a tool's declaration is wrong
+        ├── SessionBusy               the session has a turn or an undo at work
+        ├── TurnClosed                the turn has ended
+        ├── TurnCancelled             `cancel()` was called
+        ├── ValidationFailed          the turn's own check said no
+        ├── LimitExceeded             a bound of the turn was reached
+        │   ├── ToolCallLimitExceeded
+        │   ├── RoundTripLimitExceeded
+        │   └── TimeLimitExceeded
+        ├── SessionNotFound (2)       the session has no history
+        ├── InvocationNotFound (2)    the session has no such invocation
+        ├── NothingToUndo             everything is undone already
+        ├── EngineError               an engine gave an undo up
+        ├── UndoPending               an engine has not carried an undo out yet
+        └── PartialUndo (4)           `raise_for_partial` found something not reversed
+
+`ToolFailure` stands apart: a tool raises it to say "no" without ending the turn, and an inverse to
+say that it did nothing; `FinalFailure` is one of an inverse that it is no use to try again.
+Invariant: whatever ends a turn carries the rollback's report as `undo_report`.
+"""
+
+from typing import TYPE_CHECKING
+
+from gitshadow.errors import ExitCode, ShadowError
+
+if TYPE_CHECKING:
+    from gitshadow.sdk.turns.report import UndoReport
+
+
+class TurnError(ShadowError):
+    """Report a turn, an undo or a rewind that could not go on."""
+
+    undo_report: "UndoReport | None" = None
+
+
+class RegistrationError(TurnError):
+    """Report a tool whose declaration is wrong."""
+
+
+class SessionBusy(TurnError):
+    """Report a session that has a turn or an undo at work; nothing was changed."""
+
+
+class TurnClosed(TurnError):
+    """Report a call in a turn that has ended."""
+
+
+class TurnCancelled(TurnError):
+    """Report that a turn was cancelled by `cancel()`; its effects were rolled back."""
+
+
+class ValidationFailed(TurnError):
+    """Report that a turn's own check said no or raised; its effects were rolled back."""
+
+
+class LimitExceeded(TurnError):
+    """Report a bound that a turn reached; its effects were rolled back."""
+
+
+class ToolCallLimitExceeded(LimitExceeded):
+    """Report one tool call too many."""
+
+
+class RoundTripLimitExceeded(LimitExceeded):
+    """Report one request to the model too many."""
+
+
+class TimeLimitExceeded(LimitExceeded):
+    """Report a turn that took too long."""
+
+
+class SessionNotFound(TurnError):
+    """Report a session without history; nothing was changed."""
+
+    exit_code = ExitCode.USAGE
+
+
+class InvocationNotFound(TurnError):
+    """Report an invocation that a session does not have; nothing was changed."""
+
+    exit_code = ExitCode.USAGE
+
+
+class NothingToUndo(TurnError):
+    """Report a conversation in which nothing is left to go back to."""
+
+
+class EngineError(TurnError):
+    """Report an undo that its engine gave up; what is done stays, `recover` does the rest."""
+
+
+class UndoPending(TurnError):
+    """Report an undo that has not ended in the time that was given; it goes on."""
+
+
+class PartialUndo(TurnError):
+    """Report an undo that left something standing; `report` says what."""
+
+    exit_code = ExitCode.PARTIAL
+
+    def __init__(self, report: "UndoReport") -> None:
+        super().__init__(f"cannot undo all of {report.target}: {report.headline}")
+        self.report = report
+
+
+class ToolFailure(Exception):
+    """Raised by a tool that did nothing and wants the model to read why."""
+
+
+class FinalFailure(ToolFailure):
+    """Raised by an inverse that did nothing, and will not be able to either the next time."""

@@ -1,0 +1,137 @@
+"""Undos of a session on their way: carried out in place, or handed to an engine.
+
+An undo that was handed over stands in the journal as `submitted` until its engine begins it; the
+session has no new turn before that.
+Invariant: whoever carries an undo out holds the session's lock; who hands one over gives it back.
+"""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gitshadow.errors import UsageError
+from gitshadow.sdk.turns.commands import Invoke, Procedure, Save, demand, now
+from gitshadow.sdk.turns.errors import SessionBusy
+from gitshadow.sdk.turns.report import UndoKind, UndoReport
+from gitshadow.sdk.turns.turn_states import TurnEvent, TurnStatus, advance
+from gitshadow.sdk.turns.undo_operation import Whole
+from gitshadow.store.journal.saga_rows import SagaOp
+
+if TYPE_CHECKING:
+    from gitshadow.sdk.turns.protocols import CompensationEngine
+    from gitshadow.sdk.turns.session_runtime import Desk
+
+_SUBMITTED = "submitted"
+
+
+class Carrying:
+    """Bring the undos of a session to their end; all of it under its lock."""
+
+    def __init__(self, desk: "Desk") -> None:
+        self._desk = desk
+
+    def run(self, work: Whole, *, again: bool = False) -> Procedure[UndoReport]:
+        """Carry an undo out, in place or by the session's engine.
+
+        Args:
+            work: What is to be done.
+            again: Whether it has ended before.
+
+        Raises:
+            RefusedError: the token does not fit; nothing was done.
+            UndoPending, EngineError: as `CompensationEngine.wait`.
+        """
+        engine = self._desk.engine
+        if engine is None or not work.calls_handlers:
+            return (yield from self._done(work))
+        yield from work.admit()
+        op = replace(work.op, status=_SUBMITTED)
+        yield Save((op,))
+        hand = Invoke(engine.submit, (op,))
+        hand = Invoke(engine.resume, (op.id,)) if again else hand
+        yield from demand(hand._replace(blocking=True))
+        self._desk.release()
+        return (yield from _awaited(engine, op.id))
+
+    def recover(self) -> Procedure[list[UndoReport]]:
+        """Bring the undos to their end that lost their process, in place or by the engine."""
+        engine = self._desk.engine
+        if engine is None:
+            found = []
+            for op in self.unfinished():
+                report = yield from self.finish(op.id)
+                found.append(report)
+            return found
+        taken = yield from demand(Invoke(engine.recover, blocking=True))
+        assert isinstance(taken, list)
+        self._desk.release()
+        found = []
+        for op_id in taken:
+            report = yield from _awaited(engine, op_id)
+            found.append(report)
+        return found
+
+    def finish(self, op_id: str) -> Procedure[UndoReport]:
+        """Carry an undo out in place, and end with it the turn that it rolls back."""
+        work = self._work(op_id)
+        found = yield from self._done(work)
+        if work.op.kind != UndoKind.ROLLBACK:
+            return found
+        turn = self._desk.store.turn(self._desk.session, turn_of(work.op))
+        if turn is not None and turn.status == TurnStatus.ROLLING_BACK:
+            event = TurnEvent.UNWOUND if found.ok else TurnEvent.STUCK
+            moment = yield from now()
+            status = advance(TurnStatus.ROLLING_BACK, event).value
+            yield Save((replace(turn, status=status, ended_ns=moment),))
+        return found
+
+    def _done(self, work: Whole) -> Procedure[UndoReport]:
+        """Carry an undo out here, and tell those who want to know."""
+        telling = self._desk.setting.telling
+        if work.op.kind == UndoKind.REWIND:
+            return (yield from telling.rewind(work))
+        return (yield from telling.undo(work))
+
+    def resumed(self, op_id: str) -> Whole:
+        """Return an earlier undo to go on with: what it did stays done.
+
+        Raises:
+            UsageError: this session has no such undo.
+        """
+        return self._work(op_id)
+
+    def unfinished(self) -> list[SagaOp]:
+        """Return the undos, rollbacks and rewinds without a report, oldest first."""
+        ops = self._desk.store.ops(self._desk.session)
+        return [op for op in ops if op.status != "done"]
+
+    def check_none_waits(self) -> None:
+        """Do nothing if no undo is waiting for its engine.
+
+        Raises:
+            SessionBusy: one does; nothing may come between.
+        """
+        for op in self.unfinished():
+            if op.status == _SUBMITTED:
+                raise SessionBusy(
+                    f"cannot use session {op.session}: undo {op.id} is waiting for its engine",
+                    hint="wait for it to end, or finish it here: git agent-undo recover",
+                )
+
+    def _work(self, op_id: str) -> Whole:
+        op = self._desk.store.op(op_id)
+        if op is None or op.session != self._desk.session:
+            raise UsageError(
+                f"cannot find undo {op_id} in session {self._desk.session}"
+            )
+        return self._desk.composed(replace(op, status="applying"))
+
+
+def turn_of(op: SagaOp) -> str:
+    """Return the turn that an undo is about; a savepoint's is `turn:name`."""
+    return op.target.partition(":")[0]
+
+
+def _awaited(engine: "CompensationEngine", op_id: str) -> Procedure[UndoReport]:
+    found = yield from demand(Invoke(engine.wait, (op_id, None), blocking=True))
+    assert isinstance(found, UndoReport)
+    return found

@@ -1,0 +1,166 @@
+"""Telling the recorder of turns and calls, so that the files they write are theirs.
+
+A turn and each call that may write open and close a window, as an agent's hooks do, under the
+turn's own id and the program's own session id. Without a daemon only the two ends of a turn do
+work; a call in between leaves its time in the spool.
+Invariant: nothing here raises into a turn; what could not be told is returned as a text.
+"""
+
+import json
+import os
+import threading
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from gitshadow.adapters.generic import NAME as GENERIC
+from gitshadow.errors import ShadowError
+from gitshadow.ipc import hook
+from gitshadow.model import RepoPath
+from gitshadow.sdk.turns.commands import Tell
+from gitshadow.service.client import answer
+from gitshadow.store.layout import Layout
+from gitshadow.store.refs import display_path
+from gitshadow.undo.report import Report, from_json
+
+Payload = dict[str, object]
+
+_ENDS = ("prompt", "turn_end")
+
+
+class FilesTold(NamedTuple):
+    """Hold the recorder's answer: its report, or why there is none.
+
+    `missing` are turns that it does not know, `loose` paths that may or may not be meant.
+    """
+
+    report: Report | None = None
+    missing: tuple[str, ...] = ()
+    loose: tuple[str, ...] = ()
+    why: str | None = None
+
+
+class Runner(NamedTuple):
+    """Say who has files taken back: the program itself, or whoever runs a command.
+
+    `session` is that of an agent that runs the command, by the recorder's id; None for a person.
+    """
+
+    is_program: bool = True
+    session: str | None = None
+
+
+class Recorder:
+    """Tell one worktree's recorder of one session; safe to be called by any thread."""
+
+    def __init__(self, layout: Layout, session: str, agent: str | None) -> None:
+        self.layout = layout
+        self.session = session
+        self.agent = agent or GENERIC
+        self._runner = Runner()
+        self._in_turn = threading.Lock()
+        self._above: dict[int, list[str]] = {}
+        self._is_known = False
+
+    def tell(self, told: Tell) -> str | None:
+        """Tell of one thing; return why it could not be told, or None.
+
+        One thing after the other: a window that opens late would stay open.
+        """
+        with self._in_turn:
+            try:
+                self._deliver(self._payload(told), told.hooked, told.event in _ENDS)
+            except (ShadowError, OSError) as error:
+                return f"{type(error).__name__}: {error}"
+            self._is_known = not told.hooked
+            return None
+
+    def ask(self, verb: str, params: Mapping[str, object]) -> FilesTold:
+        """Have the recorder take files back, or plan to; what stops it is a text.
+
+        Args:
+            verb: The engine's name of the verb.
+            params: Its parameters; `program` names what is meant by the program's own ids.
+        """
+        program = params.get("program")
+        assert isinstance(program, dict)
+        whole = {
+            **params,
+            "program": {**program, "session": self.session},
+            "runner": self._runner.session,
+            "by_program": self._runner.is_program,
+            "cwd": _spelled(self.layout.root),
+        }
+        try:
+            return _told(answer(self.layout, verb, whole))
+        except (ShadowError, OSError) as error:
+            return FilesTold(why=str(error))
+
+    def run_by(self, runner: Runner) -> None:
+        """Say who has files taken back from now on."""
+        self._runner = runner
+
+    def close(self) -> None:
+        """Tell that the session is over, where it was told of by this process."""
+        if not self._is_known:
+            return
+        self._is_known = False
+        ended: Payload = {"event": "session_end", "reason": "closed"}
+        with self._in_turn:
+            try:
+                self._deliver(ended, hooked=False, at_once=False)
+            except OSError:
+                return  # its process will be gone soon, and the recorder sees that
+
+    def _deliver(self, payload: dict[str, object], hooked: bool, at_once: bool) -> None:
+        whole = {
+            **payload,
+            "session": self.session,
+            "agent": self.agent,
+            "cwd": _spelled(self.layout.root),
+        }
+        pids = self._pids(os.getppid() if hooked else os.getpid())
+        own = "" if hooked else "".join(pids[:1])
+        body = hook.make_body(GENERIC, json.dumps(whole).encode(), pids, own)
+        if at_once:
+            hook.deliver(self.layout, body, _in_process)
+        else:
+            hook.leave(self.layout, body)
+
+    def _payload(self, told: Tell) -> Payload:
+        payload: Payload = {"event": told.event, "turn": told.turn}
+        if told.event == "prompt":
+            payload["prompt"] = told.label
+        if told.call is not None:
+            payload |= {"call": told.call, "tool": told.tool}
+        if told.paths:
+            here = (os.path.abspath(path) for path in told.paths)
+            payload["paths"] = [_spelled(path) for path in here]
+        return payload
+
+    def _pids(self, pid: int) -> list[str]:
+        """Return a process and those above it; looked up once, and anew after a fork."""
+        if pid not in self._above:
+            self._above = {pid: hook.lineage(pid)}
+        return self._above[pid]
+
+
+def _told(document: Mapping[str, object]) -> FilesTold:
+    """Read the document of a verb; a daemon gives an error as one."""
+    error = document.get("error")
+    if error is not None:
+        return FilesTold(why=str(error))
+    missing, loose = document.get("missing", ()), document.get("loose", ())
+    assert isinstance(missing, list)
+    assert isinstance(loose, list)
+    return FilesTold(from_json(document), tuple(missing), tuple(loose))
+
+
+def _in_process(layout: Layout, body: bytes) -> bytes:
+    """Take a delivery in this process; the engine is imported only now."""
+    from gitshadow.service import in_process
+
+    return in_process.deliver(layout, body)
+
+
+def _spelled(path: str) -> str:
+    return display_path(RepoPath(os.fsencode(path)))

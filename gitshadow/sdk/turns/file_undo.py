@@ -1,0 +1,173 @@
+"""The files of turns, taken back by the recorder: a phase of an undo like the others.
+
+The recorder's op gets the id of the undo itself. Asked for the same id again it does nothing and
+gives its report, so that a crash between the two leaves no file undone twice.
+Invariant: a recorder that cannot be asked makes an item that was not taken back.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from gitshadow.sdk.turns import json_values
+from gitshadow.sdk.turns.commands import (
+    UNTOLD,
+    Invoke,
+    Procedure,
+    Raised,
+    Returned,
+    ask,
+)
+from gitshadow.sdk.turns.file_recording import FilesTold, Recorder
+from gitshadow.sdk.turns.report import Domain, UndoItem, UndoReport
+from gitshadow.sdk.turns.undo_operation import Done, blank
+from gitshadow.store.journal.saga_rows import Noted, SagaOp, SagaTurn
+from gitshadow.undo.report import Item, Report, Status, Uncovered
+
+
+class Began(NamedTuple):
+    """Name a turn, or a call of one, and when the turn began."""
+
+    id: str
+    since_ns: int
+    agent: str | None = None
+    call: str | None = None
+
+    def row(self) -> dict[str, object]:
+        """Return it as the recorder reads it."""
+        row: dict[str, object] = {"since_ns": self.since_ns, "agent": self.agent}
+        if self.call is None:
+            return {**row, "id": self.id}
+        return {**row, "turn": self.id, "id": self.call}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileWork:
+    """Say what of files is to be taken back: turns, or calls of one, or earlier ops.
+
+    `op_id` is what the recorder's op is to be called. `loose_since_ns`: files that a turn wrote
+    since then outside its calls are named, because nobody can tell whether they are meant. `told`
+    are notes on what the recorder does not know.
+    """
+
+    op: SagaOp
+    recorder: Recorder
+    op_id: str
+    verb: str = "undo"
+    turns: tuple[Began, ...] = ()
+    calls: tuple[Began, ...] = ()
+    ops: tuple[str, ...] = ()
+    loose_since_ns: int | None = None
+    on_conflict: str = "skip"
+    told: tuple[Uncovered, ...] = ()
+
+    def plan(self) -> Procedure[UndoReport]:
+        """Say what a run would do; what stands there now is recorded by that."""
+        found = yield from self._asked(apply=False)
+        return replace(self._part(found), planned=True, op_id=None)
+
+    def snapshot(self) -> Procedure[Done]:
+        """Have the present recorded, so that the undo itself can be undone."""
+        found = yield from self._asked(apply=False)
+        part = blank(self.op)
+        if found.why is not None:
+            notes = (f"the current state was not recorded first: {found.why}",)
+            part = replace(part, notes=notes)
+        return Done(part)
+
+    def run(self) -> Procedure[Done]:
+        """Have the files taken back."""
+        found = yield from self._asked(apply=True)
+        return Done(self._part(found))
+
+    def _asked(self, *, apply: bool) -> Procedure[FilesTold]:
+        params = self._params(apply=apply)
+        call = Invoke(self.recorder.ask, ("undo", params), blocking=True)
+        event = yield from ask(call)
+        if isinstance(event, Returned):
+            assert isinstance(event.value, FilesTold)
+            return event.value
+        why = event.error if isinstance(event, Raised) else "no answer"
+        return FilesTold(why=f"{type(why).__name__}: {why}")
+
+    def _params(self, *, apply: bool) -> Mapping[str, object]:
+        program = {
+            "turns": [one.row() for one in self.turns],
+            "calls": [one.row() for one in self.calls],
+            "loose_since_ns": self.loose_since_ns,
+            "ops": list(self.ops),
+        }
+        return {
+            "verb": self.verb,
+            "program": program,
+            "on_conflict": self.on_conflict,
+            "op": self.op_id,
+            "yes": apply,
+            "dry_run": not apply,
+        }
+
+    def _part(self, found: FilesTold) -> UndoReport:
+        part = replace(blank(self.op), not_covered=self.told)
+        if found.report is None:
+            return part.with_trouble("files", found.why or "no answer", Domain.FILES)
+        told = [*self.told, *found.report.not_covered]
+        if found.missing:
+            what = f"files of {', '.join(found.missing)}"
+            told.append(Uncovered(what, "it was not reported to the recorder"))
+        why = "written outside its calls: it may belong to earlier work"
+        told += [Uncovered(path, why, path) for path in found.loose]
+        return replace(
+            part,
+            items=tuple(_item(one) for one in found.report.items),
+            commit=found.report.commit,
+            token=found.report.token if found.report.items else "",
+            not_covered=tuple(told),
+            notes=tuple(_notes(found.report)),
+        )
+
+
+def untold(log: Iterable[Noted]) -> tuple[Uncovered, ...]:
+    """Return what the recorder was not told of, from the notes of turns."""
+    found = (
+        Uncovered(
+            f"files of {row.call or row.turn}",
+            f"it was not reported to the recorder: {json_values.parse(row.body).get('why')}",
+        )
+        for row in log
+        if row.kind == UNTOLD
+    )
+    return tuple(dict.fromkeys(found))
+
+
+def began(turns: Sequence[SagaTurn]) -> tuple[Began, ...]:
+    """Return turns as the recorder is asked for them, newest first."""
+    return tuple(Began(one.id, one.started_ns, one.agent) for one in reversed(turns))
+
+
+def _notes(report: Report) -> Iterable[str]:
+    yield from report.notes
+    yield from report.head_moved
+    if report.maybe:
+        yield f"uncertain changes, skipped: {', '.join(report.maybe)}"
+    if report.status is Status.NOTHING_TO_DO and report.headline and report.items:
+        yield f"files: {report.headline}"
+
+
+def _item(one: Item) -> UndoItem:
+    return UndoItem(
+        call_id="",
+        tool="",
+        klass="",
+        domain=Domain.FILES,
+        path=one.path,
+        session=one.session,
+        action=one.action,
+        state=one.state,
+        reason=one.reason,
+        detail=one.detail,
+        residue=one.residue,
+        old_path=one.old_path,
+        overwrites=one.overwrites,
+        added=one.added,
+        removed=one.removed,
+    )

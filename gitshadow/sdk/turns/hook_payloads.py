@@ -1,0 +1,147 @@
+"""Hooks of an agent as turns of a program: what the agent sends, and what it is told.
+
+A hook program hands over what came on its standard input and prints what it gets. Tools are named
+as in `sdk.integrations.claude_agent_sdk`: the agent's own `claude.<name>`, those of MCP servers
+`<server>.<name>`. "Hooks reference" of Claude Code, snapshot of 2026-08-22.
+Invariant: a tool that the program has not declared is the agent's own business.
+"""
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from gitshadow.adapters.base import BadPayload, HookEvent, Phase
+from gitshadow.adapters.claude_code import ClaudeCode
+from gitshadow.errors import UsageError
+from gitshadow.sdk.turns.errors import SessionBusy
+from gitshadow.sdk.turns.hook_turns import HookedTurns
+from gitshadow.sdk.turns.session import AgentUndo
+from gitshadow.sdk.turns.values import Outcome
+
+T = TypeVar("T")
+
+_LABEL_CHARS = 120
+_PATIENCE_S = 5.0
+_PAUSE_S = 0.02
+
+
+def take_hook(payload: bytes, opened: Callable[[str], AgentUndo]) -> bytes:
+    """Take one hook of Claude Code; return what its program is to print.
+
+    Args:
+        payload: What came on standard input.
+        opened: Opens the session of an id; it is closed again here.
+
+    Returns:
+        Nothing, or, for a tool that must not run now (denied, a duplicate, held), the answer that
+        says so and why.
+
+    Raises:
+        UsageError: the payload cannot be read, or ends a call that is not under way.
+        SessionBusy: somebody else had the session for five seconds.
+        JournalError: the journal cannot be used. Let the program exit with 1: the agent goes on.
+    """
+    fields = _decoded(payload)
+    event = ClaudeCode().parse(fields, {})
+    if isinstance(event, BadPayload):
+        raise UsageError(f"cannot read the hook: {event.reason}")
+    if event is None:
+        return b""
+    with opened(event.parent_session or event.native_session) as au:
+        return _patiently(_Hook(au, event, fields).take)
+
+
+def _decoded(payload: bytes) -> Mapping[str, object]:
+    try:
+        found = json.loads(payload.decode("utf-8", "surrogateescape"), strict=False)
+    except (ValueError, RecursionError) as error:
+        raise UsageError("cannot read the hook: it is not JSON") from error
+    if not isinstance(found, dict):
+        raise UsageError("cannot read the hook: it is not a JSON object")
+    return found
+
+
+def _patiently(take: Callable[[], T]) -> T:
+    """Wait for a session that another hook has: an agent runs several tools at once."""
+    until = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            return take()
+        except SessionBusy:
+            if time.monotonic() > until:
+                raise
+            time.sleep(_PAUSE_S)
+
+
+class _Hook:
+    def __init__(
+        self, au: AgentUndo, event: HookEvent, payload: Mapping[str, object]
+    ) -> None:
+        self._au = au
+        self._turns = HookedTurns(au)
+        self._event = event
+        self._payload = payload
+
+    def take(self) -> bytes:
+        """Do what the event's phase asks for."""
+        phase = self._event.phase
+        if phase is Phase.PROMPT:
+            first = (self._event.prompt or "").strip().partition("\n")[0]
+            self._turns.begin(first[:_LABEL_CHARS])
+        elif phase is Phase.TURN_END and self._event.raw_event == "Stop":
+            self._turns.end()
+        elif phase in (Phase.TURN_END, Phase.SESSION_END):
+            self._turns.interrupt()
+        elif phase in (Phase.BEFORE, Phase.AFTER, Phase.FAILED):
+            return self._of_a_tool(phase)
+        return b""
+
+    def _of_a_tool(self, phase: Phase) -> bytes:
+        tool, call_id = _registered(self._event.tool or ""), self._event.call_id
+        if call_id is None or self._au.desk.setting.registry.find(tool) is None:
+            return b""
+        found = self._payload.get("tool_input")
+        arguments = found if isinstance(found, Mapping) else {}
+        if phase is Phase.BEFORE:
+            outcome = self._turns.before(tool, arguments, call_id=call_id)
+            return b"" if outcome is None else _denial(outcome.text)
+        if phase is Phase.AFTER:
+            result = _value(self._payload.get("tool_response"))
+            self._turns.after(call_id, result, arguments=arguments)
+        elif self._payload.get("is_interrupt") is not True:  # else nobody knows
+            failed = Outcome.failed(str(self._payload.get("error", "")))
+            self._turns.after(call_id, failed, arguments=arguments)
+        return b""
+
+
+def _registered(name: str) -> str:
+    """Return the registered name of a tool that the agent runs: `claude.Bash`, `shop.pay`."""
+    if not name.startswith("mcp__"):
+        return f"claude.{name}"
+    return ".".join(name.removeprefix("mcp__").split("__", 1))
+
+
+def _value(response: object) -> object:
+    """Return what a tool gave: of an MCP server's blocks the text, as JSON if it is JSON."""
+    blocks = response.get("content") if isinstance(response, Mapping) else response
+    if not isinstance(blocks, list) or not blocks:
+        return response
+    texts = [one.get("text") for one in blocks if isinstance(one, Mapping)]
+    if len(texts) != len(blocks) or not all(isinstance(one, str) for one in texts):
+        return response
+    text = "\n".join(map(str, texts))
+    try:
+        found: object = json.loads(text)
+    except ValueError:
+        return text
+    return found
+
+
+def _denial(reason: str) -> bytes:
+    output = {
+        "hookEventName": "PreToolUse",
+        "permissionDecision": "deny",
+        "permissionDecisionReason": reason,
+    }
+    return json.dumps({"hookSpecificOutput": output}).encode() + b"\n"

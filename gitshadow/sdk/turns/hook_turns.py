@@ -1,0 +1,153 @@
+"""Turns of a loop that runs elsewhere and tells of itself by hooks, each in a process of its own.
+
+The journal is all that two hooks share. Nothing is undone by itself here: a person interrupts an
+agent without any hook, and its work must not vanish for that.
+Invariant: a turn is open before its first call is written down; a lease says how long one that is
+silent is believed to be alive.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TypeVar
+
+from gitshadow.errors import UsageError
+from gitshadow.sdk.turns import calls, json_values, outbox
+from gitshadow.sdk.turns.call_records import Request
+from gitshadow.sdk.turns.commands import Procedure, Save
+from gitshadow.sdk.turns.session import AgentUndo
+from gitshadow.sdk.turns.session_runtime import Desk
+from gitshadow.sdk.turns.turn import TurnCore
+from gitshadow.sdk.turns.turn_end import finish
+from gitshadow.sdk.turns.values import Outcome
+
+T = TypeVar("T")
+
+_NS_PER_S = 1_000_000_000
+_LEASE_S = 3600.0
+
+
+class HookedTurns:
+    """Take the hooks of one session; any number of processes may take one each.
+
+    Args:
+        au: The session. `Host.undo` cannot be used: its transaction would end with the process.
+        lease_s: How long a turn that is silent is believed to be at work.
+
+    Raises:
+        UsageError: the session has a `Host.undo`.
+    """
+
+    def __init__(self, au: AgentUndo, *, lease_s: float = _LEASE_S) -> None:
+        if au.desk.setting.host.undo is not None:
+            raise UsageError("cannot take hooks: Host.undo lives in one process")
+        self._au = au
+        self._lease_ns = int(lease_s * _NS_PER_S)
+
+    def begin(self, label: str) -> str:
+        """A prompt was given: open a turn and return its id.
+
+        One that is open still was interrupted without a hook: it is marked so, and not undone.
+
+        Raises:
+            SessionBusy: a turn or an undo of this session is at work in a process.
+        """
+        with self._locked() as desk:
+            desk.interrupt_open()
+            self._au.drive(outbox.release(desk.setting))
+            return self._opened(desk, label).row.id
+
+    def before(
+        self, tool: str, arguments: Mapping[str, object], *, call_id: str
+    ) -> Outcome | None:
+        """A tool is about to run: write its intent down.
+
+        Returns:
+            None to let it run; an outcome for the model (denied, unknown) where it must not.
+        """
+        request = Request(tool, arguments, call_id)
+        return self._in_turn(lambda turn: calls.announce(turn, request))
+
+    def after(
+        self,
+        call_id: str,
+        result: object = None,
+        *,
+        arguments: Mapping[str, object] | None = None,
+    ) -> None:
+        """A tool has run: write down how that ended, and its inverse.
+
+        Args:
+            call_id: As `before` was given it.
+            result: The tool's result; an `Outcome` for a failure or a conflict; or what it raised,
+                whose work before that nobody knows.
+            arguments: Needed where some are secret: those are not in the journal.
+
+        Raises:
+            UsageError: no such call is running.
+        """
+        ended: Outcome | Exception = Outcome.success(result)
+        if isinstance(result, Outcome | Exception):
+            ended = result
+        self._in_turn(lambda turn: concluded(turn, call_id, ended, arguments))
+
+    def end(self) -> None:
+        """The agent has stopped: commit the turn, if one is open."""
+        with self._locked() as desk:
+            turn = desk.hooked_turn()
+            if turn is not None:
+                self._au.drive(finish(turn, None))
+
+    def interrupt(self) -> None:
+        """The agent goes on without having stopped: mark the turn interrupted, if one is open.
+
+        Nothing is undone; what the turn held is dropped.
+        """
+        with self._locked() as desk:
+            desk.interrupt_open()
+
+    def _in_turn(self, procedure: Callable[[TurnCore], Procedure[T]]) -> T:
+        """Run a procedure on the open turn; where no prompt was told of, one is opened."""
+        with self._locked() as desk:
+            turn = desk.hooked_turn() or self._opened(desk, "")
+            found = self._au.drive(procedure(turn))
+            self._au.drive(_kept_alive(turn, desk.clock() + self._lease_ns))
+            return found
+
+    def _opened(self, desk: Desk, label: str) -> TurnCore:
+        turn = desk.next_turn(label, lease_ns=desk.clock() + self._lease_ns)
+        self._au.drive(turn.begin())
+        return turn
+
+    @contextmanager
+    def _locked(self) -> Iterator[Desk]:
+        desk = self._au.desk
+        desk.take()
+        try:
+            yield desk
+        finally:
+            desk.release()
+
+
+def concluded(
+    turn: TurnCore,
+    call_id: str,
+    ended: Outcome | Exception,
+    arguments: Mapping[str, object] | None = None,
+) -> Procedure[None]:
+    """Write down how an announced call ended.
+
+    Raises:
+        UsageError: no such call is running.
+    """
+    row = turn.calls.get(call_id)
+    if row is None or row.outcome is not None:
+        raise UsageError(f"cannot conclude {call_id}: no such call is running")
+    stored = json_values.intent(row.intent)["arguments"]
+    known = stored if isinstance(stored, Mapping) else {}
+    yield from calls.conclude(turn, row, ended, arguments or known)
+
+
+def _kept_alive(turn: TurnCore, lease_ns: int) -> Procedure[None]:
+    turn.row = replace(turn.row, lease_ns=lease_ns)
+    yield Save((turn.row,))

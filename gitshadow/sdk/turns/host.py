@@ -1,0 +1,123 @@
+"""What the embedding program plugs in, and the context that models are told of.
+
+Invariant: a source that fails is a diagnostic, never the end of a turn.
+"""
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from gitshadow.sdk.turns.commands import Invoke, Procedure, Raised, Returned, ask, now
+from gitshadow.sdk.turns.protocols import (
+    Clock,
+    ContextSource,
+    EngineProvider,
+    McpCaller,
+    RevisionProvider,
+    Telemetry,
+    UndoTransactionProvider,
+)
+
+if TYPE_CHECKING:
+    from gitshadow.sdk.turns.report import UndoReport
+
+_NS_PER_S = 1_000_000_000
+
+Listener: TypeAlias = "Callable[[UndoReport], object]"
+"""Told of an undo; what it returns is not looked at, but awaited with the async front."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Name a source of context; its summary is kept for `ttl_s` seconds, or until a conflict."""
+
+    name: str
+    source: ContextSource
+    ttl_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """Hold what a program plugs in; all of it may be left out.
+
+    Args:
+        undo: The program's own undo machinery: one transaction per turn.
+        revisions: Tells the version of the program's document before every call.
+        contexts: Told to the model in requests, and anew after a conflict.
+        secrets: Where inverses look up what is not stored, by name; the environment by default.
+        mcp: Reaches MCP servers, for inverses that are tools of theirs.
+        environ: Of which commands get what they need to start, and nothing else.
+        pre_undo: Given the plan before an undo or a rollback; what it raises refuses an undo.
+        post_undo: Given the report after one.
+        post_rewind: Given the report after a rewind, which names the invocations that it hid.
+        telemetry: Told of each call and of each attempt to take one back; nobody is by default.
+        clock: Nanoseconds since the epoch.
+        files: Whether the files that a turn writes are its own, and come back with it; by default
+            where `init` was run in this working tree.
+        engine: Who carries out undos; without one, whoever asks for them, in its own thread.
+    """
+
+    undo: UndoTransactionProvider | None = None
+    revisions: RevisionProvider | None = None
+    contexts: tuple[Context, ...] = ()
+    secrets: Mapping[str, str] | Callable[[str], str] | None = None
+    mcp: McpCaller | None = None
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    pre_undo: "Listener | None" = None
+    post_undo: "Listener | None" = None
+    post_rewind: "Listener | None" = None
+    telemetry: Telemetry | None = None
+    clock: Clock = time.time_ns
+    files: bool | None = None
+    engine: EngineProvider | None = None
+
+    def secret(self, name: str) -> str:
+        """Return a secret.
+
+        Raises:
+            KeyError: there is none of that name.
+        """
+        known = self.environ if self.secrets is None else self.secrets
+        return known[name] if isinstance(known, Mapping) else known(name)
+
+
+@dataclass(slots=True)
+class ContextCache:
+    """Keep the summaries of a session's sources for as long as each allows."""
+
+    contexts: tuple[Context, ...]
+    diagnostics: list[str] = field(default_factory=list)
+    _kept: dict[str, tuple[int, str]] = field(default_factory=dict)
+
+    def invalidate(self) -> None:
+        """Forget every summary."""
+        self._kept.clear()
+
+    def summaries(self) -> Procedure[dict[str, str]]:
+        """Return the summary of each source by name; failing ones are left out and noted."""
+        found: dict[str, str] = {}
+        for context in self.contexts:
+            text = yield from self._summary(context)
+            if text is not None:
+                found[context.name] = text
+        return found
+
+    def section(self) -> Procedure[str | None]:
+        """Return all summaries as one text, or None where there is none."""
+        found = yield from self.summaries()
+        return "\n".join(f"{name}: {text}" for name, text in found.items()) or None
+
+    def _summary(self, context: Context) -> Procedure[str | None]:
+        moment = yield from now()
+        kept = self._kept.get(context.name)
+        if kept is not None and 0 <= moment - kept[0] < context.ttl_s * _NS_PER_S:
+            return kept[1]
+        event = yield from ask(Invoke(context.source.summary))
+        if isinstance(event, Returned):
+            self._kept[context.name] = (moment, str(event.value))
+            return str(event.value)
+        why = event.error if isinstance(event, Raised) else "no answer"
+        self.diagnostics.append(f"{context.name}: {why}")
+        return None

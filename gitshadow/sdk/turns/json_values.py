@@ -1,0 +1,406 @@
+"""Values as JSON texts for the journal, and back; secrets stay out of them.
+
+Invariant: one value has one text, so that texts can be compared and hashed.
+"""
+
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+from gitshadow.errors import JournalError
+from gitshadow.sdk.turns import inverse_kinds
+from gitshadow.sdk.turns.values import Conflict, Inverse, Json, Outcome, Retry, Secret
+
+REDACTED = "[redacted]"
+# What only looks like a reference (a value that a tool once read) is wrapped, never looked up.
+_LITERAL_KEY = "$literal"
+# A shorter "secret" would turn up in every other word.
+_SHORTEST_SECRET = 4
+_TOKEN_BYTES = 8
+# Deeper values are written down in part; Python itself gives up at some hundreds.
+_DEEPEST = 64
+
+
+class NotStorableError(ValueError):
+    """Report a value that cannot or must not be written down; the text says why."""
+
+
+def canonical(value: object) -> str:
+    """Return the one text of a JSON value; half a surrogate pair is escaped in it.
+
+    Raises:
+        NotStorableError: it is no JSON value.
+    """
+    try:
+        text = json.dumps(
+            value,
+            sort_keys=True,
+            separators=(",", ":"),
+            ensure_ascii=False,
+            allow_nan=False,
+        )
+    except (TypeError, ValueError) as error:
+        raise NotStorableError(f"not JSON: {error}") from error
+    except RecursionError as error:
+        raise NotStorableError("not JSON: it is nested too deeply") from error
+    return storable(text)
+
+
+def storable(text: str) -> str:
+    r"""Return a text as the journal can hold it: half a surrogate pair is written as `\ud83d`."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def faithful(value: object) -> str:
+    """Return the one text of a value that is the same value when it is read again.
+
+    Raises:
+        NotStorableError: it is no JSON value, or it would come back as another one: a tuple as a
+            list, a key that is a number as a text.
+    """
+    text = canonical(value)
+    if not _same(value, json.loads(text)):
+        raise NotStorableError(
+            "not JSON: a tuple, or a key that is not a string, would change"
+        )
+    return text
+
+
+def _same(value: object, again: object) -> bool:
+    """Return whether a value came back from JSON as it was; a tuple is no list here."""
+    if isinstance(value, Mapping):
+        return (
+            isinstance(again, dict)
+            and len(value) == len(again)
+            and all(key in again and _same(value[key], again[key]) for key in value)
+        )
+    if isinstance(value, list):
+        return (
+            isinstance(again, list)
+            and len(value) == len(again)
+            and all(map(_same, value, again))
+        )
+    if type(value) is tuple:
+        return (
+            isinstance(again, tuple)
+            and len(value) == len(again)
+            and all(map(_same, value, again))
+        )
+    return value == again
+
+
+def tuples_in(value: object) -> list[list[object]]:
+    """Return where a value has tuples, which JSON has not: paths of keys, the inner ones first."""
+    pairs: Iterable[tuple[object, object]] = ()
+    if isinstance(value, Mapping):
+        pairs = value.items()
+    elif isinstance(value, list | tuple):
+        pairs = enumerate(value)
+    found = [[key, *path] for key, each in pairs for path in tuples_in(each)]
+    return [*found, []] if type(value) is tuple else found
+
+
+def with_tuples(value: object, paths: object) -> object:
+    """Return a value read from JSON with the tuples that `tuples_in` found in it.
+
+    Raises:
+        LookupError, TypeError: the paths are those of another value.
+    """
+    holder = [value]
+    for path in paths if isinstance(paths, list) else ():
+        inside: Any = holder
+        way: list[Any] = [0, *path]
+        for key in way[:-1]:
+            inside = inside[key]
+        inside[way[-1]] = tuple(inside[way[-1]])
+    return holder[0]
+
+
+def altered(value: object) -> str | None:
+    """Return why a value would be another one when the journal gives it back, or None."""
+    try:
+        canonical(value)
+        again = with_tuples(json.loads(lenient(value)), tuples_in(value))
+        is_same = _same(value, again)
+    except NotStorableError as error:
+        return str(error)
+    except (LookupError, TypeError, RecursionError):
+        is_same = False
+    return None if is_same else "not JSON: they would change"
+
+
+def intent(text: str) -> dict[str, object]:
+    """Return what was written down before a call, with arguments and capture as they were.
+
+    Raises:
+        JournalError: it cannot be read.
+    """
+    found = parse(text)
+    values = [found.get("arguments"), found.get("capture")]
+    try:
+        with_tuples(values, found.get("tuples"))
+    except (LookupError, TypeError) as error:
+        raise JournalError(f"could not read the saga: {error!r}") from error
+    return {**found, "arguments": values[0], "capture": values[1]}
+
+
+def lenient(value: object) -> str:
+    """Return a text for any value; what is no JSON is named by its type alone."""
+    return canonical(_plain(value, ()))
+
+
+def _plain(value: object, above: tuple[int, ...]) -> Json:
+    """Return a JSON value that stands for any; `above` are the ids of what contains it."""
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if value - value == 0 else str(value)
+    if isinstance(value, Secret):
+        return REDACTED
+    if isinstance(value, bytes) or not isinstance(
+        value, Mapping | Sequence | set | frozenset
+    ):
+        return f"<{type(value).__name__}>"
+    if id(value) in above:
+        return "<circular>"
+    if len(above) == _DEEPEST:
+        return "<nested too deeply>"
+    inside = (*above, id(value))
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each, inside) for key, each in value.items()}
+    return [_plain(each, inside) for each in value]
+
+
+def token(value: object) -> str:
+    """Return a short text that another value has not."""
+    return blake2b(lenient(value).encode(), digest_size=_TOKEN_BYTES).hexdigest()
+
+
+def parse(text: str | None) -> dict[str, object]:
+    """Return the object that a text of the journal holds; none for no text.
+
+    Raises:
+        JournalError: it holds something else.
+    """
+    try:
+        found = json.loads(text or "{}")
+    except ValueError as error:
+        raise JournalError(f"could not read the saga: {error}") from error
+    if not isinstance(found, dict):
+        raise JournalError("could not read the saga: a row does not contain an object")
+    return found
+
+
+def loads(text: str) -> object:
+    """Return the value that a text of the journal stands for.
+
+    Raises:
+        JournalError: it is no JSON.
+    """
+    try:
+        found: object = json.loads(text)
+    except ValueError as error:
+        raise JournalError(f"could not read the saga: {error}") from error
+    return found
+
+
+def in_words(error: BaseException) -> str:
+    """Return an error as one line; one that cannot say what it is about is its name alone."""
+    try:
+        said = str(error)
+    except Exception:  # noqa: BLE001 - the host's own errors run its code here
+        said = ""
+    words = f"{type(error).__name__}: {said}" if said else type(error).__name__
+    return storable(words)
+
+
+def secret_values(arguments: Mapping[str, object], names: Iterable[str]) -> list[str]:
+    """Return the texts of secret arguments, as they would turn up elsewhere, in JSON too."""
+    found = [str(arguments[name]) for name in names if name in arguments]
+    forms = dict.fromkeys((*found, *(canonical(text)[1:-1] for text in found)))
+    return [text for text in forms if len(text) >= _SHORTEST_SECRET]
+
+
+def redact_arguments(
+    arguments: Mapping[str, object], names: Collection[str]
+) -> dict[str, object]:
+    """Return arguments without the values of those named."""
+    return {
+        name: REDACTED if name in names else value for name, value in arguments.items()
+    }
+
+
+def redact(text: str, secrets: Iterable[str]) -> str:
+    """Return a text without the secrets in it."""
+    for secret in secrets:
+        text = text.replace(secret, REDACTED)
+    return text
+
+
+class Observed(NamedTuple):
+    """Hold what a tool observed as a text, or the error that kept it from that."""
+
+    text: str | None = None
+    trouble: str | None = None
+
+
+NOT_OBSERVED = Observed()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredInverse:
+    """Hold an inverse as the journal has it."""
+
+    handler: str
+    version: str
+    args: Mapping[str, object]
+    residue: str | None
+    depends_on: tuple[str, ...]
+    critical: bool
+    idempotent: bool
+    after: str | None
+    unseen: str | None
+    after_files: bool
+    retry: Retry
+    non_retryable: tuple[str, ...]
+
+    def resolved(self, look_up: Callable[[str], str]) -> dict[str, object]:
+        """Return the arguments with secrets looked up by name.
+
+        Raises:
+            KeyError: there is no such secret.
+        """
+        return {name: _restored(value, look_up) for name, value in self.args.items()}
+
+
+def inverse_text(
+    inverse: Inverse,
+    retry: Retry,
+    secrets: Sequence[str],
+    *,
+    after: Observed = NOT_OBSERVED,
+    after_files: bool,
+    version: str = "",
+) -> str:
+    """Return an inverse as the journal holds it.
+
+    Raises:
+        NotStorableError: an argument is no JSON, or holds a secret's value.
+    """
+    try:
+        args = {name: _storable(value) for name, value in inverse.args.items()}
+    except RecursionError as error:
+        raise NotStorableError("not JSON: it is nested too deeply") from error
+    text = faithful(args)
+    if redact(text, secrets) != text:
+        raise NotStorableError("it would store a secret: pass Secret(NAME) instead")
+    if inverse_kinds.is_external(inverse.handler):
+        try:
+            inverse_kinds.check(inverse.handler, args)
+        except ValueError as error:
+            raise NotStorableError(str(error)) from error
+    return canonical(
+        {
+            "handler": inverse.handler,
+            "version": version,
+            "args": args,
+            "residue": inverse.residue,
+            "depends_on": list(inverse.depends_on),
+            "critical": inverse.critical,
+            "idempotent": inverse.idempotent,
+            "after": after.text,
+            "unseen": after.trouble,
+            "after_files": after_files,
+            "retry": {
+                "attempts": retry.attempts,
+                "backoff_s": retry.backoff_s,
+                "max_backoff_s": retry.max_backoff_s,
+                "timeout_s": retry.timeout_s,
+            },
+            "non_retryable": [kind.__name__ for kind in retry.non_retryable],
+        }
+    )
+
+
+@lru_cache(maxsize=128)
+def stored_inverse(text: str) -> StoredInverse:
+    """Return the inverse that `inverse_text` wrote.
+
+    Raises:
+        JournalError: it is none.
+    """
+    row = parse(text)
+    try:
+        args, retry = row["args"], row["retry"]
+        depends, names = row["depends_on"], row["non_retryable"]
+        assert isinstance(args, dict)
+        assert isinstance(retry, dict)
+        assert isinstance(depends, list)
+        assert isinstance(names, list)
+        return StoredInverse(
+            handler=str(row["handler"]),
+            version=str(row.get("version") or ""),
+            args=args,
+            residue=_maybe(row["residue"]),
+            depends_on=tuple(depends),
+            critical=row["critical"] is True,
+            idempotent=row.get("idempotent") is True,
+            after=_maybe(row["after"]),
+            unseen=_maybe(row.get("unseen")),
+            after_files=row["after_files"] is True,
+            retry=Retry(**retry),
+            non_retryable=tuple(names),
+        )
+    except (AssertionError, KeyError, TypeError) as error:
+        raise JournalError(f"could not read an inverse: {error!r}") from error
+
+
+def content_text(outcome: Outcome, secrets: Sequence[str]) -> str | None:
+    """Return what is kept of an outcome: results of tools are not."""
+    if outcome.ok:
+        return None
+    if isinstance(outcome.content, Conflict):
+        kept: object = {
+            "message": outcome.content.message,
+            "expected": outcome.content.expected,
+            "actual": outcome.content.actual,
+            "state_delta": outcome.content.state_delta,
+        }
+    else:
+        kept = outcome.text
+    return redact(lenient(kept), secrets)
+
+
+def _storable(value: object) -> object:
+    """Return a value with its secrets replaced by their names."""
+    if isinstance(value, Secret):
+        return {inverse_kinds.SECRET_KEY: value.variable}
+    if isinstance(value, Mapping):
+        stored = {name: _storable(each) for name, each in value.items()}
+        return {_LITERAL_KEY: stored} if _is_special(value) else stored
+    if isinstance(value, list):
+        return [_storable(each) for each in value]
+    return value
+
+
+def _restored(value: object, look_up: Callable[[str], str]) -> object:
+    if isinstance(value, Mapping):
+        if value.keys() == {inverse_kinds.SECRET_KEY}:
+            return look_up(str(value[inverse_kinds.SECRET_KEY]))
+        literal = value.get(_LITERAL_KEY) if _is_special(value) else None
+        found = literal if isinstance(literal, Mapping) else value
+        return {name: _restored(each, look_up) for name, each in found.items()}
+    if isinstance(value, list):
+        return [_restored(each, look_up) for each in value]
+    return value
+
+
+def _is_special(value: Mapping[str, object]) -> bool:
+    return value.keys() in ({inverse_kinds.SECRET_KEY}, {_LITERAL_KEY})
+
+
+def _maybe(value: object) -> str | None:
+    return None if value is None else str(value)

@@ -1,0 +1,88 @@
+"""What calls were made with, where the journal has it without its secrets.
+
+Invariant: a secret is kept in memory only, and nothing is made up in place of one: whoever asks for
+a secret argument that is not kept gets an error.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from gitshadow.sdk.turns import json_values
+from gitshadow.sdk.turns.call_records import arguments_of
+from gitshadow.sdk.turns.registry import Tool
+from gitshadow.store.journal.saga_rows import SagaCall
+
+_KEPT = 1000
+"""A program may run for weeks; only its newest calls are likely to be undone."""
+
+
+class SecretNotKeptError(LookupError):
+    """Report a secret argument that only the process of its call has known.
+
+    It is no KeyError: `Mapping.get` would take that for an argument that was not given.
+    """
+
+
+@dataclass(slots=True)
+class Given:
+    """Keep the arguments of the calls of one session that had secrets."""
+
+    _kept: dict[tuple[str, str, int], Mapping[str, object]] = field(
+        default_factory=dict
+    )
+
+    def keep(self, call: SagaCall, arguments: Mapping[str, object]) -> None:
+        """Keep the arguments of a call; the oldest ones are forgotten."""
+        self._kept[_name(call)] = dict(arguments)
+        while len(self._kept) > _KEPT:
+            del self._kept[next(iter(self._kept))]
+
+    def of(self, call: SagaCall) -> Mapping[str, object]:
+        """Return the arguments of a call; one that is not kept raises when it is asked for.
+
+        Raises:
+            JournalError: its row cannot be read.
+        """
+        stored = arguments_of(call)
+        if not _is_redacted(stored):
+            return stored
+        return self._kept.get(_name(call)) or _WithoutSecrets(stored)
+
+    def secrets_of(self, call: SagaCall, tool: Tool) -> list[str] | None:
+        """Return the texts of a call's secrets, None where they are not kept.
+
+        Raises:
+            JournalError: its row cannot be read.
+        """
+        if not _is_redacted(arguments_of(call)):
+            return []
+        kept = self._kept.get(_name(call))
+        names = tool.options.get("secrets", ())
+        return None if kept is None else json_values.secret_values(kept, names)
+
+
+class _WithoutSecrets(Mapping[str, object]):
+    """Give all arguments but those that the journal has not."""
+
+    def __init__(self, stored: Mapping[str, object]) -> None:
+        self._stored = stored
+
+    def __getitem__(self, name: str) -> object:
+        value = self._stored[name]
+        if _is_redacted(value):
+            raise SecretNotKeptError(f"the argument {name} was secret and is not kept")
+        return value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._stored)
+
+    def __len__(self) -> int:
+        return len(self._stored)
+
+
+def _name(call: SagaCall) -> tuple[str, str, int]:
+    return call.turn, call.id, call.started_ns
+
+
+def _is_redacted(value: object) -> bool:
+    return json_values.REDACTED in json_values.lenient(value)

@@ -1,0 +1,139 @@
+"""Tools of an MCP server as tools of a registry: hints are hints, classes are declared.
+
+Nothing of the `mcp` package is needed: a `tools/list` result is JSON, or an object that can be
+dumped as JSON by the protocol's own names.
+Invariant: what an untrusted server says of its tools changes nothing about how they are judged.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple, Protocol, runtime_checkable
+
+from gitshadow.sdk.turns.declarations import Call, Origin, options_of
+from gitshadow.sdk.turns.errors import RegistrationError
+from gitshadow.sdk.turns.registry import Tool, ToolOptions, ToolRegistry
+from gitshadow.sdk.turns.values import Json, Reversibility
+
+META_KEY = "gitshadow/undo"
+
+
+@runtime_checkable
+class Dumpable(Protocol):
+    """A value of the `mcp` package, as far as we look at it."""
+
+    def model_dump(self, *, mode: str, by_alias: bool) -> dict[str, object]:
+        """Return it as JSON."""
+        ...
+
+
+class Offered(NamedTuple):
+    """Hold one tool as a server describes it; `is_shaped` tells that its results have a schema."""
+
+    name: str
+    description: str
+    schema: Mapping[str, Json]
+    hints: Mapping[str, object]
+    declared: Mapping[str, object] | None
+    is_shaped: bool = False
+
+    def options(self, *, trusted: bool, origin: Origin | None) -> ToolOptions:
+        """Return how the tool is to be registered as far as the server's word counts.
+
+        Raises:
+            RegistrationError: the declaration in a trusted server's `_meta` is wrong.
+        """
+        options: ToolOptions = {"description": self.description, "schema": self.schema}
+        if not trusted:
+            return options
+        if self.hints.get("readOnlyHint") is True:
+            options["reversibility"] = Reversibility.READ_ONLY
+        # It says that a second call does no harm, and nothing about taking the first one back.
+        if self.hints.get("idempotentHint") is True:
+            options["idempotent"] = True
+        if self.declared is not None:
+            options |= options_of(self.name, self.declared, origin)
+        return options
+
+
+def offered(listed: object) -> Iterator[Offered]:
+    """Return the tools in a `tools/list` result.
+
+    Args:
+        listed: The result as JSON, or as a value of the `mcp` package.
+
+    Raises:
+        RegistrationError: it is no such result.
+    """
+    if isinstance(listed, Dumpable):
+        listed = listed.model_dump(mode="json", by_alias=True)
+    tools = listed.get("tools") if isinstance(listed, Mapping) else None
+    if not isinstance(tools, list):
+        raise RegistrationError("cannot import tools: it is not a tools/list result")
+    yield from map(_offered, tools)
+
+
+def declare(
+    registry: ToolRegistry,
+    listed: object,
+    *,
+    trusted: bool,
+    overrides: Mapping[str, ToolOptions],
+    call: Call | None,
+) -> list[Tool]:
+    """Declare the tools of a server; as `ToolRegistry.import_mcp`."""
+    found = list(offered(listed))
+    unknown = sorted(overrides.keys() - {tool.name for tool in found})
+    if unknown:
+        raise RegistrationError(
+            f"cannot import {unknown[0]}: the server lists no such tool"
+        )
+    server = registry.prefix
+    origin = Origin(server, call or _elsewhere) if server is not None else None
+    made = []
+    for tool in found:
+        options = tool.options(trusted=trusted, origin=origin)
+        options |= overrides.get(tool.name, {})
+        function = Forward(tool.name, call or _elsewhere)
+        made.append(registry.add(tool.name, function, **options))
+    return made
+
+
+def _elsewhere(name: str, arguments: Mapping[str, object]) -> object:
+    """Stand for a tool that nobody here can call.
+
+    Raises:
+        RegistrationError: always.
+    """
+    raise RegistrationError(
+        f"cannot call {name}: it was imported without call=",
+        hint="pass import_mcp a function that calls the server",
+    )
+
+
+class Forward:
+    """Call one tool of a server with whatever arguments come."""
+
+    def __init__(self, name: str, call: Call) -> None:
+        self._name, self._call = name, call
+
+    def __call__(self, /, **arguments: object) -> object:
+        """Return the tool's value, or an awaitable of it."""
+        return self._call(self._name, arguments)
+
+
+def _offered(tool: object) -> Offered:
+    name = tool.get("name") if isinstance(tool, Mapping) else None
+    if not isinstance(tool, Mapping) or not isinstance(name, str) or not name:
+        raise RegistrationError("cannot import tools: one of them has no name")
+    meta = _table(tool.get("_meta")) or {}
+    return Offered(
+        name=name,
+        description=str(tool.get("description") or ""),
+        schema=_table(tool.get("inputSchema")) or {},
+        hints=_table(tool.get("annotations")) or {},
+        declared=_table(meta.get(META_KEY)),
+        is_shaped=_table(tool.get("outputSchema")) is not None,
+    )
+
+
+def _table(value: object) -> Mapping[str, Json] | None:
+    return value if isinstance(value, dict) else None

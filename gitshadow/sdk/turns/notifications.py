@@ -1,0 +1,116 @@
+"""Telling outsiders of an undo: the program's own callbacks, then the user's hook commands.
+
+Who keeps a cursor, a cache or a view of a session learns here what was taken back or hidden.
+Invariant: only what is told before an undo can stop it, and a rollback not even then; what goes
+wrong after one is named in the report and changes nothing.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Protocol
+
+from gitshadow.errors import RefusedError
+from gitshadow.sdk.turns import json_values
+from gitshadow.sdk.turns.commands import (
+    Invoke,
+    Procedure,
+    Raised,
+    Returned,
+    TimedOut,
+    ask,
+)
+from gitshadow.sdk.turns.host import Host
+from gitshadow.sdk.turns.report import UndoKind, UndoReport
+from gitshadow.sdk.turns.user_hooks import Commands, HookName, UserHooks
+from gitshadow.store.journal.saga_rows import SagaOp
+
+
+class Work(Protocol):
+    """An undo, a rollback or a rewind that is about to be carried out."""
+
+    @property
+    def op(self) -> SagaOp:
+        """Return its row."""
+        ...
+
+    def run(self) -> Procedure[UndoReport]:
+        """Carry it out."""
+        ...
+
+
+class Planned(Work, Protocol):
+    """One that can say beforehand what it would do."""
+
+    def plan(self) -> Procedure[UndoReport]:
+        """Say it."""
+        ...
+
+
+class Telling:
+    """Tell of the undos of one session; `hooks` is None away from a repository."""
+
+    def __init__(self, host: Host, hooks: UserHooks | None) -> None:
+        self._host = host
+        self._hooks = hooks
+
+    def undo(self, work: Planned) -> Procedure[UndoReport]:
+        """Carry an undo or a rollback out, and tell of it before and after.
+
+        Raises:
+            RefusedError: `pre_undo` does not want it; nothing was done.
+        """
+        commands, notes = yield from self._commands()
+        if self._host.pre_undo is not None or commands.get("pre_undo"):
+            plan = yield from work.plan()  # made only where somebody wants it
+            notes += yield from self._told("pre_undo", plan, commands)
+        if notes and work.op.kind != UndoKind.ROLLBACK:
+            raise RefusedError(f"cannot undo {work.op.target}: {notes[0]}")
+        report = yield from work.run()
+        notes += yield from self._told("post_undo", report, commands)
+        return _with_notes(report, notes)
+
+    def rewind(self, work: Work) -> Procedure[UndoReport]:
+        """Carry a rewind out, and tell of it."""
+        report = yield from work.run()
+        commands, notes = yield from self._commands()
+        notes += yield from self._told("post_rewind", report, commands)
+        return _with_notes(report, notes)
+
+    def _told(
+        self, name: HookName, report: UndoReport, commands: Commands
+    ) -> Procedure[list[str]]:
+        """Tell of a report; return in words what went wrong."""
+        notes: list[str] = []
+        callback = {
+            "pre_undo": self._host.pre_undo,
+            "post_undo": self._host.post_undo,
+            "post_rewind": self._host.post_rewind,
+        }[name]
+        if callback is not None:
+            event = yield from ask(Invoke(callback, (report,)))
+            notes += _trouble(name, event)
+        argv = commands.get(name)
+        if argv and self._hooks is not None:
+            told = {"name": name, "argv": argv, "report": report.to_json()}
+            event = yield from ask(Invoke(self._hooks.run, kwargs=told, blocking=True))
+            notes += _trouble(f"{name} command", event)
+        return notes
+
+    def _commands(self) -> Procedure[tuple[Commands, list[str]]]:
+        """Return the user's commands, and in words why they could not be read."""
+        if self._hooks is None:
+            return {}, []
+        event = yield from ask(Invoke(self._hooks.commands, blocking=True))
+        if not isinstance(event, Returned):
+            return {}, list(_trouble("reading the hook commands", event))
+        assert isinstance(event.value, dict)
+        return event.value, []
+
+
+def _with_notes(report: UndoReport, notes: list[str]) -> UndoReport:
+    return replace(report, notes=(*report.notes, *notes)) if notes else report
+
+
+def _trouble(name: str, event: Returned | Raised | TimedOut) -> Iterator[str]:
+    if isinstance(event, Raised):
+        yield f"{name} failed: {json_values.in_words(event.error)}"

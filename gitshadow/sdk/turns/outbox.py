@@ -1,0 +1,147 @@
+"""What is held: written down when the model asks for it, sent when the turn has committed.
+
+A call is taken by compare-and-set before its tool runs, with the key that every attempt has. Whom
+a crash stopped between the two, or inside the tool, is sent again where that is safe; else it is
+in doubt. What was not begun to be sent can be dropped, and then nothing has happened.
+Invariant: what did not commit is never sent.
+"""
+
+from dataclasses import dataclass, replace
+
+from gitshadow.sdk.turns import call_outcome, calls, json_values, probe
+from gitshadow.sdk.turns.call_outcome import Known
+from gitshadow.sdk.turns.commands import (
+    Due,
+    Procedure,
+    Raised,
+    Save,
+    TakeOut,
+    Waiting,
+    due,
+    now,
+    told,
+)
+from gitshadow.sdk.turns.registry import Tool
+from gitshadow.sdk.turns.turn import Setting, TurnCore
+from gitshadow.sdk.turns.values import Outcome, Release
+from gitshadow.store.journal.saga_rows import CallName, Held, SagaCall
+
+_NS_PER_S = 1_000_000_000
+_LEASE_NS = 120 * _NS_PER_S
+
+
+def release(setting: Setting, live: TurnCore | None = None) -> Procedure[list[Release]]:
+    """Send what a session has to send by now, first held first; one that fails stops no other.
+
+    Args:
+        setting: Of the session, whose lock is held.
+        live: A turn that has just committed, to be told of its calls.
+    """
+    found: list[Release] = []
+    for waiting in (yield from due(Due(setting.session))):
+        is_live = live is not None and waiting.turn.id == live.row.id
+        turn = live if live is not None and is_live else None
+        sending = _Sending(turn or TurnCore(setting, waiting.turn), waiting)
+        one = yield from sending.run()
+        found += [one] if one is not None else []
+    return found
+
+
+@dataclass(slots=True)
+class _Sending:
+    turn: TurnCore
+    waiting: Waiting
+
+    @property
+    def _call(self) -> SagaCall:
+        return self.waiting.call
+
+    def run(self) -> Procedure[Release | None]:
+        """Send it once, if that is safe; None where somebody else has it."""
+        tool = self.turn.setting.registry.find(self._call.tool)
+        if tool is None:
+            said = f"nothing is registered as {self._call.tool}"
+            return self._told("due", said)
+        was_begun = self._call.outcome != "held"
+        moment = yield from now()
+        name = CallName(self._call.session, self._call.turn, self._call.id)
+        owner, until = self.turn.setting.owner, moment + _LEASE_NS
+        if not (yield from told(TakeOut(name, owner, moment, until))):
+            return None
+        held = self.waiting.held
+        self.waiting = self.waiting._replace(
+            held=replace(held, attempts=held.attempts + 1)
+        )
+        if was_begun:
+            settled = yield from self._settled(tool)
+            if settled is not None:
+                return settled
+        return (yield from self._send(tool))
+
+    def _settled(self, tool: Tool) -> Procedure[Release | None]:
+        """Find out what came of an attempt whose process died; None: nothing, so send it."""
+        setting, end = self.turn.setting, call_outcome.from_row(self._call)
+        if end is Known.DONE:
+            return (yield from self._end("sent", None))
+        if end is Known.NOT_DONE:
+            return (yield from self._end("failed", self._call.error))
+        if tool.repeatable:
+            return None
+        found = yield from probe.asked(self._call, tool, setting.given)
+        if found is False:
+            return None
+        if found is not None:
+            moment = yield from now()
+            yield from probe.happened(
+                self._call, setting.sources, tool, found, moment, {}
+            )
+            return (yield from self._end("sent", None))
+        said = "it was being sent, and it is unknown whether it was"
+        return (yield from self._end("in_doubt", said))
+
+    def _send(self, tool: Tool) -> Procedure[Release]:
+        ended = yield from calls.run_held(self.turn, self._call, tool)
+        if isinstance(ended, Outcome):
+            error = None if ended.ok else ended.text
+            return (yield from self._end("sent" if ended.ok else "failed", error))
+        said = json_values.in_words(ended)
+        did_nothing = call_outcome.from_event(Raised(ended), tool) is Known.NOT_DONE
+        attempts = self.waiting.held.attempts
+        is_last = attempts >= tool.retry.attempts
+        if did_nothing and is_last:
+            return (yield from self._end("failed", said))
+        if is_last or not (tool.repeatable or did_nothing):
+            doubtful = replace(self._call, outcome=call_outcome.RAISED, error=said)
+            return (yield from self._end("in_doubt", said, doubtful))
+        again = replace(self._call, outcome="held", error=said)
+        pause_ns = int(tool.retry.pause_s(attempts) * _NS_PER_S)
+        return (yield from self._end("due", said, again, pause_ns=pause_ns))
+
+    def _end(
+        self,
+        state: str,
+        error: str | None,
+        call: SagaCall | None = None,
+        *,
+        pause_ns: int = 0,
+    ) -> Procedure[Release]:
+        """Write down how the attempt ended."""
+        moment = yield from now()
+        held: Held = replace(
+            self.waiting.held,
+            state=state,
+            error=error,
+            owner=None,
+            lease_ns=None,
+            due_ns=moment + pause_ns,
+        )
+        body = {"state": state, "error": error, "attempt": held.attempts}
+        note = self.turn.note("release", body, moment, held.call)
+        rows = () if call is None else (call,)
+        if call is not None:
+            self.turn.calls[call.id] = call
+        yield Save((held, note, *rows))
+        return self._told(state, error)
+
+    def _told(self, state: str, error: str | None) -> Release:
+        return Release(self._call.turn, self._call.id, self._call.tool, state, error)

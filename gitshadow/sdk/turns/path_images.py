@@ -1,0 +1,81 @@
+"""What the files that a call names were like before it, so that a call cut short can be judged.
+
+Invariant: only a file that is exactly as it was before the call proves that the call left nothing.
+"""
+
+import os
+import stat
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import blake2b
+
+from gitshadow.sdk.turns import json_values
+from gitshadow.sdk.turns.commands import Invoke, Procedure, Returned, ask
+from gitshadow.store.journal.saga_rows import SagaCall
+
+_DIGEST_BYTES = 16
+# Reading more before each call would cost more than the answer is worth.
+_MOST_BYTES = 16 << 20
+_ABSENT = "absent"
+
+
+def images(root: str, paths: Iterable[str]) -> dict[str, str | None]:
+    """Return what files are like, by path below `root`: a digest, `absent`, or None for unknown."""
+    return {path: _image(os.path.join(root, path)) for path in paths}
+
+
+def taken(root: str, paths: Sequence[str]) -> Procedure[Mapping[str, str | None]]:
+    """Return the images of what a tool says that it writes, by path relative to the root."""
+    names = [os.path.relpath(os.path.abspath(path), root) for path in paths]
+    event = yield from ask(Invoke(images, (root, names)))
+    assert isinstance(event, Returned), "reading raises nothing"
+    assert isinstance(event.value, dict)
+    return event.value
+
+
+def restored(
+    call: SagaCall, before: Sequence[SagaCall], root: str
+) -> Procedure[str | None]:
+    """Return in words that the files of a call are as they were before it; None: not for sure.
+
+    What they were before an earlier call of the same turn counts too: an undo of both has
+    restored that.
+    """
+    own = _before(call)
+    if not own:
+        return None
+    earlier = [_before(one) for one in before if one.ordinal < call.ordinal]
+    event = yield from ask(Invoke(images, (root, tuple(own))))
+    found = event.value if isinstance(event, Returned) else None
+    if not isinstance(found, dict):
+        return None
+    for path, image in found.items():
+        known = [one.get(path) for one in (own, *earlier)]
+        if image is None or image not in known:
+            return None
+    return "its files are as they were before it"
+
+
+def named(call: SagaCall) -> str:
+    """Return the files of a call for people; an empty text where none is named."""
+    return ", ".join(_before(call))
+
+
+def _before(call: SagaCall) -> Mapping[str, str | None]:
+    found = json_values.parse(call.intent).get("files")
+    return found if isinstance(found, dict) else {}
+
+
+def _image(path: str) -> str | None:
+    try:
+        found = os.lstat(path)
+        if stat.S_ISLNK(found.st_mode):
+            return f"link {os.readlink(path)!r}"
+        if not stat.S_ISREG(found.st_mode) or found.st_size > _MOST_BYTES:
+            return None
+        with open(path, "rb") as stream:
+            digest = blake2b(stream.read(), digest_size=_DIGEST_BYTES).hexdigest()
+        return f"{found.st_mode & 0o111:o} {digest}"
+    except FileNotFoundError:
+        return _ABSENT
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,324 @@
+"""The journal's view of agent programs, as JSON rows: for the command line and other readers.
+
+Invariant: nothing is written, no lock is taken, and every session of the repository can be seen.
+"""
+
+import fnmatch
+import os
+from collections.abc import Iterator
+
+from gitshadow.errors import UsageError
+from gitshadow.query.rows import closing_row, rfc3339
+from gitshadow.sdk.turns import (
+    call_outcome,
+    events,
+    json_values,
+    reversibility,
+    rewind,
+    state_rollback,
+    undo_request,
+)
+from gitshadow.sdk.turns.call_outcome import Known
+from gitshadow.sdk.turns.registry import Tool
+from gitshadow.sdk.turns.report import UndoKind
+from gitshadow.sdk.turns.values import EVERYTHING, Release
+from gitshadow.store.journal import history, outbox, saga
+from gitshadow.store.journal.db import Db
+from gitshadow.store.journal.saga_rows import Held, SagaCall, SagaTurn
+
+Row = dict[str, object]
+
+
+def session_named(db: Db, session: str | None, turn: str | None = None) -> str:
+    """Return the session that is meant: the one named, else the only one (with such a turn).
+
+    Raises:
+        UsageError: there is none, or several.
+    """
+    if session is not None:
+        return session
+    turns = [one for one in saga.turns(db) if turn is None or one.id == turn]
+    found = list(dict.fromkeys(one.session for one in turns))
+    if len(found) == 1:
+        return found[0]
+    wanted = "a session of an agent program" if turn is None else f"turn {turn}"
+    if not found:
+        raise UsageError(
+            f"cannot find {wanted}",
+            hint="to list turns: git agent-undo saga turns; of agents: git agent-undo turns",
+        )
+    raise UsageError(
+        f"ambiguous session: {', '.join(found)}",
+        hint="choose one: --session ID",
+    )
+
+
+def log_rows(
+    db: Db, session: str | None, turn: str | None, tool: str | None
+) -> Iterator[Row]:
+    """Return the steps of the log, those of tools that a pattern names if one is given."""
+    tools: dict[tuple[str, str], str] = {}
+    for turn_row in saga.turns(db, session):
+        for call in saga.calls(db, turn_row.session, turn_row.id):
+            tools[turn_row.session, call.id] = call.tool
+    for step in saga.log(db, session, turn):
+        name = tools.get((step.session, step.call or ""))
+        if tool is None or (name is not None and fnmatch.fnmatchcase(name, tool)):
+            yield {
+                "seq": step.seq,
+                "ts": rfc3339(step.ts_ns),
+                "session": step.session,
+                "turn": step.turn,
+                "call": step.call,
+                "tool": name,
+                "kind": step.kind,
+                "body": json_values.parse(step.body),
+                "digest": step.digest,
+            }
+
+
+def turn_rows(db: Db, session: str | None) -> Iterator[Row]:
+    """Return the turns of agent programs, newest first."""
+    for turn in reversed(saga.turns(db, session)):
+        calls = saga.calls(db, turn.session, turn.id)
+        yield {
+            "id": turn.id,
+            "session": turn.session,
+            "agent": turn.agent,
+            "label": turn.label,
+            "status": turn.status,
+            "standing": _standing(db, turn),
+            "cause": turn.cause,
+            "started": rfc3339(turn.started_ns),
+            "ended": rfc3339(turn.ended_ns),
+            "calls": len(calls),
+            "entries": sum(call.outcome == "success" for call in calls),
+        }
+
+
+def _standing(db: Db, turn: SagaTurn) -> str:
+    """Return how a turn stands by now: its status, unless it was undone or its process is gone."""
+    if turn.status == "open":
+        return "interrupted" if _is_lost(turn) else "open"
+    return "undone" if _is_undone(db, turn) else turn.status
+
+
+def call_rows(db: Db, session: str, turn: str) -> Iterator[Row]:
+    """Return the calls of a turn in the order in which they started."""
+    for call in saga.calls(db, session, turn):
+        yield {
+            "id": call.id,
+            "tool": call.tool,
+            "class": call.klass,
+            "description": call.description,
+            "intent": json_values.parse(call.intent),
+            "outcome": call.outcome,
+            "content": None
+            if call.content is None
+            else json_values.loads(call.content),
+            "inverse": json_values.parse(call.inverse) if call.inverse else None,
+            "key": call.key,
+            "undo": call.undo,
+            "attempts": call.attempts,
+            "error": call.error,
+            "op": call.op,
+        }
+
+
+def event_rows(db: Db, session: str, *, live: bool) -> Iterator[Row]:
+    """Return the events of a session, all or those that count, each with what hid it."""
+    out = events.hidden(history.markers(db, session))
+    for event in history.events(db, session):
+        gap = next((one for one in out if one.first <= event.seq <= one.last), None)
+        if live and gap is not None:
+            continue
+        yield {
+            "seq": event.seq,
+            "ts": rfc3339(event.ts_ns),
+            "session": session,
+            "invocation": event.invocation,
+            "author": event.author,
+            "kind": event.kind,
+            "text": event.text,
+            "live": gap is None,
+            "hidden_by": gap.by if gap is not None else None,
+            "body": json_values.parse(event.body),
+        }
+
+
+def state_document(db: Db, session: str, before: str | None) -> Row:
+    """Return a session's state, as it is or as it was before an invocation.
+
+    Raises:
+        SessionNotFound, InvocationNotFound: there is none.
+    """
+    last = history.last_seq(db, session)
+    seq = last + 1
+    if before is not None or last < 0:
+        first = history.first_of(db, session, before or "")
+        seq = rewind.found(session, before or "", last, first)
+    values = state_rollback.values(history.state_before(db, session, seq))
+    return {"session": session, "before": before, "state": values}
+
+
+def attention_rows(
+    db: Db, session: str | None, now_ns: int | None = None
+) -> Iterator[Row]:
+    """Return what a person should look at: what was cut short, what is in doubt, what failed.
+
+    With a time also the effect that will be the next to be past undoing.
+    """
+    turns = saga.turns(db, session)
+    for turn in turns:
+        if _is_cut(db, turn) or _is_kept(db, turn):
+            yield {
+                "what": "turn",
+                "session": turn.session,
+                "turn": turn.id,
+                "state": _standing(db, turn),
+                "text": turn.label,
+            }
+    for name in dict.fromkeys(turn.session for turn in turns):
+        for op in saga.ops(db, name):
+            if op.status != "done":
+                yield {
+                    "what": op.kind,
+                    "session": name,
+                    "turn": op.target,
+                    "op": op.id,
+                    "state": "unfinished",
+                    "text": f"{op.id}: git agent-undo recover",
+                }
+    for call in saga.unsettled(db, session):
+        yield _call_row(call)
+    for held in outbox.waiting(db, session):
+        if held.state != "in_doubt":  # its call has said so
+            yield held_row(db, held, now_ns)
+    closing = None if now_ns is None else saga.next_to_close(db, now_ns, session)
+    if closing is not None:
+        row = closing_row(closing)
+        said = f"can be undone until {row['closes']}"
+        yield {"what": "window", "state": "closes", "text": said, **row}
+
+
+def held_row(db: Db, held: Held, now_ns: int | None = None) -> Row:
+    """Return a call that waits to be sent, or could not be; with a time, whether it waits yet."""
+    calls = saga.calls(db, held.session, held.turn)
+    tool = next((call.tool for call in calls if call.id == held.call), "")
+    return {
+        "what": "held",
+        "session": held.session,
+        "turn": held.turn,
+        "call": held.call,
+        "tool": tool,
+        "state": held.state,
+        "due": rfc3339(held.due_ns),
+        "waits": None if now_ns is None else (held.due_ns or 0) > now_ns,
+        "attempts": held.attempts,
+        "text": held.error or "",
+    }
+
+
+def release_row(session: str, release: Release) -> Row:
+    """Return what became of a held call whose time had come."""
+    return {
+        "what": "release",
+        "session": session,
+        "turn": release.turn,
+        "call": release.call_id,
+        "tool": release.tool,
+        "state": release.state,
+        "text": release.error or "",
+    }
+
+
+def _is_cut(db: Db, turn: SagaTurn) -> bool:
+    """Tell whether a turn never ended, and no undo of all of it is in effect."""
+    if turn.status == "rolling_back" or _is_lost(turn):
+        return True
+    return turn.status == "interrupted" and not _is_undone(db, turn)
+
+
+def _is_undone(db: Db, turn: SagaTurn) -> bool:
+    """Tell whether a turn was undone, and no part left out that could have been."""
+    ops = saga.ops(db, turn.session)
+    redone = {op.target for op in ops if op.kind == UndoKind.REDO}
+    found = [
+        undo_request.from_text(op.request)
+        for op in ops
+        if (op.kind, op.target, op.status) == (UndoKind.UNDO, turn.id, "done")
+        and op.id not in redone
+    ]
+    is_whole = any(one.only is None and one.scope == EVERYTHING for one in found)
+    return is_whole and not _has_planned(db, turn)
+
+
+def _is_kept(db: Db, turn: SagaTurn) -> bool:
+    """Tell whether a rollback left what could be taken back: it came before a pivot, or drifted."""
+    return turn.status == "partially_rolled_back" and _has_planned(db, turn)
+
+
+def _has_planned(db: Db, turn: SagaTurn) -> bool:
+    calls = saga.calls(db, turn.session, turn.id)
+    return any(call.undo == "planned" for call in calls)
+
+
+def _is_lost(turn: SagaTurn) -> bool:
+    """Tell whether an open turn has surely lost its process; nobody has said so yet."""
+    pid = turn.owner.partition("-")[0]
+    if turn.status != "open" or turn.lease_ns is not None or not pid.isdigit():
+        return False
+    return not os.path.exists(f"/proc/{pid}")
+
+
+def tool_row(tool: Tool) -> Row:
+    """Return how a tool is declared."""
+    return {
+        "name": tool.name,
+        "class": tool.reversibility.value if tool.reversibility else "undeclared",
+        "inverse": "inverse" in tool.options,
+        "observe": "observe" in tool.options,
+        "repeatable": tool.repeatable,
+        "undo_for_s": tool.window_s,
+    }
+
+
+def _call_row(call: SagaCall) -> Row:
+    is_open = call_outcome.from_row(call) is Known.UNKNOWN
+    return {
+        "what": "call",
+        "session": call.session,
+        "turn": call.turn,
+        "call": call.id,
+        "tool": call.tool,
+        "state": "in_doubt" if is_open else call.undo,
+        "attempts": call.attempts,
+        "text": call.error or (reversibility.doubt(call) if is_open else ""),
+    }
+
+
+def artifact_rows(
+    db: Db, session: str, name: str | None = None, *, every: bool = False
+) -> list[Row]:
+    """Return the artifacts of a session by name: the version that counts, or every one.
+
+    A version without an `oid` says that the artifact is absent from then on. Of an artifact that
+    is absent nothing is listed, unless every version is asked for.
+    """
+    current = history.artifacts(db, session)
+    names = history.artifact_names(db, session) if every else sorted(current)
+    rows: list[Row] = []
+    for one in names if name is None else [n for n in names if n == name]:
+        found = history.versions(db, session, one) if every else [current[one]]
+        newest = current.get(one)
+        rows += [
+            {
+                "session": session,
+                "name": one,
+                "version": version.number,
+                "oid": version.oid,
+                "current": newest is not None and newest.number == version.number,
+            }
+            for version in found
+        ]
+    return rows

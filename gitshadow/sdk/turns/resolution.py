@@ -1,0 +1,63 @@
+"""What is in doubt, settled: by a tool that can tell, or by a person.
+
+Invariant: what the machine knew stays; a person's word is a row of the log beside it.
+"""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gitshadow.errors import UsageError
+from gitshadow.sdk.turns import evidence, json_values, probe, reversibility
+from gitshadow.sdk.turns.commands import Procedure, now
+from gitshadow.store.journal.saga_rows import Note
+from gitshadow.undo.report import State
+
+if TYPE_CHECKING:
+    from gitshadow.sdk.turns.session_runtime import Desk
+
+
+def resolve(desk: "Desk", turn: str, call: str, state: State, note: str) -> None:
+    """Record what a person has found out about a call, or has done about it.
+
+    Raises:
+        UsageError: there is no such call, or it has nothing left to resolve.
+        SessionBusy: a turn or an undo of this session is at work.
+    """
+    with desk.locked():
+        calls = desk.calls(turn)
+        waiting = [
+            one
+            for one in desk.store.waiting(desk.session)
+            if (one.turn, one.call) == (turn, call)
+        ]
+        names = {one.id for one in reversibility.mutating(calls)}
+        names |= {one.call for one in waiting}
+        found = next((one for one in calls if one.id == call), None)
+        if found is None or call not in names or found.undo in ("done", "skipped"):
+            raise UsageError(f"cannot resolve {call}: it has nothing left to resolve")
+        body = {
+            "as": state.value,
+            "was": found.undo,
+            "error": found.error,
+            "note": note,
+        }
+        row = Note(
+            session=desk.session,
+            turn=turn,
+            call=call,
+            kind=evidence.RESOLVED,
+            ts_ns=desk.clock(),
+            body=json_values.lenient(body),
+        )
+        after = replace(found, undo=reversibility.RESOLVED_STATES[state])
+        closed = [replace(one, state="resolved") for one in waiting]
+        desk.store.save([after, row, *closed])
+
+
+def ask_probes(desk: "Desk") -> Procedure[None]:
+    """Ask about every call whose effect is unknown, where its tool can tell."""
+    setting = desk.setting
+    for call in desk.store.unsettled(desk.session):
+        if reversibility.is_doubtful(call):
+            moment = yield from now()
+            yield from probe.settled(call, setting.sources, moment)

@@ -1,0 +1,369 @@
+"""Taking calls back: judge each, run its inverse, write every step down, say what came of it.
+
+Newest first, by the order in which calls started. What fails is named and the rest goes on, but
+never past a dependency.
+Invariant: nothing is made up here: inverses come from the log, and only a call whose inverse ran
+to its end counts as taken back.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from os import urandom
+
+from gitshadow.sdk.turns import call_outcome, json_values, reversibility, telemetry
+from gitshadow.sdk.turns.call_outcome import Known
+from gitshadow.sdk.turns.commands import (
+    Claim,
+    Event,
+    Invoke,
+    Part,
+    Pause,
+    Procedure,
+    Raised,
+    Save,
+    TimedOut,
+    Withdraw,
+    ask,
+    now,
+    told,
+)
+from gitshadow.sdk.turns.drift import Drift
+from gitshadow.sdk.turns.errors import FinalFailure
+from gitshadow.sdk.turns.evidence import Resolution
+from gitshadow.sdk.turns.external_inverses import Outside, patience_s
+from gitshadow.sdk.turns.json_values import StoredInverse
+from gitshadow.sdk.turns.kept_secrets import Given
+from gitshadow.sdk.turns.probe import Sources, settled
+from gitshadow.sdk.turns.registry import Tool, ToolRegistry
+from gitshadow.sdk.turns.report import UndoItem, UndoKind, UndoReport, item_from_json
+from gitshadow.sdk.turns.reversibility import Scene
+from gitshadow.sdk.turns.undo_operation import Done
+from gitshadow.sdk.turns.undo_request import UndoRequest
+from gitshadow.sdk.turns.values import OnDrift, Outcome
+from gitshadow.sdk.turns.verification import Finding, still_there
+from gitshadow.store.journal.saga_rows import CallName, Note, SagaCall, SagaOp
+from gitshadow.undo.report import Reason, State
+
+_NS_PER_S = 1_000_000_000
+_LEASE_S = 60.0
+# Other hosts may name theirs in the same database of an engine.
+_ID_BYTES = 8
+
+
+def new_op(session: str, kind: UndoKind, target: str, now_ns: int) -> SagaOp:
+    """Return a new undo under an id that nobody else has."""
+    return SagaOp(
+        id=f"op-{urandom(_ID_BYTES).hex()}",
+        session=session,
+        kind=kind.value,
+        target=target,
+        status="applying",
+        token="",
+        started_ns=now_ns,
+        request="{}",
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class Unwind:
+    """Take calls back; `after` holds their rows as the undo left them.
+
+    `altered` are calls whose inverse in the journal is not the one that the log has, `resolutions`
+    what people found out about some.
+    """
+
+    op: SagaOp
+    calls: tuple[SagaCall, ...]
+    registry: ToolRegistry
+    outside: Outside
+    request: UndoRequest
+    owner: str
+    given: Given = field(default_factory=Given)
+    altered: frozenset[str] = frozenset()
+    resolutions: Mapping[str, Resolution] = field(default_factory=dict)
+    after: list[SagaCall] = field(default_factory=list)
+    _scene: Scene = field(init=False)
+    _planning: Scene = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._scene = self._new_scene()
+        self._planning = self._new_scene()
+
+    def _new_scene(self) -> Scene:
+        return Scene(
+            self.registry,
+            self.outside,
+            self.op.started_ns,
+            self.request.only,
+            self.altered,
+            self.resolutions,
+            self.op.id,
+            self.request.declined,
+        )
+
+    @property
+    def has_late(self) -> bool:
+        """Tell whether some calls are taken back after the files."""
+        return bool(self._in_order(late=True))
+
+    def plan(self, *, late: bool = False) -> Procedure[UndoReport]:
+        """Say what a run would do; nothing is written and no inverse is called.
+
+        Args:
+            late: Whether it is about the calls that are taken back after the files; their plan
+                goes on from that of the others.
+        """
+        drift = Drift(self.registry, self.given)
+        if not late:
+            self._planning = self._new_scene()
+        scene = self._planning
+        items = []
+        for call in self._in_order(late=late):
+            item = reversibility.judge(call, scene)
+            if item is None:
+                item = reversibility.promised(call)
+                moved = yield from drift.predict(call)
+                if moved is not None and self.request.on_drift is OnDrift.SKIP:
+                    item = reversibility.left(call, Reason.DRIFTED, moved)
+            if item.state is State.NOT_REVERSED:
+                scene.stuck[call.id] = call
+            items.append(item)
+        return self._report(items, planned=True)
+
+    def run(self, *, late: bool = False) -> Procedure[Done]:
+        """Take the calls back, each in a part of its own."""
+        items = []
+        for call in self._in_order(late=late):
+            row = yield Part(f"take back {call.id}", self._take_back(call))
+            item = item_from_json(row)
+            if item.state is State.NOT_REVERSED:
+                self._scene.stuck[call.id] = self._as_left(call)
+            items.append(item)
+        return Done(self._report(items, planned=False))
+
+    def _in_order(self, *, late: bool) -> list[SagaCall]:
+        found = reversibility.in_undo_order(reversibility.mutating(self.calls))
+        after = reversibility.after_files(found)
+        return [call for call in found if (call.id in after) is late]
+
+    def _as_left(self, call: SagaCall) -> SagaCall:
+        """Return a call's row after its part; one that an engine replays was read after it."""
+        done = self.after[-1:]
+        return done[0] if done and done[0].id == call.id else call
+
+    def _take_back(self, call: SagaCall) -> Procedure[dict[str, object]]:
+        if reversibility.is_doubtful(call) or (
+            call.outcome == "held" and call.undo == "none"
+        ):
+            call = yield from self._dropped(call)
+        if reversibility.is_doubtful(call):
+            moment = yield from now()
+            call = yield from settled(
+                call,
+                Sources(self.registry, self.outside.root, self.given),
+                moment,
+                self.op.id,
+                before=self.calls,
+            )
+        self._scene.now_ns = yield from now()
+        item = reversibility.judge(call, self._scene)
+        if item is None:
+            call, item = yield from self._compensate(call)
+        elif item.reason is Reason.IN_DOUBT and call.undo == "running":
+            call = yield from self._settle(call, "in_doubt", item.detail)
+        self.after.append(call)
+        return item.to_json()
+
+    def _compensate(self, call: SagaCall) -> Procedure[tuple[SagaCall, UndoItem]]:
+        inverse = json_values.stored_inverse(call.inverse or "")
+        handler = self._scene.handler(inverse)
+        assert handler is not None, "judged before"
+        if self.request.on_drift is OnDrift.SKIP:
+            moved = yield from Drift(self.registry, self.given).look(call)
+            if moved is not None:
+                return call, reversibility.left(call, Reason.DRIFTED, moved)
+        if handler.foreign:
+            no = yield from self.outside.approval(call, inverse)
+            if no is not None:
+                return call, reversibility.left(call, Reason.DECLINED, no)
+        if call.undo == "in_doubt":  # judged before: a second attempt does no harm
+            call = yield from self._settle(call, "failed", call.error)
+        for attempt in range(1, inverse.retry.attempts + 1):
+            claimed = yield from self._claim(call, inverse, handler)
+            if claimed is None:
+                said = "another process is undoing it"
+                return call, reversibility.left(call, Reason.IN_DOUBT, said)
+            call = claimed
+            event, trouble = yield from self._attempt(call, inverse, handler)
+            found = None
+            if trouble is None:
+                tool = self.registry.find(call.tool)
+                found = yield from still_there(tool, call, self.given)
+                if found is None:
+                    call = yield from self._settle(call, "done", None)
+                    return call, reversibility.taken_back(call)
+                trouble = found.text
+            doubt = _doubt(event, found, handler)
+            if doubt is not None:
+                call = yield from self._settle(call, "in_doubt", trouble)
+                return call, reversibility.left(call, Reason.IN_DOUBT, doubt)
+            call = yield from self._settle(call, "failed", trouble)
+            final = _is_final(event, inverse)
+            if attempt == inverse.retry.attempts or final or _lied(found, handler):
+                break
+            yield Pause(inverse.retry.pause_s(attempt))
+        return call, reversibility.left(call, Reason.FAILED)
+
+    def _claim(
+        self, call: SagaCall, inverse: StoredInverse, handler: Tool
+    ) -> Procedure[SagaCall | None]:
+        """Take the call for one attempt, and log that; None where somebody else has it."""
+        moment = yield from now()
+        lease_s = _LEASE_S + (inverse.retry.timeout_s or _LEASE_S)
+        until = moment + int(lease_s * _NS_PER_S)
+        attempts = call.attempts + 1
+        body = {"attempt": attempts, "handler": handler.name, "key": call.key}
+        claim = Claim(
+            *(call.session, call.turn, call.id, self.owner, moment, until),
+            then=(self._note("undo_attempt", body, call),),
+        )
+        if not (yield from told(claim)):
+            return None
+        return replace(
+            call, undo="running", attempts=attempts, owner=self.owner, lease_ns=until
+        )
+
+    def _attempt(
+        self, call: SagaCall, inverse: StoredInverse, handler: Tool
+    ) -> Procedure[tuple[Event, str | None]]:
+        """Run a handler once; return what went wrong too."""
+        secrets: list[str] = []
+
+        def look_up(name: str) -> str:
+            secrets.append(self.outside.host.secret(name))
+            return secrets[-1]
+
+        try:
+            arguments = inverse.resolved(look_up)
+        except KeyError as error:
+            event: Event = Raised(FinalFailure(f"no such secret: {error}"))
+            return event, _trouble(event)
+        if "idempotency_key" in handler.takes:
+            arguments["idempotency_key"] = call.key
+        with telemetry.of_undo(
+            self.outside.host.telemetry, call, handler.name
+        ) as watch:
+            command = Invoke(
+                watch.around(handler.function),
+                kwargs=arguments,
+                timeout_s=patience_s(inverse, handler),
+                blocking=handler.blocking,
+            )
+            event = yield from ask(command)
+            trouble = _trouble(event)
+            watch.outcome = "done" if trouble is None else "failed"
+        return event, None if trouble is None else json_values.redact(trouble, secrets)
+
+    def _settle(
+        self, call: SagaCall, undo: str, error: str | None
+    ) -> Procedure[SagaCall]:
+        """Write down how an attempt ended, with the claim of the next one where that follows."""
+        after = replace(
+            call, undo=undo, error=error, op=self.op.id, owner=None, lease_ns=None
+        )
+        note = self._note(f"undo_{undo}", {"error": error, "key": call.key}, call)
+        yield Save((after, note), rides=True)
+        return after
+
+    def _dropped(self, call: SagaCall) -> Procedure[SagaCall]:
+        """Keep a held call that is meant from being sent; one half sent is in doubt."""
+        only = self.request.only
+        if only is not None and call.id not in only:
+            return call
+        name = CallName(call.session, call.turn, call.id)
+        if not (yield from told(Withdraw(name))):
+            return replace(call, outcome=None) if call.outcome == "held" else call
+        after = replace(call, outcome="dropped", undo="skipped", op=self.op.id)
+        yield Save((after, self._note("dropped", {"key": call.key}, call)))
+        return after
+
+    def _report(self, items: Sequence[UndoItem], *, planned: bool) -> UndoReport:
+        return UndoReport(
+            op_id=None if planned else self.op.id,
+            kind=UndoKind(self.op.kind),
+            target=self.op.target,
+            items=tuple(items),
+            token=self._token(items),
+            planned=planned,
+            notes=tuple(self._notes()),
+        )
+
+    def _token(self, items: Sequence[UndoItem]) -> str:
+        inverses = {call.id: call.inverse for call in self.calls}
+        rows = [
+            [
+                *(item.call_id, item.state, item.reason, item.already),
+                inverses.get(item.call_id),
+            ]
+            for item in items
+        ]
+        return json_values.token([self.op.target, self.request.on_drift, rows])
+
+    def _notes(self) -> Iterator[str]:
+        """Say where a tool is declared differently now; the class at the time counts."""
+        for call in reversibility.mutating(self.calls):
+            tool = self.registry.find(call.tool)
+            declared = tool.reversibility if tool is not None else None
+            if tool is not None and (declared or "undeclared") != call.klass:
+                yield (
+                    f"{call.tool} was {call.klass} when {call.id} ran and is now"
+                    f" {declared or 'undeclared'}: the former applies"
+                )
+
+    def _note(
+        self, kind: str, body: Mapping[str, object], call: SagaCall | None = None
+    ) -> Note:
+        return Note(
+            session=self.op.session,
+            turn=call.turn if call is not None else None,
+            call=call.id if call is not None else None,
+            kind=kind,
+            ts_ns=self._scene.now_ns,
+            body=json_values.lenient({"op": self.op.id, **body}),
+        )
+
+
+def _trouble(event: Event) -> str | None:
+    """Return what went wrong in an attempt, or None where nothing did."""
+    if isinstance(event, TimedOut):
+        return f"no answer after {event.seconds:g} s"
+    if isinstance(event, Raised):
+        return json_values.in_words(event.error)
+    value = event.value
+    return value.text if isinstance(value, Outcome) and not value.ok else None
+
+
+def _doubt(event: Event, found: Finding | None, handler: Tool) -> str | None:
+    """Return why nobody knows what an attempt did, so that no other one follows; None: go on."""
+    if isinstance(event, TimedOut) and event.goes_on and not handler.heeds_key:
+        return f"{handler.name} may still be running: it could not be stopped"
+    is_clean = call_outcome.from_event(event, handler) is Known.NOT_DONE
+    harmless = found.sure if found is not None else is_clean
+    if handler.repeatable or harmless:
+        return None
+    return f"{handler.name} is not declared safe to repeat"
+
+
+def _lied(found: Finding | None, handler: Tool) -> bool:
+    """Tell whether it is for a person to try again: it returned, did nothing, and may yet do it."""
+    return found is not None and not handler.repeatable
+
+
+def _is_final(event: Event, inverse: StoredInverse) -> bool:
+    """Tell whether an error is one that no further attempt mends."""
+    if not isinstance(event, Raised):
+        return False
+    if isinstance(event.error, FinalFailure):
+        return True
+    names = {kind.__name__ for kind in type(event.error).__mro__}
+    return not names.isdisjoint(inverse.non_retryable)

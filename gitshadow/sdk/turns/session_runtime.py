@@ -1,0 +1,384 @@
+"""One session of an agent program, opened: what both fronts do alike.
+
+Invariant: whoever runs a turn or an undo of a session holds its lock, so a turn that stands open
+in the journal while the lock is free has lost its process.
+"""
+
+import fnmatch
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from gitshadow.errors import (
+    LockedError,
+    NotInitialisedError,
+    UnsupportedError,
+    UsageError,
+)
+from gitshadow.sdk.turns import evidence, json_values, session_fork
+from gitshadow.sdk.turns.call_records import held_row
+from gitshadow.sdk.turns.commands import Tell
+from gitshadow.sdk.turns.errors import SessionBusy
+from gitshadow.sdk.turns.executor import Carrying
+from gitshadow.sdk.turns.file_recording import Recorder
+from gitshadow.sdk.turns.host import ContextCache, Host
+from gitshadow.sdk.turns.journal_store import JournalStore
+from gitshadow.sdk.turns.policy import Policy
+from gitshadow.sdk.turns.protocols import CompensationEngine, SessionStore
+from gitshadow.sdk.turns.registry import ToolRegistry
+from gitshadow.sdk.turns.saga import Unwind
+from gitshadow.sdk.turns.session_history import Past
+from gitshadow.sdk.turns.turn import Setting, TurnCore
+from gitshadow.sdk.turns.turn_states import TurnStatus
+from gitshadow.sdk.turns.turn_undo import Undoing
+from gitshadow.sdk.turns.undo_operation import Whole
+from gitshadow.sdk.turns.undo_request import UndoRequest
+from gitshadow.sdk.turns.user_hooks import UserHooks
+from gitshadow.sdk.turns.values import UndoEntry
+from gitshadow.store.journal.saga_rows import Note, SagaCall, SagaOp, SagaRow, SagaTurn
+from gitshadow.store.layout import Layout, discover
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """Hold what a session is opened with."""
+
+    session: str
+    tools: ToolRegistry
+    agent: str | None = None
+    policy: Policy = field(default_factory=Policy)
+    host: Host = field(default_factory=Host)
+
+
+class Desk:
+    """Hold one session's store, lock and settings; `layout` is None away from a repository."""
+
+    def __init__(
+        self, store: SessionStore, opening: Opening, layout: Layout | None = None
+    ) -> None:
+        self.store = store
+        self.layout = layout
+        self._opening = opening
+        self.clock = opening.host.clock
+        self.recorder = _recorder(layout, opening)
+        self.setting = Setting(
+            session=opening.session,
+            agent=opening.agent,
+            registry=opening.tools,
+            policy=opening.policy,
+            host=opening.host,
+            owner=f"{os.getpid()}-{os.urandom(4).hex()}",
+            contexts=ContextCache(opening.host.contexts),
+            root=layout.root if layout is not None else os.getcwd(),
+            records_files=self.recorder is not None,
+            hooks=_hooks(layout, opening),
+        )
+        self._lock = store.lock(opening.session)
+        self.engine = _bound(layout, opening)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], opening: Opening) -> "Desk":
+        """Open the repository that holds a path.
+
+        Raises:
+            UnsupportedError: there is none.
+            NotInitialisedError: it is not recorded.
+            JournalError: the journal cannot be used.
+        """
+        layout = discover(os.fspath(path))
+        if layout is None:
+            raise UnsupportedError(
+                f"cannot find a Git working tree at {path}", hint="git init"
+            )
+        if not layout.initialised:
+            raise NotInitialisedError(
+                f"nothing is recorded in {layout.root}",
+                hint="git agent-undo init",
+            )
+        return cls(JournalStore(layout), opening, layout)
+
+    def fork(self, before: str, session: str) -> "Desk":
+        """Return another session that begins where this one was before an invocation.
+
+        Raises:
+            UsageError: that session exists, or there is nothing to begin with.
+            SessionBusy: somebody is about to begin it.
+            StoreError: an artifact's bytes are gone.
+        """
+        store = self.store
+        if isinstance(store, JournalStore):
+            store = JournalStore(store.layout)
+        opening = replace(self._opening, session=session)
+        made = type(self)(store, opening, self.layout)
+        try:
+            made.take()
+            session_fork.plant(store, self.session, before, session, self.clock())
+        except BaseException:
+            made.close()
+            raise
+        made.release()
+        return made
+
+    def close(self) -> None:
+        """Give store and lock back."""
+        if self.recorder is not None:
+            self.recorder.close()
+        self.store.close()
+        self._lock.release()
+
+    @property
+    def past(self) -> Past:
+        """Return the session's history and the ways back in it."""
+        return Past(self)
+
+    @property
+    def session(self) -> str:
+        """Return the session's id."""
+        return self.setting.session
+
+    @property
+    def carrying(self) -> Carrying:
+        """Return what brings the session's undos to their end."""
+        return Carrying(self)
+
+    def new_turn(self, label: str, policy: Policy | None = None) -> TurnCore:
+        """Take the lock and return the next turn, not begun yet; None: the session's policy.
+
+        Raises:
+            SessionBusy: a turn or an undo of this session is at work, here or elsewhere.
+        """
+        self.take()
+        try:
+            self._after_losses()
+            core = self.next_turn(label)
+            core.setting = replace(core.setting, policy=policy or core.setting.policy)
+            return core
+        except BaseException:
+            self.release()
+            raise
+
+    def next_turn(self, label: str, *, lease_ns: int | None = None) -> TurnCore:
+        """Return a turn with the next number; to be called under the lock."""
+        self.carrying.check_none_waits()
+        last = self.store.last_turn(self.session)
+        ordinal = last.ordinal + 1 if last is not None else 1
+        row = SagaTurn(
+            session=self.session,
+            id=f"t-{ordinal}",
+            ordinal=ordinal,
+            label=json_values.storable(label),
+            agent=self.setting.agent,
+            status=TurnStatus.OPEN.value,
+            started_ns=self.clock(),
+            owner=self.setting.owner,
+            lease_ns=lease_ns,
+        )
+        is_first = self.store.last_seq(self.session) < 0
+        return TurnCore(self.setting, row, is_first=is_first)
+
+    def hooked_turn(self) -> TurnCore | None:
+        """Return the open turn of which hooks tell, as the journal has it; None without one."""
+        row = self.store.last_turn(self.session)
+        if row is None or row.status != TurnStatus.OPEN or row.lease_ns is None:
+            return None
+        found = self.store.calls(self.session, row.id)
+        return TurnCore(
+            self.setting,
+            row,
+            calls={call.id: call for call in found},
+            entries=entries_of(found),
+            started=len(found),
+        )
+
+    def interrupt_open(self) -> None:
+        """Mark an open turn as interrupted; to be called under the lock."""
+        self.store.free_leases(self.session)
+        last = self.store.last_turn(self.session)
+        if last is None or last.status != TurnStatus.OPEN:
+            return
+        moment = self.clock()
+        lost = replace(
+            last, status=TurnStatus.INTERRUPTED.value, cause="lost", ended_ns=moment
+        )
+        note = Note(
+            session=self.session,
+            turn=last.id,
+            call=None,
+            kind="turn_interrupted",
+            ts_ns=moment,
+            body=json_values.canonical({"owner": last.owner}),
+        )
+        self.store.save([lost, note, *self._unsent(last, moment)])
+        if self.recorder is not None:
+            self.recorder.tell(Tell("turn_end", last.id))
+
+    def _unsent(self, turn: SagaTurn, moment: int) -> Iterator[SagaRow]:
+        """Return rows that drop what a turn holds that will never commit."""
+        for call in self.store.calls(self.session, turn.id):
+            if call.outcome == "held":
+                held = replace(held_row(call), state="dropped")
+                yield replace(call, outcome="dropped", undo="skipped")
+                yield held
+                yield Note(
+                    session=self.session,
+                    turn=turn.id,
+                    call=call.id,
+                    kind="dropped",
+                    ts_ns=moment,
+                    body=json_values.canonical({"key": call.key}),
+                )
+
+    def take(self) -> None:
+        """Take the session's lock.
+
+        Raises:
+            SessionBusy: somebody has it.
+        """
+        try:
+            self._lock.take()
+        except LockedError as error:
+            raise _busy(self.session) from error
+
+    def release(self) -> None:
+        """Give the session's lock back."""
+        self._lock.release()
+
+    @contextmanager
+    def locked(self, *, finishing: bool = False) -> Iterator[None]:
+        """Hold the lock for a block; turns that lost their process are marked before it.
+
+        Args:
+            finishing: Whether the block goes on with undos that wait for an engine.
+
+        Raises:
+            SessionBusy: somebody has it, or an undo is waiting for its engine.
+        """
+        self.take()
+        try:
+            self._after_losses()
+            if not finishing:
+                self.carrying.check_none_waits()
+            yield
+        finally:
+            self.release()
+
+    def turns(self) -> list[SagaTurn]:
+        """Return the session's turns, oldest first."""
+        return self.store.turns(self.session)
+
+    def calls(self, turn: str) -> list[SagaCall]:
+        """Return the calls of a turn in the order in which they started.
+
+        Raises:
+            UsageError: there is no such turn.
+        """
+        if self.store.turn(self.session, turn) is None:
+            raise UsageError(f"cannot find turn {turn} in session {self.session}")
+        return self.store.calls(self.session, turn)
+
+    @property
+    def undoing(self) -> Undoing:
+        """Return what makes the undos of this session."""
+        return Undoing(self)
+
+    def composed(self, op: SagaOp) -> Whole:
+        """Return the undo that an op stands for, new or begun before."""
+        return self.undoing.of(op)
+
+    def unwind(self, turn: str, request: UndoRequest) -> Whole:
+        """Return the undo of a turn, not begun yet.
+
+        Raises:
+            UsageError: there is no such turn.
+        """
+        return self.undoing.undo(turn, request)
+
+    def unwind_of(
+        self, op: SagaOp, calls: Iterable[SagaCall], request: UndoRequest
+    ) -> Unwind:
+        """Return the undo of these calls, as a part of an op."""
+        found = tuple(calls)
+        log = [
+            row
+            for turn in dict.fromkeys(call.turn for call in found)
+            for row in self.store.log(self.session, turn)
+        ]
+        altered = evidence.altered(found, log)
+        outside = evidence.reaching_outside(found)
+        if outside and self.store.broken_at() is not None:
+            altered |= outside
+        return Unwind(
+            op=op,
+            calls=tuple(evidence.without_inverse(found, altered)),
+            registry=self.setting.registry,
+            outside=self.setting.outside,
+            request=request,
+            owner=self.setting.owner,
+            given=self.setting.given,
+            altered=altered,
+            resolutions=evidence.resolutions(log),
+        )
+
+    def _after_losses(self) -> None:
+        """Mark what lost its process: claims, and an open turn.
+
+        Raises:
+            SessionBusy: hooks tell of the turn, and its lease has not run out.
+        """
+        last = self.store.last_turn(self.session)
+        is_open = last is not None and last.status == TurnStatus.OPEN
+        if is_open and last is not None and (last.lease_ns or 0) > self.clock():
+            raise _busy(self.session)
+        self.interrupt_open()
+
+
+def _hooks(layout: Layout | None, opening: Opening) -> UserHooks | None:
+    if layout is None:
+        return None
+    return UserHooks(layout, opening.session, opening.host.environ)
+
+
+def entries_of(calls: Iterable[SagaCall]) -> list[UndoEntry]:
+    """Return one entry per successful call, in order."""
+    return [
+        UndoEntry(call.id, call.tool, call.description)
+        for call in calls
+        if call.outcome == "success"
+    ]
+
+
+def chosen(entries: Iterable[UndoEntry], tool: str | None) -> list[UndoEntry]:
+    """Return the entries of the tools that a pattern (`crm.*`) names; None names all."""
+    return [
+        entry
+        for entry in entries
+        if tool is None or fnmatch.fnmatchcase(entry.tool_name, tool)
+    ]
+
+
+def _bound(layout: Layout | None, opening: Opening) -> CompensationEngine | None:
+    """Return the session's engine, None where undos are carried out in place."""
+    provider = opening.host.engine
+    if provider is None:
+        return None
+    if layout is None:
+        raise UsageError("cannot use an engine without a repository's journal")
+    from gitshadow.sdk.turns.compensation_engine import Bench
+
+    return provider.bind(Bench(layout.root, opening))
+
+
+def _recorder(layout: Layout | None, opening: Opening) -> Recorder | None:
+    if layout is None:
+        return None
+    is_recorded = os.path.isdir(layout.wt_dir)
+    wanted = is_recorded if opening.host.files is None else opening.host.files
+    return Recorder(layout, opening.session, opening.agent) if wanted else None
+
+
+def _busy(session: str) -> SessionBusy:
+    return SessionBusy(
+        f"cannot use session {session}: a turn or an undo of it is running",
+        hint="wait for it to end; a session has one turn at a time",
+    )

@@ -1,0 +1,268 @@
+"""State, artifacts and conversation of a turn, taken back: what to set, to hide, and to leave.
+
+What was set again since by somebody else stays, unless it is asked for; so only what the turn left
+is given back what was there before it.
+Invariant: nothing is deleted: one event says it all, and saying the same again changes nothing.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from gitshadow.model import Oid
+from gitshadow.sdk.turns import json_values
+from gitshadow.sdk.turns.commands import Procedure, now
+from gitshadow.sdk.turns.protocols import SessionStore
+from gitshadow.sdk.turns.report import Domain, UndoItem, UndoReport
+from gitshadow.sdk.turns.undo_operation import Done, blank
+from gitshadow.sdk.turns.undo_request import UndoRequest
+from gitshadow.sdk.turns.values import OnDrift, Scope
+from gitshadow.store.journal.saga_rows import MARKER, NewEvent, SagaOp, Version
+from gitshadow.undo.report import Action, Reason, State
+
+OTHER_SCOPES = ("app:", "user:", "temp:")
+"""Keys of other scopes than the session's: they are left alone."""
+
+
+class Stretch(NamedTuple):
+    """Hold a closed range of event numbers."""
+
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """Hold what gives state and artifacts their earlier values again.
+
+    `state` are JSON texts by key, `artifacts` versions by name; None: absent. `moved` are names
+    that were set again since, with the words for it; `missing` artifacts whose bytes are gone.
+    """
+
+    state: Mapping[str, str | None] = field(default_factory=dict)
+    artifacts: Mapping[str, Version | None] = field(default_factory=dict)
+    moved: Mapping[tuple[Domain, str], str] = field(default_factory=dict)
+    missing: frozenset[str] = frozenset()
+
+    @property
+    def blobs(self) -> dict[str, Oid | None]:
+        """Return what becomes current again, and can."""
+        return {
+            name: version.oid if version else None
+            for name, version in self.artifacts.items()
+            if name not in self.missing
+        }
+
+    @property
+    def numbers(self) -> dict[str, int | None]:
+        """Return the number of the version that each artifact has again; None for none."""
+        return {
+            name: version.number if version else None
+            for name, version in self.artifacts.items()
+            if name not in self.missing
+        }
+
+    def within(self, request: UndoRequest) -> "Changes":
+        """Return what of it a request is about."""
+        state, artifacts = Scope.STATE, Scope.ARTIFACTS
+        wanted = {
+            Domain.STATE: request.covers(state),
+            Domain.ARTIFACTS: request.covers(artifacts),
+        }
+        return Changes(
+            state=self.state if wanted[Domain.STATE] else {},
+            artifacts=self.artifacts if wanted[Domain.ARTIFACTS] else {},
+            moved={name: said for name, said in self.moved.items() if wanted[name[0]]},
+            missing=self.missing,
+        )
+
+    def items(self) -> Iterator[UndoItem]:
+        """Yield what becomes of each key and of each artifact."""
+        for key, value in self.state.items():
+            yield _item(Domain.STATE, key, gone=value is None)
+        for name, version in self.artifacts.items():
+            item = _item(Domain.ARTIFACTS, name, gone=version is None)
+            if version is not None and name in self.missing:
+                said = f"the content of version {version.number} is missing"
+                item = _left(item, Reason.NO_INVERSE, said)
+            yield item
+        for (domain, name), said in self.moved.items():
+            yield _left(_item(domain, name, gone=False), Reason.DRIFTED, said)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wording:
+    """Say how a session's history tells of an undo: an event's words and what it hides."""
+
+    text: str
+    invocation: str
+    hides: Stretch | None = None
+    hidden: tuple[str, ...] = ()
+    body: Mapping[str, object] = field(default_factory=dict)
+    always: bool = False
+    seq: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taking:
+    """Take state, artifacts and conversation back, as a phase of an undo."""
+
+    op: SagaOp
+    changes: Changes
+    wording: Wording
+
+    def plan(self) -> Procedure[UndoReport]:
+        """Say what a run would do."""
+        yield from ()
+        return replace(self._part(), planned=True, op_id=None)
+
+    def run(self) -> Procedure[Done]:
+        """Return the event that does it; it is saved with the end of the phase."""
+        moment = yield from now()
+        rows = (self._event(moment),) if self._says_something else ()
+        return Done(self._part(), rows)
+
+    @property
+    def _says_something(self) -> bool:
+        changes, wording = self.changes, self.wording
+        hides = wording.hides is not None
+        return bool(wording.always or hides or changes.state or changes.blobs)
+
+    def _part(self) -> UndoReport:
+        items = tuple(self.changes.items())
+        rows = [[item.path, item.state, item.reason] for item in items]
+        hides = self.wording.hides
+        told = self._says_something
+        return replace(
+            blank(self.op),
+            items=items,
+            token=json_values.token([rows, dict(self.changes.state), hides])
+            if told or rows
+            else "",
+            state_delta=values(self.changes.state),
+            artifact_delta=self.changes.numbers,
+            hidden_invocations=self.wording.hidden if hides else (),
+            marker_event=self.wording.seq if told else None,
+        )
+
+    def _event(self, moment_ns: int) -> NewEvent:
+        wording, changes = self.wording, self.changes
+        body: dict[str, object] = {
+            **wording.body,
+            "state_delta": values(changes.state),
+            "artifact_delta": changes.numbers,
+            "op": self.op.id,
+        }
+        if wording.hides is not None:
+            body |= {"hidden_from": wording.hides.first}
+            if wording.hides.last < wording.seq:
+                body |= {"hidden_to": wording.hides.last}
+        return NewEvent(
+            session=self.op.session,
+            invocation=wording.invocation,
+            author="system",
+            kind="state" if wording.hides is None else MARKER,
+            ts_ns=moment_ns,
+            text=wording.text,
+            body=json_values.canonical(body),
+            delta=changes.state,
+            artifacts=changes.blobs,
+        )
+
+
+def stretch_of(store: SessionStore, session: str, invocation: str) -> Stretch | None:
+    """Return the events of an invocation, or None where it has none."""
+    first = store.first_of(session, invocation)
+    if first is None:
+        return None
+    following = store.invocations_since(session, first)[1:]
+    firsts = (store.first_of(session, one) for one in following[:1])
+    last = next((one for one in firsts if one is not None and one > first), None)
+    end = store.last_seq(session) if last is None else last - 1
+    return Stretch(first, end)
+
+
+def changes_of(
+    store: SessionStore,
+    session: str,
+    part: Stretch,
+    on_drift: OnDrift = OnDrift.SKIP,
+    *,
+    every: bool = False,
+) -> Changes:
+    """Return what gives back what a stretch of a session's events has set.
+
+    Args:
+        store: Where the session is kept.
+        session: Its id.
+        part: The events.
+        on_drift: What to do where it was set again since.
+        every: Whether keys of other scopes than the session's go back as well.
+    """
+    before = store.state_delta(session, part.first)
+    since = store.state_delta(session, part.last + 1)
+    versions = store.artifact_delta(session, part.first)
+    later = store.artifact_delta(session, part.last + 1)
+    moved: dict[tuple[Domain, str], str] = {}
+    state: dict[str, str | None] = {}
+    for key, value in before.items():
+        if key.startswith(OTHER_SCOPES) and not every:
+            continue
+        if key not in since or on_drift is OnDrift.OVERWRITE:
+            state[key] = value
+        elif since[key] != value:
+            moved[Domain.STATE, key] = f"the turn left {since[key]}; it was set later"
+    artifacts: dict[str, Version | None] = {}
+    for name, version in versions.items():
+        if name.startswith(OTHER_SCOPES) and not every:
+            continue
+        if name not in later or on_drift is OnDrift.OVERWRITE:
+            artifacts[name] = version
+        elif _oid(later[name]) != _oid(version):
+            moved[Domain.ARTIFACTS, name] = "it was saved again later"
+    found = Changes(state=state, artifacts=artifacts, moved=moved)
+    return with_missing(store, found)
+
+
+def with_missing(store: SessionStore, changes: Changes) -> Changes:
+    """Find out which artifacts' bytes are gone: nothing is silently emptied."""
+    gone = {
+        name
+        for name, oid in changes.blobs.items()
+        if oid is not None and not store.has(oid)
+    }
+    return replace(changes, missing=frozenset(gone))
+
+
+def values(texts: Mapping[str, str | None]) -> dict[str, object]:
+    """Return stored values as values; None stands for an absent key."""
+    return {
+        key: None if text is None else json.loads(text) for key, text in texts.items()
+    }
+
+
+def _oid(version: Version | None) -> Oid | None:
+    return None if version is None else version.oid
+
+
+def _item(domain: Domain, name: str, *, gone: bool) -> UndoItem:
+    return UndoItem(
+        call_id="",
+        tool="",
+        klass="",
+        path=name,
+        domain=domain,
+        action=Action.DELETE if gone else Action.WRITE,
+        state=State.REVERSED,
+    )
+
+
+def _left(item: UndoItem, reason: Reason, said: str) -> UndoItem:
+    return replace(
+        item,
+        state=State.NOT_REVERSED,
+        action=Action.NONE,
+        reason=reason,
+        detail=said,
+    )

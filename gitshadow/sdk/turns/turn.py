@@ -1,0 +1,485 @@
+"""One turn: begun, its calls let in, committed or rolled back.
+
+Invariant: a turn that began ends exactly once, with one commit or one rollback of the host's own
+transaction; what ends it carries the report.
+"""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from gitshadow.errors import ShadowError
+from gitshadow.sdk.turns import call_outcome, json_values, probe
+from gitshadow.sdk.turns.call_outcome import Known
+from gitshadow.sdk.turns.call_records import held_row
+from gitshadow.sdk.turns.commands import (
+    UNTOLD,
+    Compose,
+    Invoke,
+    Keep,
+    Procedure,
+    Question,
+    Raised,
+    Returned,
+    Save,
+    Tell,
+    ask,
+    demand,
+    kept,
+    newest,
+    now,
+    untold,
+)
+from gitshadow.sdk.turns.errors import (
+    LimitExceeded,
+    RoundTripLimitExceeded,
+    TimeLimitExceeded,
+    ToolCallLimitExceeded,
+    TurnCancelled,
+    TurnClosed,
+    ValidationFailed,
+)
+from gitshadow.sdk.turns.external_inverses import Outside
+from gitshadow.sdk.turns.host import ContextCache, Host
+from gitshadow.sdk.turns.kept_secrets import Given
+from gitshadow.sdk.turns.notifications import Telling
+from gitshadow.sdk.turns.policy import Policy
+from gitshadow.sdk.turns.protocols import UndoTransaction
+from gitshadow.sdk.turns.registry import ToolRegistry
+from gitshadow.sdk.turns.report import UndoKind, UndoReport
+from gitshadow.sdk.turns.saga import new_op
+from gitshadow.sdk.turns.turn_states import TurnEvent, TurnStatus, advance
+from gitshadow.sdk.turns.undo_operation import Whole
+from gitshadow.sdk.turns.user_hooks import UserHooks
+from gitshadow.sdk.turns.values import Release, UndoEntry
+from gitshadow.store.journal.saga_rows import NewEvent, Note, SagaCall, SagaOp, SagaTurn
+
+_NS_PER_S = 1_000_000_000
+
+
+class Mark(NamedTuple):
+    """Say how far a turn is: calls that have begun, when that was asked, the newest event.
+
+    A turn's own beginning is before its events, whichever number they have: None.
+    """
+
+    calls: int
+    at_ns: int
+    seq: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """Hold what all turns of a session share; `root` is where their files are."""
+
+    session: str
+    agent: str | None
+    registry: ToolRegistry
+    policy: Policy
+    host: Host
+    owner: str
+    contexts: ContextCache
+    root: str
+    records_files: bool = False
+    hooks: UserHooks | None = None
+    given: Given = field(default_factory=Given)
+
+    @property
+    def telling(self) -> Telling:
+        """Return who is told of undos."""
+        return Telling(self.host, self.hooks)
+
+    @property
+    def sources(self) -> probe.Sources:
+        """Return what is known of calls besides their rows."""
+        return probe.Sources(self.registry, self.root, self.given)
+
+    @property
+    def outside(self) -> Outside:
+        """Return the way to inverses that are no function of the program."""
+        return Outside(self.root, self.host, self.policy)
+
+
+@dataclass(slots=True)
+class TurnCore:
+    """Hold one turn at work; its methods that return a `Procedure` are run by a driver."""
+
+    setting: Setting
+    row: SagaTurn
+    calls: dict[str, SagaCall] = field(default_factory=dict)
+    entries: list[UndoEntry] = field(default_factory=list)
+    active: dict[str, None] = field(default_factory=dict)
+    questions: list[Question] = field(default_factory=list)
+    cancelled: bool = False
+    started: int = 0
+    round_trips: int = 0
+    report: UndoReport | None = None
+    released: list[Release] = field(default_factory=list)
+    is_first: bool = False
+    past_pivot: bool = False
+    _asked: set[str] = field(default_factory=set)
+    _last_words: list[NewEvent] = field(default_factory=list)
+    _transaction: UndoTransaction | None = None
+    _ends: bool = False
+    _host_committed: bool = False
+
+    @property
+    def status(self) -> TurnStatus:
+        """Return how far the turn got."""
+        return TurnStatus(self.row.status)
+
+    def begin(self) -> Procedure[None]:
+        """Write the turn down, then open the host's transaction."""
+        body = {"label": self.row.label, "agent": self.row.agent}
+        note = self.note("turn_begun", body, self.row.started_ns)
+        created = (
+            [creation(self.row.session, {}, self.row.started_ns)]
+            if self.is_first
+            else []
+        )
+        begun = self.event("system", "turn", self.row.label, self.row.started_ns)
+        yield Save((self.row, note, *created, begun))
+        yield from self.tell(Tell("prompt", self.row.id, label=self.row.label))
+        provider = self.setting.host.undo
+        if provider is None:
+            return
+        event = yield from ask(Invoke(provider.begin_transaction, (self.row.label,)))
+        if isinstance(event, Returned):
+            self._transaction = event.value  # type: ignore[assignment]
+            return
+        error = event.error if isinstance(event, Raised) else TimeoutError()
+        yield from self._roll_back(error)
+        raise error
+
+    def tell(self, told: Tell) -> Procedure[None]:
+        """Tell the recorder of files; what it could not be told is written down."""
+        if not self.setting.records_files:
+            return
+        told = told._replace(hooked=self.row.lease_ns is not None)
+        why = yield from untold(told)
+        if why is not None:
+            moment = yield from now()
+            body = {"event": told.event, "why": why}
+            yield Save((self.note(UNTOLD, body, moment, told.call),))
+
+    def cancel(self) -> None:
+        """Ask the turn to end at the next boundary; one that has ended stays as it is."""
+        if self.status is TurnStatus.OPEN:
+            self.cancelled = True
+            for question in self.questions:
+                question.answer(False)
+
+    def admit(self, moment_ns: int) -> int:
+        """Let one more call in and return its number.
+
+        Raises:
+            TurnClosed: the turn has ended.
+            TurnCancelled: `cancel` was called.
+            LimitExceeded: a bound was reached.
+        """
+        self.check(moment_ns)
+        limit = self.setting.policy.limits.tool_calls
+        if limit is not None and self.started >= limit:
+            raise ToolCallLimitExceeded(
+                f"cannot continue {self.row.id}: more than {limit} tool calls"
+            )
+        self.started += 1
+        return self.started
+
+    def check(self, moment_ns: int) -> None:
+        """Raise what stands against going on: closed, cancelled, out of time."""
+        self.check_open()
+        self.check_cancelled()
+        self.check_time(moment_ns)
+
+    def check_cancelled(self) -> None:
+        """Raise `TurnCancelled` when `cancel` was called."""
+        if self.cancelled:
+            raise TurnCancelled(f"{self.row.id} was cancelled")
+
+    def check_time(self, moment_ns: int) -> None:
+        """Raise `TimeLimitExceeded` when the turn takes too long."""
+        seconds = self.setting.policy.limits.seconds
+        if seconds is None:
+            return
+        if moment_ns - self.row.started_ns > seconds * _NS_PER_S:
+            raise TimeLimitExceeded(
+                f"cannot continue {self.row.id}: it took more than {seconds} s"
+            )
+
+    def count_round_trip(self) -> None:
+        """Count one request to the model.
+
+        Raises:
+            RoundTripLimitExceeded: it is one too many.
+        """
+        limit = self.setting.policy.limits.round_trips
+        if limit is not None and self.round_trips >= limit:
+            raise RoundTripLimitExceeded(
+                f"cannot continue {self.row.id}: more than {limit} round trips"
+            )
+        self.round_trips += 1
+
+    def record(self, entry: UndoEntry) -> Procedure[None]:
+        """Add an entry, and tell the host's transaction."""
+        self.entries.append(entry)
+        if self._transaction is not None:
+            yield from demand(Invoke(self._transaction.add_entry, (entry,)))
+
+    def finish(self, error: BaseException | None) -> Procedure[None]:
+        """End the turn: commit, or roll back when something was raised.
+
+        Args:
+            error: What left the turn's block, if anything did; it gets the report.
+
+        Raises:
+            TurnCancelled: it was cancelled and nothing else had ended it.
+            Exception: what the host's commit raised; the turn was rolled back then.
+        """
+        if self.status is not TurnStatus.OPEN or self._ends:
+            return
+        self._ends = True
+        if error is None and self.cancelled:
+            cancelled = TurnCancelled(f"{self.row.id} was cancelled")
+            yield from self._roll_back(cancelled)
+            raise cancelled
+        if error is not None:
+            yield from self._roll_back(error)
+            return
+        failed = yield from self._commit()
+        if failed is not None:
+            yield from self._roll_back(failed)
+            raise failed
+
+    def mark(self) -> Procedure[Mark]:
+        """Return how far the turn is."""
+        moment = yield from now()
+        return Mark(self.started, moment, (yield from newest(self.row.session)))
+
+    def undo_since(
+        self, mark: Mark, name: str, error: BaseException
+    ) -> Procedure[None]:
+        """Take back what the turn did and set after a mark; the turn goes on."""
+        yield from self.ask_pivots()
+        op = yield from self._rollback(f"{self.row.id}:{name}", mark, None)
+        report = yield from self._unwind(op)
+        _attach(report, error)
+
+    def note(
+        self, kind: str, body: Mapping[str, object], ts_ns: int, call: str | None = None
+    ) -> Note:
+        """Return a row for the log."""
+        return Note(
+            session=self.row.session,
+            turn=self.row.id,
+            call=call,
+            kind=kind,
+            ts_ns=ts_ns,
+            body=json_values.lenient(body),
+        )
+
+    def event(
+        self, author: str, kind: str, text: str, ts_ns: int, body: str = "{}"
+    ) -> NewEvent:
+        """Return an event of this turn, to be added to the session's history."""
+        return NewEvent(
+            session=self.row.session,
+            invocation=self.row.id,
+            author=json_values.storable(author),
+            kind=json_values.storable(kind),
+            ts_ns=ts_ns,
+            text=json_values.storable(text),
+            body=body,
+        )
+
+    def say(
+        self, author: str, text: str, kind: str, data: Mapping[str, object]
+    ) -> Procedure[None]:
+        """Add an event of the conversation."""
+        moment = yield from now()
+        self.check_open()
+        yield Save(
+            (self.event(author, kind, text, moment, json_values.faithful(data)),)
+        )
+
+    def conclude(self, author: str, text: str) -> None:
+        """Have an event join the history if, and when, the turn commits."""
+        kind, moment = author, self.row.started_ns
+        self._last_words.append(self.event(author, kind, text, moment))
+
+    def set_state(self, changes: Mapping[str, object]) -> Procedure[None]:
+        """Change the session's state; None makes a key absent."""
+        moment = yield from now()
+        self.check_open()
+        texts = {
+            json_values.storable(key): None
+            if value is None
+            else json_values.faithful(value)
+            for key, value in changes.items()
+        }
+        event = self.event("agent", "state", "", moment)
+        yield Save((replace(event, delta=texts),))
+
+    def save_artifact(self, name: str, data: bytes) -> Procedure[int]:
+        """Save a version of an artifact; return its number."""
+        moment = yield from now()
+        self.check_open()
+        session, name = self.row.session, json_values.storable(name)
+        found = yield from kept(Keep(session, name, data))
+        event = self.event("agent", "artifact", name, moment)
+        yield Save((replace(event, artifacts={name: found.oid}),))
+        return found.version
+
+    def check_open(self) -> None:
+        """Raise `TurnClosed` where the turn has ended."""
+        if self.status is not TurnStatus.OPEN:
+            raise TurnClosed(f"cannot continue {self.row.id}: it has ended")
+
+    def _commit(self) -> Procedure[BaseException | None]:
+        """Commit; return what the host's transaction raised instead."""
+        if self._transaction is not None:
+            event = yield from ask(Invoke(self._transaction.commit))
+            if isinstance(event, Raised):
+                return event.error
+            self._transaction = None  # what is sent from now on is not the host's
+            self._host_committed = True
+        try:
+            yield from self._enter(TurnEvent.COMMIT)
+        except ShadowError as error:
+            return error  # it is not on the disk, so the turn has not committed
+        yield from self.tell(Tell("turn_end", self.row.id))
+        return None
+
+    def _roll_back(self, error: BaseException) -> Procedure[None]:
+        self.row = replace(self.row, cause=_cause(error))
+        why = f"rolled back: {error}" if isinstance(error, ValidationFailed) else None
+        yield from self.ask_pivots()
+        is_kept = self.kept_since(0) is not None
+        op = yield from self._rollback(self.row.id, Mark(0, 0), why)
+        # In one transaction: a crash from here on leaves an undo for `recover` to finish.
+        yield from self._enter(TurnEvent.FAIL, op)
+        yield from self.tell(Tell("turn_end", self.row.id))
+        report = yield from self._unwind(op)
+        if self._transaction is not None:
+            host = self._transaction
+            event = yield from ask(Invoke(host.commit if is_kept else host.rollback))
+            if isinstance(event, Raised):
+                report = report.with_trouble("the host's undo", str(event.error))
+        if self._host_committed:
+            said = "it had committed before the journal could"
+            report = report.with_trouble("the host's undo", said)
+        self.report = report
+        _attach(report, error)
+        done = TurnEvent.UNWOUND if report.ok else TurnEvent.STUCK
+        yield from self._enter(done)
+
+    def pivot_since(self, since: int) -> SagaCall | None:
+        """Return the last point of no return that was passed after the first `since` calls.
+
+        One of which nobody knows whether it happened counts as passed.
+        """
+        passed = [
+            call
+            for call in self.calls.values()
+            if call.ordinal > since
+            and call_outcome.from_row(call) is not Known.NOT_DONE
+            and call.undo != "skipped"
+            and json_values.parse(call.intent).get("pivot") is True
+        ]
+        return max(passed, key=lambda call: call.ordinal, default=None)
+
+    def ask_pivots(self) -> Procedure[None]:
+        """Find out about points of no return of which nobody knows whether they were passed."""
+        for call in list(self.calls.values()):
+            is_pivot = json_values.parse(call.intent).get("pivot") is True
+            in_doubt = (
+                call_outcome.from_row(call) is Known.UNKNOWN and call.undo == "none"
+            )
+            if not is_pivot or not in_doubt or call.id in self._asked:
+                continue
+            self._asked.add(call.id)
+            moment = yield from now()
+            self.calls[call.id] = yield from probe.settled(
+                call, self.setting.sources, moment
+            )
+
+    def kept_since(self, since: int) -> SagaCall | None:
+        """Return the call up to which a rollback keeps what was done, or None for none."""
+        return None if self.past_pivot else self.pivot_since(since)
+
+    def _rollback(self, target: str, mark: Mark, why: str | None) -> Procedure[SagaOp]:
+        """Return the undo of what the turn did after a mark, not written down yet."""
+        moment = yield from now()
+        op = new_op(self.row.session, UndoKind.ROLLBACK, target, moment)
+        calls = [call for call in self.calls.values() if call.ordinal > mark.calls]
+        pivot = self.kept_since(mark.calls)
+        last = pivot.ordinal if pivot is not None else 0
+        since_ns = mark.at_ns if pivot is None else pivot.started_ns
+        told = {
+            "since": mark.calls,
+            "since_ns": since_ns or None,
+            "since_seq": mark.seq,
+            "why": why if pivot is None else kept_up_to(pivot, why),
+            "declined": [call.id for call in calls if call.ordinal <= last],
+        }
+        return replace(op, request=json_values.canonical(told))
+
+    def _unwind(self, op: SagaOp) -> Procedure[UndoReport]:
+        whole = yield Compose(op)
+        assert isinstance(whole, Whole)
+        report = yield from self.setting.telling.undo(whole)
+        self.calls.update({call.id: call for call in whole.left()})
+        return report
+
+    def _enter(self, event: TurnEvent, *more: SagaOp) -> Procedure[None]:
+        moment = yield from now()
+        status, before = advance(self.status, event), self.row
+        self.row = replace(self.row, status=status.value, ended_ns=moment)
+        body = {"status": status.value, "cause": self.row.cause}
+        note = self.note("turn_" + status.value, body, moment)
+        commits = status is TurnStatus.COMMITTED
+        words = [replace(one, ts_ns=moment) for one in self._last_words if commits]
+        held = [one for one in self.calls.values() if one.outcome == "held"]
+        sent = [held_row(one, committed_ns=moment) for one in held if commits]
+        try:
+            yield Save((self.row, note, *words, *sent, *more))
+        except ShadowError:
+            self.row = before
+            raise
+
+
+def creation(session: str, state: Mapping[str, object], ts_ns: int) -> NewEvent:
+    """Return the event that every session's history begins with: the state it was made with."""
+    return NewEvent(
+        session=session,
+        invocation="created",
+        author="system",
+        kind="created",
+        ts_ns=ts_ns,
+        delta={key: json_values.canonical(value) for key, value in state.items()},
+    )
+
+
+def kept_up_to(pivot: SagaCall, why: str | None) -> str:
+    """Return what a report says where a rollback stopped at a point of no return."""
+    said = (
+        f"kept everything up to {pivot.tool} {pivot.id}, a point of no return,"
+        f" including state, artifacts and the host's document"
+    )
+    return said if why is None else f"{why}; {said}"
+
+
+def _attach(report: UndoReport, error: BaseException) -> None:
+    with suppress(AttributeError, TypeError):  # an exception with slots takes none
+        error.undo_report = report  # type: ignore[attr-defined]
+
+
+def _cause(error: BaseException) -> str:
+    """Return in one word why a turn was rolled back."""
+    if isinstance(error, LimitExceeded):
+        return "limit"
+    if isinstance(error, ValidationFailed):
+        return "validation"
+    name = type(error).__name__
+    return "cancelled" if name in ("TurnCancelled", "CancelledError") else name

@@ -1,0 +1,372 @@
+"""Undos made of their phases: what a turn, a rewind or a redo is about, read from the store.
+
+To be called under the session's lock: what is found holds until that is given back.
+Invariant: the phases of all of them stand in one order: the present recorded, effects, state and
+artifacts, files, effects that wait for the files.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from gitshadow.errors import RefusedError, UsageError
+from gitshadow.sdk.turns import (
+    call_undo,
+    events,
+    file_undo,
+    json_values,
+    rewind,
+    undo_phases,
+    undo_request,
+)
+from gitshadow.sdk.turns.file_undo import Began, FileWork
+from gitshadow.sdk.turns.report import UndoKind, from_json
+from gitshadow.sdk.turns.rewind import Target
+from gitshadow.sdk.turns.saga import Unwind, new_op
+from gitshadow.sdk.turns.state_rollback import (
+    Stretch,
+    Taking,
+    Wording,
+    changes_of,
+    stretch_of,
+    with_missing,
+)
+from gitshadow.sdk.turns.undo_operation import Phase, Whole, begun, ended_phases
+from gitshadow.sdk.turns.undo_request import WITHOUT_EFFECTS, UndoRequest
+from gitshadow.sdk.turns.values import EVERYTHING, Scope
+from gitshadow.store.journal.saga_rows import MARKER, SagaCall, SagaOp, SagaTurn
+from gitshadow.undo.report import Uncovered
+
+if TYPE_CHECKING:
+    from gitshadow.sdk.turns.session_runtime import Desk
+
+_SCOPES = {
+    UndoKind.ROLLBACK: EVERYTHING - {Scope.EVENTS},
+    UndoKind.REWIND: WITHOUT_EFFECTS,
+}
+_AGAIN = 100
+"""Where the numbers begin of file ops that bring back what an earlier op had taken."""
+
+
+class _Parts(NamedTuple):
+    """Hold what an undo is about, part by part; `calls` are those of each turn, newest first."""
+
+    calls: Sequence[Sequence[SagaCall]] = ()
+    history: Sequence[Phase] = ()
+    files: FileWork | None = None
+    again: FileWork | None = None
+    instead: Sequence[Phase] = ()
+
+
+class Undoing:
+    """Make the undos of one session."""
+
+    def __init__(self, desk: "Desk") -> None:
+        self._desk = desk
+        self._store = desk.store
+        self._session = desk.session
+
+    def undo(self, target: str, request: UndoRequest) -> Whole:
+        """Return the undo of a turn, or of one call alone, not begun yet.
+
+        Raises:
+            UsageError: there is no such turn or call, or several turns have that call.
+        """
+        op = self._new(UndoKind.UNDO, target, request)
+        if self._store.turn(self._session, target) is None:
+            op = call_undo.narrowed(op, self._store, request)
+        elif request.only is not None:
+            known = {call.id for call in self._desk.calls(target)}
+            for name in sorted(request.only - known):
+                raise UsageError(f"cannot find call {name} in {target}")
+        return self.of(op, request.token)
+
+    def rewind(self, before: str, request: UndoRequest) -> Whole:
+        """Return a rewind, not begun yet.
+
+        Raises:
+            SessionNotFound: the session has no history.
+            InvocationNotFound: it has no such invocation.
+            RefusedError: it goes back to what was rewound, and effects are not made again.
+        """
+        target = rewind.find(self._store, self._session, before)
+        gaps = events.hidden(self._store.markers(self._session))
+        if request.covers(Scope.EFFECTS) and not events.is_live(target.first, gaps):
+            raise RefusedError(
+                f"cannot rewind before {before} with effects: it was rewound already,"
+                " and an undone effect is not repeated",
+                hint="exclude effects from the scope",
+            )
+        return self.of(self._new(UndoKind.REWIND, before, request), request.token)
+
+    def redo(self, op_id: str, token: str | None = None) -> Whole:
+        """Return what brings the files, state and artifacts of an undo forward again.
+
+        Raises:
+            UsageError: this session has no such undo.
+        """
+        return self.of(self._new(UndoKind.REDO, op_id, UndoRequest()), token)
+
+    def of(self, op: SagaOp, token: str | None = None) -> Whole:
+        """Return what an op stands for, new or gone on with: what it did stays done.
+
+        Raises:
+            UsageError: what it is about is not there.
+        """
+        kind = UndoKind(op.kind)
+        request = undo_request.from_text(op.request, _SCOPES.get(kind, EVERYTHING))
+        is_known = self._store.op(op.id) is not None
+        log = list(self._store.log(self._session)) if is_known else []
+        make = {UndoKind.REWIND: self._rewind, UndoKind.REDO: self._redo}
+        parts = make.get(kind, self._turn)(op, request)
+        tries = begun(op, log, undo_phases.FILES)
+        number = len(tries) + (not tries or tries[-1])
+        why = json_values.parse(op.request).get("why")
+        unwinds = [
+            self._desk.unwind_of(op, calls, request)
+            for calls in parts.calls
+            if request.covers(Scope.EFFECTS)
+        ]
+        return Whole(
+            op=op,
+            phases=tuple(self._phases(op, unwinds, parts, number)),
+            left=lambda: [call for unwind in unwinds for call in unwind.after],
+            request=replace(request, token=token),
+            ended=ended_phases(op, log),
+            why=None if why is None else str(why),
+            not_covered=tuple(self._outstanding(op, request, parts)),
+        )
+
+    def _new(self, kind: UndoKind, target: str, request: UndoRequest) -> SagaOp:
+        op = new_op(self._session, kind, target, self._desk.clock())
+        return replace(op, request=undo_request.to_text(request))
+
+    def _phases(
+        self, op: SagaOp, unwinds: Sequence[Unwind], parts: _Parts, number: int
+    ) -> Iterator[Phase]:
+        """Yield all phases, in their order; `number` counts the attempts at the files."""
+        work, again = parts.files, parts.again
+        if work is not None and number > 1:
+            work = replace(work, op_id=f"{op.id}-{number}")
+        if again is not None:
+            again = replace(again, op_id=f"{op.id}-{_AGAIN + number}")
+        early, late = undo_phases.effects(unwinds)
+        if op.kind in (UndoKind.UNDO, UndoKind.REWIND):
+            yield from undo_phases.snapshot(work)
+        yield from (*parts.instead, *early, *parts.history)
+        yield from (
+            *undo_phases.files(work),
+            *undo_phases.files(again, undo_phases.FILES_AGAIN),
+        )
+        yield from late
+
+    def _outstanding(
+        self, op: SagaOp, request: UndoRequest, parts: _Parts
+    ) -> Iterator[Uncovered]:
+        for calls in () if request.covers(Scope.EFFECTS) else parts.calls[::-1]:
+            yield from undo_phases.outstanding(op, calls)
+
+    # -- a turn ----------------------------------------------------------------------------
+
+    def _turn(self, op: SagaOp, request: UndoRequest) -> _Parts:
+        turn, savepoint = call_undo.turn_and_savepoint(op)
+        since = json_values.parse(op.request).get("since")
+        mark = since if isinstance(since, int) else 0
+        calls = [one for one in self._desk.calls(turn) if one.ordinal > mark]
+        if call_undo.is_one_call(op):
+            calls = call_undo.with_needed(calls, op.target)
+        row = self._store.turn(self._session, turn)
+        assert row is not None, "its calls were found"
+        is_all = request.only is None and not request.declined
+        work = self._work(op, request, [turn])
+        if work is not None and is_all and not savepoint:
+            work = replace(work, turns=file_undo.began([row]))
+        elif work is not None:
+            work = _of_calls(work, row, calls, request)
+        history = self._turn_history(op, turn, request) if is_all else ()
+        return _Parts([calls], history, work)
+
+    def _turn_history(
+        self, op: SagaOp, turn: str, request: UndoRequest
+    ) -> Sequence[Phase]:
+        """Return what takes back what a turn set and said, where it did."""
+        store, session = self._store, self._session
+        stretch = stretch_of(store, session, turn)
+        if stretch is not None:
+            stretch = _since_mark(op, stretch)
+        if stretch is None:
+            return ()
+        is_rollback = op.kind == UndoKind.ROLLBACK
+        drift = request.on_drift
+        changes = changes_of(store, session, stretch, drift, every=is_rollback)
+        is_live = events.is_live(stretch.first, events.hidden(store.markers(session)))
+        hides = stretch if request.covers(Scope.EVENTS) and is_live else None
+        seq = store.last_seq(session) + 1
+        what = "Turn" if op.target == turn else "Savepoint"
+        wording = Wording(
+            text=f"{what} rolled back" if is_rollback else "Turn undone",
+            invocation=turn if is_rollback else f"u-{seq}",
+            hides=hides,
+            hidden=(turn,),
+            body={"undone": op.target},
+            seq=seq,
+        )
+        changes = changes.within(request)
+        return undo_phases.history(Taking(op=op, changes=changes, wording=wording))
+
+    # -- a rewind --------------------------------------------------------------------------
+
+    def _rewind(self, op: SagaOp, request: UndoRequest) -> _Parts:
+        target = rewind.find(self._store, self._session, op.target)
+        changes = with_missing(self._store, target.changes).within(request)
+        covers = request.covers(Scope.EVENTS)
+        wording = Wording(
+            text="Session rewound",
+            invocation=f"r-{target.marker}",
+            hides=Stretch(target.first, target.marker) if covers else None,
+            hidden=target.hides,
+            body={"rewind_before_invocation_id": target.invocation},
+            seq=target.marker,
+        )
+        history = undo_phases.history(Taking(op=op, changes=changes, wording=wording))
+        rows = [self._store.turn(self._session, one) for one in target.hides]
+        turns = [row for row in rows if row is not None]
+        work = self._work(op, request, [row.id for row in turns])
+        if work is not None:
+            work = replace(work, turns=file_undo.began(turns))
+        calls = [self._store.calls(self._session, row.id) for row in reversed(turns)]
+        return _Parts(calls, history, work, self._back_again(work, target))
+
+    def _back_again(self, work: FileWork | None, target: Target) -> FileWork | None:
+        """Return the files that a rewind had taken, where that rewind is taken back."""
+        event = self._store.events(self._session)[target.first]
+        before = (
+            json_values.parse(event.body).get("op") if event.kind == MARKER else None
+        )
+        if work is None or before is None:
+            return None
+        ops = tuple(self._file_ops(str(before)))
+        return replace(work, verb="redo", turns=(), ops=ops, told=())
+
+    # -- a redo ----------------------------------------------------------------------------
+
+    def _redo(self, op: SagaOp, request: UndoRequest) -> _Parts:
+        before = self._undone(op.target)
+        work = self._work(op, request, [])
+        if work is not None:
+            ops = tuple(self._file_ops(before.id))
+            work = replace(work, verb="redo", ops=ops)
+        named = undo_phases.not_made_again(op, self._settled_by(before))
+        history = self._redone_history(op, before)
+        return _Parts((), history, work, instead=named)
+
+    def _undone(self, op_id: str) -> SagaOp:
+        op = self._store.op(op_id)
+        kinds = (UndoKind.UNDO, UndoKind.ROLLBACK, UndoKind.REWIND)
+        if op is None or op.session != self._session or op.kind not in kinds:
+            raise UsageError(
+                f"cannot redo {op_id}: session {self._session} has no such undo"
+            )
+        return op
+
+    def _settled_by(self, op: SagaOp) -> list[SagaCall]:
+        """Return the calls that an op, or one before it, took back or kept from being sent.
+
+        Newest first: whoever settled them, a redo makes none of them again.
+        """
+        named = _named_in(op)
+        turns = [turn.id for turn in self._store.turns(self._session)]
+        found = (c for turn in turns for c in self._store.calls(self._session, turn))
+        mine = [one for one in found if one.op == op.id or one.id in named]
+        mine = [one for one in mine if one.undo == "done" or one.outcome == "dropped"]
+        return mine[::-1]
+
+    def _redone_history(self, op: SagaOp, before: SagaOp) -> Sequence[Phase]:
+        """Return what gives state and artifacts the values that an undo took from them."""
+        store, session = self._store, self._session
+        event = next(
+            (
+                one
+                for one in store.events(session)
+                if one.kind in (MARKER, "state")
+                and json_values.parse(one.body).get("op") == before.id
+            ),
+            None,
+        )
+        if event is None:
+            return ()
+        own = Stretch(event.seq, event.seq)
+        gaps = events.hidden(store.markers(session))
+        counts = any(gap.by == event.seq for gap in gaps)
+        seq = store.last_seq(session) + 1
+        wording = Wording(
+            text="Undo reversed",
+            invocation=f"u-{seq}",
+            hides=own if counts else None,
+            hidden=(event.invocation,),
+            body={"redone": before.id},
+            seq=seq,
+        )
+        changes = changes_of(store, session, own, every=True)
+        return undo_phases.history(Taking(op=op, changes=changes, wording=wording))
+
+    def _file_ops(self, op_id: str) -> Iterator[str]:
+        """Yield the ids by which the recorder may know an op's files, newest first."""
+        op = self._store.op(op_id)
+        if op is not None:
+            tries = len(begun(op, self._store.log(self._session), undo_phases.FILES))
+            yield from (f"{op_id}-{number}" for number in range(tries, 1, -1))
+            yield op_id
+
+    def _work(
+        self, op: SagaOp, request: UndoRequest, turns: Sequence[str]
+    ) -> FileWork | None:
+        """Return the work on files without what it is about; None where that is not meant."""
+        recorder = self._desk.recorder
+        if recorder is None or not request.covers(Scope.FILES):
+            return None
+        log = (row for turn in turns for row in self._store.log(self._session, turn))
+        return FileWork(
+            op=op,
+            recorder=recorder,
+            op_id=op.id,
+            on_conflict=request.on_conflict,
+            told=file_undo.untold(log),
+        )
+
+
+def _of_calls(
+    work: FileWork, row: SagaTurn, calls: Sequence[SagaCall], request: UndoRequest
+) -> FileWork:
+    """Return the files of some calls of a turn."""
+    chosen = [
+        one
+        for one in calls
+        if one.id not in request.declined
+        and (request.only is None or one.id in request.only)
+    ]
+    since = json_values.parse(work.op.request).get("since_ns")
+    return replace(
+        work,
+        calls=tuple(Began(row.id, row.started_ns, row.agent, one.id) for one in chosen),
+        loose_since_ns=since if isinstance(since, int) else None,
+    )
+
+
+def _since_mark(op: SagaOp, stretch: Stretch) -> Stretch | None:
+    """Return what of a turn's events came after a savepoint, None for nothing."""
+    if not call_undo.turn_and_savepoint(op)[1]:
+        return stretch
+    mark = json_values.parse(op.request).get("since_seq")
+    if not isinstance(mark, int) or mark >= stretch.last:
+        return None  # an op of a version that took no state back at a savepoint has no mark
+    return stretch._replace(first=max(mark + 1, stretch.first))
+
+
+def _named_in(op: SagaOp) -> frozenset[str]:
+    """Return the calls that an op's report names; none where it has none."""
+    if op.report is None:
+        return frozenset()
+    return frozenset(
+        one.call_id for one in from_json(json_values.parse(op.report)).items
+    )

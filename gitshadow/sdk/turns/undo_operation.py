@@ -1,0 +1,259 @@
+"""One undo of all that turns did: phases in order, each written down before and after.
+
+What fails in one phase does not keep the later ones from running. A phase that ended without
+trouble is not run again by whoever goes on with the op: its part of the report is in the log.
+Invariant: the op is on the disk before its first phase, and its report is all its parts.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from gitshadow.errors import RefusedError, ShadowError
+from gitshadow.sdk.turns import json_values
+from gitshadow.sdk.turns.commands import Part, Procedure, Save, now
+from gitshadow.sdk.turns.report import UndoItem, UndoKind, UndoReport, from_json
+from gitshadow.sdk.turns.undo_request import UndoRequest
+from gitshadow.store.journal.saga_rows import Note, Noted, SagaCall, SagaOp, SagaRow
+from gitshadow.undo.report import Action, Reason, State, Uncovered
+
+PHASE = "undo_phase"
+"""The kind of note that says how far an op got."""
+
+
+class Done(NamedTuple):
+    """Hold what a phase did: its part of the report, and rows to be saved with its end."""
+
+    part: UndoReport
+    rows: tuple[SagaRow, ...] = ()
+
+
+class Phase(NamedTuple):
+    """Name one part of an undo; `plan` says what `run` would do, and changes nothing.
+
+    `in_parts`: its run is made of parts that an engine can keep, one per inverse.
+    """
+
+    name: str
+    plan: Callable[[], Procedure[UndoReport]]
+    run: Callable[[], Procedure[Done]]
+    in_parts: bool = False
+
+
+def blank(op: SagaOp, *, planned: bool = False) -> UndoReport:
+    """Return a part of an op's report with nothing in it."""
+    return UndoReport(
+        op_id=None if planned else op.id,
+        kind=UndoKind(op.kind),
+        target=op.target,
+        items=(),
+        token="",
+        planned=planned,
+    )
+
+
+def ended_phases(op: SagaOp, log: Iterable[Noted]) -> dict[str, UndoReport]:
+    """Return the parts of an op's phases that ended without trouble, from the log."""
+    found: dict[str, UndoReport] = {}
+    for body in _bodies(op, log):
+        part = body.get("part")
+        if isinstance(part, dict):
+            found[str(body["phase"])] = from_json(part)
+    return {name: part for name, part in found.items() if part.ok}
+
+
+def begun(op: SagaOp, log: Iterable[Noted], phase: str) -> list[bool]:
+    """Return for each time that a phase of an op was begun whether it came to an end."""
+    found: list[bool] = []
+    for body in _bodies(op, log):
+        if body.get("phase") == phase:
+            found = [*found[:-1], True] if "part" in body else [*found, False]
+    return found
+
+
+@dataclass(slots=True, kw_only=True)
+class Whole:
+    """Carry one undo out.
+
+    `ended` are phases that came to an end in an earlier attempt. `why` is what the report is to say
+    of the reason, where that is not plain from its target. `left` gives the rows of calls as the
+    undo left them.
+    """
+
+    op: SagaOp
+    phases: tuple[Phase, ...]
+    request: UndoRequest
+    ended: Mapping[str, UndoReport] = field(default_factory=dict)
+    why: str | None = None
+    not_covered: tuple[Uncovered, ...] = ()
+    left: Callable[[], Iterable[SagaCall]] = tuple
+
+    def plan(self) -> Procedure[UndoReport]:
+        """Say what a run would do; nothing is written and no inverse is called."""
+        parts = []
+        for phase in self.phases:
+            part = yield from phase.plan()
+            parts.append(part)
+        return self._report(parts, planned=True)
+
+    @property
+    def calls_handlers(self) -> bool:
+        """Tell whether functions of the program may be called."""
+        return any(phase.in_parts for phase in self.phases)
+
+    def run(self) -> Procedure[UndoReport]:
+        """Take everything back.
+
+        Raises:
+            RefusedError: the plan is not the one that the token stands for, or not all of it can
+                be taken back although that was asked for; nothing was done.
+        """
+        yield from self.admit()
+        yield Part("begin", self._begin())
+        parts: list[UndoReport] = []
+        for phase in self.phases:
+            if self.request.atomic and not all(one.ok for one in parts):
+                part = yield from self._left_out(phase)
+            else:
+                part = yield from self._carried_out(phase)
+            parts.append(part)
+        report = self._report(parts, planned=False)
+        yield Part("end", self._close(report))
+        return report
+
+    def admit(self) -> Procedure[None]:
+        """Do nothing if what would be done is what was asked for.
+
+        Raises:
+            RefusedError: it is not; nothing was done.
+        """
+        if self.request.token is None and not self.request.atomic:
+            return
+        planned = yield from self.plan()
+        if self.request.token not in (None, planned.token):
+            raise RefusedError(
+                "cannot undo: the plan has changed since it was shown",
+                hint="check a new plan",
+            )
+        left = planned.counts[State.NOT_REVERSED.value]
+        if self.request.atomic and left:
+            raise RefusedError(
+                f"cannot undo {self.op.target} as a whole: {left} of it cannot be undone",
+                hint="the plan shows what and why",
+            )
+
+    def _begin(self) -> Procedure[None]:
+        moment = yield from now()
+        begun = self._note("undo_begun", {"kind": self.op.kind}, moment)
+        yield Save((self.op, begun))
+
+    def _carried_out(self, phase: Phase) -> Procedure[UndoReport]:
+        """Run a phase; what stops it becomes an item, and the next one runs.
+
+        One that ended before is run again only in the parts that an engine remembers; they find
+        nothing to do.
+        """
+        if not phase.in_parts:
+            row = yield Part(phase.name, self._at_once(phase))
+            return from_json(json_values.parse(str(row)))
+        try:
+            yield Part(f"begin {phase.name}", self._begun(phase))
+            done = yield from phase.run()
+            part = self.ended.get(phase.name, done.part)
+            yield Part(
+                f"end {phase.name}", self._ended(phase, done._replace(part=part))
+            )
+        except (ShadowError, OSError) as error:
+            return blank(self.op).with_trouble(phase.name, str(error))
+        return part
+
+    def _at_once(self, phase: Phase) -> Procedure[str]:
+        """Run a phase and return its part of the report as a text."""
+        if phase.name in self.ended:
+            return json_values.lenient(self.ended[phase.name].to_json())
+        try:
+            yield from self._begun(phase)
+            done = yield from phase.run()
+            yield from self._ended(phase, done)
+        except (ShadowError, OSError) as error:
+            trouble = blank(self.op).with_trouble(phase.name, str(error))
+            return json_values.lenient(trouble.to_json())
+        return json_values.lenient(done.part.to_json())
+
+    def _begun(self, phase: Phase) -> Procedure[None]:
+        moment = yield from now()
+        yield Save((self._note(PHASE, {"phase": phase.name}, moment),))
+
+    def _ended(self, phase: Phase, done: Done) -> Procedure[None]:
+        moment = yield from now()
+        body = {"phase": phase.name, "part": done.part.to_json()}
+        yield Save((*done.rows, self._note(PHASE, body, moment)))
+
+    def _left_out(self, phase: Phase) -> Procedure[UndoReport]:
+        """Say of a phase that it was not begun, because one before it failed."""
+        planned = yield from phase.plan()
+        items = tuple(_not_begun(item) for item in planned.items)
+        return replace(blank(self.op), items=items)
+
+    def _report(self, parts: list[UndoReport], *, planned: bool) -> UndoReport:
+        whole = replace(blank(self.op, planned=planned), not_covered=self.not_covered)
+        for part in parts:
+            whole = joined(whole, part)
+        tokens = [part.token for part in parts if part.token]
+        token = tokens[0] if len(tokens) == 1 else json_values.token(tokens)
+        notes = (() if self.why is None else (self.why,)) + whole.notes
+        return replace(whole, token=token, notes=notes)
+
+    def _close(self, report: UndoReport) -> Procedure[None]:
+        moment = yield from now()
+        text = json_values.lenient(report.to_json())
+        self.op = replace(
+            self.op, status="done", token=report.token, ended_ns=moment, report=text
+        )
+        body = {"status": report.status.value, "counts": report.counts}
+        yield Save((self.op, self._note("undo_ended", body, moment)))
+
+    def _note(self, kind: str, body: Mapping[str, object], moment_ns: int) -> Note:
+        return Note(
+            session=self.op.session,
+            turn=None,
+            call=None,
+            kind=kind,
+            ts_ns=moment_ns,
+            body=json_values.lenient({"op": self.op.id, **body}),
+        )
+
+
+def joined(one: UndoReport, two: UndoReport) -> UndoReport:
+    """Return two parts of a report as one."""
+    return replace(
+        one,
+        items=(*one.items, *two.items),
+        commit=two.commit or one.commit,
+        not_covered=tuple(dict.fromkeys((*one.not_covered, *two.not_covered))),
+        notes=tuple(dict.fromkeys((*one.notes, *two.notes))),
+        state_delta={**one.state_delta, **two.state_delta},
+        artifact_delta={**one.artifact_delta, **two.artifact_delta},
+        hidden_invocations=one.hidden_invocations or two.hidden_invocations,
+        marker_event=one.marker_event if two.marker_event is None else two.marker_event,
+    )
+
+
+def _not_begun(item: UndoItem) -> UndoItem:
+    if item.state is State.NO_EFFECT:
+        return item
+    return replace(
+        item,
+        state=State.NOT_REVERSED,
+        action=Action.NONE,
+        reason=Reason.FAILED,
+        detail="not started: an earlier step failed",
+    )
+
+
+def _bodies(op: SagaOp, log: Iterable[Noted]) -> Iterator[Mapping[str, object]]:
+    for row in log:
+        if row.kind == PHASE:
+            body = json_values.parse(row.body)
+            if body.get("op") == op.id:
+                yield body

@@ -1,0 +1,140 @@
+"""What an undo is asked to do, as options, as a value and as a text in the journal.
+
+Invariant: an op that is gone on with does what it was asked for at first.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import TypedDict
+
+from gitshadow.errors import UsageError
+from gitshadow.sdk.turns import json_values
+from gitshadow.sdk.turns.values import EVERYTHING, OnDrift, Scope
+
+WITHOUT_EFFECTS = EVERYTHING - {Scope.EFFECTS}
+"""What a rewind is about, unless it is asked for more."""
+
+
+@dataclass(frozen=True, slots=True)
+class UndoRequest:
+    """Say what an undo is to do.
+
+    Args:
+        on_drift: What to do where the world was changed since.
+        only: Ids of the calls that are meant; None means all.
+        token: Go on only if the plan is still the one with this token.
+        scope: Which parts of the world are meant.
+        on_conflict: What to do where later lines are in the way in a file.
+        atomic: Refuse unless all of it can be taken back, and stop where a part fails.
+        declined: Ids of calls that are left because they came before a point of no return.
+    """
+
+    on_drift: OnDrift = OnDrift.SKIP
+    only: frozenset[str] | None = None
+    token: str | None = None
+    scope: frozenset[Scope] = EVERYTHING
+    on_conflict: str = "skip"
+    atomic: bool = False
+    declined: frozenset[str] = frozenset()
+
+    def covers(self, *scopes: Scope) -> bool:
+        """Tell whether any of these parts of the world is meant.
+
+        Single calls have effects and files; state and conversation are their turn's.
+        """
+        meant = self.scope
+        if self.only is not None:
+            meant &= {Scope.EFFECTS, Scope.FILES}
+        return not meant.isdisjoint(scopes)
+
+
+class UndoOptions(TypedDict, total=False):
+    """What `plan` and `undo` take beside the turn; all of it may be left out.
+
+    `only`: ids of calls; the others are left and named. `on_drift`: `skip` what was changed since,
+    or `overwrite` it. `token`: of a plan: refuse where the plan is another one by now. `scope`:
+    any of `files`, `effects`, `state`, `artifacts`, `events`; all by default. `on_conflict`: for
+    files in which later lines are in the way: `skip`, `overwrite` or `markers`. `atomic`: refuse
+    unless everything can be taken back, and stop where a part fails.
+    """
+
+    only: Collection[str] | None
+    on_drift: str
+    token: str | None
+    scope: Collection[str] | None
+    on_conflict: str
+    atomic: bool
+
+
+def request_of(options: UndoOptions) -> UndoRequest:
+    """Return the value for what was asked.
+
+    Raises:
+        UsageError: there is no such scope.
+    """
+    only, scope = options.get("only"), options.get("scope")
+    return UndoRequest(
+        on_drift=OnDrift(options.get("on_drift", "skip")),
+        only=None if only is None else frozenset(only),
+        token=options.get("token"),
+        scope=EVERYTHING if scope is None else scopes(scope),
+        on_conflict=options.get("on_conflict", "skip"),
+        atomic=options.get("atomic", False),
+    )
+
+
+def rewind_request(
+    *, effects: bool, scope: Collection[str] | None, token: str | None = None
+) -> UndoRequest:
+    """Return what a rewind is to do: all but effects, unless it is asked for more or for less.
+
+    Raises:
+        UsageError: there is no such scope.
+    """
+    wanted = WITHOUT_EFFECTS if scope is None else scopes(scope)
+    meant = wanted | {Scope.EFFECTS} if effects else wanted
+    return UndoRequest(scope=meant, token=token)
+
+
+def scopes(names: Collection[str]) -> frozenset[Scope]:
+    """Return the parts of the world of these names.
+
+    Raises:
+        UsageError: there is none of that name.
+    """
+    known = [scope.value for scope in Scope]
+    for name in names:
+        if name not in known:
+            raise UsageError(
+                f"cannot undo {name}: there is no such scope",
+                hint=f"use one of {', '.join(known)}",
+            )
+    return frozenset(map(Scope, names))
+
+
+def to_text(request: UndoRequest, **more: object) -> str:
+    """Return a request as the journal has it; a token is for one time only."""
+    told = {
+        "only": sorted(request.only) if request.only is not None else None,
+        "on_drift": request.on_drift.value,
+        "scope": sorted(request.scope),
+        "on_conflict": request.on_conflict,
+        "atomic": request.atomic,
+        **more,
+    }
+    return json_values.canonical(told)
+
+
+def from_text(text: str, default: frozenset[Scope] = EVERYTHING) -> UndoRequest:
+    """Return the request that `to_text` wrote; `default` is the scope of one that names none."""
+    told: Mapping[str, object] = json_values.parse(text)
+    only, on_drift = told.get("only"), told.get("on_drift")
+    scope, declined = told.get("scope"), told.get("declined")
+    return UndoRequest(
+        only=frozenset(map(str, only)) if isinstance(only, list) else None,
+        on_drift=OnDrift(str(on_drift)) if on_drift else OnDrift.SKIP,
+        scope=scopes(list(map(str, scope))) if isinstance(scope, list) else default,
+        on_conflict=str(told.get("on_conflict", "skip")),
+        atomic=told.get("atomic") is True,
+        declined=frozenset(map(str, declined if isinstance(declined, list) else ())),
+    )

@@ -1,0 +1,156 @@
+"""The engine as the daemon uses it: a desk that stays open.
+
+Invariant: every method is called by one thread.
+"""
+
+import os
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+
+from gitshadow.api import Document
+from gitshadow.api import run as run_verb
+from gitshadow.capture.fs_events import Hints, WatchPort
+from gitshadow.errors import JournalError, StoreError
+from gitshadow.maintenance import shutdown_marker
+from gitshadow.maintenance.startup_repair import finish_undo, mend
+from gitshadow.maintenance.upkeep import Upkeep
+from gitshadow.recording.context import Desk, open_desk
+from gitshadow.reporting.prompt_line import Prompting
+from gitshadow.service import hook_intake, settings
+from gitshadow.sharing.mirror import Mirroring
+from gitshadow.store.layout import Layout, discover
+
+_COMMIT_POLL_S = 0.01
+
+
+class Service:
+    """Serve one worktree with a watcher."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._port: WatchPort | None = None
+        self._stamps = settings.stamps(desk.workspace)
+        self._upkeep = Upkeep(desk)
+        self._mirroring = Mirroring(desk.workspace)
+        self._prompting = Prompting(desk)
+
+    @classmethod
+    def open(
+        cls, layout: Layout, environ: Mapping[str, str], *, lock_timeout_s: float
+    ) -> "Service":
+        """Open a worktree and catch up; errors as `open_workspace`."""
+        desk = open_desk(layout, environ, lock_timeout_s=lock_timeout_s)
+        hook_intake.listen(desk)
+        try:
+            mend(desk)
+        except BaseException:
+            desk.close()
+            raise
+        return cls(desk)
+
+    @property
+    def enabled(self) -> bool:
+        """Tell whether this repository is to be recorded at all."""
+        return self._desk.workspace.config.enabled
+
+    def drain(self) -> None:
+        """Take the hook payloads that wait."""
+        hook_intake.drain_spool(self._desk)
+
+    def start(self, port: WatchPort) -> None:
+        """Begin to watch; what changed while nobody watched is recorded as offline."""
+        self._port = port
+        shutdown_marker.begin(self._desk)
+        # What the walk finds is judged by the windows; the hooks wait until it was seen.
+        hook_intake.hear(self._desk)
+        self._desk.observer.start(port)
+        hook_intake.drain_spool(self._desk)
+
+    def hints(self, hints: Hints) -> None:
+        """Record what was hinted, with the payloads that came before it."""
+        self._follow_settings()
+        if not self.enabled:
+            return
+        hook_intake.drain_spool(self._desk)
+        self._desk.observer.hints(hints)
+
+    def due(self) -> float | None:
+        """Return the monotonic time of the next deferred work, None where there is none."""
+        due = self._desk.observer.due()
+        if not self._desk.commits.running:
+            return due
+        look = time.monotonic() + _COMMIT_POLL_S
+        return look if due is None else min(due, look)
+
+    def tick(self) -> None:
+        """Do deferred work that is due."""
+        over = self._desk.commits.gone()
+        if self.enabled:
+            self._desk.claimant.tick(time.monotonic())
+            self._desk.observer.tick()
+        if over:  # it failed: only its end tells so
+            self._desk.observer.settle()
+            self._desk.commits.end()
+        if self.enabled:
+            self._upkeep.tick()
+            self._mirroring.tick()
+
+    def run(self, verb: str, params: Mapping[str, object]) -> Document:
+        """Run one verb; errors as the verb's."""
+        self._follow_settings()
+        # A full disk keeps an undo from ending either way; nobody else is to suffer from that.
+        with suppress(StoreError, JournalError):
+            finish_undo(self._desk)
+        hook_intake.drain_spool(self._desk)
+        return run_verb(self._desk, verb, params)
+
+    def hook(self, body: bytes) -> bytes:
+        """Take one hook delivery; return what the agent is to read."""
+        self._follow_settings()
+        hook_intake.drain_spool(self._desk)
+        return hook_intake.take_body(self._desk, body)
+
+    def told(self, body: bytes) -> bytes:
+        """Return what the agent is to read at a delivery that came through the spool."""
+        return hook_intake.told(self._desk, body)
+
+    def prompt(self) -> bytes:
+        """Return what a shell's prompt says; nothing is caught up with first."""
+        self._follow_settings()
+        return self._prompting.segment()
+
+    def _follow_settings(self) -> None:
+        """Read the settings again where a file that may hold them changed.
+
+        What was written while recording was off is found as written while nobody watched.
+        """
+        found = settings.stamps(self._desk.workspace)
+        if found == self._stamps:
+            return
+        self._stamps, before = found, self.enabled
+        settings.read_again(self._desk)
+        if self.enabled and not before and self._port is not None:
+            self._desk.observer.start(self._port)
+
+    def alive(self) -> bool:
+        """Tell whether the worktree still is there and still is this repository."""
+        layout = self._desk.workspace.layout
+        if not os.path.isdir(layout.wt_dir):
+            return False
+        found = discover(layout.root)
+        return found is not None and found.git_dir == layout.git_dir
+
+    def in_place(self) -> bool:
+        """Tell whether the paths of worktree and state lead to what was opened."""
+        return self._desk.workspace.in_place
+
+    def close(self) -> None:
+        """Give the worktree back."""
+        self._upkeep.close()
+        self._mirroring.close()
+        if self.in_place():
+            shutdown_marker.end(self._desk)
+        else:
+            shutdown_marker.note_move(self._desk)
+        self._desk.close()

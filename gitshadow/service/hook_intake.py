@@ -1,0 +1,301 @@
+"""Hook deliveries: what an agent reports, in the order that keeps the evidence straight.
+
+Before a tool: what stands on its paths is recorded first, then its window opens. After it: the
+window closes at the hook's time, then its paths are recorded; the time of the write decides.
+Invariant: nothing here makes a hook fail; what is wrong becomes a gap row.
+"""
+
+import os
+
+from gitshadow.adapters import registry
+from gitshadow.adapters.base import END_PHASES, BadPayload, HookEvent, Phase
+from gitshadow.adapters.context import added_context, takes_context
+from gitshadow.attribution import intake, liveness, touched_paths, transcripts
+from gitshadow.attribution.delivery import HookDelivery, parse_body
+from gitshadow.attribution.intake import Intake, Place
+from gitshadow.config import PromptPolicy
+from gitshadow.errors import ShadowError, is_shortage
+from gitshadow.model import PATHLESS_WRITERS, RepoPath, ToolClass
+from gitshadow.recording.context import Desk
+from gitshadow.recording.spool import Waiting
+from gitshadow.reporting import notices
+from gitshadow.service.spool_forward import forward, others
+from gitshadow.store.journal import turns
+from gitshadow.store.layout import Layout, discover
+
+# What code fails with on a payload that nobody foresaw.
+_FAULTS = (
+    ShadowError,
+    OSError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+
+
+def take_body(desk: Desk, body: bytes) -> bytes:
+    """Take one request of the hook program; return what the agent is to read.
+
+    That is nothing, but where a prompt comes after the session's work was taken back.
+    """
+    delivery = parse_body(body)
+    taken = take(desk, delivery) if delivery is not None else None
+    if taken is None or not takes_context(taken[0]):
+        return b""
+    event, done = taken
+    text = notices.take(desk, done.session)
+    return added_context(text, event) if text else b""
+
+
+def told(desk: Desk, body: bytes) -> bytes:
+    """Return what the agent is to read at a payload that was taken from the spool."""
+    delivery = parse_body(body)
+    if delivery is None or not desk.workspace.config.enabled:
+        return b""
+    event = registry.parse(delivery.agent, delivery.payload, delivery.env)
+    if not isinstance(event, HookEvent) or not takes_context(event):
+        return b""
+    text = notices.tell(desk, event.agent, event.native_session)
+    return added_context(text, event) if text else b""
+
+
+def listen(desk: Desk) -> None:
+    """Have every write judged by the payloads that came before it, however late it is seen."""
+    desk.pipeline.before_claims = lambda: hear(desk)
+
+
+def drain_spool(desk: Desk) -> int:
+    """Take every payload that waits in the spool and remove it; return how many."""
+    hear(desk)
+    return desk.spool.clear()
+
+
+def hear(desk: Desk) -> None:
+    """Take every payload that waits in the spool, oldest first.
+
+    The files stay until `desk.spool.clear()`: that is what a hook waits for.
+    """
+    _tell_missed(desk)
+    for one in desk.spool.waiting():
+        if not os.path.exists(one.path):  # another worktree's process took it
+            continue
+        if one.delivery is None:
+            desk.pipeline.gap("could not read a spooled hook payload")
+            desk.spool.taken[one.path] = None
+        else:
+            _take_spooled(desk, one, one.delivery)
+
+
+def _take_spooled(desk: Desk, one: Waiting, delivery: HookDelivery) -> None:
+    """Take one spooled payload; one that always fails is set aside, with a gap.
+
+    It would fail every verb otherwise. What fails with the journal itself stays.
+    """
+    try:
+        _try_spooled(desk, one, delivery)
+    except _FAULTS as fault:
+        if is_shortage(fault):
+            raise
+        with desk.workspace.db.write():
+            pass  # raises where the journal is what is wrong
+        try:
+            _try_spooled(desk, one, delivery)
+        except _FAULTS as error:
+            if is_shortage(error):
+                raise
+            why = f"could not process a hook payload: {type(error).__name__}: {error}"
+            desk.pipeline.gap(why)
+            desk.spool.set_aside(one)
+
+
+def _try_spooled(desk: Desk, one: Waiting, delivery: HookDelivery) -> None:
+    event = registry.parse(delivery.agent, delivery.payload, delivery.env)
+    owner = None
+    if isinstance(event, HookEvent) and not one.is_addressed:
+        owner = _owner(desk, event)
+    if owner is None:
+        take(desk, delivery, addressed=one.is_addressed)
+        desk.spool.taken[one.path] = None
+    else:
+        desk.spool.pass_on(one, owner, desk.workspace.clock.now_ns())
+
+
+def _tell_missed(desk: Desk) -> None:
+    """Journal a gap where a hook could neither be taken nor spooled."""
+    marker = desk.workspace.layout.missed
+    if os.path.lexists(marker) and os.lstat(marker).st_mtime_ns:
+        desk.pipeline.gap("a hook of an agent could not be recorded; see the log")
+        os.utime(marker, (0, 0), follow_symlinks=False)
+
+
+def take(
+    desk: Desk, delivery: HookDelivery, *, addressed: bool = False
+) -> tuple[HookEvent, Intake] | None:
+    """Take one delivery, late or live; one that is addressed to this worktree goes no further.
+
+    Returns:
+        What it said and did to the journal; None where it does not concern this worktree.
+    """
+    ws = desk.workspace
+    if not ws.config.enabled:
+        return None
+    event = registry.parse(delivery.agent, delivery.payload, delivery.env)
+    if isinstance(event, BadPayload):
+        desk.pipeline.gap(f"could not read a hook payload: {event.reason}")
+        return None
+    if event is None:
+        return None
+    around = touched_paths.reach(event, ws.layout.root)
+    if around.other_paths and not addressed:
+        told = _forward(desk, delivery, around.other_paths)
+        if told and not around.paths and _share_our_journal(desk, told):
+            return None  # the call is one row: that of the worktree in which it writes
+    if not _concerns(desk, event, around.paths):
+        return None
+    if delivery.at_ns is None:
+        desk.hold_present()
+        _capture_before(desk, event, around)
+    at_ns = delivery.at_ns or ws.clock.now_ns()
+    if event.phase is Phase.NOTICE:
+        with ws.db.write():
+            turns.put_checkpoint(ws.db, ws.layout.worktree, around.paths, at_ns)
+        return None
+    liveness.close_gone(ws.db, at_ns, desk.pipeline.alive)
+    done = _note_window(desk, delivery, transcripts.timed(event), at_ns)
+    if ws.config.prompts is PromptPolicy.OFF:
+        _forget_prompt(desk, done)
+    if delivery.at_ns is None:
+        _capture_after(desk, event, done)
+        _begin_at_writes(desk, event, done)
+        _touch_nested(desk, event, around)
+    return event, done
+
+
+def _note_window(
+    desk: Desk, delivery: HookDelivery, event: HookEvent, at_ns: int
+) -> Intake:
+    """Put an event into the journal; what it says of windows may change earlier claims."""
+    done = intake.apply(desk.workspace.db, event, at_ns, _place(desk, delivery))
+    if done.doubt is not None:
+        desk.pipeline.judge_again(done.doubt)
+    if done.opened and event.tool_class is ToolClass.SHELL and desk.observer.watching:
+        desk.claimant.watch(done.session)
+    return done
+
+
+def _forward(
+    desk: Desk, delivery: HookDelivery, paths: tuple[bytes, ...]
+) -> list[Layout]:
+    """Tell other worktrees of a call that names paths there; return those that were told."""
+    told: list[Layout] = []
+    for layout in others(desk.workspace.layout, paths):
+        try:
+            forward(layout, delivery)
+            told.append(layout)
+        except OSError as error:
+            desk.pipeline.gap(
+                f"could not pass a hook on to another repository: {error}"
+            )
+    return told
+
+
+def _share_our_journal(desk: Desk, told: list[Layout]) -> bool:
+    return any(one.state_dir == desk.workspace.layout.state_dir for one in told)
+
+
+def _concerns(desk: Desk, event: HookEvent, inside: tuple[RepoPath, ...]) -> bool:
+    """Tell whether an event is about this worktree: by its paths, else by its directory."""
+    if inside:
+        return True
+    places = touched_paths.places_of(event)
+    if not places:
+        return True
+    found = discover(os.fsdecode(places[0]))
+    return found is not None and found.root == desk.workspace.layout.root
+
+
+def _owner(desk: Desk, event: HookEvent) -> str | None:
+    """Return the linked worktree that a spooled event is for; None: ours, or nobody else's."""
+    layout = desk.workspace.layout
+    if _concerns(desk, event, touched_paths.reach(event, layout.root).paths):
+        return None
+    found = discover(os.fsdecode(touched_paths.places_of(event)[0]))
+    if found is None or found.state_dir != layout.state_dir:
+        return None
+    return found.worktree
+
+
+def _place(desk: Desk, delivery: HookDelivery) -> Place:
+    layout = desk.workspace.layout
+    return Place(
+        layout.root, layout.worktree, delivery.pids, delivery.env, delivery.own
+    )
+
+
+def _capture_before(desk: Desk, event: HookEvent, around: touched_paths.Reach) -> None:
+    """Record what stands there already when something begins, or is merely told of."""
+    opens = event.phase is Phase.BEFORE
+    if event.phase is Phase.PROMPT or (opens and around.needs_barrier):
+        desk.observer.settle()
+    elif opens or event.phase is Phase.NOTICE:
+        desk.observer.store(list(around.paths))
+
+
+def _capture_after(desk: Desk, event: HookEvent, done: Intake) -> None:
+    """Record what a call or turn left; without a watcher nobody else will see it in time."""
+    if event.phase in END_PHASES:
+        desk.observer.settle()
+    elif event.phase in (Phase.AFTER, Phase.FAILED):
+        if event.edit is not None and len(done.paths) == 1 and done.call is not None:
+            call = turns.get_call(desk.workspace.db, done.session, done.call)
+            if call is not None:
+                desk.pipeline.record_found(done.paths[0], event.edit, call)
+        if done.paths:
+            desk.observer.store(done.paths)
+        elif event.tool_class in PATHLESS_WRITERS:
+            _after_shell(desk)
+
+
+def _begin_at_writes(desk: Desk, event: HookEvent, done: Intake) -> None:
+    """Let the window of a file tool begin at its write, where no hook says how long it ran."""
+    is_untimed = event.duration_ns is None and event.phase in (
+        Phase.AFTER,
+        Phase.FAILED,
+    )
+    if not is_untimed or not registry.traits(event.agent).waits_unseen:
+        return
+    if done.closed and done.paths and done.call is not None:
+        doubt = intake.begin_at_writes(desk.workspace.db, done.session, done.call)
+        if doubt is not None:
+            desk.pipeline.judge_again(doubt)
+
+
+def _touch_nested(desk: Desk, event: HookEvent, around: touched_paths.Reach) -> None:
+    """Note what was written below us in a repository of its own: no undo here takes it back."""
+    if event.phase in (Phase.AFTER, Phase.FAILED) and around.nested:
+        desk.observer.store(around.nested)
+
+
+def _after_shell(desk: Desk) -> None:
+    """Record what a tool wrote that names no path, before its agent goes on.
+
+    A deletion may still be put off, as the beginning of a save; whoever writes there after the
+    call is somebody else.
+    """
+    if desk.observer.watching:
+        desk.observer.settle_call()
+    else:
+        desk.observer.settle()
+
+
+def _forget_prompt(desk: Desk, done: Intake) -> None:
+    if done.turn is None:
+        return
+    with desk.workspace.db.write():
+        desk.workspace.db.run(
+            "UPDATE turns SET prompt = NULL WHERE session = ? AND id = ?",
+            (done.session, done.turn),
+        )

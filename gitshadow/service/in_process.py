@@ -1,0 +1,211 @@
+"""Verbs without a daemon: open the worktree, catch up, answer, close.
+
+Invariant: the same verbs and documents as in the daemon, under the same lock.
+"""
+
+import os
+from collections.abc import Callable
+
+from gitshadow.api import Document, Params
+from gitshadow.api import run as run_verb
+from gitshadow.api.init import describe
+from gitshadow.errors import LockedError
+from gitshadow.maintenance import setup
+from gitshadow.maintenance.startup_repair import mend
+from gitshadow.recording.context import Desk, open_desk
+from gitshadow.service import hook_intake, settings
+from gitshadow.store.layout import Layout
+
+LOCK_S = 20.0
+_ON_REFS = frozenset({"check", "review", "reviews", "unreview"})
+"""What can be answered where there is no journal, but shadow refs were fetched."""
+_WAITED_FOR = frozenset({"git_hook", "exec_begin"})
+"""What somebody waits for who did not ask us for anything: nothing is tidied up then."""
+HOOK_LOCK_S = 1.0
+JOURNAL_S = 5.0
+
+
+def run(
+    layout: Layout, verb: str, params: Params, *, lock_timeout_s: float = LOCK_S
+) -> Document:
+    """Run one verb in this process.
+
+    Raises:
+        LockedError: another process is at work; nothing was done.
+        ShadowError: what the verb raises, or the worktree could not be opened.
+    """
+    if verb == "init":
+        return _init(layout, params)
+    if verb == "reindex":
+        return _reindex(layout)
+    if verb == "bring_back":
+        return _bring_back(layout, params)
+    if verb in _ON_REFS and not layout.initialised:
+        return _on_refs(layout, verb, params)
+    desk = _open(layout, lock_timeout_s)
+    tidy: Callable[[], None] | None = None
+    try:
+        document = run_verb(desk, verb, params)
+        if verb not in _WAITED_FOR:
+            tidy = _tidying(desk)
+    finally:
+        desk.close()
+    if tidy is not None:
+        tidy()
+    return document
+
+
+def pack(layout: Layout) -> Document:
+    """Pack what the history has loose, beside whoever records.
+
+    Raises:
+        LockedError: another process packs, for too long.
+        ShadowError: it could not be done; what was done stays.
+    """
+    from gitshadow.maintenance.upkeep import pack_now
+
+    return pack_now(layout, os.environ, wait_s=LOCK_S)
+
+
+def du(layout: Layout) -> Document:
+    """Count what the history takes, beside whoever records.
+
+    Raises:
+        ShadowError: refs, objects or journal could not be read.
+    """
+    from gitshadow.maintenance.disk_usage import usage
+    from gitshadow.store.git import Git
+    from gitshadow.store.journal.db import Db
+    from gitshadow.store.repo import Repo
+
+    repo = Repo.open(layout)
+    db = Db.open(layout.journal, create=False)
+    try:
+        return usage(layout, Git(layout, dict(os.environ)), repo, db)
+    finally:
+        db.close()
+        repo.close()
+
+
+def _tidying(desk: Desk) -> Callable[[], None] | None:
+    """Return what is to be done when the worktree is closed, usually nothing."""
+    if not os.path.isdir(os.path.join(desk.workspace.layout.objects_dir, "17")):
+        return None
+    from gitshadow.maintenance.upkeep import at_end  # takes packing along, for few
+
+    return at_end(desk.workspace)
+
+
+def drain(layout: Layout) -> None:
+    """Take what waits in the spool; where another process is at work, it will.
+
+    Raises:
+        ShadowError: the worktree could not be opened.
+    """
+    try:
+        desk = _open(layout, HOOK_LOCK_S)
+    except LockedError:
+        return
+    desk.close()
+
+
+def deliver(layout: Layout, body: bytes) -> bytes:
+    """Take one hook delivery in this process.
+
+    Raises:
+        LockedError: another process is at work; the caller spools.
+        ShadowError: the worktree could not be opened.
+    """
+    desk = _open(layout, HOOK_LOCK_S)
+    try:
+        return hook_intake.take_body(desk, body)
+    finally:
+        desk.close()
+
+
+def git_hook(layout: Layout, params: Params) -> None:
+    """Take the call of a git hook in this process; nobody waits long for it.
+
+    Raises:
+        LockedError: another process is at work.
+        ShadowError: the worktree could not be opened.
+    """
+    run(layout, "git_hook", params, lock_timeout_s=HOOK_LOCK_S)
+
+
+def _open(layout: Layout, timeout_s: float) -> Desk:
+    desk = open_desk(layout, os.environ, lock_timeout_s=timeout_s)
+    hook_intake.listen(desk)
+    try:
+        desk.workspace.db.be_patient(min(timeout_s, JOURNAL_S))
+        mend(desk)
+        settings.follow(desk)
+        hook_intake.drain_spool(desk)
+    except BaseException:
+        desk.close()
+        raise
+    return desk
+
+
+def _on_refs(layout: Layout, verb: str, params: Params) -> Document:
+    """Run a verb on what the refs tell; nothing is recorded there."""
+    from gitshadow.service.ephemeral_journal import (
+        desk_from_refs,  # takes replay along: 12 ms
+    )
+
+    with desk_from_refs(layout, os.environ) as desk:
+        return run_verb(desk, verb, {**params, "borrowed": True})
+
+
+def _reindex(layout: Layout) -> Document:
+    """Build the journal anew, then look at everything, so that it agrees with the disk."""
+    from gitshadow.maintenance.reindex import (  # takes replay along: 12 ms
+        refuse_unrecorded,
+        reindex,
+    )
+
+    refuse_unrecorded(layout)
+    done = reindex(layout)
+    desk = _open(layout, LOCK_S)
+    try:
+        setup.forget_carried(desk.workspace)
+        for ref, why in done.unreadable:
+            desk.pipeline.gap(f"could not read {ref}: {why}")
+        desk.observer.settle()
+    finally:
+        desk.close()
+    return {
+        "events": done.events,
+        "sessions": done.sessions,
+        "salvaged": done.salvaged,
+        "damaged": list(done.damaged),
+        "unreadable": [ref for ref, _ in done.unreadable],
+        "set_aside": done.set_aside,
+    }
+
+
+def _bring_back(layout: Layout, params: Params) -> Document:
+    """Bring the history back from a mirror, then look at everything."""
+    from gitshadow.maintenance.restore_from_mirror import (
+        bring_back,  # takes replay along: 12 ms
+    )
+
+    named = params.get("mirror")
+    done = bring_back(layout, os.environ, named if isinstance(named, str) else None)
+    desk = _open(layout, LOCK_S)
+    try:
+        setup.forget_carried(desk.workspace)
+        desk.observer.settle()
+    finally:
+        desk.close()
+    return {
+        "mirror": done.mirror,
+        "refs": done.refs,
+        "branches": list(done.branches),
+        "at": done.newest_ns,
+    }
+
+
+def _init(layout: Layout, params: Params) -> Document:
+    force = params.get("force") is True
+    return describe(layout, setup.initialise(layout, os.environ, force=force))

@@ -1,0 +1,79 @@
+"""Settings that change while a daemon runs: read again when a file that may hold them did.
+
+Invariant: a setting that cannot be used changes nothing; the earlier ones stay, with a gap row.
+"""
+
+import os
+
+from gitshadow.attribution import lifecycle
+from gitshadow.capture.coverage import Rules
+from gitshadow.config import DaemonMode
+from gitshadow.errors import ShadowError
+from gitshadow.maintenance import setup
+from gitshadow.model import Actor
+from gitshadow.recording.context import Desk
+from gitshadow.recording.workspace import Workspace, configure, read_config
+from gitshadow.store.journal import sessions
+
+SWITCHED_OFF = "recording switched off"
+_SYSTEM = "/etc/gitconfig"
+
+Stamps = tuple[tuple[int, int, int] | None, ...]
+
+
+def stamps(ws: Workspace) -> Stamps:
+    """Return what tells that a file with settings changed; included files are not looked at."""
+    home = ws.environ.get("HOME", "")
+    xdg = ws.environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
+    places = (
+        os.path.join(ws.layout.common_dir, "config"),
+        os.path.join(ws.layout.git_dir, "config.worktree"),
+        os.path.join(home, ".gitconfig"),
+        os.path.join(xdg, "git", "config"),
+        _SYSTEM,
+    )
+    return tuple(_stamp(place) for place in places)
+
+
+def read_again(desk: Desk) -> None:
+    """Use the settings as they are now; what recording off left open ends."""
+    ws = desk.workspace
+    try:
+        found = read_config(ws.repo, ws.environ)
+    except ShadowError as error:
+        desk.pipeline.gap(f"{error.message}; the previous settings stay in effect")
+        return
+    old, ws.config = ws.config, found
+    configure(ws.recorder, found)
+    rules = Rules(max_file_size=found.max_file_size_bytes, include=found.include)
+    if (old.max_file_size_bytes, old.include) != (rules.max_file_size, rules.include):
+        ws.coverage.use(rules)
+    follow(desk)
+
+
+def follow(desk: Desk) -> None:
+    """Have what stands outside of the settings agree with them: the mark, the open windows."""
+    ws = desk.workspace
+    if not ws.environ.get("GITSHADOW_DAEMON"):
+        setup.mark_daemon(ws.layout, allowed=ws.config.daemon is DaemonMode.AUTO)
+    if not ws.config.enabled:
+        _end_sessions(ws)
+
+
+def _end_sessions(ws: Workspace) -> None:
+    """End the sessions of agents: their hooks are not heard, so nothing would close a window."""
+    live = [one for one in sessions.live(ws.db) if one.actor is Actor.AGENT]
+    if not live:
+        return
+    now_ns = ws.clock.now_ns()
+    with ws.db.write():
+        for session in live:
+            lifecycle.end_session(ws.db, session, now_ns, SWITCHED_OFF)
+
+
+def _stamp(path: str) -> tuple[int, int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_ctime_ns

@@ -1,0 +1,1 @@
+"""Push, fetch and mirrors: recorded history between copies of a repository."""

@@ -1,0 +1,179 @@
+"""Fetching: the pages that the time line needs as it moves, and what came in meanwhile.
+
+Invariant: one page is on its way at a time; one that was asked for under another filter, or for
+another window, is dropped.
+"""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from gitshadow.ui.data_source import Found, Source, Standing
+from gitshadow.ui.filters import Filter
+from gitshadow.ui.history import History
+from gitshadow.ui.journal_watch import Watch
+from gitshadow.ui.paging import Window, with_newer, with_older
+from gitshadow.ui.requests import Looked, ask
+from gitshadow.ui.rows import EventRow
+
+_T = TypeVar("_T")
+_Then = Callable[[], None]
+_LOOKS_S = 1.0
+"""So often the journal is looked at for what came in."""
+_PAGE, _NEWS, _MARKS = "the history", "new changes", "ops and pins"
+
+
+class Loader:
+    """Keep a time line filled; answers come through the screen that it belongs to."""
+
+    def __init__(self, history: History, source: Source) -> None:
+        self._history = history
+        self.source = source
+        self.applying = ""
+        self._busy = False
+        self._asked = 0
+        self._standing: Standing | None = None
+        self._watch = Watch(source.engine.mark, self._changed)
+
+    # -- whole windows -----------------------------------------------------------------------
+
+    def newest(self) -> None:
+        """Show the newest page, the cursor on its first line."""
+
+        def hold(window: Window) -> None:
+            self._hold(window)
+            self._history.go(0)
+
+        self._ask_page(self.source.newest, hold)
+        self.marks()
+
+    def filter(self, wanted: Filter) -> None:
+        """Show what fits another filter, from its newest on."""
+        self.source = self.source._replace(filter=wanted)
+        self.newest()
+
+    def oldest(self) -> None:
+        """Show the oldest page, the cursor on its last line."""
+
+        def hold(window: Window) -> None:
+            self._hold(window)
+            self._history.go(self._history.count() - 1, -1)
+
+        self._ask_page(self.source.oldest, hold)
+
+    def go_to(self, question: Callable[[], Found | None], missed: _Then) -> None:
+        """Show what is looked for, the cursor on it, or do what follows where there is none."""
+
+        def hold(found: Found | None) -> None:
+            if found is None:
+                missed()
+                return
+            self._hold(found.window)
+            self._history.select_event(found.seq)
+
+        self._ask_page(question, hold)
+
+    def reach(self, seq: int) -> None:
+        """Show an event, out of every filter."""
+        source = self.source = self.source._replace(filter=Filter())
+        self.go_to(lambda: source.of(seq), lambda: None)
+
+    def _ask_page(self, question: Callable[[], _T], hold: Callable[[_T], None]) -> None:
+        """Ask for a page; the answer to an older question is dropped.
+
+        `ask` cancels the older question, but its answer may already be on its way here. Taken
+        as the newer one's, it would let the next page be asked for, which cancels the newer one.
+        """
+        self._busy = True
+        self._asked += 1
+        asked = self._asked
+
+        def take(answer: _T) -> None:
+            if asked == self._asked:
+                self._busy = False
+                hold(answer)
+
+        ask(self._history.screen, _PAGE, question, take)
+
+    def _hold(self, window: Window) -> None:
+        self._history.empty = "no matching changes"
+        self._history.hold(window)
+
+    def marks(self) -> None:
+        """Ask for ops and pins anew."""
+
+        def mark(standing: Standing) -> None:
+            self.applying = standing.applying
+            if standing != self._standing:
+                self._standing = standing
+                self._watch.brought(something=True)
+                self._history.mark(standing.marks, standing.pins)
+
+        ask(self._history.screen, _MARKS, self.source.standing, mark)
+
+    # -- pages -------------------------------------------------------------------------------
+
+    def more(self, *, older: bool) -> None:
+        """Fetch the page at one end, unless one is on its way."""
+        window = self._history.window
+        if self._busy or not (window.older if older else window.newer):
+            return
+        fetch = self.source.below if older else self.source.above
+        add = with_older if older else with_newer
+
+        def hold(page: tuple[EventRow, ...]) -> None:
+            if self._history.window is window:
+                keep = self._history.kept(older=older)
+                self._history.hold(add(window, page, keep))
+
+        self._ask_page(lambda: fetch(window), hold)
+
+    def failed(self, about: str, *, locked: bool) -> None:
+        """Take note that a question has no answer: the next may be asked.
+
+        Where another process is at work, it is asked again with the next look.
+        """
+        if locked:
+            self._watch.again()
+        if about in (_PAGE, _NEWS):
+            self._busy = False
+            self._history.empty = "could not be read"
+            self._history.refresh()
+
+    # -- what comes in -----------------------------------------------------------------------
+
+    def watch(self) -> None:
+        """Look at the journal from now on, and fetch what comes in."""
+        self._watch.start(_LOOKS_S)
+
+    def unwatch(self) -> None:
+        """Look no more."""
+        self._watch.stop()
+
+    def _changed(self) -> None:
+        """Have what came in fetched; called on the thread that looks."""
+        self._history.post_message(Looked(self._fetch))
+
+    def _fetch(self) -> None:
+        if self._history.window.rows:
+            self.news()
+        elif not self._busy:
+            self.newest()
+
+    def news(self) -> None:
+        """Fetch what is newer than what is held, unless the past is looked at."""
+        self.marks()
+        window = self._history.window
+        if window.newer or self._busy:
+            self._watch.brought(something=False)
+            if self._busy:
+                self._watch.again()
+            return
+
+        def hold(page: tuple[EventRow, ...]) -> None:
+            self._watch.brought(bool(page))
+            if self._history.window is not window:
+                self._watch.again()
+            elif page:
+                self._history.hold(with_newer(window, page))
+
+        ask(self._history.screen, _NEWS, lambda: self.source.above(window), hold)

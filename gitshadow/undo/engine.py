@@ -1,0 +1,180 @@
+"""The engine as undo uses it: one desk behind undo's port.
+
+Invariant: what undo asks to be recorded is recorded by the recorder, like everything else.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from gitshadow.capture.coverage import OTHER_REPOSITORY, SUBMODULE, Coverage
+from gitshadow.capture.drafts import Draft
+from gitshadow.errors import UsageError
+from gitshadow.model import (
+    Actor,
+    Attribution,
+    Confidence,
+    EventKind,
+    FileState,
+    FileVersion,
+    Oid,
+    Op,
+    RepoPath,
+    Session,
+    StatKey,
+)
+from gitshadow.recording.context import Desk
+from gitshadow.store import refs
+from gitshadow.store.clock import Clock
+from gitshadow.store.files import Look, WorkFiles, digest
+from gitshadow.store.journal import pins, sessions
+from gitshadow.store.journal.db import Db
+from gitshadow.store.repo import Repo
+from gitshadow.undo.apply import Applied
+from gitshadow.undo.report import Reason
+from gitshadow.undo.restore_plan import Snapshot
+
+
+class UndoEngine:
+    """Implement undo's port on a desk."""
+
+    def __init__(self, desk: Desk, runner: str | None) -> None:
+        self._desk = desk
+        self._runner = runner
+
+    @property
+    def worktree(self) -> str:
+        """Return the worktree's id in the journal."""
+        return self._desk.workspace.layout.worktree
+
+    @property
+    def files(self) -> WorkFiles:
+        """Return the door to the working tree."""
+        return self._desk.workspace.files
+
+    @property
+    def repo(self) -> Repo:
+        """Return the object store."""
+        return self._desk.workspace.repo
+
+    @property
+    def db(self) -> Db:
+        """Return the journal."""
+        return self._desk.workspace.db
+
+    @property
+    def clock(self) -> Clock:
+        """Return the clock of the file system."""
+        return self._desk.workspace.clock
+
+    def catch_up(self) -> None:
+        """Give commits whose rows could not be stored their rows."""
+        if self._desk.workspace.recorder.behind:
+            self._desk.pipeline.catch_up()
+
+    def flush(self) -> None:
+        """Have everything that was written before recorded."""
+        self._desk.observer.settle()
+
+    def record_present(self, paths: Collection[RepoPath]) -> None:
+        """Have what these paths hold at this moment recorded, covered or not."""
+        hidden = [path for path in paths if self.uncovered(path) is not None]
+        self._desk.observer.store(set(paths).difference(hidden))
+        if hidden:
+            self._desk.pipeline.admit(hidden)
+
+    def record_restore(self, op: Op, applied: Sequence[Applied]) -> Oid | None:
+        """Publish the changes of an op as one commit on the chain of whoever ran it."""
+        session = sessions.get(self.db, op.session)
+        who = Attribution(
+            actor=session.actor if session else Actor.HUMAN,
+            session=op.session,
+            agent=session.agent if session else None,
+            confidence=Confidence.CERTAIN,
+            reason=f"written by git agent-undo {op.kind.value}",
+        )
+        drafts = [self._draft(one, op) for one in applied]
+        rows = self._desk.workspace.recorder.record_restore(op, who, drafts)
+        found = [row.commit for row in rows if row.kind is EventKind.RESTORE]
+        return found[0] if found else None
+
+    def actor_session(self) -> str:
+        """Return the session of whoever runs the command, opened where it is new."""
+        return self._runner_session().id
+
+    def tree(self) -> Oid:
+        """Return the tree that is the working tree as last recorded."""
+        return self._desk.workspace.recorder.tree
+
+    def state(self, path: RepoPath) -> FileState | None:
+        """Return what was recorded of a path last, None where it is absent."""
+        return self._desk.workspace.states.get(path)
+
+    def states(self) -> Mapping[RepoPath, FileState]:
+        """Return what was recorded last of all covered paths."""
+        return self._desk.workspace.states.all()
+
+    def directory_mode(self, directory: RepoPath) -> int | None:
+        """Return the permission bits that a directory had when last seen, None: not known."""
+        return self._desk.walker.modes.of(directory)
+
+    def uncovered(self, path: RepoPath) -> Reason | None:
+        """Return why a path is not recorded, None if it is."""
+        ws = self._desk.workspace
+        return _why(ws.coverage, path, ws.files.look(path))
+
+    def uncovered_under(
+        self, rules: Mapping[RepoPath, bytes | None]
+    ) -> Callable[[RepoPath], Reason | None]:
+        """Return `uncovered` as it would be with other contents of rule files."""
+        ws = self._desk.workspace
+        coverage = ws.coverage.under(rules)
+        return lambda path: _why(coverage, path, ws.files.look(path))
+
+    def snapshot(self, pin: str) -> Snapshot:
+        """Return a pin.
+
+        Raises:
+            UsageError: there is none of that name.
+        """
+        known = pins.get(self.db, pin)
+        if known is None:
+            raise UsageError(f"cannot find pin {pin}", hint="git agent-undo pins")
+        info = self.repo.commit(known.commit)
+        message = refs.parse_message(info.message)
+        modes = {note.path: note.mode for note in message.paths} if message else {}
+        plain = message.modes if message and message.modes else (0o644, 0o755)
+        return Snapshot(info.tree, known.ts_ns, modes, plain)
+
+    def _draft(self, one: Applied, op: Op) -> Draft:
+        before = None
+        if one.before is not None:
+            before = self._past(one.before, op.ts_ns)
+        return Draft(
+            kind=EventKind.RESTORE,
+            path=one.path,
+            old_path=one.old_path,
+            before=before,
+            after=one.after,
+            begin_ns=op.ts_ns,
+            end_ns=op.ts_ns,
+        )
+
+    def _past(self, version: FileVersion, at_ns: int) -> FileState:
+        """Wrap a version that stood there; only its version goes into the row."""
+        return FileState(version, digest(b""), StatKey(0, 0, 0, 0), at_ns)
+
+    def _runner_session(self) -> Session:
+        if self._runner is not None:
+            found = sessions.by_prefix(self.db, self._runner)
+            if len(found) == 1:
+                return found[0]
+        return self._desk.claimant.personal(Actor.HUMAN)
+
+
+def _why(coverage: Coverage, path: RepoPath, look: Look | None) -> Reason | None:
+    found = coverage.verdict(path, look) if look is not None else None
+    if found is None or (look is not None and look.is_dir):
+        found = coverage.excluded_above(path)
+    if found is None:
+        return None
+    other = found.reason in (OTHER_REPOSITORY, SUBMODULE)
+    return Reason.OTHER_REPOSITORY if other else Reason.EXCLUDED

@@ -1,0 +1,75 @@
+"""What the daemon looks at by itself: not after each write, and all the same when it is idle."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from gitshadow.attribution import lifecycle
+from gitshadow.attribution.process import ProcessId
+from gitshadow.capture.fs_events import Hints
+from gitshadow.maintenance import setup
+from gitshadow.model import EventKind, RepoPath
+from gitshadow.recording import observer
+from gitshadow.recording.context import Desk, open_desk
+from gitshadow.store.journal import events, sessions
+from gitshadow.store.journal.events import EventFilter
+from gitshadow.store.layout import discover
+from tests.support.repo import Repo
+
+_NEVER_S = 1e9
+
+
+@pytest.fixture
+def desk(repo: Repo) -> Iterator[Desk]:
+    layout = discover(str(repo.root))
+    assert layout is not None
+    setup.initialise(layout, os.environ, force=True)
+    opened = open_desk(layout, os.environ, lock_timeout_s=1.0)
+    yield opened
+    opened.close()
+
+
+def test_nothing_is_looked_at_again_right_after_a_write(
+    repo: Repo, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DESIGN section 11: each look costs stamps of the clock, HEAD and a query."""
+    monkeypatch.setattr(observer, "_LOOK_S", _NEVER_S)
+    repo.write("a", "written\n")
+    desk.observer.hints(Hints(frozenset({RepoPath(b"a")})))
+    while desk.observer.due() is not None:
+        desk.observer.tick()
+    (row,) = events.rows(desk.workspace.db, EventFilter(paths=(RepoPath(b"a"),)))
+    assert row.kind is EventKind.MODIFY
+    stamp = os.stat(desk.workspace.layout.stamp).st_ctime_ns
+    desk.observer.tick()
+    assert os.stat(desk.workspace.layout.stamp).st_ctime_ns == stamp
+
+
+@pytest.fixture
+def idle(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    """Return a desk at which nothing has happened for a while."""
+    monkeypatch.setattr(observer, "_LOOK_S", 0.0)
+    return desk
+
+
+def test_session_of_a_dead_process_ends_although_nobody_writes(idle: Desk) -> None:
+    """ATT-08."""
+    ws = idle.workspace
+    gone = ProcessId(os.getpid(), 1)
+    who = lifecycle.Who(agent="claude-code", native_id="s1", process=gone)
+    with ws.db.write():
+        lifecycle.see_session(ws.db, who, ws.clock.now_ns(), may_open=True)
+    idle.observer.tick()
+    found = sessions.find_native(ws.db, "claude-code", "s1")
+    assert found is not None
+    assert found.end_reason == "process gone"
+
+
+def test_move_of_head_that_no_hint_tells_of_is_noticed(repo: Repo, idle: Desk) -> None:
+    """CAP-18: `update-ref` alone touches nothing that is watched."""
+    repo.git("commit", "-q", "--allow-empty", "-m", "second")
+    idle.observer.tick()
+    (row,) = events.rows(idle.workspace.db, EventFilter(kinds=(EventKind.HEAD,)))
+    head = repo.git("rev-parse", "--short=8", "HEAD").strip()
+    assert row.note == f'commit {head} "second"'

@@ -1,0 +1,197 @@
+"""What Git tracks, as `git ls-files` has it, whatever the index looks like."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gitshadow.model import RepoPath
+from gitshadow.recording.index import IndexView
+from gitshadow.store.git import Git
+from gitshadow.store.layout import discover
+from gitshadow.store.repo import Repo as Store
+from tests.support.repo import Repo
+
+
+@pytest.fixture
+def view(repo: Repo) -> Iterator[IndexView]:
+    with_store = open_view(repo)
+    yield with_store[0]
+    with_store[1].close()
+
+
+def open_view(repo: Repo) -> tuple[IndexView, Store]:
+    found = discover(str(repo.root))
+    assert found is not None
+    store = Store.open(found)
+    return IndexView(found, Git(found, dict(os.environ)), store), store
+
+
+def listed(repo: Repo) -> set[bytes]:
+    out = repo.git("ls-files", "-z").encode("utf-8", "surrogateescape")
+    return {path for path in out.split(b"\0") if path}
+
+
+def test_paths_are_those_of_ls_files(repo: Repo, view: IndexView) -> None:
+    assert view.paths() == listed(repo) == {b"a", b"b", b"c"}
+
+
+def test_paths_are_asked_again_when_the_index_changed(
+    repo: Repo, view: IndexView
+) -> None:
+    assert not view.contains(RepoPath(b"n"))
+    repo.write("n", "x")
+    assert not view.contains(RepoPath(b"n"))
+    repo.git("add", "n")
+    assert view.contains(RepoPath(b"n"))
+    assert view.paths() == {b"a", b"b", b"c", b"n"}
+
+
+def test_contains_what_head_has_when_the_index_has_it_no_more(
+    repo: Repo, view: IndexView
+) -> None:
+    repo.git("rm", "-q", "--cached", "a")
+    assert RepoPath(b"a") not in view.paths()
+    assert view.contains(RepoPath(b"a"))
+    repo.commit("keeps a")
+    repo.git("rm", "-q", "--cached", "a")
+    repo.git("commit", "-qm", "forgets a")
+    assert not view.contains(RepoPath(b"a"))
+
+
+def test_under_is_what_lies_below_a_directory(repo: Repo, view: IndexView) -> None:
+    for path in (b"d/x", b"d/e/y", b"d.x", b"d0", b"d/\xff", b"dd/z"):
+        repo.write(path, "x")
+    repo.commit("more")
+    assert view.under(RepoPath(b"d")) == [b"d/e/y", b"d/x", b"d/\xff"]
+    assert view.under(RepoPath(b"d/e")) == [b"d/e/y"]
+    assert view.under(RepoPath(b"d.x")) == []
+    assert list(view.under(RepoPath(b""))) == sorted(listed(repo))
+
+
+@pytest.mark.parametrize(
+    "shape", ["split", "version 4", "untracked cache", "fsmonitor"]
+)
+def test_paths_are_read_whatever_the_index_looks_like(repo: Repo, shape: str) -> None:
+    repo.write("d/n", "x")
+    repo.git("add", "d/n")
+    if shape == "fsmonitor":
+        repo.git("config", "core.fsmonitor", "touch ran")
+    else:
+        option = {
+            "split": "--split-index",
+            "version 4": "--index-version=4",
+            "untracked cache": "--untracked-cache",
+        }[shape]
+        repo.git("update-index", option)
+    view, store = open_view(repo)
+    assert view.paths() == {b"a", b"b", b"c", b"d/n"}
+    assert not repo.exists("ran")
+    store.close()
+
+
+def test_skipped_are_what_a_sparse_checkout_leaves_out(repo: Repo) -> None:
+    for path in ("in/x", "out/y", "out/deep/z"):
+        repo.write(path, "x")
+    repo.commit("more")
+    repo.git("sparse-checkout", "set", "--cone", "--sparse-index", "in")
+    view, store = open_view(repo)
+    assert view.sparse()
+    assert view.skipped() == {b"out/y", b"out/deep/z"}
+    assert {b"a", b"in/x", b"out/y"} <= view.paths()
+    store.close()
+
+
+def test_skipped_are_none_without_a_sparse_checkout(view: IndexView) -> None:
+    assert not view.sparse()
+    assert view.skipped() == set()
+
+
+def test_paths_hold_unmerged_and_intended_entries_once(
+    repo: Repo, view: IndexView
+) -> None:
+    repo.git("checkout", "-q", "-b", "side")
+    repo.write("a", "side\n")
+    repo.commit("side")
+    repo.git("checkout", "-q", "main")
+    repo.write("a", "main\n")
+    repo.commit("main")
+    repo.git("merge", "side", check=False)
+    repo.write("n", "x")
+    repo.git("add", "-N", "n")
+    assert repo.git("ls-files", "-u") != ""
+    assert view.paths() == {b"a", b"b", b"c", b"n"}
+    assert list(view.under(RepoPath(b""))) == [b"a", b"b", b"c", b"n"]
+
+
+def test_gitlinks_are_the_submodules(repo: Repo, view: IndexView) -> None:
+    tip = repo.git("rev-parse", "HEAD")
+    repo.git("update-index", "--add", "--cacheinfo", f"160000,{tip},sub")
+    assert view.gitlinks() == {b"sub"}
+    assert view.contains(RepoPath(b"sub"))
+
+
+def test_head_follows_commits_and_is_none_when_unborn(
+    repo: Repo, view: IndexView
+) -> None:
+    entry = view.head_entry(RepoPath(b"a"))
+    assert entry == (0o100644, repo.blob("a"))
+    repo.write("a", "new\n")
+    repo.commit("new")
+    assert view.head_entry(RepoPath(b"a")) == (0o100644, repo.blob("a"))
+    assert view.head_tree() == repo.git("rev-parse", "HEAD^{tree}")
+    repo.git("checkout", "-q", "--orphan", "new")
+    assert view.head_tree() is None
+    assert view.head_entry(RepoPath(b"a")) is None
+
+
+def test_head_stays_the_last_one_when_its_branch_is_broken(
+    repo: Repo, view: IndexView
+) -> None:
+    tree = repo.git("rev-parse", "main^{tree}").strip()
+    assert view.head_tree() == tree
+    repo.write(".git/refs/heads/main", "")
+    assert view.head_tree() == tree
+
+
+def test_no_index_means_nothing_is_in_it(repo: Repo, view: IndexView) -> None:
+    repo.delete(".git/index")
+    assert view.paths() == frozenset()
+    assert view.contains(RepoPath(b"a"))
+
+
+def test_ignored_is_what_git_says_also_of_names_that_are_no_text(
+    repo: Repo, view: IndexView
+) -> None:
+    repo.write(".gitignore", b"*.log\nbuild/\n\xff*\n")
+    assert view.ignored(b"x.log")
+    assert view.ignored(b"build/")
+    assert not view.ignored(b"build")
+    assert not view.ignored(b"a")
+    assert view.ignored(b"\xff\xfe")
+    assert view.ignored(b"d/\xfe.log")
+    assert not view.ignored(b"\xfe")
+
+
+def test_rule_files_are_those_of_gitignore(repo: Repo, sealed: Path) -> None:
+    view, store = open_view(repo)
+    common = os.path.realpath(repo.common_dir)
+    assert view.rule_files() == (
+        f"{common}/info/exclude",
+        str(sealed / "config" / "git" / "ignore"),
+    )
+    store.close()
+    repo.git("config", "core.excludesFile", "~/mine")
+    view, store = open_view(repo)
+    assert view.rule_files()[1] == str(sealed / "mine")
+    store.close()
+
+
+def test_reading_leaves_the_index_as_it_is(repo: Repo, view: IndexView) -> None:
+    os.utime(repo.path("a"), ns=(1, 1))
+    before = repo.snapshot()
+    view.paths()
+    view.skipped()
+    view.ignored(b"\xff")
+    assert repo.snapshot() == before

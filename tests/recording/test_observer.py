@@ -1,0 +1,507 @@
+"""The observer: every hint is followed by a look, and every directory is watched as it is now."""
+
+import os
+import shutil
+import time
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from gitshadow.capture import watcher as watching
+from gitshadow.capture.fs_events import Hints
+from gitshadow.capture.inotify import directory_inode
+from gitshadow.capture.watcher import Watcher
+from gitshadow.model import Confidence, Event, EventKind, RepoPath
+from gitshadow.recording import observer as observing
+from gitshadow.recording.context import Desk
+from gitshadow.store.journal import events
+from gitshadow.store.journal.events import EventFilter
+from tests.support import audit
+from tests.support.claude import Claude
+from tests.support.desk import Near, desk_of
+from tests.support.examples import shares_fixture
+from tests.support.repo import Repo
+from tests.support.waiting import until
+
+_LATER_S = 10.0
+_NEVER_S = 1e9
+
+
+@dataclass(slots=True)
+class FakeTime:
+    """Stand in for the module `time`: what is put off is due when a test says so."""
+
+    now: float = field(default_factory=time.monotonic)
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def time_ns(self) -> int:
+        return time.time_ns()
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture
+def desk(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+    monkeypatch.setattr(observing, "_BACKGROUND_WALK_S", _NEVER_S)
+    with desk_of(repo) as opened:
+        opened.observer.settle()
+        yield opened
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
+    fake = FakeTime()
+    monkeypatch.setattr(observing, "time", fake)
+    return fake
+
+
+@pytest.fixture
+def watcher(desk: Desk) -> Iterator[Watcher]:
+    """Return the watcher with which the desk has begun to watch."""
+    layout = desk.workspace.layout
+    made = Watcher(layout.root, layout.git_dir, layout.cookie_dir, lambda: None)
+    desk.observer.start(made)
+    yield made
+    made.close()
+
+
+def hint(desk: Desk, *paths: str) -> None:
+    """Report paths to the observer as a watcher does."""
+    desk.observer.hints(Hints(frozenset(RepoPath(one.encode()) for one in paths)))
+
+
+def wait_out(desk: Desk, clock: FakeTime) -> None:
+    """Let time pass until nothing is put off any more."""
+    while desk.observer.due() is not None:
+        clock.now += _LATER_S
+        desk.observer.tick()
+
+
+def rows(desk: Desk) -> list[Event]:
+    """Return all events, oldest first."""
+    return list(reversed(list(events.rows(desk.workspace.db, EventFilter()))))
+
+
+def told(desk: Desk, *kinds: EventKind) -> list[tuple[str, str, str | None]]:
+    """Return kind, path and old path of what was recorded, sorted by path."""
+    found = [
+        (
+            row.kind.value,
+            os.fsdecode(row.path or b""),
+            os.fsdecode(row.old_path) if row.old_path else None,
+        )
+        for row in rows(desk)
+        if row.kind is not EventKind.BASELINE and (not kinds or row.kind in kinds)
+    ]
+    return sorted(found, key=lambda row: row[1])
+
+
+def check_states(repo: Repo, desk: Desk, top: str = "") -> None:
+    """Check that what is recorded below a directory is what is on the disk."""
+    states = desk.workspace.states
+    known = {
+        path: (states.all()[path].version.oid, states.all()[path].version.mode)
+        for path in states.below(RepoPath(top.encode()))
+    }
+    found = {}
+    for directory, _, names in os.walk(repo.path(top)):
+        if b".git" not in directory.split(b"/"):
+            for name in names:
+                path = os.path.join(directory, name)
+                found[RepoPath(os.path.relpath(path, repo.path()))] = audit.disk_state(
+                    path
+                )
+    assert known == found
+
+
+# -- a path that was put off -------------------------------------------------------------------
+
+
+def test_directory_swapped_while_it_is_put_off_is_entered(
+    repo: Repo, desk: Desk, clock: FakeTime
+) -> None:
+    """The old directory left the tree, another one has its name, the old one comes back."""
+    repo.write("dir/1/a/f", "old\n")
+    desk.observer.settle()
+    outside = repo.root.parent / "outside"
+    os.rename(repo.root / "dir", outside)
+    hint(desk, "dir")
+    repo.write("dir/1/b/f", "new\n")
+    hint(desk, "dir")
+    os.rename(outside, repo.root / "moved")
+    hint(desk, "moved")
+    clock.now += _LATER_S
+    desk.observer.tick()
+    assert told(desk)[-2:] == [
+        ("create", "dir/1/b/f", None),
+        ("rename", "moved/1/a/f", "dir/1/a/f"),
+    ]
+    check_states(repo, desk, "dir")
+
+
+def test_directory_whose_second_hint_comes_with_its_other_end_is_entered(
+    repo: Repo, desk: Desk, clock: FakeTime
+) -> None:
+    repo.write("dir/f", "old\n")
+    desk.observer.settle()
+    os.rename(repo.root / "dir", repo.root / "dir.old")
+    hint(desk, "dir")
+    repo.write("dir/g", "new\n")
+    hint(desk, "dir.old")
+    clock.now += _LATER_S
+    desk.observer.tick()
+    assert told(desk, EventKind.RENAME) == [("rename", "dir.old/f", "dir/f")]
+    check_states(repo, desk)
+
+
+def test_file_that_comes_back_while_its_deletion_is_put_off_is_recorded_at_once(
+    repo: Repo, desk: Desk, clock: FakeTime
+) -> None:
+    os.unlink(repo.root / "a")
+    hint(desk, "a")
+    os.symlink("b", repo.root / "a")
+    hint(desk, "a")
+    assert told(desk)[-1:] == [("type", "a", None)]
+
+
+_PLACES = ("d", "d/s", "e", "new")
+_STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["write", "leave", "return", "move", "remove"]),
+        st.sampled_from(_PLACES),
+        st.sampled_from(_PLACES),
+        st.sampled_from(["at once", "with the next", "later", "much later"]),
+    ),
+    min_size=3,
+    max_size=15,
+)
+
+
+_SWAP = [
+    ("leave", "d", "d", "at once"),
+    ("write", "d/s", "d", "at once"),
+    ("return", "new", "d", "at once"),
+]
+
+
+class Inodes:
+    """Watch directories as inotify does: by inode, whatever their names become."""
+
+    def __init__(self, root: str) -> None:
+        self.root = os.fsencode(root)
+        self.seen: set[int] = set()
+
+    def add(
+        self, directories: Iterable[RepoPath], polled: Iterable[RepoPath] = ()
+    ) -> None:
+        for path in directories:
+            with suppress(OSError):
+                self.seen.add(os.stat(os.path.join(self.root, path)).st_ino)
+
+    def replace(
+        self, directories: Iterable[RepoPath], polled: Iterable[RepoPath]
+    ) -> None:
+        self.add(directories)
+
+    def barrier(self, timeout_s: float) -> Hints:
+        return Hints()
+
+    def watching(self, paths: Collection[RepoPath]) -> set[RepoPath]:
+        return set()
+
+    def unwatched(self, directories: Iterable[RepoPath]) -> set[RepoPath]:
+        return set()
+
+    def patrol(self) -> set[RepoPath]:
+        return set()
+
+    def degraded(self) -> None:
+        return None
+
+
+class Ground:
+    """A directory in which things happen, with the hints that a watcher gives of them."""
+
+    def __init__(self, repo: Repo, port: Inodes, number: int) -> None:
+        self.port = port
+        self.top = f"ground{number}"
+        self.outside = repo.root.parent / f"outside{number}"
+        self.root = repo.root / self.top
+        self.root.mkdir()
+        self.outside.mkdir()
+        self.hinted: list[str] = [self.top]
+        self.count = 0
+        (self.root / "d" / "s").mkdir(parents=True)
+        (self.root / "e").mkdir()
+        (self.root / "d" / "s" / "f0").write_text("0\n")
+        (self.root / "e" / "f0").write_text("0\n")
+
+    def do(self, act: str, place: str, other: str) -> None:
+        with suppress(OSError):
+            getattr(self, f"_{act}")(place, other)
+
+    def _hint(self, path: Path) -> None:
+        """Report a path, if the directory that holds it is watched."""
+        if path.parent.stat().st_ino in self.port.seen:
+            self.hinted.append(f"{self.top}/{path.relative_to(self.root)}")
+
+    def _write(self, place: str, _: str) -> None:
+        for one in {place.partition("/")[0]: None, place: None}:
+            if not (self.root / one).is_dir():
+                (self.root / one).mkdir()
+                self._hint(self.root / one)
+        self.count += 1
+        path = self.root / place / f"f{self.count % 3}"
+        path.write_text(f"{self.count}\n")
+        self._hint(path)
+
+    def _remove(self, place: str, _: str) -> None:
+        for path in sorted((self.root / place).rglob("*"), reverse=True):
+            path.rmdir() if path.is_dir() else path.unlink()
+            self._hint(path)
+        (self.root / place).rmdir()
+        self._hint(self.root / place)
+
+    def _leave(self, place: str, _: str) -> None:
+        os.rename(self.root / place, self.outside / "kept")
+        self._hint(self.root / place)
+
+    def _return(self, place: str, _: str) -> None:
+        os.rename(self.outside / "kept", self.root / place)
+        self._hint(self.root / place)
+
+    def _move(self, place: str, other: str) -> None:
+        os.rename(self.root / place, self.root / other)
+        self._hint(self.root / place)
+        self._hint(self.root / other)
+
+
+def test_every_hint_is_followed_by_a_look(
+    repo: Repo, desk: Desk, clock: FakeTime
+) -> None:
+    """Once nothing is put off any more, what was hinted is recorded as it is on the disk."""
+    number = 0
+    port = Inodes(str(repo.root))
+    desk.observer.start(port)
+
+    @shares_fixture
+    @given(_STEPS)
+    @example(_SWAP)
+    def play(steps: list[tuple[str, str, str, str]]) -> None:
+        nonlocal number
+        number += 1
+        ground = Ground(repo, port, number)
+        hint(desk, ground.top)
+        wait_out(desk, clock)
+        ground.hinted.clear()
+        for act, place, other, when in steps:
+            ground.do(act, place, other)
+            if when == "with the next":
+                continue
+            hint(desk, *ground.hinted)
+            ground.hinted.clear()
+            clock.now += {"later": 0.03, "much later": 2.0}.get(when, 0.0)
+            desk.observer.tick()
+        hint(desk, *ground.hinted)
+        wait_out(desk, clock)
+        check_states(repo, desk, ground.top)
+        shutil.rmtree(ground.root)
+        shutil.rmtree(ground.outside)
+        desk.observer.settle()
+
+    play()
+
+
+# -- the end of a call -------------------------------------------------------------------------
+
+
+def test_deletions_of_a_call_are_recorded_before_its_end_is_answered(
+    repo: Repo, desk: Desk, watcher: Watcher
+) -> None:
+    """What a person writes there next is the person's, with old bytes as well."""
+    before = repo.read("c")
+    near = Near(repo, desk)
+    claude = Claude(near)
+    claude.prompt("remove them")
+    claude.shell("rm b c")
+    repo.write("b", "by hand\n")
+    repo.write("c", before)
+    desk.observer.settle()
+    found = [
+        (row.kind, row.path, row.attribution.confidence)
+        for row in sorted(rows(desk), key=lambda row: (row.kind, row.path or b""))
+        if row.attribution is not None and row.path is not None
+    ]
+    assert found == [
+        (EventKind.CREATE, b"b", Confidence.LOW),
+        (EventKind.CREATE, b"c", Confidence.LOW),
+        (EventKind.DELETE, b"b", Confidence.HIGH),
+        (EventKind.DELETE, b"c", Confidence.HIGH),
+    ]
+    report = near.undo("oops")
+    assert isinstance(report["items"], list)
+    assert [(item["path"], item["state"]) for item in report["items"]] == [
+        ("b", "not_reversed"),
+        ("c", "no_effect"),
+    ]
+
+
+# -- watches -----------------------------------------------------------------------------------
+
+
+def swap_unheard(repo: Repo, watcher: Watcher) -> None:
+    """Put another directory in the place of `dir`, and lose what the watcher saw of it."""
+    os.rename(repo.root / "dir", repo.root.parent / "gone")
+    repo.write("dir/f", "new\n")
+    assert watcher.barrier(60.0) is not None
+
+
+def gaps(desk: Desk) -> list[tuple[bytes | None, str | None]]:
+    return [(row.path, row.note) for row in rows(desk) if row.kind is EventKind.GAP]
+
+
+def test_end_of_a_call_looks_only_at_the_directories_that_were_touched(
+    repo: Repo, desk: Desk, watcher: Watcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each directory that is replaced is hinted by the one above it."""
+    for number in range(200):
+        repo.write(f"many/{number}/f", "x\n")
+    desk.observer.settle()
+    desk.observer.settle()
+    looked: list[str] = []
+
+    def look(path: str) -> int | None:
+        looked.append(path)
+        return directory_inode(path)
+
+    monkeypatch.setattr(watching, "directory_inode", look)
+    repo.write("many/7/f", "written by the call\n")
+    desk.observer.settle_call()
+    assert ("modify", "many/7/f", None) in told(desk)
+    assert len(looked) < 20
+
+
+def test_barrier_names_a_directory_that_was_swapped_without_a_look(
+    repo: Repo, desk: Desk, watcher: Watcher
+) -> None:
+    """The hint came and whoever took it did nothing: the inode says so."""
+    repo.write("dir/f", "old\n")
+    desk.observer.settle()
+    swap_unheard(repo, watcher)
+    desk.observer.settle()
+    check_states(repo, desk, "dir")
+    assert gaps(desk) == [(b"dir", observing._UNWATCHED)]
+    repo.write("dir/probe", "later\n")
+    desk.observer.settle()
+    check_states(repo, desk, "dir")
+    assert len(gaps(desk)) == 1
+
+
+def test_idle_look_names_a_directory_that_is_not_watched_any_more(
+    repo: Repo, desk: Desk, watcher: Watcher, clock: FakeTime
+) -> None:
+    repo.write("dir/f", "old\n")
+    desk.observer.settle()
+    desk.observer.settle()
+    swap_unheard(repo, watcher)
+    clock.now += 1.0
+    desk.observer.tick()
+    check_states(repo, desk, "dir")
+    assert gaps(desk) == [(b"dir", observing._UNWATCHED)]
+    repo.write("dir/probe", "later\n")
+    desk.observer.settle()
+    check_states(repo, desk, "dir")
+    clock.now += 1.0
+    desk.observer.tick()
+    assert len(gaps(desk)) == 1
+
+
+def test_walk_in_the_background_names_what_no_hint_came_for(
+    repo: Repo, desk: Desk, watcher: Watcher, clock: FakeTime
+) -> None:
+    repo.write("dir/f", "old\n")
+    desk.observer.settle()
+    repo.write("a", "unheard\n")
+    os.unlink(repo.root / "b")
+    os.mkdir(repo.root / "new")
+    repo.write("new/g", "unheard\n")
+    assert watcher.barrier(60.0) is not None
+    clock.now += 2 * _NEVER_S
+    desk.observer.tick()
+    check_states(repo, desk)
+    assert sorted(gaps(desk)) == [
+        (b"a", observing._UNHEARD),
+        (b"b", observing._UNHEARD),
+        (b"new", observing._UNWATCHED),
+    ]
+
+
+def test_walk_in_the_background_says_nothing_where_all_was_heard(
+    repo: Repo, desk: Desk, watcher: Watcher, clock: FakeTime
+) -> None:
+    repo.write("a", "heard\n")
+    os.unlink(repo.root / "b")
+    repo.write("new/g", "heard\n")
+    clock.now += 2 * _NEVER_S
+    desk.observer.tick()
+    desk.observer.settle()
+    check_states(repo, desk)
+    assert gaps(desk) == []
+
+
+@pytest.mark.parametrize("outside", [True, False])
+@pytest.mark.parametrize("odd", [True, False])
+def test_swapped_directories_are_recorded_and_watched(
+    repo: Repo, desk: Desk, watcher: Watcher, *, outside: bool, odd: bool
+) -> None:
+    """With a name that is not UTF-8 in the directory above, which is polled then."""
+    if odd:
+        repo.write(b"w/caf\xe9", "odd\n")
+    for number in range(5):
+        repo.write(f"w/dir/{number}/a/f", f"old {number}\n")
+        desk.observer.settle()
+        aside = repo.root / "w" / f"old{number}"
+        if outside:
+            aside = repo.root.parent / "aside"
+        os.rename(repo.root / "w" / "dir", aside)
+        desk.observer.hints(watcher.take())
+        repo.write(f"w/dir/{number}/b/f", "new\n")
+        desk.observer.hints(watcher.take())
+        if outside:
+            os.rename(aside, repo.root / "w" / f"moved{number}")
+        desk.observer.settle()
+        repo.write(f"w/dir/{number}/b/probe", "probe\n")
+        desk.observer.settle()
+        check_states(repo, desk)
+    assert gaps(desk) == []
+
+
+# -- directories that are polled ---------------------------------------------------------------
+
+
+def test_file_that_came_and_went_between_two_listings_is_not_kept(
+    repo: Repo, desk: Desk, watcher: Watcher
+) -> None:
+    """A walk or a hook recorded it in between, and neither listing has it."""
+    repo.write(b"w/caf\xe9", "odd\n")
+    until(lambda: _polls(desk, watcher, b"w"))
+    with watcher._poller._lock:
+        repo.write("w/f", "short-lived\n")
+        desk.observer.store([RepoPath(b"w/f")])
+        os.rename(repo.root / "w" / "f", repo.root / "w" / "g")
+    desk.observer.settle()
+    assert told(desk, EventKind.RENAME) == [("rename", "w/g", "w/f")]
+    check_states(repo, desk)
+
+
+def _polls(desk: Desk, watcher: Watcher, directory: bytes) -> bool:
+    desk.observer.settle()
+    return RepoPath(directory) in watcher._poller.directories

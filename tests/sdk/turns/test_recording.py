@@ -1,0 +1,152 @@
+"""A turn's files: the recorder is told of turns and calls, so that what they write is theirs."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gitshadow.sdk.turns.host import Host
+from gitshadow.sdk.turns.session import AgentUndo
+from gitshadow.service import in_process
+from gitshadow.store.layout import Layout
+from tests.sdk.turns.recorded import Recorded
+from tests.support.repo import Repo
+from tests.support.shadow import Shadow
+
+
+async def test_what_a_call_writes_is_its_own(recorded: Recorded) -> None:
+    """Spec 3.5: turn, call and tool stand on the write; a named path is certain."""
+    session = recorded.front.session("s-42")
+    async with session.turn("rename clips") as turn:
+        path = str(recorded.repo.root / "named")
+        await turn.call("file.write", "c1", path=path, text="x\n")
+        await turn.call("shell.run", "c2", path="timed", text="y\n")
+    assert recorded.writes() == [
+        ("named", "generic", "t-1", "c1", "file.write", "certain"),
+        ("timed", "generic", "t-1", "c2", "shell.run", "high"),
+    ]
+
+
+async def test_writes_between_calls_belong_to_the_turn(recorded: Recorded) -> None:
+    """Spec 3.5: program code writes too; what came before and after is somebody else's."""
+    recorded.repo.write("before", "person\n")
+    session = recorded.front.session()
+    async with session.turn() as turn:
+        await turn.call("notes.read", note="n")
+        recorded.repo.write("between", "program\n")
+    recorded.repo.write("after", "person\n")
+    assert [row[:3] for row in recorded.writes()] == [
+        ("before", None, None),
+        ("between", "generic", "t-1"),
+        ("after", None, None),
+    ]
+
+
+async def test_trailers_say_whose_commit_it_is(recorded: Recorded) -> None:
+    """Spec 3.5: `Agent-Undo-Turn`, `-Call` and `-Tool`, readable with plain Git."""
+    session = recorded.front.session("s-42")
+    async with session.turn() as turn:
+        await turn.call("shell.run", "c1", path="f", text="x\n")
+    (row,) = recorded.rows("log")
+    said = recorded.repo.git("log", "-1", "--format=%(trailers)", str(row["commit"]))
+    for trailer in ("Turn: t-1", "Call: c1", "Tool: shell.run"):
+        assert f"Agent-Undo-{trailer}" in said
+
+
+async def test_the_prompt_of_a_turn_is_its_label(recorded: Recorded) -> None:
+    """`turns` shows what the program called it."""
+    session = recorded.front.session()
+    async with session.turn("rename clips"):
+        recorded.repo.write("f", "x\n")
+    (turn,) = recorded.rows("turns")
+    assert (turn["id"], turn["prompt"]) == ("t-1", "rename clips")
+    assert (turn["files"], turn["status"]) == (1, "committed")
+    assert turn["ended"] is not None
+
+
+async def test_a_call_of_a_person_after_a_failed_call_is_not_the_agents(
+    recorded: Recorded,
+) -> None:
+    """A window closes however its tool ends."""
+    session = recorded.front.session()
+    with pytest.raises(ValueError, match="no"):
+        async with session.turn():
+            recorded.repo.write("f", "x\n")
+            raise ValueError("no")
+    recorded.repo.write("g", "person\n")
+    assert [row[:3] for row in recorded.writes()][-1] == ("g", None, None)
+
+
+async def test_a_recorder_that_fails_ends_no_turn(recorded: Recorded) -> None:
+    """What could not be told is written down, and the turn commits."""
+    spool = Path(recorded.layout.spool_dir)
+    session = recorded.front.session()
+    async with session.turn() as turn:
+        for waiting in spool.iterdir():
+            waiting.unlink()
+        spool.rmdir()
+        assert (await turn.call("shell.run", "c1", path="f", text="x\n")).ok
+        spool.mkdir()
+    assert session.au.turns()[0].status == "committed"
+    notes = [one.kind for one in session.au.log("t-1")]
+    assert notes.count("files_untold") == 2
+
+
+async def test_a_program_may_leave_files_alone(recorded: Recorded) -> None:
+    """`Host(files=False)`: nobody is told."""
+    session = recorded.front.session(host=Host(files=False))
+    async with session.turn() as turn:
+        await turn.call("shell.run", "c1", path="f", text="x\n")
+    assert [row[:3] for row in recorded.writes()] == [("f", None, None)]
+    assert [row["files"] for row in recorded.rows("turns")] == [0]
+
+
+async def test_a_turn_without_a_daemon_starts_the_engine_twice(
+    recorded: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Calls leave their time in the spool: an engine per call would cost 100 ms each."""
+    taken: list[bytes] = []
+    deliver = in_process.deliver
+
+    def counted(layout: Layout, body: bytes) -> bytes:
+        taken.append(body)
+        return deliver(layout, body)
+
+    monkeypatch.setattr(in_process, "deliver", counted)
+    session = recorded.front.session()
+    async with session.turn() as turn:
+        for number in range(5):
+            path = f"f{number}"
+            await turn.call("shell.run", f"c{number}", path=path, text="x\n")
+    assert len(taken) == 2
+    calls = [row[3] for row in recorded.writes()]
+    assert calls == ["c0", "c1", "c2", "c3", "c4"]
+
+
+def test_with_a_daemon_each_call_is_a_round_trip(
+    repo: Repo, make_shadow: Callable[..., Shadow], tmp_path: Path
+) -> None:
+    """Nothing is spooled, and every write is attributed before the turn ends."""
+    make_shadow(repo, daemon=True).init()
+    recorded = Recorded.make(repo, tmp_path / "world")
+    session = recorded.front.session("s-42")
+    assert isinstance(session.au, AgentUndo)
+    with session.au.turn("go") as turn:
+        turn.call("shell.run", {"path": "f", "text": "x\n"}, call_id="c1")
+        turn.call("notes.read", {"note": "n"})
+        assert os.listdir(recorded.layout.spool_dir) == []
+        assert recorded.writes() == [("f", "generic", "t-1", "c1", "shell.run", "high")]
+    recorded.front.close()
+
+
+def test_a_place_without_recorder_has_turns_all_the_same(place: Path) -> None:
+    """Files are recorded where `init` was run in this working tree."""
+    from tests.sdk.turns.front import Front
+
+    front = Front.make("sync", place)
+    session = front.session()
+    assert isinstance(session.au, AgentUndo)
+    with session.au.turn("go") as turn:
+        assert turn.call("notes.read", {"note": "n"}).ok
+    front.close()

@@ -1,0 +1,201 @@
+"""Where inverses and calls run: in whose thread, with what limits, beside whom."""
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from gitshadow.sdk.turns.registry import ToolRegistry
+from gitshadow.sdk.turns.session import AgentUndo
+from gitshadow.sdk.turns.values import Inverse, Outcome, Retry, Reversibility
+from tests.sdk.turns.front import FREE, Front
+
+
+@pytest.fixture
+def gate() -> Iterator[threading.Event]:
+    """Return what a hanging inverse waits for; it is let go at the end."""
+    found = threading.Event()
+    yield found
+    found.set()
+
+
+def hanging(
+    front: Front, gate: threading.Event, retry: Retry, **options: bool
+) -> list[str]:
+    """Register `door.open`, whose inverse waits; return what that did."""
+    done: list[str] = []
+
+    def close() -> None:
+        gate.wait(30)
+        done.append("closed")
+
+    front.tools.compensator("door.close", **options)(close)  # type: ignore[arg-type]
+    front.tools.tool(
+        "door.open",
+        reversibility=Reversibility.REVERSIBLE,
+        inverse=lambda a, c, r: Inverse.tool("door.close"),
+        retry=retry,
+    )(lambda: None)
+    return done
+
+
+async def test_an_inverse_runs_in_the_thread_that_asks_for_it(front: Front) -> None:
+    """A connection that was made when the program was imported works in it."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute("CREATE TABLE seats (name TEXT)")
+
+        def book(name: str) -> None:
+            connection.execute("INSERT INTO seats VALUES (?)", (name,))
+
+        def free(name: str) -> None:
+            connection.execute("DELETE FROM seats WHERE name = ?", (name,))
+
+        front.tools.compensator("seat.free", idempotent=True)(free)
+        front.tools.tool(
+            "seat.book",
+            reversibility=Reversibility.REVERSIBLE,
+            inverse=lambda a, c, r: Inverse.tool("seat.free", name=a["name"]),
+        )(book)
+        session = front.session()
+        async with session.turn() as turn:
+            await turn.call("seat.book", name="12A")
+        (item,) = (await session.undo("t-1")).items
+        left = connection.execute("SELECT name FROM seats").fetchall()
+    assert (item.state, left) == ("reversed", [])
+
+
+@pytest.mark.parametrize("idempotent", [True, False])
+async def test_a_plain_inverse_that_hangs_is_in_doubt(
+    front: Front, gate: threading.Event, idempotent: bool
+) -> None:
+    """Its thread goes on and may act after the report, so nothing is promised."""
+    retry = Retry(attempts=3, backoff_s=0, timeout_s=0.05)
+    done = hanging(front, gate, retry, idempotent=idempotent)
+    session = front.session()
+    async with session.turn() as turn:
+        await turn.call("door.open")
+    (item,) = (await session.undo("t-1")).items
+    assert (item.reason, item.attempts, done) == ("in_doubt", 1, [])
+    assert item.error == "no answer after 0.05 s"
+    assert [one.undo for one in session.au.attention()] == ["in_doubt"]
+
+
+async def test_an_inverse_that_hung_can_be_tried_again_where_that_is_safe(
+    front: Front, gate: threading.Event
+) -> None:
+    retry = Retry(attempts=1, timeout_s=0.05)
+    done = hanging(front, gate, retry, idempotent=True)
+    session = front.session()
+    async with session.turn() as turn:
+        await turn.call("door.open")
+    assert not (await session.undo("t-1")).ok
+    gate.set()
+    (item,) = (await session.undo("t-1")).items
+    assert item.state == "reversed"
+    assert "closed" in done
+
+
+async def test_a_keyed_inverse_that_hangs_has_failed(
+    front: Front, gate: threading.Event
+) -> None:
+    """What it does later counts as the same attempt, so it is only tried again."""
+
+    def close(*, idempotency_key: str) -> None:
+        gate.wait(30)
+
+    front.tools.compensator("door.close")(close)
+    front.tools.tool(
+        "door.open",
+        reversibility=Reversibility.REVERSIBLE,
+        inverse=lambda a, c, r: Inverse.tool("door.close"),
+        retry=Retry(attempts=2, backoff_s=0, timeout_s=0.05),
+    )(lambda: None)
+    session = front.session()
+    async with session.turn() as turn:
+        await turn.call("door.open")
+    (item,) = (await session.undo("t-1")).items
+    assert (item.reason, item.attempts) == ("failed", 2)
+
+
+async def test_the_loop_goes_on_while_a_plain_inverse_hangs(
+    async_front: Front, gate: threading.Event
+) -> None:
+    hanging(async_front, gate, Retry(attempts=1, timeout_s=10))
+    session = async_front.session()
+    async with session.turn() as turn:
+        await turn.call("door.open")
+    task = asyncio.ensure_future(session.undo("t-1"))
+    asyncio.get_running_loop().call_later(0.05, gate.set)
+    (item,) = (await task).items
+    assert item.state == "reversed"
+
+
+async def test_an_inverse_that_lets_a_cancellation_through_has_failed(
+    front: Front,
+) -> None:
+    """Some task of its own was cancelled, not the rollback: the others run all the same."""
+    done: list[str] = []
+
+    def undo(name: str) -> None:
+        if name == "b":
+            raise asyncio.CancelledError
+        done.append(name)
+
+    front.tools.compensator("it.undo", idempotent=True)(undo)
+    front.tools.tool(
+        "it.do",
+        reversibility=Reversibility.REVERSIBLE,
+        inverse=lambda a, c, r: Inverse.tool("it.undo", name=a["name"]),
+        retry=Retry(attempts=1),
+    )(lambda name: None)
+    with pytest.raises(ZeroDivisionError) as caught:
+        async with front.session().turn() as turn:
+            for name in ("a", "b", "c"):
+                await turn.call("it.do", name=name)
+            raise ZeroDivisionError
+    assert done == ["c", "a"]
+    report = caught.value.undo_report  # type: ignore[attr-defined]
+    assert [item.reason for item in report.items] == [None, "failed", None]
+
+
+def test_fifty_threads_may_call_one_turn(place: Path) -> None:
+    """Their effects are all written down, and all undone."""
+    tools, world = ToolRegistry(), set[int]()
+    found: list[Outcome | BaseException] = []
+
+    def call(n: int) -> None:
+        try:
+            found.append(turn.call("n.take", n=n))
+        except BaseException as error:  # noqa: BLE001 - looked at below
+            found.append(error)
+
+    def take(n: int) -> None:
+        world.add(n)
+
+    def give(n: int) -> None:
+        world.discard(n)
+
+    tools.compensator("n.give", idempotent=True)(give)
+    tools.tool(
+        "n.take",
+        reversibility=Reversibility.REVERSIBLE,
+        inverse=lambda a, c, r: Inverse.tool("n.give", n=a["n"]),
+    )(take)
+    with closing(AgentUndo.open(place, session="s", tools=tools, policy=FREE)) as au:
+        with pytest.raises(ZeroDivisionError), au.turn("many") as turn:
+            threads = [threading.Thread(target=call, args=(n,)) for n in range(50)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert len(world) == 50
+            raise ZeroDivisionError
+        assert [one for one in found if not isinstance(one, Outcome)] == []
+        rows = au.calls("t-1")
+    assert world == set()
+    assert sorted(row.ordinal for row in rows) == list(range(1, 51))
+    assert {row.undo for row in rows} == {"done"}
