@@ -27,7 +27,7 @@ def check_lines(
     for remedy, alike in groupby(found, lambda one: text(one, "remedy")):
         for one in alike:
             yield from _finding(one, view)
-        yield f"  to settle it: {printable(remedy)}"
+        yield f"  fix: {printable(remedy)}"
     if found or not quiet:
         yield _sum(document, found)
 

@@ -17,7 +17,7 @@ from gitshadow.render.style import View
 
 PACKAGE = Path(commands.__file__).parent.parent
 HINTED = ("UsageError", "RefusedError", "UnsupportedError", "NotInitialisedError")
-BARE: Mapping[str, int] = {"asking.py": 1, "misuse.py": 1}
+BARE: Mapping[str, int] = {"client.py": 1, "usage_errors.py": 1}
 """A cause that came over the wire, and an error of click's that has no words to add."""
 ONE_OF_MANY = re.compile(
     r"\b1 (files|events|entries|paths|lines|sessions|turns|objects|commits|refs|gaps"

@@ -106,7 +106,7 @@ def test_malformed_notes_are_named_and_the_others_taken(
     assert done["claims"] == 1
     skipped = done["skipped"]
     assert isinstance(skipped, list)
-    assert [line.partition(": ")[2] for line in skipped] == ["it has no divider"]
+    assert [line.partition(": ")[2] for line in skipped] == ["it has no divider line"]
 
 
 def test_importing_notes_again_takes_what_they_say_now(

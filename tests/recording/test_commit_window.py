@@ -35,7 +35,7 @@ def install(repo: Repo, hook: str, status: int) -> None:
 
 
 def by_hooks(row: Mapping[str, object]) -> bool:
-    return "hooks of a commit" in str(row["reason"])
+    return str(row["reason"]).startswith("commit hooks ")
 
 
 @pytest.fixture

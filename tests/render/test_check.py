@@ -35,7 +35,7 @@ def test_remedy_of_several_findings_in_a_row_is_named_once() -> None:
     other = {**FINDING, "path": "b", "remedy": "git agent-undo log b"}
     rows = shown({"findings": [FINDING, {**FINDING, "path": "a"}, other]})
     assert [row for row in rows if "to settle it" in row] == [
-        "  to settle it: git agent-undo review --staged",
+        "  fix: git agent-undo review --staged",
         "  to settle it: git agent-undo log b",
     ]
     assert "settle" in rows[4]

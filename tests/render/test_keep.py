@@ -68,8 +68,8 @@ ONE = {"id": "codex-1", "started": "2026-11-20T10:00:00.000000Z"}
             keep.prune_lines,
             {"dropped": [], "dry_run": False, "open": 2, "kept": 0, "needed": 3},
             [
-                "nothing to drop; sessions that stay: 2 open in an agent,"
-                " 3 that these need"
+                "nothing to delete; sessions kept: 2 in open agent sessions,"
+                " 3 that these sessions need"
             ],
         ),
         (

@@ -165,7 +165,7 @@ def test_writes_that_may_be_anybodys_are_listed_for_both(studio: Studio) -> None
     assert row["confidence"] == "ambiguous"
     for who in ("S1", "S2"):
         unsure = rows(studio.run("report", session=who), "unsure")
-        whose = "its own" if row["session"] == studio.session(who) else "somebody"
+        whose = "its own" if row["session"] == studio.session(who) else "another author"
         assert told(unsure, "path", "confidence") == [("a", "ambiguous")]
         assert whose in str(unsure[0]["whose"])
 

@@ -197,7 +197,7 @@ async def test_an_undo_elsewhere_cannot_look_when_observe_needs_a_secret(
     item = await undone(other)
     assert (item.state, item.reason) == ("not_reversed", "drifted")
     assert item.detail == (
-        "it could not be looked at: SecretNotKeptError: "
+        "it could not be observed: SecretNotKeptError: "
         "the argument token was secret and is not kept"
     )
     assert (account.balance, account.tokens) == (3, [])

@@ -54,7 +54,7 @@ async def test_a_partial_undo_is_not_called_undone(front: Front) -> None:
     assert "undone" not in text
     assert "success" not in text
     assert (
-        "compensated  cal.invite i1: stays: the guest was sent a cancellation notice"
+        "compensated  cal.invite i1: remains: the guest was sent a cancellation notice"
         in text
     )
 

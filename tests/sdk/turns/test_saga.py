@@ -276,7 +276,7 @@ async def test_drift_is_left_and_named(front: Front, world: World) -> None:
     world.crm_set(7, "name", "Z")
     item = only(await session.undo("t-1"))
     assert (item.state, item.reason) == ("not_reversed", "drifted")
-    assert item.detail == 'it left "A", now there is "Z"'
+    assert item.detail == 'it left "A", but now there is "Z"'
     assert world.state["crm"]["7"]["name"] == "Z"
     item = only(await session.undo("t-1", on_drift="overwrite"))
     assert item.state == "reversed"
