@@ -34,11 +34,11 @@ def test_finding_names_place_session_prompt_and_remedy() -> None:
 def test_remedy_of_several_findings_in_a_row_is_named_once() -> None:
     other = {**FINDING, "path": "b", "remedy": "git agent-undo log b"}
     rows = shown({"findings": [FINDING, {**FINDING, "path": "a"}, other]})
-    assert [row for row in rows if "to settle it" in row] == [
+    assert [row for row in rows if row.startswith("  fix: ")] == [
         "  fix: git agent-undo review --staged",
-        "  to settle it: git agent-undo log b",
+        "  fix: git agent-undo log b",
     ]
-    assert "settle" in rows[4]
+    assert rows[4].startswith("  fix: ")
 
 
 def test_many_lines_are_cut() -> None:
