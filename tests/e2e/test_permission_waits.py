@@ -224,7 +224,7 @@ def test_a_persons_file_is_theirs_when_the_agent_runs_nothing_at_the_time(
     (row,) = rows_at(shadow_d, "b")
     assert (row["confidence"], row["call"]) == ("low", None)
     assert row["reason"] == (
-        "a call was open, but no process of its agent ran anything at that time"
+        "a tool call was open, but no process of its agent ran at that time"
     )
     for path in ("a", "c"):
         (row,) = rows_at(shadow_d, path)
