@@ -373,11 +373,11 @@ def test_att16_write_in_a_turn_is_low_where_hooks_cover_all_tools(
 
 
 def test_att16_write_in_a_turn_is_medium_where_they_do_not(shadow: Shadow) -> None:
-    """ATT-16: reason "open turn"."""
+    """ATT-16: reason "a turn was open"."""
     generic(shadow, event="prompt", turn="t1", prompt="go")
     row = the_write(shadow)
     assert (row["confidence"], row["agent"], row["turn"]) == ("medium", "mine", "t1")
-    assert "open turn" in str(row["reason"])
+    assert "a turn was open" in str(row["reason"])
 
 
 def test_att16_write_of_a_declared_person_is_human(shadow: Shadow) -> None:

@@ -82,7 +82,7 @@ def test_deleted_journal_is_said_to_be_missing(agent: Claude) -> None:
     first, *rest = result.err.splitlines()
     assert first.startswith("error: ")
     assert "journal" in first
-    assert [line.startswith("hint: git agent-undo reindex") for line in rest] == [True]
+    assert [line.endswith(": git agent-undo reindex") for line in rest] == [True]
     assert document.code == 1
     assert "git agent-undo reindex" in str(document.json()["hint"])
     assert repo.shadow_refs() == refs

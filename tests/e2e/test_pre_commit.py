@@ -70,7 +70,7 @@ def test_stash_and_return_are_nobodys_write_inside_the_agents_own_call(
     assert repo.git("show", "HEAD:a") + "\n" == _STAGED
     rows = [row for row in shadow.log() if row["seq"] not in seen and row["path"]]
     assert {row["path"] for row in rows} <= {"a"}
-    assert all("hooks of a commit" in str(row["reason"]) for row in rows), rows
+    assert all(str(row["reason"]).startswith("commit hooks ") for row in rows), rows
     assert {row["actor"] for row in rows} <= {"unknown"}
     owners = shadow.ok("blame", "--json", "a").rows()
     assert [row["agent"] for row in owners] == ["claude-code"] * 2
