@@ -171,14 +171,14 @@ class Claimant:
     def _waits(self, windows: Sequence[Call]) -> dict[Call, ProcessId]:
         """Return the shell calls that may wait for a person, with the processes of their agents."""
         watched = self._stillness.watched
-        pairs = (
-            (call, ProcessId(call.pid, call.pid_started))
-            for call in windows
-            if watched
-            if call.tool_class is ToolClass.SHELL
-            if call.pid is not None and call.pid_started is not None
-        )
-        return {call: process for call, process in pairs if process in watched}
+        found: dict[Call, ProcessId] = {}
+        for call in windows if watched else ():
+            if call.pid is None or call.pid_started is None:
+                continue
+            process = ProcessId(call.pid, call.pid_started)
+            if call.tool_class is ToolClass.SHELL and process in watched:
+                found[call] = process
+        return found
 
     def _waiting(
         self, waits: Mapping[Call, ProcessId], evidence: Evidence
