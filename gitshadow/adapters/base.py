@@ -63,7 +63,7 @@ class HookEvent:
     always there for a tool event; `call_derived` marks one that may come again for another call:
     hashed from the input because the agent sends none, or counted anew by the agent in each turn.
     `paths` are raw bytes, absolute or relative to `cwd`, only of tools that write what they name.
-    An end that has no tool closes a call that is known and stands for none that is not.
+    An end without a tool closes a known call; for an unknown call it is ignored.
     `duration_ns` is how long the tool itself ran. `child_session` is the native id of a session
     that the call has started, `awaited` are those of sessions or tasks for whose end the call
     waits, without writing itself. `background_tasks` counts what goes on after the end of a turn.

@@ -1,4 +1,4 @@
-"""The verbs of the engine: a name, a desk and parameters in, one JSON document out.
+"""The verbs: a name, an opened worktree and parameters in, one JSON document out.
 
 The same functions answer in the daemon and without it.
 Invariant: a verb returns plain JSON values and raises only ShadowError.

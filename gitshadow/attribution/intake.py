@@ -121,7 +121,7 @@ def begin_at_writes(db: Db, session: str, call_id: str) -> Doubt | None:
     somebody else's, who waited with it for a permission.
 
     Returns:
-        What is in doubt by that, None where the window stays as it is.
+        The rows that have to be judged again, None if the window did not change.
     """
     call = turns.get_call(db, session, call_id)
     if call is None or call.began_ns is not None or call.closed_ns is None:

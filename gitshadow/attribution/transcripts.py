@@ -39,7 +39,7 @@ def _ran_ns(line: bytes, call_id: str) -> int | None:
 
 
 def _newest_lines(path: str) -> list[bytes]:
-    """Return the last lines of a file of ours, none where it cannot be read."""
+    """Return the last lines of a file that this user owns; none if it cannot be read."""
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         descriptor = os.open(path, flags)

@@ -1,4 +1,4 @@
-"""Credit: which of the three classes the owner of a line belongs to, by what evidence.
+"""Classification: whether a line's owner is an agent, human or unknown, and by what evidence.
 
 The one place that turns an owner into agent, human or unknown; blame, shares, checks and exports
 all say what stands here.

@@ -1,4 +1,4 @@
-"""Marks: eight bytes that stand for a content, a line or a change, and sets of them.
+"""Fingerprints: eight bytes for a content, a line or a change, and sets of them.
 
 Invariant: pure; two things with one mark are taken as one, which chance brings about once in 2^64.
 """

@@ -1,4 +1,4 @@
-"""The ground under the recording: what Git says of content that no recorded event wrote.
+"""The answers of `git blame`, for content that no recorded event wrote.
 
 Content that was there first goes to the commits that `git blame` names. Content that Git brought
 later is asked of `git blame` too, and each commit that is newer than the recording is led back to

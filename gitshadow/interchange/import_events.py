@@ -1,4 +1,4 @@
-"""Taking in what a file of our own format tells beside the refs: prompts, ends, models, gaps.
+"""Import of a file in our own format: what refs do not contain, as prompts, ends, models and gaps.
 
 Events that have a commit come from the refs alone; sessions that this journal saw itself are left
 as they are. So a second import changes nothing, and no file can make a session live here.

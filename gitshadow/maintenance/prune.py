@@ -1,4 +1,4 @@
-"""Forgetting: what was chosen goes for good, in small steps, and whole after a crash.
+"""Prune: the chosen sessions are deleted in small steps; a crash leaves nothing half deleted.
 
 Tombstones first, then refs, then rows. What Git has of it goes with the user's next gc: packs of
 ours that hold any of it lose their `.keep`, and nothing else is done to objects.

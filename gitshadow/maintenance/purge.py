@@ -1,4 +1,4 @@
-"""Purging: history and journal without the content of some paths, or without some texts.
+"""Purge: rewrite history and journal without the content of some paths, or without some texts.
 
 Files of ours first, then objects, then rows, then refs; a note stands from before the first change
 of the history until after the last, and whoever opens the repository next goes on from it.

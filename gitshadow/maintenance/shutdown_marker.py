@@ -1,4 +1,4 @@
-"""The vigil: a daemon that watches leaves a mark, and the mark of one that was killed is a gap.
+"""The shutdown marker: a daemon that was killed leaves its marker, which becomes a gap.
 
 Invariant: asked under the writer lock, so a mark that is found belongs to nobody who lives.
 """

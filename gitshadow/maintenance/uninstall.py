@@ -1,4 +1,4 @@
-"""Leaving a repository: our refs, keeps, copies of refs and the state directory go.
+"""Uninstall: remove our refs, `.keep` files, copies of refs and the state directory.
 
 Objects stay until Git's own gc: nothing but refs and our own files is removed.
 Invariant: after it nothing of ours is in the repository but objects that nothing reaches.

@@ -1,4 +1,4 @@
-"""Upkeep: packing and forgetting when due, by the daemon beside its work, or after a command.
+"""Upkeep: pack and prune when due, by the daemon between its other work, or after a command.
 
 Git's own maintenance must never start because of us, so what tells how much lies about is what Git
 itself looks at. The work is children of Git, waited for by a thread that touches nothing else of

@@ -1,4 +1,4 @@
-"""Adopting: commits that stand without their rows get them, and the states that follow.
+"""Catch-up: commits without rows get their rows, and the states that follow from them.
 
 A crash between ref and row leaves such commits, and so does a journal that could not be written.
 Invariant: afterwards every commit of this worktree's chains has its rows, tree and states agree.

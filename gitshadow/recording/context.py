@@ -1,4 +1,4 @@
-"""The desk: one workspace with everything that works on it, wired in one direction.
+"""The context of a recorder: one workspace and its workers, wired in one direction.
 
 claimant → pipeline → walker → observer. Verbs and hooks get the desk and use what they need.
 Invariant: one thread, one desk.

@@ -1,4 +1,4 @@
-"""Taking in what other machines recorded: their chains, each machine's in a journal of its own.
+"""Ingest of fetched chains: what each other machine recorded goes into a journal of its own.
 
 Invariant: our own journal learns nothing of it; what a machine's journal holds follows from the
 refs alone, so it is thrown away and made anew where they went elsewhere.

@@ -1,4 +1,4 @@
-"""The one way to the engine of a worktree: the daemon where one answers, else this process.
+"""The one way to ask a worktree: the daemon if one answers, else this process.
 
 Invariant: the engine (and pygit2, sqlite3 with it) is imported only when no daemon answers.
 """

@@ -1,4 +1,4 @@
-"""The engine as the daemon uses it: a desk that stays open.
+"""The service of the daemon: one opened worktree that stays open.
 
 Invariant: every method is called by one thread.
 """

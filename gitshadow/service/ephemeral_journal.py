@@ -1,4 +1,4 @@
-"""A desk where there is no journal: the refs alone, folded into a temporary one.
+"""A worktree without a journal: its refs are replayed into a temporary one.
 
 For a clone into which shadow refs were fetched, on a build server above all. Prompts, gaps and what
 is open at present are in no ref, so they are not known there.

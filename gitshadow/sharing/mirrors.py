@@ -1,4 +1,4 @@
-"""Every mirror that may be of this copy of a repository, and forgetting in all of them.
+"""Every mirror that may be of this copy of a repository, and pruning in all of them.
 
 The configured one, those that it was before (another place, another machine id), and what lies
 beside them and says that it is of one of our machines.

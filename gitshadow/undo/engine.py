@@ -1,4 +1,4 @@
-"""The engine as undo uses it: one desk behind undo's port.
+"""The recorder as undo uses it: one opened worktree behind undo's port.
 
 Invariant: what undo asks to be recorded is recorded by the recorder, like everything else.
 """

@@ -1,4 +1,4 @@
-"""What undo asks of the engine, and what the command line asks of undo.
+"""What undo asks of the recorder, and what the command line asks of undo.
 
 Invariant: undo works on one worktree through this port alone, under the writer lock of whoever
 hands it in.
