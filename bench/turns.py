@@ -150,15 +150,15 @@ def _undos(
 
 def _live(au: AgentUndo, events: int, artifacts: int) -> None:
     """Fill a session; what is to be undone wrote one key, and a version of each artifact."""
-    session = au.desk.session
+    session = au.runtime.session
     half = events // 2
     first = [_event(session, number, f"k{number % 50}") for number in range(half)]
-    au.desk.store.save(first[:1])
+    au.runtime.store.save(first[:1])
     for number in range(artifacts):
         with au.turn("first") as turn:
             turn.save_artifact(f"a{number}", _ARTIFACT)
-    au.desk.store.save(first[1:])
-    au.desk.store.save(
+    au.runtime.store.save(first[1:])
+    au.runtime.store.save(
         [_event(session, number, "late") for number in range(half, events)]
     )
     for number in range(artifacts):
@@ -214,6 +214,6 @@ def _note(into: list[int]) -> Callable[[int], None]:
 
 
 def _store(au: AgentUndo) -> JournalStore:
-    store = au.desk.store
+    store = au.runtime.store
     assert isinstance(store, JournalStore)
     return store

@@ -52,7 +52,7 @@ class PromptPolicy(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Key(Generic[_T_co]):
+class ConfigKey(Generic[_T_co]):
     """Describe one setting: its name in git's config, values, default and meaning.
 
     `parse` raises ValueError for a value that is not allowed. A `joined` key takes all
@@ -154,28 +154,28 @@ _PATTERN_WORDS = (
 )
 _DURATION_WORDS = "a duration like `500ms`, `30s`, `5m`, `2h`, `30d` or `4w`"
 
-ENABLED = Key(
+ENABLED = ConfigKey(
     "enabled",
     _boolean,
     _BOOLEAN,
     "true",
     "Turn recording on or off. If `false`, hooks exit 0, nothing is written and `status` says off.",
 )
-DAEMON = Key(
+DAEMON = ConfigKey(
     "daemon",
     lambda text: DaemonMode(text.lower()),
     "`auto` or `off`",
     "auto",
     "Start the daemon on demand. If `off`, every hook and command records by itself.",
 )
-MAX_FILE_SIZE = Key(
+MAX_FILE_SIZE = ConfigKey(
     "maxFileSize",
     parse_size,
     _SIZE_WORDS,
     "20m",
     "Do not record larger files; each is listed as not recorded.",
 )
-INCLUDE = Key(
+INCLUDE = ConfigKey(
     "include",
     _patterns,
     _PATTERN_WORDS,
@@ -183,28 +183,28 @@ INCLUDE = Key(
     "Record these files even though Git ignores them, for example `.env`.",
     joined=True,
 )
-IDLE_GAP = Key(
+IDLE_GAP = ConfigKey(
     "idleGap",
     duration_ns,
     _DURATION_WORDS,
     "5m",
     "In a session without turns, a pause of this length ends a group of changes.",
 )
-CONFIRM = Key(
+CONFIRM = ConfigKey(
     "confirm",
     _boolean,
     _BOOLEAN,
     "true",
     "Show the plan of an undo and ask before applying it.",
 )
-PROMPTS = Key(
+PROMPTS = ConfigKey(
     "prompts",
     lambda text: PromptPolicy(text.lower()),
     "`journal`, `commit` or `off`",
     "journal",
     "Store the text of prompts only in the journal, also in the shadow commits, or nowhere.",
 )
-TRAILERS = Key(
+TRAILERS = ConfigKey(
     "trailers",
     _boolean,
     _BOOLEAN,
@@ -212,28 +212,28 @@ TRAILERS = Key(
     "Add trailers to commit messages that name the agents and sessions that wrote the staged lines "
     "(`Assisted-by`, `Agent-Session`); requires `hooks install git`.",
 )
-RETENTION_AGE = Key(
+RETENTION_AGE = ConfigKey(
     "retentionAge",
     _or_off(duration_ns),
     f"`off`, or {_DURATION_WORDS}",
     "off",
     "Drop closed sessions whose last write is older than this.",
 )
-RETENTION_COUNT = Key(
+RETENTION_COUNT = ConfigKey(
     "retentionCount",
     _or_off(_count),
     "`off`, or a whole number",
     "2000",
     "Keep this many sessions and drop the oldest closed ones beyond that.",
 )
-RETENTION_SIZE = Key(
+RETENTION_SIZE = ConfigKey(
     "retentionSize",
     _or_off(parse_size),
     f"`off`, or {_SIZE_WORDS}",
     "2g",
     "Drop the oldest closed sessions if the history is larger than this.",
 )
-MIRROR = Key(
+MIRROR = ConfigKey(
     "mirror",
     _or_off(_absolute_path),
     "`off`, or an absolute path",
@@ -242,7 +242,7 @@ MIRROR = Key(
     "project; `restore --from-mirror` restores it.",
 )
 
-PUSH_GUARD = Key(
+PUSH_GUARD = ConfigKey(
     "pushGuard",
     _boolean,
     _BOOLEAN,
@@ -252,7 +252,7 @@ PUSH_GUARD = Key(
 
 
 _COMMAND_WORDS = "a command and its arguments, run without a shell"
-PRE_UNDO = Key(
+PRE_UNDO = ConfigKey(
     "preUndo",
     _words,
     _COMMAND_WORDS,
@@ -260,7 +260,7 @@ PRE_UNDO = Key(
     "Run before an undo, with its plan as JSON on standard input. If it fails, a turn of an agent "
     "program is not undone; an undo of files alone notes the failure and continues.",
 )
-POST_UNDO = Key(
+POST_UNDO = ConfigKey(
     "postUndo",
     _words,
     _COMMAND_WORDS,
@@ -268,7 +268,7 @@ POST_UNDO = Key(
     "Run after an undo (of files or of an agent program's turn) or a rollback, with its report as "
     "JSON on standard input.",
 )
-POST_REWIND = Key(
+POST_REWIND = ConfigKey(
     "postRewind",
     _words,
     _COMMAND_WORDS,
@@ -277,8 +277,8 @@ POST_REWIND = Key(
 )
 
 
-def _level_of(name: str, default: str, meaning: str) -> Key[Level]:
-    return Key(
+def _level_of(name: str, default: str, meaning: str) -> ConfigKey[Level]:
+    return ConfigKey(
         f"check.{name}",
         _level,
         _LEVEL_WORDS,
@@ -293,7 +293,7 @@ CHECK_OPEN_TURN = _level_of(
 CHECK_PROTECTED = _level_of(
     "protected", "refuse", "protected paths that an agent changed"
 )
-CHECK_PROTECTED_PATHS = Key(
+CHECK_PROTECTED_PATHS = ConfigKey(
     "check.protectedPaths",
     _patterns,
     _PATTERN_WORDS,
@@ -306,7 +306,7 @@ CHECK_REVIEW = _level_of(
     "off",
     "more than `check.reviewLines` unreviewed agent lines",
 )
-CHECK_REVIEW_LINES = Key(
+CHECK_REVIEW_LINES = ConfigKey(
     "check.reviewLines",
     _count,
     "a whole number",
@@ -317,7 +317,7 @@ CHECK_UNKNOWN = _level_of("unknown", "off", "lines of unknown author")
 CHECK_UNDONE = _level_of("undone", "warn", "lines that an undo removed")
 CHECK_GAPS = _level_of("gaps", "warn", "files with gaps in their recording")
 
-KEYS: tuple[Key[object], ...] = (
+KEYS: tuple[ConfigKey[object], ...] = (
     ENABLED,
     DAEMON,
     MAX_FILE_SIZE,
@@ -437,7 +437,7 @@ class _Sources:
     environ: Mapping[str, str]
     flags: Mapping[str, str]
 
-    def value(self, key: Key[_T_co]) -> _T_co:
+    def value(self, key: ConfigKey[_T_co]) -> _T_co:
         text, remedy = self._text(key)
         try:
             return key.parse(text if key.joined else text.strip())
@@ -449,7 +449,7 @@ class _Sources:
                 hint=remedy,
             ) from err
 
-    def _text(self, key: Key[_T_co]) -> tuple[str, str]:
+    def _text(self, key: ConfigKey[_T_co]) -> tuple[str, str]:
         """Return the value that wins, as text, and how to get rid of it."""
         if key.name in self.flags:
             return self.flags[key.name], "give the flag another value"

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from gitshadow.config import (
     KEYS,
     Config,
+    ConfigKey,
     DaemonMode,
-    Key,
     PromptPolicy,
     load,
 )
@@ -204,7 +204,7 @@ def test_load_refuses_a_flag_that_is_no_setting() -> None:
 
 
 @pytest.mark.parametrize("key", KEYS, ids=lambda key: key.name)
-def test_default_is_what_an_explicit_default_gives(key: Key[object]) -> None:
+def test_default_is_what_an_explicit_default_gives(key: ConfigKey[object]) -> None:
     assert load({key.name: [key.default]}, {}) == load({}, {})
 
 

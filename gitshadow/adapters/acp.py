@@ -11,22 +11,22 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gitshadow.adapters import fields
-from gitshadow.adapters.base import HookEvent, Parsed, Phase, Traits
+from gitshadow.adapters.base import HookEvent, HookPhase, Parsed, Traits
 from gitshadow.model import ToolClass
 
 NAME = "acp"
 
 _WRITE_FILE = "fs/write_text_file"
-_REQUESTS: Mapping[str, Phase] = {
-    "session/load": Phase.SESSION_START,
-    "session/resume": Phase.SESSION_START,
-    "session/prompt": Phase.PROMPT,
-    "session/cancel": Phase.TURN_END,
-    "session/close": Phase.SESSION_END,
+_REQUESTS: Mapping[str, HookPhase] = {
+    "session/load": HookPhase.SESSION_START,
+    "session/resume": HookPhase.SESSION_START,
+    "session/prompt": HookPhase.PROMPT,
+    "session/cancel": HookPhase.TURN_END,
+    "session/close": HookPhase.SESSION_END,
 }
-_RESPONSES: Mapping[str, Phase] = {
-    "session/new": Phase.SESSION_START,
-    "session/prompt": Phase.TURN_END,
+_RESPONSES: Mapping[str, HookPhase] = {
+    "session/new": HookPhase.SESSION_START,
+    "session/prompt": HookPhase.TURN_END,
 }
 _KINDS: Mapping[str, ToolClass] = {
     "edit": ToolClass.WRITE,
@@ -39,11 +39,11 @@ _KINDS: Mapping[str, ToolClass] = {
     "fetch": ToolClass.READ,
     "switch_mode": ToolClass.READ,
 }
-_STATES: Mapping[str, Phase] = {
-    "pending": Phase.BEFORE,
-    "in_progress": Phase.BEFORE,
-    "completed": Phase.AFTER,
-    "failed": Phase.FAILED,
+_STATES: Mapping[str, HookPhase] = {
+    "pending": HookPhase.BEFORE,
+    "in_progress": HookPhase.BEFORE,
+    "completed": HookPhase.AFTER,
+    "failed": HookPhase.FAILED,
 }
 _INPUT_KEYS = ("file_path", "path", "filePath", "abs_path", "notebook_path")
 
@@ -75,7 +75,7 @@ class Acp:
         if phase is None:
             return None
         found = _event(payload, session, method, phase)
-        if phase is not Phase.PROMPT:
+        if phase is not HookPhase.PROMPT:
             return found
         return replace(found, prompt=_prompt(payload))
 
@@ -86,7 +86,7 @@ def _session(payload: Mapping[str, object]) -> str | None:
 
 
 def _event(
-    payload: Mapping[str, object], session: str, raw_event: str, phase: Phase
+    payload: Mapping[str, object], session: str, raw_event: str, phase: HookPhase
 ) -> HookEvent:
     return HookEvent(
         agent=NAME,
@@ -109,9 +109,9 @@ def _write_file(
     paths = fields.paths_at(payload, ("params.path",))
     if not paths:
         return None
-    phase = Phase.BEFORE
+    phase = HookPhase.BEFORE
     if answered:
-        phase = Phase.FAILED if "error" in payload else Phase.AFTER
+        phase = HookPhase.FAILED if "error" in payload else HookPhase.AFTER
     which = {"id": payload.get("id"), "path": paths[0].hex()}
     return replace(
         _event(payload, session, _WRITE_FILE, phase),
@@ -134,7 +134,7 @@ def _update(payload: Mapping[str, object], session: str) -> Parsed:
     if kind is None and name == "tool_call":
         kind = "other"
     phase = _STATES.get(fields.text(update, "status") or "pending")
-    if phase is None or (phase is Phase.BEFORE and kind is None):
+    if phase is None or (phase is HookPhase.BEFORE and kind is None):
         return None
     tool_class, paths = _reach(update, kind)
     return replace(

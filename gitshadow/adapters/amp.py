@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gitshadow.adapters import fields
-from gitshadow.adapters.base import HookEvent, Parsed, Phase, Traits
+from gitshadow.adapters.base import HookEvent, HookPhase, Parsed, Traits
 from gitshadow.adapters.filetools import path_of_uri
 from gitshadow.adapters.shape import Shape
 from gitshadow.model import ToolClass
@@ -20,11 +20,11 @@ _SHAPE = Shape(
     agent=NAME,
     event=("hook",),
     phases={
-        "session.start": Phase.SESSION_START,
-        "agent.start": Phase.PROMPT,
-        "tool.call": Phase.BEFORE,
-        "tool.result": Phase.AFTER,
-        "agent.end": Phase.TURN_END,
+        "session.start": HookPhase.SESSION_START,
+        "agent.start": HookPhase.PROMPT,
+        "tool.call": HookPhase.BEFORE,
+        "tool.result": HookPhase.AFTER,
+        "agent.end": HookPhase.TURN_END,
     },
     session=("event.thread.id",),
     turn=("event.id",),
@@ -91,7 +91,7 @@ class Amp:
             return found
         found = _with_files(found, payload.get("files"))
         status = fields.text(payload, "event.status")
-        if found.phase is Phase.AFTER and status in ("error", "cancelled"):
+        if found.phase is HookPhase.AFTER and status in ("error", "cancelled"):
             return replace(found, phase=_ended(found, status))
         return found
 
@@ -110,11 +110,11 @@ def _paths(value: object) -> tuple[bytes, ...]:
     return tuple(dict.fromkeys(path for path in found if path is not None))
 
 
-def _ended(found: HookEvent, status: str) -> Phase:
+def _ended(found: HookEvent, status: str) -> HookPhase:
     """Tell how a call ended that did not succeed.
 
     A call that the user rejects is `cancelled` too. An edit is over in an instant, so a cancelled
     one never ran; a command may have been stopped half way.
     """
     never = status == "cancelled" and found.tool_class is ToolClass.WRITE
-    return Phase.DENIED if never else Phase.FAILED
+    return HookPhase.DENIED if never else HookPhase.FAILED

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gitshadow.adapters import fields
-from gitshadow.adapters.base import BadPayload, HookEvent, Parsed, Phase, Traits
+from gitshadow.adapters.base import BadPayload, HookEvent, HookPhase, Parsed, Traits
 from gitshadow.adapters.shape import Shape
 from gitshadow.model import ToolClass
 
@@ -22,10 +22,10 @@ _SHAPE = Shape(
     agent=NAME,
     event=(_EVENT,),
     phases={
-        "PreInvocation": Phase.PROMPT,
-        "PreToolUse": Phase.BEFORE,
-        "PostToolUse": Phase.AFTER,
-        "Stop": Phase.TURN_END,
+        "PreInvocation": HookPhase.PROMPT,
+        "PreToolUse": HookPhase.BEFORE,
+        "PostToolUse": HookPhase.AFTER,
+        "Stop": HookPhase.TURN_END,
     },
     session=("conversationId",),
     call=("step",),
@@ -134,7 +134,7 @@ def _ended(payload: Mapping[str, object], event: str) -> Parsed:
         agent=NAME,
         host=NAME,
         native_session=session,
-        phase=Phase.AFTER if error is None else Phase.FAILED,
+        phase=HookPhase.AFTER if error is None else HookPhase.FAILED,
         raw_event=event,
         call_id=step,
         cwd=fields.first_path(payload, "workspacePaths"),

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 from gitshadow.model import ToolClass
 
 
-class Phase(StrEnum):
+class HookPhase(StrEnum):
     """Say what moment of a session a payload reports.
 
     A notice begins and ends nothing: what stands on its paths is to be recorded as it is. A
@@ -34,21 +34,21 @@ class Phase(StrEnum):
     SESSION_END = "session_end"
 
 
-TOOL_PHASES = (Phase.BEFORE, Phase.AFTER, Phase.FAILED, Phase.DENIED)
+TOOL_PHASES = (HookPhase.BEFORE, HookPhase.AFTER, HookPhase.FAILED, HookPhase.DENIED)
 """What a payload reports of one call of a tool."""
 
-IN_SUBAGENT: Mapping[Phase, Phase] = {
-    Phase.SESSION_START: Phase.SUBAGENT_START,
-    Phase.PROMPT: Phase.SUBAGENT_START,
-    Phase.SESSION_END: Phase.SUBAGENT_END,
+IN_SUBAGENT: Mapping[HookPhase, HookPhase] = {
+    HookPhase.SESSION_START: HookPhase.SUBAGENT_START,
+    HookPhase.PROMPT: HookPhase.SUBAGENT_START,
+    HookPhase.SESSION_END: HookPhase.SUBAGENT_END,
 }
 """What an event of a subagent is: its prompt comes from its parent and begins no turn."""
 
-END_PHASES = (Phase.TURN_END, Phase.SUBAGENT_END, Phase.SESSION_END)
+END_PHASES = (HookPhase.TURN_END, HookPhase.SUBAGENT_END, HookPhase.SESSION_END)
 """After these nothing of the unit is to be outstanding: everything written is recorded first."""
 
 
-class Edit(NamedTuple):
+class FileEdit(NamedTuple):
     """Hold the bytes that a file tool found in its file, and those that it left there."""
 
     found: bytes
@@ -73,7 +73,7 @@ class HookEvent:
     agent: str
     host: str
     native_session: str
-    phase: Phase
+    phase: HookPhase
     raw_event: str
     parent_session: str | None = None
     subagent_id: str | None = None
@@ -93,7 +93,7 @@ class HookEvent:
     child_session: str | None = None
     awaited: tuple[str, ...] = ()
     background_tasks: int = 0
-    edit: Edit | None = None
+    edit: FileEdit | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class BadPayload:
     reason: str
 
 
-class Context(StrEnum):
+class ContextChannel(StrEnum):
     """Say how a hook of an agent's prompt event can add to what the model reads.
 
     `TEXT`: what it prints; `JSON`: `hookSpecificOutput.additionalContext`. Agents whose vendor
@@ -131,7 +131,7 @@ class Traits:
     sequential: bool = False
     never_ends: bool = False
     waits_unseen: bool = False
-    context: Context = Context.NONE
+    context: ContextChannel = ContextChannel.NONE
 
 
 Parsed = HookEvent | BadPayload | None

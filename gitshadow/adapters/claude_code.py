@@ -8,11 +8,11 @@ from dataclasses import replace
 
 from gitshadow.adapters import fields
 from gitshadow.adapters.base import (
-    Context,
-    Edit,
+    ContextChannel,
+    FileEdit,
     HookEvent,
+    HookPhase,
     Parsed,
-    Phase,
     Traits,
 )
 from gitshadow.adapters.shape import CLAUDE_SETTINGS_PHASES, Shape, Tools
@@ -20,10 +20,10 @@ from gitshadow.model import ToolClass
 
 NAME = "claude-code"
 
-_PHASES: Mapping[str, Phase] = {
+_PHASES: Mapping[str, HookPhase] = {
     **CLAUDE_SETTINGS_PHASES,
-    "PermissionDenied": Phase.DENIED,
-    "StopFailure": Phase.TURN_END,
+    "PermissionDenied": HookPhase.DENIED,
+    "StopFailure": HookPhase.TURN_END,
 }
 
 _TOOLS: Tools = {
@@ -101,7 +101,7 @@ class ClaudeCode:
     """
 
     name = NAME
-    traits = Traits(covers_all_tools=True, context=Context.JSON)
+    traits = Traits(covers_all_tools=True, context=ContextChannel.JSON)
 
     def parse(self, payload: Mapping[str, object], env: Mapping[str, str]) -> Parsed:
         """Read one payload; see `base.Adapter.parse`.
@@ -111,14 +111,14 @@ class ClaudeCode:
         """
         event, kind = payload.get("hook_event_name"), payload.get("notification_type")
         is_idle = (event, kind) == ("Notification", "idle_prompt")
-        found = SHAPE.read(payload, Phase.TURN_END if is_idle else None)
-        if isinstance(found, HookEvent) and found.phase is Phase.AFTER:
+        found = SHAPE.read(payload, HookPhase.TURN_END if is_idle else None)
+        if isinstance(found, HookEvent) and found.phase is HookPhase.AFTER:
             return replace(found, edit=_edit(payload))
         return found
 
 
-def _edit(payload: Mapping[str, object]) -> Edit | None:
-    """Return what `Write` or `Edit` found and left; None where the payload does not say it.
+def _edit(payload: Mapping[str, object]) -> FileEdit | None:
+    """Return what `Write` or `FileEdit` found and left; None where the payload does not say it.
 
     Claude Code reads with LF alone and without a byte order mark, so other bytes stay unknown.
     """
@@ -134,6 +134,6 @@ def _edit(payload: Mapping[str, object]) -> Edit | None:
     if not isinstance(left, str) or "\r" in found + left:
         return None
     try:
-        return Edit(found.encode(), left.encode())
+        return FileEdit(found.encode(), left.encode())
     except UnicodeEncodeError:
         return None

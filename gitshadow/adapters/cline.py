@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gitshadow.adapters import fields
-from gitshadow.adapters.base import IN_SUBAGENT, HookEvent, Parsed, Phase, Traits
+from gitshadow.adapters.base import IN_SUBAGENT, HookEvent, HookPhase, Parsed, Traits
 from gitshadow.adapters.filetools import by_file
 from gitshadow.adapters.shape import Shape
 from gitshadow.model import ToolClass
@@ -20,26 +20,26 @@ _SHAPE = Shape(
     agent=NAME,
     event=("hookName",),
     phases={
-        "TaskStart": Phase.SESSION_START,
-        "TaskResume": Phase.SESSION_START,
-        "UserPromptSubmit": Phase.PROMPT,
-        "PreToolUse": Phase.BEFORE,
-        "PostToolUse": Phase.AFTER,
+        "TaskStart": HookPhase.SESSION_START,
+        "TaskResume": HookPhase.SESSION_START,
+        "UserPromptSubmit": HookPhase.PROMPT,
+        "PreToolUse": HookPhase.BEFORE,
+        "PostToolUse": HookPhase.AFTER,
         # A task that was completed or cancelled goes on with the user's next message.
-        "TaskComplete": Phase.TURN_END,
-        "TaskCancel": Phase.TURN_END,
-        "TaskError": Phase.TURN_END,
-        "SessionShutdown": Phase.SESSION_END,
+        "TaskComplete": HookPhase.TURN_END,
+        "TaskCancel": HookPhase.TURN_END,
+        "TaskError": HookPhase.TURN_END,
+        "SessionShutdown": HookPhase.SESSION_END,
         # The command line sends no prompt_submit: only its start reports a message.
-        "agent_start": Phase.PROMPT,
-        "agent_resume": Phase.PROMPT,
-        "prompt_submit": Phase.PROMPT,
-        "tool_call": Phase.BEFORE,
-        "tool_result": Phase.AFTER,
-        "agent_end": Phase.TURN_END,
-        "agent_error": Phase.TURN_END,
-        "agent_abort": Phase.TURN_END,
-        "session_shutdown": Phase.SESSION_END,
+        "agent_start": HookPhase.PROMPT,
+        "agent_resume": HookPhase.PROMPT,
+        "prompt_submit": HookPhase.PROMPT,
+        "tool_call": HookPhase.BEFORE,
+        "tool_result": HookPhase.AFTER,
+        "agent_end": HookPhase.TURN_END,
+        "agent_error": HookPhase.TURN_END,
+        "agent_abort": HookPhase.TURN_END,
+        "session_shutdown": HookPhase.SESSION_END,
     },
     session=("sessionContext.rootSessionId", "taskId"),
     call=("tool_call.id", "tool_result.id"),
@@ -92,7 +92,7 @@ _SHAPE = Shape(
         ),
     },
 )
-_BELOW = {**IN_SUBAGENT, Phase.TURN_END: Phase.SUBAGENT_END}
+_BELOW = {**IN_SUBAGENT, HookPhase.TURN_END: HookPhase.SUBAGENT_END}
 """What the events of a subagent are in its parent's session: it runs one task alone."""
 
 
@@ -110,11 +110,11 @@ class Cline:
         found = _SHAPE.read(payload)
         if not isinstance(found, HookEvent):
             return found
-        if found.phase is Phase.PROMPT and "agent_id" in payload:
+        if found.phase is HookPhase.PROMPT and "agent_id" in payload:
             # Both events of one message have its id, so they begin one turn.
             found = replace(found, turn_id=fields.identifier(payload, "taskId"))
-        if found.phase is Phase.AFTER and _failed(payload):
-            found = replace(found, phase=Phase.FAILED)
+        if found.phase is HookPhase.AFTER and _failed(payload):
+            found = replace(found, phase=HookPhase.FAILED)
         return by_file(_below(found, payload))
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gitshadow.adapters import envelope, fields
-from gitshadow.adapters.base import Context, HookEvent, Parsed, Phase, Traits
+from gitshadow.adapters.base import ContextChannel, HookEvent, HookPhase, Parsed, Traits
 from gitshadow.adapters.shape import Shape
 from gitshadow.model import ToolClass
 
@@ -32,17 +32,17 @@ _SHAPE = Shape(
     agent=NAME,
     event=("hook_event_name", "type"),
     phases={
-        "SessionStart": Phase.SESSION_START,
-        "UserPromptSubmit": Phase.PROMPT,
-        "PreToolUse": Phase.BEFORE,
-        "PostToolUse": Phase.AFTER,
-        "Stop": Phase.TURN_END,
-        "Interrupt": Phase.TURN_END,
+        "SessionStart": HookPhase.SESSION_START,
+        "UserPromptSubmit": HookPhase.PROMPT,
+        "PreToolUse": HookPhase.BEFORE,
+        "PostToolUse": HookPhase.AFTER,
+        "Stop": HookPhase.TURN_END,
+        "Interrupt": HookPhase.TURN_END,
         # The older `notify` program, which gets its JSON as an argument.
-        "agent-turn-complete": Phase.TURN_END,
-        "SubagentStart": Phase.SUBAGENT_START,
-        "SubagentStop": Phase.SUBAGENT_END,
-        "SessionEnd": Phase.SESSION_END,
+        "agent-turn-complete": HookPhase.TURN_END,
+        "SubagentStart": HookPhase.SUBAGENT_START,
+        "SubagentStop": HookPhase.SUBAGENT_END,
+        "SessionEnd": HookPhase.SESSION_END,
     },
     session=("session_id", "thread-id"),
     turn=("turn_id", "turn-id"),
@@ -106,7 +106,9 @@ class Codex:
     """
 
     name = NAME
-    traits = Traits(covers_all_tools=True, waits_unseen=True, context=Context.JSON)
+    traits = Traits(
+        covers_all_tools=True, waits_unseen=True, context=ContextChannel.JSON
+    )
 
     def parse(self, payload: Mapping[str, object], env: Mapping[str, str]) -> Parsed:
         """Read one payload; see `base.Adapter.parse`."""

@@ -5,14 +5,15 @@ Invariant: pure; what comes out adds context and never decides anything.
 
 import json
 
-from gitshadow.adapters.base import Context, HookEvent, Phase
+from gitshadow.adapters.base import ContextChannel, HookEvent, HookPhase
 from gitshadow.adapters.registry import traits
 
 
 def takes_context(event: HookEvent) -> bool:
     """Tell whether an event is a prompt whose hook can add to what the model reads."""
     return (
-        event.phase is Phase.PROMPT and traits(event.host).context is not Context.NONE
+        event.phase is HookPhase.PROMPT
+        and traits(event.host).context is not ContextChannel.NONE
     )
 
 
@@ -20,7 +21,7 @@ def added_context(text: str, event: HookEvent) -> bytes:
     """Return what a hook prints to add a text; nothing where the event does not take it."""
     if not takes_context(event):
         return b""
-    if traits(event.host).context is Context.TEXT:
+    if traits(event.host).context is ContextChannel.TEXT:
         return text.encode("utf-8", "replace") + b"\n"
     output = {"hookEventName": event.raw_event, "additionalContext": text}
     return json.dumps({"hookSpecificOutput": output}).encode() + b"\n"

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gitshadow.adapters import fields
-from gitshadow.adapters.base import TOOL_PHASES, HookEvent, Parsed, Phase, Traits
+from gitshadow.adapters.base import TOOL_PHASES, HookEvent, HookPhase, Parsed, Traits
 from gitshadow.adapters.shape import Shape
 from gitshadow.model import ToolClass
 
@@ -19,26 +19,26 @@ _SHAPE = Shape(
     agent=NAME,
     event=("hook_event_name",),
     phases={
-        "sessionStart": Phase.SESSION_START,
-        "SessionStart": Phase.SESSION_START,
-        "userPromptSubmitted": Phase.PROMPT,
-        "UserPromptSubmit": Phase.PROMPT,
-        "UserPromptSubmitted": Phase.PROMPT,
-        "preToolUse": Phase.BEFORE,
-        "PreToolUse": Phase.BEFORE,
-        "postToolUse": Phase.AFTER,
-        "PostToolUse": Phase.AFTER,
-        "postToolUseFailure": Phase.FAILED,
-        "PostToolUseFailure": Phase.FAILED,
-        "agentStop": Phase.TURN_END,
-        "AgentStop": Phase.TURN_END,
-        "Stop": Phase.TURN_END,
-        "subagentStart": Phase.SUBAGENT_START,
-        "SubagentStart": Phase.SUBAGENT_START,
-        "subagentStop": Phase.SUBAGENT_END,
-        "SubagentStop": Phase.SUBAGENT_END,
-        "sessionEnd": Phase.SESSION_END,
-        "SessionEnd": Phase.SESSION_END,
+        "sessionStart": HookPhase.SESSION_START,
+        "SessionStart": HookPhase.SESSION_START,
+        "userPromptSubmitted": HookPhase.PROMPT,
+        "UserPromptSubmit": HookPhase.PROMPT,
+        "UserPromptSubmitted": HookPhase.PROMPT,
+        "preToolUse": HookPhase.BEFORE,
+        "PreToolUse": HookPhase.BEFORE,
+        "postToolUse": HookPhase.AFTER,
+        "PostToolUse": HookPhase.AFTER,
+        "postToolUseFailure": HookPhase.FAILED,
+        "PostToolUseFailure": HookPhase.FAILED,
+        "agentStop": HookPhase.TURN_END,
+        "AgentStop": HookPhase.TURN_END,
+        "Stop": HookPhase.TURN_END,
+        "subagentStart": HookPhase.SUBAGENT_START,
+        "SubagentStart": HookPhase.SUBAGENT_START,
+        "subagentStop": HookPhase.SUBAGENT_END,
+        "SubagentStop": HookPhase.SUBAGENT_END,
+        "sessionEnd": HookPhase.SESSION_END,
+        "SessionEnd": HookPhase.SESSION_END,
     },
     session=("sessionId", "session_id"),
     call=("toolCallId", "tool_call_id", "tool_use_id"),
@@ -108,7 +108,7 @@ class Copilot:
         if not isinstance(found, HookEvent):
             return found
         found = _below(found, payload)
-        if found.phase is Phase.SESSION_START:
+        if found.phase is HookPhase.SESSION_START:
             return replace(found, prompt=fields.prompt_text(payload, "initialPrompt"))
         if found.phase in TOOL_PHASES:
             return _call(found, payload)
@@ -175,8 +175,8 @@ def _call(found: HookEvent, payload: Mapping[str, object]) -> HookEvent:
         ),
         None,
     )
-    if found.phase is Phase.AFTER and result in ("failure", "denied"):
-        phase = Phase.DENIED if result == "denied" else Phase.FAILED
+    if found.phase is HookPhase.AFTER and result in ("failure", "denied"):
+        phase = HookPhase.DENIED if result == "denied" else HookPhase.FAILED
         found = replace(found, phase=phase)
     if not found.call_derived or found.tool is None:
         return found

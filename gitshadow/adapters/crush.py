@@ -6,7 +6,7 @@ event of its session.
 
 from collections.abc import Mapping
 
-from gitshadow.adapters.base import Parsed, Phase, Traits
+from gitshadow.adapters.base import HookPhase, Parsed, Traits
 from gitshadow.adapters.shape import Shape
 from gitshadow.model import ToolClass
 
@@ -15,7 +15,7 @@ NAME = "crush"
 _SHAPE = Shape(
     agent=NAME,
     event=("event",),
-    phases={"PreToolUse": Phase.BEFORE},
+    phases={"PreToolUse": HookPhase.BEFORE},
     session=("session_id",),
     path_keys=("file_path",),
     tools={

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gitshadow.adapters import fields
-from gitshadow.adapters.base import HookEvent, Parsed, Phase, Traits
+from gitshadow.adapters.base import HookEvent, HookPhase, Parsed, Traits
 from gitshadow.adapters.filetools import SAVED_WITHIN_NS
 from gitshadow.adapters.shape import CLAUDE_SETTINGS_PHASES, SUBAGENT_PHASES, Shape
 from gitshadow.model import ToolClass
@@ -27,17 +27,17 @@ _SHAPE = Shape(
     agent=NAME,
     event=("hook_event_name",),
     phases={
-        "sessionStart": Phase.SESSION_START,
-        "beforeSubmitPrompt": Phase.PROMPT,
-        "preToolUse": Phase.BEFORE,
-        "postToolUse": Phase.AFTER,
-        "postToolUseFailure": Phase.FAILED,
-        _EDITED: Phase.AFTER,
-        _TAB: Phase.NOTICE,
-        "stop": Phase.TURN_END,
-        "subagentStart": Phase.SUBAGENT_START,
-        "subagentStop": Phase.SUBAGENT_END,
-        "sessionEnd": Phase.SESSION_END,
+        "sessionStart": HookPhase.SESSION_START,
+        "beforeSubmitPrompt": HookPhase.PROMPT,
+        "preToolUse": HookPhase.BEFORE,
+        "postToolUse": HookPhase.AFTER,
+        "postToolUseFailure": HookPhase.FAILED,
+        _EDITED: HookPhase.AFTER,
+        _TAB: HookPhase.NOTICE,
+        "stop": HookPhase.TURN_END,
+        "subagentStart": HookPhase.SUBAGENT_START,
+        "subagentStop": HookPhase.SUBAGENT_END,
+        "sessionEnd": HookPhase.SESSION_END,
         # Spelled so where Cursor runs the hooks of Claude Code's settings.
         **CLAUDE_SETTINGS_PHASES,
     },
@@ -137,7 +137,7 @@ def _subagent(payload: Mapping[str, object]) -> Parsed:
     found = _SHAPE.read(payload)
     if not isinstance(found, HookEvent):
         return found
-    if found.phase is Phase.SUBAGENT_END:
+    if found.phase is HookPhase.SUBAGENT_END:
         found = replace(found, paths=fields.paths_at(payload, ("modified_files[]",)))
     if parent is None or own is None or parent == own:
         return found

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gitshadow.adapters import claude_code, fields
-from gitshadow.adapters.base import TOOL_PHASES, HookEvent, Parsed, Phase, Traits
+from gitshadow.adapters.base import TOOL_PHASES, HookEvent, HookPhase, Parsed, Traits
 from gitshadow.model import ToolClass
 
 NAME = "devin"
@@ -41,7 +41,7 @@ class Devin:
             return found
         phase = found.phase
         if fields.at(payload, "tool_response.success") is False:
-            phase = Phase.FAILED if phase is Phase.AFTER else phase
+            phase = HookPhase.FAILED if phase is HookPhase.AFTER else phase
         return replace(
             found,
             phase=phase,

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gitshadow.adapters import claude_code
-from gitshadow.adapters.base import Context, Parsed, Traits
+from gitshadow.adapters.base import ContextChannel, Parsed, Traits
 from gitshadow.adapters.shape import Shape
 from gitshadow.model import ToolClass
 
@@ -59,7 +59,7 @@ class Droid:
     """
 
     name = NAME
-    traits = Traits(covers_all_tools=True, context=Context.JSON)
+    traits = Traits(covers_all_tools=True, context=ContextChannel.JSON)
 
     def parse(self, payload: Mapping[str, object], env: Mapping[str, str]) -> Parsed:
         """Read one payload; see `base.Adapter.parse`."""

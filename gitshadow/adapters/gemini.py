@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gitshadow.adapters import fields
-from gitshadow.adapters.base import Context, HookEvent, Parsed, Phase, Traits
+from gitshadow.adapters.base import ContextChannel, HookEvent, HookPhase, Parsed, Traits
 from gitshadow.adapters.shape import Shape
 from gitshadow.model import ToolClass
 
@@ -19,12 +19,12 @@ _SHAPE = Shape(
     agent=NAME,
     event=("hook_event_name",),
     phases={
-        "SessionStart": Phase.SESSION_START,
-        "BeforeAgent": Phase.PROMPT,
-        "BeforeTool": Phase.BEFORE,
-        "AfterTool": Phase.AFTER,
-        "AfterAgent": Phase.TURN_END,
-        "SessionEnd": Phase.SESSION_END,
+        "SessionStart": HookPhase.SESSION_START,
+        "BeforeAgent": HookPhase.PROMPT,
+        "BeforeTool": HookPhase.BEFORE,
+        "AfterTool": HookPhase.AFTER,
+        "AfterAgent": HookPhase.TURN_END,
+        "SessionEnd": HookPhase.SESSION_END,
     },
     session=("session_id",),
     path_keys=("file_path", "path", "absolute_path"),
@@ -61,12 +61,14 @@ class Gemini:
     """
 
     name = NAME
-    traits = Traits(covers_all_tools=True, waits_unseen=True, context=Context.JSON)
+    traits = Traits(
+        covers_all_tools=True, waits_unseen=True, context=ContextChannel.JSON
+    )
 
     def parse(self, payload: Mapping[str, object], env: Mapping[str, str]) -> Parsed:
         """Read one payload; see `base.Adapter.parse`."""
         found = _SHAPE.read(payload)
-        if not isinstance(found, HookEvent) or found.phase is not Phase.AFTER:
+        if not isinstance(found, HookEvent) or found.phase is not HookPhase.AFTER:
             return found
         failed = bool(fields.at(payload, "tool_response.error"))
-        return replace(found, phase=Phase.FAILED) if failed else found
+        return replace(found, phase=HookPhase.FAILED) if failed else found

@@ -11,25 +11,25 @@ from gitshadow.adapters.base import (
     TOOL_PHASES,
     BadPayload,
     HookEvent,
+    HookPhase,
     Parsed,
-    Phase,
     Traits,
 )
 from gitshadow.model import ToolClass
 
 NAME = "generic"
 
-_PHASES: Mapping[str, Phase] = {
+_PHASES: Mapping[str, HookPhase] = {
     phase.value: phase
     for phase in (
-        Phase.SESSION_START,
-        Phase.PROMPT,
-        Phase.BEFORE,
-        Phase.AFTER,
-        Phase.FAILED,
-        Phase.DENIED,
-        Phase.TURN_END,
-        Phase.SESSION_END,
+        HookPhase.SESSION_START,
+        HookPhase.PROMPT,
+        HookPhase.BEFORE,
+        HookPhase.AFTER,
+        HookPhase.FAILED,
+        HookPhase.DENIED,
+        HookPhase.TURN_END,
+        HookPhase.SESSION_END,
     )
 }
 _CLASSES: Mapping[str, ToolClass] = {kind.value: kind for kind in ToolClass}
@@ -62,7 +62,7 @@ class Generic:
 
 def _event(
     payload: Mapping[str, object],
-    phase: Phase,
+    phase: HookPhase,
     session: str,
     paths: tuple[bytes, ...],
 ) -> HookEvent:

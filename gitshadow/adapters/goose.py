@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gitshadow.adapters import fields
-from gitshadow.adapters.base import HookEvent, Parsed, Phase, Traits
+from gitshadow.adapters.base import HookEvent, HookPhase, Parsed, Traits
 from gitshadow.adapters.filetools import by_file, unless_viewing
 from gitshadow.adapters.shape import Shape
 from gitshadow.model import ToolClass
@@ -26,16 +26,16 @@ _SHAPE = Shape(
     agent=NAME,
     event=("event",),
     phases={
-        "SessionStart": Phase.SESSION_START,
-        "UserPromptSubmit": Phase.PROMPT,
-        "PreToolUse": Phase.BEFORE,
-        "PreToolUseResult": Phase.DENIED,
-        "PostToolUse": Phase.AFTER,
-        "PostToolUseFailure": Phase.FAILED,
-        "AfterFileEdit": Phase.AFTER,
-        "AfterShellExecution": Phase.AFTER,
-        "Stop": Phase.TURN_END,
-        "SessionEnd": Phase.SESSION_END,
+        "SessionStart": HookPhase.SESSION_START,
+        "UserPromptSubmit": HookPhase.PROMPT,
+        "PreToolUse": HookPhase.BEFORE,
+        "PreToolUseResult": HookPhase.DENIED,
+        "PostToolUse": HookPhase.AFTER,
+        "PostToolUseFailure": HookPhase.FAILED,
+        "AfterFileEdit": HookPhase.AFTER,
+        "AfterShellExecution": HookPhase.AFTER,
+        "Stop": HookPhase.TURN_END,
+        "SessionEnd": HookPhase.SESSION_END,
     },
     session=("session_id",),
     call=("tool_call_id",),

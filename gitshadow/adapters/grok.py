@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gitshadow.adapters import fields
-from gitshadow.adapters.base import IN_SUBAGENT, HookEvent, Parsed, Phase, Traits
+from gitshadow.adapters.base import IN_SUBAGENT, HookEvent, HookPhase, Parsed, Traits
 from gitshadow.adapters.shape import Shape
 from gitshadow.model import ToolClass
 
@@ -21,18 +21,18 @@ _SHAPE = Shape(
     agent=NAME,
     event=("hookEventName",),
     phases={
-        "session_start": Phase.SESSION_START,
-        "user_prompt_submit": Phase.PROMPT,
-        "pre_tool_use": Phase.BEFORE,
-        "post_tool_use": Phase.AFTER,
-        "post_tool_use_failure": Phase.FAILED,
-        "permission_denied": Phase.DENIED,
-        "stop": Phase.TURN_END,
-        "stop_cancelled": Phase.TURN_END,
-        "stop_failure": Phase.TURN_END,
-        "subagent_start": Phase.SUBAGENT_START,
-        "subagent_stop": Phase.SUBAGENT_END,
-        "session_end": Phase.SESSION_END,
+        "session_start": HookPhase.SESSION_START,
+        "user_prompt_submit": HookPhase.PROMPT,
+        "pre_tool_use": HookPhase.BEFORE,
+        "post_tool_use": HookPhase.AFTER,
+        "post_tool_use_failure": HookPhase.FAILED,
+        "permission_denied": HookPhase.DENIED,
+        "stop": HookPhase.TURN_END,
+        "stop_cancelled": HookPhase.TURN_END,
+        "stop_failure": HookPhase.TURN_END,
+        "subagent_start": HookPhase.SUBAGENT_START,
+        "subagent_stop": HookPhase.SUBAGENT_END,
+        "session_end": HookPhase.SESSION_END,
     },
     session=("sessionId",),
     turn=("promptId",),
@@ -93,7 +93,7 @@ class Grok:
             return None if _is_of_a_subagent(payload) else found
         teardown = found.turn_id is None and found.reason == "shutdown"
         if found.raw_event == "stop" and teardown:
-            found = replace(found, phase=Phase.SESSION_END)
+            found = replace(found, phase=HookPhase.SESSION_END)
         if found.tool in _WAITS:
             found = replace(found, awaited=_awaited(payload))
         if found.subagent_id is not None or found.subagent_type is not None:
@@ -132,10 +132,10 @@ def _below(found: HookEvent, session: str | None) -> HookEvent:
 
 def _continued(found: HookEvent) -> HookEvent:
     """Make what Grok does after a subagent's end a part of the turn that started it."""
-    is_prompt = found.phase is Phase.PROMPT
+    is_prompt = found.phase is HookPhase.PROMPT
     return replace(
         found,
-        phase=Phase.CONTINUATION if is_prompt else found.phase,
+        phase=HookPhase.CONTINUATION if is_prompt else found.phase,
         turn_id=None,
         prompt=None,
     )

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from gitshadow.adapters import fields
 from gitshadow.adapters.base import (
     BadPayload,
-    Context,
+    ContextChannel,
     HookEvent,
+    HookPhase,
     Parsed,
-    Phase,
     Traits,
 )
 from gitshadow.adapters.filetools import SAVED_WITHIN_NS, by_file, unless_viewing
@@ -30,17 +30,17 @@ _SHAPE = Shape(
     agent=NAME,
     event=("hook_event_name",),
     phases={
-        "agentSpawn": Phase.SESSION_START,
-        "userPromptSubmit": Phase.PROMPT,
-        "preToolUse": Phase.BEFORE,
-        "postToolUse": Phase.AFTER,
-        "stop": Phase.TURN_END,
-        "SessionStart": Phase.SESSION_START,
-        "UserPromptSubmit": Phase.PROMPT,
-        "PreToolUse": Phase.BEFORE,
-        "PostToolUse": Phase.AFTER,
+        "agentSpawn": HookPhase.SESSION_START,
+        "userPromptSubmit": HookPhase.PROMPT,
+        "preToolUse": HookPhase.BEFORE,
+        "postToolUse": HookPhase.AFTER,
+        "stop": HookPhase.TURN_END,
+        "SessionStart": HookPhase.SESSION_START,
+        "UserPromptSubmit": HookPhase.PROMPT,
+        "PreToolUse": HookPhase.BEFORE,
+        "PostToolUse": HookPhase.AFTER,
         # The end of a response, or, in one table of the vendor's, of the session: the weaker.
-        "Stop": Phase.TURN_END,
+        "Stop": HookPhase.TURN_END,
     },
     session=("session_id",),
     path_keys=("path", "file_path", "filePath", "targetFile"),
@@ -91,7 +91,7 @@ class Kiro:
     """
 
     name = NAME
-    traits = Traits(covers_all_tools=True, context=Context.TEXT)
+    traits = Traits(covers_all_tools=True, context=ContextChannel.TEXT)
 
     def parse(self, payload: Mapping[str, object], env: Mapping[str, str]) -> Parsed:
         """Read one payload; see `base.Adapter.parse`."""
@@ -116,7 +116,7 @@ def _saved(payload: Mapping[str, object], event: str) -> Parsed:
             agent=NAME,
             host=NAME,
             native_session=session,
-            phase=Phase.AFTER,
+            phase=HookPhase.AFTER,
             raw_event=event,
             call_derived=True,
             tool=event,

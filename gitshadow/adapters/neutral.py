@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gitshadow.adapters import claude_code, fields
-from gitshadow.adapters.base import BadPayload, HookEvent, Parsed, Phase
+from gitshadow.adapters.base import BadPayload, HookEvent, HookPhase, Parsed
 from gitshadow.adapters.filetools import SAVED_WITHIN_NS
 from gitshadow.adapters.shape import Shape
 from gitshadow.model import ToolClass
@@ -21,12 +21,12 @@ _ENTIRE = Shape(
     agent=NAME,
     event=("hook_type",),
     phases={
-        "session_start": Phase.SESSION_START,
-        "user_prompt_submit": Phase.PROMPT,
-        "pre_tool_use": Phase.BEFORE,
-        "post_tool_use": Phase.AFTER,
-        "stop": Phase.TURN_END,
-        "session_end": Phase.SESSION_END,
+        "session_start": HookPhase.SESSION_START,
+        "user_prompt_submit": HookPhase.PROMPT,
+        "pre_tool_use": HookPhase.BEFORE,
+        "post_tool_use": HookPhase.AFTER,
+        "stop": HookPhase.TURN_END,
+        "session_end": HookPhase.SESSION_END,
     },
     session=("session_id",),
     call=("tool_use_id",),
@@ -61,7 +61,7 @@ def _human(payload: Mapping[str, object]) -> Parsed:
         agent=NAME,
         host=NAME,
         native_session="agent-v1",
-        phase=Phase.NOTICE,
+        phase=HookPhase.NOTICE,
         raw_event="human",
         paths=fields.paths_at(payload, ("will_edit_filepaths[]",)),
         cwd=fields.first_path(payload, "repo_working_dir"),
@@ -79,7 +79,7 @@ def _ai_agent(payload: Mapping[str, object]) -> Parsed:
         agent=fields.identifier(payload, "agent_name") or NAME,
         host=NAME,
         native_session=session,
-        phase=Phase.AFTER,
+        phase=HookPhase.AFTER,
         raw_event="ai_agent",
         call_id=fields.derived_call_id(session, "ai_agent", names),
         call_derived=True,

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gitshadow.adapters import fields
-from gitshadow.adapters.base import IN_SUBAGENT, HookEvent, Parsed, Phase, Traits
+from gitshadow.adapters.base import IN_SUBAGENT, HookEvent, HookPhase, Parsed, Traits
 from gitshadow.adapters.shape import Shape
 from gitshadow.model import ToolClass
 
@@ -22,12 +22,12 @@ _SHAPE = Shape(
     agent=NAME,
     event=("hook",),
     phases={
-        "chat.message": Phase.PROMPT,
-        "tool.execute.before": Phase.BEFORE,
-        "tool.execute.after": Phase.AFTER,
-        "session.created": Phase.SESSION_START,
-        _IDLE: Phase.TURN_END,
-        "session.deleted": Phase.SESSION_END,
+        "chat.message": HookPhase.PROMPT,
+        "tool.execute.before": HookPhase.BEFORE,
+        "tool.execute.after": HookPhase.AFTER,
+        "session.created": HookPhase.SESSION_START,
+        _IDLE: HookPhase.TURN_END,
+        "session.deleted": HookPhase.SESSION_END,
     },
     session=("input.sessionID", "input.info.id"),
     turn=("input.messageID", "output.message.id"),
@@ -82,7 +82,7 @@ class OpenCode:
         found = _SHAPE.read(payload)
         if not isinstance(found, HookEvent):
             return found
-        if found.phase is Phase.PROMPT:
+        if found.phase is HookPhase.PROMPT:
             found = replace(found, prompt=_prompt(fields.mapping(payload, "output")))
         else:
             found = replace(found, child_session=_child(found, payload))
@@ -123,7 +123,7 @@ def _below(found: HookEvent, parent: str | None) -> HookEvent:
 
 def _child(found: HookEvent, payload: Mapping[str, object]) -> str | None:
     """Return the session that a `task` call has started, as its result names it."""
-    if found.phase is not Phase.AFTER or found.tool_class is not ToolClass.AGENT:
+    if found.phase is not HookPhase.AFTER or found.tool_class is not ToolClass.AGENT:
         return None
     about = fields.mapping(payload, "output.metadata")
     child = fields.native_id(about, "sessionId")

@@ -8,28 +8,28 @@ writes one file is named after it.
 from collections.abc import Mapping
 
 from gitshadow.adapters import fields
-from gitshadow.adapters.base import Parsed, Phase, Traits
+from gitshadow.adapters.base import HookPhase, Parsed, Traits
 from gitshadow.adapters.filetools import by_file, unless_viewing
 from gitshadow.adapters.shape import Shape
 from gitshadow.model import ToolClass
 
 NAME = "openhands"
 
-_PHASES: Mapping[str, Phase] = {
-    "SessionStart": Phase.SESSION_START,
-    "UserPromptSubmit": Phase.PROMPT,
-    "PreToolUse": Phase.BEFORE,
-    "PostToolUse": Phase.AFTER,
-    "Stop": Phase.TURN_END,
-    "SessionEnd": Phase.SESSION_END,
+_PHASES: Mapping[str, HookPhase] = {
+    "SessionStart": HookPhase.SESSION_START,
+    "UserPromptSubmit": HookPhase.PROMPT,
+    "PreToolUse": HookPhase.BEFORE,
+    "PostToolUse": HookPhase.AFTER,
+    "Stop": HookPhase.TURN_END,
+    "SessionEnd": HookPhase.SESSION_END,
 }
-_SNAKE: Mapping[str, Phase] = {
-    "session_start": Phase.SESSION_START,
-    "user_prompt_submit": Phase.PROMPT,
-    "pre_tool_use": Phase.BEFORE,
-    "post_tool_use": Phase.AFTER,
-    "stop": Phase.TURN_END,
-    "session_end": Phase.SESSION_END,
+_SNAKE: Mapping[str, HookPhase] = {
+    "session_start": HookPhase.SESSION_START,
+    "user_prompt_submit": HookPhase.PROMPT,
+    "pre_tool_use": HookPhase.BEFORE,
+    "post_tool_use": HookPhase.AFTER,
+    "stop": HookPhase.TURN_END,
+    "session_end": HookPhase.SESSION_END,
 }
 _SHAPE = Shape(
     agent=NAME,

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gitshadow.adapters import fields
-from gitshadow.adapters.base import HookEvent, Parsed, Phase, Traits
+from gitshadow.adapters.base import HookEvent, HookPhase, Parsed, Traits
 from gitshadow.adapters.shape import Shape
 from gitshadow.model import ToolClass
 
@@ -20,12 +20,12 @@ _SHAPE = Shape(
     agent=NAME,
     event=("hook",),
     phases={
-        "session_start": Phase.SESSION_START,
-        "before_agent_start": Phase.PROMPT,
-        "tool_call": Phase.BEFORE,
-        "tool_result": Phase.AFTER,
-        "agent_end": Phase.TURN_END,
-        "session_shutdown": Phase.SESSION_END,
+        "session_start": HookPhase.SESSION_START,
+        "before_agent_start": HookPhase.PROMPT,
+        "tool_call": HookPhase.BEFORE,
+        "tool_result": HookPhase.AFTER,
+        "agent_end": HookPhase.TURN_END,
+        "session_shutdown": HookPhase.SESSION_END,
     },
     session=("session",),
     call=("event.toolCallId",),
@@ -57,8 +57,8 @@ class Pi:
         if not isinstance(found, HookEvent):
             return found
         failed = fields.mapping(payload, "event").get("isError") is True
-        if failed and found.phase is Phase.AFTER:
-            return replace(found, phase=Phase.FAILED)
+        if failed and found.phase is HookPhase.AFTER:
+            return replace(found, phase=HookPhase.FAILED)
         return found
 
 

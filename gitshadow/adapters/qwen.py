@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gitshadow.adapters import claude_code, fields
-from gitshadow.adapters.base import Context, HookEvent, Parsed, Phase, Traits
+from gitshadow.adapters.base import ContextChannel, HookEvent, HookPhase, Parsed, Traits
 from gitshadow.model import ToolClass
 
 NAME = "qwen"
@@ -58,14 +58,14 @@ class Qwen:
     """
 
     name = NAME
-    traits = Traits(covers_all_tools=True, context=Context.JSON)
+    traits = Traits(covers_all_tools=True, context=ContextChannel.JSON)
 
     def parse(self, payload: Mapping[str, object], env: Mapping[str, str]) -> Parsed:
         """Read one payload; see `base.Adapter.parse`."""
         found = _SHAPE.read(payload)
         if not isinstance(found, HookEvent):
             return found
-        if found.phase is Phase.PROMPT and found.prompt is None:
+        if found.phase is HookPhase.PROMPT and found.prompt is None:
             return None
         turn = found.turn_id or fields.identifier(env, PROMPT_ID)
         return replace(found, turn_id=turn)

@@ -14,28 +14,28 @@ from gitshadow.adapters.base import (
     TOOL_PHASES,
     BadPayload,
     HookEvent,
+    HookPhase,
     Parsed,
-    Phase,
 )
 from gitshadow.model import ToolClass
 
 Tools = Mapping[ToolClass, frozenset[str]]
 Keys = tuple[str, ...]
 
-CLAUDE_SETTINGS_PHASES: Mapping[str, Phase] = {
-    "SessionStart": Phase.SESSION_START,
-    "UserPromptSubmit": Phase.PROMPT,
-    "PreToolUse": Phase.BEFORE,
-    "PostToolUse": Phase.AFTER,
-    "PostToolUseFailure": Phase.FAILED,
-    "Stop": Phase.TURN_END,
-    "SubagentStart": Phase.SUBAGENT_START,
-    "SubagentStop": Phase.SUBAGENT_END,
-    "SessionEnd": Phase.SESSION_END,
+CLAUDE_SETTINGS_PHASES: Mapping[str, HookPhase] = {
+    "SessionStart": HookPhase.SESSION_START,
+    "UserPromptSubmit": HookPhase.PROMPT,
+    "PreToolUse": HookPhase.BEFORE,
+    "PostToolUse": HookPhase.AFTER,
+    "PostToolUseFailure": HookPhase.FAILED,
+    "Stop": HookPhase.TURN_END,
+    "SubagentStart": HookPhase.SUBAGENT_START,
+    "SubagentStop": HookPhase.SUBAGENT_END,
+    "SessionEnd": HookPhase.SESSION_END,
 }
 """Events as Claude Code's settings name them; Cursor and VS Code send them by these names too."""
 
-SUBAGENT_PHASES = (Phase.SUBAGENT_START, Phase.SUBAGENT_END)
+SUBAGENT_PHASES = (HookPhase.SUBAGENT_START, HookPhase.SUBAGENT_END)
 
 _Value = TypeVar("_Value")
 
@@ -79,7 +79,7 @@ class Shape:
 
     agent: str
     event: Keys
-    phases: Mapping[str, Phase]
+    phases: Mapping[str, HookPhase]
     session: Keys
     turn: Keys = ()
     call: Keys = ()
@@ -99,7 +99,9 @@ class Shape:
     tools: Tools
     tool_name: Callable[[str], str] = _unchanged
 
-    def read(self, payload: Mapping[str, object], phase: Phase | None = None) -> Parsed:
+    def read(
+        self, payload: Mapping[str, object], phase: HookPhase | None = None
+    ) -> Parsed:
         """Read one payload.
 
         Args:
@@ -155,7 +157,7 @@ class Shape:
     def _event(
         self,
         payload: Mapping[str, object],
-        phase: Phase,
+        phase: HookPhase,
         raw_event: str,
         who: tuple[str, str | None],
         tool: str | None,
@@ -167,7 +169,7 @@ class Shape:
         if tool is not None and call is None:
             call = fields.derived_call_id(native, tool, self.input_of(payload))
         kind, paths = self._reach(payload, tool)
-        asked = self.prompt if phase is Phase.PROMPT else ()
+        asked = self.prompt if phase is HookPhase.PROMPT else ()
         return HookEvent(
             agent=self.agent,
             host=self.agent,

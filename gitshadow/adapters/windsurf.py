@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gitshadow.adapters import fields
-from gitshadow.adapters.base import HookEvent, Parsed, Phase, Traits
+from gitshadow.adapters.base import HookEvent, HookPhase, Parsed, Traits
 from gitshadow.adapters.shape import Shape
 from gitshadow.model import ToolClass
 
@@ -25,18 +25,18 @@ _SHAPE = Shape(
     agent=NAME,
     event=("agent_action_name",),
     phases={
-        "pre_user_prompt": Phase.PROMPT,
-        "pre_read_code": Phase.BEFORE,
-        "post_read_code": Phase.AFTER,
-        "pre_write_code": Phase.BEFORE,
-        "post_write_code": Phase.AFTER,
-        "pre_run_command": Phase.BEFORE,
-        "post_run_command": Phase.AFTER,
-        "pre_mcp_tool_use": Phase.BEFORE,
-        "post_mcp_tool_use": Phase.AFTER,
-        "post_cascade_response": Phase.TURN_END,
-        "post_cascade_response_with_transcript": Phase.TURN_END,
-        "post_setup_worktree": Phase.SESSION_START,
+        "pre_user_prompt": HookPhase.PROMPT,
+        "pre_read_code": HookPhase.BEFORE,
+        "post_read_code": HookPhase.AFTER,
+        "pre_write_code": HookPhase.BEFORE,
+        "post_write_code": HookPhase.AFTER,
+        "pre_run_command": HookPhase.BEFORE,
+        "post_run_command": HookPhase.AFTER,
+        "pre_mcp_tool_use": HookPhase.BEFORE,
+        "post_mcp_tool_use": HookPhase.AFTER,
+        "post_cascade_response": HookPhase.TURN_END,
+        "post_cascade_response_with_transcript": HookPhase.TURN_END,
+        "post_setup_worktree": HookPhase.SESSION_START,
     },
     session=("trajectory_id",),
     turn=("execution_id",),

@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 
 from gitshadow.errors import UnknownIdError, UsageError
-from gitshadow.recording.context import Desk
+from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.peers import marked
 from gitshadow.undo import recovered_ops
 
 Document = dict[str, object]
 Params = Mapping[str, object]
-Verb = Callable[[Desk, Params], Document]
+Verb = Callable[[RecorderContext, Params], Document]
 
 _MODULES: Mapping[str, str] = {
     "init": "init",
@@ -98,7 +98,7 @@ _UNATTENDED = frozenset({"exec_begin", "exec_end", "git_hook", "journal_gap"})
 """What no person reads the answer of."""
 
 
-def run(desk: Desk, verb: str, params: Params) -> Document:
+def run(context: RecorderContext, verb: str, params: Params) -> Document:
     """Run one verb; what became of interrupted undos is told with the first answer.
 
     Raises:
@@ -111,32 +111,36 @@ def run(desk: Desk, verb: str, params: Params) -> Document:
     function: Verb = getattr(import_module(f"{__name__}.{module}"), verb)
     try:
         if verb in _ON_THE_PRESENT:
-            desk.hold_present()
-        document = _run_where(desk, function, verb, params)
+            context.hold_present()
+        document = _run_where(context, function, verb, params)
     finally:
-        desk.others.close()
+        context.others.close()
     if verb not in _UNATTENDED:
-        ws = desk.workspace
+        ws = context.workspace
         told = recovered_ops.take_notes(ws.db, ws.layout.worktree)
         if told:
             document["recovered"] = told
     return document
 
 
-def _run_where(desk: Desk, function: Verb, verb: str, params: Params) -> Document:
+def _run_where(
+    context: RecorderContext, function: Verb, verb: str, params: Params
+) -> Document:
     """Run a verb here, or on the history of the machine that has what it is about."""
     name = _NAMED_BY.get(verb)
     typed = params.get(name) if name is not None else None
-    if name is None or not isinstance(typed, str) or not desk.others.machines():
+    if name is None or not isinstance(typed, str) or not context.others.machines():
         try:
-            return function(desk, params)
+            return function(context, params)
         except UnknownIdError as error:
             from gitshadow.query.routing import explained
 
-            raise explained(desk, error) from None
+            raise explained(context, error) from None
     from gitshadow.query.routing import routed  # 3 ms, for who has fetched
 
-    machine, id = routed(desk, typed)
+    machine, id = routed(context, typed)
     if machine is None:
-        return function(desk, params)
-    return marked(function(desk.others.desk(machine), {**params, name: id}), machine)
+        return function(context, params)
+    return marked(
+        function(context.others.context(machine), {**params, name: id}), machine
+    )

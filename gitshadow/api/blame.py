@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from gitshadow.api import Document, Params
 from gitshadow.blame.classification import Credit, Crediting, by_event
-from gitshadow.blame.file_blame import Blamed, Blaming, Wish
-from gitshadow.blame.owners import Origin, Owner, Source
+from gitshadow.blame.file_blame import Blamed, BlameRequest, Blaming
+from gitshadow.blame.owners import Origin, OriginSource, Owner
 from gitshadow.blame.peer_origins import Foreign
 from gitshadow.blame.replay import Removal
 from gitshadow.blame.revision_range import lines_named
@@ -16,25 +16,25 @@ from gitshadow.model import Event
 from gitshadow.query import params as read
 from gitshadow.query.moments import moment_of, version_at
 from gitshadow.query.rows import Row, rfc3339
-from gitshadow.recording.context import Desk
+from gitshadow.recording.context import RecorderContext
 from gitshadow.store.commits import OUR_EMAIL, OUR_NAME, CommitInfo
 from gitshadow.store.journal import turns
 from gitshadow.store.refs import display_path
 
 
-def blame(desk: Desk, params: Params) -> Document:
+def blame(context: RecorderContext, params: Params) -> Document:
     """Return content, owners and the origin of each line of a file.
 
     `lines` are [number, owner, number in the state that the line came with]; `owners` holds
     what lines have in common; `removed` what one writer took from another, where asked for;
     what Git's porcelain tells of our own commits is read only with `facts`.
     """
-    desk.observer.settle()
-    wish = _wish(desk, params)
-    blamed = Blaming(desk, wish).answer()
+    context.observer.settle()
+    wish = _wish(context, params)
+    blamed = Blaming(context, wish).answer()
     specs = read.strings(params, "ranges")
-    chosen = lines_named(desk, wish.path, blamed.data, specs, wish.commit)
-    described = _Owners(desk, blamed, facts=read.flag(params, "facts"))
+    chosen = lines_named(context, wish.path, blamed.data, specs, wish.commit)
+    described = _Owners(context, blamed, facts=read.flag(params, "facts"))
     origins = [(number, blamed.vector[number - 1]) for number in chosen]
     lines = [[number, described.index(one), one.line] for number, one in origins]
     removed = [described.removal(one) for one in blamed.removals if _foreign(one)]
@@ -47,13 +47,13 @@ def blame(desk: Desk, params: Params) -> Document:
     }
 
 
-def _wish(desk: Desk, params: Params) -> Wish:
-    ws = desk.workspace
+def _wish(context: RecorderContext, params: Params) -> BlameRequest:
+    ws = context.workspace
     path = read.repo_path(ws.layout, params, read.needed(params, "path"))
     at, rev = params.get("at"), read.text(params, "commit")
     if at is not None and rev is not None:
         raise UsageError("cannot use both a time and a commit")
-    wish = Wish(
+    wish = BlameRequest(
         path=path,
         ignore_space=read.flag(params, "ignore_space"),
         copies=read.flag(params, "copies"),
@@ -66,8 +66,8 @@ def _wish(desk: Desk, params: Params) -> Wish:
         return replace(wish, commit=commit)
     if at is None or at == "now":
         return wish
-    moment = moment_of(desk, at)
-    content = version_at(desk, path, moment)
+    moment = moment_of(context, at)
+    content = version_at(context, path, moment)
     if content is None:
         raise UsageError(
             f"cannot find {display_path(path)} at that time",
@@ -81,17 +81,19 @@ def _foreign(one: Removal) -> bool:
     theirs, ours = one.origin.owner.event, one.event.attribution
     if theirs is None or theirs.attribution is None or ours is None:
         return False
-    recorded = one.origin.owner.source is Source.EVENT
+    recorded = one.origin.owner.source is OriginSource.EVENT
     return recorded and theirs.attribution.session != ours.session
 
 
 class _Owners:
     """Describe owners as rows, each once."""
 
-    def __init__(self, desk: Desk, blamed: Blamed, *, facts: bool) -> None:
-        self._ws = desk.workspace
-        self._others = desk.others
-        self._crediting = Crediting(self._ws.repo, self._ws.db, Foreign(desk.others))
+    def __init__(
+        self, context: RecorderContext, blamed: Blamed, *, facts: bool
+    ) -> None:
+        self._ws = context.workspace
+        self._others = context.others
+        self._crediting = Crediting(self._ws.repo, self._ws.db, Foreign(context.others))
         self._blamed = blamed
         self._facts = facts
         self._at: dict[tuple[int, int], int] = {}
@@ -162,7 +164,7 @@ class _Owners:
             return None
         db = self._ws.db
         if credit.machine is not None:
-            db = self._others.desk(credit.machine).workspace.db
+            db = self._others.context(credit.machine).workspace.db
         found = turns.get_turn(db, credit.session, credit.turn)
         return found.prompt if found is not None else None
 

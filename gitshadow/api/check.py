@@ -11,12 +11,18 @@ from gitshadow.api.git_hook import git_hook
 from gitshadow.model import Level, RepoPath
 from gitshadow.query import params as read
 from gitshadow.query.rows import Row
-from gitshadow.recording.context import Desk
-from gitshadow.review.changes import Change, Kind, of_commit, of_range, staged
+from gitshadow.recording.context import RecorderContext
+from gitshadow.review.changes import (
+    ChangeKind,
+    ReviewedChange,
+    of_commit,
+    of_range,
+    staged,
+)
 from gitshadow.review.check import Inspection, own_sessions
 from gitshadow.review.facts import FileFacts, line_count
 from gitshadow.review.policies import policies_for
-from gitshadow.review.rules import Finding, Rule, judge, strictest
+from gitshadow.review.rules import CheckRule, PolicyFinding, judge, strictest
 from gitshadow.store.marks import list_marks
 from gitshadow.store.quoting import display_path, parse_path
 
@@ -27,19 +33,19 @@ FROM_REFS = (
 _STATUS = {Level.OFF: "passed", Level.WARN: "warned", Level.REFUSE: "refused"}
 
 
-def check(desk: Desk, params: Params) -> Document:
+def check(context: RecorderContext, params: Params) -> Document:
     """Judge a change by the policies it is held to."""
     borrowed = read.flag(params, "borrowed")
-    ws = desk.workspace
+    ws = context.workspace
     if read.flag(params, "managed") and not borrowed:
         # What the manager has taken away by now, and will bring back, is nobody's writing.
         manager = read.number(params, "parent")
-        git_hook(desk, {"event": "pre-commit", "managed": True, "pid": manager})
+        git_hook(context, {"event": "pre-commit", "managed": True, "pid": manager})
     elif not borrowed:
-        desk.observer.settle()
-    change = change_named(desk, params)
-    own = own_sessions(desk, read.number(params, "pid"))
-    facts = Inspection(desk, change, own, list_marks(ws.repo)).files()
+        context.observer.settle()
+    change = change_named(context, params)
+    own = own_sessions(context, read.number(params, "pid"))
+    facts = Inspection(context, change, own, list_marks(ws.repo)).files()
     held = policies_for(ws, change, _variables(params))
     found = [*held.findings, *judge(facts, held.sources)]
     speller = _Speller(params, change, ws.layout.root)
@@ -61,13 +67,13 @@ def _variables(params: Params) -> dict[str, str]:
     return {name: value for name, value in rows if isinstance(value, str)}
 
 
-def change_named(desk: Desk, params: Params) -> Change:
+def change_named(context: RecorderContext, params: Params) -> ReviewedChange:
     """Return the change that is asked for: a range, a commit, else what is staged.
 
     Raises:
         UsageError: it names no commits.
     """
-    ws = desk.workspace
+    ws = context.workspace
     typed, rev = read.text(params, "range"), read.text(params, "rev")
     if typed is not None:
         return of_range(ws, typed)
@@ -76,7 +82,7 @@ def change_named(desk: Desk, params: Params) -> Change:
     return staged(ws, read.text(params, "index"))
 
 
-def _change_row(change: Change, facts: list[FileFacts]) -> Row:
+def _change_row(change: ReviewedChange, facts: list[FileFacts]) -> Row:
     runs = [run for file in facts for run in file.runs]
     return {
         "kind": change.kind.value,
@@ -90,13 +96,13 @@ def _change_row(change: Change, facts: list[FileFacts]) -> Row:
 class _Speller:
     """Spell findings as rows, each with the command that settles it, from where the user is."""
 
-    def __init__(self, params: Params, change: Change, root: str) -> None:
+    def __init__(self, params: Params, change: ReviewedChange, root: str) -> None:
         self._cwd = read.text(params, "cwd")
         self._root = root
         self._change = change
         self._asked = read.text(params, "range") or read.text(params, "rev")
 
-    def row(self, one: Finding) -> Row:
+    def row(self, one: PolicyFinding) -> Row:
         """Return a finding as a row."""
         who = one.writer
         return {
@@ -115,32 +121,32 @@ class _Speller:
             "remedy": self._remedy(one),
         }
 
-    def _remedy(self, one: Finding) -> str:
+    def _remedy(self, one: PolicyFinding) -> str:
         path = shlex.quote(self._typed(one.path)) if one.path is not None else "."
         session = one.writer.session if one.writer else None
         match one.rule:
-            case Rule.POLICY:
+            case CheckRule.POLICY:
                 return f"fix the file, then: git add {path}"
-            case Rule.OPEN_TURN:
+            case CheckRule.OPEN_TURN:
                 return f"let it end, or: git agent-undo session end {session}"
-            case Rule.PROTECTED:
+            case CheckRule.PROTECTED:
                 return (
                     f"git agent-undo undo {session} --only {path}, then: git add {path}"
                 )
-            case Rule.UNDONE if self._change.kind is Kind.STAGED:
+            case CheckRule.UNDONE if self._change.kind is ChangeKind.STAGED:
                 return f"git add {path}, or: git agent-undo redo {one.about}"
-            case Rule.UNDONE:
+            case CheckRule.UNDONE:
                 return f"git agent-undo show {one.about}"
-            case Rule.GAPS:
+            case CheckRule.GAPS:
                 return f"git agent-undo show {one.about}, then: {self._review()}"
             case _:
                 return self._review()
 
     def _review(self) -> str:
         words = {
-            Kind.STAGED: "--staged",
-            Kind.RANGE: f"--range {shlex.quote(self._asked or '')}",
-            Kind.COMMIT: f"--commit {shlex.quote(self._asked or '')}",
+            ChangeKind.STAGED: "--staged",
+            ChangeKind.RANGE: f"--range {shlex.quote(self._asked or '')}",
+            ChangeKind.COMMIT: f"--commit {shlex.quote(self._asked or '')}",
         }
         return f"review it, then: git agent-undo review {words[self._change.kind]}"
 

@@ -20,21 +20,21 @@ from gitshadow.maintenance.diagnostics import (
 from gitshadow.maintenance.ref_locks import outwait, ref_locks
 from gitshadow.maintenance.startup_repair import finish_undo, repair
 from gitshadow.query import params as read
-from gitshadow.recording.context import Desk
+from gitshadow.recording.context import RecorderContext
 from gitshadow.store.journal import gaps
 from gitshadow.words import counted
 
 _PATIENCE_S = 2.0
 
 
-def doctor(desk: Desk, params: Params) -> Document:
+def doctor(context: RecorderContext, params: Params) -> Document:
     """Examine everything; with `fix` mend first what can be mended."""
     stuck: list[Check] = []
-    mended = _mend(desk, stuck) if read.flag(params, "fix") else []
-    _tried(desk.observer.settle, RECORDING, stuck)
+    mended = _mend(context, stuck) if read.flag(params, "fix") else []
+    _tried(context.observer.settle, RECORDING, stuck)
     rows = [
         {"name": c.name, "ok": c.ok, "message": c.message, "remedy": c.remedy}
-        for c in examine(desk, stuck)
+        for c in examine(context, stuck)
     ]
     return {"checks": rows, "mended": mended}
 
@@ -51,8 +51,8 @@ def _remedy(error: ShadowError) -> str:
     return f"{error.hint}; then {FIX}" if error.hint not in (None, FIX) else FIX
 
 
-def _mend(desk: Desk, stuck: list[Check]) -> list[str]:
-    ws, done = desk.workspace, list[str]()
+def _mend(context: RecorderContext, stuck: list[Check]) -> list[str]:
+    ws, done = context.workspace, list[str]()
     outwait(ws, _PATIENCE_S)
     for lock in ref_locks(ws):
         if lock.is_stale:
@@ -60,8 +60,8 @@ def _mend(desk: Desk, stuck: list[Check]) -> list[str]:
                 os.unlink(lock.path)
                 done.append(f"removed {os.path.basename(lock.path)}, a stale lock")
     before, broken = ws.repo.refs(), ws.repo.loose.all_broken()
-    deep = bool(_missing(desk))
-    _tried(lambda: repair(desk, deep=deep), MENDING, stuck)
+    deep = bool(_missing(context))
+    _tried(lambda: repair(context, deep=deep), MENDING, stuck)
     after = ws.repo.refs()
     good = len([oid for oid in broken if not ws.repo.loose.is_broken(oid)])
     if good:
@@ -72,7 +72,7 @@ def _mend(desk: Desk, stuck: list[Check]) -> list[str]:
         if before[ref] != after[ref]:
             done.append(f"{ref} was reset to its last complete commit")
     with suppress(StoreError, JournalError):  # it is named again by the examination
-        finish_undo(desk)
+        finish_undo(context)
     with ws.db.write():
         fresh = gaps.see(ws.db)
     if fresh:
@@ -81,8 +81,8 @@ def _mend(desk: Desk, stuck: list[Check]) -> list[str]:
     return done
 
 
-def _missing(desk: Desk) -> bool:
+def _missing(context: RecorderContext) -> bool:
     try:
-        return bool(missing(desk.workspace))
+        return bool(missing(context.workspace))
     except StoreError:
         return True

@@ -7,7 +7,7 @@ from gitshadow.interchange.export import Exporting
 from gitshadow.model import Call, Event, Session, Turn
 from gitshadow.query import params as read
 from gitshadow.query.rows import Row, call_row, event_row, rfc3339, turn_row
-from gitshadow.recording.context import Desk
+from gitshadow.recording.context import RecorderContext
 from gitshadow.store import machine
 from gitshadow.store.journal import events, models, sessions, turns
 from gitshadow.store.journal.db import Db
@@ -16,17 +16,17 @@ from gitshadow.store.replay import REBUILT
 _PAGE = 20_000
 
 
-def export_events(desk: Desk, params: Params) -> Document:
+def export_events(context: RecorderContext, params: Params) -> Document:
     """Return lines of our own format, `lines`, and `next`: the number to go on `after`.
 
     The first page (`after` is 0) begins with header, sessions, models, turns and calls.
     """
     after = read.number(params, "after") or 0
     if not after:
-        desk.observer.settle()
-    wanted = export.chosen(desk, params)
-    db = desk.workspace.db
-    seqs = None if wanted.commits is None else Exporting(desk, wanted).seqs()
+        context.observer.settle()
+    wanted = export.chosen(context, params)
+    db = context.workspace.db
+    seqs = None if wanted.commits is None else Exporting(context, wanted).seqs()
     page = events.page(db, after, _PAGE)
     lines: list[Row] = []
     if not after:

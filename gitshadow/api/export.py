@@ -4,42 +4,42 @@ from collections.abc import Iterator
 
 from gitshadow.api import Document, Params
 from gitshadow.interchange import agent_trace, authorship, export, git_notes
-from gitshadow.interchange.agent_trace import Origin
-from gitshadow.interchange.export import Change, Exporting
+from gitshadow.interchange.agent_trace import TraceOrigin
+from gitshadow.interchange.export import CommitChange, Exporting
 from gitshadow.model import Oid, RepoPath
 from gitshadow.query import params as read
 from gitshadow.query.rows import Row
-from gitshadow.recording.context import Desk
+from gitshadow.recording.context import RecorderContext
 from gitshadow.store.refs import display_path
 
 _UNNAMED = "its name cannot be written in this format"
 
 
-def export_traces(desk: Desk, params: Params) -> Document:
+def export_traces(context: RecorderContext, params: Params) -> Document:
     """Return Agent Trace records: of each commit, then of what is not committed."""
-    desk.observer.settle()
-    exporter = Exporting(desk, export.chosen(desk, params))
+    context.observer.settle()
+    exporter = Exporting(context, export.chosen(context, params))
     records: list[Row] = []
     left_out: list[RepoPath] = []
     for change in _changes(exporter):
         named = [one for one in change.files if agent_trace.is_expressible(one.path)]
         left_out += [one.path for one in change.files if one not in named]
-        origin = Origin(change.commit, change.timestamp)
+        origin = TraceOrigin(change.commit, change.timestamp)
         records += agent_trace.records(origin, named)
     return {"records": records, "left_out": _left_out(left_out)}
 
 
-def _changes(exporter: Exporting) -> Iterator[Change]:
+def _changes(exporter: Exporting) -> Iterator[CommitChange]:
     yield from exporter.commits()
     last = exporter.uncommitted()
     if last is not None:
         yield last
 
 
-def export_notes(desk: Desk, params: Params) -> Document:
+def export_notes(context: RecorderContext, params: Params) -> Document:
     """Return, and without `dry_run` write, git-ai's notes of commits."""
-    desk.observer.settle()
-    exporter = Exporting(desk, export.chosen(desk, params))
+    context.observer.settle()
+    exporter = Exporting(context, export.chosen(context, params))
     found: dict[Oid, bytes] = {}
     left_out: list[RepoPath] = []
     for change in exporter.commits():
@@ -51,8 +51,8 @@ def export_notes(desk: Desk, params: Params) -> Document:
                 found[change.commit] = note.text
     written = False
     if found and not read.flag(params, "dry_run"):
-        git_notes.refuse_beside_git_ai(desk)
-        git_notes.write(desk, found, git_notes.standing(desk))
+        git_notes.refuse_beside_git_ai(context)
+        git_notes.write(context, found, git_notes.standing(context))
         written = True
     return {
         "ref": git_notes.REF,
@@ -65,12 +65,12 @@ def export_notes(desk: Desk, params: Params) -> Document:
     }
 
 
-def export_remove(desk: Desk, params: Params) -> Document:
+def export_remove(context: RecorderContext, params: Params) -> Document:
     """Take back, unless `dry_run`, the notes that `export_notes` wrote."""
-    before = git_notes.standing(desk)
+    before = git_notes.standing(context)
     dry_run = read.flag(params, "dry_run")
     if not dry_run:
-        git_notes.take_back(desk, before)
+        git_notes.take_back(context, before)
     return {"ref": git_notes.REF, "removed": before.count, "dry_run": dry_run}
 
 

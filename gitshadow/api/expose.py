@@ -9,7 +9,7 @@ from gitshadow.errors import RefusedError, UsageError
 from gitshadow.model import Chain
 from gitshadow.query import params as read
 from gitshadow.query.resolve import session_of
-from gitshadow.recording.context import Desk
+from gitshadow.recording.context import RecorderContext
 from gitshadow.sharing.exposed import is_ours
 from gitshadow.store.journal import sessions
 from gitshadow.store.refs import EXPOSED_PREFIX, exposed_ref
@@ -17,10 +17,10 @@ from gitshadow.store.refs import EXPOSED_PREFIX, exposed_ref
 _REMOTE = EXPOSED_PREFIX.split("/")[2]
 
 
-def expose(desk: Desk, params: Params) -> Document:
+def expose(context: RecorderContext, params: Params) -> Document:
     """Show a session's chains, as they are now."""
-    repo = desk.workspace.repo
-    desk.observer.settle()
+    repo = context.workspace.repo
+    context.observer.settle()
     if _REMOTE in repo.push_settings():
         raise RefusedError(
             f"cannot expose: you have a remote named {_REMOTE}",
@@ -28,7 +28,7 @@ def expose(desk: Desk, params: Params) -> Document:
         )
     refs = {
         exposed_ref(chain.ref): chain.tip
-        for chain in _chains(desk, read.needed(params, "session"))
+        for chain in _chains(context, read.needed(params, "session"))
     }
     for ref in refs:
         present = repo.ref(ref)
@@ -42,15 +42,15 @@ def expose(desk: Desk, params: Params) -> Document:
     return {"exposed": sorted(refs)}
 
 
-def unexpose(desk: Desk, params: Params) -> Document:
+def unexpose(context: RecorderContext, params: Params) -> Document:
     """Take back what `expose` wrote for a session, or for all of them."""
-    repo = desk.workspace.repo
+    repo = context.workspace.repo
     typed = read.text(params, "session")
     if typed is None and not read.flag(params, "all"):
         raise UsageError("missing argument: SESSION, or --all")
     shown = repo.refs(EXPOSED_PREFIX)
     if typed is not None:
-        wanted = {exposed_ref(chain.ref) for chain in _chains(desk, typed)}
+        wanted = {exposed_ref(chain.ref) for chain in _chains(context, typed)}
         shown = {ref: tip for ref, tip in shown.items() if ref in wanted}
     gone = sorted(ref for ref, tip in shown.items() if is_ours(repo, tip))
     for ref in gone:
@@ -58,6 +58,6 @@ def unexpose(desk: Desk, params: Params) -> Document:
     return {"unexposed": gone, "left": sorted(shown.keys() - set(gone))}
 
 
-def _chains(desk: Desk, typed: str) -> list[Chain]:
-    session = session_of(desk.workspace.db, typed)
-    return sessions.chains_of(desk.workspace.db, session.id)
+def _chains(context: RecorderContext, typed: str) -> list[Chain]:
+    session = session_of(context.workspace.db, typed)
+    return sessions.chains_of(context.workspace.db, session.id)

@@ -9,7 +9,7 @@ from gitshadow.api import Document, Params
 from gitshadow.attribution.process import ProcessId, ancestors, command_line
 from gitshadow.query import params as read
 from gitshadow.recording.commit_window import started_ns
-from gitshadow.recording.context import Desk
+from gitshadow.recording.context import RecorderContext
 
 _BEGINNINGS = frozenset({"pre-commit", "pre-merge-commit", "commit-msg", "post-commit"})
 _ENDS = frozenset({"prepare-commit-msg"})
@@ -19,7 +19,7 @@ _DONE = "hooks-done"
 _REFS = "reference-transaction"
 
 
-def git_hook(desk: Desk, params: Params) -> Document:
+def git_hook(context: RecorderContext, params: Params) -> Document:
     """Take the call of a git hook, everything written before it recorded first.
 
     A window opens where other hooks run after ours. Where we stand around them it is theirs
@@ -27,9 +27,9 @@ def git_hook(desk: Desk, params: Params) -> Document:
     commit's (`beside`), but for the time in which a person writes the message. A reference
     transaction comes in the middle of a git command: nothing waits for that command here.
     """
-    event, commits = read.text(params, "event"), desk.commits
+    event, commits = read.text(params, "event"), context.commits
     if event == _REFS:
-        desk.observer.settle_soon()
+        context.observer.settle_soon()
         return {}
     above = _above(params)
     ours = bool(above) and commits.belongs_to(above[0])
@@ -37,17 +37,21 @@ def git_hook(desk: Desk, params: Params) -> Document:
     process = _runner(params, event, above)
     if process is not None and read.flag(params, "managed"):
         # A manager has taken changes away before it calls the first of its hooks.
-        commits.begin(process, min(desk.workspace.clock.now_ns(), started_ns(process)))
-    desk.observer.settle()
+        commits.begin(
+            process, min(context.workspace.clock.now_ns(), started_ns(process))
+        )
+    context.observer.settle()
     if over:
         commits.end()
     if process is not None:
-        commits.begin(process, desk.workspace.clock.now_ns())
-    _write_trailers(desk, params, above)
+        commits.begin(process, context.workspace.clock.now_ns())
+    _write_trailers(context, params, above)
     return {}
 
 
-def _write_trailers(desk: Desk, params: Params, above: tuple[ProcessId, ...]) -> None:
+def _write_trailers(
+    context: RecorderContext, params: Params, above: tuple[ProcessId, ...]
+) -> None:
     """Have the message of a commit that a person makes name whose lines it commits."""
     message = read.text(params, "message")
     if message is None:
@@ -55,11 +59,11 @@ def _write_trailers(desk: Desk, params: Params, above: tuple[ProcessId, ...]) ->
     from gitshadow.interchange import commit_trailers  # it takes blame along
 
     source, index = read.text(params, "source") or "", read.text(params, "index")
-    asked = commit_trailers.Asked(message, source, index)
+    asked = commit_trailers.MessageContext(message, source, index)
     if read.text(params, "event") == _WRITTEN:
-        commit_trailers.finish(desk, asked)
+        commit_trailers.finish(context, asked)
     elif _git_verb(above) not in _REPLAYS:
-        commit_trailers.prepare(desk, asked)
+        commit_trailers.prepare(context, asked)
 
 
 def _git_verb(above: tuple[ProcessId, ...]) -> bytes | None:

@@ -11,7 +11,7 @@ from gitshadow.interchange.import_claims import Believed, Believer
 from gitshadow.interchange.import_events import Importer
 from gitshadow.query import params as read
 from gitshadow.recording import ingest
-from gitshadow.recording.context import Desk
+from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.workspace import Workspace
 from gitshadow.store import machine
 from gitshadow.store.quoting import parse_path
@@ -20,32 +20,32 @@ _SOURCES = ("git-ai", "entire")
 _MOST_SHOWN = 200
 
 
-def import_file(desk: Desk, params: Params) -> Document:
+def import_file(context: RecorderContext, params: Params) -> Document:
     """Take in a file: lines of our own format, or Agent Trace records.
 
     Raises:
         ShadowError: it cannot be read.
         UsageError: it is neither.
     """
-    desk.observer.settle()
+    context.observer.settle()
     name = read.needed(params, "file")
     try:
         with open(
             parse_path(name), encoding="utf-8", errors="replace", newline="\n"
         ) as file:
-            return _take_file(desk, file, name.rpartition("/")[2])
+            return _take_file(context, file, name.rpartition("/")[2])
     except OSError as error:
         raise ShadowError(f"could not read {name}: {error.strerror}") from error
 
 
-def _take_file(desk: Desk, file: TextIO, name: str) -> Document:
+def _take_file(context: RecorderContext, file: TextIO, name: str) -> Document:
     texts = _lines_of(file)
     first = next(texts, None)
     reader = Reader(name)
     head = None if first is None else reader.object_of(first)
-    ws = desk.workspace
+    ws = context.workspace
     if first is not None and head is not None and is_header(head):
-        theirs = _workspace_of(desk, head)
+        theirs = _workspace_of(context, head)
         with theirs.db.write():
             done = Importer(theirs).take(read_lines(texts, reader))
         return {
@@ -66,29 +66,29 @@ def _take_file(desk: Desk, file: TextIO, name: str) -> Document:
     )
 
 
-def _workspace_of(desk: Desk, head: Mapping[str, object]) -> Workspace:
+def _workspace_of(context: RecorderContext, head: Mapping[str, object]) -> Workspace:
     """Return where the history that a header announces belongs: ours, or another machine's."""
-    ws, name = desk.workspace, machine_of(head)
+    ws, name = context.workspace, machine_of(head)
     if name is None or name in machine.ours(ws.layout):
         return ws
     ingest.make_journal(ws.layout, name)
-    return desk.others.desk(name).workspace
+    return context.others.context(name).workspace
 
 
-def import_claims(desk: Desk, params: Params) -> Document:
+def import_claims(context: RecorderContext, params: Params) -> Document:
     """Take in what git-ai's notes or Entire's trailers claim of the commits that are here.
 
     Raises:
         UsageError: there is no such source.
     """
-    desk.observer.settle()
+    context.observer.settle()
     source = read.needed(params, "source")
     if source not in _SOURCES:
         raise UsageError(
             f"cannot import from {source}: unknown source",
             hint=f"use one of: {', '.join(_SOURCES)}",
         )
-    ws = desk.workspace
+    ws = context.workspace
     head = ws.repo.head()[1]
     with ws.db.write():
         believer = Believer(ws)

@@ -7,7 +7,7 @@ from gitshadow.config import DaemonMode
 from gitshadow.maintenance import setup
 from gitshadow.maintenance.setup import Initialised
 from gitshadow.model import RepoPath
-from gitshadow.recording.context import Desk
+from gitshadow.recording.context import RecorderContext
 from gitshadow.store.layout import Layout
 from gitshadow.store.refs import display_path
 
@@ -18,14 +18,14 @@ _VIEW_HINT = (
 )
 
 
-def init(desk: Desk, params: Params) -> Document:
+def init(context: RecorderContext, params: Params) -> Document:
     """Reconcile, and say what is recorded."""
     del params
-    ws = desk.workspace
-    desk.observer.settle()
+    ws = context.workspace
+    context.observer.settle()
     allowed = ws.config.enabled and ws.config.daemon is DaemonMode.AUTO
     done = Initialised(True, len(ws.states.all()), (), daemon_allowed=allowed)
-    return {**describe(ws.layout, done), "daemon": desk.observer.watching}
+    return {**describe(ws.layout, done), "daemon": context.observer.watching}
 
 
 def describe(layout: Layout, done: Initialised) -> Document:

@@ -16,7 +16,7 @@ from gitshadow.query.rows import (
     session_row,
     turn_row,
 )
-from gitshadow.recording.context import Desk
+from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.peers import marked
 from gitshadow.store.journal import events, saga
 from gitshadow.store.journal import ops as ops_journal
@@ -33,10 +33,10 @@ _QUIET = (EventKind.BASELINE,)
 _PROMPT_SHOWN = 200
 
 
-def log(desk: Desk, params: Params) -> Document:
+def log(context: RecorderContext, params: Params) -> Document:
     """Return journal rows, newest first; the roots of chains only with `all`."""
-    desk.observer.settle()
-    ws = desk.workspace
+    context.observer.settle()
+    ws = context.workspace
     wanted = read.text(params, "session")
     chosen = EventFilter(
         limit=read.number(params, "limit"),
@@ -93,10 +93,10 @@ def _kinds(params: Params) -> tuple[EventKind, ...] | None:
     return tuple(kind for kind in EventKind if kind not in _QUIET)
 
 
-def sessions(desk: Desk, params: Params) -> Document:
+def sessions(context: RecorderContext, params: Params) -> Document:
     """Return one row for each session and worktree, newest first."""
-    desk.observer.settle()
-    db, worktree = desk.workspace.db, desk.workspace.layout.worktree
+    context.observer.settle()
+    db, worktree = context.workspace.db, context.workspace.layout.worktree
     rows: list[Row] = []
     for session in session_journal.all_sessions(db):
         owned: list[Chain | None] = [*session_journal.chains_of(db, session.id)]
@@ -104,16 +104,16 @@ def sessions(desk: Desk, params: Params) -> Document:
         counts = events.counts_of_session(db, session.id)
         counts["turns"] = len(turn_journal.list_turns(db, session.id))
         rows += [session_row(session, chain, counts, worktree) for chain in owned]
-    for machine, other in desk.others.desks():
+    for machine, other in context.others.contexts():
         found = marked(sessions(other, params), machine)["rows"]
         rows += found if isinstance(found, list) else []
     return {"rows": rows}
 
 
-def turns(desk: Desk, params: Params) -> Document:
+def turns(context: RecorderContext, params: Params) -> Document:
     """Return the turns of one session, or of all and of agent programs too, newest first."""
-    desk.observer.settle()
-    db = desk.workspace.db
+    context.observer.settle()
+    db = context.workspace.db
     wanted = read.text(params, "session")
     session = session_of(db, wanted).id if wanted else None
     rows = [
@@ -131,9 +131,9 @@ def turns(desk: Desk, params: Params) -> Document:
     return {"rows": rows}
 
 
-def ops(desk: Desk, params: Params) -> Document:
+def ops(context: RecorderContext, params: Params) -> Document:
     """Return the recorded restores, newest first, each with the op that took it back."""
-    db = desk.workspace.db
+    db = context.workspace.db
     found = ops_journal.list_ops(db)[: read.number(params, "limit")]
     undone_by = standing(db).undone_by
     rows: list[Row] = []

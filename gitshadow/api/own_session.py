@@ -7,14 +7,14 @@ from gitshadow.model import EventKind, OpKind
 from gitshadow.query import params as read
 from gitshadow.query.caller_session import Own, own_of, own_thing, sessions_above
 from gitshadow.query.rows import event_row, rfc3339
-from gitshadow.recording.context import Desk
+from gitshadow.recording.context import RecorderContext
 from gitshadow.reporting.notices import paths_of, who_ran
 from gitshadow.store.journal import events
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.undo import run as undo_run
 from gitshadow.undo.effective import Undone, standing
 from gitshadow.undo.engine import UndoEngine
-from gitshadow.undo.port import Request
+from gitshadow.undo.port import FileUndoRequest
 from gitshadow.undo.targets import Target, undoes_of
 
 _SHOWN = 100
@@ -26,9 +26,9 @@ _TOLD = (
 _QUIET = (EventKind.BASELINE,)
 
 
-def own_session(desk: Desk, params: Params) -> Document:
+def own_session(context: RecorderContext, params: Params) -> Document:
     """Return the session of whoever asks."""
-    session = _own(desk, params).session
+    session = _own(context, params).session
     return {
         "session": session.id,
         "native_id": session.native_id,
@@ -37,17 +37,17 @@ def own_session(desk: Desk, params: Params) -> Document:
     }
 
 
-def own_above(desk: Desk, params: Params) -> Document:
+def own_above(context: RecorderContext, params: Params) -> Document:
     """Return the ids of the sessions of the agent below which somebody asks; none without one."""
-    found = sessions_above(desk.workspace.db, _ancestors(params))
+    found = sessions_above(context.workspace.db, _ancestors(params))
     return {"sessions": [one.id for one in found]}
 
 
-def own_changes(desk: Desk, params: Params) -> Document:
+def own_changes(context: RecorderContext, params: Params) -> Document:
     """Return what the session wrote, newest first, and which op took each back."""
-    own = _own(desk, params)
-    desk.observer.settle()
-    ws = desk.workspace
+    own = _own(context, params)
+    context.observer.settle()
+    ws = context.workspace
     limit = min(read.number(params, "limit") or _SHOWN, _MOST)
     wanted = EventFilter(
         limit=limit,
@@ -65,10 +65,10 @@ def own_changes(desk: Desk, params: Params) -> Document:
     return {"session": own.session.id, "rows": rows, "limit": limit}
 
 
-def own_undone(desk: Desk, params: Params) -> Document:
+def own_undone(context: RecorderContext, params: Params) -> Document:
     """Return the undos in effect that took work of the session back, newest first."""
-    own = _own(desk, params)
-    db = desk.workspace.db
+    own = _own(context, params)
+    db = context.workspace.db
     rows: list[Document] = []
     for op in standing(db).ops:
         paths = [] if op.kind is OpKind.REDO else paths_of(db, op, own.whose)
@@ -85,14 +85,14 @@ def own_undone(desk: Desk, params: Params) -> Document:
     return {"session": own.session.id, "rows": rows}
 
 
-def own_undo(desk: Desk, params: Params) -> Document:
+def own_undo(context: RecorderContext, params: Params) -> Document:
     """Plan to take own work back, or do it where the token of a plan is given."""
-    own = _own(desk, params)
-    desk.observer.settle()
-    ws = desk.workspace
+    own = _own(context, params)
+    context.observer.settle()
+    ws = context.workspace
     thing = own_thing(ws.db, own, read.needed(params, "target"))
     token = read.text(params, "token")
-    request = Request(
+    request = FileUndoRequest(
         kind=OpKind.UNDO,
         targets=(Target(undoes_of(thing)),),
         only=tuple(read.repo_paths(ws.layout, params, "paths")),
@@ -100,12 +100,12 @@ def own_undo(desk: Desk, params: Params) -> Document:
         token=token,
         whose=own.whose,
     )
-    report = undo_run.run(UndoEngine(desk, own.session.id), request)
+    report = undo_run.run(UndoEngine(context, own.session.id), request)
     return dict(report.to_json())
 
 
-def _own(desk: Desk, params: Params) -> Own:
-    return own_of(desk.workspace.db, _ancestors(params))
+def _own(context: RecorderContext, params: Params) -> Own:
+    return own_of(context.workspace.db, _ancestors(params))
 
 
 def _ancestors(params: Params) -> list[ProcessId]:

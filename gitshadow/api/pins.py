@@ -6,7 +6,7 @@ from gitshadow.api import Document, Params
 from gitshadow.errors import UsageError
 from gitshadow.query import params as read
 from gitshadow.query.rows import rfc3339
-from gitshadow.recording.context import Desk
+from gitshadow.recording.context import RecorderContext
 from gitshadow.store import refs
 from gitshadow.store.journal import pins as journal
 from gitshadow.store.journal.pins import Pin
@@ -14,7 +14,7 @@ from gitshadow.store.journal.pins import Pin
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,35}")
 
 
-def pin(desk: Desk, params: Params) -> Document:
+def pin(context: RecorderContext, params: Params) -> Document:
     """Name the present state of the working tree."""
     name = read.needed(params, "name")
     if _NAME.fullmatch(name) is None:
@@ -22,8 +22,8 @@ def pin(desk: Desk, params: Params) -> Document:
             f"cannot use {name!r} as a pin name",
             hint="use letters, digits, dots, dashes and underscores, at most 36",
         )
-    ws = desk.workspace
-    desk.observer.settle()
+    ws = context.workspace
+    context.observer.settle()
     ref = refs.pin_ref(name)
     taken = {one.ref for one in journal.list_pins(ws.db)}
     if journal.get(ws.db, name) is not None or ref in taken:
@@ -41,10 +41,10 @@ def pin(desk: Desk, params: Params) -> Document:
     return {"name": name, "commit": commit, "ref": ref, "ts": rfc3339(now_ns)}
 
 
-def pins(desk: Desk, params: Params) -> Document:
+def pins(context: RecorderContext, params: Params) -> Document:
     """Return the pins, newest first."""
     del params
-    found = journal.list_pins(desk.workspace.db)
+    found = journal.list_pins(context.workspace.db)
     rows = [
         {
             "name": one.name,
@@ -58,9 +58,9 @@ def pins(desk: Desk, params: Params) -> Document:
     return {"rows": rows}
 
 
-def unpin(desk: Desk, params: Params) -> Document:
+def unpin(context: RecorderContext, params: Params) -> Document:
     """Delete a pin; no file changes."""
-    ws = desk.workspace
+    ws = context.workspace
     name = read.needed(params, "name")
     known = journal.get(ws.db, name)
     if known is None:

@@ -15,7 +15,7 @@ from gitshadow.query import params as read
 from gitshadow.query.resolve import session_of
 from gitshadow.query.rows import credited
 from gitshadow.recording.attributor import BY_HAND_NATIVE, EXEC_NATIVE, MANUAL_NATIVE
-from gitshadow.recording.context import Desk
+from gitshadow.recording.context import RecorderContext
 from gitshadow.store.journal import events, sessions, turns
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.refs import display_path
@@ -23,37 +23,39 @@ from gitshadow.store.refs import display_path
 _EXEC_TOOL = "exec"
 
 
-def flush(desk: Desk, params: Params) -> Document:
+def flush(context: RecorderContext, params: Params) -> Document:
     """Return when everything written before the call is in the journal.
 
     Raises:
         StoreError: some of it could not be stored; the next barrier tries again.
     """
     del params
-    desk.observer.settle()
-    for path, error in desk.pipeline.missed.items():
+    context.observer.settle()
+    for path, error in context.pipeline.missed.items():
         shown = display_path(path)
         raise StoreError(f"could not record {shown}: {error}", hint=error.hint)
-    return {"seq": events.last_seq(desk.workspace.db)}
+    return {"seq": events.last_seq(context.workspace.db)}
 
 
-def record(desk: Desk, params: Params) -> Document:
+def record(context: RecorderContext, params: Params) -> Document:
     """Record paths now, as written by a session where one is named."""
-    ws = desk.workspace
+    ws = context.workspace
     paths = read.repo_paths(ws.layout, params, "paths")
     before = events.last_seq(ws.db)
     wanted, agent = read.text(params, "session"), read.text(params, "agent")
     if wanted is None and agent is None:
-        desk.observer.store(paths)
+        context.observer.store(paths)
     else:
-        session = session_of(ws.db, wanted) if wanted else _by_hand(desk, agent or "")
+        session = (
+            session_of(ws.db, wanted) if wanted else _by_hand(context, agent or "")
+        )
         tool = _Tool(name="record", kind=ToolClass.WRITE, paths=tuple(paths))
-        call = _open_call(desk, session, tool, desk.pipeline.settled_ns)
+        call = _open_call(context, session, tool, context.pipeline.settled_ns)
         try:
-            desk.observer.store(paths)
+            context.observer.store(paths)
         finally:  # an open window would claim what others write there later
-            _close_call(desk, session.id, call.id, "ok")
-        already = list(_recorded_before(desk, paths, before, session.id))
+            _close_call(context, session.id, call.id, "ok")
+        already = list(_recorded_before(context, paths, before, session.id))
         if already:
             recorded = events.last_seq(ws.db) - before
             return {"recorded": recorded, "already": already}
@@ -61,13 +63,13 @@ def record(desk: Desk, params: Params) -> Document:
 
 
 def _recorded_before(
-    desk: Desk, paths: Sequence[RepoPath], before: int, session: str
+    context: RecorderContext, paths: Sequence[RepoPath], before: int, session: str
 ) -> Iterator[Document]:
     """Yield the rows of paths that were recorded already, as somebody else's.
 
     Who wrote them was decided then; a row is never changed.
     """
-    ws = desk.workspace
+    ws = context.workspace
     for path in paths:
         chosen = EventFilter(limit=1, paths=(path,), worktree=ws.layout.worktree)
         for row in events.rows(ws.db, chosen):
@@ -85,18 +87,18 @@ def _recorded_before(
                 }
 
 
-def _by_hand(desk: Desk, agent: str) -> Session:
+def _by_hand(context: RecorderContext, agent: str) -> Session:
     """Return the session of what is recorded by hand for an agent."""
-    ws = desk.workspace
+    ws = context.workspace
     who = Who(agent=agent, native_id=BY_HAND_NATIVE)
     with ws.db.write():
         return lifecycle.see_session(ws.db, who, ws.clock.now_ns(), may_open=True)
 
 
-def session_start(desk: Desk, params: Params) -> Document:
+def session_start(context: RecorderContext, params: Params) -> Document:
     """Open a session by hand: an agent's, or with `human` a person's."""
-    ws = desk.workspace
-    desk.observer.settle()
+    ws = context.workspace
+    context.observer.settle()
     now_ns = ws.clock.now_ns()
     human = read.flag(params, "human")
     native = read.text(params, "native") or f"{MANUAL_NATIVE}{secrets.token_hex(8)}"
@@ -120,30 +122,30 @@ def session_start(desk: Desk, params: Params) -> Document:
     return {"id": session.id, "session": session.id, "native_id": native}
 
 
-def session_end(desk: Desk, params: Params) -> Document:
+def session_end(context: RecorderContext, params: Params) -> Document:
     """End a session that was opened by hand; without an id the newest one."""
-    ws = desk.workspace
-    desk.observer.settle()
+    ws = context.workspace
+    context.observer.settle()
     wanted = read.text(params, "id")
-    session = session_of(ws.db, wanted) if wanted else _newest_manual(desk)
+    session = session_of(ws.db, wanted) if wanted else _newest_manual(context)
     with ws.db.write():
         lifecycle.end_session(ws.db, session, ws.clock.now_ns(), "ended by hand")
     return {"id": session.id, "session": session.id}
 
 
-def exec_begin(desk: Desk, params: Params) -> Document:
+def exec_begin(context: RecorderContext, params: Params) -> Document:
     """Open a session around a command: everything it writes is the session's.
 
     Inside another session its turn is a part of that one's, so that undoing that includes it.
     """
-    ws = desk.workspace
+    ws = context.workspace
     if not ws.config.enabled:
         return {"session": None, "call": None}
-    desk.observer.settle()
+    context.observer.settle()
     now_ns = ws.clock.now_ns()
     native = f"{EXEC_NATIVE}{secrets.token_hex(8)}"
     pid = read.number(params, "pid")
-    parent = _session_around(desk, pid, read.text(params, "session"))
+    parent = _session_around(context, pid, read.text(params, "session"))
     who = Who(
         agent=read.text(params, "agent") or _EXEC_TOOL,
         native_id=native,
@@ -160,13 +162,15 @@ def exec_begin(desk: Desk, params: Params) -> Document:
         wanted = None if above is None else f"{above}/{native}"
         turn = lifecycle.begin_turn(ws.db, session.id, wanted, now_ns, prompt)
     tool = _Tool(name=_EXEC_TOOL, kind=ToolClass.SHELL, turn=turn.id)
-    call = _open_call(desk, session, tool, now_ns)
+    call = _open_call(context, session, tool, now_ns)
     return {"session": session.id, "call": call.id}
 
 
-def _session_around(desk: Desk, pid: int | None, named: str | None) -> str | None:
+def _session_around(
+    context: RecorderContext, pid: int | None, named: str | None
+) -> str | None:
     """Return the live session in which a process runs; `named` where the tree does not tell."""
-    db = desk.workspace.db
+    db = context.workspace.db
     live = [one for one in sessions.live(db) if one.actor is Actor.AGENT]
     found = ProcessScan().session_of(pid, live) if pid is not None and live else None
     if found is None and named is not None and sessions.get(db, named) is not None:
@@ -174,16 +178,16 @@ def _session_around(desk: Desk, pid: int | None, named: str | None) -> str | Non
     return found
 
 
-def exec_end(desk: Desk, params: Params) -> Document:
+def exec_end(context: RecorderContext, params: Params) -> Document:
     """End the session of a command, its last writes recorded.
 
     What the command has left running keeps the session open, as its process: it ends with that.
     """
-    ws = desk.workspace
+    ws = context.workspace
     name = read.needed(params, "session")
     now_ns = ws.clock.now_ns()
-    _close_call(desk, name, read.needed(params, "call"), "ok", now_ns)
-    desk.observer.settle()
+    _close_call(context, name, read.needed(params, "call"), "ok", now_ns)
+    context.observer.settle()
     session = sessions.get(ws.db, name)
     if session is None:
         return {"session": name}
@@ -206,9 +210,9 @@ def _left_running(session: Session) -> ProcessId | None:
     return None if oldest is None else oldest.id
 
 
-def journal_gap(desk: Desk, params: Params) -> Document:
+def journal_gap(context: RecorderContext, params: Params) -> Document:
     """Journal a gap that the daemon itself noticed."""
-    desk.pipeline.gap(read.text(params, "why") or "the daemon failed")
+    context.pipeline.gap(read.text(params, "why") or "the daemon failed")
     return {}
 
 
@@ -222,8 +226,10 @@ class _Tool:
     turn: str | None = None
 
 
-def _open_call(desk: Desk, session: Session, tool: _Tool, opened_ns: int) -> Call:
-    ws = desk.workspace
+def _open_call(
+    context: RecorderContext, session: Session, tool: _Tool, opened_ns: int
+) -> Call:
+    ws = context.workspace
     call = Call(
         id=f"{tool.name}-{secrets.token_hex(6)}",
         session=session.id,
@@ -242,9 +248,13 @@ def _open_call(desk: Desk, session: Session, tool: _Tool, opened_ns: int) -> Cal
 
 
 def _close_call(
-    desk: Desk, session: str, call: str, outcome: str, at_ns: int | None = None
+    context: RecorderContext,
+    session: str,
+    call: str,
+    outcome: str,
+    at_ns: int | None = None,
 ) -> None:
-    ws = desk.workspace
+    ws = context.workspace
     end = ws.clock.now_ns() if at_ns is None else at_ns
     with ws.db.write():
         turns.close_call(ws.db, session, call, end, outcome)
@@ -255,10 +265,10 @@ def _process(pid: int | None) -> ProcessId | None:
     return ProcessId(pid, started) if pid is not None and started is not None else None
 
 
-def _newest_manual(desk: Desk) -> Session:
+def _newest_manual(context: RecorderContext) -> Session:
     live = [
         one
-        for one in sessions.live(desk.workspace.db)
+        for one in sessions.live(context.workspace.db)
         if one.native_id.startswith("manual-")
     ]
     if not live:

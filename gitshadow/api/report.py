@@ -17,7 +17,7 @@ from gitshadow.model import Actor, Confidence, Event, EventKind, Op, RepoPath, S
 from gitshadow.query import params as read
 from gitshadow.query.resolve import session_of
 from gitshadow.query.rows import Row, event_row, op_row, rfc3339, session_row
-from gitshadow.recording.context import Desk
+from gitshadow.recording.context import RecorderContext
 from gitshadow.reporting.lanes import Lanes
 from gitshadow.reporting.patch_rows import Patchwork
 from gitshadow.reporting.session_report import EVENTS, FILES, STEPS, Story, is_write
@@ -32,16 +32,16 @@ _AROUND = 10_000
 _UNSURE = frozenset({Confidence.LOW, Confidence.AMBIGUOUS})
 
 
-def report(desk: Desk, params: Params) -> Document:
+def report(context: RecorderContext, params: Params) -> Document:
     """Return what one session did: its turns, files, undos, and what is not covered."""
-    ws = desk.workspace
-    desk.observer.settle()
+    ws = context.workspace
+    context.observer.settle()
     typed = read.text(params, "session")
-    story = Story(desk, session_of(ws.db, typed) if typed else _newest(desk))
-    lanes = Lanes(desk, story)
-    around = _around(desk, story, lanes)
+    story = Story(context, session_of(ws.db, typed) if typed else _newest(context))
+    lanes = Lanes(context, story)
+    around = _around(context, story, lanes)
     others = [e for e in around if is_write(e) and not _is_of(story, e)]
-    taken = _ops(desk, story)
+    taken = _ops(context, story)
     in_steps, in_files = Patchwork(ws.repo), Patchwork(ws.repo)
     rare = [e for e in around if e.kind in (EventKind.GAP, EventKind.HEAD)]
     undone_by = standing(ws.db).undone_by
@@ -49,30 +49,30 @@ def report(desk: Desk, params: Params) -> Document:
         "version": 1,
         "generated": rfc3339(ws.clock.now_ns()),
         "program": __version__,
-        "repository": _repository(desk, story),
-        "session": _session(desk, story),
+        "repository": _repository(context, story),
+        "session": _session(context, story),
         "steps": story.step_rows(in_steps),
         "files": story.file_rows(in_files, others),
         "confidence": story.confidence_rows(),
         "unsure": _unsure(story, others),
         "timeline": lanes.document(taken, rare, others),
         "ops": [
-            {**_op_row(op, undone_by.get(op.id)), "steps": _steps(desk, story, op)}
+            {**_op_row(op, undone_by.get(op.id)), "steps": _steps(context, story, op)}
             for op in taken[-LISTED:]
         ],
-        "not_covered": _not_covered(desk, story, lanes, rare),
+        "not_covered": _not_covered(context, story, lanes, rare),
     }
     document["left_out"] = _left_out(story, (in_steps, in_files), len(taken))
     return document
 
 
-def _newest(desk: Desk) -> Session:
+def _newest(context: RecorderContext) -> Session:
     """Return the newest session of an agent, here rather than in another worktree.
 
     Raises:
         UsageError: there is none.
     """
-    ws = desk.workspace
+    ws = context.workspace
     here = {chain.session for chain in sessions.chains(ws.db, ws.layout.worktree)}
     agents = [
         one
@@ -87,9 +87,9 @@ def _newest(desk: Desk) -> Session:
     )
 
 
-def _repository(desk: Desk, story: Story) -> Row:
+def _repository(context: RecorderContext, story: Story) -> Row:
     """Name the repository; no path outside of it is told, because a page is passed on."""
-    ws = desk.workspace
+    ws = context.workspace
     ref, head = ws.repo.head()
     name = os.path.basename(ws.layout.root)
     return {
@@ -100,8 +100,8 @@ def _repository(desk: Desk, story: Story) -> Row:
     }
 
 
-def _session(desk: Desk, story: Story) -> Row:
-    db, session = desk.workspace.db, story.session
+def _session(context: RecorderContext, story: Story) -> Row:
+    db, session = context.workspace.db, story.session
     chain = sessions.get_chain(db, session.id, story.worktree)
     files = {event.path for event in story.events}
     counts = {
@@ -122,7 +122,7 @@ def _session(desk: Desk, story: Story) -> Row:
     }
 
 
-def _around(desk: Desk, story: Story, lanes: Lanes) -> list[Event]:
+def _around(context: RecorderContext, story: Story, lanes: Lanes) -> list[Event]:
     """Return what was recorded in the worktree meanwhile, oldest first."""
     chosen = EventFilter(
         worktree=story.worktree,
@@ -130,7 +130,7 @@ def _around(desk: Desk, story: Story, lanes: Lanes) -> list[Event]:
         until_ns=lanes.end_ns,
         limit=_AROUND,
     )
-    return events.rows(desk.workspace.db, chosen)[::-1]
+    return events.rows(context.workspace.db, chosen)[::-1]
 
 
 def _is_of(story: Story, event: Event) -> bool:
@@ -138,10 +138,10 @@ def _is_of(story: Story, event: Event) -> bool:
     return who is not None and who.session in story.members
 
 
-def _ops(desk: Desk, story: Story) -> list[Op]:
+def _ops(context: RecorderContext, story: Story) -> list[Op]:
     """Return the ops that changed what this session wrote, or that it ran, oldest first."""
     found: dict[str, Op] = {}
-    for op in reversed(ops.list_ops(desk.workspace.db)):
+    for op in reversed(ops.list_ops(context.workspace.db)):
         touched = {item.get("session") for item in _items(op)} | {op.session}
         if touched & set(story.members) or found.keys() & set(op.undoes):
             found[op.id] = op
@@ -168,12 +168,12 @@ def _op_row(op: Op, undone_by: Op | None) -> Row:
     }
 
 
-def _steps(desk: Desk, story: Story, op: Op) -> list[int]:
+def _steps(context: RecorderContext, story: Story, op: Op) -> list[int]:
     """Return the places of the steps that an op took back, or brought back."""
-    db = desk.workspace.db
+    db = context.workspace.db
     above = [found for name in op.undoes if (found := ops.get(db, name))]
     if above:
-        return sorted({step for one in above for step in _steps(desk, story, one)})
+        return sorted({step for one in above for step in _steps(context, story, one)})
     unit = unit_of_ids(db, op.undoes)
     return story.places(event for event in story.events if unit.holds(event))
 
@@ -193,8 +193,10 @@ def _unsure(story: Story, others: Sequence[Event]) -> list[Row]:
     return [*mine, *theirs][:LISTED]
 
 
-def _not_covered(desk: Desk, story: Story, lanes: Lanes, rare: Sequence[Event]) -> Row:
-    ws = desk.workspace
+def _not_covered(
+    context: RecorderContext, story: Story, lanes: Lanes, rare: Sequence[Event]
+) -> Row:
+    ws = context.workspace
     touched = Counter(
         (display_path(touch.path), touch.why)
         for touch in state.touches_between(
@@ -202,7 +204,7 @@ def _not_covered(desk: Desk, story: Story, lanes: Lanes, rare: Sequence[Event]) 
         )
         if touch.session is None or touch.session in story.members
     )
-    excluded = excluded_rows(desk)
+    excluded = excluded_rows(context)
     return {
         "gaps": [event_row(event) for event in rare if event.kind is EventKind.GAP][
             :LISTED

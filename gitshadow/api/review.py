@@ -15,20 +15,20 @@ from gitshadow.model import Actor, RepoPath, ToolClass
 from gitshadow.query import params as read
 from gitshadow.query.routing import session_anywhere
 from gitshadow.query.rows import Row, rfc3339
-from gitshadow.recording.context import Desk
+from gitshadow.recording.context import RecorderContext
 from gitshadow.review.additions import Additions
 from gitshadow.review.check import line_key, own_sessions
 from gitshadow.store import machine, marks
 from gitshadow.store.journal import events, sessions, turns
 from gitshadow.store.journal.events import EventFilter
-from gitshadow.store.marks import Mark, Reviewed
+from gitshadow.store.marks import Reviewed, ReviewMark
 from gitshadow.store.quoting import display_path
 
 _SHELLS = (ToolClass.SHELL, ToolClass.OTHER)
 _Lines = Iterable[tuple[bytes, Credit]]
 
 
-def review(desk: Desk, params: Params) -> Document:
+def review(context: RecorderContext, params: Params) -> Document:
     """Mark lines of agents, and of nobody known, as reviewed by the user.
 
     Of `targets` what stands on disk counts, else what the change that is named adds.
@@ -37,15 +37,15 @@ def review(desk: Desk, params: Params) -> Document:
         RefusedError: an agent asks for it.
         UsageError: a target names neither a session nor a file.
     """
-    ws = desk.workspace
-    _refuse_agents(desk, params)
+    ws = context.workspace
+    _refuse_agents(context, params)
     if not read.flag(params, "borrowed"):
-        desk.observer.settle()
+        context.observer.settle()
     targets = read.strings(params, "targets")
     if targets:
-        items = [one for typed in targets for one in _standing(desk, params, typed)]
+        items = [one for typed in targets for one in _standing(context, params, typed)]
     else:
-        items = list(_changed(desk, params))
+        items = list(_changed(context, params))
     named = " ".join(targets) or _change_name(params)
     if not items:
         return {"id": None, "target": named, "lines": 0, "files": 0, "sessions": []}
@@ -56,20 +56,20 @@ def review(desk: Desk, params: Params) -> Document:
     return _row(mark)
 
 
-def reviews(desk: Desk, params: Params) -> Document:
+def reviews(context: RecorderContext, params: Params) -> Document:
     """Return the review marks, newest first."""
     del params
-    return {"rows": [_row(mark) for mark in marks.list_marks(desk.workspace.repo)]}
+    return {"rows": [_row(mark) for mark in marks.list_marks(context.workspace.repo)]}
 
 
-def unreview(desk: Desk, params: Params) -> Document:
+def unreview(context: RecorderContext, params: Params) -> Document:
     """Take a review mark back.
 
     Raises:
         UsageError: no mark has that id, or several begin so.
     """
     typed = read.needed(params, "id")
-    repo = desk.workspace.repo
+    repo = context.workspace.repo
     known = marks.list_marks(repo)
     found = [one for one in known if one.id == typed] or [
         one for one in known if one.id.startswith(typed)
@@ -85,11 +85,11 @@ def unreview(desk: Desk, params: Params) -> Document:
     return _row(found[0]) | {"deleted": True}
 
 
-def _refuse_agents(desk: Desk, params: Params) -> None:
+def _refuse_agents(context: RecorderContext, params: Params) -> None:
     """Refuse what comes out of an agent's shell: by its variables, or by an open call."""
     agent = read.text(params, "agent")
-    db = desk.workspace.db
-    for session_id in own_sessions(desk, read.number(params, "pid")):
+    db = context.workspace.db
+    for session_id in own_sessions(context, read.number(params, "pid")):
         calls = turns.open_calls(db, session_id)
         session = sessions.get(db, session_id)
         if session is not None and any(one.tool_class in _SHELLS for one in calls):
@@ -101,27 +101,31 @@ def _refuse_agents(desk: Desk, params: Params) -> None:
         )
 
 
-def _standing(desk: Desk, params: Params, typed: str) -> Iterator[Reviewed]:
+def _standing(
+    context: RecorderContext, params: Params, typed: str
+) -> Iterator[Reviewed]:
     """Yield what stands on disk of a session, or in a file or directory."""
-    ws, owning = desk.workspace, Owning(desk)
+    ws, owning = context.workspace, Owning(context)
     known = sessions.get(ws.db, typed) is not None
-    paths = () if known else _files_at(desk, params, typed)
+    paths = () if known else _files_at(context, params, typed)
     for path in paths:
         found = owning.on_disk(path)
         yield from _lines(path, _rows(found))
         yield Reviewed(marks.file_digest(path, found.data), path, line=False)
     if not paths:
-        whose, session = session_anywhere(desk, typed)
-        for path in _written_by(desk, whose, session.id):
+        whose, session = session_anywhere(context, typed)
+        for path in _written_by(context, whose, session.id):
             rows = _rows(owning.on_disk(path))
             own = [(text, who) for text, who in rows if who.session == session.id]
             yield from _lines(path, own)
 
 
-def _written_by(desk: Desk, whose: Desk, session: str) -> list[RepoPath]:
+def _written_by(
+    context: RecorderContext, whose: RecorderContext, session: str
+) -> list[RepoPath]:
     """Return the files that a session wrote, of ours or of another machine, and that stand here."""
-    ws = desk.workspace
-    worktree = ws.layout.worktree if whose is desk else None
+    ws = context.workspace
+    worktree = ws.layout.worktree if whose is context else None
     wanted = EventFilter(sessions=(session,), worktree=worktree)
     rows = events.rows(whose.workspace.db, wanted)
     named = {row.path for row in rows if row.path is not None}
@@ -132,8 +136,10 @@ def _rows(owners: FileOwners) -> _Lines:
     return zip(split_lines(owners.data), owners.credits, strict=False)
 
 
-def _files_at(desk: Desk, params: Params, typed: str) -> Sequence[RepoPath]:
-    ws = desk.workspace
+def _files_at(
+    context: RecorderContext, params: Params, typed: str
+) -> Sequence[RepoPath]:
+    ws = context.workspace
     try:
         path = read.repo_path(ws.layout, params, typed)
     except UsageError:
@@ -143,10 +149,10 @@ def _files_at(desk: Desk, params: Params, typed: str) -> Sequence[RepoPath]:
     return sorted(ws.states.below(path)) if path else sorted(ws.states.all())
 
 
-def _changed(desk: Desk, params: Params) -> Iterator[Reviewed]:
+def _changed(context: RecorderContext, params: Params) -> Iterator[Reviewed]:
     """Yield what a change adds."""
-    change = change_named(desk, params)
-    additions = Additions(desk, change)
+    change = change_named(context, params)
+    additions = Additions(context, change)
     for one in change.files:
         added = additions.to(one)
         if added is None:
@@ -170,7 +176,7 @@ def _change_name(params: Params) -> str:
     return "--staged"
 
 
-def _row(mark: Mark) -> Row:
+def _row(mark: ReviewMark) -> Row:
     lines = [one for one in mark.items if one.line]
     return {
         "id": mark.id,

@@ -7,7 +7,7 @@ from gitshadow.api import Document, Params
 from gitshadow.errors import UsageError
 from gitshadow.query import params as read
 from gitshadow.recording import ingest
-from gitshadow.recording.context import Desk
+from gitshadow.recording.context import RecorderContext
 from gitshadow.sharing.fetch import Fetching
 from gitshadow.sharing.mirror import mirror_now
 from gitshadow.sharing.push import BRANCHES, Sending, refused
@@ -16,16 +16,16 @@ from gitshadow.store.journal import returned
 from gitshadow.store.layout import machines
 
 
-def push(desk: Desk, params: Params) -> Document:
+def push(context: RecorderContext, params: Params) -> Document:
     """Send sessions to a remote, unless they hold what looks secret.
 
     Raises:
         RefusedError: they do; nothing was sent.
         StoreError: the remote did not take all of it.
     """
-    desk.observer.settle()
+    context.observer.settle()
     remote = read.needed(params, "remote")
-    sending = Sending(desk)
+    sending = Sending(context)
     parcel = sending.chosen(read.strings(params, "sessions"))
     if not parcel.refs:
         raise UsageError("cannot push: no session or review mark to send")
@@ -47,23 +47,23 @@ def push(desk: Desk, params: Params) -> Document:
     }
 
 
-def came_back(desk: Desk, params: Params) -> Document:
+def came_back(context: RecorderContext, params: Params) -> Document:
     """Note that what came back from a mirror is in place: a daemon may copy there again."""
     del params
-    with desk.workspace.db.write():
-        returned.settle(desk.workspace.db)
+    with context.workspace.db.write():
+        returned.settle(context.workspace.db)
     return {}
 
 
-def mirror(desk: Desk, params: Params) -> Document:
+def mirror(context: RecorderContext, params: Params) -> Document:
     """Bring the mirror up to what is here.
 
     Raises:
         UsageError: none is configured.
         StoreError: it could not be written.
     """
-    desk.observer.settle()
-    place = mirror_now(desk.workspace, desk.workspace.git)
+    context.observer.settle()
+    place = mirror_now(context.workspace, context.workspace.git)
     if place is None:
         raise UsageError(
             "cannot mirror: no mirror is set",
@@ -72,12 +72,12 @@ def mirror(desk: Desk, params: Params) -> Document:
     return {"mirror": place}
 
 
-def fetch(desk: Desk, params: Params) -> Document:
+def fetch(context: RecorderContext, params: Params) -> Document:
     """Bring the sessions of other machines from a remote, and take them in."""
     remote = read.needed(params, "remote")
-    fetching = Fetching(desk)
+    fetching = Fetching(context)
     fetched = fetching.fetch(remote, read.strings(params, "sessions"))
-    ws = desk.workspace
+    ws = context.workspace
     taken = ingest.follow(ws.layout, ws.repo)
     came = {place for _, place in fetched}
     new = [one for one in marks.list_marks(ws.repo) if one.ref in came]

@@ -8,7 +8,7 @@ from gitshadow.api import Document, Params
 from gitshadow.model import Burst, Call, Event, Op, Session, Turn
 from gitshadow.query import params as read
 from gitshadow.query.commit_ids import Recorded, events_of_commit, recorded_commit
-from gitshadow.query.resolve import Found, find
+from gitshadow.query.resolve import ResolvedId, find
 from gitshadow.query.rows import (
     Row,
     burst_row,
@@ -19,7 +19,7 @@ from gitshadow.query.rows import (
     session_row,
     turn_row,
 )
-from gitshadow.recording.context import Desk
+from gitshadow.recording.context import RecorderContext
 from gitshadow.reporting.patches import deltas_between, format_delta, patch_of
 from gitshadow.store.journal import events, sessions, turns
 from gitshadow.store.journal.events import EventFilter
@@ -28,31 +28,31 @@ from gitshadow.undo.effective import standing
 _EVENTS_SHOWN = 1000
 
 
-def show(desk: Desk, params: Params) -> Document:
+def show(context: RecorderContext, params: Params) -> Document:
     """Return what an id names: its own fields, its events, and a patch of them.
 
     With `paths` only what it did there; with `patch` false no patch. Of more events than
     `limit` the newest are there, and `cut` says so.
     """
-    desk.observer.settle()
+    context.observer.settle()
     typed = read.needed(params, "id")
-    commit = recorded_commit(desk.workspace, typed)
+    commit = recorded_commit(context.workspace, typed)
     if commit is not None:
-        return _show_commit(desk, commit)
-    found = find(desk.workspace.db, typed)
-    kind, row, wanted = _describe(desk, found)
-    paths = tuple(read.repo_paths(desk.workspace.layout, params, "paths")) or None
+        return _show_commit(context, commit)
+    found = find(context.workspace.db, typed)
+    kind, row, wanted = _describe(context, found)
+    paths = tuple(read.repo_paths(context.workspace.layout, params, "paths")) or None
     rows, limit = [], read.number(params, "limit") or _EVENTS_SHOWN
     if wanted is not None:
         chosen = replace(wanted, paths=paths, limit=limit + 1)
-        rows = events.rows(desk.workspace.db, chosen)
+        rows = events.rows(context.workspace.db, chosen)
     is_cut, rows = len(rows) > limit, rows[:limit]
     if isinstance(found.thing, Event):
         rows = [found.thing]
     rows.reverse()
     document: Document = {"type": kind, **row}
     if isinstance(found.thing, Event):
-        document["prompt"] = _prompt(desk, found.thing)
+        document["prompt"] = _prompt(context, found.thing)
     else:
         document["events"] = [event_row(event) for event in rows]
     if is_cut:
@@ -60,15 +60,15 @@ def show(desk: Desk, params: Params) -> Document:
     if isinstance(found.thing, Op) and found.thing.report is not None:
         document["report"] = json.loads(found.thing.report)
     if params.get("patch") is not False:
-        document["diff"] = _patch(desk, rows)
+        document["diff"] = _patch(context, rows)
     return document
 
 
-def _show_commit(desk: Desk, commit: Recorded) -> Document:
+def _show_commit(context: RecorderContext, commit: Recorded) -> Document:
     """Return what one of our commits holds: what wrote it, and as the prompt of whom."""
-    ws, said = desk.workspace, commit.said
+    ws, said = context.workspace, commit.said
     rows = events_of_commit(ws, commit)
-    prompts = {_prompt(desk, row) for row in rows} - {None}
+    prompts = {_prompt(context, row) for row in rows} - {None}
     parent = (
         ws.repo.commit(commit.info.parents[0]).tree if commit.info.parents else None
     )
@@ -92,16 +92,18 @@ def _show_commit(desk: Desk, commit: Recorded) -> Document:
     return document
 
 
-def _prompt(desk: Desk, event: Event) -> str | None:
+def _prompt(context: RecorderContext, event: Event) -> str | None:
     """Return what the agent had been told when it wrote, where that is known."""
     who = event.attribution
     if who is None or who.turn is None:
         return None
-    turn = turns.get_turn(desk.workspace.db, who.session, who.turn)
+    turn = turns.get_turn(context.workspace.db, who.session, who.turn)
     return None if turn is None else turn.prompt
 
 
-def _describe(desk: Desk, found: Found) -> tuple[str, Row, EventFilter | None]:
+def _describe(
+    context: RecorderContext, found: ResolvedId
+) -> tuple[str, Row, EventFilter | None]:
     thing = found.thing
     if isinstance(thing, Event):
         return "event", event_row(thing), None
@@ -109,21 +111,21 @@ def _describe(desk: Desk, found: Found) -> tuple[str, Row, EventFilter | None]:
         chosen = EventFilter(sessions=(thing.session,), call=thing.id)
         return "call", call_row(thing), chosen
     if isinstance(thing, Turn):
-        counts = events.counts_of_turn(desk.workspace.db, thing.session, thing.id)
+        counts = events.counts_of_turn(context.workspace.db, thing.session, thing.id)
         chosen = EventFilter(sessions=(thing.session,), turn=thing.id)
         return "turn", turn_row(thing, *counts), chosen
     if isinstance(thing, Burst):
         return "burst", burst_row(thing), EventFilter(burst=thing.id)
     if isinstance(thing, Op):
-        undone_by = standing(desk.workspace.db).undone_by.get(thing.id)
+        undone_by = standing(context.workspace.db).undone_by.get(thing.id)
         return "op", op_row(thing, undone_by), EventFilter(op=thing.id)
-    return _describe_session(desk, thing)
+    return _describe_session(context, thing)
 
 
 def _describe_session(
-    desk: Desk, session: Session
+    context: RecorderContext, session: Session
 ) -> tuple[str, Row, EventFilter | None]:
-    db, worktree = desk.workspace.db, desk.workspace.layout.worktree
+    db, worktree = context.workspace.db, context.workspace.layout.worktree
     chain = sessions.get_chain(db, session.id, worktree)
     counts = events.counts_of_session(db, session.id)
     counts["turns"] = len(turns.list_turns(db, session.id))
@@ -131,6 +133,6 @@ def _describe_session(
     return "session", row, EventFilter(sessions=(session.id,))
 
 
-def _patch(desk: Desk, rows: Sequence[Event]) -> str | None:
+def _patch(context: RecorderContext, rows: Sequence[Event]) -> str | None:
     changed = [row for row in rows if row.path is not None and row.commit is not None]
-    return patch_of(desk.workspace.repo, changed) if changed else None
+    return patch_of(context.workspace.repo, changed) if changed else None

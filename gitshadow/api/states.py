@@ -10,7 +10,7 @@ from gitshadow.query import params as read
 from gitshadow.query.moments import moment_of, version_at
 from gitshadow.query.resolve import Thing, find, session_of, things
 from gitshadow.query.rows import Row
-from gitshadow.recording.context import Desk
+from gitshadow.recording.context import RecorderContext
 from gitshadow.reporting.patches import (
     Delta,
     deltas_between,
@@ -25,13 +25,13 @@ from gitshadow.store.refs import display_path
 from gitshadow.undo.targets import events_of, unit_of
 
 
-def cat(desk: Desk, params: Params) -> Document:
+def cat(context: RecorderContext, params: Params) -> Document:
     """Return a file's bytes at a moment, base64."""
-    desk.observer.settle()
-    ws = desk.workspace
+    context.observer.settle()
+    ws = context.workspace
     path = read.repo_path(ws.layout, params, read.needed(params, "path"))
-    moment = moment_of(desk, params.get("at"))
-    found = version_at(desk, path, moment)
+    moment = moment_of(context, params.get("at"))
+    found = version_at(context, path, moment)
     if found is None:
         raise UsageError(
             f"cannot find {display_path(path)} at that time",
@@ -48,17 +48,17 @@ def cat(desk: Desk, params: Params) -> Document:
     }
 
 
-def diff(desk: Desk, params: Params) -> Document:
+def diff(context: RecorderContext, params: Params) -> Document:
     """Return the patch between two moments, or the net change of a session or of what `of` names.
 
     `of` is an id, a pin or a time; of the last two, and of an event, it is the change since.
     With `patch` false the patch is left out.
     """
-    desk.observer.settle()
-    ws = desk.workspace
+    context.observer.settle()
+    ws = context.workspace
     paths = read.repo_paths(ws.layout, params, "paths")
     wanted = read.text(params, "session")
-    unit = _unit_named(desk, params.get("of"))
+    unit = _unit_named(context, params.get("of"))
     if wanted is not None:
         session = session_of(ws.db, wanted)
         rows = events.rows(ws.db, EventFilter(sessions=(session.id,)))
@@ -67,31 +67,31 @@ def diff(desk: Desk, params: Params) -> Document:
         mine = events_of(ws.db, ws.layout.worktree, unit_of(ws.db, unit))
         deltas = net_deltas(mine)
     elif "of" in params:
-        old = moment_of(desk, params["of"])
-        deltas = deltas_between(ws.repo, old.tree, moment_of(desk, None).tree)
+        old = moment_of(context, params["of"])
+        deltas = deltas_between(ws.repo, old.tree, moment_of(context, None).tree)
     else:
-        old = moment_of(desk, params.get("a"))
-        new = moment_of(desk, params.get("b"))
+        old = moment_of(context, params.get("a"))
+        new = moment_of(context, params.get("b"))
         deltas = deltas_between(ws.repo, old.tree, new.tree)
     chosen = [delta for delta in deltas if _within(delta.path, paths)]
-    stat = [_stat_row(desk, delta) for delta in chosen]
+    stat = [_stat_row(context, delta) for delta in chosen]
     if params.get("patch") is False:
         return {"stat": stat}
     patch = "".join(format_delta(ws.repo, delta) for delta in chosen)
     return {"patch": patch, "stat": stat}
 
 
-def _unit_named(desk: Desk, words: object) -> Thing | None:
+def _unit_named(context: RecorderContext, words: object) -> Thing | None:
     """Return what an id names that has changes of its own; None for a moment.
 
     Raises:
         UsageError: it names several things.
     """
-    if not isinstance(words, str) or pins.get(desk.workspace.db, words) is not None:
+    if not isinstance(words, str) or pins.get(context.workspace.db, words) is not None:
         return None
-    if not things(desk.workspace.db, words):
+    if not things(context.workspace.db, words):
         return None
-    thing = find(desk.workspace.db, words).thing
+    thing = find(context.workspace.db, words).thing
     return None if isinstance(thing, Event) else thing
 
 
@@ -101,7 +101,7 @@ def _within(path: RepoPath, chosen: list[RepoPath]) -> bool:
     )
 
 
-def _stat_row(desk: Desk, delta: Delta) -> Row:
+def _stat_row(context: RecorderContext, delta: Delta) -> Row:
     kind = "modify"
     if delta.before is None:
         kind = "create"
@@ -112,5 +112,5 @@ def _stat_row(desk: Desk, delta: Delta) -> Row:
     row: Row = {"path": display_path(delta.path), "kind": kind}
     if kind == "rename":
         row["old_path"] = display_path(delta.old_path)
-    counts = line_counts(desk.workspace.repo, delta)
+    counts = line_counts(context.workspace.repo, delta)
     return row if counts is None else {**row, "added": counts[0], "removed": counts[1]}

@@ -11,7 +11,7 @@ from gitshadow.blame.line_sets import Portions, Skipped
 from gitshadow.blame.scope import scope_of
 from gitshadow.model import Actor, Event
 from gitshadow.query.rows import Row
-from gitshadow.recording.context import Desk
+from gitshadow.recording.context import RecorderContext
 from gitshadow.store.journal import models, turns
 from gitshadow.store.journal.db import Db
 from gitshadow.store.refs import display_path
@@ -19,18 +19,18 @@ from gitshadow.store.refs import display_path
 _T = TypeVar("_T")
 
 
-def stats(desk: Desk, params: Params) -> Document:
+def stats(context: RecorderContext, params: Params) -> Document:
     """Return the shares of agents, models, sessions, people and nobody known.
 
     The lines are those of the working tree; of a commit (`commit`); or what a commit or a range
     brought (`words`).
     """
-    desk.observer.settle()
-    scope = scope_of(desk, params)
-    db = desk.workspace.db
+    context.observer.settle()
+    scope = scope_of(context, params)
+    db = context.workspace.db
     shares = Shares(model_of=lambda event: _model(db, event))
     skipped: list[Row] = []
-    for part in scope.parts(Portions(desk, Owning(desk))):
+    for part in scope.parts(Portions(context, Owning(context))):
         if isinstance(part, Skipped):
             skipped.append({"path": display_path(part.path), "reason": part.why})
         else:

@@ -10,22 +10,22 @@ from gitshadow.model import Actor, Excluded, RepoPath, Session
 from gitshadow.query import params as read
 from gitshadow.query.rows import Row, closing_row, rfc3339
 from gitshadow.recording.attributor import WITHOUT_HOOKS
-from gitshadow.recording.context import Desk
+from gitshadow.recording.context import RecorderContext
 from gitshadow.sharing import remotes
 from gitshadow.store.disk import disk
 from gitshadow.store.journal import events, saga, sessions
 from gitshadow.store.refs import display_path
 
 
-def status(desk: Desk, params: Params) -> Document:
+def status(context: RecorderContext, params: Params) -> Document:
     """Return what `status` promises, after a walk of the whole worktree.
 
     With `brief` nothing is walked or recorded first, and no excluded path is named.
     """
     brief = read.flag(params, "brief")
-    ws = desk.workspace
+    ws = context.workspace
     if ws.config.enabled and not brief:
-        desk.observer.settle()
+        context.observer.settle()
     known = sessions.all_sessions(ws.db)
     now_ns, heard = ws.clock.now_ns(), _heard(known)
     live = [one for one in known if one.ended_ns is None and one.actor is Actor.AGENT]
@@ -34,12 +34,12 @@ def status(desk: Desk, params: Params) -> Document:
         "worktree": ws.layout.worktree,
         "enabled": ws.config.enabled,
         "daemon": {
-            "running": desk.observer.watching,
-            "pid": desk.observer.pid,
+            "running": context.observer.watching,
+            "pid": context.observer.pid,
             "allowed": ws.config.daemon is DaemonMode.AUTO,
-            "started": rfc3339(desk.observer.started_ns),
+            "started": rfc3339(context.observer.started_ns),
         },
-        "degraded": desk.observer.degraded,
+        "degraded": context.observer.degraded,
         "events": events.count(ws.db),
         "sessions": len(known),
         "open_sessions": len(live),
@@ -55,11 +55,11 @@ def status(desk: Desk, params: Params) -> Document:
         "last_gap": rfc3339(events.last_gap_ns(ws.db, ws.layout.worktree)),
         "coverage": {
             "tracked": len(ws.states.all()),
-            "excluded": [] if brief else excluded_rows(desk),
+            "excluded": [] if brief else excluded_rows(context),
         },
         "disk": disk(ws.layout.state_dir, ws.layout.common_dir),
-        "undo_window": _window(desk),
-        "hints": _hints(desk),
+        "undo_window": _window(context),
+        "hints": _hints(context),
     }
 
 
@@ -78,18 +78,18 @@ def _heard(known: Sequence[Session]) -> dict[str, int]:
     return dict(sorted(heard.items(), key=lambda item: -item[1]))
 
 
-def _window(desk: Desk) -> Row | None:
+def _window(context: RecorderContext) -> Row | None:
     """Return the effect of an agent program that will be the next to be past undoing."""
-    ws = desk.workspace
+    ws = context.workspace
     found = saga.next_to_close(ws.db, ws.clock.now_ns())
     return None if found is None else closing_row(found)
 
 
-def excluded_rows(desk: Desk) -> list[Row]:
+def excluded_rows(context: RecorderContext) -> list[Row]:
     """Return what is not recorded here, topmost paths, each with the reason and the rule."""
-    found: tuple[Excluded, ...] = desk.walker.excluded_now()
+    found: tuple[Excluded, ...] = context.walker.excluded_now()
     ignored = [one.path for one in found if one.reason == "ignored" and not one.rule]
-    rules = desk.workspace.git.ignore_rules(ignored)
+    rules = context.workspace.git.ignore_rules(ignored)
     return [
         {
             "path": display_path(one.path),
@@ -101,8 +101,8 @@ def excluded_rows(desk: Desk) -> list[Row]:
     ]
 
 
-def _hints(desk: Desk) -> list[str]:
-    ws = desk.workspace
+def _hints(context: RecorderContext) -> list[str]:
+    ws = context.workspace
     hints = []
     if not ws.config.enabled:
         hints.append("recording is off: git config agent-undo.enabled true")

@@ -10,14 +10,14 @@ from gitshadow.model import OpKind
 from gitshadow.query import params as read
 from gitshadow.query.moments import time_of
 from gitshadow.query.rows import about_row
-from gitshadow.recording.context import Desk
+from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.workspace import Workspace, read_config
 from gitshadow.store.journal import pins
 from gitshadow.undo import run as undo_run
 from gitshadow.undo import sdk_turns
 from gitshadow.undo.engine import UndoEngine
 from gitshadow.undo.hunk_selection import Choice
-from gitshadow.undo.port import Request
+from gitshadow.undo.port import FileUndoRequest
 from gitshadow.undo.report import Action, Report
 from gitshadow.undo.reverse import OnConflict
 from gitshadow.undo.targets import Target
@@ -25,34 +25,34 @@ from gitshadow.undo.targets import Target
 _OP = re.compile(r"op-[0-9a-f]{8,32}(-[0-9]{1,3})?")
 
 
-def undo(desk: Desk, params: Params) -> Document:
+def undo(context: RecorderContext, params: Params) -> Document:
     """Plan an undo, and apply it where the parameters say so.
 
     With `announce` the answer is the plan, marked as such, where a hook command of the user's
     is to be told first: whoever asks runs it, and asks again.
     """
-    ws = desk.workspace
-    settings = _settings(desk, params)
-    wanted = sdk_turns.wanted(desk, params.get("program"))
-    targets = _targets(desk, params) if wanted is None else wanted.targets
+    ws = context.workspace
+    settings = _settings(context, params)
+    wanted = sdk_turns.wanted(context, params.get("program"))
+    targets = _targets(context, params) if wanted is None else wanted.targets
     runner = read.text(params, "runner")
     if wanted is not None and runner is None and read.flag(params, "by_program"):
         runner = wanted.session
-    engine = UndoEngine(desk, runner)
+    engine = UndoEngine(context, runner)
     kind = read.text(params, "verb") or "undo"
     if kind not in list(OpKind):
         raise UsageError(f"no such verb: {kind}")
     at, pin = params.get("at"), read.text(params, "pin")
     if isinstance(at, str) and pins.get(ws.db, at) is not None:
         at, pin = None, at
-    request = Request(
+    request = FileUndoRequest(
         kind=OpKind(kind),
         targets=targets,
         only=tuple(read.repo_paths(ws.layout, params, "only")),
         leave=tuple(read.repo_paths(ws.layout, params, "except")),
         on_conflict=OnConflict(read.text(params, "on_conflict") or "skip"),
         include_low=read.flag(params, "include_low"),
-        at_ns=time_of(desk, at),
+        at_ns=time_of(context, at),
         pin=pin,
         apply=read.flag(params, "yes") and not read.flag(params, "dry_run"),
         token=read.text(params, "token"),
@@ -61,7 +61,7 @@ def undo(desk: Desk, params: Params) -> Document:
         op=_op(params),
     )
     if read.flag(params, "hand_over"):
-        whose = sdk_turns.hand_over(desk, engine, request)
+        whose = sdk_turns.hand_over(context, engine, request)
         if whose is not None:
             return {"hand_over": whose}
     announced = (
@@ -95,7 +95,7 @@ def _with_staged(report: Report, ws: Workspace) -> Report:
     return replace(report, not_covered=(*report.not_covered, *staged))
 
 
-def _settings(desk: Desk, params: Params) -> Config:
+def _settings(context: RecorderContext, params: Params) -> Config:
     """Read the settings anew: a daemon may be older than they are, and has another environment.
 
     Raises:
@@ -107,7 +107,7 @@ def _settings(desk: Desk, params: Params) -> Config:
     if isinstance(hooks, dict):
         names = (*PRE_UNDO.env_names, *POST_UNDO.env_names)
         environ |= {name: str(hooks[name]) for name in names if name in hooks}
-    return read_config(desk.workspace.repo, environ)
+    return read_config(context.workspace.repo, environ)
 
 
 def _hooks(settings: Config) -> list[str]:
@@ -139,7 +139,7 @@ def _choice(params: Params) -> Choice | None:
     return Choice(str(given.get("of")), parts)
 
 
-def _targets(desk: Desk, params: Params) -> tuple[Target, ...]:
+def _targets(context: RecorderContext, params: Params) -> tuple[Target, ...]:
     rows = params.get("targets")
     if not isinstance(rows, list):
         return ()
@@ -149,7 +149,7 @@ def _targets(desk: Desk, params: Params) -> tuple[Target, ...]:
             raise UsageError("cannot read a target")
         text = row["text"]
         try:
-            path = read.repo_path(desk.workspace.layout, params, text)
+            path = read.repo_path(context.workspace.layout, params, text)
         except UsageError:
             path = None
         found.append(Target(text, path, row.get("path_only") is True))

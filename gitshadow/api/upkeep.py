@@ -14,10 +14,10 @@ from gitshadow.maintenance import retention
 from gitshadow.maintenance.disk_usage import Scales, usage
 from gitshadow.maintenance.purge import Survey
 from gitshadow.maintenance.purge_residue import Remains, remains
-from gitshadow.maintenance.retention import Limits, Unit
+from gitshadow.maintenance.retention import RetentionLimits, RetentionUnit
 from gitshadow.query import params as read
 from gitshadow.query.rows import Row, rfc3339
-from gitshadow.recording.context import Desk
+from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.workspace import Workspace
 from gitshadow.sharing import mirrors
 from gitshadow.sharing.mirrors import Cleared
@@ -27,22 +27,22 @@ from gitshadow.store.refs import display_path
 _LOCK_S = 20.0
 
 
-def prune(desk: Desk, params: Params) -> Document:
+def prune(context: RecorderContext, params: Params) -> Document:
     """Drop sessions for good: whole ones, closed ones, never a pin.
 
     With `all` every session goes that is not open in an agent, the person's own too; else what
     `older_than`, `keep` and `size` leave no room for, or what the settings do (`retention`).
     """
-    desk.observer.settle()
-    found = forgetting.units_of(desk.workspace)
-    going = _going(desk.workspace, found, params)
+    context.observer.settle()
+    found = forgetting.units_of(context.workspace)
+    going = _going(context.workspace, found, params)
     dry = read.flag(params, "dry_run")
     mirrored: list[Cleared] = []
     if not dry:
-        names = forgetting.refs_of(desk.workspace, going)
-        for _ in forgetting.forget(desk, going, wait_s=_LOCK_S):
+        names = forgetting.refs_of(context.workspace, going)
+        for _ in forgetting.forget(context, going, wait_s=_LOCK_S):
             pass
-        mirrored = mirrors.forget(desk.workspace, names)
+        mirrored = mirrors.forget(context.workspace, names)
     rows = [_row(unit) for unit in going]
     staying = [unit for unit in found if unit not in going]
     return {
@@ -74,10 +74,12 @@ def _mirror_rows(mirrored: Sequence[Cleared]) -> list[Row]:
     ]
 
 
-def _going(ws: Workspace, found: Sequence[Unit], params: Params) -> list[Unit]:
+def _going(
+    ws: Workspace, found: Sequence[RetentionUnit], params: Params
+) -> list[RetentionUnit]:
     if read.flag(params, "all"):
         return retention.everything(found)
-    limits = Limits(
+    limits = RetentionLimits(
         read.number(params, "older_than"),
         read.number(params, "keep"),
         read.number(params, "size"),
@@ -87,7 +89,7 @@ def _going(ws: Workspace, found: Sequence[Unit], params: Params) -> list[Unit]:
     return retention.beyond(found, limits, ws.clock.now_ns(), Scales(ws))
 
 
-def _row(unit: Unit) -> Row:
+def _row(unit: RetentionUnit) -> Row:
     return {
         "id": unit.name,
         "sessions": list(unit.ids),
@@ -96,20 +98,20 @@ def _row(unit: Unit) -> Row:
     }
 
 
-def purge(desk: Desk, params: Params) -> Document:
+def purge(context: RecorderContext, params: Params) -> Document:
     """Rewrite the history without the content of paths, or without texts wherever they stand.
 
     Without either only say what remains of what was purged. With `dry_run` nothing changes.
     """
-    ws = desk.workspace
+    ws = context.workspace
     paths = read.repo_paths(ws.layout, params, "paths")
     texts = [base64.b64decode(one) for one in read.strings(params, "texts")]
     dry = read.flag(params, "dry_run")
     found, said = purging.NOTHING, _Said()
     if paths or texts:
-        desk.observer.settle()
+        context.observer.settle()
         found = purging.survey(ws, paths, texts)
-        said = (_planned if dry else _purged)(desk, found, params)
+        said = (_planned if dry else _purged)(context, found, params)
     left = Remains() if dry else remains(ws)
     return {
         "dry_run": dry,
@@ -143,16 +145,16 @@ class _Said(NamedTuple):
     fetched: Sequence[str] = ()
 
 
-def _planned(desk: Desk, found: Survey, params: Params) -> _Said:
+def _planned(context: RecorderContext, found: Survey, params: Params) -> _Said:
     if not read.flag(params, "fetched"):
         return _Said()
-    return _Said(fetched=purging.fetched_holding(desk.workspace, found))
+    return _Said(fetched=purging.fetched_holding(context.workspace, found))
 
 
-def _purged(desk: Desk, found: Survey, params: Params) -> _Said:
-    purging.purge(desk, found)
-    fetched = purging.drop_fetched(desk) if read.flag(params, "fetched") else []
-    ws = desk.workspace
+def _purged(context: RecorderContext, found: Survey, params: Params) -> _Said:
+    purging.purge(context, found)
+    fetched = purging.drop_fetched(context) if read.flag(params, "fetched") else []
+    ws = context.workspace
     held_by = purging.proof(ws, found)
     return _Said(mirrors.scrub(ws, journal.awaited(ws.db)), held_by, fetched)
 
@@ -175,8 +177,8 @@ def _remains_row(left: Remains) -> Row:
     }
 
 
-def du(desk: Desk, params: Params) -> Document:
+def du(context: RecorderContext, params: Params) -> Document:
     """Return what the history takes, session by session and in total."""
     del params
-    ws = desk.workspace
+    ws = context.workspace
     return usage(ws.layout, ws.git, ws.repo, ws.db)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from gitshadow.adapters import registry
-from gitshadow.adapters.base import HookEvent, Phase
+from gitshadow.adapters.base import HookEvent, HookPhase
 from gitshadow.attribution import lifecycle
 from gitshadow.attribution.agent_process import agent_process
 from gitshadow.attribution.lifecycle import Who, microseconds
@@ -22,16 +22,16 @@ from gitshadow.model import Call, RepoPath, Session, ToolClass
 from gitshadow.store.journal import events, models, sessions, turns
 from gitshadow.store.journal.db import Db
 
-OUTCOMES: Mapping[Phase, str] = {
-    Phase.AFTER: "ok",
-    Phase.FAILED: "failed",
-    Phase.DENIED: OUTCOME_DENIED,
+OUTCOMES: Mapping[HookPhase, str] = {
+    HookPhase.AFTER: "ok",
+    HookPhase.FAILED: "failed",
+    HookPhase.DENIED: OUTCOME_DENIED,
 }
 _OPENING = (
-    Phase.SESSION_START,
-    Phase.PROMPT,
-    Phase.BEFORE,
-    Phase.SUBAGENT_START,
+    HookPhase.SESSION_START,
+    HookPhase.PROMPT,
+    HookPhase.BEFORE,
+    HookPhase.SUBAGENT_START,
 )
 EARLY_NS = 500_000_000
 """How much earlier a tool may have begun than its duration says: programs start their hooks late.
@@ -49,7 +49,7 @@ _REVIVABLE = (lifecycle.PROCESS_GONE, lifecycle.TIMED_OUT, lifecycle.ENDED_BY_CA
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class EventSource:
     """Name the worktree that takes an event, and where the event came from.
 
     `root` is the real path of the worktree. `pids` are the ancestors of the hook program,
@@ -95,7 +95,7 @@ class Intake:
     doubt: Doubt | None = None
 
 
-def apply(db: Db, event: HookEvent, at_ns: int, place: Place) -> Intake:
+def apply(db: Db, event: HookEvent, at_ns: int, place: EventSource) -> Intake:
     """Put one event into the journal, in one transaction.
 
     Args:
@@ -111,7 +111,7 @@ def apply(db: Db, event: HookEvent, at_ns: int, place: Place) -> Intake:
         JournalError: the journal could not be written; nothing of the event was.
     """
     with db.write():
-        return _Desk(db, event, at_ns, place).take()
+        return _Intake(db, event, at_ns, place).take()
 
 
 def begin_at_writes(db: Db, session: str, call_id: str) -> Doubt | None:
@@ -139,10 +139,12 @@ def begin_at_writes(db: Db, session: str, call_id: str) -> Doubt | None:
     return Doubt(begun, call.opened_ns, call.closed_ns)
 
 
-class _Desk:
+class _Intake:
     """Take one event."""
 
-    def __init__(self, db: Db, event: HookEvent, at_ns: int, place: Place) -> None:
+    def __init__(
+        self, db: Db, event: HookEvent, at_ns: int, place: EventSource
+    ) -> None:
         self._db = db
         self._event = event
         self._at_ns = at_ns
@@ -161,28 +163,28 @@ class _Desk:
             needs_barrier=self._reach.needs_barrier,
             background=event.background_tasks > 0,
         )
-        if event.phase is Phase.PROMPT:
+        if event.phase is HookPhase.PROMPT:
             turn = lifecycle.begin_turn(
                 self._db, session.id, event.turn_id, self._at_ns, event.prompt
             )
             if session.ended_ns is not None:
                 lifecycle.end_turn(self._db, session.id, session.ended_ns)
             return replace(done, turn=turn.id)
-        if event.phase is Phase.CONTINUATION:
+        if event.phase is HookPhase.CONTINUATION:
             # Grok reports one after the end of its session too.
             if session.ended_ns is not None:
                 return done
             turn_id = lifecycle.continue_turn(self._db, session.id, self._at_ns)
             return replace(done, turn=turn_id)
-        if event.phase is Phase.SUBAGENT_START:
+        if event.phase is HookPhase.SUBAGENT_START:
             return replace(done, turn=self._turn(session))
-        if event.phase is Phase.BEFORE:
+        if event.phase is HookPhase.BEFORE:
             return self._open(session, done)
         if event.phase in OUTCOMES:
             return self._close(session, done)
-        if event.phase is Phase.TURN_END:
+        if event.phase is HookPhase.TURN_END:
             return self._end_turn(session, done)
-        if event.phase in (Phase.SESSION_END, Phase.SUBAGENT_END):
+        if event.phase in (HookPhase.SESSION_END, HookPhase.SUBAGENT_END):
             return self._end_session(session, done)
         return done
 
@@ -283,7 +285,7 @@ class _Desk:
             own = [one for one in known if one.started_ns <= self._at_ns]
             # What was started in a turn works for it, also after that turn has ended.
             is_at_work = bool(own) and own[-1].ended_ns is None
-            if is_at_work and event.phase is not Phase.SUBAGENT_START:
+            if is_at_work and event.phase is not HookPhase.SUBAGENT_START:
                 return own[-1].id
             above = self._open_turn_above(session) or event.turn_id
             if above is None:

@@ -132,7 +132,7 @@ VARIABLES: frozenset[bytes] = frozenset(
 """All variables that say something here."""
 
 
-class Mark(NamedTuple):
+class AgentMark(NamedTuple):
     """Say which agent the variables of a process name.
 
     `session` is ours and comes with `GITSHADOW_SESSION` alone, `native` is the agent's own id.
@@ -156,7 +156,7 @@ def read_variables(raw: bytes) -> dict[str, str]:
     return found
 
 
-def detect(env: Mapping[str, str], nearest: str | None = None) -> Mark | None:
+def detect(env: Mapping[str, str], nearest: str | None = None) -> AgentMark | None:
     """Name the agent in whose environment a process runs.
 
     Args:
@@ -172,7 +172,7 @@ def detect(env: Mapping[str, str], nearest: str | None = None) -> Mark | None:
     if agent is None:
         return None
     inherited = nearest is not None and nearest != agent
-    return Mark(agent, _native(env, agent), session or None, inherited)
+    return AgentMark(agent, _native(env, agent), session or None, inherited)
 
 
 def _by_slug(text: str) -> str | None:
@@ -233,7 +233,7 @@ _UNSURE = frozenset(
 _INTERPRETERS = frozenset({"node", "bun", "deno", "nodejs"})
 
 
-class Program(NamedTuple):
+class ProgramName(NamedTuple):
     """Say what a process runs, as far as it matters who writes.
 
     `agent` is None where the name says no agent. `unsure` tells of an editor, which an agent may
@@ -244,7 +244,7 @@ class Program(NamedTuple):
     unsure: bool = False
 
 
-def program_of(executable: str, arguments: Sequence[str]) -> Program:
+def program_of(executable: str, arguments: Sequence[str]) -> ProgramName:
     """Recognise a program by whole names.
 
     Args:
@@ -257,8 +257,8 @@ def program_of(executable: str, arguments: Sequence[str]) -> Program:
         names += _script(arguments)
     agents = [_PROGRAMS[name] for name in names if name in _PROGRAMS]
     if agents:
-        return Program(agents[0])
-    return Program(unsure=any(name in _UNSURE for name in names))
+        return ProgramName(agents[0])
+    return ProgramName(unsure=any(name in _UNSURE for name in names))
 
 
 def _is_interpreter(name: str) -> bool:

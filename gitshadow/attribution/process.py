@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import NamedTuple
 
-from gitshadow.attribution.markers import Program, program_of, read_variables
-from gitshadow.attribution.process_owners import Known, Link, owners
+from gitshadow.attribution.markers import ProgramName, program_of, read_variables
+from gitshadow.attribution.process_owners import AncestorProcess, KnownSessions, owners
 from gitshadow.attribution.windows import ProcessHint
 from gitshadow.model import Actor, Session
 
@@ -124,7 +124,7 @@ def command_line(pid: int, proc: str = "/proc") -> tuple[bytes, ...]:
     return () if raw is None else tuple(raw.removesuffix(b"\0").split(b"\0"))
 
 
-def program_at(pid: int, proc: str = "/proc") -> Program:
+def program_at(pid: int, proc: str = "/proc") -> ProgramName:
     """Return what a process runs, nothing when it cannot be read."""
     executable = _link(os.path.join(proc, str(pid), "exe"))
     words = [os.fsdecode(word) for word in command_line(pid, proc)]
@@ -168,7 +168,7 @@ class ProcessScan:
         self._proc = proc
         self._clock = clock
         self._variables: dict[_Key, Mapping[str, str] | None] = {}
-        self._programs: dict[_Key, Program] = {}
+        self._programs: dict[_Key, ProgramName] = {}
         self._stats: dict[int, _Stat] = {}
         self._agents: tuple[AgentProcess, ...] | None = None
         self._agents_before: tuple[AgentProcess, ...] = ()
@@ -185,7 +185,7 @@ class ProcessScan:
         """
         self._scan()
         kept = tuple(sessions)
-        known, agents = Known(kept), _agents_of(kept)
+        known, agents = KnownSessions(kept), _agents_of(kept)
         ours = self._our_programs()
         found: list[Living] = []
         for pid in sorted(self._stats.keys() - ours):
@@ -212,7 +212,7 @@ class ProcessScan:
             The innermost of a family; None where nobody's or not clear.
         """
         kept = tuple(sessions)
-        found, known = self.sessions_of(pid, kept), Known(kept)
+        found, known = self.sessions_of(pid, kept), KnownSessions(kept)
         return found[-1] if len({known.root(one) for one in found}) == 1 else None
 
     def sessions_of(self, pid: int, sessions: Iterable[Session]) -> tuple[str, ...]:
@@ -223,7 +223,11 @@ class ProcessScan:
         self._scan()
         kept = tuple(sessions)
         stat = self._stats.get(pid)
-        return () if stat is None else self._owners(stat, Known(kept), _agents_of(kept))
+        return (
+            ()
+            if stat is None
+            else self._owners(stat, KnownSessions(kept), _agents_of(kept))
+        )
 
     def agents(self) -> tuple[AgentProcess, ...]:
         """Return the processes that run agents or what may be one, of each tree the topmost.
@@ -240,11 +244,11 @@ class ProcessScan:
     def _owners(
         self,
         stat: _Stat,
-        known: Known,
+        known: KnownSessions,
         agents: Mapping[ProcessId, tuple[str, ...]],
     ) -> tuple[str, ...]:
         links = [
-            Link(agents.get(one.id, ()), self._variables_of(one))
+            AncestorProcess(agents.get(one.id, ()), self._variables_of(one))
             for one in self._chain(stat)
             if one.id.pid != 1 or one.id in agents  # init adopts, it makes nobody
         ]
@@ -259,7 +263,7 @@ class ProcessScan:
             here = self._stats.get(here.parent)
 
     def _agents_now(self) -> Iterator[AgentProcess]:
-        nothing = Program()
+        nothing = ProgramName()
         for stat in self._stats.values():
             program = self._program_of(stat)
             if program == nothing:
@@ -294,7 +298,7 @@ class ProcessScan:
             where those of several sessions hold the file, or it is not clear whose one is.
         """
         kept = tuple(sessions)
-        known, agents = Known(kept), _agents_of(kept)
+        known, agents = KnownSessions(kept), _agents_of(kept)
         hints: dict[str, ProcessHint] = {}
         for stat in (self._stats[pid] for pid in pids if pid in self._stats):
             found = self._owners(stat, known, agents)
@@ -328,7 +332,7 @@ class ProcessScan:
             self._variables[stat.key] = read_variables(raw) if raw else None
         return self._variables[stat.key]
 
-    def _program_of(self, stat: _Stat) -> Program:
+    def _program_of(self, stat: _Stat) -> ProgramName:
         found = self._programs.get(stat.key)
         if found is None:
             found = self._programs[stat.key] = program_at(stat.id.pid, self._proc)

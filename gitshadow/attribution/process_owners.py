@@ -16,7 +16,7 @@ from gitshadow.model import Actor, Session
 _GIVEN = 0.5
 
 
-class Link(NamedTuple):
+class AncestorProcess(NamedTuple):
     """Hold one process of a chain from a process to its ancestors.
 
     `sessions` are those whose agent it is. `variables` are None where they cannot be read.
@@ -38,7 +38,7 @@ class _Claim(NamedTuple):
     most: float
 
 
-class Known:
+class KnownSessions:
     """Find recorded sessions of agents by what processes show of them."""
 
     def __init__(self, sessions: Iterable[Session]) -> None:
@@ -73,7 +73,7 @@ class Known:
         return self.line(session)[-1]
 
 
-def owners(chain: Sequence[Link], known: Known) -> tuple[str, ...]:
+def owners(chain: Sequence[AncestorProcess], known: KnownSessions) -> tuple[str, ...]:
     """Return the sessions to which a process may belong.
 
     Args:
@@ -94,13 +94,15 @@ def owners(chain: Sequence[Link], known: Known) -> tuple[str, ...]:
     return tuple(sorted(found, key=lambda one: (len(known.line(one)), one)))
 
 
-def _by_process(chain: Sequence[Link]) -> Iterator[_Claim]:
+def _by_process(chain: Sequence[AncestorProcess]) -> Iterator[_Claim]:
     for distance, link in enumerate(chain):
         if link.sessions:
             yield _Claim(link.sessions, distance, distance)
 
 
-def _by_variables(chain: Sequence[Link], known: Known) -> Iterator[_Claim]:
+def _by_variables(
+    chain: Sequence[AncestorProcess], known: KnownSessions
+) -> Iterator[_Claim]:
     carried = (chain[0].variables if chain else None) or {}
     declared = carried.get(SESSION_VARIABLE)
     if declared:
@@ -114,7 +116,10 @@ def _by_variables(chain: Sequence[Link], known: Known) -> Iterator[_Claim]:
 
 
 def _by_native(
-    chain: Sequence[Link], known: Known, agent: str, names: Sequence[str]
+    chain: Sequence[AncestorProcess],
+    known: KnownSessions,
+    agent: str,
+    names: Sequence[str],
 ) -> Iterator[_Claim]:
     """Claim for the session that an agent's own variables name.
 
@@ -134,11 +139,13 @@ def _by_native(
             yield found
 
 
-def _is_agent(link: Link, agent: str, known: Known) -> bool:
+def _is_agent(link: AncestorProcess, agent: str, known: KnownSessions) -> bool:
     return any(known.agent(session) == agent for session in link.sessions)
 
 
-def _placed(chain: Sequence[Link], name: str, sessions: tuple[str, ...]) -> _Claim:
+def _placed(
+    chain: Sequence[AncestorProcess], name: str, sessions: tuple[str, ...]
+) -> _Claim:
     """Say how far the process stands that gave its children a variable.
 
     What a process gives its children is nearer to them than itself, by less than one step. Of

@@ -7,7 +7,7 @@ import os
 from typing import NamedTuple
 
 from gitshadow.adapters import paths as payload_paths
-from gitshadow.adapters.base import END_PHASES, TOOL_PHASES, HookEvent, Phase
+from gitshadow.adapters.base import END_PHASES, TOOL_PHASES, HookEvent, HookPhase
 from gitshadow.errors import ShadowError
 from gitshadow.model import PATHLESS_WRITERS, RepoPath, ToolClass
 from gitshadow.store import refs
@@ -31,7 +31,7 @@ class Reach(NamedTuple):
 
 def reach(event: HookEvent, root: str) -> Reach:
     """Return what an event is about in the worktree at `root`; looks at links, changes nothing."""
-    if event.phase not in (*TOOL_PHASES, Phase.NOTICE):
+    if event.phase not in (*TOOL_PHASES, HookPhase.NOTICE):
         return Reach(needs_barrier=event.phase in END_PHASES)
     if event.tool_class is ToolClass.READ:
         return Reach()
@@ -48,7 +48,7 @@ def reach(event: HookEvent, root: str) -> Reach:
             outside[spellings[0]] = None
             nested.update((one, None) for one in below if one is not None)
     pathless = not event.paths and event.tool_class in PATHLESS_WRITERS
-    barrier = event.phase is Phase.BEFORE and pathless
+    barrier = event.phase is HookPhase.BEFORE and pathless
     return Reach(tuple(inside), tuple(outside), tuple(nested), barrier)
 
 

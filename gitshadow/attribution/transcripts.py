@@ -9,7 +9,7 @@ import stat
 from dataclasses import replace
 
 from gitshadow.adapters import codex
-from gitshadow.adapters.base import HookEvent, Phase
+from gitshadow.adapters.base import HookEvent, HookPhase
 from gitshadow.model import ToolClass
 
 _MOST_BYTES = 1024 * 1024
@@ -19,7 +19,7 @@ def timed(event: HookEvent) -> HookEvent:
     """Return an event of a call's end with the duration that the agent's transcript has for it."""
     if event.agent != codex.NAME or event.tool_class is not ToolClass.SHELL:
         return event
-    if event.phase is not Phase.AFTER or event.duration_ns is not None:
+    if event.phase is not HookPhase.AFTER or event.duration_ns is not None:
         return event
     if event.transcript_path is None or event.call_id is None:
         return event

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from gitshadow.attribution.identities import agent_named
-from gitshadow.blame.owners import Origin, Owner, Source
+from gitshadow.blame.owners import Origin, OriginSource, Owner
 from gitshadow.errors import StoreError
 from gitshadow.model import Actor, Confidence, Event, Oid
 from gitshadow.store.journal import claims
@@ -99,11 +99,11 @@ class Crediting:
         return self._claimed
 
     def _credit(self, owner: Owner, claim: ClaimRow | None) -> Credit:
-        if owner.source is Source.EVENT and owner.event is not None:
+        if owner.source is OriginSource.EVENT and owner.event is not None:
             return by_event(owner.event)
         if claim is not None:
             return _by_claim(claim, owner.commit)
-        if owner.source is Source.COMMIT and owner.commit is not None:
+        if owner.source is OriginSource.COMMIT and owner.commit is not None:
             return self._by_commit(owner.commit)
         return _unknown(owner.note or "", owner.commit)
 
@@ -120,7 +120,7 @@ class Crediting:
         if (
             commit is None
             or commit not in self.claimed()
-            or owner.source is Source.EVENT
+            or owner.source is OriginSource.EVENT
         ):
             return None
         if commit not in self._claims:

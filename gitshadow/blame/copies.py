@@ -10,21 +10,21 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import NamedTuple
 
-from gitshadow.blame.owners import Source, State, Vector, split_lines
+from gitshadow.blame.owners import BlamedContent, OriginSource, Vector, split_lines
 from gitshadow.model import Event
 
 _OWN, _OTHER = 20, 40
 
 
-class Place(NamedTuple):
+class CopySource(NamedTuple):
     """Hold a state to look in for lines that an event added; `is_own`: of the file itself."""
 
     event: Event
-    state: State
+    state: BlamedContent
     is_own: bool
 
 
-Places = Callable[[Sequence[Event]], Iterable[Place]]
+Places = Callable[[Sequence[Event]], Iterable[CopySource]]
 """Give the states to look in for what some events added; of one event its own file's first."""
 
 
@@ -106,7 +106,7 @@ def _runs(vector: Vector) -> Iterator[tuple[int, int]]:
     start = 0
     for at in range(1, len(vector) + 1):
         if at == len(vector) or vector[at].owner is not vector[start].owner:
-            if vector[start].owner.source is Source.EVENT:
+            if vector[start].owner.source is OriginSource.EVENT:
                 yield start, at
             start = at
 

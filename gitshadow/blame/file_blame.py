@@ -9,14 +9,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from gitshadow.blame.copies import Place, traced
-from gitshadow.blame.git_blame import Ground
+from gitshadow.blame.copies import CopySource, traced
+from gitshadow.blame.git_blame import GitOrigins
 from gitshadow.blame.git_history import GitPast
 from gitshadow.blame.owners import (
+    BlamedContent,
     Diff,
+    OriginSource,
     Owner,
-    Source,
-    State,
     Vector,
     count_lines,
     fresh,
@@ -28,7 +28,7 @@ from gitshadow.blame.replay_cache import Resuming
 from gitshadow.blame.rewrites import Rewrites
 from gitshadow.errors import UsageError
 from gitshadow.model import Event, FileVersion, Oid, RepoPath
-from gitshadow.recording.context import Desk
+from gitshadow.recording.context import RecorderContext
 from gitshadow.store.journal import events
 from gitshadow.store.refs import display_path
 from gitshadow.store.repo import line_hunks
@@ -36,7 +36,7 @@ from gitshadow.undo.effective import undoings_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class BlameRequest:
     """Say what is to be blamed: a path, now, at an event (`seq`) or in a commit of the user's.
 
     `content` is what the path held at that event, None for now and for a commit.
@@ -57,26 +57,28 @@ class Blamed:
 
     data: bytes
     vector: Vector
-    ground: Ground
+    ground: GitOrigins
     removals: list[Removal]
 
 
-def past_of(desk: Desk, options: tuple[str, ...] = ()) -> GitPast:
+def past_of(context: RecorderContext, options: tuple[str, ...] = ()) -> GitPast:
     """Return what answers of Git's past; one may serve many wishes while HEAD stays."""
-    ws = desk.workspace
+    ws = context.workspace
     return GitPast(ws.repo, ws.git, ws.db, options)
 
 
 class Blaming:
     """Answer one wish."""
 
-    def __init__(self, desk: Desk, wish: Wish, past: GitPast | None = None) -> None:
-        self._desk = desk
-        self._ws = desk.workspace
+    def __init__(
+        self, context: RecorderContext, wish: BlameRequest, past: GitPast | None = None
+    ) -> None:
+        self._context = context
+        self._ws = context.workspace
         self._wish = wish
         self._diff: Diff = partial(line_hunks, ignore_space=wish.ignore_space)
         options = ("-w",) * wish.ignore_space + ("-C",) * wish.copies
-        self._past = past or past_of(desk, options)
+        self._past = past or past_of(context, options)
         self._resuming = Resuming(
             self._ws.db, self._past, self._ws.layout.worktree, wish.path
         )
@@ -107,7 +109,7 @@ class Blaming:
         return not (self._wish.removed or self._wish.ignore_space)
 
     def _answered(self, replay: Replay, first: Event | None) -> Blamed:
-        ground = Ground(self._past, replay.read, self._diff, replay.rewrites, first)
+        ground = GitOrigins(self._past, replay.read, self._diff, replay.rewrites, first)
         data, vector = self._content(replay)
         vector = ground.settle(vector)
         if self._wish.copies:
@@ -166,7 +168,7 @@ class Blaming:
         if known is not None and len(known.vector) == count_lines(data):
             return data, known.vector
         owner = Owner(
-            source=Source.GROUND,
+            source=OriginSource.GROUND,
             path=path,
             commit=commit,
             content=blob,
@@ -209,17 +211,19 @@ class Blaming:
 
     def _untouched(
         self, replay: Replay, version: FileVersion | None, row: Event | None = None
-    ) -> State | None:
+    ) -> BlamedContent | None:
         """Return a state that nothing recorded made, as far as the replay knows."""
         if version is None:
             return None
         path = self._wish.path if row is None else _name_before(row)
-        owner = Owner(source=Source.GROUND, path=path, event=row, content=version.oid)
+        owner = Owner(
+            source=OriginSource.GROUND, path=path, event=row, content=version.oid
+        )
         return replay.state_of(version, owner)
 
     # -- lines from elsewhere ----------------------------------------------------------------
 
-    def _places(self, asked: Sequence[Event]) -> Iterator[Place]:
+    def _places(self, asked: Sequence[Event]) -> Iterator[CopySource]:
         """Yield what the files of each event's burst held right before it, its own first."""
         own: dict[RepoPath, list[tuple[Event, Event]]] = {}
         for event in asked:
@@ -238,7 +242,7 @@ class Blaming:
 
     def _states_before(
         self, wanted: Mapping[RepoPath, list[tuple[Event, Event]]], *, is_own: bool
-    ) -> Iterator[Place]:
+    ) -> Iterator[CopySource]:
         """Replay each file once; yield its state before a row, and before the event."""
         for path, pairs in wanted.items():
             history = self._history(path)
@@ -251,7 +255,7 @@ class Blaming:
                 if state is None and row.before is not None:
                     state = self._untouched(replay, row.before, row)
                 if state is not None:
-                    yield Place(event, state, is_own)
+                    yield CopySource(event, state, is_own)
 
     def _firsts(self, event: Event) -> list[Event]:
         """Return the first event of each file in an event's burst, as many as are looked at."""

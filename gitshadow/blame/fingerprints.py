@@ -23,7 +23,7 @@ def mark_of_oid(oid: Oid) -> int:
     return int(oid[: 2 * BYTES], 16)
 
 
-class Marks:
+class FingerprintSet:
     """A set of marks that needs no decoding: sorted, in bytes."""
 
     __slots__ = ("_cells", "data")
@@ -33,7 +33,7 @@ class Marks:
         self._cells = memoryview(data).cast("Q")
 
     @classmethod
-    def of(cls, marks: Iterable[int]) -> "Marks":
+    def of(cls, marks: Iterable[int]) -> "FingerprintSet":
         """Return the set of some marks."""
         made = array("Q", sorted(set(marks)))
         return cls(made.tobytes())
@@ -45,9 +45,9 @@ class Marks:
     def __len__(self) -> int:
         return len(self._cells)
 
-    def with_more(self, marks: Iterable[int]) -> "Marks":
+    def with_more(self, marks: Iterable[int]) -> "FingerprintSet":
         """Return this set and some more."""
-        return Marks.of((*self._cells, *marks))
+        return FingerprintSet.of((*self._cells, *marks))
 
 
-NO_MARKS = Marks()
+NO_MARKS = FingerprintSet()

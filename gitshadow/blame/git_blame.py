@@ -15,8 +15,8 @@ from gitshadow.blame.git_blame_parser import GitLine
 from gitshadow.blame.owners import (
     Diff,
     Origin,
+    OriginSource,
     Owner,
-    Source,
     Vector,
     carried,
     count_lines,
@@ -24,7 +24,7 @@ from gitshadow.blame.owners import (
     split_lines,
     whole,
 )
-from gitshadow.blame.rewrites import Past, Rewrites, change_of
+from gitshadow.blame.rewrites import HeadHistory, Rewrites, change_of
 from gitshadow.errors import StoreError
 from gitshadow.model import Actor, Confidence, Event, Oid, RepoPath
 
@@ -35,8 +35,8 @@ UNSEEN = "it was committed here, but its writing was not recorded"
 SILENT = "git blame gave no author"
 
 
-class Commits(Past, Protocol):
-    """Tell what Git knows of commits and lines; the same as `Past` and more."""
+class CommitHistory(HeadHistory, Protocol):
+    """Tell what Git knows of commits and lines; the same as `HeadHistory` and more."""
 
     def began(self, event: Event | None) -> Oid | None:
         """Return the commit on which the session of an event began; HEAD's for None."""
@@ -76,13 +76,13 @@ class Commits(Past, Protocol):
 
 
 @dataclass(slots=True)
-class Ground:
+class GitOrigins:
     """Answer for the origins of one replay that rest on Git.
 
     `first` is the oldest recorded event of the file: commits under it hold nothing recorded.
     """
 
-    commits: Commits
+    commits: CommitHistory
     read: Callable[[Oid], bytes]
     diff: Diff
     rewrites: Rewrites
@@ -111,7 +111,7 @@ class Ground:
 
     def _settled(self, origin: Origin) -> Origin:
         owner = origin.owner
-        if owner.source is not Source.GROUND:
+        if owner.source is not OriginSource.GROUND:
             return origin
         if id(owner) not in self._answers:
             self._asking.add(id(owner))
@@ -162,7 +162,7 @@ class Ground:
         if owner.switched:
             return _nobody(owner, GONE)
         return Owner(
-            source=Source.BEFORE, path=owner.path, event=owner.event, note=BEFORE
+            source=OriginSource.BEFORE, path=owner.path, event=owner.event, note=BEFORE
         )
 
     # -- from Git's lines back to recorded ones ----------------------------------------------
@@ -198,7 +198,7 @@ class Ground:
         key = line.commit, line.path
         if key not in self._owners:
             self._owners[key] = Owner(
-                source=Source.COMMIT, path=line.path, commit=line.commit
+                source=OriginSource.COMMIT, path=line.path, commit=line.commit
             )
         return Origin(self._owners[key], line.line)
 
@@ -206,7 +206,10 @@ class Ground:
         key = line.commit, line.path
         if (key, why) not in self._nobodies:
             self._nobodies[key, why] = Owner(
-                source=Source.UNKNOWN, path=line.path, commit=line.commit, note=why
+                source=OriginSource.UNKNOWN,
+                path=line.path,
+                commit=line.commit,
+                note=why,
             )
         return Origin(self._nobodies[key, why], line.line)
 
@@ -234,7 +237,7 @@ class Ground:
         key = id(owner), line.path
         if key not in self._windows:
             self._windows[key] = Owner(
-                source=Source.EVENT, path=line.path, event=owner.event
+                source=OriginSource.EVENT, path=line.path, event=owner.event
             )
         return Origin(self._windows[key], line.line)
 
@@ -267,7 +270,9 @@ class Ground:
 
 
 def _nobody(owner: Owner, why: str) -> Owner:
-    return Owner(source=Source.UNKNOWN, path=owner.path, event=owner.event, note=why)
+    return Owner(
+        source=OriginSource.UNKNOWN, path=owner.path, event=owner.event, note=why
+    )
 
 
 def _is_agents(event: Event | None) -> bool:

@@ -16,7 +16,7 @@ ModelOf = Callable[[Event], str | None]
 """Return the model that an event's session named last before it."""
 
 
-class Writer(NamedTuple):
+class CountedWriter(NamedTuple):
     """Name an agent's session and the model it used; a model of None was not named."""
 
     agent: str
@@ -24,7 +24,7 @@ class Writer(NamedTuple):
     model: str | None
 
 
-class Claimed(NamedTuple):
+class ClaimedAuthor(NamedTuple):
     """Name who is said to have written lines of which nothing was seen here, and by whom."""
 
     source: str
@@ -40,9 +40,9 @@ class Shares:
     lines: int = 0
     files: int = 0
     classes: Counter[Actor] = field(default_factory=Counter)
-    writers: Counter[Writer] = field(default_factory=Counter)
+    writers: Counter[CountedWriter] = field(default_factory=Counter)
     unknown: Counter[str] = field(default_factory=Counter)
-    claimed: Counter[Claimed] = field(default_factory=Counter)
+    claimed: Counter[ClaimedAuthor] = field(default_factory=Counter)
 
     def add(self, portion: Portion) -> None:
         """Count a portion."""
@@ -62,8 +62,8 @@ class Shares:
             self.unknown[credit.reason] += lines
         if credit.claim is not None:
             claim = credit.claim
-            self.claimed[Claimed(claim.source, claim.agent, claim.model)] += lines
+            self.claimed[ClaimedAuthor(claim.source, claim.agent, claim.model)] += lines
 
-    def _writer(self, credit: Credit) -> Writer:
+    def _writer(self, credit: Credit) -> CountedWriter:
         model = self.model_of(credit.event) if credit.event is not None else None
-        return Writer(credit.agent or "agent", credit.session or "", model)
+        return CountedWriter(credit.agent or "agent", credit.session or "", model)

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from gitshadow.blame.attributed_commits import Speaking
 from gitshadow.blame.classification import BY_GIT, Credit, Crediting
-from gitshadow.blame.file_blame import Blaming, Wish, past_of
+from gitshadow.blame.file_blame import BlameRequest, Blaming, past_of
 from gitshadow.blame.owners import count_lines
 from gitshadow.blame.peer_origins import Foreign
 from gitshadow.model import FileVersion, Oid, RepoPath
-from gitshadow.recording.context import Desk
+from gitshadow.recording.context import RecorderContext
 from gitshadow.store.journal import events
 
 _PLAIN_MODE = 0o100644
@@ -33,12 +33,12 @@ class FileOwners:
 class Owning:
     """Answer for one worktree, as long as nothing moves in it."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._ws = desk.workspace
-        self._past = past_of(desk)
+    def __init__(self, context: RecorderContext) -> None:
+        self._context = context
+        self._ws = context.workspace
+        self._past = past_of(context)
         self._head = self._ws.repo.head()[1]
-        self.crediting = Crediting(self._ws.repo, self._ws.db, Foreign(desk.others))
+        self.crediting = Crediting(self._ws.repo, self._ws.db, Foreign(context.others))
         self._speaking = Speaking(self._ws.git, self.crediting, self._past)
 
     def recorded_since(self) -> Oid | None:
@@ -53,10 +53,10 @@ class Owning:
         """
         state = self._ws.states.get(path)
         if state is None:
-            return self._blamed(Wish(path=path))
+            return self._blamed(BlameRequest(path=path))
         if self._is_as_in_head(path, state.version.oid):
             return self._by_git(path, state.version.oid)
-        return self._blamed(Wish(path=path, content=state.version))
+        return self._blamed(BlameRequest(path=path, content=state.version))
 
     def staged(self, path: RepoPath, blob: Oid) -> FileOwners:
         """Return the owners of a content that is in the index.
@@ -67,7 +67,7 @@ class Owning:
         if self._is_as_in_head(path, blob):
             return self._by_git(path, blob)
         content = FileVersion(blob, _PLAIN_MODE)
-        return self._blamed(Wish(path=path, content=content))
+        return self._blamed(BlameRequest(path=path, content=content))
 
     def committed(self, path: RepoPath, commit: Oid) -> FileOwners:
         """Return the owners of a file as it is in a commit.
@@ -79,7 +79,7 @@ class Owning:
         blob = self._past.blob(commit, path)
         if blob is not None and self._is_gits(path, commit):
             return self._by_git(path, blob)
-        return self._blamed(Wish(path=path, commit=commit))
+        return self._blamed(BlameRequest(path=path, commit=commit))
 
     def _is_as_in_head(self, path: RepoPath, blob: Oid) -> bool:
         head = self._head
@@ -92,14 +92,14 @@ class Owning:
     def _is_gits(self, path: RepoPath, commit: Oid) -> bool:
         """Tell a file of which Git names the author of every line, whoever that is."""
         written = events.is_written(self._ws.db, path)
-        written = written or bool(self._desk.others.who_wrote(path))
+        written = written or bool(self._context.others.who_wrote(path))
         return not written and path not in self._speaking.paths(commit)
 
     def _by_git(self, path: RepoPath, blob: Oid) -> FileOwners:
         data = self._ws.repo.read_blob(blob)
         return FileOwners(path, data, (BY_GIT,) * count_lines(data))
 
-    def _blamed(self, wish: Wish) -> FileOwners:
-        blamed = Blaming(self._desk, wish, self._past).answer()
+    def _blamed(self, wish: BlameRequest) -> FileOwners:
+        blamed = Blaming(self._context, wish, self._past).answer()
         credits = [self.crediting.of(origin) for origin in blamed.vector]
         return FileOwners(wish.path, blamed.data, credits)

@@ -12,7 +12,7 @@ from gitshadow.blame.line_owners import FileOwners, Owning
 from gitshadow.blame.owners import count_lines, whole
 from gitshadow.errors import StoreError
 from gitshadow.model import GITLINK_MODE, LINK_MODE, Oid, RepoPath
-from gitshadow.recording.context import Desk
+from gitshadow.recording.context import RecorderContext
 from gitshadow.store.git import TreeDelta
 from gitshadow.store.repo import line_hunks
 
@@ -47,8 +47,8 @@ Part = Portion | Skipped
 class Portions:
     """Find portions in one worktree, after a barrier."""
 
-    def __init__(self, desk: Desk, owning: Owning) -> None:
-        self._ws = desk.workspace
+    def __init__(self, context: RecorderContext, owning: Owning) -> None:
+        self._ws = context.workspace
         self._owning = owning
 
     def on_disk(self, paths: Sequence[RepoPath]) -> Iterator[Part]:

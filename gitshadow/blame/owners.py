@@ -16,7 +16,7 @@ Diff = Callable[[bytes, bytes], Sequence[Hunk]]
 """Where two contents differ: old start, old lines, new start, new lines, as unified diffs count."""
 
 
-class Source(StrEnum):
+class OriginSource(StrEnum):
     """Say what a line's origin rests on."""
 
     EVENT = "event"
@@ -42,7 +42,7 @@ class Owner:
     moved from one that was there before everything recorded.
     """
 
-    source: Source
+    source: OriginSource
     path: RepoPath
     event: Event | None = None
     commit: Oid | None = None
@@ -62,7 +62,7 @@ Vector = list[Origin]
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class BlamedContent:
     """Hold a recorded content with the origins of its lines."""
 
     oid: Oid
@@ -134,7 +134,7 @@ def kept_lines(hunks: Sequence[Hunk], count: int) -> Iterator[tuple[int, int]]:
 
 
 def fill(
-    vector: Vector, missing: set[int], source: State, hunks: Sequence[Hunk]
+    vector: Vector, missing: set[int], source: BlamedContent, hunks: Sequence[Hunk]
 ) -> None:
     """Give missing lines of a vector under construction the origins that a state has for them.
 

@@ -6,18 +6,18 @@ that was recorded on that machine.
 
 from collections.abc import Mapping
 
-from gitshadow.blame.file_blame import Blaming, Wish
-from gitshadow.blame.owners import Origin, Source
+from gitshadow.blame.file_blame import BlameRequest, Blaming
+from gitshadow.blame.owners import Origin, OriginSource
 from gitshadow.errors import StoreError, UsageError
 from gitshadow.model import Event, Oid, RepoPath
-from gitshadow.recording.context import Desk
+from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.peers import Others
 
 
 class Foreign:
     """Ask the machines of which anything was fetched."""
 
-    def __init__(self, others: Others[Desk]) -> None:
+    def __init__(self, others: Others[RecorderContext]) -> None:
         self._others = others
         self._lines: dict[tuple[str, Oid, RepoPath], Mapping[int, Origin]] = {}
         self._machines: dict[int, tuple[Event, str]] = {}
@@ -34,7 +34,7 @@ class Foreign:
     def _asked(self, origin: Origin, asked: frozenset[str]) -> Event | None:
         """Ask each machine once; what one has of another, as a commit too, is asked there."""
         owner = origin.owner
-        if owner.source is not Source.COMMIT or owner.commit is None:
+        if owner.source is not OriginSource.COMMIT or owner.commit is None:
             return None
         for machine in self._others.who_wrote(owner.path):
             if machine in asked:
@@ -42,7 +42,10 @@ class Foreign:
             theirs = self._of(machine, owner.commit, owner.path).get(origin.line)
             if theirs is None:
                 continue
-            if theirs.owner.source is Source.EVENT and theirs.owner.event is not None:
+            if (
+                theirs.owner.source is OriginSource.EVENT
+                and theirs.owner.event is not None
+            ):
                 event = theirs.owner.event
                 self._machines[id(event)] = event, machine
                 return event
@@ -54,9 +57,13 @@ class Foreign:
     def _of(self, machine: str, commit: Oid, path: RepoPath) -> Mapping[int, Origin]:
         key = machine, commit, path
         if key not in self._lines:
-            desk = self._others.desk(machine)
+            context = self._others.context(machine)
             try:
-                vector = Blaming(desk, Wish(path=path, commit=commit)).answer().vector
+                vector = (
+                    Blaming(context, BlameRequest(path=path, commit=commit))
+                    .answer()
+                    .vector
+                )
             except (StoreError, UsageError):
                 vector = []
             self._lines[key] = dict(enumerate(vector, 1))

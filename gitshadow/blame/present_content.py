@@ -4,10 +4,10 @@ Invariant: every line has an origin; what no recorded state has is shown as unre
 """
 
 from gitshadow.blame.owners import (
+    BlamedContent,
     Diff,
+    OriginSource,
     Owner,
-    Source,
-    State,
     Vector,
     carried,
     count_lines,
@@ -20,7 +20,7 @@ UNSEEN = "it is on disk, but in no recorded state"
 
 
 def laid_over(
-    recorded: State | None, path: RepoPath, data: bytes, diff: Diff
+    recorded: BlamedContent | None, path: RepoPath, data: bytes, diff: Diff
 ) -> Vector:
     """Return the origins of a content's lines, as far as the recorded state has them.
 
@@ -30,7 +30,7 @@ def laid_over(
         data: What it holds.
         diff: How lines are compared.
     """
-    unseen = Owner(source=Source.UNRECORDED, path=path, note=UNSEEN)
+    unseen = Owner(source=OriginSource.UNRECORDED, path=path, note=UNSEEN)
     if recorded is None:
         return fresh(unseen, count_lines(data))
     if recorded.data == data:

@@ -9,11 +9,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gitshadow.blame.owners import (
+    BlamedContent,
     Diff,
     Origin,
+    OriginSource,
     Owner,
-    Source,
-    State,
     Vector,
     carried,
     count_lines,
@@ -24,7 +24,7 @@ from gitshadow.blame.owners import (
     whole,
 )
 from gitshadow.blame.rewrites import Rewrites
-from gitshadow.blame.snapshots import Place, Read, Snapshot
+from gitshadow.blame.snapshots import BlameSnapshot, Place, Read
 from gitshadow.errors import StoreError
 from gitshadow.model import Confidence, Event, EventKind, FileVersion, Oid, RepoPath
 from gitshadow.store.line_diff import Hunk
@@ -59,28 +59,28 @@ class Replay:
     rewrites: Rewrites
     taken_back: Mapping[str, Collection[int]] = field(default_factory=dict)
     removals: list[Removal] | None = None
-    _at: dict[Place, State] = field(default_factory=dict)
-    _left: dict[Place, State] = field(default_factory=dict)
-    _before: dict[int, tuple[Place, State]] = field(default_factory=dict)
+    _at: dict[Place, BlamedContent] = field(default_factory=dict)
+    _left: dict[Place, BlamedContent] = field(default_factory=dict)
+    _before: dict[int, tuple[Place, BlamedContent]] = field(default_factory=dict)
     _saved: frozenset[int] | None = None
     _contents: set[Oid] = field(default_factory=set)
 
-    def at(self, worktree: str, path: RepoPath) -> State | None:
+    def at(self, worktree: str, path: RepoPath) -> BlamedContent | None:
         """Return what a path holds after the events so far, None where it is absent."""
         return self._at.get((worktree, path))
 
-    def resume(self, snapshot: Snapshot) -> None:
+    def resume(self, snapshot: BlameSnapshot) -> None:
         """Begin at a snapshot instead of the first event; `feed` may then raise DoubtError."""
         self._at.update(snapshot.at)
         self.rewrites.before = snapshot.before
         self.rewrites.resume(snapshot.newest)
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> BlameSnapshot:
         """Return what the events so far came to."""
         known = self.rewrites.is_newest
         newest = [state for state in self._at.values() if known(state)]
         before = self.rewrites.marked(self._contents)
-        return Snapshot(at=dict(self._at), newest=newest, before=before)
+        return BlameSnapshot(at=dict(self._at), newest=newest, before=before)
 
     def feed(self, events: Sequence[Event]) -> None:
         """Take events, in ascending order."""
@@ -88,13 +88,13 @@ class Replay:
             if event.path is not None and event.kind is not EventKind.GAP:
                 self._take(event, event.path)
 
-    def state_of(self, version: FileVersion, owner: Owner) -> State | None:
+    def state_of(self, version: FileVersion, owner: Owner) -> BlamedContent | None:
         """Return a content whose lines one owner brought; None where it is missing."""
         try:
             data = self.read(version.oid)
         except StoreError:
             return None
-        return State(version.oid, data, fresh(owner, count_lines(data)))
+        return BlamedContent(version.oid, data, fresh(owner, count_lines(data)))
 
     def _take(self, event: Event, path: RepoPath) -> None:
         source = (event.worktree, event.old_path or path)
@@ -125,7 +125,7 @@ class Replay:
 
     # -- before the event ------------------------------------------------------------------
 
-    def _found(self, event: Event, source: Place) -> State | None:
+    def _found(self, event: Event, source: Place) -> BlamedContent | None:
         """Return what the event found, with its owners."""
         state = self._at.get(source)
         if event.before is None:
@@ -136,7 +136,7 @@ class Replay:
         if known is not None:
             return known
         ground = Owner(
-            source=Source.GROUND,
+            source=OriginSource.GROUND,
             path=source[1],
             event=event,
             content=event.before.oid,
@@ -146,13 +146,19 @@ class Replay:
             if found is not None:
                 self.rewrites.ground(found)
             return found
-        missed = Owner(source=Source.UNKNOWN, path=source[1], event=event, note=MISSED)
+        missed = Owner(
+            source=OriginSource.UNKNOWN, path=source[1], event=event, note=MISSED
+        )
         hunks = self._hunks(state.data, found.data)
-        return State(found.oid, found.data, carried(state.vector, hunks, missed))
+        return BlamedContent(
+            found.oid, found.data, carried(state.vector, hunks, missed)
+        )
 
     # -- after it --------------------------------------------------------------------------
 
-    def _made(self, event: Event, path: RepoPath, prior: State | None) -> State | None:
+    def _made(
+        self, event: Event, path: RepoPath, prior: BlamedContent | None
+    ) -> BlamedContent | None:
         after = event.after
         assert after is not None
         if prior is not None and prior.oid == after.oid:
@@ -162,8 +168,8 @@ class Replay:
         except StoreError:
             return None
         if event.before is not None and prior is None:
-            lost = Owner(source=Source.UNKNOWN, path=path, event=event, note=LOST)
-            return State(after.oid, data, fresh(lost, count_lines(data)))
+            lost = Owner(source=OriginSource.UNKNOWN, path=path, event=event, note=LOST)
+            return BlamedContent(after.oid, data, fresh(lost, count_lines(data)))
         if event.kind is EventKind.COVERAGE:
             return self._entered(event, path, data)
         if event.kind is EventKind.RESTORE and event.op is not None:
@@ -173,8 +179,8 @@ class Replay:
         return self._written(event, path, prior, data)
 
     def _written(
-        self, event: Event, path: RepoPath, prior: State | None, data: bytes
-    ) -> State:
+        self, event: Event, path: RepoPath, prior: BlamedContent | None, data: bytes
+    ) -> BlamedContent:
         assert event.after is not None
         may_be_git = not _is_certain(event)
         if may_be_git:
@@ -184,55 +190,60 @@ class Replay:
                 return known
         old = prior.data if prior is not None else b""
         hunks = self._hunks(old, data)
-        owner = Owner(source=Source.EVENT, path=path, event=event)
+        owner = Owner(source=OriginSource.EVENT, path=path, event=event)
         vector = carried(prior.vector if prior is not None else [], hunks, owner)
         if may_be_git and prior is not None:
             self.rewrites.bring_back(path, prior, data, (hunks, vector))
             _open_conflicts(event, path, data, vector)
         self.rewrites.wrote(_added(owner, vector, data, hunks))
         self._note(event, prior, data, hunks)
-        return State(event.after.oid, data, vector)
+        return BlamedContent(event.after.oid, data, vector)
 
     def _switched(
-        self, event: Event, path: RepoPath, prior: State | None, data: bytes
-    ) -> State:
+        self, event: Event, path: RepoPath, prior: BlamedContent | None, data: bytes
+    ) -> BlamedContent:
         assert event.after is not None
         known = self.rewrites.known(event.after.oid)
         if known is not None:
             return known
         if prior is not None and whole(prior.data) == whole(data):
-            return State(event.after.oid, data, prior.vector)
+            return BlamedContent(event.after.oid, data, prior.vector)
         owner = Owner(
-            source=Source.GROUND,
+            source=OriginSource.GROUND,
             path=path,
             event=event,
             content=event.after.oid,
             switched=True,
         )
-        made = State(event.after.oid, data, fresh(owner, count_lines(data)))
+        made = BlamedContent(event.after.oid, data, fresh(owner, count_lines(data)))
         self.rewrites.ground(made)
         return made
 
-    def _entered(self, event: Event, path: RepoPath, data: bytes) -> State:
+    def _entered(self, event: Event, path: RepoPath, data: bytes) -> BlamedContent:
         """Take a path that comes under recording: what is new in it came unseen."""
         assert event.after is not None
         left = self._left.pop((event.worktree, path), None)
         if left is None:
             owner = Owner(
-                source=Source.GROUND, path=path, event=event, content=event.after.oid
+                source=OriginSource.GROUND,
+                path=path,
+                event=event,
+                content=event.after.oid,
             )
-            made = State(event.after.oid, data, fresh(owner, count_lines(data)))
+            made = BlamedContent(event.after.oid, data, fresh(owner, count_lines(data)))
             self.rewrites.ground(made)
             return made
-        owner = Owner(source=Source.UNKNOWN, path=path, event=event, note=UNCOVERED)
+        owner = Owner(
+            source=OriginSource.UNKNOWN, path=path, event=event, note=UNCOVERED
+        )
         hunks = self._hunks(left.data, data)
-        return State(event.after.oid, data, carried(left.vector, hunks, owner))
+        return BlamedContent(event.after.oid, data, carried(left.vector, hunks, owner))
 
     # -- restores --------------------------------------------------------------------------
 
     def _restored(
-        self, event: Event, path: RepoPath, prior: State | None, data: bytes
-    ) -> State:
+        self, event: Event, path: RepoPath, prior: BlamedContent | None, data: bytes
+    ) -> BlamedContent:
         """Give every line that an op brought back the origin that it had."""
         assert event.after is not None
         sources = self._sources(event, path)
@@ -242,7 +253,9 @@ class Replay:
         known = self.rewrites.known(event.after.oid)
         if known is not None:
             return known
-        nobody = Owner(source=Source.UNKNOWN, path=path, event=event, note=BROUGHT)
+        nobody = Owner(
+            source=OriginSource.UNKNOWN, path=path, event=event, note=BROUGHT
+        )
         hunks = self._hunks(prior.data if prior is not None else b"", data)
         vector = carried(prior.vector if prior is not None else [], hunks, nobody)
         missing = {at for at, origin in enumerate(vector) if origin.owner is nobody}
@@ -250,9 +263,9 @@ class Replay:
             if not missing:
                 break
             fill(vector, missing, source, self._hunks(source.data, data))
-        return State(event.after.oid, data, vector)
+        return BlamedContent(event.after.oid, data, vector)
 
-    def _sources(self, event: Event, path: RepoPath) -> list[State]:
+    def _sources(self, event: Event, path: RepoPath) -> list[BlamedContent]:
         """Return the states before what an op took back: those of this path first."""
         assert event.op is not None
         if event.op not in self.taken_back:
@@ -270,7 +283,7 @@ class Replay:
     def _note(
         self,
         event: Event,
-        prior: State | None,
+        prior: BlamedContent | None,
         data: bytes | None,
         hunks: Sequence[Hunk] | None,
     ) -> None:
@@ -306,7 +319,7 @@ def _open_conflicts(event: Event, path: RepoPath, data: bytes, vector: Vector) -
     if b"<<<<<<< " not in data:
         return
     lines = split_lines(data)
-    nobody = Owner(source=Source.UNKNOWN, path=path, event=event, note=CONFLICT)
+    nobody = Owner(source=OriginSource.UNKNOWN, path=path, event=event, note=CONFLICT)
     start: int | None = None
     for at, line in enumerate(lines):
         if line.startswith(b"<<<<<<< ") and vector[at].owner.event is event:

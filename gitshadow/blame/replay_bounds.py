@@ -7,8 +7,8 @@ Invariant: no answer rests on a mark that is there, but for lines, of which noth
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from gitshadow.blame.fingerprints import NO_MARKS, Marks, mark_of, mark_of_oid
-from gitshadow.blame.owners import State
+from gitshadow.blame.fingerprints import NO_MARKS, FingerprintSet, mark_of, mark_of_oid
+from gitshadow.blame.owners import BlamedContent
 from gitshadow.model import Oid
 
 Change = tuple[tuple[bytes, ...], tuple[bytes, ...]]
@@ -19,7 +19,7 @@ class DoubtError(Exception):
     """Report that a snapshot cannot tell; the replay has to begin at the first event."""
 
 
-def _no_tips() -> Sequence[State]:
+def _no_tips() -> Sequence[BlamedContent]:
     return ()
 
 
@@ -32,16 +32,16 @@ class Before:
     `changes`: between committed states. `tips` gives the last committed states.
     """
 
-    contents: Marks = NO_MARKS
-    plain: Marks = NO_MARKS
-    parted: Marks = NO_MARKS
-    lost: Marks = NO_MARKS
-    written: Marks = NO_MARKS
-    changes: Marks = NO_MARKS
+    contents: FingerprintSet = NO_MARKS
+    plain: FingerprintSet = NO_MARKS
+    parted: FingerprintSet = NO_MARKS
+    lost: FingerprintSet = NO_MARKS
+    written: FingerprintSet = NO_MARKS
+    changes: FingerprintSet = NO_MARKS
     cells: int = 0
     empty: bool = True
     """Whether there was nothing: the replay begins at the first event."""
-    tips: Callable[[], Sequence[State]] = _no_tips
+    tips: Callable[[], Sequence[BlamedContent]] = _no_tips
 
     def no_content(self, oid: Oid) -> None:
         """Raise DoubtError unless a content was never there."""

@@ -12,7 +12,7 @@ from functools import partial
 from hashlib import blake2b
 
 from gitshadow.blame import snapshots
-from gitshadow.blame.fingerprints import Marks, mark_of_oid
+from gitshadow.blame.fingerprints import FingerprintSet, mark_of_oid
 from gitshadow.blame.git_history import GitPast
 from gitshadow.blame.replay import Replay
 from gitshadow.blame.replay_bounds import DoubtError
@@ -122,7 +122,7 @@ class Resuming:
         burst = bursts.get(self._db, one)
         return burst is not None and burst.first_seq > seq
 
-    def _committed(self, names: Sequence[RepoPath], contents: Marks) -> str:
+    def _committed(self, names: Sequence[RepoPath], contents: FingerprintSet) -> str:
         """Return a digest of which of the contents were committed under which name."""
         text = blake2b(digest_size=16)
         for name in names:

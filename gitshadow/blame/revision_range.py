@@ -13,14 +13,14 @@ from gitshadow.blame.ranges import has_search, numbered_lines
 from gitshadow.errors import StoreError, UsageError
 from gitshadow.model import Oid, RepoPath
 from gitshadow.query.moments import newest_commit
-from gitshadow.recording.context import Desk
+from gitshadow.recording.context import RecorderContext
 from gitshadow.store.files import blob_oid
 from gitshadow.store.journal import events
 from gitshadow.store.refs import display_path
 
 
 def lines_named(
-    desk: Desk,
+    context: RecorderContext,
     path: RepoPath,
     data: bytes,
     specs: Sequence[str],
@@ -29,7 +29,7 @@ def lines_named(
     """Return the numbers, from 1 and ascending, of the lines that are asked for.
 
     Args:
-        desk: The worktree, settled.
+        context: The worktree, settled.
         path: The file's name.
         data: What it holds, at the moment that is meant.
         specs: Each as typed behind `-L`; none means the whole file.
@@ -40,22 +40,22 @@ def lines_named(
     """
     if not has_search(specs):
         return numbered_lines(specs, count_lines(data))
-    held = commit or _holding(desk, path, blob_oid(data))
+    held = commit or _holding(context, path, blob_oid(data))
     if held is None:
         raise UsageError(
             f"cannot search {display_path(path)}: its current content is not recorded",
             hint="use line numbers",
         )
     try:
-        said = desk.workspace.git.named_lines(held, path, specs)
+        said = context.workspace.git.named_lines(held, path, specs)
     except StoreError as error:
         raise UsageError(f"cannot use lines {' '.join(specs)}: {error}") from error
     return sorted(set(parse_lines(said)))
 
 
-def _holding(desk: Desk, path: RepoPath, blob: Oid) -> Oid | None:
-    repo = desk.workspace.repo
-    for commit in _candidates(desk, path, blob):
+def _holding(context: RecorderContext, path: RepoPath, blob: Oid) -> Oid | None:
+    repo = context.workspace.repo
+    for commit in _candidates(context, path, blob):
         try:
             entry = repo.entry(repo.commit(commit).tree, path)
         except StoreError:
@@ -65,10 +65,10 @@ def _holding(desk: Desk, path: RepoPath, blob: Oid) -> Oid | None:
     return None
 
 
-def _candidates(desk: Desk, path: RepoPath, blob: Oid) -> Iterator[Oid]:
-    ws = desk.workspace
+def _candidates(context: RecorderContext, path: RepoPath, blob: Oid) -> Iterator[Oid]:
+    ws = context.workspace
     for commit in (
-        newest_commit(desk),
+        newest_commit(context),
         events.commit_with(ws.db, path, blob),
         ws.repo.head()[1],
     ):

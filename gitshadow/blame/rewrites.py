@@ -12,11 +12,11 @@ from typing import Protocol
 from gitshadow.attribution.commit_hooks import is_by_hooks
 from gitshadow.blame.fingerprints import mark_of, mark_of_oid
 from gitshadow.blame.owners import (
+    BlamedContent,
     Diff,
     Origin,
+    OriginSource,
     Owner,
-    Source,
-    State,
     Vector,
     removed,
     split_lines,
@@ -37,7 +37,7 @@ _MOST_CELLS = 8_000_000
 """So many origins are kept for states that may come back (8 bytes each)."""
 
 
-class Past(Protocol):
+class HeadHistory(Protocol):
     """Tell what Git knows of where HEAD was."""
 
     def committed(self, path: RepoPath) -> frozenset[Oid]:
@@ -53,49 +53,49 @@ class Rewrites:
     tell is a DoubtError, from any method.
     """
 
-    past: Past
+    past: HeadHistory
     diff: Diff
     before: Before = field(default_factory=Before)
     ignore_space: bool = False
-    _known: dict[Oid, State] = field(default_factory=dict)
-    _converted: dict[Oid, State] = field(default_factory=dict)
+    _known: dict[Oid, BlamedContent] = field(default_factory=dict)
+    _converted: dict[Oid, BlamedContent] = field(default_factory=dict)
     _cells: int = 0
-    _parted: dict[Oid, State] = field(default_factory=dict)
+    _parted: dict[Oid, BlamedContent] = field(default_factory=dict)
     _lost: set[bytes] = field(default_factory=set)
     _written: set[bytes] = field(default_factory=set)
-    _tips: list[State] = field(default_factory=list)
-    _pairs: list[tuple[State, State]] = field(default_factory=list)
+    _tips: list[BlamedContent] = field(default_factory=list)
+    _pairs: list[tuple[BlamedContent, BlamedContent]] = field(default_factory=list)
     _changes: dict[Change, list[Origin] | None] = field(default_factory=dict)
 
     # -- what the replay tells ---------------------------------------------------------------
 
-    def known(self, oid: Oid) -> State | None:
+    def known(self, oid: Oid) -> BlamedContent | None:
         """Return the newest state that was recorded with a content, None for none."""
         found = self._known.get(oid)
         if found is None:
             self.before.no_content(oid)
         return found
 
-    def resume(self, states: Iterable[State]) -> None:
+    def resume(self, states: Iterable[BlamedContent]) -> None:
         """Take the newest states of their contents, which a snapshot holds."""
         self._known.update((state.oid, state) for state in states)
 
-    def is_newest(self, state: State) -> bool:
+    def is_newest(self, state: BlamedContent) -> bool:
         """Tell whether no later state has the same content."""
         return self._known.get(state.oid) is state
 
-    def ground(self, state: State) -> None:
+    def ground(self, state: BlamedContent) -> None:
         """Take a content whose owners Git knows."""
         self._keep(state)
         self._commit(state, state.vector[0].owner.path if state.vector else None)
 
-    def seen(self, event: Event, state: State) -> None:
+    def seen(self, event: Event, state: BlamedContent) -> None:
         """Take the state that an event left."""
         if self._known.get(state.oid) is not state:
             self._keep(state)
             self._commit(state, event.path)
 
-    def leaves(self, event: Event, prior: State) -> None:
+    def leaves(self, event: Event, prior: BlamedContent) -> None:
         """Look at an event that is about to replace a state: did Git take it away?
 
         Git takes uncommitted content away for committed content (stash, checkout of a path,
@@ -120,7 +120,7 @@ class Rewrites:
         hunks = self.diff(whole(prior.data), whole(target.data))
         self._lost.update(lines[at - 1] for at, _ in removed(prior.vector, hunks))
 
-    def _keep(self, state: State) -> None:
+    def _keep(self, state: BlamedContent) -> None:
         self._known[state.oid] = state
         if b"\r" in state.data:
             self._converted[blob_oid(state.data.replace(b"\r\n", b"\n"))] = state
@@ -138,13 +138,13 @@ class Rewrites:
                 del self._known[oid]
         self._cells = sum(len(state.vector) for state in self._known.values())
 
-    def _commit(self, state: State, path: RepoPath | None) -> None:
+    def _commit(self, state: BlamedContent, path: RepoPath | None) -> None:
         if path is None or state.oid not in self.past.committed(path):
             return
         self._pairs += [(older, state) for older in self._newest_tips()]
         self._tips.append(state)
 
-    def _newest_tips(self) -> list[State]:
+    def _newest_tips(self) -> list[BlamedContent]:
         if len(self._tips) >= _PAIRED:
             return self._tips[-_PAIRED:]
         return [*self.before.tips(), *self._tips][-_PAIRED:]
@@ -156,7 +156,7 @@ class Rewrites:
     def _folded(self, line: bytes) -> bytes:
         return b"".join(line.split()) if self.ignore_space else line
 
-    def recorded(self, oid: Oid) -> State | None:
+    def recorded(self, oid: Oid) -> BlamedContent | None:
         """Return the state that a commit holds as this blob, but for line endings."""
         found = self.known(oid) or self._converted.get(oid)
         if found is None:
@@ -166,8 +166,8 @@ class Rewrites:
     # -- what it asks ------------------------------------------------------------------------
 
     def returned(
-        self, event: Event, path: RepoPath, prior: State | None, data: bytes
-    ) -> State | None:
+        self, event: Event, path: RepoPath, prior: BlamedContent | None, data: bytes
+    ) -> BlamedContent | None:
         """Return the state that Git brought back by an ordinary write, None if it did not.
 
         It did where the content is committed; or where Git had taken it away before and
@@ -190,7 +190,7 @@ class Rewrites:
     def bring_back(
         self,
         path: RepoPath,
-        prior: State,
+        prior: BlamedContent,
         data: bytes,
         change: tuple[Sequence[Hunk], Vector],
     ) -> None:
@@ -267,7 +267,7 @@ class Rewrites:
             self._index(old, new)
             self._index(new, old)
 
-    def _index(self, old: State, new: State) -> None:
+    def _index(self, old: BlamedContent, new: BlamedContent) -> None:
         """Enter the changes between two states; one that two owners fit stands for none."""
         olds, news = split_lines(whole(old.data)), split_lines(whole(new.data))
         for hunk in self.diff(whole(old.data), whole(new.data)):
@@ -299,7 +299,9 @@ def _is_telling_change(change: Change) -> bool:
 
 
 def _nobody(owner: Owner) -> Owner:
-    return Owner(source=Source.UNKNOWN, path=owner.path, event=owner.event, note=AGAIN)
+    return Owner(
+        source=OriginSource.UNKNOWN, path=owner.path, event=owner.event, note=AGAIN
+    )
 
 
 def _whose(owners: Sequence[Origin]) -> list[tuple[int, int]]:

@@ -13,7 +13,7 @@ from gitshadow.errors import UsageError
 from gitshadow.model import Oid, RepoPath
 from gitshadow.query import params as read
 from gitshadow.query.rows import Row
-from gitshadow.recording.context import Desk
+from gitshadow.recording.context import RecorderContext
 
 
 class ScopeKind(StrEnum):
@@ -30,7 +30,7 @@ class ScopeKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
+class LineScope:
     """Say which lines are meant, below some paths (none: everywhere)."""
 
     kind: ScopeKind
@@ -53,26 +53,26 @@ class Scope:
         return {"kind": self.kind.value, "commit": self.commit, "base": self.base}
 
 
-def scope_of(desk: Desk, params: read.Params) -> Scope:
+def scope_of(context: RecorderContext, params: read.Params) -> LineScope:
     """Return what a person named.
 
     Args:
-        desk: The worktree, settled.
+        context: The worktree, settled.
         params: `words` are revisions, ranges or paths, in the order of Git: at most one
             revision, first. `paths` are paths alone; `commit` asks for the whole of a commit.
 
     Raises:
         UsageError: a word is neither, or could be both.
     """
-    layout = desk.workspace.layout
+    layout = context.workspace.layout
     words, rev = read.strings(params, "words"), read.text(params, "commit")
     paths = read.repo_paths(layout, params, "paths")
-    scope = Scope(kind=ScopeKind.WORKTREE)
+    scope = LineScope(kind=ScopeKind.WORKTREE)
     if rev is not None:
-        scope = Scope(kind=ScopeKind.COMMIT, commit=needed_commit(desk, rev))
+        scope = LineScope(kind=ScopeKind.COMMIT, commit=needed_commit(context, rev))
     elif words:
-        named = named_range(desk, words[0])
-        path = _existing(desk, params, words[0])
+        named = named_range(context, words[0])
+        path = _existing(context, params, words[0])
         if named is not None and path:
             raise UsageError(
                 f"ambiguous argument {words[0]}: both a revision and a file",
@@ -80,7 +80,7 @@ def scope_of(desk: Desk, params: read.Params) -> Scope:
             )
         if named is not None:
             scope, words = named, words[1:]
-    lost = [word for word in words if not _existing(desk, params, word)]
+    lost = [word for word in words if not _existing(context, params, word)]
     if lost:
         raise UsageError(
             f"cannot find {lost[0]}: neither a revision nor a file",
@@ -90,41 +90,43 @@ def scope_of(desk: Desk, params: read.Params) -> Scope:
     return replace(scope, paths=tuple(paths))
 
 
-def named_range(desk: Desk, word: str) -> Scope | None:
+def named_range(context: RecorderContext, word: str) -> LineScope | None:
     """Return what `REV`, `A..B` or `A...B` names, None where it names no commits."""
-    repo = desk.workspace.repo
+    repo = context.workspace.repo
     for dots in ("...", ".."):
         left, found, right = word.partition(dots)
         if found:
             ends = repo.resolve(left or "HEAD"), repo.resolve(right or "HEAD")
-            return _between(desk, dots, *ends)
+            return _between(context, dots, *ends)
     commit = repo.resolve(word)
-    return None if commit is None else Scope(kind=ScopeKind.ADDED, commit=commit)
+    return None if commit is None else LineScope(kind=ScopeKind.ADDED, commit=commit)
 
 
-def _between(desk: Desk, dots: str, base: Oid | None, tip: Oid | None) -> Scope | None:
+def _between(
+    context: RecorderContext, dots: str, base: Oid | None, tip: Oid | None
+) -> LineScope | None:
     if base is None or tip is None:
         return None
     if dots == "...":
-        base = desk.workspace.git.merge_base(base, tip)
-    return Scope(kind=ScopeKind.RANGE, commit=tip, base=base)
+        base = context.workspace.git.merge_base(base, tip)
+    return LineScope(kind=ScopeKind.RANGE, commit=tip, base=base)
 
 
-def needed_commit(desk: Desk, rev: str) -> Oid:
+def needed_commit(context: RecorderContext, rev: str) -> Oid:
     """Return the commit that a revision names.
 
     Raises:
         UsageError: it names none.
     """
-    commit = desk.workspace.repo.resolve(rev)
+    commit = context.workspace.repo.resolve(rev)
     if commit is None:
         raise UsageError(f"cannot find commit {rev}", hint="git log")
     return commit
 
 
-def _existing(desk: Desk, params: read.Params, word: str) -> bool:
+def _existing(context: RecorderContext, params: read.Params, word: str) -> bool:
     """Tell whether a word names something in the working tree, or in the recorded state."""
-    ws = desk.workspace
+    ws = context.workspace
     try:
         path = read.repo_path(ws.layout, params, word)
     except UsageError:

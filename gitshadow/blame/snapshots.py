@@ -12,8 +12,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
-from gitshadow.blame.fingerprints import Marks
-from gitshadow.blame.owners import Origin, Owner, Source, State, count_lines
+from gitshadow.blame.fingerprints import FingerprintSet
+from gitshadow.blame.owners import (
+    BlamedContent,
+    Origin,
+    OriginSource,
+    Owner,
+    count_lines,
+)
 from gitshadow.blame.replay_bounds import Before, DoubtError
 from gitshadow.errors import StoreError
 from gitshadow.model import Event, Oid, RepoPath
@@ -26,24 +32,24 @@ Read = Callable[[Oid], bytes]
 Fetch = Callable[[Collection[int]], Mapping[int, Event]]
 """Return events by their numbers; those that are gone are missing."""
 
-_SOURCES = tuple(Source)
-_OwnerRow = tuple[Source, bytes, int, bytes, bytes, bool, bytes]
+_SOURCES = tuple(OriginSource)
+_OwnerRow = tuple[OriginSource, bytes, int, bytes, bytes, bool, bytes]
 _Runs = list[tuple[int, int, int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
+class BlameSnapshot:
     """Hold what stands at each place, and what is known of the rest.
 
     `newest` are those states that are the last ones with their content.
     """
 
-    at: Mapping[Place, State]
-    newest: Collection[State]
+    at: Mapping[Place, BlamedContent]
+    newest: Collection[BlamedContent]
     before: Before
 
 
-def pack(snapshot: Snapshot) -> bytes:
+def pack(snapshot: BlameSnapshot) -> bytes:
     """Return a snapshot as bytes."""
     out, owners = _Out(), _Numbered()
     newest = {id(state) for state in snapshot.newest}
@@ -67,7 +73,7 @@ def pack(snapshot: Snapshot) -> bytes:
     return out.packed()
 
 
-def unpack(data: bytes, read: Read, fetch: Fetch) -> Snapshot:
+def unpack(data: bytes, read: Read, fetch: Fetch) -> BlameSnapshot:
     """Return a snapshot that was packed.
 
     Args:
@@ -84,7 +90,7 @@ def unpack(data: bytes, read: Read, fetch: Fetch) -> Snapshot:
         raise DoubtError from error
 
 
-def _sets(before: Before) -> tuple[Marks, ...]:
+def _sets(before: Before) -> tuple[FingerprintSet, ...]:
     return (
         before.contents,
         before.plain,
@@ -95,10 +101,10 @@ def _sets(before: Before) -> tuple[Marks, ...]:
     )
 
 
-def _snapshot(of: "_In", read: Read, fetch: Fetch) -> Snapshot:
+def _snapshot(of: "_In", read: Read, fetch: Fetch) -> BlameSnapshot:
     cells = of.number()
     contents, plain, parted, lost, written, changes = (
-        Marks(of.text()) for _ in range(6)
+        FingerprintSet(of.text()) for _ in range(6)
     )
     places: list[tuple[Place, bool, Oid, _Runs]] = []
     for _ in range(of.number()):
@@ -110,14 +116,14 @@ def _snapshot(of: "_In", read: Read, fetch: Fetch) -> Snapshot:
     at = {place: owners.state(oid, runs, read) for place, _, oid, runs in places}
 
     @cache
-    def tips() -> Sequence[State]:
+    def tips() -> Sequence[BlamedContent]:
         try:
             owners.need(run for _, runs in lasts for run in runs)
             return [owners.state(oid, runs, read) for oid, runs in lasts]
         except StoreError as error:
             raise DoubtError from error
 
-    return Snapshot(
+    return BlameSnapshot(
         at=at,
         newest=[at[place] for place, is_newest, _, _ in places if is_newest],
         before=Before(
@@ -177,7 +183,7 @@ class _Owners:
                 note=note.decode() if note else None,
             )
 
-    def state(self, oid: Oid, runs: _Runs, read: Read) -> State:
+    def state(self, oid: Oid, runs: _Runs, read: Read) -> BlamedContent:
         """Return a state whose owners were made."""
         data = read(oid)
         vector = [
@@ -187,7 +193,7 @@ class _Owners:
         ]
         if len(vector) != count_lines(data):
             raise DoubtError
-        return State(oid, data, vector)
+        return BlamedContent(oid, data, vector)
 
 
 # -- numbers and texts as bytes --------------------------------------------------------------
@@ -205,7 +211,7 @@ class _Out:
         self._numbers.append(len(text))
         self._texts.append(text)
 
-    def state(self, state: State, owners: _Numbered) -> None:
+    def state(self, state: BlamedContent, owners: _Numbered) -> None:
         self.text(state.oid.encode())
         runs: list[list[int]] = []
         last: Owner | None = None

@@ -29,7 +29,7 @@ _OLD_DATE = 1_000_000_000
 DEFAULT_MODES = (0o644, 0o755)
 
 
-class Link(NamedTuple):
+class ChainLink(NamedTuple):
     """Hold one commit to append: its message but for what the chain knows, and its changes."""
 
     message: ShadowCommit
@@ -54,7 +54,7 @@ class Baseline(NamedTuple):
     seq: int
 
 
-class Ground(NamedTuple):
+class ChainRoot(NamedTuple):
     """Hold what a chain is rooted in: the working tree's tree and the modes that are not plain.
 
     `modes` are what 100644 and 100755 stand for; `odd` the exact modes that differ from them.
@@ -89,8 +89,8 @@ class ChainWriter:
         self,
         session: Session,
         chain: Chain | None,
-        ground: Ground,
-        links: Sequence[Link],
+        ground: ChainRoot,
+        links: Sequence[ChainLink],
         *,
         reserve: Callable[[], int],
     ) -> Published:
@@ -121,7 +121,7 @@ class ChainWriter:
             f"could not publish to {session.id}: its ref keeps changing"
         )
 
-    def publish_pin(self, name: str, ref: str, ground: Ground, now_ns: int) -> Oid:
+    def publish_pin(self, name: str, ref: str, ground: ChainRoot, now_ns: int) -> Oid:
         """Publish one commit of the present on a ref of its own."""
         message = ShadowCommit(
             subject=f"Pin {name}",
@@ -151,8 +151,8 @@ class ChainWriter:
         self,
         session: Session,
         chain: Chain | None,
-        ground: Ground,
-        links: Sequence[Link],
+        ground: ChainRoot,
+        links: Sequence[ChainLink],
         reserve: Callable[[], int],
     ) -> Published:
         date = self._committer_date(chain, ground)
@@ -204,7 +204,9 @@ class ChainWriter:
             tip_seq=known,
         )
 
-    def _baseline(self, session: Session, ground: Ground, seq: int, date: int) -> Oid:
+    def _baseline(
+        self, session: Session, ground: ChainRoot, seq: int, date: int
+    ) -> Oid:
         message = ShadowCommit(
             subject="Baseline",
             kind="baseline",
@@ -222,7 +224,7 @@ class ChainWriter:
         return self._commit(session, message, ground.tree, parents, date)
 
     def _sync(
-        self, session: Session, tip: Oid, tree: Oid, ground: Ground, date: int
+        self, session: Session, tip: Oid, tree: Oid, ground: ChainRoot, date: int
     ) -> Oid:
         """Bring in what others wrote; the author is whoever did, where that is one."""
         changes = self._repo.diff(tree, ground.tree)
@@ -274,7 +276,7 @@ class ChainWriter:
         name = session.agent or "unknown"
         return name.encode(), f"{refs.clean_name(name)}@agent-undo.invalid".encode()
 
-    def _committer_date(self, chain: Chain | None, ground: Ground) -> int:
+    def _committer_date(self, chain: Chain | None, ground: ChainRoot) -> int:
         """Return the chain's date: a second before the HEAD of its baseline.
 
         Where HEAD was not pushed, before what its line stands on: fetch offers commits by date,

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from gitshadow.capture.chains import Link
+from gitshadow.capture.chains import ChainLink
 from gitshadow.capture.drafts import Draft, leaves, making_room
 from gitshadow.model import (
     LINK_MODE,
@@ -31,7 +31,7 @@ OFFLINE, MOVED_IN, INEXACT = "offline", "moved_in", "inexact"
 _KINDS = {"restore": EventKind.RESTORE, "coverage": EventKind.COVERAGE}
 
 
-class Claimed(NamedTuple):
+class AttributedDraft(NamedTuple):
     """Hold one draft, who wrote it, and the marks of its row."""
 
     draft: Draft
@@ -55,10 +55,10 @@ class Group(NamedTuple):
         return len(self.drafts) + (self.kind == "head")
 
 
-class Step(NamedTuple):
+class CommitStep(NamedTuple):
     """Hold one link with the rows and states that it stands for."""
 
-    link: Link
+    link: ChainLink
     rows: tuple[Event, ...]
     drafts: tuple[Draft, ...]
 
@@ -81,14 +81,14 @@ class Frame:
     head_ns: int | None = None
 
 
-def group_of(kind: str, claimed: Sequence[Claimed]) -> Group:
+def group_of(kind: str, claimed: Sequence[AttributedDraft]) -> Group:
     """Return a group of drafts that share their attribution, by path."""
     first = claimed[0]
     drafts = tuple(sorted((one.draft for one in claimed), key=lambda draft: draft.path))
     return Group(kind, first.attribution, first.flags, drafts)
 
 
-def split_writes(claimed: Sequence[Claimed]) -> list[list[Claimed]]:
+def split_writes(claimed: Sequence[AttributedDraft]) -> list[list[AttributedDraft]]:
     """Split a batch into the drafts of each commit, in order of time.
 
     One commit per write, but one for all that share attribution and marks where a session has
@@ -97,8 +97,8 @@ def split_writes(claimed: Sequence[Claimed]) -> list[list[Claimed]]:
     """
     counts = Counter(one.attribution.session for one in claimed)
     first = making_room([one.draft for one in claimed])
-    parts: list[list[Claimed]] = []
-    storms: dict[tuple[Attribution, tuple[str, ...]], list[Claimed]] = {}
+    parts: list[list[AttributedDraft]] = []
+    storms: dict[tuple[Attribution, tuple[str, ...]], list[AttributedDraft]] = {}
     for one in reversed(claimed):
         is_storm = counts[one.attribution.session] > STORM_PATHS
         if not is_storm or not first.isdisjoint(leaves(one.draft)):
@@ -113,7 +113,7 @@ def split_writes(claimed: Sequence[Claimed]) -> list[list[Claimed]]:
     return parts
 
 
-def step_of(group: Group, frame: Frame) -> Step:
+def step_of(group: Group, frame: Frame) -> CommitStep:
     """Turn a group into the commit to append and the rows it stands for."""
     ends = [draft.end_ns for draft in group.drafts]
     ts_ns = micro(max(ends + ([frame.head_ns] if frame.head_ns else [])))
@@ -131,10 +131,10 @@ def step_of(group: Group, frame: Frame) -> Step:
         after = draft.versions[1]
         changes[draft.path] = (git_mode(after.mode), after.oid) if after else None
     message = _message(group, frame, ts_ns, rows)
-    return Step(Link(message, changes), tuple(rows), group.drafts)
+    return CommitStep(ChainLink(message, changes), tuple(rows), group.drafts)
 
 
-def correction_of(who: Attribution, rows: Sequence[Event], frame: Frame) -> Step:
+def correction_of(who: Attribution, rows: Sequence[Event], frame: Frame) -> CommitStep:
     """Return the commit without a change that corrects the author of some rows of a chain."""
     group = Group("correction", who, (), ())
     count = f"{len(rows)} write{'' if len(rows) == 1 else 's'}"
@@ -146,7 +146,7 @@ def correction_of(who: Attribution, rows: Sequence[Event], frame: Frame) -> Step
         owner=who.session,
         corrects=refs.format_rows(row.seq for row in rows),
     )
-    return Step(Link(message, {}), (), ())
+    return CommitStep(ChainLink(message, {}), (), ())
 
 
 def is_odd(mode: int, modes: tuple[int, int]) -> bool:

@@ -57,7 +57,7 @@ class Seen(NamedTuple):
     twins: tuple[RepoPath, ...] = ()
 
 
-class Moment(NamedTuple):
+class BatchTime(NamedTuple):
     """Hold when a batch was looked at.
 
     `settled_ns`: everything written before it had been recorded when the batch began.
@@ -69,7 +69,7 @@ class Moment(NamedTuple):
     ctime_of: Callable[[RepoPath], int | None]
 
 
-def draft_changes(seen: Sequence[Seen], moment: Moment) -> list[Draft]:
+def draft_changes(seen: Sequence[Seen], moment: BatchTime) -> list[Draft]:
     """Turn what was seen into drafts, in an order in which each can be a commit of its own.
 
     What makes room for another path comes first: a tree cannot hold a file and, below its name,
@@ -107,7 +107,7 @@ def leaves(draft: Draft) -> list[RepoPath]:
 def _drafts(
     by_path: Mapping[RepoPath, Seen],
     pairs: Sequence[tuple[RepoPath, RepoPath]],
-    moment: Moment,
+    moment: BatchTime,
 ) -> list[Draft]:
     """Return a draft for each pair and for each path that is in none."""
     drafts = [_rename(by_path[old], by_path[new], moment) for old, new in pairs]
@@ -196,7 +196,7 @@ def _kind(before: FileState | None, after: FileState | None) -> EventKind | None
     return EventKind.MODE if old.oid == new.oid else EventKind.MODIFY
 
 
-def _plain(kind: EventKind, one: Seen, moment: Moment) -> Draft:
+def _plain(kind: EventKind, one: Seen, moment: BatchTime) -> Draft:
     begin = _begin(one.before, moment)
     if one.after is None:
         end = _deleted_at(one.path, begin, moment)
@@ -214,7 +214,7 @@ def _plain(kind: EventKind, one: Seen, moment: Moment) -> Draft:
     )
 
 
-def _rename(old: Seen, new: Seen, moment: Moment) -> Draft:
+def _rename(old: Seen, new: Seen, moment: BatchTime) -> Draft:
     assert new.after is not None
     begin = _begin(old.before, moment)
     return Draft(
@@ -228,12 +228,12 @@ def _rename(old: Seen, new: Seen, moment: Moment) -> Draft:
     )
 
 
-def _begin(before: FileState | None, moment: Moment) -> int:
+def _begin(before: FileState | None, moment: BatchTime) -> int:
     return max(moment.settled_ns, before.seen_ns if before else 0)
 
 
 def _written_at(
-    path: RepoPath, after: FileState, begin: int, moment: Moment, kind: EventKind
+    path: RepoPath, after: FileState, begin: int, moment: BatchTime, kind: EventKind
 ) -> int:
     """Return when a file was written.
 
@@ -250,13 +250,13 @@ def _written_at(
     return _ancestor_changed(path, begin, moment) or moment.noticed_ns
 
 
-def _deleted_at(path: RepoPath, begin: int, moment: Moment) -> int:
+def _deleted_at(path: RepoPath, begin: int, moment: BatchTime) -> int:
     """Return the ctime of the nearest living ancestor, or the moment of noticing."""
     changed = _ancestor_changed(path, begin, moment)
     return min(changed, moment.noticed_ns) if changed else moment.noticed_ns
 
 
-def _ancestor_changed(path: RepoPath, begin: int, moment: Moment) -> int | None:
+def _ancestor_changed(path: RepoPath, begin: int, moment: BatchTime) -> int | None:
     directory = path
     while directory:
         directory = RepoPath(directory.rpartition(b"/")[0])

@@ -21,7 +21,7 @@ _FDS = "/proc/self/fd"
 _INODE = re.compile(rb"^inotify wd:\S+ ino:([0-9a-f]+) ", re.MULTILINE)
 
 
-class Listener(Protocol):
+class InotifyListener(Protocol):
     """Take what instances see; called from their threads."""
 
     def step_ms(self) -> int:
@@ -50,7 +50,7 @@ class Instance:
 
     def __init__(
         self,
-        listener: Listener,
+        listener: InotifyListener,
         notify: RustNotify,
         directories: frozenset[RepoPath],
         inodes: dict[RepoPath, int],

@@ -34,7 +34,7 @@ _BYTES = tuple(bytes([number]) for number in range(256))
 
 
 @dataclass(frozen=True)
-class Rule:
+class IgnoreRule:
     """Hold one line of a rule file.
 
     `floating` rules have no slash and look at the last name alone; the others at the whole path
@@ -88,7 +88,7 @@ class Rule:
 class RuleList:
     """Match paths against the rules of one file; the last rule that matches decides."""
 
-    def __init__(self, rules: Sequence[Rule]) -> None:
+    def __init__(self, rules: Sequence[IgnoreRule]) -> None:
         self._rules = tuple(reversed(rules))
         floating = [rule for rule in rules if rule.floating]
         rooted = [rule for rule in rules if not rule.floating]
@@ -109,11 +109,11 @@ class RuleList:
         return bool(self._rules)
 
     @property
-    def rules(self) -> Sequence[Rule]:
+    def rules(self) -> Sequence[IgnoreRule]:
         """Return the rules, the deciding one first."""
         return self._rules
 
-    def decide(self, path: bytes, *, is_dir: bool) -> Rule | None:
+    def decide(self, path: bytes, *, is_dir: bool) -> IgnoreRule | None:
         """Return the rule that decides about exactly this path, ancestors left aside.
 
         Args:
@@ -151,7 +151,7 @@ def parse_patterns(patterns: Iterable[str]) -> RuleList:
     return parse_rules("\n".join(patterns).encode("utf-8", "surrogateescape"))
 
 
-def _parse_line(line: bytes) -> Rule | None:
+def _parse_line(line: bytes) -> IgnoreRule | None:
     """Read one line as `add_patterns_from_buffer` and `parse_path_pattern` do."""
     if line.startswith(b"#"):
         return None
@@ -164,7 +164,7 @@ def _parse_line(line: bytes) -> Rule | None:
     text = text.removeprefix(b"/")
     if not text:
         return None
-    return Rule(text, negated, directories_only, floating)
+    return IgnoreRule(text, negated, directories_only, floating)
 
 
 def _trim(line: bytes) -> bytes:
@@ -180,7 +180,7 @@ def _is_ending(text: bytes) -> bool:
     return text.startswith(b"*") and _SPECIAL.search(text, 1) is None
 
 
-def _any_of(rules: Sequence[Rule]) -> re.Pattern[bytes] | None:
+def _any_of(rules: Sequence[IgnoreRule]) -> re.Pattern[bytes] | None:
     if not rules:
         return None
     return re.compile(b"|".join(b"(?:%b)" % r.source for r in rules), re.DOTALL)

@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 from gitshadow.capture.chains import (
     ChainGoneError,
+    ChainLink,
+    ChainRoot,
     ChainWriter,
-    Ground,
-    Link,
     Published,
 )
-from gitshadow.capture.commit_plan import Step, micro
+from gitshadow.capture.commit_plan import CommitStep, micro
 from gitshadow.capture.drafts import Draft
 from gitshadow.capture.exact_modes import Modes
 from gitshadow.capture.object_check import prove
@@ -62,7 +62,7 @@ class Batch:
     corrections: list[Correction] = field(default_factory=list)
 
 
-class Finding(NamedTuple):
+class LostObject(NamedTuple):
     """Say what Git or somebody has removed behind our back; `path` where that is one path's."""
 
     note: str
@@ -89,9 +89,11 @@ class Publisher:
         self._states = states
         self._modes = modes
         self._machine = machine.current(db)
-        self.findings: list[Finding] = []
+        self.findings: list[LostObject] = []
 
-    def append(self, session: Session, steps: Sequence[Step], batch: Batch) -> Chain:
+    def append(
+        self, session: Session, steps: Sequence[CommitStep], batch: Batch
+    ) -> Chain:
         """Publish steps on one chain and collect their rows, states and the new tree."""
         known = batch.chains.get(session.id) or sessions.get_chain(
             self._db, session.id, batch.row.id
@@ -119,15 +121,15 @@ class Publisher:
         chains = ChainWriter(self._repo, batch.row.id, self._machine)
         return chains.publish_pin(name, ref, self._ground(batch), now_ns)
 
-    def _ground(self, batch: Batch, writers: tuple[Session, ...] = ()) -> Ground:
+    def _ground(self, batch: Batch, writers: tuple[Session, ...] = ()) -> ChainRoot:
         modes = self._modes
-        return Ground(batch.tree, batch.row.head, modes.plain, modes.odd(), writers)
+        return ChainRoot(batch.tree, batch.row.head, modes.plain, modes.odd(), writers)
 
     def _publish_links(
         self,
         session: Session,
         known: Chain | None,
-        links: Sequence[Link],
+        links: Sequence[ChainLink],
         batch: Batch,
     ) -> Published:
         ground = self._ground(batch, self._others(session, known, batch))
@@ -143,7 +145,7 @@ class Publisher:
                 if chain.worktree == batch.row.id:
                     sessions.drop_chain(self._db, chain.ref)
         why = f"{error.message}; its history can no longer be undone"
-        self.findings.append(Finding(why))
+        self.findings.append(LostObject(why))
 
     def _others(
         self, session: Session, known: Chain | None, batch: Batch
@@ -188,7 +190,7 @@ class Publisher:
         batch.tree = proven.tree
         batch.drop.update(proven.lost)
         self.findings += [
-            Finding("its recorded state is missing from the object store", path)
+            LostObject("its recorded state is missing from the object store", path)
             for path in proven.lost
         ]
 

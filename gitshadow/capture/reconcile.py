@@ -38,7 +38,7 @@ class Change(NamedTuple):
 
 
 @dataclass(slots=True)
-class Observed:
+class ObservedChanges:
     """Collect what a look at some paths found.
 
     `restat`: same bytes under a new stat. `directories`: paths that are directories. `left`:
@@ -52,7 +52,7 @@ class Observed:
     directories: list[RepoPath] = field(default_factory=list)
     left: list[RepoPath] = field(default_factory=list)
 
-    def extend(self, other: "Observed") -> None:
+    def extend(self, other: "ObservedChanges") -> None:
         """Take in what a look at other paths found."""
         self.changes += other.changes
         self.restat += other.restat
@@ -116,7 +116,7 @@ def observe(
     states: KnownStates,
     paths: Iterable[RepoPath],
     seen_ns: int,
-) -> Observed:
+) -> ObservedChanges:
     """Look at paths and read those that may differ from the recorded state.
 
     The rules that decide about these paths are looked at first. What vanished below what became
@@ -148,7 +148,7 @@ class _Observer:
         self._states = states
         self._seen_ns = seen_ns
         self._left_out: set[RepoPath] | None = None
-        self.found = Observed()
+        self.found = ObservedChanges()
 
     def look_at(self, path: RepoPath) -> None:
         look = self._files.look(path)
@@ -223,7 +223,7 @@ def _compare(
     known: FileState | None,
     reading: Reading,
     seen_ns: int,
-    found: Observed,
+    found: ObservedChanges,
 ) -> None:
     now = digest(reading.data)
     same = known is not None and known.digest == now

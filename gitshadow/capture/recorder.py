@@ -11,10 +11,10 @@ from dataclasses import replace
 from itertools import groupby
 
 from gitshadow.capture.commit_plan import (
-    Claimed,
+    AttributedDraft,
+    CommitStep,
     Frame,
     Group,
-    Step,
     correction_of,
     group_of,
     micro,
@@ -23,7 +23,7 @@ from gitshadow.capture.commit_plan import (
 )
 from gitshadow.capture.drafts import Draft
 from gitshadow.capture.exact_modes import Modes
-from gitshadow.capture.publishing import Batch, Finding, Publisher
+from gitshadow.capture.publishing import Batch, LostObject, Publisher
 from gitshadow.capture.states import StateTable
 from gitshadow.errors import JournalError, StoreError
 from gitshadow.model import (
@@ -100,7 +100,7 @@ class Recorder:
 
     # -- recording -------------------------------------------------------------------------
 
-    def record(self, claimed: Sequence[Claimed]) -> list[Event]:
+    def record(self, claimed: Sequence[AttributedDraft]) -> list[Event]:
         """Publish ordinary writes; return their rows in order of seq.
 
         Raises:
@@ -234,7 +234,7 @@ class Recorder:
             events.insert(self._db, [row])
         return row
 
-    def take_findings(self) -> list[Finding]:
+    def take_findings(self) -> list[LostObject]:
         """Return what publishing found to be gone since the last call: each is a gap."""
         found, self._publisher.findings = self._publisher.findings, []
         return found
@@ -316,7 +316,7 @@ class Recorder:
         seq = events.reserve(self._db, sum(group.rows for group in groups))
         for name, run in groupby(groups, lambda group: group.attribution.session):
             known, ended = batch.bursts.copy(), batch.ended.copy()
-            steps: list[Step] = []
+            steps: list[CommitStep] = []
             for group in run:
                 steps.append(self._step(group, seq, batch, head_ns))
                 seq += group.rows
@@ -328,7 +328,7 @@ class Recorder:
     def _try_append(
         self,
         name: str,
-        steps: Sequence[Step],
+        steps: Sequence[CommitStep],
         batch: Batch,
         failed: dict[str, StoreError],
     ) -> None:
@@ -363,7 +363,9 @@ class Recorder:
             state.put_worktree(self._db, row)
         self._row = row
 
-    def _step(self, group: Group, seq: int, batch: Batch, head_ns: int | None) -> Step:
+    def _step(
+        self, group: Group, seq: int, batch: Batch, head_ns: int | None
+    ) -> CommitStep:
         burst = self._burst(group, seq, batch)
         return step_of(group, self._frame(group.attribution, seq, burst, head_ns))
 

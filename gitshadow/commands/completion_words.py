@@ -150,7 +150,7 @@ def _of_kinds(kinds: tuple[str, ...], typed: str) -> list[Word]:
     layout = discover(os.getcwd())
     if layout is None:
         return []
-    place = completion.Place(layout, os.getcwd(), os.environ)
+    place = completion.CompletionContext(layout, os.getcwd(), os.environ)
     return completion.words(place, kinds, typed)
 
 

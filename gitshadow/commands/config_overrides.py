@@ -15,14 +15,14 @@ _PARAMETERS, _COUNT = "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT"
 _MOST = 1000
 
 
-class Given(NamedTuple):
+class ConfigOverrides(NamedTuple):
     """Hold settings as the environment would have them, and the names of those left out."""
 
     environ: Mapping[str, str]
     ignored: tuple[str, ...]
 
 
-def settings_given(environ: Mapping[str, str], below: str) -> Given:
+def settings_given(environ: Mapping[str, str], below: str) -> ConfigOverrides:
     """Return the settings for this call alone.
 
     Args:
@@ -41,7 +41,7 @@ def settings_given(environ: Mapping[str, str], below: str) -> Given:
             ignored.append(name if key is None else key.git_name)
         elif not any(environ.get(one) for one in key.env_names):
             found[key.env_name] = "\n".join(given) if key.joined else given[-1]
-    return Given(found, tuple(ignored))
+    return ConfigOverrides(found, tuple(ignored))
 
 
 def _pairs(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -15,16 +15,16 @@ from gitshadow.commands.output import print_document
 from gitshadow.errors import ExitCode, ShadowError
 from gitshadow.hookfiles import health, install
 from gitshadow.hookfiles.catalog import AGENTS
-from gitshadow.hookfiles.detect import Surroundings
-from gitshadow.hookfiles.health import Health, State
-from gitshadow.hookfiles.placement import Scope
-from gitshadow.hookfiles.steps import Action
+from gitshadow.hookfiles.detect import InstallEnvironment
+from gitshadow.hookfiles.health import Health, HealthState
+from gitshadow.hookfiles.placement import InstallScope
+from gitshadow.hookfiles.steps import FileAction
 from gitshadow.render.document import Document, flag, inner, number, rows, texts
 from gitshadow.render.status import doctor_lines
 
 _REBUILT = ("rows", "journal")
 """Findings for which a new journal, built from the refs, is what helps."""
-_MENDABLE = frozenset({State.STALE, State.BROKEN})
+_MENDABLE = frozenset({HealthState.STALE, HealthState.BROKEN})
 
 
 @click.command("doctor")
@@ -126,9 +126,9 @@ def _hooks(lately: Sequence[str], *, fix: bool) -> Iterator[_Outside]:
     found = [
         state
         for agent in AGENTS.values()
-        for scope in Scope
+        for scope in InstallScope
         if (state := health.look(agent, scope, around)) is not None
-        and state.state is not State.ABSENT
+        and state.state is not HealthState.ABSENT
     ]
     for state in found:
         if fix and state.state in _MENDABLE and _written_anew(state, around):
@@ -143,10 +143,10 @@ def _hooks(lately: Sequence[str], *, fix: bool) -> Iterator[_Outside]:
         yield _Outside({**_check("hooks", said), "ok": True})
 
 
-def _written_anew(state: Health, around: Surroundings) -> bool:
+def _written_anew(state: Health, around: InstallEnvironment) -> bool:
     steps = install.plan_install(AGENTS[state.agent], state.scope, around)
     done = install.apply(steps, around, installing=True)
-    return all(step.action is not Action.FAIL for step in done)
+    return all(step.action is not FileAction.FAIL for step in done)
 
 
 def _hook_check(state: Health, *, is_heard: bool) -> Mapping[str, object]:
@@ -155,7 +155,7 @@ def _hook_check(state: Health, *, is_heard: bool) -> Mapping[str, object]:
         return _check(name, f"installed in {state.path}")
     if is_heard and state.state in UNLESS_HEARD:
         return _check(name, f"installed in {state.path}; an event came recently")
-    worst = max(state.findings, key=lambda one: list(State).index(one.state))
+    worst = max(state.findings, key=lambda one: list(HealthState).index(one.state))
     return _check(name, worst.problem, worst.fix)
 
 

@@ -77,7 +77,7 @@ class Toolbox(NamedTuple):
     def open(self, session: str) -> "AsyncAgentUndo":
         """Open a session of the program in this repository."""
         from gitshadow.sdk.turns.async_session import AsyncAgentUndo
-        from gitshadow.sdk.turns.file_recording import Runner
+        from gitshadow.sdk.turns.file_recording import UndoRunner
 
         opened = AsyncAgentUndo.open(
             find_layout().root,
@@ -86,8 +86,10 @@ class Toolbox(NamedTuple):
             policy=self.policy,
             host=self.host,
         )
-        if opened.desk.recorder is not None:
-            opened.desk.recorder.run_by(Runner(is_program=False, session=runner()))
+        if opened.runtime.recorder is not None:
+            opened.runtime.recorder.run_by(
+                UndoRunner(is_program=False, session=runner())
+            )
         return opened
 
 

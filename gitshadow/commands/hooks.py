@@ -6,21 +6,21 @@ import click
 
 from gitshadow.commands.client import find_layout
 from gitshadow.commands.hooks_install import (
-    Manner,
+    InstallOptions,
     carry_out,
     find_screen,
     writing_options,
 )
-from gitshadow.commands.hooks_plan import AgentWork, ConfigWork, GitWork, Work
+from gitshadow.commands.hooks_plan import AgentWork, ConfigWork, GitWork, InstallWork
 from gitshadow.commands.install_env import find_surroundings
 from gitshadow.commands.options import colour_option, json_option
 from gitshadow.commands.usage_errors import VerbGroup
 from gitshadow.errors import ExitCode, UsageError
 from gitshadow.hookfiles import advice, detect, gitconfig, githooks, health, install
 from gitshadow.hookfiles.catalog import AGENTS
-from gitshadow.hookfiles.health import State
-from gitshadow.hookfiles.placement import Scope
-from gitshadow.hookfiles.steps import Action, Step
+from gitshadow.hookfiles.health import HealthState
+from gitshadow.hookfiles.placement import InstallScope
+from gitshadow.hookfiles.steps import FileAction, FileStep
 from gitshadow.render import hooks as shown
 from gitshadow.render import json, output
 from gitshadow.render.document import Document
@@ -66,10 +66,10 @@ def install_command(
             hint="git agent-undo hooks install git --check",
         )
     around, layout = find_surroundings()
-    wanted = None if scope is None else Scope(scope)
-    works: list[Work] = []
+    wanted = None if scope is None else InstallScope(scope)
+    works: list[InstallWork] = []
     chosen, notes = advice.choose(agents, wanted, around)
-    steps: list[Step] = []
+    steps: list[FileStep] = []
     for agent in chosen:
         steps += install.plan_install(agent, wanted or agent.default_scope, around)
     if steps:
@@ -89,7 +89,7 @@ def install_command(
         notes.append(
             "no agent was found here; to list their names: git agent-undo hooks list"
         )
-    return carry_out(works, notes, Manner(**manner))
+    return carry_out(works, notes, InstallOptions(**manner))
 
 
 @command.command("uninstall")
@@ -103,17 +103,17 @@ def uninstall_command(
     file only the added entries are removed.
     """
     around, _ = find_surroundings()
-    wanted = None if scope is None else Scope(scope)
-    steps: list[Step] = []
+    wanted = None if scope is None else InstallScope(scope)
+    steps: list[FileStep] = []
     for agent in advice.named(agents) if agents else AGENTS.values():
         where = wanted or agent.default_scope
         if agents or advice.is_possible(agent, where, around):
             steps += install.plan_uninstall(agent, where, around)
     if not agents:
         steps = [
-            step for step in steps if step.action is not Action.NONE or step.record
+            step for step in steps if step.action is not FileAction.NONE or step.record
         ]
-    works: list[Work] = [AgentWork(steps, around, False)]
+    works: list[InstallWork] = [AgentWork(steps, around, False)]
     notes: list[str] = []
     if _GIT in agents:
         git = Git(find_layout(), dict(os.environ))
@@ -125,7 +125,7 @@ def uninstall_command(
         notes += gitconfig.left_alone(find_layout())
     if wanted is None:
         notes += advice.left_over(agents, around)
-    return carry_out(works, notes, Manner(yes, dry_run, as_json))
+    return carry_out(works, notes, InstallOptions(yes, dry_run, as_json))
 
 
 @command.command("list")
@@ -140,7 +140,7 @@ def list_command(as_json: bool) -> None:
             "agent": agent.name,
             "detected": detect.is_detected(agent, around),
         }
-        for scope in Scope:
+        for scope in InstallScope:
             found = health.look(agent, scope, around)
             if found is not None:
                 row[scope.value] = {"state": found.state.value, "path": found.path}
@@ -161,20 +161,24 @@ def status_command(agents: tuple[str, ...], as_json: bool) -> int:
     found = [
         state
         for agent in (advice.named(agents) if agents else AGENTS.values())
-        for scope in Scope
+        for scope in InstallScope
         if (state := health.look(agent, scope, around)) is not None
-        and (agents or state.state is not State.ABSENT)
+        and (agents or state.state is not HealthState.ABSENT)
     ]
     rows = [_health_row(state) for state in found]
-    fine = all(state.state in (State.INSTALLED, State.ABSENT) for state in found)
+    fine = all(
+        state.state in (HealthState.INSTALLED, HealthState.ABSENT) for state in found
+    )
     if _GIT in agents:
         layout = find_layout()
         git = githooks.status(layout, Git(layout, dict(os.environ)), around.executable)
         rows.append({"agent": _GIT, "scope": "project", "state": git.value})
-        fine = fine and git is not githooks.State.STALE
+        fine = fine and git is not githooks.GitHookState.STALE
     if _CONFIG in agents:
         there = (
-            State.INSTALLED if gitconfig.is_installed(find_layout()) else State.ABSENT
+            HealthState.INSTALLED
+            if gitconfig.is_installed(find_layout())
+            else HealthState.ABSENT
         )
         rows.append({"agent": _CONFIG, "scope": "project", "state": there.value})
     if as_json:

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 import click
 
 from gitshadow.commands import error_handler
-from gitshadow.commands.hooks_plan import Work
+from gitshadow.commands.hooks_plan import InstallWork
 from gitshadow.commands.options import ask_yes, is_interactive, json_option, yes_option
 from gitshadow.commands.terminal import Screen, screen
 from gitshadow.errors import ExitCode, ShadowError, UnsupportedError
@@ -22,7 +22,7 @@ from gitshadow.render.style import View
 _F = TypeVar("_F", bound=Callable[..., object])
 
 
-class Manner(NamedTuple):
+class InstallOptions(NamedTuple):
     """Hold how to go about it."""
 
     yes: bool
@@ -58,7 +58,7 @@ def find_screen() -> Screen:
         return Screen(View(terminal=sys.stdout.isatty()))
 
 
-class Outcome(NamedTuple):
+class InstallResult(NamedTuple):
     """Hold how it went: the report, and what could not be done."""
 
     document: Document
@@ -70,11 +70,13 @@ class Outcome(NamedTuple):
         return int(_exit_code(text(self.document, "status"), self.errors))
 
 
-def carry_out(works: Sequence[Work], notes: Sequence[str], manner: Manner) -> int:
+def carry_out(
+    works: Sequence[InstallWork], notes: Sequence[str], manner: InstallOptions
+) -> int:
     """Show the plans, ask where a person has to be asked, do them, report.
 
     Returns:
-        The exit code, as `Outcome` has it.
+        The exit code, as `InstallResult` has it.
     """
     done = attempt(works, notes, manner)
     if manner.as_json:
@@ -83,7 +85,7 @@ def carry_out(works: Sequence[Work], notes: Sequence[str], manner: Manner) -> in
     return done.exit_code
 
 
-def report(done: Outcome, *, as_text: bool) -> None:
+def report(done: InstallResult, *, as_text: bool) -> None:
     """Print what happened, and each error."""
     if as_text:
         output.show(shown.done_lines(done.document, find_screen().view))
@@ -91,7 +93,9 @@ def report(done: Outcome, *, as_text: bool) -> None:
         error_handler.complain(error)
 
 
-def attempt(works: Sequence[Work], notes: Sequence[str], manner: Manner) -> Outcome:
+def attempt(
+    works: Sequence[InstallWork], notes: Sequence[str], manner: InstallOptions
+) -> InstallResult:
     """Show the plans, ask where a person has to be asked, and do them.
 
     A long difference is shown by `--dry-run` and by the answer `d` alone.
@@ -120,21 +124,23 @@ def attempt(works: Sequence[Work], notes: Sequence[str], manner: Manner) -> Outc
     return _outcome(works, notes, status)
 
 
-def _agreed(manner: Manner, details: Callable[[], None] | None) -> bool:
+def _agreed(manner: InstallOptions, details: Callable[[], None] | None) -> bool:
     if manner.as_json or not is_interactive():
         click.echo("hint: nothing was changed; to write this: --yes", err=True)
         return False
     return ask_yes("write this?", default=True, details=details)
 
 
-def _outcome(works: Sequence[Work], notes: Sequence[str], status: str) -> Outcome:
+def _outcome(
+    works: Sequence[InstallWork], notes: Sequence[str], status: str
+) -> InstallResult:
     items = [item for work in works for item in work.items()]
     errors = [error for work in works for error in work.errors()]
     went = any(text(item, "action") not in ("none", "fail") for item in items)
     if errors and status != "refused":
         status = "partial" if went and status == "done" else "failed"
     document: Document = {"status": status, "items": items, "notes": list(notes)}
-    return Outcome(document, errors)
+    return InstallResult(document, errors)
 
 
 def _exit_code(status: str, errors: Sequence[ShadowError]) -> ExitCode:

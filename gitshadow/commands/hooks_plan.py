@@ -8,9 +8,9 @@ from typing import NamedTuple, Protocol
 
 from gitshadow.errors import ShadowError
 from gitshadow.hookfiles import gitconfig, githooks, install
-from gitshadow.hookfiles.detect import Surroundings
+from gitshadow.hookfiles.detect import InstallEnvironment
 from gitshadow.hookfiles.githooks import Act
-from gitshadow.hookfiles.steps import Action, Step
+from gitshadow.hookfiles.steps import FileAction, FileStep
 from gitshadow.render.document import Document
 from gitshadow.store.git import Git
 
@@ -23,7 +23,7 @@ _ACTIONS = {
 }
 
 
-class Work(Protocol):
+class InstallWork(Protocol):
     """Hold a plan that can be shown and done."""
 
     def items(self) -> list[Document]:
@@ -32,15 +32,15 @@ class Work(Protocol):
     def errors(self) -> list[ShadowError]:
         """Return what cannot be done, or could not."""
 
-    def apply(self) -> "Work":
+    def apply(self) -> "InstallWork":
         """Do it; return it as it went."""
 
 
 class AgentWork(NamedTuple):
     """Hold the steps in agents' files."""
 
-    steps: Sequence[Step]
-    around: Surroundings
+    steps: Sequence[FileStep]
+    around: InstallEnvironment
     installing: bool
 
     def items(self) -> list[Document]:
@@ -60,7 +60,7 @@ class AgentWork(NamedTuple):
 class ConfigWork(NamedTuple):
     """Hold the steps in Git's own configuration."""
 
-    steps: Sequence[Step]
+    steps: Sequence[FileStep]
 
     def items(self) -> list[Document]:
         """Return an item per file."""
@@ -78,7 +78,7 @@ class ConfigWork(NamedTuple):
 class GitWork(NamedTuple):
     """Hold the steps in Git's own hooks."""
 
-    plan: githooks.Plan
+    plan: githooks.GitHookPlan
     git: Git
     error: ShadowError | None = None
 
@@ -99,7 +99,7 @@ class GitWork(NamedTuple):
         return self
 
 
-def item_of(step: Step) -> Document:
+def item_of(step: FileStep) -> Document:
     """Return a step as an item of a plan or a report."""
     return {
         "agent": step.agent,
@@ -111,14 +111,14 @@ def item_of(step: Step) -> Document:
     }
 
 
-def _git_item(change: githooks.Change, error: ShadowError | None) -> Document:
+def _git_item(change: githooks.HookChange, error: ShadowError | None) -> Document:
     sign = "" if change.act is Act.MOVE else "+"
     lines = change.text.removesuffix("\n").split("\n") if change.text else []
     return {
         "agent": "git",
         "scope": "project",
         "path": change.place,
-        "action": _ACTIONS[change.act] if error is None else Action.FAIL.value,
+        "action": _ACTIONS[change.act] if error is None else FileAction.FAIL.value,
         "diff": [f"{sign or 'to '}{line}" for line in lines],
         "error": None if error is None else error.message,
     }

@@ -6,14 +6,14 @@ from typing import NamedTuple
 import click
 
 from gitshadow.commands.client import ask, find_layout
-from gitshadow.commands.hooks_install import Manner, attempt, report
+from gitshadow.commands.hooks_install import InstallOptions, attempt, report
 from gitshadow.commands.hooks_plan import AgentWork
 from gitshadow.commands.install_env import find_surroundings
 from gitshadow.commands.options import is_interactive, json_option, yes_option
 from gitshadow.commands.output import print_document
 from gitshadow.errors import ExitCode, UsageError
 from gitshadow.hookfiles import advice, detect, health, install, presence
-from gitshadow.hookfiles.steps import Action
+from gitshadow.hookfiles.steps import FileAction
 from gitshadow.render.document import Document, flag
 from gitshadow.render.status import init_end_lines, init_lines
 
@@ -57,7 +57,7 @@ def command(force: bool, hooks: bool | None, yes: bool, as_json: bool) -> int:
         document["daemon"] = True
     if not as_json:
         print_document(document, init_lines, as_json=False)
-    code = _offer(document, Manner(yes, False, as_json)) if offered else 0
+    code = _offer(document, InstallOptions(yes, False, as_json)) if offered else 0
     document |= _protection(flag(document, "daemon"))
     print_document(document, init_end_lines, as_json=as_json)
     return code if hooks or yes else int(ExitCode.DONE)
@@ -67,7 +67,7 @@ def _can_ask(as_json: bool) -> bool:
     return is_interactive() and not as_json
 
 
-def _offer(document: Document, manner: Manner) -> int:
+def _offer(document: Document, manner: InstallOptions) -> int:
     """Show the hooks of all agents found here and ask; return the exit code of that."""
     plan = _plan()
     if not plan.works:
@@ -91,7 +91,7 @@ def _plan() -> _Plan:
         step
         for agent in chosen
         for step in install.plan_install(agent, agent.default_scope, around)
-        if step.action is not Action.NONE
+        if step.action is not FileAction.NONE
     ]
     agents = list(dict.fromkeys(step.agent for step in steps))
     works = [AgentWork(steps, around, True)] if steps else []
@@ -107,7 +107,9 @@ def _protection(daemon: bool) -> Document:
         if (state := health.look(agent, scope, around)) is not None
     ]
     told = list(
-        dict.fromkeys(one.agent for one in found if one.state is health.State.INSTALLED)
+        dict.fromkeys(
+            one.agent for one in found if one.state is health.HealthState.INSTALLED
+        )
     )
     waiting = [
         {"agent": one.agent, "problem": finding.problem, "fix": finding.fix}

@@ -7,13 +7,13 @@ import os
 import sys
 
 from gitshadow.hookfiles import detect
-from gitshadow.hookfiles.detect import Surroundings
+from gitshadow.hookfiles.detect import InstallEnvironment
 from gitshadow.store.layout import Layout, discover
 
 _PROGRAM = "git-agent-undo"
 
 
-def find_surroundings() -> tuple[Surroundings, Layout | None]:
+def find_surroundings() -> tuple[InstallEnvironment, Layout | None]:
     """Take from this process what an installation depends on."""
     try:
         layout = discover(os.getcwd())

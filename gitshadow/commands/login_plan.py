@@ -7,8 +7,8 @@ from typing import NamedTuple
 from gitshadow.commands.hooks_plan import item_of
 from gitshadow.errors import ShadowError, UnsupportedError
 from gitshadow.hookfiles import login
-from gitshadow.hookfiles.detect import Surroundings
-from gitshadow.hookfiles.steps import Step
+from gitshadow.hookfiles.detect import InstallEnvironment
+from gitshadow.hookfiles.steps import FileStep
 from gitshadow.render.document import Document
 
 NOTE = "systemd starts it at your next login; to start it without a login: loginctl enable-linger"
@@ -17,8 +17,8 @@ NOTE = "systemd starts it at your next login; to start it without a login: login
 class LoginWork(NamedTuple):
     """Hold the unit and the links."""
 
-    plan: login.Plan
-    around: Surroundings
+    plan: login.LoginPlan
+    around: InstallEnvironment
 
     def items(self) -> list[Document]:
         """Return an item per file."""
@@ -26,7 +26,7 @@ class LoginWork(NamedTuple):
 
     def errors(self) -> list[ShadowError]:
         """Return what cannot be done, or could not."""
-        found: Sequence[login.Link | Step] = [*self.plan.unit, *self.plan.links]
+        found: Sequence[login.UnitLink | FileStep] = [*self.plan.unit, *self.plan.links]
         return [one.error for one in found if one.error is not None]
 
     def apply(self) -> "LoginWork":
@@ -44,7 +44,7 @@ def refuse_without_systemd() -> None:
         )
 
 
-def _link_item(link: login.Link) -> Document:
+def _link_item(link: login.UnitLink) -> Document:
     sign = {"create": "+", "delete": "-"}.get(link.action.value)
     return {
         "agent": "systemd",

@@ -4,8 +4,8 @@ import click
 
 from gitshadow.commands.undo_flow import (
     HandOverError,
-    Manner,
-    Request,
+    UndoCommand,
+    UndoFlags,
     carry_out,
     manner_options,
     target,
@@ -15,12 +15,12 @@ from gitshadow.commands.undo_flow import (
 @click.command("redo")
 @manner_options
 @click.argument("op", required=False)
-def command(op: str | None, manner: Manner) -> int:
+def command(op: str | None, manner: UndoFlags) -> int:
     """Reverse the last undo, or the one that OP names.
 
     For a turn of an agent program, files, state and artifacts are redone; effects are listed.
     """
-    request = Request(verb="redo", targets=[target(op)] if op else [])
+    request = UndoCommand(verb="redo", targets=[target(op)] if op else [])
     try:
         return carry_out(request._replace(hand_over=not manner.interactive), manner)
     except HandOverError as found:

@@ -11,8 +11,8 @@ from gitshadow.commands.moments import state_named
 from gitshadow.commands.options import SeparatingCommand, separated, spelled_paths
 from gitshadow.commands.terminal import screen
 from gitshadow.commands.undo_flow import (
-    Manner,
-    Request,
+    UndoCommand,
+    UndoFlags,
     carry_out,
     manner_options,
     target,
@@ -43,7 +43,7 @@ def command(
     pin: str | None,
     mirror: str | None,
     paths: tuple[str, ...],
-    manner: Manner,
+    manner: UndoFlags,
 ) -> int:
     """Restore an earlier state: of PATHS, or of everything at a time or a pin.
 
@@ -63,7 +63,7 @@ def command(
             "restore what? nothing given",
             hint="name a path, --at WHEN or --pin NAME",
         )
-    request = Request(
+    request = UndoCommand(
         verb="restore",
         targets=[target(path, path_only=True) for path in wanted],
         at=state_named(at),
@@ -72,14 +72,14 @@ def command(
     return carry_out(request, manner)
 
 
-def _from_mirror(mirror: str, paths: Sequence[str], manner: Manner) -> int:
+def _from_mirror(mirror: str, paths: Sequence[str], manner: UndoFlags) -> int:
     """Bring the history back, then restore the newest moment in it."""
     named = {"mirror": os.path.abspath(mirror)} if mirror else {}
     with standstill():
         document = ask("bring_back", named)
     if not manner.as_json:
         output.show(returned_lines(document, screen().view))
-    request = Request(
+    request = UndoCommand(
         verb="restore",
         targets=[target(path, path_only=True) for path in paths],
         at=number(document, "at"),

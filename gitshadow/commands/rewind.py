@@ -7,7 +7,7 @@ import click
 from gitshadow.commands.effects import journal, load_toolbox, session_option
 from gitshadow.commands.options import json_option, tools_option, yes_option
 from gitshadow.commands.undo_effects import carry_out, scope_option
-from gitshadow.commands.undo_flow import Manner
+from gitshadow.commands.undo_flow import UndoFlags
 
 
 @click.command("rewind")
@@ -43,7 +43,7 @@ def command(
     async def plan() -> UndoReport:
         request = rewind_request(effects=effects, scope=scope or None)
         async with toolbox.open(named) as au:
-            return await au.drive(au.desk.undoing.rewind(before, request).plan())
+            return await au.drive(au.runtime.undoing.rewind(before, request).plan())
 
     async def run(agreed: str | None) -> UndoReport:
         wanted = scope or None
@@ -53,11 +53,11 @@ def command(
     return carry_out(plan, run, _manner(given))
 
 
-def _manner(given: Mapping[str, object]) -> Manner:
+def _manner(given: Mapping[str, object]) -> UndoFlags:
     yes, as_json, dry_run = (
         given[name] is True for name in ("yes", "as_json", "dry_run")
     )
     token = given["token"]
-    return Manner(
+    return UndoFlags(
         yes, as_json, dry_run, token if isinstance(token, str) else None, "skip"
     )

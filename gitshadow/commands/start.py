@@ -44,7 +44,7 @@ def _at_login(yes: bool, as_json: bool) -> tuple[int, Document]:
     ask("status", {"brief": True})  # nothing is to start where nothing is recorded
     around, _ = find_surroundings()
     work = login_plan.LoginWork(login.plan(find_layout().root, around), around)
-    manner = hooks_install.Manner(yes, False, as_json)
+    manner = hooks_install.InstallOptions(yes, False, as_json)
     done = hooks_install.attempt([work], [], manner)
     if done.document["status"] in ("done", "nothing_to_do"):
         done.document["notes"] = [login_plan.NOTE]

@@ -14,7 +14,7 @@ from gitshadow.commands.output import print_document
 from gitshadow.errors import ExitCode, NotInitialisedError, StoreError
 from gitshadow.hookfiles import detect, presence
 from gitshadow.hookfiles.catalog import AGENTS
-from gitshadow.hookfiles.detect import Surroundings
+from gitshadow.hookfiles.detect import InstallEnvironment
 from gitshadow.render.document import Document
 from gitshadow.render.status import status_lines
 
@@ -52,7 +52,7 @@ def _document() -> Document:
     return {**status, "protected": judge(status, hooks, unhooked, os.environ)}
 
 
-def _hooks(around: Surroundings) -> list[Document]:
+def _hooks(around: InstallEnvironment) -> list[Document]:
     """Return one row per installation; what that takes is loaded only where there is one."""
     there = list(presence.present(around))
     if not there:
@@ -62,7 +62,7 @@ def _hooks(around: Surroundings) -> list[Document]:
     found = (health.look(AGENTS[agent.name], scope, around) for agent, scope in there)
     rows: list[Document] = []
     for state in found:
-        if state is None or state.state is health.State.ABSENT:
+        if state is None or state.state is health.HealthState.ABSENT:
             continue
         worst = next((one for one in state.findings if one.state is state.state), None)
         rows.append(

@@ -37,6 +37,8 @@ def _not_at_login(yes: bool, as_json: bool) -> tuple[int, Document]:
     work = login_plan.LoginWork(
         login.plan_removal([find_layout().root], around), around
     )
-    done = hooks_install.attempt([work], [], hooks_install.Manner(yes, False, as_json))
+    done = hooks_install.attempt(
+        [work], [], hooks_install.InstallOptions(yes, False, as_json)
+    )
     hooks_install.report(done, as_text=not as_json)
     return done.exit_code, done.document

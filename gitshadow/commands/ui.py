@@ -51,10 +51,10 @@ def command(light: bool | None, ascii: bool, words: tuple[str, ...]) -> None:
 
 def _show(layout: Layout, *, light: bool, ascii: bool, words: tuple[str, ...]) -> None:
     from gitshadow.commands.ui_engine import HereEngine
-    from gitshadow.ui.app import Setting, ViewApp
+    from gitshadow.ui.app import UiSettings, ViewApp
     from gitshadow.ui.filters import parse
 
-    setting = Setting(
+    setting = UiSettings(
         name=os.path.basename(layout.root),
         moment=lambda said: parse_moment(said, time.time_ns()),
         unicode=not ascii and _has_unicode(),

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from gitshadow.commands.client import raise_if_error, spelled
 from gitshadow.commands.undo_flow import (
     HandOverError,
-    Request,
+    UndoCommand,
     check_whole,
     parameters,
     target,
@@ -22,7 +22,7 @@ from gitshadow.errors import RefusedError
 from gitshadow.render.document import Document, texts
 from gitshadow.service.client import answer
 from gitshadow.store.layout import Layout
-from gitshadow.ui.ports import Wish
+from gitshadow.ui.ports import UndoIntent
 
 _STAMPED = ("", "-wal")
 
@@ -49,7 +49,7 @@ class HereEngine:
             self._told(note)
         return document
 
-    def plan(self, wish: Wish, /) -> Document:
+    def plan(self, wish: UndoIntent, /) -> Document:
         """Return the plan of a wish.
 
         Raises:
@@ -57,7 +57,7 @@ class HereEngine:
         """
         return self._undo(wish, None)
 
-    def apply(self, wish: Wish, token: str, /) -> Document:
+    def apply(self, wish: UndoIntent, token: str, /) -> Document:
         """Carry out the plan with a token, or nothing.
 
         Raises:
@@ -69,7 +69,7 @@ class HereEngine:
         """Return when the journal's files last changed, and how large they are."""
         return tuple(_stamp(self._layout.journal + end) for end in _STAMPED)
 
-    def _undo(self, wish: Wish, token: str | None) -> Document:
+    def _undo(self, wish: UndoIntent, token: str | None) -> Document:
         params = parameters(
             _request(wish),
             on_conflict=wish.on_conflict,
@@ -101,9 +101,9 @@ def _refused(found: HandOverError) -> RefusedError:
     )
 
 
-def _request(wish: Wish) -> Request:
+def _request(wish: UndoIntent) -> UndoCommand:
     named = [target(words) for words in wish.targets]
-    return Request(
+    return UndoCommand(
         verb=wish.verb,
         targets=[*named, *(target(path, path_only=True) for path in wish.paths)],
         only=wish.only,

@@ -5,10 +5,10 @@ import click
 from gitshadow.commands import undo_effects
 from gitshadow.commands.client import spelled
 from gitshadow.commands.options import SeparatingCommand, separated, spelled_paths
-from gitshadow.commands.undo_effects import Program
+from gitshadow.commands.undo_effects import ProgramOptions
 from gitshadow.commands.undo_flow import (
-    Manner,
-    Request,
+    UndoCommand,
+    UndoFlags,
     carry_out,
     manner_options,
     target,
@@ -30,8 +30,8 @@ def command(
     leave: tuple[str, ...],
     include_low: bool,
     targets: tuple[str, ...],
-    manner: Manner,
-    program: Program,
+    manner: UndoFlags,
+    program: ProgramOptions,
 ) -> int:
     """Undo a tool call, turn, session, burst, event, op or file.
 
@@ -58,7 +58,7 @@ def command(
             "undo what? no target given",
             hint="for the latest changes of an agent: git agent-undo oops",
         )
-    request = Request(
+    request = UndoCommand(
         verb="undo",
         targets=wanted,
         only=spelled_paths(only),

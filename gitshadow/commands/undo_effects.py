@@ -23,7 +23,7 @@ from gitshadow.commands.effects import (
 )
 from gitshadow.commands.options import ask_yes, is_interactive, tools_option
 from gitshadow.commands.terminal import screen
-from gitshadow.commands.undo_flow import Manner
+from gitshadow.commands.undo_flow import UndoFlags
 from gitshadow.errors import ExitCode, UsageError
 from gitshadow.render import json, output
 from gitshadow.render.effects import report_text
@@ -38,7 +38,7 @@ _CALL = re.compile(
 )  # as a turn names calls that nobody else has named
 
 
-class Program(NamedTuple):
+class ProgramOptions(NamedTuple):
     """Hold what `undo` is told of an agent program."""
 
     session: str | None
@@ -49,7 +49,7 @@ class Program(NamedTuple):
 
 
 def program_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Add the options that make up a `Program`; hand it over as `program`."""
+    """Add the options that make up a `ProgramOptions`; hand it over as `program`."""
 
     @functools.wraps(function)
     def gathered(
@@ -61,7 +61,7 @@ def program_options(function: Callable[..., int]) -> Callable[..., int]:
         resume: str | None,
         **others: object,
     ) -> int:
-        program = Program(session, tools, on_drift, scope, resume)
+        program = ProgramOptions(session, tools, on_drift, scope, resume)
         return function(*args, program=program, **others)
 
     on_drift = click.option(
@@ -89,7 +89,7 @@ def scope_option(function: Callable[..., int]) -> Callable[..., int]:
     )(function)
 
 
-def session_of(targets: Sequence[str], program: Program) -> str | None:
+def session_of(targets: Sequence[str], program: ProgramOptions) -> str | None:
     """Return the session of an agent program whose one turn or call is meant; None for all else.
 
     Raises:
@@ -107,7 +107,7 @@ def session_of(targets: Sequence[str], program: Program) -> str | None:
         return queries.session_named(db, program.session, targets[0]) if known else None
 
 
-def _session_of_call(call: str, program: Program) -> str | None:
+def _session_of_call(call: str, program: ProgramOptions) -> str | None:
     """Return the session of a program's call; a file of that name, or a hook's call, is none."""
     from gitshadow.store.journal import saga
 
@@ -138,8 +138,8 @@ def session_of_op(op: str | None) -> str | None:
 def undo(
     session: str,
     turn: str,
-    program: Program,
-    manner: Manner,
+    program: ProgramOptions,
+    manner: UndoFlags,
     only: Collection[str] = (),
 ) -> int:
     """Plan, ask, take back, report; return the exit code.
@@ -169,13 +169,13 @@ def undo(
     return carry_out(plan, run, manner)
 
 
-def redo(session: str, op: str, manner: Manner) -> int:
+def redo(session: str, op: str, manner: UndoFlags) -> int:
     """Plan, ask, bring forward, report; return the exit code."""
     toolbox = load_toolbox(None, needed=False)
 
     async def plan() -> "UndoReport":
         async with toolbox.open(session) as au:
-            return await au.drive(au.desk.undoing.redo(op).plan())
+            return await au.drive(au.runtime.undoing.redo(op).plan())
 
     async def run(token: str | None) -> "UndoReport":
         async with toolbox.open(session) as au:
@@ -184,7 +184,7 @@ def redo(session: str, op: str, manner: Manner) -> int:
     return carry_out(plan, run, manner)
 
 
-def resume(op: str, program: Program, manner: Manner) -> int:
+def resume(op: str, program: ProgramOptions, manner: UndoFlags) -> int:
     """Go on with an undo that left something; return the exit code.
 
     Raises:
@@ -208,7 +208,7 @@ def resume(op: str, program: Program, manner: Manner) -> int:
 def carry_out(
     plan: Callable[[], Coroutine[object, object, "UndoReport"]],
     run: Callable[[str | None], Coroutine[object, object, "UndoReport"]],
-    manner: Manner,
+    manner: UndoFlags,
 ) -> int:
     """Plan, ask where a person has to be asked, do it, report; return the exit code."""
     planned = asyncio.run(plan())
@@ -226,7 +226,7 @@ def carry_out(
     return _show(asyncio.run(run(token)), manner)
 
 
-def _refused(plan: "UndoReport", manner: Manner) -> int:
+def _refused(plan: "UndoReport", manner: UndoFlags) -> int:
     if manner.as_json:
         json.show({**plan.to_json(), "status": "refused", "hint": "--yes"})
     else:
@@ -235,7 +235,7 @@ def _refused(plan: "UndoReport", manner: Manner) -> int:
     return int(ExitCode.REFUSED)
 
 
-def _show(report: "UndoReport", manner: Manner) -> int:
+def _show(report: "UndoReport", manner: UndoFlags) -> int:
     if manner.as_json:
         json.show(report.to_json())
     else:

@@ -36,7 +36,7 @@ _EXITS: Mapping[str, ExitCode] = {
 }
 
 
-class Manner(NamedTuple):
+class UndoFlags(NamedTuple):
     """Hold the options that all four verbs take."""
 
     yes: bool
@@ -47,7 +47,7 @@ class Manner(NamedTuple):
     interactive: bool = False
 
 
-class Request(NamedTuple):
+class UndoCommand(NamedTuple):
     """Hold what one of the four verbs is asked to do; paths as documents spell them."""
 
     verb: str
@@ -75,7 +75,7 @@ class HandOverError(Exception):
 
 
 def manner_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Add the options that make up a `Manner`; hand it over as `manner`."""
+    """Add the options that make up a `UndoFlags`; hand it over as `manner`."""
 
     @functools.wraps(function)
     def gathered(
@@ -88,7 +88,7 @@ def manner_options(function: Callable[..., int]) -> Callable[..., int]:
         interactive: bool,
         **others: object,
     ) -> int:
-        manner = Manner(yes, as_json, dry_run, token, on_conflict, interactive)
+        manner = UndoFlags(yes, as_json, dry_run, token, on_conflict, interactive)
         return function(*args, manner=manner, **others)
 
     for option in (
@@ -119,7 +119,7 @@ def target(words: str, *, path_only: bool = False) -> Mapping[str, object]:
     return {"text": words, "path_only": path_only}
 
 
-def carry_out(request: Request, manner: Manner) -> int:
+def carry_out(request: UndoCommand, manner: UndoFlags) -> int:
     """Plan, ask where a person has to be asked, apply, print, and return the exit code.
 
     A token counts as a yes: who has one has seen the plan.
@@ -146,7 +146,7 @@ def carry_out(request: Request, manner: Manner) -> int:
     return _finish(report, manner, shown)
 
 
-def _carry_out_chosen(request: Request, manner: Manner) -> int:
+def _carry_out_chosen(request: UndoCommand, manner: UndoFlags) -> int:
     """Plan, have a person choose hunk by hunk, apply just that, print; return the exit code.
 
     The answers are the yes: nothing else is asked. What is applied is the plan that was looked
@@ -178,7 +178,7 @@ def _carry_out_chosen(request: Request, manner: Manner) -> int:
 
 
 def parameters(
-    request: Request,
+    request: UndoCommand,
     *,
     on_conflict: str,
     apply: bool,
@@ -224,8 +224,8 @@ def check_whole(document: Document) -> None:
 
 
 def _ask(
-    request: Request,
-    manner: Manner,
+    request: UndoCommand,
+    manner: UndoFlags,
     *,
     apply: bool,
     token: str | None,
@@ -249,7 +249,7 @@ def runner() -> str | None:
     return next((os.environ[name] for name in names if os.environ.get(name)), None)
 
 
-def _agreed(plan: Document, manner: Manner, shown: Screen) -> bool:
+def _agreed(plan: Document, manner: UndoFlags, shown: Screen) -> bool:
     """Show the plan and ask; where nobody can be asked, say how to go on."""
     if manner.as_json or not is_interactive():
         if manner.as_json:
@@ -265,7 +265,7 @@ def _agreed(plan: Document, manner: Manner, shown: Screen) -> bool:
     return False
 
 
-def _finish(report: Document, manner: Manner, shown: Screen) -> int:
+def _finish(report: Document, manner: UndoFlags, shown: Screen) -> int:
     if manner.as_json:
         json.show(report)
     else:

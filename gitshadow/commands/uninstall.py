@@ -7,16 +7,16 @@ import click
 
 from gitshadow.commands.client import find_layout
 from gitshadow.commands.export import write_events
-from gitshadow.commands.hooks_install import Manner, carry_out
-from gitshadow.commands.hooks_plan import AgentWork, ConfigWork, GitWork, Work
+from gitshadow.commands.hooks_install import InstallOptions, carry_out
+from gitshadow.commands.hooks_plan import AgentWork, ConfigWork, GitWork, InstallWork
 from gitshadow.commands.install_env import find_surroundings
 from gitshadow.commands.login_plan import LoginWork
 from gitshadow.commands.options import json_option, yes_option
 from gitshadow.errors import ShadowError
 from gitshadow.hookfiles import gitconfig, githooks, install, login
 from gitshadow.hookfiles.catalog import AGENTS
-from gitshadow.hookfiles.placement import Scope
-from gitshadow.hookfiles.steps import Action
+from gitshadow.hookfiles.placement import InstallScope
+from gitshadow.hookfiles.steps import FileAction
 from gitshadow.render.document import Document
 from gitshadow.render.status import size
 from gitshadow.store.git import Git
@@ -46,22 +46,22 @@ def command(file: str | None, dry_run: bool, yes: bool, as_json: bool) -> int:
     works, notes = _hooks(layout)
     works.append(_Leaving(layout))
     notes.append("to free the space now: git gc --prune=now")
-    return carry_out(works, notes, Manner(yes, dry_run, as_json))
+    return carry_out(works, notes, InstallOptions(yes, dry_run, as_json))
 
 
-def _hooks(layout: Layout) -> tuple[list[Work], list[str]]:
+def _hooks(layout: Layout) -> tuple[list[InstallWork], list[str]]:
     """Return what takes our entries out of this project's files and out of Git's hooks."""
     around, _ = find_surroundings()
     git = Git(layout, dict(os.environ))
     steps = [
         step
         for agent in AGENTS.values()
-        if Scope.PROJECT in agent.placements
-        for step in install.plan_uninstall(agent, Scope.PROJECT, around)
-        if step.action is not Action.NONE or step.record
+        if InstallScope.PROJECT in agent.placements
+        for step in install.plan_uninstall(agent, InstallScope.PROJECT, around)
+        if step.action is not FileAction.NONE or step.record
     ]
     plan = githooks.plan_removal(layout, git)
-    works: list[Work] = [
+    works: list[InstallWork] = [
         AgentWork(steps, around, False),
         GitWork(plan, git),
         ConfigWork(gitconfig.plan_removal(layout)),
@@ -104,7 +104,7 @@ class _Leaving(NamedTuple):
         """Return the error, if it could not be done."""
         return [] if self.error is None else [self.error]
 
-    def apply(self) -> Work:
+    def apply(self) -> InstallWork:
         """Stop the daemons, and remove everything."""
         from gitshadow.ipc import launch
         from gitshadow.maintenance import uninstall
@@ -152,6 +152,6 @@ class _Left(NamedTuple):
         """Return nothing."""
         return []
 
-    def apply(self) -> Work:
+    def apply(self) -> InstallWork:
         """Return itself: it is done."""
         return self

@@ -28,7 +28,7 @@ _CREDENTIALS = struct.Struct("3i")
 
 
 @dataclass(slots=True)
-class Request:
+class SocketRequest:
     """Hold one request until the loop has answered it."""
 
     version: bytes
@@ -47,10 +47,10 @@ class Request:
         return self._answer if self._done.wait(timeout_s) else None
 
 
-Jobs = queue.SimpleQueue[Request | None]
+Jobs = queue.SimpleQueue[SocketRequest | None]
 
 
-class Listener:
+class SocketListener:
     """Listen on the socket of one worktree.
 
     A `ping` is answered here, so that a daemon that is busy is not taken for a dead one.
@@ -178,9 +178,9 @@ class Listener:
         elif verb == b"ping" and version == wire.VERSION:
             wire.reply(peer, wire.OK, self._pong())
         else:
-            wire.reply(peer, *self._ask(Request(version, verb, body)))
+            wire.reply(peer, *self._ask(SocketRequest(version, verb, body)))
 
-    def _ask(self, job: Request) -> tuple[bytes, bytes]:
+    def _ask(self, job: SocketRequest) -> tuple[bytes, bytes]:
         self._jobs.put(job)
         while (answer := job.wait(_WAIT_S)) is None:
             if self._closed.is_set():

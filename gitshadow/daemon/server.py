@@ -16,7 +16,7 @@ from typing import Protocol
 
 from gitshadow.capture.fs_events import Hints, WatchPort
 from gitshadow.capture.watcher import Watcher
-from gitshadow.daemon.listener import Jobs, Listener, Request
+from gitshadow.daemon.listener import Jobs, SocketListener, SocketRequest
 from gitshadow.daemon.troubles import Troubles
 from gitshadow.errors import LockedError, MovedError, ShadowError, shortage_behind
 from gitshadow.ipc import client, wire
@@ -34,7 +34,7 @@ _RELOOK_LIMIT_S = 60.0
 _HOOKS = (b"hook", b"told")
 
 
-class Engine(Protocol):
+class WorktreeService(Protocol):
     """Do the work of one worktree; every method is called by one thread."""
 
     def start(self, port: WatchPort) -> None:
@@ -134,7 +134,7 @@ class Server:
     """
 
     def __init__(
-        self, layout: Layout, engine: Engine, *, lasting: bool = False
+        self, layout: Layout, engine: WorktreeService, *, lasting: bool = False
     ) -> None:
         self._layout = layout
         self._engine = engine
@@ -158,7 +158,7 @@ class Server:
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
                 signal.signal(number, lambda *_: self.stop())
             signal.signal(signal.SIGCONT, lambda *_: self._watcher.resumed())
-        listener = Listener(self._layout, self._jobs, self._engine.in_place)
+        listener = SocketListener(self._layout, self._jobs, self._engine.in_place)
         try:
             self._engine.start(self._watcher)
             listener.ready = True
@@ -174,7 +174,7 @@ class Server:
         self._stopping.set()
         self._jobs.put(None)
 
-    def _turn(self, listener: Listener) -> None:
+    def _turn(self, listener: SocketListener) -> None:
         """Wait for the next job or deadline, and do what is due."""
         try:
             job = self._jobs.get(timeout=self._patience())
@@ -194,7 +194,7 @@ class Server:
         listener.tend()
         self._end_when_done(listener)
 
-    def _leave(self, job: Request | None) -> None:
+    def _leave(self, job: SocketRequest | None) -> None:
         """End without touching anything: by its paths this would be another repository.
 
         A client does its work itself.
@@ -232,7 +232,7 @@ class Server:
         self._engine.hints(Hints(lost=True))
         self._relook_at, self._relook_s = None, _RELOOK_S
 
-    def _end_when_done(self, listener: Listener) -> None:
+    def _end_when_done(self, listener: SocketListener) -> None:
         """End when the worktree is gone, nobody needs us, or nobody can reach us."""
         now = time.monotonic()
         if not self._lasting and now - self._busy_at > IDLE_END_S:
@@ -271,7 +271,7 @@ class Server:
 
     # -- requests --------------------------------------------------------------------------
 
-    def _answer(self, job: Request) -> None:
+    def _answer(self, job: SocketRequest) -> None:
         try:
             status, body = self._result(job)
         except MovedError:
@@ -286,14 +286,14 @@ class Server:
             status, body = self._failure(job, error)
         job.finish(status, body)
 
-    def _refusal(self, job: Request, error: ShadowError) -> tuple[bytes, bytes]:
+    def _refusal(self, job: SocketRequest, error: ShadowError) -> tuple[bytes, bytes]:
         """Return an error's own words; an agent is not told, and its hook loses nothing."""
         if job.verb not in _HOOKS:
             return wire.OK, _error_body(error)
         self._note(error)
         return wire.LATER, b""
 
-    def _failure(self, job: Request, error: Exception) -> tuple[bytes, bytes]:
+    def _failure(self, job: SocketRequest, error: Exception) -> tuple[bytes, bytes]:
         """Return what to say of an error that nobody expected."""
         short = shortage_behind(error)
         if short is not None:
@@ -304,7 +304,7 @@ class Server:
         said = damaged or ShadowError(f"internal: {error}")
         return wire.ERROR, _error_body(said)
 
-    def _result(self, job: Request) -> tuple[bytes, bytes]:
+    def _result(self, job: SocketRequest) -> tuple[bytes, bytes]:
         if job.version != wire.VERSION:
             if job.verb != b"prompt":  # which starts no other one
                 self.stop()

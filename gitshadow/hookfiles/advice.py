@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 from gitshadow.hookfiles import detect, gitconfig, health, install
 from gitshadow.hookfiles.catalog import AGENTS, SERVED_BY
-from gitshadow.hookfiles.detect import Surroundings
-from gitshadow.hookfiles.health import State
-from gitshadow.hookfiles.placement import Agent, Scope
-from gitshadow.hookfiles.steps import Action, Step
+from gitshadow.hookfiles.detect import InstallEnvironment
+from gitshadow.hookfiles.health import HealthState
+from gitshadow.hookfiles.placement import Agent, InstallScope
+from gitshadow.hookfiles.steps import FileAction, FileStep
 
 GIT = "git"
 """The name that stands for Git's own hooks."""
@@ -36,7 +36,7 @@ def named(names: Sequence[str]) -> list[Agent]:
 
 
 def choose(
-    names: tuple[str, ...], scope: Scope | None, around: Surroundings
+    names: tuple[str, ...], scope: InstallScope | None, around: InstallEnvironment
 ) -> tuple[list[Agent], list[str]]:
     """Return the agents that are meant, and what is to be said about them.
 
@@ -58,28 +58,28 @@ def choose(
     chosen = []
     for name in detect.detected(around):
         agent = AGENTS[name]
-        if (scope or Scope.USER) in agent.placements:
+        if (scope or InstallScope.USER) in agent.placements:
             chosen.append(agent)
         else:
             notes.append(f"{name} is skipped: it reads only hooks of a project")
     return chosen, notes
 
 
-def is_possible(agent: Agent, scope: Scope, around: Surroundings) -> bool:
+def is_possible(agent: Agent, scope: InstallScope, around: InstallEnvironment) -> bool:
     """Tell whether an agent has that scope, here."""
     return scope in agent.placements and (
-        scope is Scope.USER or around.worktree is not None
+        scope is InstallScope.USER or around.worktree is not None
     )
 
 
-def left_over(names: Sequence[str], around: Surroundings) -> list[str]:
+def left_over(names: Sequence[str], around: InstallEnvironment) -> list[str]:
     """Return what an uninstallation that names no scope leaves in a project."""
     there = [
         agent.name
         for agent in (named(names) if names else AGENTS.values())
-        if agent.default_scope is Scope.USER
-        and (state := health.look(agent, Scope.PROJECT, around)) is not None
-        and state.state is not State.ABSENT
+        if agent.default_scope is InstallScope.USER
+        and (state := health.look(agent, InstallScope.PROJECT, around)) is not None
+        and state.state is not HealthState.ABSENT
     ]
     if not there:
         return []
@@ -89,19 +89,27 @@ def left_over(names: Sequence[str], around: Surroundings) -> list[str]:
     ]
 
 
-def notes(steps: Sequence[Step], around: Surroundings, *, recorded: bool) -> list[str]:
+def notes(
+    steps: Sequence[FileStep], around: InstallEnvironment, *, recorded: bool
+) -> list[str]:
     """Return what to know about what is written; `recorded` is this repository's state."""
     said: list[str] = []
-    written = [step for step in steps if step.action in (Action.CREATE, Action.CHANGE)]
+    written = [
+        step for step in steps if step.action in (FileAction.CREATE, FileAction.CHANGE)
+    ]
     for step in written:
         agent = AGENTS[step.agent]
         known = [*agent.notes]
-        if step.scope is Scope.PROJECT:
+        if step.scope is InstallScope.PROJECT:
             known += agent.project_notes
         said += [f"{step.agent}: {note}" for note in known]
-        other = Scope.PROJECT if step.scope is Scope.USER else Scope.USER
+        other = (
+            InstallScope.PROJECT
+            if step.scope is InstallScope.USER
+            else InstallScope.USER
+        )
         there = health.look(agent, other, around)
-        if there is not None and there.state is not State.ABSENT:
+        if there is not None and there.state is not HealthState.ABSENT:
             said.append(
                 f"{step.agent} also has them installed for the {other.value};"
                 f" duplicate events are ignored"
@@ -109,7 +117,7 @@ def notes(steps: Sequence[Step], around: Surroundings, *, recorded: bool) -> lis
     inside = around.worktree is not None and around.executable.startswith(
         around.worktree + os.sep
     )
-    if inside and any(step.scope is Scope.USER for step in written):
+    if inside and any(step.scope is InstallScope.USER for step in written):
         said.append(f"{around.executable} is in a worktree, which may change")
     if written and not recorded:
         said.append("to record this repository: git agent-undo init")

@@ -8,13 +8,13 @@ from collections.abc import Mapping
 
 from gitshadow.hookfiles.placement import (
     Agent,
+    EntryShape,
+    FileLocation,
+    InstallScope,
     Owned,
-    Piece,
-    Place,
+    PackagedPiece,
     Placement,
     Root,
-    Scope,
-    Shape,
     Shared,
 )
 from gitshadow.hookfiles.shapes import (
@@ -33,45 +33,51 @@ from gitshadow.hookfiles.shapes import (
 )
 
 
-def _home(path: str) -> Place:
-    return Place(Root.HOME, path)
+def _home(path: str) -> FileLocation:
+    return FileLocation(Root.HOME, path)
 
 
-def _tree(path: str) -> Place:
-    return Place(Root.WORKTREE, path)
+def _tree(path: str) -> FileLocation:
+    return FileLocation(Root.WORKTREE, path)
 
 
-def _config(path: str) -> Place:
-    return Place(Root.CONFIG, path)
+def _config(path: str) -> FileLocation:
+    return FileLocation(Root.CONFIG, path)
 
 
 def _shared(
-    shape: Shape, user: Place | None, project: Place
-) -> Mapping[Scope, Placement]:
-    found: dict[Scope, Placement] = {Scope.PROJECT: Shared((project,), shape)}
+    shape: EntryShape, user: FileLocation | None, project: FileLocation
+) -> Mapping[InstallScope, Placement]:
+    found: dict[InstallScope, Placement] = {
+        InstallScope.PROJECT: Shared((project,), shape)
+    }
     if user is not None:
-        found[Scope.USER] = Shared((user,), shape)
+        found[InstallScope.USER] = Shared((user,), shape)
     return found
 
 
 def _owned(
-    source: str, user: Place, project: Place, *names: str, executable: bool = False
-) -> Mapping[Scope, Placement]:
+    source: str,
+    user: FileLocation,
+    project: FileLocation,
+    *names: str,
+    executable: bool = False,
+) -> Mapping[InstallScope, Placement]:
     """Place packaged files below a directory per scope."""
 
-    def pieces(top: Place) -> Owned:
+    def pieces(top: FileLocation) -> Owned:
         return Owned(
             tuple(
-                Piece(
+                PackagedPiece(
                     f"{source}/{name}",
-                    Place(top.root, f"{top.path}/{name}"),
+                    FileLocation(top.root, f"{top.path}/{name}"),
                     executable,
                 )
                 for name in names
             )
         )
 
-    return {Scope.USER: pieces(user), Scope.PROJECT: pieces(project)}
+    return {InstallScope.USER: pieces(user), InstallScope.PROJECT: pieces(project)}
 
 
 _RESTART = "restart it: its hooks are read when it starts"
@@ -92,24 +98,26 @@ _ALL = (
     Agent(
         name="claude-code",
         placements=_shared(
-            CLAUDE, Place(Root.CLAUDE, "settings.json"), _tree(".claude/settings.json")
+            CLAUDE,
+            FileLocation(Root.CLAUDE, "settings.json"),
+            _tree(".claude/settings.json"),
         ),
-        signs=(Place(Root.CLAUDE, ""),),
+        signs=(FileLocation(Root.CLAUDE, ""),),
         programs=("claude",),
     ),
     Agent(
         name="codex",
         placements={
-            Scope.USER: Shared(
-                (Place(Root.CODEX, "hooks.json"),),
+            InstallScope.USER: Shared(
+                (FileLocation(Root.CODEX, "hooks.json"),),
                 CODEX,
-                toml=Place(Root.CODEX, "config.toml"),
+                toml=FileLocation(Root.CODEX, "config.toml"),
             ),
-            Scope.PROJECT: Shared(
+            InstallScope.PROJECT: Shared(
                 (_tree(".codex/hooks.json"),), CODEX, toml=_tree(".codex/config.toml")
             ),
         },
-        signs=(Place(Root.CODEX, ""),),
+        signs=(FileLocation(Root.CODEX, ""),),
         programs=("codex",),
         notes=("approve the hooks in Codex with /hooks; it skips them until then",),
     ),
@@ -134,11 +142,11 @@ _ALL = (
         name="copilot",
         placements=_owned(
             "copilot",
-            Place(Root.COPILOT, "hooks"),
+            FileLocation(Root.COPILOT, "hooks"),
             _tree(".github/hooks"),
             "gitshadow.json",
         ),
-        signs=(Place(Root.COPILOT, ""),),
+        signs=(FileLocation(Root.COPILOT, ""),),
         programs=("copilot",),
         notes=("Visual Studio Code's Copilot reads the same file",),
     ),
@@ -162,12 +170,15 @@ _ALL = (
         name="droid",
         placements={
             scope: Shared(
-                (Place(root, ".factory/hooks.json"),),
+                (FileLocation(root, ".factory/hooks.json"),),
                 DROID,
-                fallback=Place(root, ".factory/settings.json"),
+                fallback=FileLocation(root, ".factory/settings.json"),
                 fallback_shape=DROID_SETTINGS,
             )
-            for scope, root in ((Scope.USER, Root.HOME), (Scope.PROJECT, Root.WORKTREE))
+            for scope, root in (
+                (InstallScope.USER, Root.HOME),
+                (InstallScope.PROJECT, Root.WORKTREE),
+            )
         },
         signs=(_home(".factory"),),
         programs=("droid",),
@@ -189,8 +200,10 @@ _ALL = (
     Agent(
         name="crush",
         placements={
-            Scope.USER: Shared((_config("crush/crush.json"),), CRUSH),
-            Scope.PROJECT: Shared((_tree("crush.json"), _tree(".crush.json")), CRUSH),
+            InstallScope.USER: Shared((_config("crush/crush.json"),), CRUSH),
+            InstallScope.PROJECT: Shared(
+                (_tree("crush.json"), _tree(".crush.json")), CRUSH
+            ),
         },
         signs=(_config("crush"),),
         programs=("crush",),
@@ -249,11 +262,11 @@ _ALL = (
     Agent(
         name="pi",
         placements={
-            Scope.USER: Owned(
-                (Piece(_PI, _home(".pi/agent/extensions/gitshadow.ts")),)
+            InstallScope.USER: Owned(
+                (PackagedPiece(_PI, _home(".pi/agent/extensions/gitshadow.ts")),)
             ),
-            Scope.PROJECT: Owned(
-                (Piece(_PI, _tree(".pi/extensions/gitshadow/index.ts")),)
+            InstallScope.PROJECT: Owned(
+                (PackagedPiece(_PI, _tree(".pi/extensions/gitshadow/index.ts")),)
             ),
         },
         signs=(_home(".pi/agent"),),

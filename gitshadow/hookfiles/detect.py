@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gitshadow.hookfiles.catalog import AGENTS
-from gitshadow.hookfiles.placement import Agent, Place, Root, Scope
+from gitshadow.hookfiles.placement import Agent, FileLocation, InstallScope, Root
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class InstallEnvironment:
     """Hold where an installation takes place.
 
     `roots` has no worktree outside of one; `search` are the directories of `PATH`;
@@ -22,14 +22,14 @@ class Surroundings:
     roots: Mapping[Root, str]
     search: tuple[str, ...]
     executable: str
-    states: Mapping[Scope, str]
+    states: Mapping[InstallScope, str]
 
     @property
     def worktree(self) -> str | None:
         """Return the top of the worktree, None outside of one."""
         return self.roots.get(Root.WORKTREE)
 
-    def path(self, place: Place) -> str | None:
+    def path(self, place: FileLocation) -> str | None:
         """Return a place as an absolute path; None where its root does not exist here."""
         root = self.roots.get(place.root)
         if root is None:
@@ -54,7 +54,7 @@ def surroundings(
     executable: str,
     worktree: str | None = None,
     common_state: str | None = None,
-) -> Surroundings:
+) -> InstallEnvironment:
     """Return the surroundings that an environment describes.
 
     Args:
@@ -78,17 +78,17 @@ def surroundings(
         Root.COPILOT: directory("COPILOT_HOME", ".copilot"),
     }
     own = directory("XDG_STATE_HOME", ".local/state")
-    states = {Scope.USER: os.path.join(own, "gitshadow", "hooks")}
+    states = {InstallScope.USER: os.path.join(own, "gitshadow", "hooks")}
     if worktree is not None and common_state is not None:
         roots[Root.WORKTREE] = worktree
-        states[Scope.PROJECT] = os.path.join(common_state, "hooks")
+        states[InstallScope.PROJECT] = os.path.join(common_state, "hooks")
     search = tuple(part for part in env.get("PATH", "").split(os.pathsep) if part)
-    return Surroundings(
+    return InstallEnvironment(
         roots=roots, search=search, executable=executable, states=states
     )
 
 
-def is_detected(agent: Agent, around: Surroundings) -> bool:
+def is_detected(agent: Agent, around: InstallEnvironment) -> bool:
     """Tell whether an agent is installed: its program, or its directory, is there."""
     paths = (around.path(sign) for sign in agent.signs)
     return any(path is not None and os.path.exists(path) for path in paths) or any(
@@ -96,6 +96,6 @@ def is_detected(agent: Agent, around: Surroundings) -> bool:
     )
 
 
-def detected(around: Surroundings) -> list[str]:
+def detected(around: InstallEnvironment) -> list[str]:
     """Return the names of the installed agents, in the catalogue's order."""
     return [name for name, agent in AGENTS.items() if is_detected(agent, around)]

@@ -8,9 +8,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from gitshadow.hookfiles import invocation
-from gitshadow.hookfiles.detect import Surroundings
+from gitshadow.hookfiles.detect import InstallEnvironment
 from gitshadow.hookfiles.jsonc import Path
-from gitshadow.hookfiles.placement import Agent, Event, Scope, Shape
+from gitshadow.hookfiles.placement import (
+    Agent,
+    EntryShape,
+    EventRegistration,
+    InstallScope,
+)
 
 COVERING: Mapping[str | None, tuple[object, ...]] = {
     "*": ("*", "", None, ".*"),
@@ -27,22 +32,24 @@ class Want(NamedTuple):
     """Say whose entries are wanted, how they look, and what they run."""
 
     agent: str
-    shape: Shape
+    shape: EntryShape
     command: str
 
 
-def want(agent: Agent, scope: Scope, around: Surroundings, shape: Shape) -> Want:
+def want(
+    agent: Agent, scope: InstallScope, around: InstallEnvironment, shape: EntryShape
+) -> Want:
     """Return the entries that an installation is to have in a file of that form."""
     text = (
         invocation.for_user(agent.name, around.executable)
-        if scope is Scope.USER
+        if scope is InstallScope.USER
         else invocation.for_project(agent.name)
     )
     return Want(agent.name, shape, text)
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class HookEntry:
     """Hold one handler of ours as a file has it.
 
     `base` are the names on the way to its event; `group` is None in flat lists.
@@ -65,12 +72,12 @@ class Entry:
         return (self.data if self.group is None else self.group).get("matcher")
 
 
-def is_right(entry: Entry, want: Want) -> bool:
+def is_right(entry: HookEntry, want: Want) -> bool:
     """Tell whether an entry of ours can stay as it is."""
     return fault(entry, want) is None
 
 
-def fault(entry: Entry, want: Want) -> str | None:
+def fault(entry: HookEntry, want: Want) -> str | None:
     """Say what is wrong with an entry of ours; None where nothing is."""
     event = event_of(want.shape, entry.event)
     if event is None:
@@ -86,7 +93,7 @@ def fault(entry: Entry, want: Want) -> str | None:
     return _timeout_fault(entry.data.get("timeout"), want.shape)
 
 
-def _timeout_fault(timeout: object, shape: Shape) -> str | None:
+def _timeout_fault(timeout: object, shape: EntryShape) -> str | None:
     if isinstance(timeout, bool) or not isinstance(timeout, int | float):
         return None
     if shape.milliseconds and timeout < _LEAST_MS:
@@ -96,7 +103,7 @@ def _timeout_fault(timeout: object, shape: Shape) -> str | None:
     return None
 
 
-def handler(event: Event, want: Want) -> dict[str, object]:
+def handler(event: EventRegistration, want: Want) -> dict[str, object]:
     """Return the handler of one event."""
     shape = want.shape
     data: dict[str, object] = {}
@@ -112,7 +119,7 @@ def handler(event: Event, want: Want) -> dict[str, object]:
     return {**data, **shape.extra}
 
 
-def item(event: Event, want: Want) -> dict[str, object]:
+def item(event: EventRegistration, want: Want) -> dict[str, object]:
     """Return what stands in an event's list: a handler, or a group that holds one."""
     data = handler(event, want)
     if event.flat:
@@ -138,6 +145,6 @@ def whole(want: Want) -> dict[str, object]:
     return {**want.shape.top, **data}
 
 
-def event_of(shape: Shape, name: str) -> Event | None:
+def event_of(shape: EntryShape, name: str) -> EventRegistration | None:
     """Return an event that is to be registered by its name."""
     return next((event for event in shape.events if event.name == name), None)

@@ -16,8 +16,8 @@ from dataclasses import replace
 from gitshadow.errors import RefusedError, ShadowError
 from gitshadow.hookfiles import files
 from gitshadow.hookfiles.files import Content
-from gitshadow.hookfiles.placement import Scope
-from gitshadow.hookfiles.steps import Action, Step
+from gitshadow.hookfiles.placement import InstallScope
+from gitshadow.hookfiles.steps import FileAction, FileStep
 from gitshadow.store.git import Git
 from gitshadow.store.layout import Layout
 
@@ -38,7 +38,7 @@ _BLOCK = _HEADER + _LINE
 _LABELS_NARROWED_SINCE = (2, 39)
 
 
-def plan(layout: Layout, git: Git) -> list[Step]:
+def plan(layout: Layout, git: Git) -> list[FileStep]:
     """Plan the included file and the line that includes it; nothing is written.
 
     Raises:
@@ -55,12 +55,12 @@ def plan(layout: Layout, git: Git) -> list[Step]:
             f"could not write {ours.path}: it was not created by gitshadow"
         )
     if ours.before is None or ours.before.data != wanted:
-        action = Action.CREATE if ours.before is None else Action.CHANGE
+        action = FileAction.CREATE if ours.before is None else FileAction.CHANGE
         ours = replace(ours, action=action, after=wanted, mode=config.mode)
     return [ours, _including(_step(layout, _config(layout)), config)]
 
 
-def plan_removal(layout: Layout) -> list[Step]:
+def plan_removal(layout: Layout) -> list[FileStep]:
     """Plan what takes both out again.
 
     Raises:
@@ -71,26 +71,26 @@ def plan_removal(layout: Layout) -> list[Step]:
         left = without(config.before.data)
         if left != config.before.data:
             config = replace(
-                config, action=Action.CHANGE, after=left, mode=config.before.mode
+                config, action=FileAction.CHANGE, after=left, mode=config.before.mode
             )
     ours = _step(layout, os.path.join(layout.common_dir, NAME))
     if ours.before is not None and _is_ours(ours.before.data):
-        ours = replace(ours, action=Action.DELETE)
+        ours = replace(ours, action=FileAction.DELETE)
     return [config, ours]
 
 
-def apply(steps: Sequence[Step]) -> list[Step]:
+def apply(steps: Sequence[FileStep]) -> list[FileStep]:
     """Do a plan in its order; from the first step that fails on, the rest is left as it is."""
-    done: list[Step] = []
+    done: list[FileStep] = []
     failed = False
     for step in steps:
         try:
-            if step.action is not Action.NONE and not failed:
+            if step.action is not FileAction.NONE and not failed:
                 _do(step)
-            done.append(replace(step, action=Action.NONE) if failed else step)
+            done.append(replace(step, action=FileAction.NONE) if failed else step)
         except ShadowError as error:
             failed = True
-            done.append(replace(step, action=Action.FAIL, error=error))
+            done.append(replace(step, action=FileAction.FAIL, error=error))
     return done
 
 
@@ -129,12 +129,12 @@ def without(data: bytes) -> bytes:
     return before + after
 
 
-def _including(step: Step, config: Content) -> Step:
+def _including(step: FileStep, config: Content) -> FileStep:
     if _LINE in config.data:
         return step
     if config.data.endswith(b"\\"):
         raise RefusedError(f"cannot change {step.path}: its last line continues")
-    action = Action.CREATE if step.before is None else Action.CHANGE
+    action = FileAction.CREATE if step.before is None else FileAction.CHANGE
     return replace(step, action=action, after=config.data + _BLOCK, mode=config.mode)
 
 
@@ -161,24 +161,24 @@ def _read_config(layout: Layout) -> Content:
     return found
 
 
-def _step(layout: Layout, path: str) -> Step:
+def _step(layout: Layout, path: str) -> FileStep:
     real = os.path.realpath(path)
-    return Step(
+    return FileStep(
         agent=AGENT,
-        scope=Scope.PROJECT,
+        scope=InstallScope.PROJECT,
         path=path,
         real=real,
-        action=Action.NONE,
+        action=FileAction.NONE,
         before=files.read(real),
     )
 
 
-def _do(step: Step) -> None:
+def _do(step: FileStep) -> None:
     """Write one file while git's own lock on it is held."""
     with _locked(step.real):
         if files.read(step.real) != step.before:
             raise RefusedError(f"cannot change {step.path}: it has changed since")
-        if step.action is Action.DELETE:
+        if step.action is FileAction.DELETE:
             files.delete(step.real)
         elif step.after is not None:
             files.write(step.real, step.after, step.mode)

@@ -53,7 +53,7 @@ class Act(StrEnum):
     REMOVE = "remove"
 
 
-class State(StrEnum):
+class GitHookState(StrEnum):
     """Say how far the hooks are installed."""
 
     INSTALLED = "installed"
@@ -63,7 +63,7 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class HookChange:
     """Hold one step.
 
     `place` is an absolute path or a key of the configuration (for `unset` its section), `text`
@@ -78,15 +78,17 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class GitHookPlan:
     """Hold all steps in order, and what is left for a person to do."""
 
     way: Way
-    changes: tuple[Change, ...] = ()
+    changes: tuple[HookChange, ...] = ()
     advice: str = ""
 
 
-def plan(layout: Layout, git: Git, command: str, *, check: bool | None = None) -> Plan:
+def plan(
+    layout: Layout, git: Git, command: str, *, check: bool | None = None
+) -> GitHookPlan:
     """Plan what makes git call us; nothing is written.
 
     Args:
@@ -104,11 +106,11 @@ def plan(layout: Layout, git: Git, command: str, *, check: bool | None = None) -
         if check is None:
             check = _is_configured(git, CHECK)
         settings = (*_settings(git, command), *_check_settings(git, command, check))
-        return Plan(Way.CONFIG, (*old.changes, *settings), old.advice)
+        return GitHookPlan(Way.CONFIG, (*old.changes, *settings), old.advice)
     directory = _hooks_directory(layout, git)
     if directory is None:
-        return Plan(Way.MANUAL, (), _by_hand(command, check=check))
-    changes: list[Change] = []
+        return GitHookPlan(Way.MANUAL, (), _by_hand(command, check=check))
+    changes: list[HookChange] = []
     left: list[str] = []
     for event in EVENTS:
         path = os.path.join(directory, event)
@@ -120,25 +122,25 @@ def plan(layout: Layout, git: Git, command: str, *, check: bool | None = None) -
             if os.path.lexists(path + BEFORE):
                 left.append(f"{path}: {path + BEFORE} already exists")
                 continue
-            changes.append(Change(Act.MOVE, path, path + BEFORE, seen))
+            changes.append(HookChange(Act.MOVE, path, path + BEFORE, seen))
             seen = None
-        changes.append(Change(Act.WRITE, path, text, seen))
-    return Plan(Way.FILES, tuple(changes), "\n".join(left))
+        changes.append(HookChange(Act.WRITE, path, text, seen))
+    return GitHookPlan(Way.FILES, tuple(changes), "\n".join(left))
 
 
-def plan_removal(layout: Layout, git: Git) -> Plan:
+def plan_removal(layout: Layout, git: Git) -> GitHookPlan:
     """Plan what takes our calls out again, errors as `plan`.
 
     A hook that is not as we wrote it is left alone and named in the advice.
     """
-    unset = tuple(Change(Act.UNSET, _section(event)) for event in _configured(git))
+    unset = tuple(HookChange(Act.UNSET, _section(event)) for event in _configured(git))
     directory = _hooks_directory(layout, git) or _default_directory(layout)
     files = _removals(directory)
     way = Way.CONFIG if unset else Way.FILES
-    return Plan(way, (*unset, *files.changes), files.advice)
+    return GitHookPlan(way, (*unset, *files.changes), files.advice)
 
 
-def apply(plan: Plan, git: Git) -> None:
+def apply(plan: GitHookPlan, git: Git) -> None:
     """Do the steps of a plan.
 
     Raises:
@@ -158,37 +160,37 @@ def apply(plan: Plan, git: Git) -> None:
             _change_file(change)
 
 
-def status(layout: Layout, git: Git, command: str) -> State:
+def status(layout: Layout, git: Git, command: str) -> GitHookState:
     """Say how far the hooks are installed, errors as `plan`."""
     wanted = plan(layout, git, command)
     if wanted.way is Way.MANUAL:
-        return State.MANUAL
+        return GitHookState.MANUAL
     if not wanted.changes and not wanted.advice:
-        return State.INSTALLED
+        return GitHookState.INSTALLED
     removal = plan_removal(layout, git)
-    return State.STALE if removal.changes else State.MISSING
+    return GitHookState.STALE if removal.changes else GitHookState.MISSING
 
 
-def _settings(git: Git, command: str) -> Iterator[Change]:
+def _settings(git: Git, command: str) -> Iterator[HookChange]:
     """Yield what is not configured yet; a hook is named after us, never after an event."""
     for event in EVENTS:
         wanted = {"command": configured_command(event, command), "event": event}
         for key, value in wanted.items():
             name = f"{_section(event)}.{key}"
             if _setting(git, name) != [value]:
-                yield Change(Act.SET, name, value)
+                yield HookChange(Act.SET, name, value)
 
 
-def _check_settings(git: Git, command: str, check: bool) -> Iterator[Change]:
+def _check_settings(git: Git, command: str, check: bool) -> Iterator[HookChange]:
     if not check:
         if _is_configured(git, CHECK):
-            yield Change(Act.UNSET, _section(CHECK))
+            yield HookChange(Act.UNSET, _section(CHECK))
         return
     wanted = {"command": check_command(command), "event": CHECKED}
     for key, value in wanted.items():
         name = f"{_section(CHECK)}.{key}"
         if _setting(git, name) != [value]:
-            yield Change(Act.SET, name, value)
+            yield HookChange(Act.SET, name, value)
 
 
 def _configured(git: Git) -> Iterator[str]:
@@ -271,19 +273,19 @@ def _by_hand(command: str, *, check: bool | None) -> str:
     return "\n".join(lines)
 
 
-def _removals(directory: str) -> Plan:
-    changes: list[Change] = []
+def _removals(directory: str) -> GitHookPlan:
+    changes: list[HookChange] = []
     left: list[str] = []
     for event in EVENTS:
         path = os.path.join(directory, event)
         seen, before = _read(path), _read(path + BEFORE)
         if seen is not None and is_ours(seen, event):
-            changes.append(Change(Act.REMOVE, path, "", seen))
+            changes.append(HookChange(Act.REMOVE, path, "", seen))
             if before is not None:
-                changes.append(Change(Act.MOVE, path + BEFORE, path, before))
+                changes.append(HookChange(Act.MOVE, path + BEFORE, path, before))
         elif before is not None or (seen is not None and MARKER.encode() in seen):
             left.append(f"{path} was changed since it was installed: skipped")
-    return Plan(Way.FILES, tuple(changes), "\n".join(left))
+    return GitHookPlan(Way.FILES, tuple(changes), "\n".join(left))
 
 
 def _read(path: str) -> bytes | None:
@@ -299,7 +301,7 @@ def _read(path: str) -> bytes | None:
         raise ShadowError(f"could not read {path}: {error.strerror}") from error
 
 
-def _change_file(change: Change) -> None:
+def _change_file(change: HookChange) -> None:
     try:
         if change.act is Act.MOVE:
             os.rename(change.place, change.text)

@@ -11,13 +11,20 @@ from enum import StrEnum
 
 from gitshadow.errors import ShadowError
 from gitshadow.hookfiles import files, invocation, merge, packaged, places, toml
-from gitshadow.hookfiles.detect import Surroundings
-from gitshadow.hookfiles.entries import Entry, Want, fault, want
-from gitshadow.hookfiles.placement import Agent, Owned, Place, Root, Scope, Shared
+from gitshadow.hookfiles.detect import InstallEnvironment
+from gitshadow.hookfiles.entries import HookEntry, Want, fault, want
+from gitshadow.hookfiles.placement import (
+    Agent,
+    FileLocation,
+    InstallScope,
+    Owned,
+    Root,
+    Shared,
+)
 from gitshadow.hookfiles.places import SharedFile
 
 
-class State(StrEnum):
+class HealthState(StrEnum):
     """Say how an installation is, the worst last."""
 
     ABSENT = "absent"
@@ -31,10 +38,10 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class HealthFinding:
     """Hold one thing that is wrong and what to do about it."""
 
-    state: State
+    state: HealthState
     problem: str
     fix: str
 
@@ -44,16 +51,18 @@ class Health:
     """Hold the state of one agent's hooks in one scope, and where they stand."""
 
     agent: str
-    scope: Scope
+    scope: InstallScope
     path: str
-    state: State
-    findings: tuple[Finding, ...] = ()
+    state: HealthState
+    findings: tuple[HealthFinding, ...] = ()
 
 
-def look(agent: Agent, scope: Scope, around: Surroundings) -> Health | None:
+def look(
+    agent: Agent, scope: InstallScope, around: InstallEnvironment
+) -> Health | None:
     """Return how an agent's hooks are; None where it has no such scope here."""
     placement = agent.placements.get(scope)
-    if placement is None or (scope is Scope.PROJECT and around.worktree is None):
+    if placement is None or (scope is InstallScope.PROJECT and around.worktree is None):
         return None
     assert isinstance(placement, Shared | Owned)
     if isinstance(placement, Owned):
@@ -62,10 +71,15 @@ def look(agent: Agent, scope: Scope, around: Surroundings) -> Health | None:
 
 
 def _health(
-    agent: Agent, scope: Scope, path: str, *, there: bool, findings: list[Finding]
+    agent: Agent,
+    scope: InstallScope,
+    path: str,
+    *,
+    there: bool,
+    findings: list[HealthFinding],
 ) -> Health:
-    state = State.INSTALLED if there else State.ABSENT
-    order = list(State)
+    state = HealthState.INSTALLED if there else HealthState.ABSENT
+    order = list(HealthState)
     for finding in findings:
         state = max(state, finding.state, key=order.index)
     return Health(
@@ -77,7 +91,7 @@ def _health(
     )
 
 
-def _again(agent: Agent, scope: Scope) -> str:
+def _again(agent: Agent, scope: InstallScope) -> str:
     return f"git agent-undo hooks install {agent.name} --{scope}"
 
 
@@ -85,10 +99,10 @@ def _again(agent: Agent, scope: Scope) -> str:
 
 
 def _look_at_owned(
-    agent: Agent, scope: Scope, around: Surroundings, owned: Owned
+    agent: Agent, scope: InstallScope, around: InstallEnvironment, owned: Owned
 ) -> Health:
     path = around.path(owned.pieces[0].target) or ""
-    found: list[Finding] = []
+    found: list[HealthFinding] = []
     there = 0
     for piece in owned.pieces:
         where = around.path(piece.target) or ""
@@ -101,45 +115,53 @@ def _look_at_owned(
         if content is None or not packaged.is_ours(content.data):
             continue
         there += 1
-        executable = around.executable if scope is Scope.USER else None
+        executable = around.executable if scope is InstallScope.USER else None
         if content.data != packaged.content(piece, agent.name, executable):
             problem = f"{where} is from another version"
-            found.append(Finding(State.STALE, problem, _again(agent, scope)))
+            found.append(
+                HealthFinding(HealthState.STALE, problem, _again(agent, scope))
+            )
         if piece.executable and not content.mode & 0o100:
             found.append(
-                Finding(State.BROKEN, f"{where} is not executable", f"chmod +x {where}")
+                HealthFinding(
+                    HealthState.BROKEN,
+                    f"{where} is not executable",
+                    f"chmod +x {where}",
+                )
             )
         for program in sorted(set(packaged.programs(content.data))):
             found += _program_findings(agent, scope, around, program)
-    if there and agent.name == "pi" and scope is Scope.PROJECT:
+    if there and agent.name == "pi" and scope is InstallScope.PROJECT:
         found += _untrusted_project(around)
     if 0 < there < len(owned.pieces):
         problem = f"{len(owned.pieces) - there} of its files are missing"
-        found.append(Finding(State.STALE, problem, _again(agent, scope)))
+        found.append(HealthFinding(HealthState.STALE, problem, _again(agent, scope)))
     return _health(agent, scope, path, there=there > 0, findings=_distinct(found))
 
 
-def _unreadable(error: ShadowError) -> Finding:
-    return Finding(State.UNREADABLE, error.message, error.hint or "fix the file")
+def _unreadable(error: ShadowError) -> HealthFinding:
+    return HealthFinding(
+        HealthState.UNREADABLE, error.message, error.hint or "fix the file"
+    )
 
 
-def _distinct(findings: list[Finding]) -> list[Finding]:
+def _distinct(findings: list[HealthFinding]) -> list[HealthFinding]:
     return list(dict.fromkeys(findings))
 
 
 def _program_findings(
-    agent: Agent, scope: Scope, around: Surroundings, program: str
-) -> Iterator[Finding]:
+    agent: Agent, scope: InstallScope, around: InstallEnvironment, program: str
+) -> Iterator[HealthFinding]:
     if not around.finds(program):
         problem = f"{program} is missing, so the hooks do nothing"
-        yield Finding(State.BROKEN, problem, _again(agent, scope))
+        yield HealthFinding(HealthState.BROKEN, problem, _again(agent, scope))
 
 
 # Files of the user's
 
 
 def _look_at_shared(
-    agent: Agent, scope: Scope, around: Surroundings, shared: Shared
+    agent: Agent, scope: InstallScope, around: InstallEnvironment, shared: Shared
 ) -> Health:
     path = around.path(shared.files[0]) or ""
     try:
@@ -147,7 +169,7 @@ def _look_at_shared(
         chosen = places.choose(shared, around)
     except ShadowError as error:
         return _health(agent, scope, path, there=False, findings=[_unreadable(error)])
-    findings: list[Finding] = []
+    findings: list[HealthFinding] = []
     holders: list[str] = []
     for file in found:
         try:
@@ -162,7 +184,9 @@ def _look_at_shared(
             continue
         if file.real != chosen.real:
             problem = f"{file.path} is ignored because {chosen.path} exists"
-            findings.append(Finding(State.SHADOWED, problem, _again(agent, scope)))
+            findings.append(
+                HealthFinding(HealthState.SHADOWED, problem, _again(agent, scope))
+            )
     if holders:
         findings += _switches(agent, around)
     where = holders[0] if holders else chosen.path
@@ -173,12 +197,12 @@ def _look_at_shared(
 
 def _file_findings(
     agent: Agent,
-    scope: Scope,
-    around: Surroundings,
+    scope: InstallScope,
+    around: InstallEnvironment,
     file: SharedFile,
     wanted: Want,
-    ours: list[Entry],
-) -> Iterator[Finding]:
+    ours: list[HookEntry],
+) -> Iterator[HealthFinding]:
     again = _again(agent, scope)
     for program in sorted(
         {invocation.program_of(entry.command) or "" for entry in ours}
@@ -187,11 +211,13 @@ def _file_findings(
     faults = ((entry.event, fault(entry, wanted)) for entry in ours)
     for event, wrong in faults:
         if wrong is not None:
-            yield Finding(State.STALE, f"{event}: {wrong}", again)
+            yield HealthFinding(HealthState.STALE, f"{event}: {wrong}", again)
     there = {entry.event for entry in ours}
     lacking = [event.name for event in wanted.shape.events if event.name not in there]
     if lacking:
-        yield Finding(State.STALE, f"nothing at {', '.join(lacking)}", again)
+        yield HealthFinding(
+            HealthState.STALE, f"nothing at {', '.join(lacking)}", again
+        )
     if agent.name == "codex":
         yield from _untrusted(around, file, ours)
 
@@ -199,45 +225,47 @@ def _file_findings(
 # What switches hooks off
 
 
-def _switches(agent: Agent, around: Surroundings) -> Iterator[Finding]:
+def _switches(agent: Agent, around: InstallEnvironment) -> Iterator[HealthFinding]:
     """Yield the settings that keep an agent from running any hook."""
     if agent.name in ("claude-code", "qwen"):
         for place in _settings_of(agent):
             if _json(place, around).get("disableAllHooks") is True:
                 path = around.path(place)
                 problem = f"disableAllHooks is set in {path}"
-                yield Finding(State.DISABLED, problem, "remove that setting")
+                yield HealthFinding(
+                    HealthState.DISABLED, problem, "remove that setting"
+                )
     elif agent.name == "gemini":
         for place in _settings_of(agent):
             switch = _json(place, around).get("hooksConfig")
             if isinstance(switch, dict) and switch.get("enabled") is False:
                 problem = f"hooksConfig.enabled is false in {around.path(place)}"
-                yield Finding(State.DISABLED, problem, "set it to true")
+                yield HealthFinding(HealthState.DISABLED, problem, "set it to true")
     elif agent.name == "codex":
         for root in (Root.CODEX, Root.WORKTREE):
             name = "config.toml" if root is Root.CODEX else ".codex/config.toml"
-            place = Place(root, name)
+            place = FileLocation(root, name)
             text = _text(place, around)
             if text and toml.is_switched_off(text):
                 problem = f"[features] hooks is false in {around.path(place)}"
-                yield Finding(State.DISABLED, problem, "set it to true")
+                yield HealthFinding(HealthState.DISABLED, problem, "set it to true")
 
 
-def _settings_of(agent: Agent) -> Iterator[Place]:
+def _settings_of(agent: Agent) -> Iterator[FileLocation]:
     for placement in agent.placements.values():
         if isinstance(placement, Shared):
             yield from placement.files
     if agent.name == "claude-code":
-        yield Place(Root.WORKTREE, ".claude/settings.local.json")
+        yield FileLocation(Root.WORKTREE, ".claude/settings.local.json")
 
 
-def _text(place: Place, around: Surroundings) -> str | None:
+def _text(place: FileLocation, around: InstallEnvironment) -> str | None:
     path = around.path(place)
     content = None if path is None else files.read(path)
     return None if content is None else content.data.decode("utf-8", "replace")
 
 
-def _json(place: Place, around: Surroundings) -> Mapping[str, object]:
+def _json(place: FileLocation, around: InstallEnvironment) -> Mapping[str, object]:
     """Return a settings file's values, none where it is absent or no JSON."""
     try:
         root = merge.parse(_text(place, around) or "").root
@@ -247,13 +275,13 @@ def _json(place: Place, around: Surroundings) -> Mapping[str, object]:
 
 
 def _untrusted(
-    around: Surroundings, file: SharedFile, ours: list[Entry]
-) -> Iterator[Finding]:
+    around: InstallEnvironment, file: SharedFile, ours: list[HookEntry]
+) -> Iterator[HealthFinding]:
     """Compare with the approvals that Codex keeps in the user's config.toml.
 
     Their keys are `<file>:<event in snake case>:<group>:<handler>`.
     """
-    given = toml.approvals(_text(Place(Root.CODEX, "config.toml"), around) or "")
+    given = toml.approvals(_text(FileLocation(Root.CODEX, "config.toml"), around) or "")
     known = {re.sub(r":\d+:\d+$", "", key) for key in given}
     lacking = [
         entry.event
@@ -264,17 +292,19 @@ def _untrusted(
     if lacking:
         some = "" if len(lacking) == len(ours) else f" for {', '.join(lacking)}"
         problem = f"not approved in Codex yet{some}"
-        yield Finding(State.UNTRUSTED, problem, "type /hooks in Codex and approve them")
+        yield HealthFinding(
+            HealthState.UNTRUSTED, problem, "type /hooks in Codex and approve them"
+        )
 
 
-def _untrusted_project(around: Surroundings) -> Iterator[Finding]:
+def _untrusted_project(around: InstallEnvironment) -> Iterator[HealthFinding]:
     """Look for Pi's decision on the project: that for the nearest directory above counts.
 
     Where there is none Pi asks, and does not load the extension where it cannot ask ("Security" of
     its documentation, 0.87).
     """
-    decisions = _json(Place(Root.HOME, ".pi/agent/trust.json"), around)
-    settings = _json(Place(Root.HOME, ".pi/agent/settings.json"), around)
+    decisions = _json(FileLocation(Root.HOME, ".pi/agent/trust.json"), around)
+    settings = _json(FileLocation(Root.HOME, ".pi/agent/settings.json"), around)
     decided: object = settings.get("defaultProjectTrust") == "always"
     above = os.path.realpath(around.worktree or "/")
     while above not in decisions and above != os.path.dirname(above):
@@ -282,7 +312,7 @@ def _untrusted_project(around: Surroundings) -> Iterator[Finding]:
     if decisions.get(above, decided) is not True:
         problem = "Pi does not trust this project, so it does not load the extension"
         fix = "type /trust in Pi; without a terminal: pi --approve"
-        yield Finding(State.UNTRUSTED, problem, fix)
+        yield HealthFinding(HealthState.UNTRUSTED, problem, fix)
 
 
 def _snake(name: str) -> str:

@@ -13,12 +13,18 @@ from dataclasses import replace
 from gitshadow.errors import RefusedError, ShadowError, UsageError
 from gitshadow.hookfiles import files, packaged, places
 from gitshadow.hookfiles.catalog import AGENTS, SERVED_BY
-from gitshadow.hookfiles.detect import Surroundings
+from gitshadow.hookfiles.detect import InstallEnvironment
 from gitshadow.hookfiles.entries import Want, want
-from gitshadow.hookfiles.ledger import Ledger, Record, sha256
-from gitshadow.hookfiles.placement import Agent, Owned, Piece, Scope, Shared
+from gitshadow.hookfiles.ledger import Ledger, LedgerRecord, sha256
+from gitshadow.hookfiles.placement import (
+    Agent,
+    InstallScope,
+    Owned,
+    PackagedPiece,
+    Shared,
+)
 from gitshadow.hookfiles.places import SharedFile
-from gitshadow.hookfiles.steps import Action, Step
+from gitshadow.hookfiles.steps import FileAction, FileStep
 from gitshadow.words import did_you_mean
 
 
@@ -37,7 +43,9 @@ def find_agent(name: str) -> Agent:
     return agent
 
 
-def plan_install(agent: Agent, scope: Scope, around: Surroundings) -> list[Step]:
+def plan_install(
+    agent: Agent, scope: InstallScope, around: InstallEnvironment
+) -> list[FileStep]:
     """Return what installing an agent's hooks would write; nothing is written.
 
     A file that cannot be used gives a step that says why.
@@ -59,13 +67,15 @@ def plan_install(agent: Agent, scope: Scope, around: Surroundings) -> list[Step]
         return [_failed(agent, scope, file.path, error)]
 
 
-def _placement(agent: Agent, scope: Scope, around: Surroundings) -> Shared | Owned:
+def _placement(
+    agent: Agent, scope: InstallScope, around: InstallEnvironment
+) -> Shared | Owned:
     found = agent.placements.get(scope)
     if found is None:
         raise UsageError(
             f"{agent.name} reads only hooks of a project", hint="use --project"
         )
-    if scope is Scope.PROJECT and around.worktree is None:
+    if scope is InstallScope.PROJECT and around.worktree is None:
         raise UsageError(
             "not in a Git working tree: no project to install into",
             hint="change to a repository, or install for yourself: --user",
@@ -74,18 +84,20 @@ def _placement(agent: Agent, scope: Scope, around: Surroundings) -> Shared | Own
     return found
 
 
-def _put_in(agent: Agent, scope: Scope, around: Surroundings, file: SharedFile) -> Step:
+def _put_in(
+    agent: Agent, scope: InstallScope, around: InstallEnvironment, file: SharedFile
+) -> FileStep:
     wanted = want(agent, scope, around, file.shape)
     ledger = Ledger(around.states[scope])
     old = ledger.find(file.real)
     text = file.editor.put_in(file.text, wanted)
     data = packaged.encoded(text)
-    step = Step(
+    step = FileStep(
         agent=agent.name,
         scope=scope,
         path=file.path,
         real=file.real,
-        action=Action.NONE,
+        action=FileAction.NONE,
         before=file.content,
     )
     if text == file.text and file.content is not None:
@@ -95,7 +107,7 @@ def _put_in(agent: Agent, scope: Scope, around: Surroundings, file: SharedFile) 
 
 
 def _former(
-    file: SharedFile, wanted: Want, ledger: Ledger, old: Record | None
+    file: SharedFile, wanted: Want, ledger: Ledger, old: LedgerRecord | None
 ) -> bytes | None:
     """Return what an uninstall is to bring back: the file without our entries."""
     if file.content is None:
@@ -116,7 +128,7 @@ def _former(
 _LOST = b"\0lost"
 
 
-def _backup(ledger: Ledger, record: Record | None) -> bytes | None:
+def _backup(ledger: Ledger, record: LedgerRecord | None) -> bytes | None:
     """Return the bytes before us, None for no file, `_LOST` where nobody knows."""
     if record is None:
         return _LOST
@@ -132,8 +144,10 @@ def _text(known: bytes | None) -> str | None:
     return (known or b"").decode("utf-8", "replace")
 
 
-def _writing(step: Step, data: bytes, former: bytes | None, old: Record | None) -> Step:
-    record = Record(
+def _writing(
+    step: FileStep, data: bytes, former: bytes | None, old: LedgerRecord | None
+) -> FileStep:
+    record = LedgerRecord(
         path=step.real,
         agent=step.agent,
         before=None if former is None else sha256(former),
@@ -141,14 +155,16 @@ def _writing(step: Step, data: bytes, former: bytes | None, old: Record | None) 
         mode=None if step.before is None else step.before.mode,
         made=() if old is None else old.made,
     )
-    action = Action.CREATE if step.before is None else Action.CHANGE
+    action = FileAction.CREATE if step.before is None else FileAction.CHANGE
     mode = step.mode if step.before is None else step.before.mode
     return replace(
         step, action=action, after=data, mode=mode, record=record, former=former
     )
 
 
-def _guarded(agent: Agent, scope: Scope, around: Surroundings, piece: Piece) -> Step:
+def _guarded(
+    agent: Agent, scope: InstallScope, around: InstallEnvironment, piece: PackagedPiece
+) -> FileStep:
     path = around.path(piece.target) or ""
     try:
         return _put_piece(agent, scope, around, piece)
@@ -156,19 +172,21 @@ def _guarded(agent: Agent, scope: Scope, around: Surroundings, piece: Piece) -> 
         return _failed(agent, scope, path, error)
 
 
-def _put_piece(agent: Agent, scope: Scope, around: Surroundings, piece: Piece) -> Step:
+def _put_piece(
+    agent: Agent, scope: InstallScope, around: InstallEnvironment, piece: PackagedPiece
+) -> FileStep:
     path = around.path(piece.target) or ""
     real = files.locate(path, places.worktree_of(piece.target, around))
-    executable = around.executable if scope is Scope.USER else None
+    executable = around.executable if scope is InstallScope.USER else None
     data = packaged.content(piece, agent.name, executable)
     there = files.read(real)
     mode = 0o755 if piece.executable else None
-    step = Step(
+    step = FileStep(
         agent=agent.name,
         scope=scope,
         path=path,
         real=real,
-        action=Action.NONE,
+        action=FileAction.NONE,
         before=there,
         mode=mode,
     )
@@ -190,7 +208,9 @@ def _put_piece(agent: Agent, scope: Scope, around: Surroundings, piece: Piece) -
     return _writing(step, data, None, old)
 
 
-def plan_uninstall(agent: Agent, scope: Scope, around: Surroundings) -> list[Step]:
+def plan_uninstall(
+    agent: Agent, scope: InstallScope, around: InstallEnvironment
+) -> list[FileStep]:
     """Return what uninstalling an agent's hooks would write; nothing is written.
 
     Raises:
@@ -211,10 +231,10 @@ def plan_uninstall(agent: Agent, scope: Scope, around: Surroundings) -> list[Ste
 
 def _take_out(
     agent: Agent,
-    scope: Scope,
-    around: Surroundings,
+    scope: InstallScope,
+    around: InstallEnvironment,
     found: Sequence[SharedFile],
-) -> Iterator[Step]:
+) -> Iterator[FileStep]:
     ledger = Ledger(around.states[scope])
     shown = False
     for file in found:
@@ -223,25 +243,25 @@ def _take_out(
             step = _taking(agent, scope, ledger, wanted, file)
         except ShadowError as error:
             step = _failed(agent, scope, file.path, error)
-        if step.action is not Action.NONE or step.record is not None:
+        if step.action is not FileAction.NONE or step.record is not None:
             shown = True
             yield step
     if not shown:
-        yield Step(
-            agent=agent.name, scope=scope, path=found[0].path, action=Action.NONE
+        yield FileStep(
+            agent=agent.name, scope=scope, path=found[0].path, action=FileAction.NONE
         )
 
 
 def _taking(
-    agent: Agent, scope: Scope, ledger: Ledger, wanted: Want, file: SharedFile
-) -> Step:
+    agent: Agent, scope: InstallScope, ledger: Ledger, wanted: Want, file: SharedFile
+) -> FileStep:
     record = ledger.find(file.real)
-    step = Step(
+    step = FileStep(
         agent=agent.name,
         scope=scope,
         path=file.path,
         real=file.real,
-        action=Action.NONE,
+        action=FileAction.NONE,
         before=file.content,
         record=record,
     )
@@ -259,14 +279,16 @@ def _taking(
     return _leaving(step, None if text is None else packaged.encoded(text))
 
 
-def _leaving(step: Step, data: bytes | None) -> Step:
+def _leaving(step: FileStep, data: bytes | None) -> FileStep:
     if data is None:
-        return replace(step, action=Action.DELETE)
+        return replace(step, action=FileAction.DELETE)
     mode = None if step.before is None else step.before.mode
-    return replace(step, action=Action.CHANGE, after=data, mode=mode)
+    return replace(step, action=FileAction.CHANGE, after=data, mode=mode)
 
 
-def _take_piece(agent: Agent, scope: Scope, around: Surroundings, piece: Piece) -> Step:
+def _take_piece(
+    agent: Agent, scope: InstallScope, around: InstallEnvironment, piece: PackagedPiece
+) -> FileStep:
     path = around.path(piece.target) or ""
     try:
         real = files.locate(path, places.worktree_of(piece.target, around))
@@ -275,12 +297,12 @@ def _take_piece(agent: Agent, scope: Scope, around: Surroundings, piece: Piece) 
         record = ledger.find(real)
     except ShadowError as error:
         return _failed(agent, scope, path, error)
-    step = Step(
+    step = FileStep(
         agent=agent.name,
         scope=scope,
         path=path,
         real=real,
-        action=Action.NONE,
+        action=FileAction.NONE,
         before=there,
         record=record,
     )
@@ -292,22 +314,24 @@ def _take_piece(agent: Agent, scope: Scope, around: Surroundings, piece: Piece) 
             hint="delete it yourself if you no longer need its content",
         )
         return _failed(agent, scope, path, changed)
-    return replace(step, action=Action.DELETE)
+    return replace(step, action=FileAction.DELETE)
 
 
-def _failed(agent: Agent, scope: Scope, path: str, error: ShadowError) -> Step:
-    return Step(
+def _failed(
+    agent: Agent, scope: InstallScope, path: str, error: ShadowError
+) -> FileStep:
+    return FileStep(
         agent=agent.name,
         scope=scope,
         path=path,
-        action=Action.FAIL,
+        action=FileAction.FAIL,
         error=places.named(path, error),
     )
 
 
 def apply(
-    steps: Sequence[Step], around: Surroundings, *, installing: bool
-) -> list[Step]:
+    steps: Sequence[FileStep], around: InstallEnvironment, *, installing: bool
+) -> list[FileStep]:
     """Do what a plan says, file by file; return the steps as they went.
 
     A file that changed since the plan was made, or cannot be written, makes its step fail and
@@ -316,23 +340,25 @@ def apply(
     return [_applied(step, around, installing=installing) for step in steps]
 
 
-def _applied(step: Step, around: Surroundings, *, installing: bool) -> Step:
-    if step.action is Action.FAIL:
+def _applied(
+    step: FileStep, around: InstallEnvironment, *, installing: bool
+) -> FileStep:
+    if step.action is FileAction.FAIL:
         return step
     ledger = Ledger(around.states[step.scope])
     try:
-        if step.action is not Action.NONE:
+        if step.action is not FileAction.NONE:
             _check_unchanged(step)
         if installing:
             _install(step, ledger)
         else:
             _uninstall(step, ledger)
     except ShadowError as error:
-        return replace(step, action=Action.FAIL, error=error)
+        return replace(step, action=FileAction.FAIL, error=error)
     return step
 
 
-def _check_unchanged(step: Step) -> None:
+def _check_unchanged(step: FileStep) -> None:
     now = files.read(step.real)
     was = None if step.before is None else step.before.data
     if (None if now is None else now.data) != was:
@@ -341,7 +367,7 @@ def _check_unchanged(step: Step) -> None:
         )
 
 
-def _install(step: Step, ledger: Ledger) -> None:
+def _install(step: FileStep, ledger: Ledger) -> None:
     if step.record is None or step.after is None:
         return
     old = ledger.find(step.real)
@@ -360,8 +386,8 @@ def _install(step: Step, ledger: Ledger) -> None:
         ledger.remember(record, step.former)
 
 
-def _uninstall(step: Step, ledger: Ledger) -> None:
-    if step.action is Action.DELETE:
+def _uninstall(step: FileStep, ledger: Ledger) -> None:
+    if step.action is FileAction.DELETE:
         files.delete(step.real)
     elif step.after is not None:
         files.write(step.real, step.after, step.mode)

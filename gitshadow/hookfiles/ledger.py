@@ -18,7 +18,7 @@ _VERSION = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class LedgerRecord:
     """Hold what we know of one file that we wrote.
 
     `before` and `after` are SHA-256 of its content, `before` None where there was no file;
@@ -44,7 +44,7 @@ class Ledger:
     def __init__(self, directory: str) -> None:
         self._directory = directory
 
-    def find(self, path: str) -> Record | None:
+    def find(self, path: str) -> LedgerRecord | None:
         """Return the record of a file.
 
         Raises:
@@ -53,17 +53,17 @@ class Ledger:
         found = files.read(self._name(path, "json"))
         return None if found is None else self._parsed(found.data, path)
 
-    def _parsed(self, data: bytes, path: str) -> Record:
+    def _parsed(self, data: bytes, path: str) -> LedgerRecord:
         try:
             fields = json.loads(data)
             fields.pop("version")
             fields["made"] = tuple(fields["made"])
-            return Record(**fields)
+            return LedgerRecord(**fields)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             name = self._name(path, "json")
             raise ShadowError(f"could not read the record {name}") from error
 
-    def backup(self, record: Record) -> bytes | None:
+    def backup(self, record: LedgerRecord) -> bytes | None:
         """Return the bytes that stood in a file before us; None where there was none.
 
         Raises:
@@ -76,7 +76,7 @@ class Ledger:
             raise ShadowError(f"could not read the backup of {record.path}")
         return found.data
 
-    def remember(self, record: Record, before: bytes | None) -> None:
+    def remember(self, record: LedgerRecord, before: bytes | None) -> None:
         """Keep a record and the bytes it is about, in place of an older one.
 
         Raises:
@@ -98,11 +98,11 @@ class Ledger:
             reason = (error.strerror or str(error)).lower()
             raise ShadowError(f"could not create {directory}: {reason}") from error
 
-    def _write(self, record: Record) -> None:
+    def _write(self, record: LedgerRecord) -> None:
         document = json.dumps({"version": _VERSION, **asdict(record)}, indent=1)
         files.write(self._name(record.path, "json"), document.encode(), 0o600)
 
-    def forget(self, record: Record, left: list[str]) -> None:
+    def forget(self, record: LedgerRecord, left: list[str]) -> None:
         """Drop a record; directories that are left go to all whose files lie in them."""
         for suffix in ("json", "before"):
             files.delete(self._name(record.path, suffix))
@@ -136,7 +136,7 @@ class Ledger:
             above = os.path.dirname(above)
         return missing
 
-    def _all(self) -> Iterator[Record]:
+    def _all(self) -> Iterator[LedgerRecord]:
         for name in sorted(os.listdir(self._directory)):
             if name.endswith(".json"):
                 found = files.read(os.path.join(self._directory, name))

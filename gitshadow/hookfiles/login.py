@@ -12,18 +12,30 @@ from dataclasses import dataclass, replace
 
 from gitshadow.errors import RefusedError, ShadowError, UnsupportedError
 from gitshadow.hookfiles import files, install
-from gitshadow.hookfiles.detect import Surroundings
-from gitshadow.hookfiles.ledger import Ledger, Record, sha256
-from gitshadow.hookfiles.placement import Agent, Owned, Piece, Place, Root, Scope
-from gitshadow.hookfiles.steps import Action, Step
+from gitshadow.hookfiles.detect import InstallEnvironment
+from gitshadow.hookfiles.ledger import Ledger, LedgerRecord, sha256
+from gitshadow.hookfiles.placement import (
+    Agent,
+    FileLocation,
+    InstallScope,
+    Owned,
+    PackagedPiece,
+    Root,
+)
+from gitshadow.hookfiles.steps import FileAction, FileStep
 
 _UNIT = "agent-undo@.service"
-_DIRECTORY = Place(Root.CONFIG, "systemd/user")
+_DIRECTORY = FileLocation(Root.CONFIG, "systemd/user")
 _SERVICE = Agent(
     name="systemd",
     placements={
-        Scope.USER: Owned(
-            (Piece(f"systemd/{_UNIT}", Place(Root.CONFIG, f"systemd/user/{_UNIT}")),)
+        InstallScope.USER: Owned(
+            (
+                PackagedPiece(
+                    f"systemd/{_UNIT}",
+                    FileLocation(Root.CONFIG, f"systemd/user/{_UNIT}"),
+                ),
+            )
         )
     },
     signs=(),
@@ -34,20 +46,20 @@ _UNSAFE = frozenset("\"'\\$")  # systemd runs no program with these in its path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Link:
+class UnitLink:
     """Hold what is to happen to the link of one worktree, and why not where it cannot."""
 
     path: str
-    action: Action
+    action: FileAction
     error: ShadowError | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class LoginPlan:
     """Hold what is to happen; nothing is written by making one."""
 
-    unit: Sequence[Step]
-    links: Sequence[Link]
+    unit: Sequence[FileStep]
+    links: Sequence[UnitLink]
     installing: bool
 
 
@@ -68,7 +80,7 @@ def escaped(path: str) -> str:
     return "".join(found)
 
 
-def plan(root: str, around: Surroundings) -> Plan:
+def plan(root: str, around: InstallEnvironment) -> LoginPlan:
     """Return what has the daemon of a worktree start at login.
 
     Raises:
@@ -85,32 +97,38 @@ def plan(root: str, around: Surroundings) -> Plan:
             "cannot start at login: the path is too long for the name of a unit"
         )
     path = _link_of(root, around)
-    action, error = Action.CREATE, None
+    action, error = FileAction.CREATE, None
     if _is_ours(path):
-        action = Action.NONE
+        action = FileAction.NONE
     elif os.path.lexists(path):
-        action = Action.FAIL
+        action = FileAction.FAIL
         error = RefusedError(
             f"could not write {path}: a file that gitshadow did not create is there"
         )
-    unit = install.plan_install(_SERVICE, Scope.USER, around)
-    return Plan(unit, [Link(path=path, action=action, error=error)], True)
+    unit = install.plan_install(_SERVICE, InstallScope.USER, around)
+    return LoginPlan(unit, [UnitLink(path=path, action=action, error=error)], True)
 
 
-def plan_removal(roots: Sequence[str], around: Surroundings) -> Plan:
+def plan_removal(roots: Sequence[str], around: InstallEnvironment) -> LoginPlan:
     """Return what takes these worktrees out; the unit goes with the last of all."""
     paths = [_link_of(root, around) for root in roots]
-    links = [Link(path=path, action=Action.DELETE) for path in paths if _is_ours(path)]
+    links = [
+        UnitLink(path=path, action=FileAction.DELETE)
+        for path in paths
+        if _is_ours(path)
+    ]
     going = {link.path for link in links}
     staying = set(_all_links(around)) - going
-    unit: list[Step] = []
+    unit: list[FileStep] = []
     if not staying:
-        steps = install.plan_uninstall(_SERVICE, Scope.USER, around)
-        unit = [step for step in steps if step.action is not Action.NONE or step.record]
-    return Plan(unit, links, False)
+        steps = install.plan_uninstall(_SERVICE, InstallScope.USER, around)
+        unit = [
+            step for step in steps if step.action is not FileAction.NONE or step.record
+        ]
+    return LoginPlan(unit, links, False)
 
 
-def apply(plan: Plan, around: Surroundings) -> Plan:
+def apply(plan: LoginPlan, around: InstallEnvironment) -> LoginPlan:
     """Do what a plan says; return it as it went. The unit is there as long as any link."""
     if plan.installing:
         unit = install.apply(plan.unit, around, installing=True)
@@ -122,15 +140,15 @@ def apply(plan: Plan, around: Surroundings) -> Plan:
     return replace(plan, unit=unit, links=links)
 
 
-def _link_of(root: str, around: Surroundings) -> str:
+def _link_of(root: str, around: InstallEnvironment) -> str:
     return os.path.join(_wants(around), f"agent-undo@{escaped(root)}.service")
 
 
-def _wants(around: Surroundings) -> str:
+def _wants(around: InstallEnvironment) -> str:
     return os.path.join(around.path(_DIRECTORY) or "", "default.target.wants")
 
 
-def _all_links(around: Surroundings) -> list[str]:
+def _all_links(around: InstallEnvironment) -> list[str]:
     wants = _wants(around)
     try:
         names = os.listdir(wants)
@@ -146,11 +164,11 @@ def _is_ours(path: str) -> bool:
         return False
 
 
-def _made(link: Link, around: Surroundings) -> Link:
-    if link.action is not Action.CREATE:
+def _made(link: UnitLink, around: InstallEnvironment) -> UnitLink:
+    if link.action is not FileAction.CREATE:
         return link
     target = f"../{_UNIT}"
-    record = Record(
+    record = LedgerRecord(
         path=link.path,
         agent=_SERVICE.name,
         before=None,
@@ -159,20 +177,20 @@ def _made(link: Link, around: Surroundings) -> Link:
     )
     try:
         made = files.link(link.path, target)
-        ledger = Ledger(around.states[Scope.USER])
+        ledger = Ledger(around.states[InstallScope.USER])
         ledger.remember(replace(record, made=tuple(made)), None)
     except ShadowError as error:
-        return replace(link, action=Action.FAIL, error=error)
+        return replace(link, action=FileAction.FAIL, error=error)
     return link
 
 
-def _removed(link: Link, around: Surroundings) -> Link:
-    ledger = Ledger(around.states[Scope.USER])
+def _removed(link: UnitLink, around: InstallEnvironment) -> UnitLink:
+    ledger = Ledger(around.states[InstallScope.USER])
     try:
         files.delete(link.path)
         record = ledger.find(link.path)
         if record is not None:
             ledger.forget(record, files.remove_directories(list(record.made)))
     except ShadowError as error:
-        return replace(link, action=Action.FAIL, error=error)
+        return replace(link, action=FileAction.FAIL, error=error)
     return link

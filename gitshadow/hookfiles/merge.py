@@ -13,7 +13,7 @@ from gitshadow.errors import ShadowError
 from gitshadow.hookfiles import invocation, jsonc, splice
 from gitshadow.hookfiles.entries import (
     COVERING,
-    Entry,
+    HookEntry,
     Want,
     event_of,
     handler,
@@ -22,7 +22,7 @@ from gitshadow.hookfiles.entries import (
     whole,
 )
 from gitshadow.hookfiles.jsonc import Document, Path, Value
-from gitshadow.hookfiles.placement import Event, Shape
+from gitshadow.hookfiles.placement import EntryShape, EventRegistration
 
 
 def fresh(want: Want) -> str:
@@ -75,7 +75,7 @@ def take_out(text: str, want: Want, before: str | None = None) -> str | None:
     return _without_root(text, was, want, known=before is not None)
 
 
-def entries(text: str, want: Want) -> list[Entry]:
+def entries(text: str, want: Want) -> list[HookEntry]:
     """Return our entries in the order of the text."""
     document = parse(text)
     return [
@@ -108,7 +108,7 @@ def parse(text: str) -> Document:
 # Where entries stand
 
 
-def _base(document: Document, shape: Shape) -> tuple[str, ...] | None:
+def _base(document: Document, shape: EntryShape) -> tuple[str, ...] | None:
     """Return the names on the way to the map of events, as this file has them."""
     root = document.root
     if root is None:
@@ -121,7 +121,7 @@ def _base(document: Document, shape: Shape) -> tuple[str, ...] | None:
     return () if at_top else shape.base
 
 
-def _bases(document: Document, shape: Shape) -> list[tuple[str, ...]]:
+def _bases(document: Document, shape: EntryShape) -> list[tuple[str, ...]]:
     """Return every way to a map of events that entries of ours may be in."""
     base = _base(document, shape)
     return [] if base is None else [base, *shape.former]
@@ -140,7 +140,9 @@ def _find(document: Document, names: tuple[str, ...]) -> Path | None:
     return None if value is None else tuple(path)
 
 
-def _handlers(document: Document, path: Path, base: tuple[str, ...]) -> Iterator[Entry]:
+def _handlers(
+    document: Document, path: Path, base: tuple[str, ...]
+) -> Iterator[HookEntry]:
     events = document.at(path)
     for number, (name, items) in enumerate(
         zip(events.keys, events.children, strict=True)
@@ -150,18 +152,18 @@ def _handlers(document: Document, path: Path, base: tuple[str, ...]) -> Iterator
                 yield replace(entry, base=base)
 
 
-def _of_item(event: str, path: Path, found: Value) -> Iterator[Entry]:
+def _of_item(event: str, path: Path, found: Value) -> Iterator[HookEntry]:
     data = found.data
     if not isinstance(data, dict):
         return
     if isinstance(data.get("command"), str):
-        yield Entry(event, path, data)
+        yield HookEntry(event, path, data)
     index = found.index("hooks")
     if index is None or not found.children[index].is_list:
         return
     for at, inner in enumerate(found.children[index].children):
         if isinstance(inner.data, dict) and isinstance(inner.data.get("command"), str):
-            yield Entry(event, (*path, index, at), inner.data, data)
+            yield HookEntry(event, (*path, index, at), inner.data, data)
 
 
 def _check_object(value: Value, what: str) -> None:
@@ -187,7 +189,7 @@ def _without_stale(text: str, want: Want) -> str:
             text = _without(text, stale, parse(text if known else ""))
 
 
-def _first_stale(text: str, want: Want) -> Entry | None:
+def _first_stale(text: str, want: Want) -> HookEntry | None:
     seen: set[str] = set()
     for entry in entries(text, want):
         if entry.event in seen or not is_right(entry, want):
@@ -208,7 +210,7 @@ def _with_map(text: str, want: Want) -> str:
     return text
 
 
-def _with_event(text: str, want: Want, event: Event) -> str:
+def _with_event(text: str, want: Want, event: EventRegistration) -> str:
     if any(entry.event == event.name for entry in entries(text, want)):
         return text
     document = parse(text)
@@ -225,7 +227,7 @@ def _with_event(text: str, want: Want, event: Event) -> str:
     return splice.append(text, path, item(event, want))
 
 
-def _joinable(document: Document, path: Path, event: Event) -> Path | None:
+def _joinable(document: Document, path: Path, event: EventRegistration) -> Path | None:
     """Return the handlers of the first group of others that matches everything."""
     for at, group in enumerate(document.at(path).children):
         if not isinstance(group.data, dict):
@@ -238,7 +240,7 @@ def _joinable(document: Document, path: Path, event: Event) -> Path | None:
     return None
 
 
-def _with_top(text: str, shape: Shape) -> str:
+def _with_top(text: str, shape: EntryShape) -> str:
     for name, value in shape.top.items():
         root = parse(text).root
         if root is not None and root.index(name) is None:
@@ -249,7 +251,7 @@ def _with_top(text: str, shape: Shape) -> str:
 # Taking out
 
 
-def _without(text: str, entry: Entry, was: Document) -> str:
+def _without(text: str, entry: HookEntry, was: Document) -> str:
     """Take one entry out, and what it leaves empty and was not there before."""
     text = splice.remove(text, entry.path)
     if entry.group is not None:
@@ -320,7 +322,7 @@ def _without_root(text: str, was: Document, want: Want, *, known: bool) -> str |
     return rest
 
 
-def _holds_more(document: Document, was: Document, shape: Shape) -> bool:
+def _holds_more(document: Document, was: Document, shape: EntryShape) -> bool:
     """Tell whether somebody added hooks since."""
     base, former = _named(document, shape.base), _named(was, shape.base)
     if base is None or not document.at(base).children:
@@ -328,7 +330,7 @@ def _holds_more(document: Document, was: Document, shape: Shape) -> bool:
     return former is None or document.at(base).data != was.at(former).data
 
 
-def _without_top(text: str, was: Document, shape: Shape) -> str:
+def _without_top(text: str, was: Document, shape: EntryShape) -> str:
     for name in shape.top:
         root = parse(text).root
         index = None if root is None else root.index(name)

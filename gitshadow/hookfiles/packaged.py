@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from gitshadow.attribution.markers import MANAGED_MARK
 from gitshadow.errors import ShadowError
 from gitshadow.hookfiles import invocation
-from gitshadow.hookfiles.placement import Piece
+from gitshadow.hookfiles.placement import PackagedPiece
 
 _NAME = "gitshadow"
 _RUN_KEYS = frozenset({"command", "bash"})
@@ -19,7 +19,7 @@ _CARRIED = os.path.join(_PACKAGE, "_hooks")
 _IN_CLONE = os.path.join(os.path.dirname(_PACKAGE), "hooks")
 
 
-def content(piece: Piece, agent: str, executable: str | None) -> bytes:
+def content(piece: PackagedPiece, agent: str, executable: str | None) -> bytes:
     """Return a packaged file for the user's own place, or for a project (None).
 
     Raises:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Scope(StrEnum):
+class InstallScope(StrEnum):
     """Say for whom an installation counts."""
 
     USER = "user"
@@ -27,7 +27,7 @@ class Root(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FileLocation:
     """Name a file by its root directory and its path below that."""
 
     root: Root
@@ -35,7 +35,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class EventRegistration:
     """Say how one event is registered.
 
     `matcher` is the catch-all in that agent's spelling, None where there is none to write;
@@ -49,7 +49,7 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class EntryShape:
     """Say how our entries stand in a shared file.
 
     `base` are the names on the way to the map of events; with `keep_base` a file that has its
@@ -58,7 +58,7 @@ class Shape:
     `top` into the file. With `join` our handler goes into a catch-all group that exists already.
     """
 
-    events: tuple[Event, ...]
+    events: tuple[EventRegistration, ...]
     base: tuple[str, ...] = ("hooks",)
     former: tuple[tuple[str, ...], ...] = ()
     keep_base: bool = False
@@ -78,19 +78,19 @@ class Shared:
     the form `fallback_shape`.
     """
 
-    files: tuple[Place, ...]
-    shape: Shape
-    fallback: Place | None = None
-    fallback_shape: Shape | None = None
-    toml: Place | None = None
+    files: tuple[FileLocation, ...]
+    shape: EntryShape
+    fallback: FileLocation | None = None
+    fallback_shape: EntryShape | None = None
+    toml: FileLocation | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class PackagedPiece:
     """Name one packaged file below `hooks/`, where it goes, and whether it is run."""
 
     source: str
-    target: Place
+    target: FileLocation
     executable: bool = False
 
 
@@ -98,7 +98,7 @@ class Piece:
 class Owned:
     """Say which files are wholly ours."""
 
-    pieces: tuple[Piece, ...]
+    pieces: tuple[PackagedPiece, ...]
 
 
 Placement = Shared | Owned
@@ -113,13 +113,17 @@ class Agent:
     """
 
     name: str
-    placements: Mapping[Scope, Placement]
-    signs: tuple[Place, ...]
+    placements: Mapping[InstallScope, Placement]
+    signs: tuple[FileLocation, ...]
     programs: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     project_notes: tuple[str, ...] = ()
 
     @property
-    def default_scope(self) -> Scope:
+    def default_scope(self) -> InstallScope:
         """Return the scope that is meant when none is named."""
-        return Scope.USER if Scope.USER in self.placements else Scope.PROJECT
+        return (
+            InstallScope.USER
+            if InstallScope.USER in self.placements
+            else InstallScope.PROJECT
+        )

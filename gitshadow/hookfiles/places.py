@@ -9,16 +9,16 @@ from typing import Protocol
 
 from gitshadow.errors import ShadowError
 from gitshadow.hookfiles import files, merge, toml
-from gitshadow.hookfiles.detect import Surroundings
-from gitshadow.hookfiles.entries import Entry, Want
+from gitshadow.hookfiles.detect import InstallEnvironment
+from gitshadow.hookfiles.entries import HookEntry, Want
 from gitshadow.hookfiles.files import Content
-from gitshadow.hookfiles.placement import Place, Shape, Shared
+from gitshadow.hookfiles.placement import EntryShape, FileLocation, Shared
 
 
 class Editor(Protocol):
     """Edit one format; `merge` and `toml` are the two."""
 
-    def entries(self, text: str, want: Want) -> list[Entry]:
+    def entries(self, text: str, want: Want) -> list[HookEntry]:
         """Return our entries in a text."""
 
     def missing(self, text: str, want: Want) -> list[str]:
@@ -38,7 +38,7 @@ class SharedFile:
     path: str
     real: str
     editor: Editor
-    shape: Shape
+    shape: EntryShape
     content: Content | None
 
     @property
@@ -57,7 +57,7 @@ class SharedFile:
 
 
 def open_shared(
-    place: Place, around: Surroundings, editor: Editor, shape: Shape
+    place: FileLocation, around: InstallEnvironment, editor: Editor, shape: EntryShape
 ) -> SharedFile | None:
     """Read the file at a place; None where the place does not exist here.
 
@@ -72,12 +72,12 @@ def open_shared(
     return SharedFile(path, real, editor, shape, files.read(real))
 
 
-def worktree_of(place: Place, around: Surroundings) -> str | None:
+def worktree_of(place: FileLocation, around: InstallEnvironment) -> str | None:
     """Return the worktree that a place must not leave; None for a user's place."""
     return around.worktree if place.root == "worktree" else None
 
 
-def candidates(shared: Shared, around: Surroundings) -> Iterator[SharedFile]:
+def candidates(shared: Shared, around: InstallEnvironment) -> Iterator[SharedFile]:
     """Yield every file in which entries of ours may stand, also those not there.
 
     Raises:
@@ -89,7 +89,7 @@ def candidates(shared: Shared, around: Surroundings) -> Iterator[SharedFile]:
             yield other
 
 
-def choose(shared: Shared, around: Surroundings) -> SharedFile:
+def choose(shared: Shared, around: InstallEnvironment) -> SharedFile:
     """Return the file that takes our entries: the one that the agent reads.
 
     Raises:
@@ -103,25 +103,25 @@ def choose(shared: Shared, around: Surroundings) -> SharedFile:
     return other if other is not None else there[0]
 
 
-def _usual(shared: Shared, around: Surroundings) -> list[SharedFile]:
+def _usual(shared: Shared, around: InstallEnvironment) -> list[SharedFile]:
     found = (open_shared(one, around, merge, shared.shape) for one in shared.files)
     return [file for file in found if file is not None]
 
 
-def _fallback(shared: Shared, around: Surroundings) -> SharedFile | None:
+def _fallback(shared: Shared, around: InstallEnvironment) -> SharedFile | None:
     if shared.fallback is None:
         return None
     shape = shared.fallback_shape or shared.shape
     return open_shared(shared.fallback, around, merge, shape)
 
 
-def _toml(shared: Shared, around: Surroundings) -> SharedFile | None:
+def _toml(shared: Shared, around: InstallEnvironment) -> SharedFile | None:
     if shared.toml is None:
         return None
     return open_shared(shared.toml, around, toml, shared.shape)
 
 
-def _instead(shared: Shared, around: Surroundings) -> SharedFile | None:
+def _instead(shared: Shared, around: InstallEnvironment) -> SharedFile | None:
     """Return the file that would no longer be read, or be warned of, beside the usual one."""
     file = _fallback(shared, around)
     if file is not None and _has_hooks(file):

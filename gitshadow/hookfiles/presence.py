@@ -6,31 +6,37 @@ Invariant: a file that cannot be read counts as one that may be ours, and is loo
 from collections.abc import Iterator
 
 from gitshadow.hookfiles.catalog import AGENTS
-from gitshadow.hookfiles.detect import Surroundings
-from gitshadow.hookfiles.placement import Agent, Place, Placement, Scope, Shared
+from gitshadow.hookfiles.detect import InstallEnvironment
+from gitshadow.hookfiles.placement import (
+    Agent,
+    FileLocation,
+    InstallScope,
+    Placement,
+    Shared,
+)
 
 _NAMES = (b"git-agent-undo", b"gitshadow")
 _MOST_BYTES = 4 * 1024 * 1024
 
 
-def present(around: Surroundings) -> Iterator[tuple[Agent, Scope]]:
+def present(around: InstallEnvironment) -> Iterator[tuple[Agent, InstallScope]]:
     """Yield each agent and scope whose files name us, in the catalogue's order.
 
     That they name us does not say that the hooks come: `health.look` does.
     """
     for agent in AGENTS.values():
-        for scope in Scope:
+        for scope in InstallScope:
             placement = agent.placements.get(scope)
             if placement is not None and _names_us(placement, around):
                 yield agent, scope
 
 
-def _names_us(placement: Placement, around: Surroundings) -> bool:
+def _names_us(placement: Placement, around: InstallEnvironment) -> bool:
     paths = (around.path(place) for place in _places(placement))
     return any(path is not None and _file_names_us(path) for path in paths)
 
 
-def _places(placement: Placement) -> Iterator[Place]:
+def _places(placement: Placement) -> Iterator[FileLocation]:
     if isinstance(placement, Shared):
         yield from placement.files
         yield from (

@@ -8,22 +8,27 @@ Invariant: every handler is synchronous and, where the unit is known, has a time
 
 from dataclasses import replace
 
-from gitshadow.hookfiles.placement import Event, Shape
+from gitshadow.hookfiles.placement import EntryShape, EventRegistration
 
 
 def _events(
     names: str, *, tools: str = "", matcher: str | None = "*", timeout: int | None = 5
-) -> tuple[Event, ...]:
-    plain = tuple(Event(name=name, timeout=timeout) for name in names.split())
+) -> tuple[EventRegistration, ...]:
+    plain = tuple(
+        EventRegistration(name=name, timeout=timeout) for name in names.split()
+    )
     matched = tuple(
-        Event(name=name, matcher=matcher, timeout=timeout) for name in tools.split()
+        EventRegistration(name=name, matcher=matcher, timeout=timeout)
+        for name in tools.split()
     )
     return plain + matched
 
 
-def _timed(events: tuple[Event, ...], **timeouts: int) -> tuple[Event, ...]:
+def _timed(
+    events: tuple[EventRegistration, ...], **timeouts: int
+) -> tuple[EventRegistration, ...]:
     return tuple(
-        Event(
+        EventRegistration(
             name=event.name,
             matcher=event.matcher,
             timeout=timeouts.get(event.name, event.timeout),
@@ -35,14 +40,14 @@ def _timed(events: tuple[Event, ...], **timeouts: int) -> tuple[Event, ...]:
 
 def _flat(
     names: str, timeout: int | None, matcher: str | None = None
-) -> tuple[Event, ...]:
+) -> tuple[EventRegistration, ...]:
     return tuple(
-        Event(name=name, matcher=matcher, timeout=timeout, flat=True)
+        EventRegistration(name=name, matcher=matcher, timeout=timeout, flat=True)
         for name in names.split()
     )
 
 
-CLAUDE = Shape(
+CLAUDE = EntryShape(
     events=_timed(
         _events(
             "SessionStart UserPromptSubmit SubagentStart SubagentStop Notification Stop"
@@ -57,7 +62,7 @@ CLAUDE = Shape(
     top={},
 )
 # Codex ends what its SessionEnd runs after 3 s at most.
-CODEX = Shape(
+CODEX = EntryShape(
     events=_timed(
         _events(
             "SessionStart UserPromptSubmit SubagentStart SubagentStop Stop SessionEnd",
@@ -69,7 +74,7 @@ CODEX = Shape(
     extra={},
     top={},
 )
-CURSOR = Shape(
+CURSOR = EntryShape(
     events=_flat(
         "sessionStart beforeSubmitPrompt preToolUse postToolUse postToolUseFailure"
         " afterFileEdit afterTabFileEdit subagentStart subagentStop stop sessionEnd",
@@ -79,7 +84,7 @@ CURSOR = Shape(
     extra={},
     top={"version": 1},
 )
-GEMINI = Shape(
+GEMINI = EntryShape(
     events=_timed(
         _events(
             "SessionStart BeforeAgent AfterAgent SessionEnd",
@@ -93,7 +98,7 @@ GEMINI = Shape(
     top={},
     milliseconds=True,
 )
-QWEN = Shape(
+QWEN = EntryShape(
     events=_events(
         "SessionStart UserPromptSubmit SubagentStart SubagentStop Stop SessionEnd",
         tools="PreToolUse PostToolUse PostToolUseFailure",
@@ -103,7 +108,7 @@ QWEN = Shape(
     top={},
     milliseconds=True,
 )
-WINDSURF = Shape(
+WINDSURF = EntryShape(
     events=_flat(
         "pre_user_prompt pre_write_code post_write_code pre_run_command post_run_command"
         " pre_mcp_tool_use post_mcp_tool_use post_cascade_response post_setup_worktree",
@@ -114,7 +119,7 @@ WINDSURF = Shape(
     top={},
 )
 # The matcher is a regular expression there, and its later groups may get no input.
-DEVIN = Shape(
+DEVIN = EntryShape(
     events=_events(
         "SessionStart UserPromptSubmit Stop SessionEnd",
         tools="PreToolUse PostToolUse",
@@ -127,7 +132,7 @@ DEVIN = Shape(
     top={},
 )
 # In hooks.json the events are at the top level, as Droid 0.215 wants them: it ignores others.
-DROID = Shape(
+DROID = EntryShape(
     events=_events(
         "SessionStart UserPromptSubmit SubagentStop Stop SessionEnd",
         tools="PreToolUse PostToolUse",
@@ -138,10 +143,10 @@ DROID = Shape(
     top={},
 )
 DROID_SETTINGS = replace(DROID, base=("hooks",), former=())
-CRUSH = Shape(
+CRUSH = EntryShape(
     events=_flat("PreToolUse", timeout=5, matcher=".*"), typed=False, extra={}, top={}
 )
-ANTIGRAVITY = Shape(
+ANTIGRAVITY = EntryShape(
     events=(
         *_events("", tools="PreToolUse PostToolUse", timeout=None),
         *_flat("PreInvocation Stop", timeout=None),
@@ -150,7 +155,7 @@ ANTIGRAVITY = Shape(
     extra={},
     top={},
 )
-OPENHANDS = Shape(
+OPENHANDS = EntryShape(
     events=_events(
         "session_start user_prompt_submit stop session_end",
         tools="pre_tool_use post_tool_use",

@@ -9,11 +9,11 @@ from enum import StrEnum
 
 from gitshadow.errors import ShadowError
 from gitshadow.hookfiles.files import Content
-from gitshadow.hookfiles.ledger import Record
-from gitshadow.hookfiles.placement import Scope
+from gitshadow.hookfiles.ledger import LedgerRecord
+from gitshadow.hookfiles.placement import InstallScope
 
 
-class Action(StrEnum):
+class FileAction(StrEnum):
     """Say what happens to a file."""
 
     CREATE = "create"
@@ -24,7 +24,7 @@ class Action(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class FileStep:
     """Hold what is to happen to one file, and why not where it cannot.
 
     `record` is the ledger's entry to be kept (install) or dropped (uninstall); `former` the
@@ -32,20 +32,20 @@ class Step:
     """
 
     agent: str
-    scope: Scope
+    scope: InstallScope
     path: str
     real: str = ""
-    action: Action
+    action: FileAction
     before: Content | None = None
     after: bytes | None = None
     mode: int | None = None
-    record: Record | None = None
+    record: LedgerRecord | None = None
     former: bytes | None = None
     error: ShadowError | None = None
 
     def diff(self) -> list[str]:
         """Return the change in the form of `diff -u`, without its two file names."""
-        if self.action in (Action.NONE, Action.FAIL):
+        if self.action in (FileAction.NONE, FileAction.FAIL):
             return []
         old = _lines(None if self.before is None else self.before.data)
         new = _lines(self.after)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from gitshadow.errors import ShadowError
 from gitshadow.hookfiles import invocation
-from gitshadow.hookfiles.entries import Entry, Want, handler, is_right
-from gitshadow.hookfiles.placement import Event
+from gitshadow.hookfiles.entries import HookEntry, Want, handler, is_right
+from gitshadow.hookfiles.placement import EventRegistration
 
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument
@@ -53,12 +53,12 @@ def approvals(text: str) -> list[str]:
     return list(state) if isinstance(state, dict) else []
 
 
-def entries(text: str, want: Want) -> list[Entry]:
+def entries(text: str, want: Want) -> list[HookEntry]:
     """Return our entries, event by event; a path is (event, group, handler) by number."""
     return [entry for entry in _handlers(text) if _is_ours(entry, want)]
 
 
-def _handlers(text: str) -> Iterator[Entry]:
+def _handlers(text: str) -> Iterator[HookEntry]:
     hooks = load(text).get("hooks")
     if not isinstance(hooks, dict):
         return
@@ -67,10 +67,10 @@ def _handlers(text: str) -> Iterator[Entry]:
             inner = group.get("hooks") if isinstance(group, dict) else None
             for place, data in enumerate(inner if isinstance(inner, list) else ()):
                 if isinstance(data, dict) and isinstance(data.get("command"), str):
-                    yield Entry(event, (number, at, place), data, group)
+                    yield HookEntry(event, (number, at, place), data, group)
 
 
-def _is_ours(entry: Entry, want: Want) -> bool:
+def _is_ours(entry: HookEntry, want: Want) -> bool:
     return invocation.agent_of(entry.command) == want.agent
 
 
@@ -139,11 +139,11 @@ def _newlines(text: str, block: str) -> str:
     return block.replace("\n", "\r\n") if "\r\n" in text else block
 
 
-def _blocks(events: Sequence[Event], want: Want) -> str:
+def _blocks(events: Sequence[EventRegistration], want: Want) -> str:
     return "\n".join(_block(event, want) for event in events)
 
 
-def _block(event: Event, want: Want) -> str:
+def _block(event: EventRegistration, want: Want) -> str:
     lines = [f"[[hooks.{event.name}]]"]
     if event.matcher is not None:
         lines.append(f"matcher = {json.dumps(event.matcher)}")
@@ -153,7 +153,7 @@ def _block(event: Event, want: Want) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _put_into_arrays(text: str, events: Sequence[Event], want: Want) -> str:
+def _put_into_arrays(text: str, events: Sequence[EventRegistration], want: Want) -> str:
     import tomlkit  # here and below, because most who look never edit: 8 ms
 
     document = _document(text)
@@ -174,7 +174,7 @@ def _put_into_arrays(text: str, events: Sequence[Event], want: Want) -> str:
     return _checked(text, document.as_string())
 
 
-def _take_out_of_tables(text: str, left: Sequence[Entry]) -> str:
+def _take_out_of_tables(text: str, left: Sequence[HookEntry]) -> str:
     document = _document(text)
     hooks: Any = document["hooks"]
     for entry in reversed(left):

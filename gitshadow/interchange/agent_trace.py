@@ -12,8 +12,8 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from gitshadow.interchange.claims import Claim, Reader, bounded, identifier
-from gitshadow.interchange.spans import FileSpans, Span, Writer, text_of
+from gitshadow.interchange.claims import ExternalClaim, Reader, bounded, identifier
+from gitshadow.interchange.spans import FileSpans, Span, SpanWriter, text_of
 from gitshadow.model import Actor, Oid, RepoPath
 
 VERSION = "0.1.0"
@@ -42,14 +42,14 @@ _VERSION = re.compile(r"0\.\d+\.\d+|1\.0(\.\d+)?")
 Record = dict[str, object]
 
 
-class Origin(NamedTuple):
+class TraceOrigin(NamedTuple):
     """Say what records are about: a commit (None: not committed) and when it was written."""
 
     commit: Oid | None
     timestamp: str
 
 
-def records(origin: Origin, files: Sequence[FileSpans]) -> Iterator[Record]:
+def records(origin: TraceOrigin, files: Sequence[FileSpans]) -> Iterator[Record]:
     """Yield one record for each tool that wrote lines of a commit, by tool.
 
     Paths that are not UTF-8 have no place in one: the caller names them.
@@ -73,7 +73,7 @@ def is_expressible(path: RepoPath) -> bool:
     return True
 
 
-def _record(origin: Origin, tool: str, files: Sequence[FileSpans]) -> Record:
+def _record(origin: TraceOrigin, tool: str, files: Sequence[FileSpans]) -> Record:
     named = [_file(one) for one in files]
     unique = json.dumps([origin, tool, named], sort_keys=True)
     record: Record = {
@@ -108,7 +108,7 @@ def _file(one: FileSpans) -> Record:
     }
 
 
-def _contributor(writer: Writer) -> Record:
+def _contributor(writer: SpanWriter) -> Record:
     if writer.model is None:
         return {"type": "ai"}
     return {"type": "ai", "model_id": model_id(writer.model)}
@@ -123,7 +123,7 @@ def _range(data: bytes, span: Span) -> Record:
     }
 
 
-def _evidence(writer: Writer) -> Record:
+def _evidence(writer: SpanWriter) -> Record:
     return {"session": writer.session, "confidence": writer.confidence}
 
 
@@ -140,7 +140,7 @@ def model_id(model: str) -> str:
 # -- reading ---------------------------------------------------------------------------------------
 
 
-def read_record(text: str, reader: Reader) -> Iterator[Claim]:
+def read_record(text: str, reader: Reader) -> Iterator[ExternalClaim]:
     """Yield what one record claims of lines of a commit.
 
     What is wrong with the record is told to the reader and left out; so is a record without a
@@ -166,7 +166,7 @@ def read_record(text: str, reader: Reader) -> Iterator[Claim]:
 
 def _claims_of(
     one: Mapping[str, object], commit: Oid, agent: str | None, reader: Reader
-) -> Iterator[Claim]:
+) -> Iterator[ExternalClaim]:
     path = reader.path(one.get("path"))
     if path is None:
         return
@@ -183,13 +183,13 @@ def _claim(
     where: tuple[Oid, RepoPath, Span],
     agent: str | None,
     talk: Mapping[str, object],
-) -> Iterator[Claim]:
+) -> Iterator[ExternalClaim]:
     kind, model, url = told.get("type"), told.get("model_id"), talk.get("url")
     if kind not in ("ai", "human"):
         return
     commit, path, span = where
     is_agent = kind == "ai"
-    yield Claim(
+    yield ExternalClaim(
         source="agent-trace",
         commit=commit,
         path=path,

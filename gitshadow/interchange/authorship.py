@@ -13,8 +13,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from gitshadow.interchange.claims import Claim, Reader, bounded, decoded, identifier
-from gitshadow.interchange.spans import FileSpans, Span, Writer
+from gitshadow.interchange.claims import (
+    ExternalClaim,
+    Reader,
+    bounded,
+    decoded,
+    identifier,
+)
+from gitshadow.interchange.spans import FileSpans, Span, SpanWriter
 from gitshadow.model import Actor, Oid, RepoPath
 
 SCHEMA = "authorship/3.0.0"
@@ -34,14 +40,14 @@ _MOST_ENTRIES = 200_000
 Record = dict[str, object]
 
 
-class Note(NamedTuple):
+class AuthorshipNote(NamedTuple):
     """Hold a note, and the paths that it cannot name."""
 
     text: bytes
     left_out: tuple[RepoPath, ...]
 
 
-def format_note(commit: Oid, files: Sequence[FileSpans]) -> Note | None:
+def format_note(commit: Oid, files: Sequence[FileSpans]) -> AuthorshipNote | None:
     """Return the note of a commit, None where nobody wrote a line that is known.
 
     A writer without an agent is a known person.
@@ -62,7 +68,7 @@ def format_note(commit: Oid, files: Sequence[FileSpans]) -> Note | None:
         if entries:
             blocks.append("\n".join([name, *entries]))
     if not blocks:
-        return Note(b"", tuple(left_out)) if left_out else None
+        return AuthorshipNote(b"", tuple(left_out)) if left_out else None
     head: Record = {
         "schema_version": SCHEMA,
         "base_commit_sha": commit,
@@ -74,7 +80,7 @@ def format_note(commit: Oid, files: Sequence[FileSpans]) -> Note | None:
         head["humans"] = humans
     tail = json.dumps(head, indent=2, sort_keys=True)
     text = "\n".join([*blocks, _DIVIDER, tail]) + "\n"
-    return Note(text.encode("utf-8"), tuple(left_out))
+    return AuthorshipNote(text.encode("utf-8"), tuple(left_out))
 
 
 def _written(path: RepoPath) -> str | None:
@@ -90,7 +96,7 @@ def _written(path: RepoPath) -> str | None:
 
 
 def _entered(
-    writer: Writer, sessions: dict[str, Record], humans: dict[str, Record]
+    writer: SpanWriter, sessions: dict[str, Record], humans: dict[str, Record]
 ) -> str:
     """Return the key of a writer, whose record is entered."""
     if writer.agent is None:
@@ -123,7 +129,7 @@ def _ranges(spans: Sequence[Span]) -> str:
 # -- reading ---------------------------------------------------------------------------------------
 
 
-def read_note(commit: Oid, data: bytes, reader: Reader) -> Iterator[Claim]:
+def read_note(commit: Oid, data: bytes, reader: Reader) -> Iterator[ExternalClaim]:
     """Yield what a note claims of lines of its commit; what is wrong in it is left out.
 
     The claims of a path are disjoint.
@@ -155,12 +161,18 @@ class _Writers:
             name: _table(head.get(name)) for name in ("sessions", "prompts", "humans")
         }
 
-    def claim(self, commit: Oid, path: RepoPath, span: Span, key: str) -> Claim | None:
+    def claim(
+        self, commit: Oid, path: RepoPath, span: Span, key: str
+    ) -> ExternalClaim | None:
         """Return what an entry claims, None where its key has no record."""
         name = key.partition("::")[0]
         if name.startswith("h_"):
             known = name in self._tables["humans"]
-            return Claim(SOURCE, commit, path, span, Actor.HUMAN) if known else None
+            return (
+                ExternalClaim(SOURCE, commit, path, span, Actor.HUMAN)
+                if known
+                else None
+            )
         table = "sessions" if name.startswith("s_") else "prompts"
         record = self._tables[table].get(name)
         agent = record.get("agent_id") if isinstance(record, dict) else None
@@ -168,7 +180,7 @@ class _Writers:
             return None
         tool = _text(agent, "tool") or "agent"
         model = _text(agent, "model")
-        return Claim(
+        return ExternalClaim(
             SOURCE,
             commit,
             path,
@@ -232,7 +244,7 @@ def _claims(
     path: RepoPath,
     entries: Sequence[tuple[str, list[Span]]],
     writers: _Writers,
-) -> Iterator[Claim]:
+) -> Iterator[ExternalClaim]:
     """Yield disjoint claims: the last entry over a line counts."""
     taken: list[Span] = []
     for key, spans in reversed(entries):

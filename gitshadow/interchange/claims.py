@@ -24,7 +24,7 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 _ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 
-class Claim(NamedTuple):
+class ExternalClaim(NamedTuple):
     """Hold that somebody says who wrote lines of a path in a commit."""
 
     source: str

@@ -18,7 +18,7 @@ from gitshadow.errors import StoreError
 from gitshadow.interchange.claims import bounded
 from gitshadow.interchange.trailers import own_text
 from gitshadow.model import Actor
-from gitshadow.recording.context import Desk
+from gitshadow.recording.context import RecorderContext
 from gitshadow.review import changes
 from gitshadow.review.additions import Added, Additions
 from gitshadow.store.journal import models
@@ -40,7 +40,7 @@ class _Writer(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class MessageContext:
     """Hold what Git tells its hook: the message's file, where it comes from, which index."""
 
     message: str
@@ -48,49 +48,49 @@ class Asked:
     index: str | None = None
 
 
-def prepare(desk: Desk, asked: Asked) -> None:
+def prepare(context: RecorderContext, asked: MessageContext) -> None:
     """Add trailers to a message that is written already; else wait until it is.
 
     Raises:
         StoreError: the message could not be read or written, and is as it was.
     """
-    _forget(desk)
+    _forget(context)
     known = (_WRITTEN, *_WAITED_FOR)
-    if not desk.workspace.config.trailers or asked.source not in known:
+    if not context.workspace.config.trailers or asked.source not in known:
         return
-    if _is_replaying(desk.workspace.layout.git_dir):
+    if _is_replaying(context.workspace.layout.git_dir):
         return
-    found = trailers_of(desk, asked.index)
+    found = trailers_of(context, asked.index)
     if not found:
         return
     if asked.source == _WRITTEN:
-        _add(desk, asked.message, found)
+        _add(context, asked.message, found)
     else:
-        _wait(desk, found, _digest(desk, _read(asked.message)))
+        _wait(context, found, _digest(context, _read(asked.message)))
 
 
-def finish(desk: Desk, asked: Asked) -> None:
+def finish(context: RecorderContext, asked: MessageContext) -> None:
     """Add the trailers that waited to the message that a person wrote meanwhile.
 
     Raises:
         StoreError: the message could not be read or written, and is as it was.
     """
-    waiting = _waiting(desk)
-    _forget(desk)
-    if waiting is None or not desk.workspace.config.trailers:
+    waiting = _waiting(context)
+    _forget(context)
+    if waiting is None or not context.workspace.config.trailers:
         return
     found, before = waiting
     message = _read(asked.message)
     # Left as it was, it is Git's to say whether that is a commit.
-    if own_text(message, _comment(desk)) and _digest(desk, message) != before:
-        _add(desk, asked.message, found)
+    if own_text(message, _comment(context)) and _digest(context, message) != before:
+        _add(context, asked.message, found)
 
 
-def trailers_of(desk: Desk, index: str | None) -> list[Trailer]:
+def trailers_of(context: RecorderContext, index: str | None) -> list[Trailer]:
     """Return the trailers for what is staged: agents with models, then sessions, as they wrote."""
-    ws = desk.workspace
+    ws = context.workspace
     change = changes.staged(ws, index)
-    additions = Additions(desk, change)
+    additions = Additions(context, change)
     agents: dict[str, None] = {}
     sessions: dict[str, None] = {}
     for one in change.files:
@@ -123,10 +123,10 @@ def _is_replaying(git_dir: str) -> bool:
     return any(os.path.lexists(os.path.join(git_dir, name)) for name in names)
 
 
-def _add(desk: Desk, path: str, found: list[Trailer]) -> None:
+def _add(context: RecorderContext, path: str, found: list[Trailer]) -> None:
     message = _read(path)
-    comment = _comment(desk).decode("utf-8", "replace")
-    made = desk.workspace.git.with_trailers(message, found, comment)
+    comment = _comment(context).decode("utf-8", "replace")
+    made = context.workspace.git.with_trailers(message, found, comment)
     if made == message:
         return
     part = f"{path}.gitshadow-{os.getpid()}"
@@ -146,23 +146,23 @@ def _read(path: str) -> bytes:
         raise StoreError(f"could not read {path}: {error.strerror}") from error
 
 
-def _comment(desk: Desk) -> bytes:
+def _comment(context: RecorderContext) -> bytes:
     """Return what begins a comment; `auto` is read as Git's default."""
-    repo = desk.workspace.repo
+    repo = context.workspace.repo
     names = ("core.commentString", "core.commentChar")
     found = next((value for name in names if (value := repo.config_get(name))), "#")
     return b"#" if found == "auto" else found.encode("utf-8", "replace")
 
 
-def _digest(desk: Desk, message: bytes) -> str:
-    return hashlib.sha256(own_text(message, _comment(desk))).hexdigest()
+def _digest(context: RecorderContext, message: bytes) -> str:
+    return hashlib.sha256(own_text(message, _comment(context))).hexdigest()
 
 
 # -- between the two hooks -------------------------------------------------------------------------
 
 
-def _wait(desk: Desk, found: list[Trailer], digest: str) -> None:
-    path = desk.workspace.layout.trailers
+def _wait(context: RecorderContext, found: list[Trailer], digest: str) -> None:
+    path = context.workspace.layout.trailers
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
         with open(os.open(path, flags, 0o600), "w", encoding="utf-8") as out:
@@ -171,10 +171,10 @@ def _wait(desk: Desk, found: list[Trailer], digest: str) -> None:
         raise StoreError(f"could not write {path}: {error.strerror}") from error
 
 
-def _waiting(desk: Desk) -> tuple[list[Trailer], str] | None:
+def _waiting(context: RecorderContext) -> tuple[list[Trailer], str] | None:
     """Return what waits, and the digest of the text that was there; what is not whole is none."""
     try:
-        with open(desk.workspace.layout.trailers, encoding="utf-8") as file:
+        with open(context.workspace.layout.trailers, encoding="utf-8") as file:
             held = json.load(file)
         found = [(str(key), str(value)) for key, value in held["trailers"]]
         return found, str(held["before"])
@@ -182,6 +182,6 @@ def _waiting(desk: Desk) -> tuple[list[Trailer], str] | None:
         return None
 
 
-def _forget(desk: Desk) -> None:
+def _forget(context: RecorderContext) -> None:
     with suppress(FileNotFoundError):
-        os.unlink(desk.workspace.layout.trailers)
+        os.unlink(context.workspace.layout.trailers)

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from gitshadow.blame.classification import Credit
 from gitshadow.blame.line_owners import Owning
 from gitshadow.blame.line_sets import Part, Portion, Portions
-from gitshadow.blame.scope import Scope, ScopeKind, named_range
-from gitshadow.interchange.spans import FileSpans, Writer, runs
+from gitshadow.blame.scope import LineScope, ScopeKind, named_range
+from gitshadow.interchange.spans import FileSpans, SpanWriter, runs
 from gitshadow.model import Actor, Oid
 from gitshadow.query import params as read
 from gitshadow.query.resolve import session_of
 from gitshadow.query.rows import rfc3339
-from gitshadow.recording.context import Desk
+from gitshadow.recording.context import RecorderContext
 from gitshadow.store.journal import models, sessions
 
 Seqs = Collection[int]
@@ -34,7 +34,7 @@ class Chosen:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class CommitChange:
     """Hold what one commit brought (None: what is not committed), and when that was written."""
 
     commit: Oid | None
@@ -47,44 +47,44 @@ class Change:
         return rfc3339(self.ts_ns) or ""
 
 
-def chosen(desk: Desk, params: read.Params) -> Chosen:
+def chosen(context: RecorderContext, params: read.Params) -> Chosen:
     """Return what the words name: sessions by id, commits by revision or range.
 
     Raises:
         UsageError: a word names neither.
     """
-    ws = desk.workspace
+    ws = context.workspace
     found: set[str] = set()
     commits: dict[Oid, None] = {}
     ranges = False
     for word in read.strings(params, "words"):
         known = sessions.by_prefix(ws.db, word)
-        scope = None if known else named_range(desk, word)
+        scope = None if known else named_range(context, word)
         if scope is None:
             found.add(session_of(ws.db, word).id)
         else:
             ranges = True
-            commits.update(dict.fromkeys(_commits(desk, scope)))
+            commits.update(dict.fromkeys(_commits(context, scope)))
     return Chosen(frozenset(found), tuple(commits) if ranges else None)
 
 
-def _commits(desk: Desk, scope: Scope) -> list[Oid]:
+def _commits(context: RecorderContext, scope: LineScope) -> list[Oid]:
     assert scope.commit is not None
     if scope.kind is ScopeKind.ADDED:
         return [scope.commit]
-    return desk.workspace.git.commits_between(scope.base, scope.commit)
+    return context.workspace.git.commits_between(scope.base, scope.commit)
 
 
 class Exporting:
     """Find the lines of writers, commit by commit."""
 
-    def __init__(self, desk: Desk, wanted: Chosen) -> None:
-        self._ws = desk.workspace
+    def __init__(self, context: RecorderContext, wanted: Chosen) -> None:
+        self._ws = context.workspace
         self._wanted = wanted
-        self._owning = Owning(desk)
-        self._portions = Portions(desk, self._owning)
+        self._owning = Owning(context)
+        self._portions = Portions(context, self._owning)
 
-    def commits(self) -> Iterator[Change]:
+    def commits(self) -> Iterator[CommitChange]:
         """Yield each commit that brought a line of somebody known, oldest first."""
         for commit in self._listed():
             info = self._ws.repo.commit(commit)
@@ -92,9 +92,9 @@ class Exporting:
             parts = self._portions.added_by(commit, ())
             files = list(self._files(parts, person))
             if files:
-                yield Change(commit, info.author_time * 1_000_000_000, files)
+                yield CommitChange(commit, info.author_time * 1_000_000_000, files)
 
-    def uncommitted(self) -> Change | None:
+    def uncommitted(self) -> CommitChange | None:
         """Return what is not committed yet; None for nothing, or where commits were named."""
         if self._wanted.commits is not None:
             return None
@@ -105,7 +105,7 @@ class Exporting:
             if isinstance(part, Portion):
                 events = [credit.event for credit in part.owned.credits]
                 newest = max([newest, *(e.ts_ns for e in events if e is not None)])
-        return Change(None, newest, files) if files else None
+        return CommitChange(None, newest, files) if files else None
 
     def seqs(self) -> Seqs:
         """Return the events of which a line stands in the named commits."""
@@ -131,7 +131,7 @@ class Exporting:
         for part in parts:
             if not isinstance(part, Portion):
                 continue
-            found: dict[Writer, list[int]] = {}
+            found: dict[SpanWriter, list[int]] = {}
             for line in part.lines:
                 writer = self._writer(part.owned.credits[line - 1], person)
                 if writer is not None:
@@ -140,7 +140,7 @@ class Exporting:
                 spans = [(writer, runs(lines)) for writer, lines in found.items()]
                 yield FileSpans(part.owned.path, part.owned.data, spans)
 
-    def _writer(self, credit: Credit, person: str) -> Writer | None:
+    def _writer(self, credit: Credit, person: str) -> SpanWriter | None:
         """Return who is to be named for a line: an agent, or a person who was there."""
         event, session = credit.event, credit.session
         if event is None or session is None or credit.actor is Actor.UNKNOWN:
@@ -148,9 +148,9 @@ class Exporting:
         if self._wanted.sessions and session not in self._wanted.sessions:
             return None
         if credit.actor is Actor.HUMAN:
-            return Writer(person=person)
+            return SpanWriter(person=person)
         known = sessions.get(self._ws.db, session)
-        return Writer(
+        return SpanWriter(
             agent=credit.agent,
             session=session,
             native=known.native_id if known is not None else session,

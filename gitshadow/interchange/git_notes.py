@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from gitshadow.errors import RefusedError
 from gitshadow.model import Oid, RepoPath
-from gitshadow.recording.context import Desk
+from gitshadow.recording.context import RecorderContext
 from gitshadow.store.commits import NewCommit
 from gitshadow.store.journal import meta
 
@@ -24,20 +24,20 @@ _SUBJECT = b"Notes added by git agent-undo export\n"
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class NotesState:
     """Say what is on the ref: our tip (None: nothing of ours), and how many notes."""
 
     tip: Oid | None
     count: int = 0
 
 
-def standing(desk: Desk) -> Standing:
+def standing(context: RecorderContext) -> NotesState:
     """Return what we have on the ref.
 
     Raises:
         RefusedError: it is git-ai's, or somebody changed it since.
     """
-    ws = desk.workspace
+    ws = context.workspace
     known = json.loads(meta.get(ws.db, _KEY) or "[]")
     tip = ws.repo.ref(REF)
     if tip is not None and tip not in known:
@@ -46,17 +46,17 @@ def standing(desk: Desk) -> Standing:
             hint="two tools cannot share a notes ref; to list its notes: git notes --ref=ai list",
         )
     if tip is None:
-        return Standing(None)
-    return Standing(tip, len(ws.repo.flat(ws.repo.commit(tip).tree)))
+        return NotesState(None)
+    return NotesState(tip, len(ws.repo.flat(ws.repo.commit(tip).tree)))
 
 
-def refuse_beside_git_ai(desk: Desk) -> None:
+def refuse_beside_git_ai(context: RecorderContext) -> None:
     """Refuse where git-ai itself is at work.
 
     Raises:
         RefusedError: it is installed, or has its state in this repository.
     """
-    ws = desk.workspace
+    ws = context.workspace
     found = shutil.which("git-ai", path=ws.environ.get("PATH", os.defpath))
     state = os.path.join(ws.layout.common_dir, "ai")
     where = found or (state if os.path.isdir(state) else None)
@@ -67,13 +67,15 @@ def refuse_beside_git_ai(desk: Desk) -> None:
         )
 
 
-def write(desk: Desk, notes: Mapping[Oid, bytes], before: Standing) -> Oid:
+def write(
+    context: RecorderContext, notes: Mapping[Oid, bytes], before: NotesState
+) -> Oid:
     """Put notes on the ref, in place of ours that stand for the same commits.
 
     Raises:
         StoreError: the ref moved meanwhile, or an object could not be written.
     """
-    ws = desk.workspace
+    ws = context.workspace
     entries = {
         RepoPath(f"{commit[:2]}/{commit[2:]}".encode()): (
             _PLAIN,
@@ -95,24 +97,24 @@ def write(desk: Desk, notes: Mapping[Oid, bytes], before: Standing) -> Oid:
     )
     tip = ws.repo.write_commit(new)
     # Remembered first: a ref of ours that we forget could never be taken back.
-    _remember(desk, tip, before.tip)
+    _remember(context, tip, before.tip)
     ws.git.put_ref(REF, tip, before.tip)
     return tip
 
 
-def take_back(desk: Desk, before: Standing) -> None:
+def take_back(context: RecorderContext, before: NotesState) -> None:
     """Delete the ref that we made.
 
     Raises:
         StoreError: it moved meanwhile.
     """
     if before.tip is not None:
-        desk.workspace.git.drop_ref(REF, before.tip)
-        _remember(desk)
+        context.workspace.git.drop_ref(REF, before.tip)
+        _remember(context)
 
 
-def _remember(desk: Desk, *tips: Oid | None) -> None:
+def _remember(context: RecorderContext, *tips: Oid | None) -> None:
     """Note which tips are ours: of a write that is under way the new one and the old one."""
-    db = desk.workspace.db
+    db = context.workspace.db
     with db.write():
         meta.put(db, _KEY, json.dumps([tip for tip in tips if tip is not None]))

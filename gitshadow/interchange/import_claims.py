@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from gitshadow.errors import StoreError
 from gitshadow.interchange import agent_trace, authorship, trailers
-from gitshadow.interchange.claims import Claim, Reader
+from gitshadow.interchange.claims import ExternalClaim, Reader
 from gitshadow.interchange.spans import Span
 from gitshadow.model import GITLINK_MODE, TREE_MODE, Actor, Oid
 from gitshadow.recording.workspace import Workspace
@@ -76,7 +76,7 @@ class Believer:
         for commit in self._ws.git.commits_saying(tip, pattern):
             message = self._ws.repo.commit(commit).message
             found = [
-                Claim(
+                ExternalClaim(
                     "entire",
                     commit,
                     claims.WHOLE_COMMIT,
@@ -92,7 +92,7 @@ class Believer:
 
     def traces(self, texts: Iterable[str], name: str) -> Believed:
         """Take Agent Trace records, one in each text."""
-        by_commit: dict[Oid, list[Claim]] = {}
+        by_commit: dict[Oid, list[ExternalClaim]] = {}
         for number, text in enumerate(texts, 1):
             reader = Reader(f"{name}, line {number}")
             for claim in agent_trace.read_record(text, reader):
@@ -102,7 +102,7 @@ class Believer:
         return self.done
 
     def _store(
-        self, source: str, by_commit: Mapping[Oid, list[Claim]], reader: Reader
+        self, source: str, by_commit: Mapping[Oid, list[ExternalClaim]], reader: Reader
     ) -> None:
         for commit, found in by_commit.items():
             if not self._ws.repo.has(commit):
@@ -118,7 +118,7 @@ class Believer:
             )
 
 
-def _row(claim: Claim) -> claims.ClaimRow:
+def _row(claim: ExternalClaim) -> claims.ClaimRow:
     return claims.ClaimRow(
         claim.source,
         claim.commit,

@@ -21,7 +21,7 @@ _MOST_AHEAD = 1_000_000
 
 
 @dataclass(slots=True)
-class Taken:
+class ImportCounts:
     """Count lines: `new` ones, those that were `known`, and events that are `elsewhere`.
 
     Elsewhere are those whose commits no ref here reaches.
@@ -37,10 +37,10 @@ class Importer:
     """Take the lines of one file."""
 
     workspace: Workspace
-    done: Taken = field(default_factory=Taken)
+    done: ImportCounts = field(default_factory=ImportCounts)
     _open: dict[str, bool] = field(default_factory=dict)
 
-    def take(self, lines: Iterable[Line]) -> Taken:
+    def take(self, lines: Iterable[Line]) -> ImportCounts:
         """Take lines; those of a session stand behind the session's own."""
         for line in lines:
             if isinstance(line, Session):

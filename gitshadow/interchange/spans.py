@@ -16,7 +16,7 @@ class Span(NamedTuple):
     last: int
 
 
-class Writer(NamedTuple):
+class SpanWriter(NamedTuple):
     """Name who wrote: an agent's session with its model, or (without an agent) a person.
 
     `session` is ours, `native` what the agent calls it; `part` tells the calls of one session
@@ -37,7 +37,7 @@ class FileSpans(NamedTuple):
 
     path: RepoPath
     data: bytes
-    spans: Sequence[tuple[Writer, Sequence[Span]]]
+    spans: Sequence[tuple[SpanWriter, Sequence[Span]]]
 
 
 def runs(lines: Iterable[int]) -> list[Span]:

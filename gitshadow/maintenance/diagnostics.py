@@ -14,7 +14,7 @@ from gitshadow.maintenance.ref_locks import ref_locks
 from gitshadow.maintenance.upkeep import TROUBLE
 from gitshadow.model import Oid
 from gitshadow.query.rows import rfc3339
-from gitshadow.recording.context import Desk
+from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.workspace import Workspace
 from gitshadow.sharing import mirror, mirrors, remotes
 from gitshadow.sharing.secrets import secret_names
@@ -45,12 +45,12 @@ class Check:
     remedy: str | None = None
 
 
-def examine(desk: Desk, stuck: Sequence[Check] = ()) -> list[Check]:
+def examine(context: RecorderContext, stuck: Sequence[Check] = ()) -> list[Check]:
     """Return all findings, the same ones in the same order whatever they say.
 
     Last come those of `stuck`: what could not be done before.
     """
-    parts: tuple[Callable[[Desk], Iterator[Check]], ...] = (
+    parts: tuple[Callable[[RecorderContext], Iterator[Check]], ...] = (
         _journal,
         _recording,
         _inotify,
@@ -67,8 +67,8 @@ def examine(desk: Desk, stuck: Sequence[Check] = ()) -> list[Check]:
         _mirror,
         _secrets,
     )
-    found = [check for part in parts for check in part(desk)]
-    return _with_owners(desk.workspace, [*found, *stuck])
+    found = [check for part in parts for check in part(context)]
+    return _with_owners(context.workspace, [*found, *stuck])
 
 
 def missing(ws: Workspace) -> list[Oid]:
@@ -77,20 +77,20 @@ def missing(ws: Workspace) -> list[Oid]:
     return ws.git.missing(tips) if tips else []
 
 
-def _recording(desk: Desk) -> Iterator[Check]:
-    enabled = desk.workspace.config.enabled
+def _recording(context: RecorderContext) -> Iterator[Check]:
+    enabled = context.workspace.config.enabled
     yield Check(
         "recording",
         enabled,
         "recording is on" if enabled else "recording is off",
         None if enabled else "git config agent-undo.enabled true",
     )
-    degraded = desk.observer.degraded
+    degraded = context.observer.degraded
     yield Check("watcher", degraded is None, degraded or "nothing is missing", degraded)
 
 
-def _journal(desk: Desk) -> Iterator[Check]:
-    wrong = desk.workspace.db.damage()
+def _journal(context: RecorderContext) -> Iterator[Check]:
+    wrong = context.workspace.db.damage()
     yield Check(
         "journal",
         wrong is None,
@@ -99,9 +99,9 @@ def _journal(desk: Desk) -> Iterator[Check]:
     )
 
 
-def _inotify(desk: Desk) -> Iterator[Check]:
+def _inotify(context: RecorderContext) -> Iterator[Check]:
     """A watch for each directory, and a few instances for each daemon."""
-    paths = desk.workspace.states.all()
+    paths = context.workspace.states.all()
     need = len({os.path.dirname(path) for path in paths}) + 1
     have, instances = _limit(_WATCHES), _limit(_INSTANCES)
     remedy = None
@@ -128,8 +128,8 @@ def _limit(path: str) -> int | None:
         return None
 
 
-def _refs(desk: Desk) -> Iterator[Check]:
-    ws = desk.workspace
+def _refs(context: RecorderContext) -> Iterator[Check]:
+    ws = context.workspace
     chains = sessions.chains(ws.db)  # before the refs: a new one has its ref first
     found = ws.repo.refs()
     broken = ws.repo.broken_refs()
@@ -152,14 +152,14 @@ def _refs(desk: Desk) -> Iterator[Check]:
     )
 
 
-def _objects(desk: Desk) -> Iterator[Check]:
-    broken = desk.workspace.repo.loose.all_broken()
+def _objects(context: RecorderContext) -> Iterator[Check]:
+    broken = context.workspace.repo.loose.all_broken()
     if broken:
         said = f"broken in the object store: {_some(broken)}"
         yield Check("objects", False, said, FIX)
         return
     try:
-        found = missing(desk.workspace)
+        found = missing(context.workspace)
     except StoreError as error:
         yield Check("objects", False, error.message, FIX)
         return
@@ -205,9 +205,9 @@ def _some(oids: Sequence[Oid]) -> str:
     return f"{len(oids)}, {', '.join(oid[:10] for oid in oids[:_SHOWN])}"
 
 
-def _rows(desk: Desk) -> Iterator[Check]:
+def _rows(context: RecorderContext) -> Iterator[Check]:
     """Rows whose commits are gone can be undone no more, and say so too late."""
-    ws = desk.workspace
+    ws = context.workspace
     commits = events.commits(ws.db)
     there = ws.git.sizes(commits) if commits else {}
     gone = [oid for oid in commits if oid not in there]
@@ -221,8 +221,8 @@ def _rows(desk: Desk) -> Iterator[Check]:
     )
 
 
-def _locks(desk: Desk) -> Iterator[Check]:
-    found = ref_locks(desk.workspace)
+def _locks(context: RecorderContext) -> Iterator[Check]:
+    found = ref_locks(context.workspace)
     stale = [one for one in found if one.is_stale]
     shown = "; ".join(one.describe() for one in (stale or found)[:_SHOWN])
     yield Check(
@@ -233,8 +233,8 @@ def _locks(desk: Desk) -> Iterator[Check]:
     )
 
 
-def _undos(desk: Desk) -> Iterator[Check]:
-    ws = desk.workspace
+def _undos(context: RecorderContext) -> Iterator[Check]:
+    ws = context.workspace
     found = ops.applying(ws.db, ws.layout.worktree)
     yield Check(
         "undo",
@@ -244,8 +244,8 @@ def _undos(desk: Desk) -> Iterator[Check]:
     )
 
 
-def _spool(desk: Desk) -> Iterator[Check]:
-    waiting = len(desk.spool.waiting())
+def _spool(context: RecorderContext) -> Iterator[Check]:
+    waiting = len(context.spool.waiting())
     yield Check(
         "spool",
         True,
@@ -255,12 +255,12 @@ def _spool(desk: Desk) -> Iterator[Check]:
     )
 
 
-def _coverage(desk: Desk) -> Iterator[Check]:
+def _coverage(context: RecorderContext) -> Iterator[Check]:
     """Files that Git tracks and we do not look at: nothing of them comes back."""
-    index = desk.workspace.index
+    index = context.workspace.index
     holes = [
         one.path
-        for one in desk.walker.excluded_now()
+        for one in context.walker.excluded_now()
         if one.reason == TOO_LARGE and index.contains(one.path)
     ]
     shown = ", ".join(display_path(path) for path in holes[:_SHOWN])
@@ -274,17 +274,17 @@ def _coverage(desk: Desk) -> Iterator[Check]:
     )
 
 
-def _remotes(desk: Desk) -> Iterator[Check]:
-    leaks = remotes.leaks(desk.workspace.repo)
+def _remotes(context: RecorderContext) -> Iterator[Check]:
+    leaks = remotes.leaks(context.workspace.repo)
     for leak in leaks:
         yield Check("remotes", False, remotes.warning(leak), remotes.remedy(leak))
     if not leaks:
         yield Check("remotes", True, "no remote mirrors all refs")
 
 
-def _gaps(desk: Desk) -> Iterator[Check]:
+def _gaps(context: RecorderContext) -> Iterator[Check]:
     """A gap is a fault until somebody has seen it; then it is history."""
-    db = desk.workspace.db
+    db = context.workspace.db
     found = gaps.list_gaps(db)
     fresh = [one for one in found if one.is_new]
     if not found:
@@ -304,8 +304,8 @@ def _gaps(desk: Desk) -> Iterator[Check]:
         yield Check("gaps", False, said, f"{look}; seen: {FIX}")
 
 
-def _packing(desk: Desk) -> Iterator[Check]:
-    trouble = meta.get(desk.workspace.db, TROUBLE)
+def _packing(context: RecorderContext) -> Iterator[Check]:
+    trouble = meta.get(context.workspace.db, TROUBLE)
     yield Check(
         "packing",
         not trouble,
@@ -314,8 +314,8 @@ def _packing(desk: Desk) -> Iterator[Check]:
     )
 
 
-def _mirror(desk: Desk) -> Iterator[Check]:
-    ws = desk.workspace
+def _mirror(context: RecorderContext) -> Iterator[Check]:
+    ws = context.workspace
     place, trouble = mirrors.place_of(ws), meta.get(ws.db, mirror.TROUBLE)
     if place is None:
         yield Check("mirror", True, "none is set")
@@ -336,8 +336,8 @@ def _mirror_remedy(trouble: str | None) -> str | None:
     return "git agent-undo mirror"
 
 
-def _secrets(desk: Desk) -> Iterator[Check]:
-    found = secret_names(desk.workspace.states.all())
+def _secrets(context: RecorderContext) -> Iterator[Check]:
+    found = secret_names(context.workspace.states.all())
     shown = ", ".join(display_path(path) for path in found[:_SHOWN])
     yield Check(
         "secrets",

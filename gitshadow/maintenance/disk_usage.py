@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from gitshadow.maintenance.retention import Unit
+from gitshadow.maintenance.retention import RetentionUnit
 from gitshadow.model import Oid
 from gitshadow.recording.workspace import Workspace
 from gitshadow.store import refs
@@ -37,7 +37,7 @@ class Cost(NamedTuple):
     size_bytes: int
 
 
-class Ledger:
+class DiskUsage:
     """Count for one repository; all objects are found and weighed in one walk."""
 
     def __init__(
@@ -81,7 +81,7 @@ class Scales:
         self._git = Git(ws.layout, dict(ws.environ))
         self._refs = ws.repo.refs()
         self._users = ws.repo.tips_of_user()
-        self._ledger: Ledger | None = None
+        self._ledger: DiskUsage | None = None
         self._chains: dict[str, list[str]] = {}
         for chain in sessions.chains(ws.db):
             self._chains.setdefault(chain.session, []).append(chain.ref)
@@ -90,7 +90,7 @@ class Scales:
         """Return the bytes that all of the history takes; StoreError where it cannot be read."""
         return self._counted().total().size_bytes
 
-    def frees(self, going: Sequence[Unit]) -> Iterator[int]:
+    def frees(self, going: Sequence[RetentionUnit]) -> Iterator[int]:
         """Yield the bytes that each unit frees when it goes after those before it.
 
         Raises:
@@ -98,13 +98,13 @@ class Scales:
         """
         yield from self._counted().freed(map(self._refs_of, going))
 
-    def _refs_of(self, unit: Unit) -> list[str]:
+    def _refs_of(self, unit: RetentionUnit) -> list[str]:
         own = [ref for one in unit.ids for ref in self._chains.get(one, ())]
         return own + [artifact_ref(name) for name in unit.programs]
 
-    def _counted(self) -> Ledger:
+    def _counted(self) -> DiskUsage:
         if self._ledger is None:
-            self._ledger = Ledger(self._git, self._refs, self._users)
+            self._ledger = DiskUsage(self._git, self._refs, self._users)
         return self._ledger
 
 
@@ -114,7 +114,7 @@ def usage(layout: Layout, git: Git, repo: Repo, db: Db) -> dict[str, object]:
     Raises:
         StoreError: the refs or objects could not be read.
     """
-    ledger = Ledger(git, repo.refs(), repo.tips_of_user())
+    ledger = DiskUsage(git, repo.refs(), repo.tips_of_user())
     chains: dict[str, list[str]] = {}
     for chain in sessions.chains(db):
         chains.setdefault(chain.session, []).append(chain.ref)

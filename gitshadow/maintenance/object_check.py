@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from gitshadow.errors import StoreError
 from gitshadow.maintenance.setup import carried
 from gitshadow.model import GITLINK_MODE, Oid, RepoPath, git_mode
-from gitshadow.recording.context import Desk
+from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.workspace import Workspace
 from gitshadow.store import refs
 from gitshadow.store.files import blob_oid
@@ -28,12 +28,16 @@ _NEWEST = 1 << 62
 
 
 def make_whole(
-    desk: Desk, *, thorough: bool = False, power: bool = False, deep: bool = False
+    context: RecorderContext,
+    *,
+    thorough: bool = False,
+    power: bool = False,
+    deep: bool = False,
 ) -> set[str]:
     """Set refs that cannot be read; in doubt, see that every ref has all its objects.
 
     Args:
-        desk: The worktree.
+        context: The worktree.
         thorough: Whether to look at the objects too; a ref that cannot be read always asks for it.
         power: Whether the power was cut, so that a ref may be older than the journal, or gone.
         deep: Whether to look at what Git has packed too.
@@ -41,12 +45,12 @@ def make_whole(
     Returns:
         The refs that were set, of which a gap tells.
     """
-    repo = desk.workspace.repo
+    repo = context.workspace.repo
     unread = repo.broken_refs()
     if not (unread or thorough):
         return set()
-    with _alone(desk.workspace):
-        return _Whole(desk, power=power, deep=deep).run(unread)
+    with _alone(context.workspace):
+        return _Whole(context, power=power, deep=deep).run(unread)
 
 
 @contextmanager
@@ -61,10 +65,10 @@ def _alone(ws: Workspace) -> Iterator[None]:
 class _Whole:
     """Make the refs of one repository whole, with what one worktree knows."""
 
-    def __init__(self, desk: Desk, *, power: bool, deep: bool) -> None:
-        self._desk = desk
-        self._ws = desk.workspace
-        self._repo = desk.workspace.repo
+    def __init__(self, context: RecorderContext, *, power: bool, deep: bool) -> None:
+        self._context = context
+        self._ws = context.workspace
+        self._repo = context.workspace.repo
         self._power = power
         self._deep = deep
         self._chains = {one.ref: one for one in sessions.chains(self._ws.db)}
@@ -107,7 +111,7 @@ class _Whole:
             said = f"objects of {ref} were lost{how}; it was reset to its last complete commit"
         if lost:
             said += f"; {counted(lost, 'write')} lost"
-        self._desk.pipeline.gap(said)
+        self._context.pipeline.gap(said)
         return True
 
     def _best(self, ref: str, tip: Oid | None) -> Oid | None:

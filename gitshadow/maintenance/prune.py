@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from gitshadow.errors import LockedError, StoreError
-from gitshadow.maintenance.retention import Limits, Unit, units
+from gitshadow.maintenance.retention import RetentionLimits, RetentionUnit, units
 from gitshadow.model import Chain, Oid
-from gitshadow.recording.context import Desk
+from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.workspace import Workspace
 from gitshadow.sharing.exposed import is_ours
 from gitshadow.store import artifacts, marks
@@ -28,14 +28,16 @@ _ROWS = 2_000
 _Chains = dict[str, list[Chain]]
 
 
-def forget(desk: Desk, going: Sequence[Unit], *, wait_s: float) -> Iterator[None]:
+def forget(
+    context: RecorderContext, going: Sequence[RetentionUnit], *, wait_s: float
+) -> Iterator[None]:
     """Drop units; every step between two `yield`s is short.
 
     Raises:
         LockedError: somebody packs here and did not end in time; nothing was dropped.
         StoreError, JournalError: it stopped there; `finish` goes on.
     """
-    ws = desk.workspace
+    ws = context.workspace
     ids = [one for unit in going for one in unit.ids]
     programs = [one for unit in going for one in unit.programs]
     if not ids and not programs:
@@ -46,12 +48,12 @@ def forget(desk: Desk, going: Sequence[Unit], *, wait_s: float) -> Iterator[None
         _release(ws, packer, chains, programs)
         _drop_refs(ws, chains)
     yield
-    yield from _drop_rest(desk, ids, programs)
+    yield from _drop_rest(context, ids, programs)
 
 
-def finish(desk: Desk) -> None:
+def finish(context: RecorderContext) -> None:
     """Go on with what a crash interrupted."""
-    ws = desk.workspace
+    ws = context.workspace
     programs = journal.under_way(ws.db)
     if programs is None:
         return
@@ -61,18 +63,18 @@ def finish(desk: Desk) -> None:
     with suppress(LockedError), packer.alone(0.0):
         _release(ws, packer, chains, programs)
     _drop_refs(ws, chains)
-    for _ in _drop_rest(desk, ids, programs):
+    for _ in _drop_rest(context, ids, programs):
         pass
 
 
-def units_of(ws: Workspace) -> list[Unit]:
+def units_of(ws: Workspace) -> list[RetentionUnit]:
     """Return what there is to forget, oldest first."""
     known, programs = sessions.all_sessions(ws.db), journal.programs(ws.db)
     held = corrections.held(ws.db)
     return units(known, programs, pins.list_pins(ws.db), ws.clock.now_ns(), held)
 
 
-def refs_of(ws: Workspace, going: Sequence[Unit]) -> list[str]:
+def refs_of(ws: Workspace, going: Sequence[RetentionUnit]) -> list[str]:
     """Return the refs that go with units."""
     chains = (sessions.chains_of(ws.db, one) for unit in going for one in unit.ids)
     own = [chain.ref for found in chains for chain in found]
@@ -80,10 +82,10 @@ def refs_of(ws: Workspace, going: Sequence[Unit]) -> list[str]:
     return [*own, *(artifacts.artifact_ref(name) for name in programs)]
 
 
-def limits_of(ws: Workspace) -> Limits:
+def limits_of(ws: Workspace) -> RetentionLimits:
     """Return the limits of the settings."""
     config = ws.config
-    return Limits(
+    return RetentionLimits(
         config.retention_age_ns, config.retention_count, config.retention_size_bytes
     )
 
@@ -130,14 +132,14 @@ def _drop_refs(ws: Workspace, chains: _Chains) -> None:
 
 
 def _drop_rest(
-    desk: Desk, ids: Sequence[str], programs: Sequence[str]
+    context: RecorderContext, ids: Sequence[str], programs: Sequence[str]
 ) -> Iterator[None]:
-    ws = desk.workspace
+    ws = context.workspace
     yield from _drop_rows(ws, ids)
     for name in programs:
         _drop_program(ws, name)
         yield
-    _tidy(desk)
+    _tidy(context)
     with ws.db.write():
         journal.end(ws.db)
 
@@ -159,11 +161,11 @@ def _drop_program(ws: Workspace, session: str) -> None:
         ws.repo.delete_ref(ref)
 
 
-def _tidy(desk: Desk) -> None:
+def _tidy(context: RecorderContext) -> None:
     """Have nothing remember what is gone."""
-    ws = desk.workspace
+    ws = context.workspace
     marks.drop_orphans(ws.repo, journal.tombstones(ws.db))
-    desk.claimant.forget()
+    context.claimant.forget()
     ws.repo.refresh()
     for row in state.worktrees(ws.db):
         if _is_held(ws, row.tree):

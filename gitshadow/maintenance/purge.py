@@ -18,12 +18,12 @@ from gitshadow.maintenance.purge_files import Scrubbing
 from gitshadow.maintenance.purge_residue import fetched_with, forsaken, own_refs
 from gitshadow.model import Oid, RepoPath
 from gitshadow.recording import ingest
-from gitshadow.recording.context import Desk
+from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.workspace import Workspace
 from gitshadow.store.git import Git
 from gitshadow.store.journal import purge as journal
 from gitshadow.store.journal import scrub
-from gitshadow.store.journal.purge import Noted
+from gitshadow.store.journal.purge import PendingPurge
 from gitshadow.store.layout import recorded
 from gitshadow.store.lock import WriterLock
 from gitshadow.store.packing import Packer
@@ -99,7 +99,7 @@ def survey(ws: Workspace, paths: Sequence[RepoPath], texts: Sequence[bytes]) -> 
     )
 
 
-def purge(desk: Desk, found: Survey) -> None:
+def purge(context: RecorderContext, found: Survey) -> None:
     """Take what was found out of history, journal and files.
 
     Raises:
@@ -108,7 +108,7 @@ def purge(desk: Desk, found: Survey) -> None:
         RefusedError: a call that waits to be sent holds a text.
         StoreError, JournalError: it stopped there; `finish` goes on.
     """
-    ws = desk.workspace
+    ws = context.workspace
     with ExitStack() as held:
         for one in recorded(ws.layout):
             if one.worktree != ws.layout.worktree:
@@ -121,24 +121,24 @@ def purge(desk: Desk, found: Survey) -> None:
         purge_files.refuse_unsent(ws.db, found.forms)
         purge_files.clear_files(ws.layout, found.forms if found.elsewhere.files else ())
         salt = secrets.token_bytes(_SALT_BYTES)
-        noted = Noted(found.names, found.gone.blobs, found.gone.messages, salt)
+        noted = PendingPurge(found.names, found.gone.blobs, found.gone.messages, salt)
         with ws.db.write():
             journal.begin(ws.db, noted)
             scrub.clear(ws.db, found.forms, found.elsewhere.found)
             known = {*journal.awaited(ws.db), *_all_of(found)}
             journal.await_gone(ws.db, sorted(known))
-        _purge(desk, packer, noted)
+        _purge(context, packer, noted)
 
 
-def finish(desk: Desk) -> None:
+def finish(context: RecorderContext) -> None:
     """Do again what a crash interrupted."""
-    ws = desk.workspace
+    ws = context.workspace
     noted = journal.under_way(ws.db)
     if noted is None:
         return
     packer = Packer(ws.layout, Git(ws.layout, dict(ws.environ)))
     with suppress(LockedError), packer.alone(_LOCK_S):
-        _purge(desk, packer, noted)
+        _purge(context, packer, noted)
 
 
 def fetched_holding(ws: Workspace, found: Survey) -> list[str]:
@@ -146,7 +146,7 @@ def fetched_holding(ws: Workspace, found: Survey) -> list[str]:
     return fetched_with(ws, {*journal.awaited(ws.db), *_all_of(found)})
 
 
-def drop_fetched(desk: Desk) -> list[str]:
+def drop_fetched(context: RecorderContext) -> list[str]:
     """Drop the refs of other machines that hold what was purged; their journals follow.
 
     What the other machine has is its own, and comes back with the next fetch.
@@ -154,12 +154,12 @@ def drop_fetched(desk: Desk) -> list[str]:
     Raises:
         StoreError, JournalError: it could not be done.
     """
-    ws = desk.workspace
+    ws = context.workspace
     found = fetched_with(ws, journal.awaited(ws.db))
     for ref in found:
         ws.repo.delete_ref(ref)
     if found:
-        desk.others.close()
+        context.others.close()
         ingest.follow(ws.layout, ws.repo)
     return found
 
@@ -207,8 +207,8 @@ def _all_of(found: Survey) -> set[Oid]:
     return {*found.contents, *found.holding.blobs, *found.holding.commits}
 
 
-def _purge(desk: Desk, packer: Packer, noted: Noted) -> None:
-    ws = desk.workspace
+def _purge(context: RecorderContext, packer: Packer, noted: PendingPurge) -> None:
+    ws = context.workspace
     gone = Gone(noted.paths, noted.blobs, noted.messages, frozenset())
     rewriter, moved = _rewritten(ws, gone, noted.salt)
     known = {*journal.awaited(ws.db), *rewriter.blobs}

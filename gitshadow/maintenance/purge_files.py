@@ -12,7 +12,7 @@ from gitshadow.attribution.delivery import parse_spool
 from gitshadow.errors import RefusedError
 from gitshadow.store.journal import scrub
 from gitshadow.store.journal.db import Db
-from gitshadow.store.journal.scrub import Found
+from gitshadow.store.journal.scrub import TextCounts
 from gitshadow.store.layout import Layout
 from gitshadow.store.purged import holds, without
 
@@ -24,7 +24,7 @@ _MOST_BYTES = 64 * 1024 * 1024
 class Scrubbing(NamedTuple):
     """Say what holds the texts: columns of the journal, and files below our directory."""
 
-    found: Found = Found()
+    found: TextCounts = TextCounts()
     files: tuple[str, ...] = ()
 
 

@@ -27,7 +27,7 @@ BRANCHES = "refs/remotes/agent-undo/mirror/"
 """Where the user's branches come to: none of their own is made or moved."""
 
 
-class Returned(NamedTuple):
+class MirrorRestore(NamedTuple):
     """Say what came back: from where, how many refs, which branches, and the newest moment."""
 
     mirror: str
@@ -38,7 +38,7 @@ class Returned(NamedTuple):
 
 def bring_back(
     layout: Layout, environ: Mapping[str, str], named: str | None
-) -> Returned:
+) -> MirrorRestore:
     """Bring the history back from a mirror.
 
     Args:
@@ -70,7 +70,7 @@ def bring_back(
     reindex(layout)
     branches = [place for name, place in wanted.items() if name.startswith("refs/h")]
     newest_ns = _moment(layout, mirror, there)
-    return Returned(mirror, len(wanted), tuple(sorted(branches)), newest_ns)
+    return MirrorRestore(mirror, len(wanted), tuple(sorted(branches)), newest_ns)
 
 
 def _found(layout: Layout, git: Git, top: str | None) -> str:
@@ -122,7 +122,7 @@ def _moment(layout: Layout, mirror: str, there: Container[str]) -> int:
         if before is not None and before.mirror == mirror:
             return before.newest_ns
         newest_ns = _newest(db, layout, there)
-        came = returned.Returned(mirror, newest_ns, time.time_ns())
+        came = returned.MirrorReturn(mirror, newest_ns, time.time_ns())
         with db.write():
             returned.note(db, came)
         return newest_ns

@@ -15,7 +15,7 @@ from gitshadow.store.journal.pins import Pin
 Program = tuple[int, int, bool]
 
 
-class Unit(NamedTuple):
+class RetentionUnit(NamedTuple):
     """Hold what goes together: recorded sessions, agent programs, and from when till when.
 
     `is_kept` stands for one in whose time something was pinned, and for the person's present one.
@@ -36,7 +36,7 @@ class Unit(NamedTuple):
         return (*self.ids, *self.programs)[0]
 
 
-class Limits(NamedTuple):
+class RetentionLimits(NamedTuple):
     """Hold what is kept; None for no limit."""
 
     age_ns: int | None = None
@@ -50,7 +50,7 @@ def units(
     pins: Sequence[Pin],
     now_ns: int,
     held: Iterable[tuple[str, str]] = (),
-) -> list[Unit]:
+) -> list[RetentionUnit]:
     """Return what there is, oldest last write first.
 
     Args:
@@ -71,7 +71,7 @@ def units(
     held = [(eldest[a], eldest[b]) for a, b in held if a in eldest and b in eldest]
     ranked = [*_joined(made, _reached(made, held))]
     ranked += [
-        (0, Unit((), (name,), begun, last, at_work))
+        (0, RetentionUnit((), (name,), begun, last, at_work))
         for name, (begun, last, at_work) in programs.items()
         if name not in told
     ]
@@ -98,20 +98,20 @@ def _reached(
 
 
 def _joined(
-    made: Mapping[str, Unit], reached: Mapping[str, frozenset[str]]
-) -> Iterator[tuple[int, Unit]]:
+    made: Mapping[str, RetentionUnit], reached: Mapping[str, frozenset[str]]
+) -> Iterator[tuple[int, RetentionUnit]]:
     """Yield units with how many each needs; those that need each other are one.
 
     Every family reaches itself, so two that reach the same reach each other.
     """
-    groups: dict[frozenset[str], list[Unit]] = {}
+    groups: dict[frozenset[str], list[RetentionUnit]] = {}
     for name, unit in made.items():
         groups.setdefault(reached[name], []).append(unit)
     for names, group in groups.items():
         group.sort(key=lambda unit: (unit.started_ns, unit.name))
         ids = tuple(one for unit in group for one in unit.ids)
         others = [made[name] for name in names]
-        unit = Unit(
+        unit = RetentionUnit(
             ids=ids,
             programs=tuple(sorted({one for unit in group for one in unit.programs})),
             started_ns=group[0].started_ns,
@@ -123,19 +123,21 @@ def _joined(
         yield len(names), unit
 
 
-def everything(found: Sequence[Unit]) -> list[Unit]:
+def everything(found: Sequence[RetentionUnit]) -> list[RetentionUnit]:
     """Return all that may go at all, if that is what somebody wants."""
     return _without(found, [unit for unit in found if unit.is_open])
 
 
-def _without(found: Sequence[Unit], staying: Collection[Unit]) -> list[Unit]:
+def _without(
+    found: Sequence[RetentionUnit], staying: Collection[RetentionUnit]
+) -> list[RetentionUnit]:
     """Return units, but none that stays or that one of these needs."""
     ids = {one for unit in staying for one in unit.ids}
     out = set(staying)
     return [unit for unit in found if unit not in out and ids.isdisjoint(unit.owners)]
 
 
-def needed(staying: Sequence[Unit]) -> int:
+def needed(staying: Sequence[RetentionUnit]) -> int:
     """Return how many units stay only because an open or a kept one needs them."""
     fixed = [unit for unit in staying if unit.is_open or unit.is_kept]
     return len(staying) - len(fixed) - len(_without(staying, fixed))
@@ -148,14 +150,17 @@ class Weigher(Protocol):
         """Return the bytes that all of it takes."""
         ...
 
-    def frees(self, going: Sequence[Unit]) -> Iterator[int]:
+    def frees(self, going: Sequence[RetentionUnit]) -> Iterator[int]:
         """Yield the bytes that each unit frees when it goes after those before it."""
         ...
 
 
 def beyond(
-    found: Sequence[Unit], limits: Limits, now_ns: int, scales: Weigher
-) -> list[Unit]:
+    found: Sequence[RetentionUnit],
+    limits: RetentionLimits,
+    now_ns: int,
+    scales: Weigher,
+) -> list[RetentionUnit]:
     """Return what the limits leave no room for, oldest first; `found` is in that order too."""
     free = _without(found, [unit for unit in found if unit.is_open or unit.is_kept])
     going = []
@@ -193,13 +198,13 @@ def _unit(
     programs: Mapping[str, Program],
     pins: Sequence[Pin],
     now_ns: int,
-) -> Unit:
+) -> RetentionUnit:
     ordered = sorted(family, key=lambda one: (one.started_ns, one.id))
     started = ordered[0].started_ns
     last = max(max(s.started_ns, s.last_seen_ns or 0, s.ended_ns or 0) for s in family)
     own = sorted({s.native_id for s in family if s.agent} & programs.keys())
     at_work = any(programs[name][2] for name in own)
-    return Unit(
+    return RetentionUnit(
         tuple(one.id for one in ordered),
         tuple(own),
         started,

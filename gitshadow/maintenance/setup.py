@@ -48,7 +48,7 @@ class Initialised(NamedTuple):
     daemon_allowed: bool = False
 
 
-class Surroundings(NamedTuple):
+class InitWarnings(NamedTuple):
     """Hold the warnings that `init` prints."""
 
     warnings: tuple[str, ...]
@@ -284,7 +284,7 @@ def common_modes(states: Mapping[RepoPath, FileState]) -> tuple[int, int]:
     return found[0], found[1]
 
 
-def look_around(layout: Layout) -> Surroundings:
+def look_around(layout: Layout) -> InitWarnings:
     """Say what a person should know about this repository before trusting us with it."""
     repo = Repo.open(layout)
     try:
@@ -298,4 +298,4 @@ def look_around(layout: Layout) -> Surroundings:
         warnings.append(
             "only Linux is supported: without inotify, files cannot be watched"
         )
-    return Surroundings(tuple(warnings))
+    return InitWarnings(tuple(warnings))

@@ -6,7 +6,7 @@ Invariant: asked under the writer lock, so a mark that is found belongs to nobod
 import contextlib
 
 from gitshadow.errors import ShadowError
-from gitshadow.recording.context import Desk
+from gitshadow.recording.context import RecorderContext
 from gitshadow.store.journal import meta
 
 _KEY = "watched:"
@@ -21,40 +21,40 @@ _MOVED_NOTE = (
 )
 
 
-def begin(desk: Desk) -> None:
+def begin(context: RecorderContext) -> None:
     """Note that this process watches from now on."""
-    _mark(desk, _ON)
+    _mark(context, _ON)
 
 
-def end(desk: Desk) -> None:
+def end(context: RecorderContext) -> None:
     """Note that this process stops of its own accord; a lost worktree is no error."""
     with contextlib.suppress(ShadowError):
-        _mark(desk, _OFF)
+        _mark(context, _OFF)
 
 
-def note_move(desk: Desk) -> None:
+def note_move(context: RecorderContext) -> None:
     """Note that this process stops because its worktree is elsewhere, or no more.
 
     The journal is written through open files, which follow it to its new place.
     """
     with contextlib.suppress(ShadowError):
-        _mark(desk, _MOVED)
+        _mark(context, _MOVED)
 
 
-def note_death(desk: Desk) -> None:
+def note_death(context: RecorderContext) -> None:
     """Journal a gap where a daemon ended without a word, or lost its worktree."""
     note = {_ON: _NOTE, _MOVED: _MOVED_NOTE}.get(
-        meta.get(desk.workspace.db, _key(desk)) or ""
+        meta.get(context.workspace.db, _key(context)) or ""
     )
     if note is not None:
-        desk.pipeline.gap(note)
-        _mark(desk, _OFF)
+        context.pipeline.gap(note)
+        _mark(context, _OFF)
 
 
-def _mark(desk: Desk, value: str) -> None:
-    with desk.workspace.db.write():
-        meta.put(desk.workspace.db, _key(desk), value)
+def _mark(context: RecorderContext, value: str) -> None:
+    with context.workspace.db.write():
+        meta.put(context.workspace.db, _key(context), value)
 
 
-def _key(desk: Desk) -> str:
-    return _KEY + desk.workspace.layout.worktree
+def _key(context: RecorderContext) -> str:
+    return _KEY + context.workspace.layout.worktree

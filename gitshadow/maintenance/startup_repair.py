@@ -12,7 +12,7 @@ from gitshadow.maintenance.object_check import make_whole
 from gitshadow.maintenance.ref_locks import drop_left
 from gitshadow.maintenance.setup import root_worktree
 from gitshadow.model import EventKind
-from gitshadow.recording.context import Desk
+from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.workspace import Workspace
 from gitshadow.store.journal import (
     corrections,
@@ -30,49 +30,49 @@ _BOOT = "boot_id"
 _BOOT_FILE = "/proc/sys/kernel/random/boot_id"
 
 
-def mend(desk: Desk) -> None:
+def mend(context: RecorderContext) -> None:
     """Bring journal and refs into agreement; root a worktree that has no tree yet."""
-    ws = desk.workspace
+    ws = context.workspace
     drop_left(ws)
-    told = _after_power_loss(desk) if _rebooted(ws) else make_whole(desk)
-    _finish_forgetting(desk)
-    _catch_up(desk, told)
-    _root(desk, told)
-    shutdown_marker.note_death(desk)
-    finish_undo(desk)
+    told = _after_power_loss(context) if _rebooted(ws) else make_whole(context)
+    _finish_forgetting(context)
+    _catch_up(context, told)
+    _root(context, told)
+    shutdown_marker.note_death(context)
+    finish_undo(context)
 
 
-def _finish_forgetting(desk: Desk) -> None:
+def _finish_forgetting(context: RecorderContext) -> None:
     """Go on with a `purge` or `prune` that was interrupted; what it takes is imported only then."""
-    if purge.under_way(desk.workspace.db) is not None:
+    if purge.under_way(context.workspace.db) is not None:
         from gitshadow.maintenance import purge as purging
 
-        purging.finish(desk)
-    if prune.under_way(desk.workspace.db) is not None:
+        purging.finish(context)
+    if prune.under_way(context.workspace.db) is not None:
         from gitshadow.maintenance import prune as forgetting
 
-        forgetting.finish(desk)
+        forgetting.finish(context)
 
 
-def repair(desk: Desk, *, deep: bool = False) -> None:
+def repair(context: RecorderContext, *, deep: bool = False) -> None:
     """Check every tip whatever the journal thinks, and bring journal and refs into agreement.
 
     Args:
-        desk: The worktree.
+        context: The worktree.
         deep: Whether what Git has packed is looked at too.
     """
-    told = make_whole(desk, thorough=True, deep=deep)
-    _catch_up(desk, told)
-    _root(desk, told)
+    told = make_whole(context, thorough=True, deep=deep)
+    _catch_up(context, told)
+    _root(context, told)
 
 
-def _root(desk: Desk, told: Collection[str]) -> None:
+def _root(context: RecorderContext, told: Collection[str]) -> None:
     """Root a worktree that has no tree, and sessions whose chain is lost while rows are left.
 
     Such rows are on chains of others, and were corrected; without a baseline of their session the
     refs alone would not give them back.
     """
-    ws = desk.workspace
+    ws = context.workspace
     if ws.recorder.row.tree is None:
         root_worktree(ws)
     for name in corrections.owners_without_chain(ws.db) if told else ():
@@ -81,38 +81,40 @@ def _root(desk: Desk, told: Collection[str]) -> None:
             ws.recorder.ensure_baseline(session)
 
 
-def finish_undo(desk: Desk) -> None:
+def finish_undo(context: RecorderContext) -> None:
     """Finish or roll back an undo that was interrupted; undo is imported only then.
 
     Raises:
         StoreError, JournalError: that cannot be done now; the undo waits.
     """
-    ws = desk.workspace
+    ws = context.workspace
     if not ops.applying(ws.db, ws.layout.worktree):
         return
     from gitshadow.undo.engine import UndoEngine
     from gitshadow.undo.run import recover
 
-    recover(UndoEngine(desk, None))
+    recover(UndoEngine(context, None))
 
 
-def _catch_up(desk: Desk, told: Collection[str]) -> None:
+def _catch_up(context: RecorderContext, told: Collection[str]) -> None:
     """Replay commits whose rows are missing; have the chains' rows follow their refs.
 
     Refs that were `told` of have their gap already.
     """
-    done = desk.pipeline.catch_up(told)
+    done = context.pipeline.catch_up(told)
     if done.broken:
-        _say_once(desk, [f"could not read {what}: {why}" for what, why in done.broken])
+        _say_once(
+            context, [f"could not read {what}: {why}" for what, why in done.broken]
+        )
 
 
-def _say_once(desk: Desk, notes: Sequence[str]) -> None:
+def _say_once(context: RecorderContext, notes: Sequence[str]) -> None:
     """Journal gaps that stay as they are until somebody mends the refs by hand."""
     gaps = EventFilter(kinds=[EventKind.GAP], limit=_GAPS)
-    said = {row.note for row in events.rows(desk.workspace.db, gaps)}
+    said = {row.note for row in events.rows(context.workspace.db, gaps)}
     for note in notes:
         if note not in said:
-            desk.pipeline.gap(note)
+            context.pipeline.gap(note)
 
 
 def _rebooted(ws: Workspace) -> bool:
@@ -123,10 +125,10 @@ def _rebooted(ws: Workspace) -> bool:
     return known is not None and known != _boot()
 
 
-def _after_power_loss(desk: Desk) -> set[str]:
+def _after_power_loss(context: RecorderContext) -> set[str]:
     """Test all that the power may have taken; the boot counts as seen when that is done."""
-    moved = make_whole(desk, thorough=True, power=True)
-    _remember_boot(desk.workspace)
+    moved = make_whole(context, thorough=True, power=True)
+    _remember_boot(context.workspace)
     return moved
 
 

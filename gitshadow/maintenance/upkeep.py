@@ -14,14 +14,14 @@ from contextlib import suppress
 from gitshadow.errors import JournalError, LockedError, ShadowError, StoreError
 from gitshadow.maintenance.disk_usage import Scales
 from gitshadow.maintenance.prune import finish, forget, limits_of, units_of
-from gitshadow.maintenance.retention import Limits, Unit, beyond
-from gitshadow.recording.context import Desk
+from gitshadow.maintenance.retention import RetentionLimits, RetentionUnit, beyond
+from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.workspace import Workspace
 from gitshadow.store import autogc
 from gitshadow.store.git import Git, StoppedError
 from gitshadow.store.journal import meta
 from gitshadow.store.layout import Layout
-from gitshadow.store.packing import Packed, Packer, Work
+from gitshadow.store.packing import Packed, Packer, PackingWork
 from gitshadow.store.packs import Packs
 from gitshadow.store.repo import Repo
 
@@ -38,22 +38,24 @@ TROUBLE = "packing_trouble"
 _TRUE = frozenset({"true", "yes", "on", "1"})
 
 
-def work_of(repo: Repo) -> Work:
+def work_of(repo: Repo) -> PackingWork:
     """Return what there is to pack.
 
     Raises:
         StoreError: the refs could not be read.
     """
     precious = repo.config_get("extensions.preciousObjects") or "false"
-    return Work(repo.refs(), repo.tips_of_user(), precious.lower() in _TRUE)
+    return PackingWork(repo.refs(), repo.tips_of_user(), precious.lower() in _TRUE)
 
 
 class Upkeep:
     """Pack and forget beside the daemon's work; every method is called by its one thread."""
 
-    def __init__(self, desk: Desk, clock: Callable[[], float] = time.monotonic) -> None:
-        self._desk = desk
-        self._ws = ws = desk.workspace
+    def __init__(
+        self, context: RecorderContext, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._context = context
+        self._ws = ws = context.workspace
         self._clock = clock
         self._packs = Packs(ws.layout.objects_dir, ws.layout.packing_dir)
         self._seen: str | None = None
@@ -98,11 +100,11 @@ class Upkeep:
         elif self._choice is not None:
             if not self._choice.is_alive():
                 going, self._choice = self._choice.going, None
-                self._forgetting = forget(self._desk, going, wait_s=0.0)
+                self._forgetting = forget(self._context, going, wait_s=0.0)
         elif now >= self._retain_at:
             self._retain_at = now + _DAY_S
             limits = limits_of(self._ws)
-            if limits != Limits():
+            if limits != RetentionLimits():
                 self._choice = _Choice(self._ws, limits)
                 self._choice.start()
 
@@ -119,7 +121,7 @@ class Upkeep:
         ):  # what was begun is gone on with
             self._forgetting, self._retain_at = None, now + _FAILED_S
             with suppress(ShadowError):
-                finish(self._desk)
+                finish(self._context)
 
     def _is_due(self, now: float) -> bool:
         lying = self._packs.sampled()
@@ -148,7 +150,7 @@ class Upkeep:
 class _Run(threading.Thread):
     """Pack once, away from the daemon's own thread."""
 
-    def __init__(self, ws: Workspace, work: Work, seq: str | None) -> None:
+    def __init__(self, ws: Workspace, work: PackingWork, seq: str | None) -> None:
         super().__init__(name="packer", daemon=True)
         self._stopping = threading.Event()
         git = Git(ws.layout, dict(ws.environ))
@@ -177,12 +179,12 @@ class _Run(threading.Thread):
 class _Choice(threading.Thread):
     """Choose what is to be forgotten: to weigh it takes Git a while."""
 
-    def __init__(self, ws: Workspace, limits: Limits) -> None:
+    def __init__(self, ws: Workspace, limits: RetentionLimits) -> None:
         super().__init__(name="chooser", daemon=True)
         self._units, self._limits = units_of(ws), limits
         self._now_ns = ws.clock.now_ns()
         self._scales = Scales(ws)
-        self.going: list[Unit] = []
+        self.going: list[RetentionUnit] = []
 
     def run(self) -> None:
         """Choose; called by the new thread."""

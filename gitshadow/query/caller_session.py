@@ -11,7 +11,7 @@ from gitshadow.attribution.background_processes import is_guessed
 from gitshadow.attribution.process import ProcessId, is_alive
 from gitshadow.errors import RefusedError, UsageError
 from gitshadow.model import Actor, Burst, Call, Event, Op, Session, Turn
-from gitshadow.query.resolve import Found, Thing, things
+from gitshadow.query.resolve import ResolvedId, Thing, things
 from gitshadow.store.journal import sessions
 from gitshadow.store.journal.db import Db
 from gitshadow.undo.targets import family
@@ -88,7 +88,7 @@ def _counts(session: Session) -> bool:
     return session.actor is Actor.AGENT and not is_guessed(session)
 
 
-def _is_own(found: Found, own: Own) -> bool:
+def _is_own(found: ResolvedId, own: Own) -> bool:
     thing = found.thing
     if isinstance(thing, Session):
         return thing.id in own.whose

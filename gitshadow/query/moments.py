@@ -17,7 +17,7 @@ from gitshadow.query.commit_ids import (
 )
 from gitshadow.query.resolve import find
 from gitshadow.query.rows import rfc3339
-from gitshadow.recording.context import Desk
+from gitshadow.recording.context import RecorderContext
 from gitshadow.store.journal import events, pins, sessions
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.refs import exact_mode
@@ -31,37 +31,37 @@ class Moment(NamedTuple):
     seq: int | None
 
 
-def moment_of(desk: Desk, at: object) -> Moment:
+def moment_of(context: RecorderContext, at: object) -> Moment:
     """Return the moment that a parameter names.
 
     Args:
-        desk: The worktree, settled.
+        context: The worktree, settled.
         at: None or `now`: the present. A number: nanoseconds since the epoch. A text: a pin's
             name, a commit of ours, or any id that is printed: the moment after its last event.
 
     Raises:
         UsageError: it names none, or lies before the history.
     """
-    ws = desk.workspace
+    ws = context.workspace
     if at is None or at == "now":
         return Moment(ws.recorder.tree, None)
     if isinstance(at, int):
-        check_begun(desk, at)
+        check_begun(context, at)
         wanted = EventFilter(limit=1, until_ns=at, worktree=ws.layout.worktree)
-        return _of_events(desk, wanted, "that time")
+        return _of_events(context, wanted, "that time")
     text = str(at)
     pin = None if text.isdigit() else pins.get(ws.db, text)
     if pin is not None:
         return Moment(ws.repo.commit(pin.commit).tree, None)
     commit = recorded_commit(ws, text)
     if commit is not None:
-        return _of_commit(desk, commit)
-    event = _event_named(desk, text)
+        return _of_commit(context, commit)
+    event = _event_named(context, text)
     limit = EventFilter(limit=1, before_seq=event.seq + 1, worktree=event.worktree)
-    return _of_events(desk, limit, f"event {event.seq}")
+    return _of_events(context, limit, f"event {event.seq}")
 
 
-def time_of(desk: Desk, at: object) -> int | None:
+def time_of(context: RecorderContext, at: object) -> int | None:
     """Return the time that a parameter names: nanoseconds, or those of an id's last event.
 
     Raises:
@@ -70,18 +70,18 @@ def time_of(desk: Desk, at: object) -> int | None:
     if at is None:
         return None
     if not isinstance(at, int):
-        return _event_named(desk, str(at)).ts_ns
-    check_begun(desk, at)
+        return _event_named(context, str(at)).ts_ns
+    check_begun(context, at)
     return at
 
 
-def check_begun(desk: Desk, at_ns: int) -> None:
+def check_begun(context: RecorderContext, at_ns: int) -> None:
     """Refuse a time before the first recorded state.
 
     Raises:
         UsageError: it is, and says when the history begins.
     """
-    ws = desk.workspace
+    ws = context.workspace
     begins_ns = events.begins_ns(ws.db, ws.layout.worktree)
     if begins_ns is None or at_ns < begins_ns:
         begin = rfc3339(begins_ns) or "with the first recorded change"
@@ -91,13 +91,13 @@ def check_begun(desk: Desk, at_ns: int) -> None:
         )
 
 
-def _event_named(desk: Desk, text: str) -> Event:
+def _event_named(context: RecorderContext, text: str) -> Event:
     """Return the event that an id names, of what has several the last one.
 
     Raises:
         UsageError: it names nothing, several things, or what wrote nothing here.
     """
-    ws = desk.workspace
+    ws = context.workspace
     commit = recorded_commit(ws, text)
     rows = [] if commit is None else events_of_commit(ws, commit)
     if rows:
@@ -114,15 +114,15 @@ def _event_named(desk: Desk, text: str) -> Event:
     return mine[-1]
 
 
-def _of_commit(desk: Desk, commit: Recorded) -> Moment:
+def _of_commit(context: RecorderContext, commit: Recorded) -> Moment:
     """Return the moment of one of our commits; its tree is the true state at it."""
-    ws = desk.workspace
+    ws = context.workspace
     rows = events_of_commit(ws, commit)
     return Moment(commit.info.tree, rows[-1].seq if rows else newest_until(ws, commit))
 
 
-def _of_events(desk: Desk, wanted: EventFilter, what: str) -> Moment:
-    ws = desk.workspace
+def _of_events(context: RecorderContext, wanted: EventFilter, what: str) -> Moment:
+    ws = context.workspace
     found = [row for row in events.rows(ws.db, wanted) if row.commit is not None]
     if not found:
         raise UsageError(
@@ -134,9 +134,11 @@ def _of_events(desk: Desk, wanted: EventFilter, what: str) -> Moment:
     return Moment(ws.repo.commit(commit).tree, found[0].seq)
 
 
-def version_at(desk: Desk, path: RepoPath, moment: Moment) -> FileVersion | None:
+def version_at(
+    context: RecorderContext, path: RepoPath, moment: Moment
+) -> FileVersion | None:
     """Return what a path held at a moment, with its exact mode where that was recorded."""
-    ws = desk.workspace
+    ws = context.workspace
     entry = ws.repo.entry(moment.tree, path)
     if entry is None or entry[0] == 0o040000:
         return None
@@ -153,7 +155,7 @@ def version_at(desk: Desk, path: RepoPath, moment: Moment) -> FileVersion | None
     return FileVersion(entry[1], exact_mode(entry[0], ws.recorder.modes))
 
 
-def newest_commit(desk: Desk) -> Oid | None:
+def newest_commit(context: RecorderContext) -> Oid | None:
     """Return the newest commit of ours in this worktree."""
-    found = sessions.chains(desk.workspace.db, desk.workspace.layout.worktree)
+    found = sessions.chains(context.workspace.db, context.workspace.layout.worktree)
     return found[0].tip if found else None

@@ -18,7 +18,7 @@ Thing = Session | Turn | Call | Burst | Op | Event
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ResolvedId:
     """Hold one thing that an id names."""
 
     id: str
@@ -35,7 +35,7 @@ def session_of(db: Db, typed: str) -> Session:
     return _only(typed, found, [session.id for session in found], "session")
 
 
-def find(db: Db, typed: str) -> Found:
+def find(db: Db, typed: str) -> ResolvedId:
     """Return what an id names, of any kind: seq, call, turn, burst, session or op.
 
     Raises:
@@ -45,17 +45,17 @@ def find(db: Db, typed: str) -> Found:
     return _only(typed, chosen, [item.id for item in chosen], "id")
 
 
-def things(db: Db, typed: str) -> list[Found]:
+def things(db: Db, typed: str) -> list[ResolvedId]:
     """Return all that an id may name: what it names exactly, else what begins so."""
     if typed.isdigit() and typed.isascii():
         event = events.get(db, int(typed))
         if event is not None:
-            return [Found(typed, event)]
-    found = [Found(item.id, item) for item in sessions.by_prefix(db, typed)]
-    found += [Found(item.id, item) for item in turns.turns_by_prefix(db, typed)]
-    found += [Found(item.id, item) for item in turns.calls_by_prefix(db, typed)]
-    found += [Found(item.id, item) for item in bursts.by_prefix(db, typed)]
-    found += [Found(item.id, item) for item in ops.by_prefix(db, typed)]
+            return [ResolvedId(typed, event)]
+    found = [ResolvedId(item.id, item) for item in sessions.by_prefix(db, typed)]
+    found += [ResolvedId(item.id, item) for item in turns.turns_by_prefix(db, typed)]
+    found += [ResolvedId(item.id, item) for item in turns.calls_by_prefix(db, typed)]
+    found += [ResolvedId(item.id, item) for item in bursts.by_prefix(db, typed)]
+    found += [ResolvedId(item.id, item) for item in ops.by_prefix(db, typed)]
     return [item for item in found if item.id == typed] or found
 
 

@@ -54,7 +54,7 @@ from gitshadow.model import (
     ToolClass,
     Touch,
 )
-from gitshadow.store.clock import Clock
+from gitshadow.store.clock import EpochClock
 from gitshadow.store.files import WorkFiles
 from gitshadow.store.journal import events, sessions, turns
 from gitshadow.store.journal.db import Db
@@ -82,7 +82,7 @@ class Claimant:
         self,
         db: Db,
         files: WorkFiles,
-        clock: Clock,
+        clock: EpochClock,
         layout: Layout,
         traces: EditorTraces,
     ) -> None:

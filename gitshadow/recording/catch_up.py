@@ -7,7 +7,7 @@ Invariant: afterwards every commit of this worktree's chains has its rows, tree 
 from collections.abc import Sequence
 
 from gitshadow.model import Event, EventKind, FileState, Oid, RepoPath, StatKey
-from gitshadow.recording.head import Known, read_moves
+from gitshadow.recording.head import HeadPosition, read_moves
 from gitshadow.recording.workspace import Workspace
 from gitshadow.store import machine
 from gitshadow.store.agreement import NOTHING, CatchUp, agree
@@ -62,11 +62,11 @@ def _head_after(
 ) -> tuple[Oid | None, str | None, str]:
     """Return HEAD as these rows leave it: a move that has its row is not to get another."""
     row = ws.recorder.row
-    at = Known(row.head_ref, row.head, row.head_mark)
+    at = HeadPosition(row.head_ref, row.head, row.head_mark)
     heads = [row.note for row in rows if row.kind is EventKind.HEAD]
     for move in read_moves(ws.repo, ws.layout.git_dir, at):
         if not heads or heads[0] != move.describe():
             break
         del heads[0]
-        at = Known(move.new_ref, move.new, move.mark)
+        at = HeadPosition(move.new_ref, move.new, move.mark)
     return at.oid, at.ref, at.mark

@@ -36,7 +36,7 @@ class _Window(NamedTuple):
     opened_ns: int
 
 
-class Commits:
+class CommitWindow:
     """Hold the window of the commit that runs in one worktree."""
 
     def __init__(self, layout: Layout) -> None:

@@ -1,7 +1,7 @@
 """The context of a recorder: one workspace and its workers, wired in one direction.
 
-claimant → pipeline → walker → observer. Verbs and hooks get the desk and use what they need.
-Invariant: one thread, one desk.
+claimant → pipeline → walker → observer. Verbs and hooks get the context and use what they need.
+Invariant: one thread, one context.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from functools import partial
 
 from gitshadow.model import Actor
 from gitshadow.recording.attributor import Claimant
-from gitshadow.recording.commit_window import Commits
+from gitshadow.recording.commit_window import CommitWindow
 from gitshadow.recording.observer import Observer, StillObserver
 from gitshadow.recording.peers import Others
 from gitshadow.recording.pipeline import Pipeline
@@ -23,17 +23,17 @@ _LOOK_LOCK_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class RecorderContext:
     """Hold a workspace and its workers."""
 
     workspace: Workspace
     claimant: Claimant
-    commits: Commits
+    commits: CommitWindow
     pipeline: Pipeline
     walker: Walker
     observer: Observer
     spool: Spool
-    others: "Others[Desk]"
+    others: "Others[RecorderContext]"
 
     def hold_present(self) -> None:
         """Before somebody writes: have what stands on the disk published, where no ref holds it.
@@ -50,25 +50,29 @@ class Desk:
         self.workspace.close()
 
 
-def open_desk(
+def open_context(
     layout: Layout, environ: Mapping[str, str], *, lock_timeout_s: float
-) -> Desk:
+) -> RecorderContext:
     """Open a worktree and wire its workers; errors as `open_workspace`."""
     workspace = open_workspace(layout, environ, lock_timeout_s=lock_timeout_s)
     claimant = Claimant(
         workspace.db, workspace.files, workspace.clock, layout, workspace.traces
     )
-    commits = Commits(layout)
+    commits = CommitWindow(layout)
     pipeline = Pipeline(workspace, claimant, commits)
     walker = Walker(workspace, pipeline)
     observer = Observer(workspace, pipeline, walker)
     spool = Spool(layout)
     others = Others(layout, partial(open_still, environ=environ))
-    return Desk(workspace, claimant, commits, pipeline, walker, observer, spool, others)
+    return RecorderContext(
+        workspace, claimant, commits, pipeline, walker, observer, spool, others
+    )
 
 
-def open_still(layout: Layout, environ: Mapping[str, str]) -> Desk:
+def open_still(layout: Layout, environ: Mapping[str, str]) -> RecorderContext:
     """Open a journal in which nothing is recorded, only to look."""
-    desk = open_desk(layout, environ, lock_timeout_s=_LOOK_LOCK_S)
-    ws = desk.workspace
-    return replace(desk, observer=StillObserver(ws, desk.pipeline, desk.walker))
+    context = open_context(layout, environ, lock_timeout_s=_LOOK_LOCK_S)
+    ws = context.workspace
+    return replace(
+        context, observer=StillObserver(ws, context.pipeline, context.walker)
+    )

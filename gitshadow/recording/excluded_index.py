@@ -11,7 +11,7 @@ from gitshadow.store.journal import excluded
 from gitshadow.store.journal.db import Db
 
 
-class Uncovered:
+class ExcludedIndex:
     """Remember the topmost uncovered paths of one worktree with their stat."""
 
     def __init__(self, db: Db, worktree: str) -> None:

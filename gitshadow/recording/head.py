@@ -40,7 +40,7 @@ _RETURNS = re.compile(r".*: returning to (refs/\S+)")
 _RESET = "reset: "
 
 
-class Kind(StrEnum):
+class HeadMoveKind(StrEnum):
     """Say what a step of HEAD does to files.
 
     A commit writes none. A checkout, a merge or a rebase writes each path that differs. A reset
@@ -76,12 +76,12 @@ class HeadMove(NamedTuple):
         return self.old_ref != self.new_ref or bool(_CHECKOUT.match(self.words or ""))
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> HeadMoveKind:
         """Return what it does to files."""
         words = self.words
         if not words or words.startswith(_RESET):
-            return Kind.EITHER
-        return Kind.COMMIT if _COMMIT.match(words) else Kind.SWITCH
+            return HeadMoveKind.EITHER
+        return HeadMoveKind.COMMIT if _COMMIT.match(words) else HeadMoveKind.SWITCH
 
     def describe(self) -> str:
         """Say in a sentence what moved; short ids only, since old commits may go away."""
@@ -110,7 +110,7 @@ def _place(ref: str | None, oid: Oid | None) -> str:
     return f"{name} ({oid[:_SHORT] if oid else 'unborn'})"
 
 
-class Known(NamedTuple):
+class HeadPosition(NamedTuple):
     """Hold where HEAD was when it was last looked at, and how far its log was read then."""
 
     ref: str | None
@@ -118,7 +118,7 @@ class Known(NamedTuple):
     mark: str = ""
 
 
-def read_moves(repo: Repo, git_dir: str, known: Known) -> tuple[HeadMove, ...]:
+def read_moves(repo: Repo, git_dir: str, known: HeadPosition) -> tuple[HeadMove, ...]:
     """Return how HEAD moved since it was known, step by step, oldest first.
 
     A HEAD that cannot be read (its branch's file was lost to a crash) has not moved: writes go on
@@ -145,7 +145,10 @@ def read_moves(repo: Repo, git_dir: str, known: Known) -> tuple[HeadMove, ...]:
 
 
 def _moves(
-    repo: Repo, known: Known, entries: Sequence[reflog.Entry], ref: str | None
+    repo: Repo,
+    known: HeadPosition,
+    entries: Sequence[reflog.ReflogEntry],
+    ref: str | None,
 ) -> tuple[HeadMove, ...]:
     found: list[HeadMove] = []
     at = known.ref
@@ -174,9 +177,9 @@ def _moves(
     return (_folded(found[:-_MOST_STEPS]), *found[-_MOST_STEPS:])
 
 
-def _parts(entries: Sequence[reflog.Entry]) -> list[list[reflog.Entry]]:
+def _parts(entries: Sequence[reflog.ReflogEntry]) -> list[list[reflog.ReflogEntry]]:
     """Return the entries of each move: all those of one rebase are one."""
-    parts: list[list[reflog.Entry]] = []
+    parts: list[list[reflog.ReflogEntry]] = []
     for entry in entries:
         rebases = _REBASE.match(entry.words) and not _BEGINS.match(entry.words)
         if rebases and parts and _REBASE.match(parts[-1][-1].words):
@@ -186,7 +189,9 @@ def _parts(entries: Sequence[reflog.Entry]) -> list[list[reflog.Entry]]:
     return parts
 
 
-def _ref_after(repo: Repo, part: Sequence[reflog.Entry], ref: str | None) -> str | None:
+def _ref_after(
+    repo: Repo, part: Sequence[reflog.ReflogEntry], ref: str | None
+) -> str | None:
     """Return the branch after a move, as Git's words for it tell."""
     words = part[-1].words
     returned, moved = _RETURNS.match(words), _CHECKOUT.match(words)
@@ -205,7 +210,7 @@ def _folded(moves: Sequence[HeadMove]) -> HeadMove:
     """Return one move that stands for many."""
     first, last = moves[0], moves[-1]
     names = next((one.names for one in reversed(moves) if one.names), None)
-    plain = all(one.kind is Kind.COMMIT for one in moves)
+    plain = all(one.kind is HeadMoveKind.COMMIT for one in moves)
     return last._replace(
         old_ref=first.old_ref,
         old=first.old,
@@ -258,20 +263,20 @@ def trees_of(repo: Repo, move: HeadMove) -> tuple[Oid | None, Oid | None] | None
 Ends = tuple[Entry | None, Entry | None]
 
 
-class Step(NamedTuple):
+class HeadStep(NamedTuple):
     """Hold one move with the paths that it changed: what the old commit has and the new one."""
 
     move: HeadMove
     changes: Mapping[RepoPath, Ends]
 
 
-def steps_of(repo: Repo, moves: Sequence[HeadMove]) -> list[Step]:
+def steps_of(repo: Repo, moves: Sequence[HeadMove]) -> list[HeadStep]:
     """Return what each move changed; nothing for one whose ends cannot be read.
 
     Raises:
         StoreError: the newest commit cannot be read.
     """
-    found: list[Step] = []
+    found: list[HeadStep] = []
     for move in moves:
         try:
             ends = trees_of(repo, move)
@@ -280,12 +285,12 @@ def steps_of(repo: Repo, moves: Sequence[HeadMove]) -> list[Step]:
                 raise
             ends = None
         changes = repo.diff(*ends) if ends is not None else ()
-        found.append(Step(move, {one.path: (one.old, one.new) for one in changes}))
+        found.append(HeadStep(move, {one.path: (one.old, one.new) for one in changes}))
     return found
 
 
 def candidates(
-    steps: Sequence[Step], known: Callable[[RepoPath], FileVersion | None]
+    steps: Sequence[HeadStep], known: Callable[[RepoPath], FileVersion | None]
 ) -> set[RepoPath]:
     """Return the paths that moves may have switched: what they changed and is not recorded yet.
 

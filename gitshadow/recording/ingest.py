@@ -28,7 +28,7 @@ _LOCK_S = 60.0
 _NAME_BYTES = 6
 
 
-class Taken(NamedTuple):
+class IngestResult(NamedTuple):
     """Say what was taken in: sessions that are new or longer, and what could not be read."""
 
     sessions: tuple[str, ...]
@@ -51,7 +51,7 @@ def move(layout: Layout, repo: Repo, found: Collection[str]) -> None:
     follow(layout, repo)
 
 
-def follow(layout: Layout, repo: Repo) -> Taken:
+def follow(layout: Layout, repo: Repo) -> IngestResult:
     """Have the journals of other machines say what their refs here hold.
 
     Raises:
@@ -65,10 +65,10 @@ def follow(layout: Layout, repo: Repo) -> Taken:
     return fold(layout, repo, found)
 
 
-def fold(layout: Layout, repo: Repo, found: Mapping[str, Oid]) -> Taken:
+def fold(layout: Layout, repo: Repo, found: Mapping[str, Oid]) -> IngestResult:
     """Have the journals of other machines hold these chains, by the refs that they have there."""
     if not found and not os.path.isdir(layout.fetched_dir):
-        return Taken((), ())
+        return IngestResult((), ())
     make_dir(layout, "fetched")
     with _locked(layout):
         standing = _standing(layout, repo, found)
@@ -79,7 +79,7 @@ def fold(layout: Layout, repo: Repo, found: Mapping[str, Oid]) -> Taken:
             new = tails.get(machine, [])
             broken += _fold_machine(layout, repo, machine, new)
             done += [tail.session for tail in new]
-    return Taken(tuple(sorted(set(done))), tuple(broken))
+    return IngestResult(tuple(sorted(set(done))), tuple(broken))
 
 
 def make_journal(layout: Layout, machine: str) -> None:

@@ -43,14 +43,14 @@ class Others(Generic[D]):
         self._layout = layout
         self._opener = opener
         self._machines: list[str] | None = None
-        self._desks: dict[str, D] = {}
+        self._contexts: dict[str, D] = {}
         self._wrote: dict[tuple[str, RepoPath], bool] = {}
 
     def close(self) -> None:
         """Close what was opened; the next question looks anew."""
-        for desk in self._desks.values():
-            desk.close()
-        self._desks.clear()
+        for context in self._contexts.values():
+            context.close()
+        self._contexts.clear()
         self._wrote.clear()
         self._machines = None
 
@@ -60,17 +60,17 @@ class Others(Generic[D]):
             self._machines = machines(self._layout)
         return self._machines
 
-    def desk(self, machine: str) -> D:
-        """Return the desk on a machine's journal; whoever asked first pays for opening it."""
-        if machine not in self._desks:
+    def context(self, machine: str) -> D:
+        """Return the context on a machine's journal; whoever asked first pays for opening it."""
+        if machine not in self._contexts:
             place = machine_layout(self._layout, machine)
-            self._desks[machine] = self._opener(place)
-        return self._desks[machine]
+            self._contexts[machine] = self._opener(place)
+        return self._contexts[machine]
 
-    def desks(self) -> Iterator[tuple[str, D]]:
-        """Yield every machine and its desk."""
+    def contexts(self) -> Iterator[tuple[str, D]]:
+        """Yield every machine and its context."""
         for machine in self.machines():
-            yield machine, self.desk(machine)
+            yield machine, self.context(machine)
 
     def who_wrote(self, path: RepoPath) -> list[str]:
         """Return the machines on which anything at a path was recorded."""
@@ -101,8 +101,8 @@ class Others(Generic[D]):
 
     @contextmanager
     def _journal(self, machine: str) -> Iterator[Db]:
-        if machine in self._desks:
-            yield self._desks[machine].workspace.db
+        if machine in self._contexts:
+            yield self._contexts[machine].workspace.db
             return
         place = machine_layout(self._layout, machine)
         db = Db.open(place.journal, create=False)

@@ -8,7 +8,7 @@ import codecs
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from gitshadow.adapters.base import Edit
+from gitshadow.adapters.base import FileEdit
 from gitshadow.attribution import liveness
 from gitshadow.attribution.intake import Doubt
 from gitshadow.attribution.process import ProcessId
@@ -17,10 +17,10 @@ from gitshadow.capture.commit_plan import (
     MOVED_IN,
     OFFLINE,
     STORM_PATHS,
-    Claimed,
+    AttributedDraft,
 )
-from gitshadow.capture.drafts import Draft, Moment, Seen, draft_changes
-from gitshadow.capture.reconcile import Change, Observed, observe
+from gitshadow.capture.drafts import BatchTime, Draft, Seen, draft_changes
+from gitshadow.capture.reconcile import Change, ObservedChanges, observe
 from gitshadow.errors import StoreError
 from gitshadow.model import (
     GITLINK_MODE,
@@ -40,18 +40,18 @@ from gitshadow.model import (
 from gitshadow.recording import reflog
 from gitshadow.recording.attributor import Claimant
 from gitshadow.recording.catch_up import adopt
-from gitshadow.recording.commit_window import Commits
-from gitshadow.recording.excluded_index import Uncovered
+from gitshadow.recording.commit_window import CommitWindow
+from gitshadow.recording.excluded_index import ExcludedIndex
 from gitshadow.recording.head import (
     HeadMove,
-    Known,
-    Step,
+    HeadPosition,
+    HeadStep,
     candidates,
     read_moves,
     steps_of,
 )
 from gitshadow.recording.related_files import Kin
-from gitshadow.recording.switches import Stage, Witness, split_switched
+from gitshadow.recording.switches import SwitchStage, Witness, split_switched
 from gitshadow.recording.workspace import Workspace
 from gitshadow.store.agreement import CatchUp
 from gitshadow.store.files import Look, digest
@@ -87,17 +87,17 @@ class Pipeline:
     """
 
     def __init__(
-        self, workspace: Workspace, claimant: Claimant, commits: Commits
+        self, workspace: Workspace, claimant: Claimant, commits: CommitWindow
     ) -> None:
         self._ws = workspace
         self._claimant = claimant
         self._commits = commits
         self._gaps: dict[tuple[RepoPath | None, str], Look | None] = {}
-        self.uncovered = Uncovered(workspace.db, workspace.layout.worktree)
+        self.uncovered = ExcludedIndex(workspace.db, workspace.layout.worktree)
         self._kin = Kin(workspace)
         self.settled_ns = workspace.recorder.row.walked_ns
         self.missed: dict[RepoPath, StoreError] = {}
-        self._compared: tuple[Sequence[HeadMove], Sequence[Step]] | None = None
+        self._compared: tuple[Sequence[HeadMove], Sequence[HeadStep]] | None = None
         self.before_claims: Callable[[], None] = _nothing
         self.alive: dict[ProcessId, int] = {}
 
@@ -154,7 +154,7 @@ class Pipeline:
                 f"could not record who made {len(judged)} earlier changes: {error}"
             )
 
-    def record_found(self, path: RepoPath, edit: Edit, call: Call) -> None:
+    def record_found(self, path: RepoPath, edit: FileEdit, call: Call) -> None:
         """Record what a file tool found at its path, where that is news: somebody wrote it before.
 
         Without a watcher that write and the tool's after it would look like one. Line ends and
@@ -185,7 +185,7 @@ class Pipeline:
             end_ns=at_ns,
         )
         (who,) = self._claimant.claim([draft], before=call)
-        ws.recorder.record([Claimed(draft, who)])
+        ws.recorder.record([AttributedDraft(draft, who)])
 
     def _note_vanished(self, paths: Collection[RepoPath], now_ns: int) -> None:
         """Note uncovered places that are gone: who writes there next has created something."""
@@ -276,7 +276,7 @@ class Pipeline:
 
     def _observe(
         self, wanted: Collection[RepoPath], noticed_ns: int
-    ) -> tuple[Observed, Sequence[HeadMove]]:
+    ) -> tuple[ObservedChanges, Sequence[HeadMove]]:
         """Look at paths; where HEAD turns out to have moved, at all that Git switched as well.
 
         A path that came later than the move's row would be somebody's ordinary write.
@@ -297,13 +297,13 @@ class Pipeline:
         row, git_dir = self._ws.recorder.row, self._ws.layout.git_dir
         grown = reflog.size_of(git_dir) != reflog.read_to(row.head_mark)
         mark = reflog.mark_at(git_dir, row.head) if grown else ""
-        known = Known(row.head_ref, row.head, row.head_mark)
+        known = HeadPosition(row.head_ref, row.head, row.head_mark)
         moves = read_moves(self._ws.repo, git_dir, known)
         if mark and not moves:
             self._ws.recorder.note_mark(mark)
         return moves
 
-    def _steps(self, moves: Sequence[HeadMove]) -> Sequence[Step]:
+    def _steps(self, moves: Sequence[HeadMove]) -> Sequence[HeadStep]:
         """Return what moves changed; the trees are compared once."""
         if self._compared is None or self._compared[0] != moves:
             self._compared = moves, steps_of(self._ws.repo, moves)
@@ -318,7 +318,7 @@ class Pipeline:
         except StoreError:  # the move itself cannot be recorded, which says why
             return set()
 
-    def _look(self, paths: Collection[RepoPath], noticed_ns: int) -> Observed:
+    def _look(self, paths: Collection[RepoPath], noticed_ns: int) -> ObservedChanges:
         """Look at paths, and at the other names of the files there, old ones and hard links."""
         ws = self._ws
         found = observe(ws.files, ws.coverage, ws.states, sorted(paths), noticed_ns)
@@ -344,7 +344,7 @@ class Pipeline:
         if seen or moves:
             self.before_claims()
         liveness.close_gone(self._ws.db, noticed_ns, self.alive)
-        moment = Moment(self.settled_ns, noticed_ns, self._ctime_of)
+        moment = BatchTime(self.settled_ns, noticed_ns, self._ctime_of)
         recorded, rest = list[Event](), seen
         try:
             if moves:
@@ -385,14 +385,14 @@ class Pipeline:
 
     def _claimed(
         self, drafts: Sequence[Draft], claims: Sequence[Attribution], *, offline: bool
-    ) -> list[Claimed]:
+    ) -> list[AttributedDraft]:
         """Return drafts with who made them, each with what it is marked with."""
         moved_in = self._kin.moved_in(drafts, claims)
-        found: list[Claimed] = []
+        found: list[AttributedDraft] = []
         for draft, claim, is_moved_in in zip(drafts, claims, moved_in, strict=True):
             marks = {OFFLINE: offline, MOVED_IN: is_moved_in, INEXACT: not draft.exact}
             flags = tuple(mark for mark, is_set in marks.items() if is_set)
-            found.append(Claimed(draft, claim, flags))
+            found.append(AttributedDraft(draft, claim, flags))
         return found
 
     def leave(self, paths: Iterable[RepoPath]) -> None:
@@ -406,7 +406,7 @@ class Pipeline:
         if not seen:
             return []
         noticed = self._ws.clock.now_ns()
-        moment = Moment(noticed, noticed, self._ctime_of)
+        moment = BatchTime(noticed, noticed, self._ctime_of)
         drafts = [draft for one in seen for draft in draft_changes([one], moment)]
         claim = self._claimant.nobody("coverage changed")
         return self._ws.recorder.record_coverage(note, claim, drafts)
@@ -538,7 +538,7 @@ class Pipeline:
         )
 
     def _record_head(
-        self, stage: Stage, step: Step, noticed_ns: int, *, newest: bool
+        self, stage: SwitchStage, step: HeadStep, noticed_ns: int, *, newest: bool
     ) -> list[Event]:
         ws, move = self._ws, stage.move
         at_s = None if newest else move.at_s
@@ -561,7 +561,7 @@ class Pipeline:
                 bursts.close_for_checkout(ws.db, moved.id, mover)
         return recorded
 
-    def _carry(self, step: Step) -> Oid:
+    def _carry(self, step: HeadStep) -> Oid:
         """Bring submodules of the new HEAD into the tree; they are carried, never recorded."""
         ws = self._ws
         links = {

@@ -19,7 +19,7 @@ _TAIL_BYTES = 1 << 16
 _RENAMED = "Branch: renamed "
 
 
-class Entry(NamedTuple):
+class ReflogEntry(NamedTuple):
     """Hold one entry: the commits before and after it (None: unborn), and Git's words for it.
 
     `at_s` is when Git wrote it, in whole seconds; `mark` how far the log is read with it.
@@ -56,7 +56,7 @@ def read_to(mark: str) -> int:
 
 def entries_since(
     git_dir: str, mark: str, known: Oid | None, head: Oid | None
-) -> list[Entry] | None:
+) -> list[ReflogEntry] | None:
     """Return the entries that led HEAD from one commit to another, oldest first.
 
     Args:
@@ -69,7 +69,7 @@ def entries_since(
         None where the log does not say how (it is off, or it was expired).
     """
     path = _path(git_dir)
-    found: list[Entry] | None = None
+    found: list[ReflogEntry] | None = None
     if mark:
         begin = min(read_to(mark), size_of(git_dir)) - _TAIL_BYTES
         found = _after_mark(_read(path, max(0, begin)), mark)
@@ -100,9 +100,9 @@ def _read(path: str, begin: int) -> tuple[int, bytes]:
     return start, data[: data.rfind(b"\n") + 1]
 
 
-def _entries(chunk: tuple[int, bytes]) -> list[Entry]:
+def _entries(chunk: tuple[int, bytes]) -> list[ReflogEntry]:
     at, data = chunk
-    found: list[Entry] = []
+    found: list[ReflogEntry] = []
     for line in data.split(b"\n")[:-1]:
         at += len(line) + 1
         entry = _entry(line, at)
@@ -111,7 +111,7 @@ def _entries(chunk: tuple[int, bytes]) -> list[Entry]:
     return found
 
 
-def _entry(line: bytes, end: int) -> Entry | None:
+def _entry(line: bytes, end: int) -> ReflogEntry | None:
     """Parse `<old> <new> <name> <<email>> <seconds> <zone>`, a tab and Git's words."""
     head, _, words = line.partition(b"\t")
     oids, when = head.split(b" ", 2), head.split(b" ")[-2:]
@@ -119,14 +119,14 @@ def _entry(line: bytes, end: int) -> Entry | None:
         return None
     mark = f"{end}:{blake2b(line, digest_size=8).hexdigest()}"
     said = words.decode("utf-8", "replace")
-    return Entry(_oid(oids[0]), _oid(oids[1]), said, int(when[0]), mark)
+    return ReflogEntry(_oid(oids[0]), _oid(oids[1]), said, int(when[0]), mark)
 
 
 def _oid(digits: bytes) -> Oid | None:
     return Oid(digits.decode("ascii", "replace")) if digits.strip(b"0") else None
 
 
-def _after_mark(chunk: tuple[int, bytes], mark: str) -> list[Entry] | None:
+def _after_mark(chunk: tuple[int, bytes], mark: str) -> list[ReflogEntry] | None:
     """Return the entries after a mark, None where the log is another one by now.
 
     `git gc` removes old entries, so that the marked one ends elsewhere (git-reflog(1), expire).
@@ -138,7 +138,7 @@ def _after_mark(chunk: tuple[int, bytes], mark: str) -> list[Entry] | None:
     return found[same[-1] + 1 :] if same else None
 
 
-def _since_commit(found: Sequence[Entry], known: Oid | None) -> list[Entry]:
+def _since_commit(found: Sequence[ReflogEntry], known: Oid | None) -> list[ReflogEntry]:
     """Return the entries since HEAD last left a commit."""
     for at in range(len(found) - 1, -1, -1):
         if found[at].old == known != found[at].new:
@@ -147,8 +147,8 @@ def _since_commit(found: Sequence[Entry], known: Oid | None) -> list[Entry]:
 
 
 def _between(
-    found: list[Entry], known: Oid | None, head: Oid | None
-) -> list[Entry] | None:
+    found: list[ReflogEntry], known: Oid | None, head: Oid | None
+) -> list[ReflogEntry] | None:
     """Return the entries from one commit to another; HEAD may be a moment behind its log."""
     starts = [at for at, one in enumerate(found) if one.old == known]
     ends = [at for at, one in enumerate(found) if one.new == head]

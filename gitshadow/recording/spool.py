@@ -23,7 +23,7 @@ _ASIDE = ".refused"
 _FOR = ".for-"
 
 
-class Waiting(NamedTuple):
+class SpooledFile(NamedTuple):
     """Hold one file of the spool; no delivery where it could not be read."""
 
     path: str
@@ -43,12 +43,12 @@ class Spool:
     layout: Layout
     taken: dict[str, None] = field(default_factory=dict)
 
-    def waiting(self) -> list[Waiting]:
+    def waiting(self) -> list[SpooledFile]:
         """Return what is not known to be another worktree's or taken, oldest first."""
         found = [self._read(path) for path in self._paths() if path not in self.taken]
         return sorted(found, key=lambda one: (one.at_ns, one.path))
 
-    def pass_on(self, one: Waiting, worktree: str, now_ns: int) -> None:
+    def pass_on(self, one: SpooledFile, worktree: str, now_ns: int) -> None:
         """Name a payload after the worktree that it is for, unless its hook may still wait."""
         if now_ns - one.at_ns < FOREIGN_NS:
             return
@@ -58,7 +58,7 @@ class Spool:
         with suppress(FileNotFoundError):
             os.rename(one.path, os.path.join(self.layout.spool_dir, name))
 
-    def set_aside(self, one: Waiting) -> str:
+    def set_aside(self, one: SpooledFile) -> str:
         """Keep a payload that nobody can take where it stands in no verb's way."""
         aside = one.path + _ASIDE
         with suppress(FileNotFoundError):
@@ -90,7 +90,7 @@ class Spool:
             elif not _stands(self.layout, worktree or MAIN_WORKTREE):
                 discard(path)
 
-    def _read(self, path: str) -> Waiting:
+    def _read(self, path: str) -> SpooledFile:
         delivery = parse_spool(path)
         at_ns = 0 if delivery is None else delivery.at_ns or 0
         name = os.path.basename(path)
@@ -98,7 +98,7 @@ class Spool:
         if _worktree_of(name) is not None and stamp.isdecimal():
             at_ns = int(stamp)  # the rename has moved the file's own time
             delivery = None if delivery is None else replace(delivery, at_ns=at_ns)
-        return Waiting(path, delivery, at_ns)
+        return SpooledFile(path, delivery, at_ns)
 
 
 def name_for(worktree: str, at_ns: int, pid: str) -> str:

@@ -12,7 +12,7 @@ from functools import cached_property
 from itertools import groupby
 from typing import NamedTuple
 
-from gitshadow.capture.drafts import Draft, Moment, Seen, draft_changes
+from gitshadow.capture.drafts import BatchTime, Draft, Seen, draft_changes
 from gitshadow.errors import StoreError
 from gitshadow.model import (
     GITLINK_MODE,
@@ -23,7 +23,7 @@ from gitshadow.model import (
     StatKey,
     git_mode,
 )
-from gitshadow.recording.head import HeadMove, Kind, Step
+from gitshadow.recording.head import HeadMove, HeadMoveKind, HeadStep
 from gitshadow.store.files import digest
 from gitshadow.store.git import Staged
 from gitshadow.store.refs import exact_mode
@@ -33,7 +33,7 @@ from gitshadow.store.trees import Entry
 _SECOND_NS = 1_000_000_000
 
 
-class Stage(NamedTuple):
+class SwitchStage(NamedTuple):
     """Hold one move, what somebody wrote and committed before it, and what Git switched by it."""
 
     move: HeadMove
@@ -62,7 +62,7 @@ class _Change(NamedTuple):
     """Hold what one move did to a path."""
 
     at: int
-    kind: Kind
+    kind: HeadMoveKind
     old: Entry | None
     new: Entry | None
 
@@ -71,13 +71,13 @@ class _Part(NamedTuple):
     """Hold what a path came to hold by a move: Git wrote it, or somebody who committed it."""
 
     at: int
-    kind: Kind
+    kind: HeadMoveKind
     entry: Entry | None
 
 
 def split_switched(
-    seen: Sequence[Seen], steps: Sequence[Step], moment: Moment, witness: Witness
-) -> tuple[list[Stage], list[Seen]]:
+    seen: Sequence[Seen], steps: Sequence[HeadStep], moment: BatchTime, witness: Witness
+) -> tuple[list[SwitchStage], list[Seen]]:
     """Split what was seen into the moves of HEAD, oldest first, and what is left to explain."""
     return _Splitter(seen, steps, moment, witness).split()
 
@@ -85,14 +85,14 @@ def split_switched(
 @dataclass
 class _Splitter:
     seen: Sequence[Seen]
-    steps: Sequence[Step]
-    moment: Moment
+    steps: Sequence[HeadStep]
+    moment: BatchTime
     witness: Witness
     _written: dict[int, list[Draft]] = field(default_factory=dict)
     _switched: dict[int, list[Draft]] = field(default_factory=dict)
     _rest: list[Seen] = field(default_factory=list)
 
-    def split(self) -> tuple[list[Stage], list[Seen]]:
+    def split(self) -> tuple[list[SwitchStage], list[Seen]]:
         """Return the stages and the rest."""
         trails = {
             one.path: trail
@@ -106,7 +106,9 @@ class _Splitter:
         for one in self.seen:
             self._place(one, trails.get(one.path, ()), one.path in whole)
         stages = [
-            Stage(step.move, self._written.get(at, ()), self._switched.get(at, ()))
+            SwitchStage(
+                step.move, self._written.get(at, ()), self._switched.get(at, ())
+            )
             for at, step in enumerate(self.steps)
         ]
         return stages, self._rest
@@ -137,18 +139,20 @@ class _Splitter:
             start = fitting[-1]
             base = (ends[start],)
         else:
-            commits = [at for at, one in enumerate(changes) if one.kind is Kind.COMMIT]
+            commits = [
+                at for at, one in enumerate(changes) if one.kind is HeadMoveKind.COMMIT
+            ]
             if not commits and before is None:
                 return self._brought_back(one, changes[-1])
             if not commits:
                 return self._converted_away(one.path, changes, after)
             start = commits[0] + 1
-            trail = [_Part(changes[commits[0]].at, Kind.COMMIT, ends[start])]
+            trail = [_Part(changes[commits[0]].at, HeadMoveKind.COMMIT, ends[start])]
         for at in range(start, len(changes)):
             change = changes[at]
-            if change.kind is Kind.COMMIT or self._writes(changes, at, after):
+            if change.kind is HeadMoveKind.COMMIT or self._writes(changes, at, after):
                 _go_on(trail, base, change)
-        while trail and trail[-1].kind is Kind.COMMIT:
+        while trail and trail[-1].kind is HeadMoveKind.COMMIT:
             trail.pop()
         runs = (list(run) for _, run in groupby(trail, lambda part: part.kind))
         return [run[-1] for run in runs]
@@ -157,10 +161,10 @@ class _Splitter:
         self, changes: Sequence[_Change], at: int, after: FileVersion | None
     ) -> bool:
         """Whether Git wrote a path by a move that is no commit."""
-        if changes[at].kind is Kind.SWITCH:
+        if changes[at].kind is HeadMoveKind.SWITCH:
             return True
         if at + 1 < len(changes):  # what is not committed keeps Git from switching
-            return changes[at + 1].kind is not Kind.COMMIT
+            return changes[at + 1].kind is not HeadMoveKind.COMMIT
         return self._is(changes[at].new, after)
 
     def _converted(self, path: RepoPath, changes: Sequence[_Change]) -> list[_Part]:
@@ -173,22 +177,26 @@ class _Splitter:
             _go_on(trail, (changes[0].old,), change)
         at = trail[-1].at if trail else changes[-1].at
         kind = next(change.kind for change in changes if change.at == at)
-        if kind is Kind.COMMIT:
+        if kind is HeadMoveKind.COMMIT:
             return []
-        if kind is Kind.EITHER and not self.witness.quiet(path):
+        if kind is HeadMoveKind.EITHER and not self.witness.quiet(path):
             return []
-        return [_Part(at, Kind.SWITCH, changes[-1].new)]
+        return [_Part(at, HeadMoveKind.SWITCH, changes[-1].new)]
 
     def _converted_away(
         self, path: RepoPath, changes: Sequence[_Change], after: FileVersion | None
     ) -> list[_Part]:
         """Return the removal of a path that was converted: its bytes are like no blob."""
         last = changes[-1]
-        if after is not None or last.new is not None or last.kind is not Kind.SWITCH:
+        if (
+            after is not None
+            or last.new is not None
+            or last.kind is not HeadMoveKind.SWITCH
+        ):
             return []
         if not self.witness.converted((path,)):
             return []
-        return [_Part(last.at, Kind.SWITCH, None)]
+        return [_Part(last.at, HeadMoveKind.SWITCH, None)]
 
     def _brought_back(self, one: Seen, last: _Change) -> list[_Part]:
         """Return that Git wrote a file that somebody had removed, and not committed that.
@@ -196,12 +204,12 @@ class _Splitter:
         Such a removal keeps Git from no switch; its index says that the file is the branch's.
         """
         entry, state = last.new, one.after
-        if entry is None or state is None or last.kind is not Kind.SWITCH:
+        if entry is None or state is None or last.kind is not HeadMoveKind.SWITCH:
             return []
         staged = self.witness.staged([one.path]).get(one.path)
         if staged is None or not self._is_staged(staged, entry, state):
             return []
-        return [_Part(last.at, Kind.SWITCH, entry)]
+        return [_Part(last.at, HeadMoveKind.SWITCH, entry)]
 
     @cached_property
     def _proven(self) -> set[RepoPath]:
@@ -304,7 +312,7 @@ class _Splitter:
             states[-1] = one.after
         was = one.before
         for part, state in zip(trail, states, strict=True):
-            made = self._written if part.kind is Kind.COMMIT else self._switched
+            made = self._written if part.kind is HeadMoveKind.COMMIT else self._switched
             made.setdefault(part.at, []).extend(self._draft(one.path, was, state, part))
             was = state
         if not arrives:
@@ -370,7 +378,11 @@ def _go_on(trail: list[_Part], base: Sequence[Entry | None], change: _Change) ->
     if change.new in held:
         del trail[held.index(change.new) + 1 :]
         return
-    kind = Kind.COMMIT if change.kind is Kind.COMMIT else Kind.SWITCH
+    kind = (
+        HeadMoveKind.COMMIT
+        if change.kind is HeadMoveKind.COMMIT
+        else HeadMoveKind.SWITCH
+    )
     trail.append(_Part(change.at, kind, change.new))
 
 

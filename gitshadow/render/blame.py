@@ -48,7 +48,7 @@ _ROW_FIELDS = (
 _EXTRA = ("candidates", "claimed")
 
 
-class Line(NamedTuple):
+class BlameLine(NamedTuple):
     """Hold one line of a blamed file: numbers here and at its origin, owner's row, bytes."""
 
     number: int
@@ -57,7 +57,7 @@ class Line(NamedTuple):
     data: bytes
 
 
-def lines_of(document: Mapping[str, object]) -> list[Line]:
+def lines_of(document: Mapping[str, object]) -> list[BlameLine]:
     """Return the lines of a document that were asked for.
 
     Raises:
@@ -69,10 +69,10 @@ def lines_of(document: Mapping[str, object]) -> list[Line]:
         raise StoreError("could not read the answer") from error
     every = content.split(b"\n")
     listed = document.get("lines")
-    found: list[Line] = []
+    found: list[BlameLine] = []
     for entry in listed if isinstance(listed, list) else []:
         number, owner, origin = entry
-        found.append(Line(number, origin, owner, every[number - 1]))
+        found.append(BlameLine(number, origin, owner, every[number - 1]))
     return found
 
 
@@ -141,12 +141,12 @@ def porcelain(document: Mapping[str, object], *, every_line: bool, now: int) -> 
 
 
 def _groups(
-    found: Sequence[Line],
+    found: Sequence[BlameLine],
     commits: Sequence[str],
     owners: Sequence[Mapping[str, object]],
-) -> Iterator[list[Line]]:
+) -> Iterator[list[BlameLine]]:
     """Yield runs of neighbouring lines that neighbour in one file of one commit too."""
-    group: list[Line] = []
+    group: list[BlameLine] = []
     for line in found:
         last = group[-1] if group else None
         follows = (
@@ -296,7 +296,7 @@ def _removed(document: Mapping[str, object], view: View) -> Iterator[str]:
 
 
 def _reasons(
-    owners: Sequence[Mapping[str, object]], found: Sequence[Line], view: View
+    owners: Sequence[Mapping[str, object]], found: Sequence[BlameLine], view: View
 ) -> Iterator[str]:
     """Say once for each reason which lines rest on it."""
     numbers: dict[tuple[str, str], list[int]] = {}

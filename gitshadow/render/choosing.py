@@ -6,7 +6,7 @@ Invariant: pure; what may be answered is `undo.hunk_selection`'s to say.
 from collections.abc import Mapping
 
 from gitshadow.render.document import rows
-from gitshadow.undo.hunk_selection import Choosing, Kind, Question, hunk_of_json
+from gitshadow.undo.hunk_selection import Choosing, HunkKind, HunkQuestion, hunk_of_json
 
 HELP: Mapping[str, str] = {
     "y": "include it",
@@ -16,10 +16,10 @@ HELP: Mapping[str, str] = {
     "d": "skip it and the rest of this file",
     "s": "split it into smaller hunks",
 }
-_NOUNS: Mapping[Kind, str] = {
-    Kind.LINES: "this hunk",
-    Kind.MODE: "this mode change",
-    Kind.FILE: "this file",
+_NOUNS: Mapping[HunkKind, str] = {
+    HunkKind.LINES: "this hunk",
+    HunkKind.MODE: "this mode change",
+    HunkKind.FILE: "this file",
 }
 
 
@@ -27,7 +27,7 @@ def questions(plan: Mapping[str, object]) -> Choosing:
     """Return what there is to choose in a plan whose items have their hunks."""
     return Choosing(
         tuple(
-            Question(number, hunk_of_json(hunk))
+            HunkQuestion(number, hunk_of_json(hunk))
             for number, item in enumerate(rows(plan, "items"))
             for hunk in rows(item, "hunks")
         )

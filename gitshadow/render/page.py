@@ -35,7 +35,7 @@ _KINDS: Mapping[str, str] = {
 }
 
 
-class Line(NamedTuple):
+class PageLine(NamedTuple):
     """Hold one line of a patch; `number` is its place in the file, before where it is gone."""
 
     kind: str
@@ -137,18 +137,18 @@ def _title(prompt: str) -> str:
     return first[:_TITLE_CHARACTERS] + (" …" if cut else "")
 
 
-def _lines(patch: str) -> Iterator[Line]:
+def _lines(patch: str) -> Iterator[PageLine]:
     """Split a patch, with each line's number."""
     old = new = 0
     for line in patch.split("\n") if patch else ():
         kind = _CLASSES.get(line[:1], "same")
         if found := _HUNK.match(line):
             old, new = int(found[1]), int(found[2])
-            yield Line("hunk", "", line)
+            yield PageLine("hunk", "", line)
         elif kind == "hunk":
-            yield Line("hunk", "", line)
+            yield PageLine("hunk", "", line)
         else:
-            yield Line(kind, str(old if kind == "del" else new), line)
+            yield PageLine(kind, str(old if kind == "del" else new), line)
             old += kind != "add"
             new += kind != "del"
 

@@ -36,7 +36,7 @@ _SIGNS: Mapping[str, str] = {
 }
 
 
-class Bar(NamedTuple):
+class TimelineBar(NamedTuple):
     """Hold one stretch of work; `label` is what is written on it."""
 
     x: float
@@ -51,10 +51,10 @@ class Lane(NamedTuple):
 
     y: int
     label: str
-    bars: Sequence[Bar]
+    bars: Sequence[TimelineBar]
 
 
-class Mark(NamedTuple):
+class TimelineMark(NamedTuple):
     """Hold one moment; `sign` is what stands above its line."""
 
     x: float
@@ -75,7 +75,7 @@ class Drawing(NamedTuple):
 
     height: int
     lanes: Sequence[Lane]
-    marks: Sequence[Mark]
+    marks: Sequence[TimelineMark]
     ticks: Sequence[Tick]
 
 
@@ -117,7 +117,7 @@ def _label(lane: Mapping[str, object]) -> str:
     return label[:_LABEL_CHARACTERS] + ("…" if len(label) > _LABEL_CHARACTERS else "")
 
 
-def _bars(lane: Mapping[str, object], scale: _Scale) -> Iterator[Bar]:
+def _bars(lane: Mapping[str, object], scale: _Scale) -> Iterator[TimelineBar]:
     for span in rows(lane, "spans"):
         start, end = moment_of(text(span, "start")), moment_of(text(span, "end"))
         if start is None or end is None:
@@ -130,7 +130,7 @@ def _bars(lane: Mapping[str, object], scale: _Scale) -> Iterator[Bar]:
             kind = "undone"
         elif step and not events:
             kind = "idle"
-        yield Bar(
+        yield TimelineBar(
             x=x,
             width=round(width, 1),
             kind=kind,
@@ -148,14 +148,16 @@ def _said(span: Mapping[str, object], start: datetime, end: datetime) -> str:
     return f"{number(span, 'step')}: {times}, {counted(number(span, 'events'), 'write')}{rest}"
 
 
-def _marks(found: Sequence[Mapping[str, object]], scale: _Scale) -> Iterator[Mark]:
+def _marks(
+    found: Sequence[Mapping[str, object]], scale: _Scale
+) -> Iterator[TimelineMark]:
     for mark in found:
         moment = moment_of(text(mark, "ts"))
         if moment is None:
             continue
         kind = text(mark, "kind")
         when = "later" if flag(mark, "later") else f"{moment:%H:%M:%S}"
-        yield Mark(
+        yield TimelineMark(
             x=scale.x(moment),
             kind=kind if kind in ("gap", "head") else "op",
             sign=_SIGNS.get(kind, "•"),

@@ -28,7 +28,7 @@ class Word(NamedTuple):
     form: str = "plain"
 
 
-class Place(NamedTuple):
+class CompletionContext(NamedTuple):
     """Hold where a command line is typed."""
 
     layout: Layout
@@ -36,7 +36,7 @@ class Place(NamedTuple):
     environ: Mapping[str, str]
 
 
-def words(place: Place, kinds: Sequence[str], typed: str) -> list[Word]:
+def words(place: CompletionContext, kinds: Sequence[str], typed: str) -> list[Word]:
     """Return what begins with what is typed, kind by kind, the newest ids first.
 
     Args:
@@ -60,7 +60,7 @@ def words(place: Place, kinds: Sequence[str], typed: str) -> list[Word]:
     return list({word.value: word for word in found}.values())
 
 
-def _ids(place: Place, kind: str, typed: str, most: int) -> Iterator[Word]:
+def _ids(place: CompletionContext, kind: str, typed: str, most: int) -> Iterator[Word]:
     db = Db.look(place.layout.journal)
     try:
         for offer in offers.ids(db, kind, typed, most):
@@ -77,7 +77,7 @@ def _said(offer: offers.Offer) -> str:
     return f"{when} {lines[0][:60]}".rstrip() if lines else when
 
 
-def _paths(place: Place, typed: str) -> Iterator[Word]:
+def _paths(place: CompletionContext, typed: str) -> Iterator[Word]:
     layout = place.layout
     folder, slash, name = typed.rpartition("/")
     inside = os.path.normpath(os.path.join(os.path.realpath(place.cwd), folder + slash))
@@ -107,7 +107,7 @@ def _spelled(path: bytes) -> str:
     return c_quoted(path)
 
 
-def _revisions(place: Place, typed: str) -> Iterator[Word]:
+def _revisions(place: CompletionContext, typed: str) -> Iterator[Word]:
     """Yield branches and tags; behind `..` too."""
     before, dots, beginning = typed.rpartition("..")
     listed = ("refs/heads", "refs/remotes", "refs/tags")
@@ -116,18 +116,18 @@ def _revisions(place: Place, typed: str) -> Iterator[Word]:
             yield Word(before + dots + name)
 
 
-def _remotes(place: Place, typed: str) -> Iterator[Word]:
+def _remotes(place: CompletionContext, typed: str) -> Iterator[Word]:
     return (Word(name) for name in _git(place, "remote") if name.startswith(typed))
 
 
-def _git(place: Place, *args: str) -> list[str]:
+def _git(place: CompletionContext, *args: str) -> list[str]:
     from gitshadow.store.git import Git  # it starts children: 10 ms
 
     out = Git(place.layout, dict(place.environ)).run(*args)
     return out.decode("utf-8", "replace").splitlines()
 
 
-_OF_GIT: Mapping[str, Callable[[Place, str], Iterator[Word]]] = {
+_OF_GIT: Mapping[str, Callable[[CompletionContext, str], Iterator[Word]]] = {
     "revision": _revisions,
     "remote": _remotes,
 }

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from gitshadow.model import Burst, Event, Op, Session
 from gitshadow.query.rows import Row, rfc3339
-from gitshadow.recording.context import Desk
+from gitshadow.recording.context import RecorderContext
 from gitshadow.reporting.session_report import Story
 from gitshadow.store.journal import bursts, sessions
 
@@ -23,8 +23,8 @@ _STRETCHES = 200
 class Lanes:
     """Lay one session out in time."""
 
-    def __init__(self, desk: Desk, story: Story) -> None:
-        self._db = desk.workspace.db
+    def __init__(self, context: RecorderContext, story: Story) -> None:
+        self._db = context.workspace.db
         self._story = story
         length_ns = story.ended_ns - story.began_ns
         margin_ns = max(length_ns // _MARGIN, (_SHORTEST_NS - length_ns) // 2)

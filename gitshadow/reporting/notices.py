@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 from gitshadow.model import Actor, Op, OpKind, Session
 from gitshadow.query.rows import rfc3339
-from gitshadow.recording.context import Desk
+from gitshadow.recording.context import RecorderContext
 from gitshadow.store.journal import events, meta, ops, sessions
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
-from gitshadow.store.journal.ops import Ended
+from gitshadow.store.journal.ops import EndedOps
 from gitshadow.store.refs import display_path, parse_path, quote
-from gitshadow.undo.effective import Standing, standing
+from gitshadow.undo.effective import EffectiveOps, standing
 from gitshadow.undo.targets import events_of, family, root_of, unit_of_ids
 
 _TOLD = "told"
@@ -35,7 +35,7 @@ _AGAIN = "gitshadow: an undo of this session's work was reversed"
 class _Mark(NamedTuple):
     """Hold which ops had ended when a session was told last, and which of them it knows of."""
 
-    looked: Ended = Ended(0, 0)
+    looked: EndedOps = EndedOps(0, 0)
     told: tuple[str, ...] = ()
 
 
@@ -59,9 +59,9 @@ class _Change(NamedTuple):
     paths: Sequence[str]
 
 
-def take(desk: Desk, session: str) -> str:
+def take(context: RecorderContext, session: str) -> str:
     """Return what a session is to be told now, empty if nothing; it is not told again."""
-    db = desk.workspace.db
+    db = context.workspace.db
     known, ended = sessions.get(db, session), ops.ended(db)
     if known is None or ended.newest_ns <= known.started_ns:
         return ""
@@ -78,17 +78,17 @@ def take(desk: Desk, session: str) -> str:
     return "\n".join([*_lines(db, fresh), *_lines_again(again)])
 
 
-def tell(desk: Desk, agent: str, native: str) -> str:
+def tell(context: RecorderContext, agent: str, native: str) -> str:
     """Return what a session is to be told, by the agent's own id of it, as `take` does."""
-    known = sessions.find_native(desk.workspace.db, agent, native)
-    return take(desk, known.id) if known is not None else ""
+    known = sessions.find_native(context.workspace.db, agent, native)
+    return take(context, known.id) if known is not None else ""
 
 
 def _marks(db: Db) -> Mapping[str, _Mark]:
     rows: dict[str, tuple[tuple[int, int], list[str]]]
     rows = json.loads(meta.get(db, _TOLD) or "{}")
     return {
-        session: _Mark(Ended(*looked), tuple(told))
+        session: _Mark(EndedOps(*looked), tuple(told))
         for session, (looked, told) in rows.items()
     }
 
@@ -99,7 +99,7 @@ def _remember(db: Db, marks: Mapping[str, _Mark]) -> None:
         meta.put(db, _TOLD, json.dumps(kept))
 
 
-def _taken_back(db: Db, reader: _Reader, now: Standing) -> Iterator[_Change]:
+def _taken_back(db: Db, reader: _Reader, now: EffectiveOps) -> Iterator[_Change]:
     """Yield the ops in effect that others ran and that took work of a session back."""
     for op in now.ops:
         if op.ts_ns > reader.since_ns and op.kind is not OpKind.REDO:
@@ -109,7 +109,7 @@ def _taken_back(db: Db, reader: _Reader, now: Standing) -> Iterator[_Change]:
 
 
 def _brought_back(
-    db: Db, reader: _Reader, now: Standing, told: Sequence[str]
+    db: Db, reader: _Reader, now: EffectiveOps, told: Sequence[str]
 ) -> Iterator[_Change]:
     """Yield what others took back of the ops that a session was told of."""
     for known in told:

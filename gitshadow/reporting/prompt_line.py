@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 
 from gitshadow.model import Burst
-from gitshadow.recording.context import Desk
+from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.workspace import Workspace
 from gitshadow.store.journal import bursts, events
 from gitshadow.store.journal.events import EventFilter
@@ -31,8 +31,8 @@ class Prompting:
     A shell asks at every prompt, and a burst may have 50,000 events, which take seconds to read.
     """
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, context: RecorderContext) -> None:
+        self._context = context
         self._version: tuple[int, int] | None = None
         self._burst = ""
 
@@ -42,13 +42,13 @@ class Prompting:
         They tell of the burst that `oops` would take back. The agent is empty where nobody
         claimed it.
         """
-        ws = self._desk.workspace
+        ws = self._context.workspace
         if not ws.config.enabled:
             return b"off\n\n\n"
         version = ws.db.version()
         if version != self._version:
             self._version, self._burst = version, _burst(ws)
-        state = "degraded" if self._desk.observer.degraded else "recording"
+        state = "degraded" if self._context.observer.degraded else "recording"
         return f"{state}\n{self._burst}".encode()
 
 

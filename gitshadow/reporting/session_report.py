@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from gitshadow.model import Confidence, Event, EventKind, RepoPath, Session, Turn
 from gitshadow.query.rows import Row, rfc3339
-from gitshadow.recording.context import Desk
+from gitshadow.recording.context import RecorderContext
 from gitshadow.reporting.patch_rows import Patchwork
 from gitshadow.store.journal import events, sessions, turns
 from gitshadow.store.journal.events import EventFilter
@@ -39,7 +39,7 @@ _WRITES = frozenset(EventKind) - {
 
 
 @dataclass(slots=True)
-class Step:
+class ReportStep:
     """Hold one turn, or one burst of a session that has no turns, with its events in order."""
 
     id: str
@@ -54,8 +54,8 @@ class Step:
 class Story:
     """Tell one session with its subagents."""
 
-    def __init__(self, desk: Desk, session: Session) -> None:
-        self._ws = desk.workspace
+    def __init__(self, context: RecorderContext, session: Session) -> None:
+        self._ws = context.workspace
         db, here = self._ws.db, self._ws.layout.worktree
         self.session = session
         self.members = family(db, session.id)
@@ -135,12 +135,12 @@ class Story:
             if counts[one]
         ]
 
-    def _steps(self) -> list[Step]:
+    def _steps(self) -> list[ReportStep]:
         """Group the events: those of a turn, its subagents' included, else those of a burst."""
-        found: dict[str, Step] = {}
+        found: dict[str, ReportStep] = {}
         for turn in turns.list_turns(self._ws.db, self.session.id):
             ended_ns = turn.ended_ns or turn.started_ns
-            found[turn.id] = Step(
+            found[turn.id] = ReportStep(
                 turn.id, turn.session, turn, turn.started_ns, ended_ns
             )
         for session in self.members:
@@ -154,16 +154,16 @@ class Story:
             step.ended_ns = max(step.ended_ns, event.ts_ns)
         return sorted(found.values(), key=lambda step: (step.began_ns, step.id))
 
-    def _step_of(self, event: Event, found: dict[str, Step]) -> Step:
+    def _step_of(self, event: Event, found: dict[str, ReportStep]) -> ReportStep:
         who = event.attribution
         turn = _top(who.turn, found) if who else ""
         key = turn or event.burst or f"{event.seq}"
         if key not in found:
             session = who.session if who else self.session.id
-            found[key] = Step(key, session, None, event.ts_ns, event.ts_ns)
+            found[key] = ReportStep(key, session, None, event.ts_ns, event.ts_ns)
         return found[key]
 
-    def _step_row(self, step: Step, patches: Patchwork) -> Row:
+    def _step_row(self, step: ReportStep, patches: Patchwork) -> Row:
         turn = step.turn
         prompt = turn.prompt if turn else None
         files = patches.rows(step.events)

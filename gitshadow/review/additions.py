@@ -14,8 +14,8 @@ from gitshadow.blame.owners import split_lines, whole
 from gitshadow.blame.rewrites import is_telling
 from gitshadow.errors import StoreError
 from gitshadow.model import GITLINK_MODE, Event, EventKind, FileVersion, Oid, RepoPath
-from gitshadow.recording.context import Desk
-from gitshadow.review.changes import Change
+from gitshadow.recording.context import RecorderContext
+from gitshadow.review.changes import ReviewedChange
 from gitshadow.store.git import TreeDelta
 from gitshadow.store.repo import line_hunks
 from gitshadow.undo.effective import BACKWARD, effective_ops
@@ -46,10 +46,10 @@ class Added:
 class Additions:
     """Tell what one change adds, file by file."""
 
-    def __init__(self, desk: Desk, change: Change) -> None:
-        self._ws = desk.workspace
+    def __init__(self, context: RecorderContext, change: ReviewedChange) -> None:
+        self._ws = context.workspace
         self._change = change
-        self._owning = Owning(desk)
+        self._owning = Owning(context)
 
     def to(self, one: TreeDelta) -> Added | None:
         """Return what is added to a file; None for one that is gone or too large.

@@ -15,7 +15,7 @@ _SECOND_NS = 1_000_000_000
 _DEEPEN = "in a shallow clone: git fetch --unshallow"
 
 
-class Kind(StrEnum):
+class ChangeKind(StrEnum):
     """Say what a change is."""
 
     STAGED = "staged"
@@ -24,7 +24,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class ReviewedChange:
     """Hold a change: what its files are compared with, and what they become.
 
     `base` is the commit it stands on, `before` the one whose policy it is held to besides its
@@ -32,7 +32,7 @@ class Change:
     `base_ns` is when the base was made, 0 where there is none.
     """
 
-    kind: Kind
+    kind: ChangeKind
     base: Oid | None
     before: Oid | None
     tip: Oid | None
@@ -40,7 +40,7 @@ class Change:
     base_ns: int
 
 
-def staged(ws: Workspace, index: str | None) -> Change:
+def staged(ws: Workspace, index: str | None) -> ReviewedChange:
     """Return what the index has other than HEAD.
 
     Args:
@@ -49,10 +49,10 @@ def staged(ws: Workspace, index: str | None) -> Change:
     """
     head = ws.repo.head()[1]
     files = ws.git.staged_changes(head, index)
-    return _change(ws, Kind.STAGED, (head, head, None), files)
+    return _change(ws, ChangeKind.STAGED, (head, head, None), files)
 
 
-def of_commit(ws: Workspace, typed: str) -> Change:
+def of_commit(ws: Workspace, typed: str) -> ReviewedChange:
     """Return what a commit has other than its first parent.
 
     Raises:
@@ -66,10 +66,10 @@ def of_commit(ws: Workspace, typed: str) -> Change:
             f"cannot find commit {base}, the parent of {typed}", hint=_DEEPEN
         )
     files = ws.git.changes(base, tip)
-    return _change(ws, Kind.COMMIT, (base, base, tip), files)
+    return _change(ws, ChangeKind.COMMIT, (base, base, tip), files)
 
 
-def of_range(ws: Workspace, typed: str) -> Change:
+def of_range(ws: Workspace, typed: str) -> ReviewedChange:
     """Return what `A..B` brings: what B has other than its common ancestor with A.
 
     Raises:
@@ -83,18 +83,18 @@ def of_range(ws: Workspace, typed: str) -> Change:
     before = _commit(ws, left or "HEAD")
     tip = _commit(ws, right.removeprefix(".") or "HEAD")
     base = ws.git.merge_base(before, tip) or before
-    return _change(ws, Kind.RANGE, (base, before, tip), ws.git.changes(base, tip))
+    return _change(ws, ChangeKind.RANGE, (base, before, tip), ws.git.changes(base, tip))
 
 
 def _change(
     ws: Workspace,
-    kind: Kind,
+    kind: ChangeKind,
     ends: tuple[Oid | None, Oid | None, Oid | None],
     files: list[TreeDelta],
-) -> Change:
+) -> ReviewedChange:
     base, before, tip = ends
     base_ns = 0 if base is None else ws.repo.commit(base).committer_time * _SECOND_NS
-    return Change(
+    return ReviewedChange(
         kind=kind,
         base=base,
         before=before,

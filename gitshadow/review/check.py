@@ -21,24 +21,30 @@ from gitshadow.model import (
     Session,
     Turn,
 )
-from gitshadow.recording.context import Desk
+from gitshadow.recording.context import RecorderContext
 from gitshadow.review.additions import Added, Additions
-from gitshadow.review.changes import Change, Kind
+from gitshadow.review.changes import ChangeKind, ReviewedChange
 from gitshadow.review.content_history import led_here
-from gitshadow.review.facts import FileFacts, Gap, OpenTurn, Run, Writer
+from gitshadow.review.facts import (
+    FileFacts,
+    LineRun,
+    LineWriter,
+    OpenTurnFact,
+    RecordingGap,
+)
 from gitshadow.store.git import TreeDelta
 from gitshadow.store.journal import events, sessions, turns
 from gitshadow.store.journal.events import EventFilter
-from gitshadow.store.marks import Mark, file_digest, line_digest
+from gitshadow.store.marks import ReviewMark, file_digest, line_digest
 from gitshadow.undo.effective import Undone
 
 TOO_LARGE = "too large to check"
 _NO_LINES = (0, 0)
 
 
-def own_sessions(desk: Desk, pid: int | None) -> frozenset[str]:
+def own_sessions(context: RecorderContext, pid: int | None) -> frozenset[str]:
     """Return the sessions that a process may belong to, with all of their families."""
-    known = sessions.all_sessions(desk.workspace.db)
+    known = sessions.all_sessions(context.workspace.db)
     live = [one for one in known if one.actor is Actor.AGENT and one.ended_ns is None]
     found = ProcessScan().sessions_of(pid, live) if pid is not None and live else ()
     parents = {one.id: one.parent for one in known}
@@ -59,13 +65,17 @@ class Inspection:
     """Gather the facts of one change."""
 
     def __init__(
-        self, desk: Desk, change: Change, own: frozenset[str], marks: Sequence[Mark]
+        self,
+        context: RecorderContext,
+        change: ReviewedChange,
+        own: frozenset[str],
+        marks: Sequence[ReviewMark],
     ) -> None:
-        self._desk = desk
-        self._ws = desk.workspace
+        self._context = context
+        self._ws = context.workspace
         self._change = change
         self._own = own
-        self._additions = Additions(desk, change)
+        self._additions = Additions(context, change)
         self._reviewed = {item.digest for mark in marks for item in mark.items}
         self._prompts: dict[tuple[str, str], str | None] = {}
 
@@ -94,22 +104,22 @@ class Inspection:
 
     def _runs(
         self, one: TreeDelta, added: Added | None, history: Sequence[Event]
-    ) -> Iterator[Run]:
+    ) -> Iterator[LineRun]:
         if added is None:
             if one.new is not None:
-                yield Run(_NO_LINES, Writer(Actor.UNKNOWN, TOO_LARGE))
+                yield LineRun(_NO_LINES, LineWriter(Actor.UNKNOWN, TOO_LARGE))
         elif added.is_binary:
             if added.numbers:
                 newest = max(
                     (added.credits[at - 1] for at in added.numbers), key=_newest
                 )
-                yield Run(_NO_LINES, self.writer(newest))
+                yield LineRun(_NO_LINES, self.writer(newest))
         else:
             yield from self._runs_of(one, added, history)
 
     def _runs_of(
         self, one: TreeDelta, added: Added, history: Sequence[Event]
-    ) -> Iterator[Run]:
+    ) -> Iterator[LineRun]:
         taken = self._additions.taken_back(history, added)
         for numbers in added.stretches(added.numbers):
             kinds = [(self._kind(one, added, at), taken.get(at)) for at in numbers]
@@ -117,9 +127,9 @@ class Inspection:
                 zip(kinds, numbers, strict=True), key=lambda row: row[0]
             ):
                 lines = [at for _, at in rows]
-                yield Run((lines[0], lines[-1]), kind[0], kind[1], op)
+                yield LineRun((lines[0], lines[-1]), kind[0], kind[1], op)
 
-    def _kind(self, one: TreeDelta, added: Added, at: int) -> tuple[Writer, bool]:
+    def _kind(self, one: TreeDelta, added: Added, at: int) -> tuple[LineWriter, bool]:
         credit = added.credits[at - 1]
         key = line_key(credit, one.path, added.lines[at - 1])
         return self.writer(credit), key in self._reviewed
@@ -137,13 +147,15 @@ class Inspection:
         old = None if one.old is None else one.old[1]
         new = None if one.new is None else one.new[1]
         names = {one.path, one.old_path}
-        staged = self._change.kind is Kind.STAGED
+        staged = self._change.kind is ChangeKind.STAGED
         found: list[Event] = []
         for rows in by_worktree.values():
             found += led_here(rows, names, old, new, whole=staged)
         return found
 
-    def _touched(self, led: Sequence[Event], runs: Sequence[Run]) -> tuple[Writer, ...]:
+    def _touched(
+        self, led: Sequence[Event], runs: Sequence[LineRun]
+    ) -> tuple[LineWriter, ...]:
         writers = [self.writer(by_event(row)) for row in led]
         writers += [run.writer for run in runs]
         agents = {
@@ -153,16 +165,16 @@ class Inspection:
 
     # -- what speaks against it now ------------------------------------------------------------
 
-    def _open_turns(self, one: TreeDelta) -> Iterator[OpenTurn]:
+    def _open_turns(self, one: TreeDelta) -> Iterator[OpenTurnFact]:
         for session, turn in self._turns_of_others:
             if self._writes(session, turn, one):
                 writer = self._writer_of(session, turn)
-                yield OpenTurn(writer, turn.started_ns)
+                yield OpenTurnFact(writer, turn.started_ns)
 
     @cached_property
     def _turns_of_others(self) -> list[tuple[Session, Turn]]:
         """Return the open turns of other sessions; one that nothing is heard of has expired."""
-        if self._change.kind is not Kind.STAGED:
+        if self._change.kind is not ChangeKind.STAGED:
             return []
         now_ns = self._ws.clock.now_ns()
         found: list[tuple[Session, Turn]] = []
@@ -201,15 +213,15 @@ class Inspection:
         return Undone(self._ws.db, self._ws.layout.worktree)
 
     def _gaps(
-        self, one: TreeDelta, runs: Sequence[Run], touched: Sequence[Writer]
-    ) -> Iterator[Gap]:
+        self, one: TreeDelta, runs: Sequence[LineRun], touched: Sequence[LineWriter]
+    ) -> Iterator[RecordingGap]:
         for row in self._gap_rows:
             if row.path is not None and row.path in (one.path, one.old_path):
-                yield Gap(row.seq, row.note or "not recorded")
+                yield RecordingGap(row.seq, row.note or "not recorded")
             if row.path is None:
                 for who in touched:
                     if who.session is not None and self._ran_at(who.session, row.ts_ns):
-                        yield Gap(row.seq, row.note or "not recorded", who)
+                        yield RecordingGap(row.seq, row.note or "not recorded", who)
 
     @cached_property
     def _gap_rows(self) -> list[Event]:
@@ -224,12 +236,12 @@ class Inspection:
 
     # -- writers -------------------------------------------------------------------------------
 
-    def writer(self, credit: Credit) -> Writer:
+    def writer(self, credit: Credit) -> LineWriter:
         """Return who a credit stands for, with the prompt."""
         prompt = None
         if credit.session is not None and credit.turn is not None:
             prompt = self._prompt(credit.session, credit.turn)
-        return Writer(
+        return LineWriter(
             actor=credit.actor,
             reason=credit.reason,
             agent=credit.agent,
@@ -239,8 +251,8 @@ class Inspection:
             candidates=tuple(credit.candidates),
         )
 
-    def _writer_of(self, session: Session, turn: Turn) -> Writer:
-        return Writer(
+    def _writer_of(self, session: Session, turn: Turn) -> LineWriter:
+        return LineWriter(
             actor=session.actor,
             agent=session.agent,
             session=session.id,

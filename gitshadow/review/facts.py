@@ -11,7 +11,7 @@ Span = tuple[int, int]
 """Neighbouring lines by the first and the last number, from 1; (0, 0): a file without lines."""
 
 
-class Writer(NamedTuple):
+class LineWriter(NamedTuple):
     """Say who wrote something, and what that rests on."""
 
     actor: Actor
@@ -23,31 +23,31 @@ class Writer(NamedTuple):
     candidates: tuple[str, ...] = ()
 
 
-class Run(NamedTuple):
+class LineRun(NamedTuple):
     """Hold neighbouring lines that a change adds and one writer wrote.
 
     `undone_by` is the op that took these lines back and is in effect.
     """
 
     span: Span
-    writer: Writer
+    writer: LineWriter
     reviewed: bool = False
     undone_by: str | None = None
 
 
-class OpenTurn(NamedTuple):
+class OpenTurnFact(NamedTuple):
     """Hold a turn of another session that is open and wrote to a file of the change."""
 
-    writer: Writer
+    writer: LineWriter
     since_ns: int
 
 
-class Gap(NamedTuple):
+class RecordingGap(NamedTuple):
     """Hold a hole in the recording of a file, or of a session that wrote to it."""
 
     seq: int
     note: str
-    writer: Writer | None = None
+    writer: LineWriter | None = None
 
 
 class FileFacts(NamedTuple):
@@ -59,10 +59,10 @@ class FileFacts(NamedTuple):
     """
 
     path: RepoPath
-    runs: tuple[Run, ...] = ()
-    touched: tuple[Writer, ...] = ()
-    turns: tuple[OpenTurn, ...] = ()
-    gaps: tuple[Gap, ...] = ()
+    runs: tuple[LineRun, ...] = ()
+    touched: tuple[LineWriter, ...] = ()
+    turns: tuple[OpenTurnFact, ...] = ()
+    gaps: tuple[RecordingGap, ...] = ()
     reviewed: bool = False
     old_path: RepoPath | None = None
 

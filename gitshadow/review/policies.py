@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from gitshadow.model import LINK_MODE, TREE_MODE, Level, Oid
 from gitshadow.recording.workspace import Workspace, read_config
 from gitshadow.review import policy
-from gitshadow.review.changes import Change
-from gitshadow.review.policy import FILE, Reading
-from gitshadow.review.rules import Finding, Rule, Source
+from gitshadow.review.changes import ReviewedChange
+from gitshadow.review.policy import FILE, PolicyReading
+from gitshadow.review.rules import CheckRule, PolicyFinding, PolicySource
 from gitshadow.store.trees import Entry
 
 SETTINGS = "git config"
@@ -28,12 +28,14 @@ _NO_FILE = {
 class Policies:
     """Collect sources, what is to be said of them, and what makes one of them useless."""
 
-    sources: list[Source] = field(default_factory=list)
+    sources: list[PolicySource] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[PolicyFinding] = field(default_factory=list)
 
 
-def policies_for(ws: Workspace, change: Change, environ: Mapping[str, str]) -> Policies:
+def policies_for(
+    ws: Workspace, change: ReviewedChange, environ: Mapping[str, str]
+) -> Policies:
     """Return what a change is held to; settings are read anew, a daemon may be older.
 
     A file that cannot be used refuses the change that has it; where only the state before it was
@@ -47,7 +49,7 @@ def policies_for(ws: Workspace, change: Change, environ: Mapping[str, str]) -> P
     Raises:
         UsageError: a setting of the user's is not allowed.
     """
-    found = Policies([Source(SETTINGS, read_config(ws.repo, environ).check)])
+    found = Policies([PolicySource(SETTINGS, read_config(ws.repo, environ).check)])
     before, after = _before(ws, change), _after(ws, change)
     if after is not None:
         reading = _read(ws, after)
@@ -62,14 +64,14 @@ def policies_for(ws: Workspace, change: Change, environ: Mapping[str, str]) -> P
     return found
 
 
-def _take(found: Policies, name: str, reading: Reading) -> None:
-    found.sources.append(Source(name, reading.demands))
+def _take(found: Policies, name: str, reading: PolicyReading) -> None:
+    found.sources.append(PolicySource(name, reading.demands))
     found.warnings += [f"{name}: {why}" for why in reading.warnings]
 
 
-def _broken(why: str) -> Finding:
-    return Finding(
-        rule=Rule.POLICY,
+def _broken(why: str) -> PolicyFinding:
+    return PolicyFinding(
+        rule=CheckRule.POLICY,
         path=FILE,
         reason=f"cannot use the policy: {why}",
         level=Level.REFUSE,
@@ -77,11 +79,11 @@ def _broken(why: str) -> Finding:
     )
 
 
-def _before(ws: Workspace, change: Change) -> Entry | None:
+def _before(ws: Workspace, change: ReviewedChange) -> Entry | None:
     return None if change.before is None else _committed(ws, change.before)
 
 
-def _after(ws: Workspace, change: Change) -> Entry | None:
+def _after(ws: Workspace, change: ReviewedChange) -> Entry | None:
     if change.tip is not None:
         return _committed(ws, change.tip)
     for one in change.files:
@@ -96,11 +98,11 @@ def _committed(ws: Workspace, commit: Oid) -> Entry | None:
     return ws.repo.entry(ws.repo.commit(commit).tree, FILE)
 
 
-def _read(ws: Workspace, entry: Entry) -> Reading:
+def _read(ws: Workspace, entry: Entry) -> PolicyReading:
     why = _NO_FILE.get(entry[0])
     if why is not None:
-        return Reading(errors=(why,))
+        return PolicyReading(errors=(why,))
     size = ws.git.sizes([entry[1]]).get(entry[1], 0)
     if size > policy.MOST_BYTES:
-        return Reading(errors=(f"it is larger than {policy.MOST_BYTES} bytes",))
+        return PolicyReading(errors=(f"it is larger than {policy.MOST_BYTES} bytes",))
     return policy.read(ws.repo.read_blob(entry[1]))

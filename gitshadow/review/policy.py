@@ -27,7 +27,7 @@ KEYS = (*_LEVELS, _PATTERNS, _LINES)
 """The keys of the table `[check]`: those of `git config agent-undo.check.*`."""
 
 
-class Reading(NamedTuple):
+class PolicyReading(NamedTuple):
     """Hold what a policy file demands, what in it is unknown, and what makes it useless.
 
     Where there are errors the demands are those of the rest.
@@ -42,24 +42,26 @@ class _UnusableError(Exception):
     pass
 
 
-def read(data: bytes) -> Reading:
+def read(data: bytes) -> PolicyReading:
     """Read a policy file."""
     if len(data) > MOST_BYTES:
-        return Reading(errors=(f"it is larger than {MOST_BYTES} bytes",))
+        return PolicyReading(errors=(f"it is larger than {MOST_BYTES} bytes",))
     try:
         document = tomllib.loads(data.decode("utf-8"))
     except UnicodeDecodeError:
-        return Reading(errors=("it is not UTF-8",))
+        return PolicyReading(errors=("it is not UTF-8",))
     except (ValueError, RecursionError) as error:
         # Absurd numbers and nesting raise these too (tomllib, Python 3.11).
-        return Reading(errors=(f"it is not valid TOML: {error}",))
+        return PolicyReading(errors=(f"it is not valid TOML: {error}",))
     warnings = list(_unknown(document, (_TABLE,), "table"))
     table = document.get(_TABLE, {})
     if not isinstance(table, dict):
-        return Reading(warnings=tuple(warnings), errors=(f"{_TABLE} is not a table",))
+        return PolicyReading(
+            warnings=tuple(warnings), errors=(f"{_TABLE} is not a table",)
+        )
     warnings += _unknown(table, KEYS, "key")
     demands, errors = _demands(table)
-    return Reading(demands, tuple(warnings), tuple(errors))
+    return PolicyReading(demands, tuple(warnings), tuple(errors))
 
 
 def _unknown(

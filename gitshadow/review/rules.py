@@ -11,10 +11,17 @@ from typing import NamedTuple
 
 from gitshadow.capture.patterns import RuleList, parse_patterns
 from gitshadow.model import Actor, Demands, Level, RepoPath
-from gitshadow.review.facts import FileFacts, Gap, Run, Span, Writer, line_count
+from gitshadow.review.facts import (
+    FileFacts,
+    LineRun,
+    LineWriter,
+    RecordingGap,
+    Span,
+    line_count,
+)
 
 
-class Rule(StrEnum):
+class CheckRule(StrEnum):
     """Name the rules as the settings do; `policy` is about a policy file itself."""
 
     POLICY = "policy"
@@ -26,38 +33,42 @@ class Rule(StrEnum):
     GAPS = "gaps"
 
 
-class Source(NamedTuple):
+class PolicySource(NamedTuple):
     """Hold one source of demands, and what to call it."""
 
     name: str
     demands: Demands
 
 
-class Finding(NamedTuple):
+class PolicyFinding(NamedTuple):
     """Hold one thing that is not as a source demands it.
 
     `about` is the op, the gap's number or the pattern that it is about. `source` is who demands
     it most strictly.
     """
 
-    rule: Rule
+    rule: CheckRule
     path: RepoPath | None
     reason: str
     level: Level = Level.OFF
     spans: tuple[Span, ...] = ()
-    writer: Writer | None = None
+    writer: LineWriter | None = None
     about: str | None = None
     source: str = ""
 
 
-_Found = Iterator[Finding]
+_Found = Iterator[PolicyFinding]
 _Look = Callable[[Sequence[FileFacts], Demands], _Found]
-_Key = tuple[Rule, RepoPath | None, tuple[Span, ...], Writer | None, str | None]
+_Key = tuple[
+    CheckRule, RepoPath | None, tuple[Span, ...], LineWriter | None, str | None
+]
 
 
-def judge(files: Sequence[FileFacts], sources: Iterable[Source]) -> list[Finding]:
+def judge(
+    files: Sequence[FileFacts], sources: Iterable[PolicySource]
+) -> list[PolicyFinding]:
     """Return what is found, by path, strictest first."""
-    found: dict[_Key, Finding] = {}
+    found: dict[_Key, PolicyFinding] = {}
     for source in sources:
         for level, look in _rules(source.demands):
             if level is Level.OFF:
@@ -71,14 +82,14 @@ def judge(files: Sequence[FileFacts], sources: Iterable[Source]) -> list[Finding
     return sorted(found.values(), key=_order)
 
 
-def strictest(found: Iterable[Finding]) -> Level:
+def strictest(found: Iterable[PolicyFinding]) -> Level:
     """Return the level of the strictest finding, `off` where there is none."""
     return max(
         (one.level for one in found), key=lambda one: one.rank, default=Level.OFF
     )
 
 
-def _order(one: Finding) -> tuple[bytes, int, str, tuple[Span, ...]]:
+def _order(one: PolicyFinding) -> tuple[bytes, int, str, tuple[Span, ...]]:
     return one.path or b"", -one.level.rank, one.rule.value, one.spans
 
 
@@ -86,8 +97,8 @@ def _open_turns(files: Sequence[FileFacts], _demands: Demands) -> _Found:
     for file in files:
         for turn in file.turns:
             who = turn.writer
-            yield Finding(
-                rule=Rule.OPEN_TURN,
+            yield PolicyFinding(
+                rule=CheckRule.OPEN_TURN,
                 path=file.path,
                 reason=f"an open turn of {who.agent or 'an agent'} changed it",
                 spans=_spans_of(file, who.session),
@@ -104,8 +115,8 @@ def _protected(files: Sequence[FileFacts], demands: Demands) -> _Found:
         if pattern is None:
             continue
         for who in file.touched:
-            yield Finding(
-                rule=Rule.PROTECTED,
+            yield PolicyFinding(
+                rule=CheckRule.PROTECTED,
                 path=file.path,
                 reason=f"protected from agents, changed by {who.agent or 'an agent'}",
                 spans=_spans_of(file, who.session),
@@ -127,7 +138,7 @@ def _matching(rules: RuleList, path: RepoPath) -> str | None:
 def _unreviewed(files: Sequence[FileFacts], demands: Demands) -> _Found:
     """Count over the whole change: lines spread over many files are as many."""
 
-    def open_agent_run(run: Run) -> bool:
+    def open_agent_run(run: LineRun) -> bool:
         return run.writer.actor is Actor.AGENT and not run.reviewed
 
     open_files = [file for file in files if not file.reviewed]
@@ -140,8 +151,8 @@ def _unreviewed(files: Sequence[FileFacts], demands: Demands) -> _Found:
         return
     for file in open_files:
         for who, spans in _by_writer(filter(open_agent_run, file.runs)).items():
-            yield Finding(
-                rule=Rule.REVIEW,
+            yield PolicyFinding(
+                rule=CheckRule.REVIEW,
                 path=file.path,
                 reason=f"unreviewed lines by {who.agent or 'an agent'}"
                 f" ({total} in total, limit {demands.review_lines})",
@@ -160,8 +171,8 @@ def _unknown(files: Sequence[FileFacts], _demands: Demands) -> _Found:
             and not file.reviewed
         ]
         for who, spans in _by_writer(runs).items():
-            yield Finding(
-                rule=Rule.UNKNOWN,
+            yield PolicyFinding(
+                rule=CheckRule.UNKNOWN,
                 path=file.path,
                 reason=f"unknown author: {who.reason or 'no evidence'}",
                 spans=spans,
@@ -176,8 +187,8 @@ def _undone(files: Sequence[FileFacts], _demands: Demands) -> _Found:
             if run.undone_by is not None:
                 spans.setdefault(run.undone_by, []).append(run.span)
         for op, found in spans.items():
-            yield Finding(
-                rule=Rule.UNDONE,
+            yield PolicyFinding(
+                rule=CheckRule.UNDONE,
                 path=file.path,
                 reason="an undo removed these lines",
                 spans=_joined(found),
@@ -197,10 +208,10 @@ def _gaps(files: Sequence[FileFacts], _demands: Demands) -> _Found:
             yield _gap(file, gap)
 
 
-def _gap(file: FileFacts, gap: Gap) -> Finding:
+def _gap(file: FileFacts, gap: RecordingGap) -> PolicyFinding:
     whose = "it" if gap.writer is None else "the session that wrote to it"
-    return Finding(
-        rule=Rule.GAPS,
+    return PolicyFinding(
+        rule=CheckRule.GAPS,
         path=file.path,
         reason=f"the recording of {whose} has a gap: {gap.note}",
         writer=gap.writer,
@@ -212,8 +223,8 @@ def _spans_of(file: FileFacts, session: str | None) -> tuple[Span, ...]:
     return _joined(run.span for run in file.runs if run.writer.session == session)
 
 
-def _by_writer(runs: Iterable[Run]) -> Mapping[Writer, tuple[Span, ...]]:
-    found: dict[Writer, list[Span]] = {}
+def _by_writer(runs: Iterable[LineRun]) -> Mapping[LineWriter, tuple[Span, ...]]:
+    found: dict[LineWriter, list[Span]] = {}
     for run in runs:
         found.setdefault(run.writer, []).append(run.span)
     return {who: _joined(spans) for who, spans in found.items()}

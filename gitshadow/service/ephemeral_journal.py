@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from gitshadow.errors import NotInitialisedError
 from gitshadow.recording import ingest
-from gitshadow.recording.context import Desk, open_desk
+from gitshadow.recording.context import RecorderContext, open_context
 from gitshadow.recording.workspace import make_state_dirs
 from gitshadow.store import machine, refs
 from gitshadow.store.journal.db import Db
@@ -24,8 +24,10 @@ _LOCK_S = 5.0
 
 
 @contextmanager
-def desk_from_refs(layout: Layout, environ: Mapping[str, str]) -> Iterator[Desk]:
-    """Open a desk on what the refs of a repository tell.
+def context_from_refs(
+    layout: Layout, environ: Mapping[str, str]
+) -> Iterator[RecorderContext]:
+    """Open a context on what the refs of a repository tell.
 
     Raises:
         NotInitialisedError: there is no recorded history in its refs either.
@@ -35,11 +37,11 @@ def desk_from_refs(layout: Layout, environ: Mapping[str, str]) -> Iterator[Desk]
         borrowed = BorrowedLayout(layout, directory)
         make_state_dirs(borrowed)
         _fill(borrowed)
-        desk = open_desk(borrowed, environ, lock_timeout_s=_LOCK_S)
+        context = open_context(borrowed, environ, lock_timeout_s=_LOCK_S)
         try:
-            yield desk
+            yield context
         finally:
-            desk.close()
+            context.close()
 
 
 def _fill(layout: BorrowedLayout) -> None:

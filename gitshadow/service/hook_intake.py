@@ -8,16 +8,16 @@ Invariant: nothing here makes a hook fail; what is wrong becomes a gap row.
 import os
 
 from gitshadow.adapters import registry
-from gitshadow.adapters.base import END_PHASES, BadPayload, HookEvent, Phase
+from gitshadow.adapters.base import END_PHASES, BadPayload, HookEvent, HookPhase
 from gitshadow.adapters.context import added_context, takes_context
 from gitshadow.attribution import intake, liveness, touched_paths, transcripts
 from gitshadow.attribution.delivery import HookDelivery, parse_body
-from gitshadow.attribution.intake import Intake, Place
+from gitshadow.attribution.intake import EventSource, Intake
 from gitshadow.config import PromptPolicy
 from gitshadow.errors import ShadowError, is_shortage
 from gitshadow.model import PATHLESS_WRITERS, RepoPath, ToolClass
-from gitshadow.recording.context import Desk
-from gitshadow.recording.spool import Waiting
+from gitshadow.recording.context import RecorderContext
+from gitshadow.recording.spool import SpooledFile
 from gitshadow.reporting import notices
 from gitshadow.service.spool_forward import forward, others
 from gitshadow.store.journal import turns
@@ -36,177 +36,187 @@ _FAULTS = (
 )
 
 
-def take_body(desk: Desk, body: bytes) -> bytes:
+def take_body(context: RecorderContext, body: bytes) -> bytes:
     """Take one request of the hook program; return what the agent is to read.
 
     That is nothing, but where a prompt comes after the session's work was taken back.
     """
     delivery = parse_body(body)
-    taken = take(desk, delivery) if delivery is not None else None
+    taken = take(context, delivery) if delivery is not None else None
     if taken is None or not takes_context(taken[0]):
         return b""
     event, done = taken
-    text = notices.take(desk, done.session)
+    text = notices.take(context, done.session)
     return added_context(text, event) if text else b""
 
 
-def told(desk: Desk, body: bytes) -> bytes:
+def told(context: RecorderContext, body: bytes) -> bytes:
     """Return what the agent is to read at a payload that was taken from the spool."""
     delivery = parse_body(body)
-    if delivery is None or not desk.workspace.config.enabled:
+    if delivery is None or not context.workspace.config.enabled:
         return b""
     event = registry.parse(delivery.agent, delivery.payload, delivery.env)
     if not isinstance(event, HookEvent) or not takes_context(event):
         return b""
-    text = notices.tell(desk, event.agent, event.native_session)
+    text = notices.tell(context, event.agent, event.native_session)
     return added_context(text, event) if text else b""
 
 
-def listen(desk: Desk) -> None:
+def listen(context: RecorderContext) -> None:
     """Have every write judged by the payloads that came before it, however late it is seen."""
-    desk.pipeline.before_claims = lambda: hear(desk)
+    context.pipeline.before_claims = lambda: hear(context)
 
 
-def drain_spool(desk: Desk) -> int:
+def drain_spool(context: RecorderContext) -> int:
     """Take every payload that waits in the spool and remove it; return how many."""
-    hear(desk)
-    return desk.spool.clear()
+    hear(context)
+    return context.spool.clear()
 
 
-def hear(desk: Desk) -> None:
+def hear(context: RecorderContext) -> None:
     """Take every payload that waits in the spool, oldest first.
 
-    The files stay until `desk.spool.clear()`: that is what a hook waits for.
+    The files stay until `context.spool.clear()`: that is what a hook waits for.
     """
-    _tell_missed(desk)
-    for one in desk.spool.waiting():
+    _tell_missed(context)
+    for one in context.spool.waiting():
         if not os.path.exists(one.path):  # another worktree's process took it
             continue
         if one.delivery is None:
-            desk.pipeline.gap("could not read a spooled hook payload")
-            desk.spool.taken[one.path] = None
+            context.pipeline.gap("could not read a spooled hook payload")
+            context.spool.taken[one.path] = None
         else:
-            _take_spooled(desk, one, one.delivery)
+            _take_spooled(context, one, one.delivery)
 
 
-def _take_spooled(desk: Desk, one: Waiting, delivery: HookDelivery) -> None:
+def _take_spooled(
+    context: RecorderContext, one: SpooledFile, delivery: HookDelivery
+) -> None:
     """Take one spooled payload; one that always fails is set aside, with a gap.
 
     It would fail every verb otherwise. What fails with the journal itself stays.
     """
     try:
-        _try_spooled(desk, one, delivery)
+        _try_spooled(context, one, delivery)
     except _FAULTS as fault:
         if is_shortage(fault):
             raise
-        with desk.workspace.db.write():
+        with context.workspace.db.write():
             pass  # raises where the journal is what is wrong
         try:
-            _try_spooled(desk, one, delivery)
+            _try_spooled(context, one, delivery)
         except _FAULTS as error:
             if is_shortage(error):
                 raise
             why = f"could not process a hook payload: {type(error).__name__}: {error}"
-            desk.pipeline.gap(why)
-            desk.spool.set_aside(one)
+            context.pipeline.gap(why)
+            context.spool.set_aside(one)
 
 
-def _try_spooled(desk: Desk, one: Waiting, delivery: HookDelivery) -> None:
+def _try_spooled(
+    context: RecorderContext, one: SpooledFile, delivery: HookDelivery
+) -> None:
     event = registry.parse(delivery.agent, delivery.payload, delivery.env)
     owner = None
     if isinstance(event, HookEvent) and not one.is_addressed:
-        owner = _owner(desk, event)
+        owner = _owner(context, event)
     if owner is None:
-        take(desk, delivery, addressed=one.is_addressed)
-        desk.spool.taken[one.path] = None
+        take(context, delivery, addressed=one.is_addressed)
+        context.spool.taken[one.path] = None
     else:
-        desk.spool.pass_on(one, owner, desk.workspace.clock.now_ns())
+        context.spool.pass_on(one, owner, context.workspace.clock.now_ns())
 
 
-def _tell_missed(desk: Desk) -> None:
+def _tell_missed(context: RecorderContext) -> None:
     """Journal a gap where a hook could neither be taken nor spooled."""
-    marker = desk.workspace.layout.missed
+    marker = context.workspace.layout.missed
     if os.path.lexists(marker) and os.lstat(marker).st_mtime_ns:
-        desk.pipeline.gap("a hook of an agent could not be recorded; see the log")
+        context.pipeline.gap("a hook of an agent could not be recorded; see the log")
         os.utime(marker, (0, 0), follow_symlinks=False)
 
 
 def take(
-    desk: Desk, delivery: HookDelivery, *, addressed: bool = False
+    context: RecorderContext, delivery: HookDelivery, *, addressed: bool = False
 ) -> tuple[HookEvent, Intake] | None:
     """Take one delivery, late or live; one that is addressed to this worktree goes no further.
 
     Returns:
         What it said and did to the journal; None where it does not concern this worktree.
     """
-    ws = desk.workspace
+    ws = context.workspace
     if not ws.config.enabled:
         return None
     event = registry.parse(delivery.agent, delivery.payload, delivery.env)
     if isinstance(event, BadPayload):
-        desk.pipeline.gap(f"could not read a hook payload: {event.reason}")
+        context.pipeline.gap(f"could not read a hook payload: {event.reason}")
         return None
     if event is None:
         return None
     around = touched_paths.reach(event, ws.layout.root)
     if around.other_paths and not addressed:
-        told = _forward(desk, delivery, around.other_paths)
-        if told and not around.paths and _share_our_journal(desk, told):
+        told = _forward(context, delivery, around.other_paths)
+        if told and not around.paths and _share_our_journal(context, told):
             return None  # the call is one row: that of the worktree in which it writes
-    if not _concerns(desk, event, around.paths):
+    if not _concerns(context, event, around.paths):
         return None
     if delivery.at_ns is None:
-        desk.hold_present()
-        _capture_before(desk, event, around)
+        context.hold_present()
+        _capture_before(context, event, around)
     at_ns = delivery.at_ns or ws.clock.now_ns()
-    if event.phase is Phase.NOTICE:
+    if event.phase is HookPhase.NOTICE:
         with ws.db.write():
             turns.put_checkpoint(ws.db, ws.layout.worktree, around.paths, at_ns)
         return None
-    liveness.close_gone(ws.db, at_ns, desk.pipeline.alive)
-    done = _note_window(desk, delivery, transcripts.timed(event), at_ns)
+    liveness.close_gone(ws.db, at_ns, context.pipeline.alive)
+    done = _note_window(context, delivery, transcripts.timed(event), at_ns)
     if ws.config.prompts is PromptPolicy.OFF:
-        _forget_prompt(desk, done)
+        _forget_prompt(context, done)
     if delivery.at_ns is None:
-        _capture_after(desk, event, done)
-        _begin_at_writes(desk, event, done)
-        _touch_nested(desk, event, around)
+        _capture_after(context, event, done)
+        _begin_at_writes(context, event, done)
+        _touch_nested(context, event, around)
     return event, done
 
 
 def _note_window(
-    desk: Desk, delivery: HookDelivery, event: HookEvent, at_ns: int
+    context: RecorderContext, delivery: HookDelivery, event: HookEvent, at_ns: int
 ) -> Intake:
     """Put an event into the journal; what it says of windows may change earlier claims."""
-    done = intake.apply(desk.workspace.db, event, at_ns, _place(desk, delivery))
+    done = intake.apply(context.workspace.db, event, at_ns, _place(context, delivery))
     if done.doubt is not None:
-        desk.pipeline.judge_again(done.doubt)
-    if done.opened and event.tool_class is ToolClass.SHELL and desk.observer.watching:
-        desk.claimant.watch(done.session)
+        context.pipeline.judge_again(done.doubt)
+    if (
+        done.opened
+        and event.tool_class is ToolClass.SHELL
+        and context.observer.watching
+    ):
+        context.claimant.watch(done.session)
     return done
 
 
 def _forward(
-    desk: Desk, delivery: HookDelivery, paths: tuple[bytes, ...]
+    context: RecorderContext, delivery: HookDelivery, paths: tuple[bytes, ...]
 ) -> list[Layout]:
     """Tell other worktrees of a call that names paths there; return those that were told."""
     told: list[Layout] = []
-    for layout in others(desk.workspace.layout, paths):
+    for layout in others(context.workspace.layout, paths):
         try:
             forward(layout, delivery)
             told.append(layout)
         except OSError as error:
-            desk.pipeline.gap(
+            context.pipeline.gap(
                 f"could not pass a hook on to another repository: {error}"
             )
     return told
 
 
-def _share_our_journal(desk: Desk, told: list[Layout]) -> bool:
-    return any(one.state_dir == desk.workspace.layout.state_dir for one in told)
+def _share_our_journal(context: RecorderContext, told: list[Layout]) -> bool:
+    return any(one.state_dir == context.workspace.layout.state_dir for one in told)
 
 
-def _concerns(desk: Desk, event: HookEvent, inside: tuple[RepoPath, ...]) -> bool:
+def _concerns(
+    context: RecorderContext, event: HookEvent, inside: tuple[RepoPath, ...]
+) -> bool:
     """Tell whether an event is about this worktree: by its paths, else by its directory."""
     if inside:
         return True
@@ -214,13 +224,13 @@ def _concerns(desk: Desk, event: HookEvent, inside: tuple[RepoPath, ...]) -> boo
     if not places:
         return True
     found = discover(os.fsdecode(places[0]))
-    return found is not None and found.root == desk.workspace.layout.root
+    return found is not None and found.root == context.workspace.layout.root
 
 
-def _owner(desk: Desk, event: HookEvent) -> str | None:
+def _owner(context: RecorderContext, event: HookEvent) -> str | None:
     """Return the linked worktree that a spooled event is for; None: ours, or nobody else's."""
-    layout = desk.workspace.layout
-    if _concerns(desk, event, touched_paths.reach(event, layout.root).paths):
+    layout = context.workspace.layout
+    if _concerns(context, event, touched_paths.reach(event, layout.root).paths):
         return None
     found = discover(os.fsdecode(touched_paths.places_of(event)[0]))
     if found is None or found.state_dir != layout.state_dir:
@@ -228,74 +238,78 @@ def _owner(desk: Desk, event: HookEvent) -> str | None:
     return found.worktree
 
 
-def _place(desk: Desk, delivery: HookDelivery) -> Place:
-    layout = desk.workspace.layout
-    return Place(
+def _place(context: RecorderContext, delivery: HookDelivery) -> EventSource:
+    layout = context.workspace.layout
+    return EventSource(
         layout.root, layout.worktree, delivery.pids, delivery.env, delivery.own
     )
 
 
-def _capture_before(desk: Desk, event: HookEvent, around: touched_paths.Reach) -> None:
+def _capture_before(
+    context: RecorderContext, event: HookEvent, around: touched_paths.Reach
+) -> None:
     """Record what stands there already when something begins, or is merely told of."""
-    opens = event.phase is Phase.BEFORE
-    if event.phase is Phase.PROMPT or (opens and around.needs_barrier):
-        desk.observer.settle()
-    elif opens or event.phase is Phase.NOTICE:
-        desk.observer.store(list(around.paths))
+    opens = event.phase is HookPhase.BEFORE
+    if event.phase is HookPhase.PROMPT or (opens and around.needs_barrier):
+        context.observer.settle()
+    elif opens or event.phase is HookPhase.NOTICE:
+        context.observer.store(list(around.paths))
 
 
-def _capture_after(desk: Desk, event: HookEvent, done: Intake) -> None:
+def _capture_after(context: RecorderContext, event: HookEvent, done: Intake) -> None:
     """Record what a call or turn left; without a watcher nobody else will see it in time."""
     if event.phase in END_PHASES:
-        desk.observer.settle()
-    elif event.phase in (Phase.AFTER, Phase.FAILED):
+        context.observer.settle()
+    elif event.phase in (HookPhase.AFTER, HookPhase.FAILED):
         if event.edit is not None and len(done.paths) == 1 and done.call is not None:
-            call = turns.get_call(desk.workspace.db, done.session, done.call)
+            call = turns.get_call(context.workspace.db, done.session, done.call)
             if call is not None:
-                desk.pipeline.record_found(done.paths[0], event.edit, call)
+                context.pipeline.record_found(done.paths[0], event.edit, call)
         if done.paths:
-            desk.observer.store(done.paths)
+            context.observer.store(done.paths)
         elif event.tool_class in PATHLESS_WRITERS:
-            _after_shell(desk)
+            _after_shell(context)
 
 
-def _begin_at_writes(desk: Desk, event: HookEvent, done: Intake) -> None:
+def _begin_at_writes(context: RecorderContext, event: HookEvent, done: Intake) -> None:
     """Let the window of a file tool begin at its write, where no hook says how long it ran."""
     is_untimed = event.duration_ns is None and event.phase in (
-        Phase.AFTER,
-        Phase.FAILED,
+        HookPhase.AFTER,
+        HookPhase.FAILED,
     )
     if not is_untimed or not registry.traits(event.agent).waits_unseen:
         return
     if done.closed and done.paths and done.call is not None:
-        doubt = intake.begin_at_writes(desk.workspace.db, done.session, done.call)
+        doubt = intake.begin_at_writes(context.workspace.db, done.session, done.call)
         if doubt is not None:
-            desk.pipeline.judge_again(doubt)
+            context.pipeline.judge_again(doubt)
 
 
-def _touch_nested(desk: Desk, event: HookEvent, around: touched_paths.Reach) -> None:
+def _touch_nested(
+    context: RecorderContext, event: HookEvent, around: touched_paths.Reach
+) -> None:
     """Note what was written below us in a repository of its own: no undo here takes it back."""
-    if event.phase in (Phase.AFTER, Phase.FAILED) and around.nested:
-        desk.observer.store(around.nested)
+    if event.phase in (HookPhase.AFTER, HookPhase.FAILED) and around.nested:
+        context.observer.store(around.nested)
 
 
-def _after_shell(desk: Desk) -> None:
+def _after_shell(context: RecorderContext) -> None:
     """Record what a tool wrote that names no path, before its agent goes on.
 
     A deletion may still be put off, as the beginning of a save; whoever writes there after the
     call is somebody else.
     """
-    if desk.observer.watching:
-        desk.observer.settle_call()
+    if context.observer.watching:
+        context.observer.settle_call()
     else:
-        desk.observer.settle()
+        context.observer.settle()
 
 
-def _forget_prompt(desk: Desk, done: Intake) -> None:
+def _forget_prompt(context: RecorderContext, done: Intake) -> None:
     if done.turn is None:
         return
-    with desk.workspace.db.write():
-        desk.workspace.db.run(
+    with context.workspace.db.write():
+        context.workspace.db.run(
             "UPDATE turns SET prompt = NULL WHERE session = ? AND id = ?",
             (done.session, done.turn),
         )

@@ -12,7 +12,7 @@ from gitshadow.api.init import describe
 from gitshadow.errors import LockedError
 from gitshadow.maintenance import setup
 from gitshadow.maintenance.startup_repair import mend
-from gitshadow.recording.context import Desk, open_desk
+from gitshadow.recording.context import RecorderContext, open_context
 from gitshadow.service import hook_intake, settings
 from gitshadow.store.layout import Layout
 
@@ -42,14 +42,14 @@ def run(
         return _bring_back(layout, params)
     if verb in _ON_REFS and not layout.initialised:
         return _on_refs(layout, verb, params)
-    desk = _open(layout, lock_timeout_s)
+    context = _open(layout, lock_timeout_s)
     tidy: Callable[[], None] | None = None
     try:
-        document = run_verb(desk, verb, params)
+        document = run_verb(context, verb, params)
         if verb not in _WAITED_FOR:
-            tidy = _tidying(desk)
+            tidy = _tidying(context)
     finally:
-        desk.close()
+        context.close()
     if tidy is not None:
         tidy()
     return document
@@ -87,13 +87,13 @@ def du(layout: Layout) -> Document:
         repo.close()
 
 
-def _tidying(desk: Desk) -> Callable[[], None] | None:
+def _tidying(context: RecorderContext) -> Callable[[], None] | None:
     """Return what is to be done when the worktree is closed, usually nothing."""
-    if not os.path.isdir(os.path.join(desk.workspace.layout.objects_dir, "17")):
+    if not os.path.isdir(os.path.join(context.workspace.layout.objects_dir, "17")):
         return None
     from gitshadow.maintenance.upkeep import at_end  # takes packing along, for few
 
-    return at_end(desk.workspace)
+    return at_end(context.workspace)
 
 
 def drain(layout: Layout) -> None:
@@ -103,10 +103,10 @@ def drain(layout: Layout) -> None:
         ShadowError: the worktree could not be opened.
     """
     try:
-        desk = _open(layout, HOOK_LOCK_S)
+        context = _open(layout, HOOK_LOCK_S)
     except LockedError:
         return
-    desk.close()
+    context.close()
 
 
 def deliver(layout: Layout, body: bytes) -> bytes:
@@ -116,11 +116,11 @@ def deliver(layout: Layout, body: bytes) -> bytes:
         LockedError: another process is at work; the caller spools.
         ShadowError: the worktree could not be opened.
     """
-    desk = _open(layout, HOOK_LOCK_S)
+    context = _open(layout, HOOK_LOCK_S)
     try:
-        return hook_intake.take_body(desk, body)
+        return hook_intake.take_body(context, body)
     finally:
-        desk.close()
+        context.close()
 
 
 def git_hook(layout: Layout, params: Params) -> None:
@@ -133,28 +133,28 @@ def git_hook(layout: Layout, params: Params) -> None:
     run(layout, "git_hook", params, lock_timeout_s=HOOK_LOCK_S)
 
 
-def _open(layout: Layout, timeout_s: float) -> Desk:
-    desk = open_desk(layout, os.environ, lock_timeout_s=timeout_s)
-    hook_intake.listen(desk)
+def _open(layout: Layout, timeout_s: float) -> RecorderContext:
+    context = open_context(layout, os.environ, lock_timeout_s=timeout_s)
+    hook_intake.listen(context)
     try:
-        desk.workspace.db.be_patient(min(timeout_s, JOURNAL_S))
-        mend(desk)
-        settings.follow(desk)
-        hook_intake.drain_spool(desk)
+        context.workspace.db.be_patient(min(timeout_s, JOURNAL_S))
+        mend(context)
+        settings.follow(context)
+        hook_intake.drain_spool(context)
     except BaseException:
-        desk.close()
+        context.close()
         raise
-    return desk
+    return context
 
 
 def _on_refs(layout: Layout, verb: str, params: Params) -> Document:
     """Run a verb on what the refs tell; nothing is recorded there."""
     from gitshadow.service.ephemeral_journal import (
-        desk_from_refs,  # takes replay along: 12 ms
+        context_from_refs,  # takes replay along: 12 ms
     )
 
-    with desk_from_refs(layout, os.environ) as desk:
-        return run_verb(desk, verb, {**params, "borrowed": True})
+    with context_from_refs(layout, os.environ) as context:
+        return run_verb(context, verb, {**params, "borrowed": True})
 
 
 def _reindex(layout: Layout) -> Document:
@@ -166,14 +166,14 @@ def _reindex(layout: Layout) -> Document:
 
     refuse_unrecorded(layout)
     done = reindex(layout)
-    desk = _open(layout, LOCK_S)
+    context = _open(layout, LOCK_S)
     try:
-        setup.forget_carried(desk.workspace)
+        setup.forget_carried(context.workspace)
         for ref, why in done.unreadable:
-            desk.pipeline.gap(f"could not read {ref}: {why}")
-        desk.observer.settle()
+            context.pipeline.gap(f"could not read {ref}: {why}")
+        context.observer.settle()
     finally:
-        desk.close()
+        context.close()
     return {
         "events": done.events,
         "sessions": done.sessions,
@@ -192,12 +192,12 @@ def _bring_back(layout: Layout, params: Params) -> Document:
 
     named = params.get("mirror")
     done = bring_back(layout, os.environ, named if isinstance(named, str) else None)
-    desk = _open(layout, LOCK_S)
+    context = _open(layout, LOCK_S)
     try:
-        setup.forget_carried(desk.workspace)
-        desk.observer.settle()
+        setup.forget_carried(context.workspace)
+        context.observer.settle()
     finally:
-        desk.close()
+        context.close()
     return {
         "mirror": done.mirror,
         "refs": done.refs,

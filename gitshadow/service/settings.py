@@ -11,7 +11,7 @@ from gitshadow.config import DaemonMode
 from gitshadow.errors import ShadowError
 from gitshadow.maintenance import setup
 from gitshadow.model import Actor
-from gitshadow.recording.context import Desk
+from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.workspace import Workspace, configure, read_config
 from gitshadow.store.journal import sessions
 
@@ -35,25 +35,25 @@ def stamps(ws: Workspace) -> Stamps:
     return tuple(_stamp(place) for place in places)
 
 
-def read_again(desk: Desk) -> None:
+def read_again(context: RecorderContext) -> None:
     """Use the settings as they are now; what recording off left open ends."""
-    ws = desk.workspace
+    ws = context.workspace
     try:
         found = read_config(ws.repo, ws.environ)
     except ShadowError as error:
-        desk.pipeline.gap(f"{error.message}; the previous settings stay in effect")
+        context.pipeline.gap(f"{error.message}; the previous settings stay in effect")
         return
     old, ws.config = ws.config, found
     configure(ws.recorder, found)
     rules = Rules(max_file_size=found.max_file_size_bytes, include=found.include)
     if (old.max_file_size_bytes, old.include) != (rules.max_file_size, rules.include):
         ws.coverage.use(rules)
-    follow(desk)
+    follow(context)
 
 
-def follow(desk: Desk) -> None:
+def follow(context: RecorderContext) -> None:
     """Have what stands outside of the settings agree with them: the mark, the open windows."""
-    ws = desk.workspace
+    ws = context.workspace
     if not ws.environ.get("GITSHADOW_DAEMON"):
         setup.mark_daemon(ws.layout, allowed=ws.config.daemon is DaemonMode.AUTO)
     if not ws.config.enabled:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from gitshadow.errors import UsageError
-from gitshadow.recording.context import Desk
+from gitshadow.recording.context import RecorderContext
 from gitshadow.sharing.push import BRANCHES
 from gitshadow.store import refs, remotes
 from gitshadow.store.journal import sessions
@@ -18,8 +18,8 @@ _NAME = re.compile(r"[a-z0-9-]{1,40}")
 class Fetching:
     """Fetch for one worktree."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._ws = desk.workspace
+    def __init__(self, context: RecorderContext) -> None:
+        self._ws = context.workspace
 
     def fetch(self, remote: str, typed: Sequence[str]) -> list[tuple[str, str]]:
         """Fetch the sessions that words name (their ids or beginnings); all where there is none.

@@ -11,15 +11,15 @@ from typing import NamedTuple
 from gitshadow.errors import RefusedError, StoreError
 from gitshadow.model import GITLINK_MODE, Chain, Oid, RepoPath
 from gitshadow.query.routing import session_anywhere
-from gitshadow.recording.context import Desk
+from gitshadow.recording.context import RecorderContext
 from gitshadow.sharing.secrets import Token, looks_secret, token_in
 from gitshadow.store import machine, marks, refs, remotes
 from gitshadow.store.commits import CommitInfo
 from gitshadow.store.journal import sessions
-from gitshadow.store.marks import Mark
+from gitshadow.store.marks import ReviewMark
 from gitshadow.store.purged import is_purged
 from gitshadow.store.refs import display_path
-from gitshadow.store.remotes import Answer
+from gitshadow.store.remotes import RefResult
 from gitshadow.store.repo import Repo
 
 BRANCHES = "refs/heads/agent-undo/"
@@ -29,7 +29,7 @@ _MOST_BYTES = 1 << 20
 """So much of each content is looked through."""
 
 
-class Secret(NamedTuple):
+class SecretFinding(NamedTuple):
     """Hold what looks secret, whose session has it, and what is in it where it is known.
 
     `path` is that of a file, None where a commit says it: in a prompt, as a rule.
@@ -52,7 +52,7 @@ class Parcel(NamedTuple):
     """Hold what is to be sent: chains of ours, and review marks."""
 
     chains: tuple[Chain, ...]
-    marks: tuple[Mark, ...]
+    marks: tuple[ReviewMark, ...]
 
     @property
     def sessions(self) -> list[str]:
@@ -68,9 +68,9 @@ class Parcel(NamedTuple):
 class Sending:
     """Send sessions of this machine, and the review marks that were set on it."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._ws = desk.workspace
+    def __init__(self, context: RecorderContext) -> None:
+        self._context = context
+        self._ws = context.workspace
 
     def chosen(self, typed: Sequence[str]) -> Parcel:
         """Return some sessions with the marks that name them; all, and our marks, where none is.
@@ -81,9 +81,11 @@ class Sending:
             UsageError: an id names no session, or several.
         """
         db, own = self._ws.db, machine.ours(self._ws.layout)
-        found = [session_anywhere(self._desk, name) for name in typed]
-        named = [session.id for desk, session in found if desk is self._desk]
-        theirs = {session.id for desk, session in found if desk is not self._desk}
+        found = [session_anywhere(self._context, name) for name in typed]
+        named = [session.id for context, session in found if context is self._context]
+        theirs = {
+            session.id for context, session in found if context is not self._context
+        }
         chains = [row for one in named for row in sessions.chains_of(db, one)]
         if not typed:
             chains = sessions.chains(db)
@@ -118,7 +120,7 @@ class Sending:
 
     def send(
         self, remote: str, parcel: Parcel, *, as_branches: bool, force: bool
-    ) -> dict[str, Answer]:
+    ) -> dict[str, RefResult]:
         """Send it; return what became of each ref, by its name over there."""
         there = BRANCHES if as_branches else refs.REF_PREFIX
         specs = [
@@ -128,7 +130,7 @@ class Sending:
         return remotes.push(self._ws.git, remote, specs)
 
 
-def refused(remote: str, sent: Mapping[str, Answer]) -> StoreError:
+def refused(remote: str, sent: Mapping[str, RefResult]) -> StoreError:
     """Return the error that says what a remote did not take, and what helps."""
     refusals = {ref: one.refused for ref, one in sent.items() if one.refused}
     ref, why = next(iter(refusals.items()))
@@ -144,7 +146,7 @@ def refused(remote: str, sent: Mapping[str, Answer]) -> StoreError:
     return StoreError(message, hint=hint)
 
 
-def _secrets(repo: Repo, chains: Sequence[Chain]) -> Iterator[Secret]:
+def _secrets(repo: Repo, chains: Sequence[Chain]) -> Iterator[SecretFinding]:
     """Yield what looks secret in the commits of some chains: their words, names, contents."""
     named: dict[RepoPath, str] = {}
     blobs: dict[Oid, tuple[RepoPath, str]] = {}
@@ -156,7 +158,7 @@ def _secrets(repo: Repo, chains: Sequence[Chain]) -> Iterator[Secret]:
         told = (token_in(commit.message) for commit in commits)
         spoken = next((token for token in told if token is not None), None)
         if spoken is not None:
-            yield Secret(None, whose, spoken)
+            yield SecretFinding(None, whose, spoken)
         held = [(path, oid) for path, (_, oid) in repo.flat(commits[0].tree).items()]
         for before, after in _steps(repo, commits):
             for change in repo.diff(before, after):
@@ -166,14 +168,14 @@ def _secrets(repo: Repo, chains: Sequence[Chain]) -> Iterator[Secret]:
         for path, oid in held:
             if path not in named and looks_secret(path) and not _is_gone(repo, oid):
                 named[path] = whose
-    yield from (Secret(path, named[path]) for path in sorted(named))
+    yield from (SecretFinding(path, named[path]) for path in sorted(named))
     for oid, (path, whose) in sorted(blobs.items(), key=lambda item: item[1]):
         if path in named:
             continue
         token = token_in(repo.read_blob(oid)[:_MOST_BYTES])
         if token is not None:
             named[path] = whose
-            yield Secret(path, whose, token)
+            yield SecretFinding(path, whose, token)
 
 
 def _is_gone(repo: Repo, oid: Oid) -> bool:

@@ -17,7 +17,7 @@ COARSE_TICK_NS = 10_000_000
 _PROBES = 4
 
 
-class Clock(Protocol):
+class EpochClock(Protocol):
     """Tell the time in nanoseconds since the epoch."""
 
     def now_ns(self) -> int:

@@ -82,7 +82,7 @@ class ChainModes:
             self.known.note(path, mode)
 
 
-class Scene(NamedTuple):
+class CommitContext(NamedTuple):
     """Hold what a commit's message leaves to others.
 
     `changes` is its diff to the parent; `entry_of` what its tree holds at a path; `modes` are
@@ -103,7 +103,7 @@ class _Change(NamedTuple):
     after: FileVersion | None
 
 
-def rows_of(message: ShadowCommit, scene: Scene) -> list[Event]:
+def rows_of(message: ShadowCommit, scene: CommitContext) -> list[Event]:
     """Return the rows that a commit stands for, in order of seq.
 
     Raises:
@@ -146,7 +146,7 @@ def author_of(message: ShadowCommit, actor: Actor) -> Attribution:
     )
 
 
-def _changes(message: ShadowCommit, scene: Scene) -> Iterator[_Change]:
+def _changes(message: ShadowCommit, scene: CommitContext) -> Iterator[_Change]:
     """Yield what the commit changed, by path bytes, renames as one."""
     modes = scene.modes
     notes = {note.path: note for note in message.paths}
@@ -195,7 +195,7 @@ def _kind(message: ShadowCommit, one: _Change) -> EventKind:
     return EventKind.MODE if same else EventKind.MODIFY
 
 
-def _baseline(message: ShadowCommit, scene: Scene, seq: int) -> Event:
+def _baseline(message: ShadowCommit, scene: CommitContext, seq: int) -> Event:
     return Event(
         seq=seq,
         ts_ns=message.time_ns // 1000 * 1000,
@@ -212,7 +212,9 @@ def _baseline(message: ShadowCommit, scene: Scene, seq: int) -> Event:
     )
 
 
-def _event(message: ShadowCommit, scene: Scene, seq: int, kind: EventKind) -> Event:
+def _event(
+    message: ShadowCommit, scene: CommitContext, seq: int, kind: EventKind
+) -> Event:
     return Event(
         seq=seq,
         ts_ns=message.time_ns,

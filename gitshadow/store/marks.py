@@ -38,7 +38,7 @@ class Reviewed(NamedTuple):
     line: bool = True
 
 
-class Mark(NamedTuple):
+class ReviewMark(NamedTuple):
     """Hold one review: by whom (`name <email>`), when, of what as it was typed.
 
     `machine` is the copy of the repository in which it was made, None where the mark is older.
@@ -85,7 +85,7 @@ def publish(
     head: Oid | None,
     *,
     machine: str | None = None,
-) -> Mark:
+) -> ReviewMark:
     """Record a review by the user of this repository.
 
     Raises:
@@ -118,9 +118,9 @@ def publish(
     return _read(repo, ref, commit)
 
 
-def list_marks(repo: Repo) -> list[Mark]:
+def list_marks(repo: Repo) -> list[ReviewMark]:
     """Return every mark that can be read, newest first."""
-    found: list[Mark] = []
+    found: list[ReviewMark] = []
     for ref, tip in repo.refs().items():
         if refs.is_mark(ref):
             try:
@@ -140,13 +140,13 @@ def drop_orphans(repo: Repo, dropped: Set[str]) -> None:
             repo.delete_ref(mark.ref)
 
 
-def _read(repo: Repo, ref: str, tip: Oid) -> Mark:
+def _read(repo: Repo, ref: str, tip: Oid) -> ReviewMark:
     info = repo.commit(tip)
     message = refs.parse_message(info.message)
     entry = repo.entry(info.tree, _FILE)
     if message is None or message.kind != "review" or entry is None:
         raise StoreError(f"cannot read {ref}: it is not a review mark")
-    return Mark(
+    return ReviewMark(
         id=ref.removeprefix(refs.REF_PREFIX),
         ref=ref,
         commit=tip,

@@ -37,7 +37,7 @@ _HOW = (
 )
 
 
-class Work(NamedTuple):
+class PackingWork(NamedTuple):
     """Say what is to be packed: what the tips of our refs hold and commits of the user's do not.
 
     `precious` repositories lose no object, not even a loose copy (`extensions.preciousObjects`).
@@ -66,7 +66,9 @@ class Packer:
         self._git = git
         self._stopping = stopping
 
-    def pack(self, work: Work, *, wait_s: float = 0.0, afresh: bool = False) -> Packed:
+    def pack(
+        self, work: PackingWork, *, wait_s: float = 0.0, afresh: bool = False
+    ) -> Packed:
         """Pack what is new, drop loose copies, merge small packs.
 
         Args:
@@ -116,7 +118,7 @@ class Packer:
             with suppress(StoreError):
                 self._git.labour("index-pack", path, stopping=self._stopping)
 
-    def _pack_new(self, work: Work, known: dict[str, Oid]) -> int:
+    def _pack_new(self, work: PackingWork, known: dict[str, Oid]) -> int:
         there = self._git.sizes([*known.values(), *work.users])
         known = {r: oid for r, oid in known.items() if r in work.tips and oid in there}
         work = work._replace(users=work.users & there.keys())
@@ -133,7 +135,7 @@ class Packer:
         return count
 
     def _batches(
-        self, work: Work, known: Mapping[str, Oid]
+        self, work: PackingWork, known: Mapping[str, Oid]
     ) -> Iterator[Mapping[str, Oid]]:
         """Yield the tips to pack next, at most so many commits on; usually all at once."""
         new = {ref: tip for ref, tip in work.tips.items() if known.get(ref) != tip}

@@ -11,14 +11,14 @@ from gitshadow.model import Oid
 from gitshadow.store.git import Git
 
 
-class Answer(NamedTuple):
+class RefResult(NamedTuple):
     """Hold what became of one ref: why the remote did not take it, whether it changed there."""
 
     refused: str | None = None
     changed: bool = True
 
 
-def push(git: Git, remote: str, refspecs: Sequence[str]) -> dict[str, Answer]:
+def push(git: Git, remote: str, refspecs: Sequence[str]) -> dict[str, RefResult]:
     """Write refs to a remote; hooks of this repository are not run.
 
     Returns:
@@ -60,10 +60,10 @@ def fetch(git: Git, remote: str, refspecs: Sequence[str]) -> None:
     git.run("fetch", *how, *quiet, "--", remote, stdin=listed)
 
 
-def _pushed(said: str) -> Iterator[tuple[str, Answer]]:
+def _pushed(said: str) -> Iterator[tuple[str, RefResult]]:
     """Read what git-push(1) prints with --porcelain: flag, refs and summary of each ref."""
     for row in said.splitlines():
         flag, *words = row.split("\t")
         if len(words) == 2 and ":" in words[0]:
             name = words[0].rpartition(":")[2]
-            yield name, Answer(words[1] if flag == "!" else None, flag != "=")
+            yield name, RefResult(words[1] if flag == "!" else None, flag != "=")

@@ -19,8 +19,8 @@ from gitshadow.store.commit_rows import (
     PLAIN_MODES,
     ROW_KINDS,
     ChainModes,
+    CommitContext,
     KnownModes,
-    Scene,
     rows_of,
 )
 from gitshadow.store.commits import CommitInfo
@@ -153,7 +153,7 @@ class Fold:
         modes = self._modes(tail)
         is_root = message.kind == "baseline"
         changes = [] if is_root else self._repo.diff(before, info.tree)
-        scene = Scene(
+        scene = CommitContext(
             commit=info.oid,
             changes=changes,
             entry_of=lambda path: self._repo.entry(info.tree, path),

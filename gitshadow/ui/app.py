@@ -17,12 +17,12 @@ from textual.screen import Screen
 from textual.timer import Timer
 from textual.worker import WorkerFailed
 
-from gitshadow.ui.data_source import Source
+from gitshadow.ui.data_source import DataSource
 from gitshadow.ui.filters import Filter
 from gitshadow.ui.glyphs import Glyphs
 from gitshadow.ui.main import MainScreen
 from gitshadow.ui.no_color import Uncoloured
-from gitshadow.ui.ports import Engine
+from gitshadow.ui.ports import UiBackend
 
 _ROUNDS = 2
 """The first goes behind the key, the second behind what a widget told itself because of it."""
@@ -37,7 +37,7 @@ class Past(Message):
         self.screen, self.rounds = screen, rounds
 
 
-class Setting(NamedTuple):
+class UiSettings(NamedTuple):
     """Hold what the view is to know of its surroundings.
 
     `moment` reads a time as typed, into nanoseconds, and raises UsageError.
@@ -57,7 +57,9 @@ class ViewApp(App[object]):
     CSS = "Screen { scrollbar-size-vertical: 1; }"
 
     def __init__(
-        self, engine_of: Callable[[Callable[[str], None]], Engine], setting: Setting
+        self,
+        engine_of: Callable[[Callable[[str], None]], UiBackend],
+        setting: UiSettings,
     ) -> None:
         super().__init__()
         self._typed: deque[events.Event] = deque()
@@ -65,7 +67,7 @@ class ViewApp(App[object]):
         self._late: Timer | None = None
         self.glyphs = Glyphs(setting.unicode)
         self.theme = "textual-light" if setting.light else "textual-dark"
-        source = Source(engine_of(self._told), setting.moment, setting.filter)
+        source = DataSource(engine_of(self._told), setting.moment, setting.filter)
         self.main = MainScreen(source, setting.name)
 
     def get_line_filters(self) -> Sequence[LineFilter]:

@@ -15,16 +15,16 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from gitshadow.errors import ShadowError
-from gitshadow.render.blame import Line, lines_of, name_of
+from gitshadow.render.blame import BlameLine, lines_of, name_of
 from gitshadow.render.document import Document, rows, text
 from gitshadow.render.style import View, printable
 from gitshadow.render.text import local_time
 from gitshadow.ui.glyphs import glyphs_of
-from gitshadow.ui.key_hints import Key, KeyLine
+from gitshadow.ui.key_hints import KeyHint, KeyLine
 from gitshadow.ui.line_view import LineView
 from gitshadow.ui.patch_parser import bounded
 from gitshadow.ui.plans import PlanScreen
-from gitshadow.ui.ports import Engine, Wish
+from gitshadow.ui.ports import UiBackend, UndoIntent
 from gitshadow.ui.text_view import Prose
 
 _LETTERS = {"agent": "A", "human": "H"}
@@ -32,10 +32,10 @@ _NAME = 12
 _PROMPT_LINES = 40
 _LOADING = "loading authors ..."
 _KEYS = (
-    Key("Enter", "go to this change", "go_to"),
-    Key("u", "undo this change", "undo"),
-    Key("F", "find", "find"),
-    Key("Esc", "leave", "leave"),
+    KeyHint("Enter", "go to this change", "go_to"),
+    KeyHint("u", "undo this change", "undo"),
+    KeyHint("F", "find", "find"),
+    KeyHint("Esc", "leave", "leave"),
 )
 _CLASSES = "A agent, H human, U unknown"
 _OLDER = "nothing to show or undo: this change was not recorded here"
@@ -64,10 +64,10 @@ class BlameView(LineView):
 
     def __init__(self) -> None:
         super().__init__()
-        self._lines: Sequence[Line] = ()
+        self._lines: Sequence[BlameLine] = ()
         self._owners: Sequence[Owner] = ()
 
-    def show(self, lines: Sequence[Line], owners: Sequence[Owner]) -> None:
+    def show(self, lines: Sequence[BlameLine], owners: Sequence[Owner]) -> None:
         """Show other lines; the cursor stays where it was."""
         self._lines, self._owners = lines, owners
         self.changed(self.cursor)
@@ -129,7 +129,7 @@ class BlameScreen(ModalScreen[int | None]):
 
     def __init__(
         self,
-        engine: Engine,
+        engine: UiBackend,
         path: str,
         at: int | str | None = None,
         line: int | None = None,
@@ -221,7 +221,7 @@ class BlameScreen(ModalScreen[int | None]):
         """Plan to take back what wrote the line."""
         seq = self._seq()
         if seq:
-            wish = Wish("undo", targets=(seq,))
+            wish = UndoIntent("undo", targets=(seq,))
             self.app.push_screen(PlanScreen(self._engine, wish), self._undone)
 
     def _undone(self, report: Document | None) -> None:

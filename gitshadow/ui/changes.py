@@ -13,15 +13,15 @@ from textual.screen import ModalScreen
 
 from gitshadow.render.document import rows, text
 from gitshadow.ui.diffs import DiffView
-from gitshadow.ui.key_hints import Key, KeyLine
+from gitshadow.ui.key_hints import KeyHint, KeyLine
 from gitshadow.ui.patch_parser import Patch, of_hunk
 from gitshadow.undo.hunk_selection import hunk_of_json
 
 _KEYS = (
-    Key("n", "next hunk", "pass_on('next(1)')"),
-    Key("N", "previous hunk", "pass_on('next(-1)')"),
-    Key("s", "side by side", "pass_on('toggle_side')"),
-    Key("Esc", "back to the plan", "leave"),
+    KeyHint("n", "next hunk", "pass_on('next(1)')"),
+    KeyHint("N", "previous hunk", "pass_on('next(-1)')"),
+    KeyHint("s", "side by side", "pass_on('toggle_side')"),
+    KeyHint("Esc", "back to the plan", "leave"),
 )
 
 

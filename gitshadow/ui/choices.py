@@ -14,7 +14,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from gitshadow.ui.glyphs import glyphs_of
-from gitshadow.ui.key_hints import Key, KeyLine
+from gitshadow.ui.key_hints import KeyHint, KeyLine
 from gitshadow.ui.line_view import LineView
 
 
@@ -84,7 +84,10 @@ class SureScreen(ModalScreen[bool]):
     def on_mount(self) -> None:
         """Show the answers."""
         self.set_class(not glyphs_of(self).unicode, "-ascii")
-        yes, no = Key("y", "yes", "answer(True)"), Key("n", "no", "answer(False)")
+        yes, no = (
+            KeyHint("y", "yes", "answer(True)"),
+            KeyHint("n", "no", "answer(False)"),
+        )
         self.query_one(KeyLine).show([yes, no])
 
     def action_answer(self, yes: bool) -> None:

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from gitshadow.render.document import Document, flag, text
 from gitshadow.ui.filters import Filter
-from gitshadow.ui.paging import PAGE, Window, opened, opened_upwards, with_newer
-from gitshadow.ui.ports import Engine
+from gitshadow.ui.paging import PAGE, PageWindow, opened, opened_upwards, with_newer
+from gitshadow.ui.ports import UiBackend
 from gitshadow.ui.rows import (
     EventRow,
     FileRow,
@@ -20,25 +20,25 @@ from gitshadow.ui.rows import (
     ops_in,
     pins_in,
 )
-from gitshadow.ui.timeline import Block, Kind, Line, Marks, marks_of
+from gitshadow.ui.timeline import Block, BlockKind, TimelineLine, UndoMarks, marks_of
 
 _OPS = 500
 _FILES = 20_000
 """So many writes of one block are read to list its files."""
 
 
-class Standing(NamedTuple):
+class HistoryState(NamedTuple):
     """Hold what ops and pins say, and the op that is being applied right now, if any."""
 
-    marks: Marks
+    marks: UndoMarks
     pins: tuple[PinRow, ...]
     applying: str
 
 
-class Found(NamedTuple):
+class FoundEvent(NamedTuple):
     """Hold an event that was looked for, and a window around it."""
 
-    window: Window
+    window: PageWindow
     seq: int
 
 
@@ -49,54 +49,56 @@ class Listed(NamedTuple):
     is_cut: bool = False
 
 
-class Source(NamedTuple):
+class DataSource(NamedTuple):
     """Ask an engine, under a filter; `moment` reads a time as typed."""
 
-    engine: Engine
+    engine: UiBackend
     moment: Callable[[str], int]
     filter: Filter = Filter()
 
     # -- events ------------------------------------------------------------------------------
 
-    def newest(self) -> Window:
+    def newest(self) -> PageWindow:
         """Return a window on the newest page."""
         return opened(self._page(), newer=False)
 
-    def oldest(self) -> Window:
+    def oldest(self) -> PageWindow:
         """Return a window on the oldest page."""
         return opened_upwards(self._page(above=0))
 
-    def below(self, window: Window) -> tuple[EventRow, ...]:
+    def below(self, window: PageWindow) -> tuple[EventRow, ...]:
         """Return the page below a window."""
         return self._page(below=window.oldest, limit=window.page)
 
-    def above(self, window: Window) -> tuple[EventRow, ...]:
+    def above(self, window: PageWindow) -> tuple[EventRow, ...]:
         """Return the page above a window."""
         return self._page(above=window.newest, limit=window.page)
 
-    def around(self, seq: int) -> Window:
+    def around(self, seq: int) -> PageWindow:
         """Return a window with an event about in the middle."""
         lower = opened(self._page(below=seq + 1), newer=False)
         return with_newer(lower, self._page(above=seq))
 
-    def at(self, words: str) -> Found | None:
+    def at(self, words: str) -> FoundEvent | None:
         """Return the newest event up to a moment; None where there is none.
 
         Raises:
             UsageError: the words are no moment.
         """
         page = self._page(until=self.moment(words), limit=1)
-        return Found(self.around(page[0].seq), page[0].seq) if page else None
+        return FoundEvent(self.around(page[0].seq), page[0].seq) if page else None
 
-    def of(self, seq: int) -> Found:
+    def of(self, seq: int) -> FoundEvent:
         """Return an event with what is around it."""
-        return Found(self.around(seq), seq)
+        return FoundEvent(self.around(seq), seq)
 
-    def find(self, wanted: str, window: Window, *, older: bool) -> Found | None:
+    def find(
+        self, wanted: str, window: PageWindow, *, older: bool
+    ) -> FoundEvent | None:
         """Return the next event beyond a window whose path or prompt holds a text."""
         end = {"below": window.oldest} if older else {"above": window.newest}
         page = self._page(text=wanted, limit=1, **end)
-        return Found(self.around(page[0].seq), page[0].seq) if page else None
+        return FoundEvent(self.around(page[0].seq), page[0].seq) if page else None
 
     def _page(self, **more: object) -> tuple[EventRow, ...]:
         params = {"limit": PAGE, "prompts": True, **self.filter.params(self.moment)}
@@ -106,54 +108,54 @@ class Source(NamedTuple):
 
     # -- what else stands --------------------------------------------------------------------
 
-    def standing(self) -> Standing:
+    def standing(self) -> HistoryState:
         """Return marks and pins."""
         ops = ops_in(self.engine.ask("ops", {"limit": _OPS}))
         pins = pins_in(self.engine.ask("pins", {}))
         applying = next((op.id for op in ops if op.status == "applying"), "")
-        return Standing(marks_of(ops), pins, applying)
+        return HistoryState(marks_of(ops), pins, applying)
 
     # -- one block ---------------------------------------------------------------------------
 
-    def files(self, line: Line) -> Listed:
+    def files(self, line: TimelineLine) -> Listed:
         """Return the files that a block, or one event of it, changed."""
         block = line.block
         if line.event is not None:
             return Listed(files_of((line.event,)))
-        if block is None or block.kind not in (Kind.BURST, Kind.OP):
+        if block is None or block.kind not in (BlockKind.BURST, BlockKind.OP):
             return Listed(block.files() if block else ())
         params = {"id": block.target, "patch": False, "limit": _FILES}
         shown = self.engine.ask("show", params)
         return Listed(files_of(events_in(shown, "events")), flag(shown, "cut"))
 
-    def patch(self, line: Line, path: str) -> str:
+    def patch(self, line: TimelineLine, path: str) -> str:
         """Return what a block, or one event of it, changed in a file."""
         block = line.block
         assert block is not None
-        if line.event is not None or block.kind is Kind.LOOSE:
+        if line.event is not None or block.kind is BlockKind.LOOSE:
             named = [event for event in block.events if event.path == path]
             seq = line.event.seq if line.event else named[0].seq if named else 0
             return text(self.engine.ask("show", {"id": str(seq)}), "diff")
         params: Document = {"id": block.target, "paths": [path]}
         return text(self.engine.ask("show", params), "diff")
 
-    def since(self, line: Line) -> Listed:
+    def since(self, line: TimelineLine) -> Listed:
         """Return the files that differ between the moment of a line and now."""
         params = {"a": moment_named(line), "patch": False}
         return Listed(files_in(self.engine.ask("diff", params)))
 
-    def patch_since(self, line: Line, path: str) -> str:
+    def patch_since(self, line: TimelineLine, path: str) -> str:
         """Return how a file differs between the moment of a line and now."""
         params: Document = {"a": moment_named(line), "paths": [path]}
         return text(self.engine.ask("diff", params), "patch")
 
-    def content(self, line: Line, path: str) -> str:
+    def content(self, line: TimelineLine, path: str) -> str:
         """Return a file as it was at the moment of a line, its bytes in base64."""
         params = {"path": path, "at": moment_named(line)}
         return text(self.engine.ask("cat", params), "data_base64")
 
 
-def moment_named(line: Line) -> str:
+def moment_named(line: TimelineLine) -> str:
     """Return the name of the moment right after a line's newest event, as verbs take it."""
     if line.event is not None:
         return str(line.event.seq)

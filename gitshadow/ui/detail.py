@@ -10,8 +10,8 @@ from textual.containers import Container
 from textual.timer import Timer
 
 from gitshadow.errors import UsageError
-from gitshadow.ui.data_source import Listed, Source
-from gitshadow.ui.diffs import DiffView, Place
+from gitshadow.ui.data_source import DataSource, Listed
+from gitshadow.ui.diffs import DiffCursor, DiffView
 from gitshadow.ui.files import FileList
 from gitshadow.ui.glyphs import glyphs_of
 from gitshadow.ui.layout import Pane
@@ -19,7 +19,7 @@ from gitshadow.ui.requests import ask
 from gitshadow.ui.rows import FileRow
 from gitshadow.ui.status_bars import Bar
 from gitshadow.ui.summary import heading
-from gitshadow.ui.timeline import Line
+from gitshadow.ui.timeline import TimelineLine
 from gitshadow.words import counted
 
 _SETTLES_S = 0.06
@@ -30,13 +30,13 @@ _FILES, _DIFF = "the files", "the diff"
 class Detail(Container):
     """Show the files and a diff of one line of the time line."""
 
-    def __init__(self, source: Source, *, id: str | None = None) -> None:
+    def __init__(self, source: DataSource, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.source = source
         self.files = FileList(id=Pane.FILES.value)
         self.diff = DiffView(id=Pane.DIFF.value)
         self._heading = Bar(id="heading")
-        self._line: Line | None = None
+        self._line: TimelineLine | None = None
         self._diff_of = ""
         self._moment = False
         self._is_cut = False
@@ -68,7 +68,7 @@ class Detail(Container):
         return found
 
     @property
-    def place(self) -> Place:
+    def place(self) -> DiffCursor:
         """Return the hunk that the diff is at; on the line of a file's name its first one.
 
         Raises:
@@ -87,7 +87,7 @@ class Detail(Container):
 
     # -- showing -----------------------------------------------------------------------------
 
-    def show(self, line: Line | None) -> None:
+    def show(self, line: TimelineLine | None) -> None:
         """Show the files of another line, as soon as no other one comes at once."""
         self._line = line
         if self._settling is not None:
@@ -135,7 +135,7 @@ class Detail(Container):
 
         ask(self.screen, _DIFF, lambda: question(line, file.path), hold)
 
-    def _is_selected(self, line: Line) -> bool:
+    def _is_selected(self, line: TimelineLine) -> bool:
         """Tell whether an answer still is about what is selected."""
         return self._line is not None and self._line.key == line.key
 

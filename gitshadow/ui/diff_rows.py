@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from enum import Enum, auto
 from typing import NamedTuple
 
-from gitshadow.ui.patch_parser import FilePatch, Hunk, Line, Patch, paired
+from gitshadow.ui.patch_parser import FilePatch, Patch, PatchHunk, PatchLine, paired
 
 
-class Kind(Enum):
+class RowKind(Enum):
     """Say what a row shows."""
 
     FILE = auto()
@@ -22,7 +22,7 @@ class Kind(Enum):
 class Row(NamedTuple):
     """Hold one row: what it says, or which lines of which hunk stand in it."""
 
-    kind: Kind
+    kind: RowKind
     text: str = ""
     file: int = 0
     hunk: int = -1
@@ -44,32 +44,34 @@ def _rows(patch: Patch, *, side: bool) -> Iterator[Row]:
     for number, file in enumerate(patch.files):
         yield from _file_rows(number, file, side=side)
     if patch.left_out:
-        yield Row(Kind.NOTE, f"{patch.left_out} more lines are not shown")
+        yield Row(RowKind.NOTE, f"{patch.left_out} more lines are not shown")
     elif not patch.files:
-        yield Row(Kind.NOTE, "no content to show")
+        yield Row(RowKind.NOTE, "no content to show")
 
 
 def _file_rows(number: int, file: FilePatch, *, side: bool) -> Iterator[Row]:
-    yield Row(Kind.FILE, file.title, number)
+    yield Row(RowKind.FILE, file.title, number)
     for note in file.notes:
-        yield Row(Kind.NOTE, note, number)
+        yield Row(RowKind.NOTE, note, number)
     for at, hunk in enumerate(file.hunks):
-        yield Row(Kind.HUNK, hunk.head, number, at)
+        yield Row(RowKind.HUNK, hunk.head, number, at)
         lines = _beside(hunk) if side else _after_each_other(hunk.lines)
         for left, right in lines:
-            yield Row(Kind.LINE, "", number, at, left, right)
+            yield Row(RowKind.LINE, "", number, at, left, right)
 
 
-def _after_each_other(lines: Sequence[Line]) -> Iterator[tuple[int | None, int | None]]:
+def _after_each_other(
+    lines: Sequence[PatchLine],
+) -> Iterator[tuple[int | None, int | None]]:
     for at, line in enumerate(lines):
         yield (None if line.sign == "+" else at), (None if line.sign == "-" else at)
 
 
-def _beside(hunk: Hunk) -> Iterator[tuple[int | None, int | None]]:
+def _beside(hunk: PatchHunk) -> Iterator[tuple[int | None, int | None]]:
     numbered = [line._replace(text=str(at)) for at, line in enumerate(hunk.lines)]
     for left, right in paired(numbered):
         yield _number(left), _number(right)
 
 
-def _number(line: Line | None) -> int | None:
+def _number(line: PatchLine | None) -> int | None:
     return None if line is None else int(line.text)

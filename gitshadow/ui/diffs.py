@@ -17,10 +17,10 @@ from textual.reactive import reactive
 from textual.worker import WorkType
 
 from gitshadow.ui import diff_rows
-from gitshadow.ui.diff_rows import Kind, Row
+from gitshadow.ui.diff_rows import Row, RowKind
 from gitshadow.ui.glyphs import glyphs_of
 from gitshadow.ui.line_view import LineView
-from gitshadow.ui.patch_parser import FilePatch, Hunk, Line, Patch, parse
+from gitshadow.ui.patch_parser import FilePatch, Patch, PatchHunk, PatchLine, parse
 from gitshadow.ui.syntax import Tint, Tints, tints
 
 SIDE_COLUMNS = 100
@@ -31,11 +31,11 @@ _LARGE = 200_000
 _PARTS = {" ": "diff--same", "-": "diff--less", "+": "diff--more"}
 
 
-class Place(NamedTuple):
+class DiffCursor(NamedTuple):
     """Hold where the cursor is; no hunk above the first one of a file."""
 
     file: FilePatch
-    hunk: Hunk | None
+    hunk: PatchHunk | None
 
 
 class DiffView(LineView):
@@ -143,13 +143,13 @@ class DiffView(LineView):
         return line.old if line.new is None else line.new
 
     @property
-    def place(self) -> Place | None:
+    def place(self) -> DiffCursor | None:
         """Return where the cursor is; None where nothing is shown."""
         if not self._patch.files:
             return None
         row = self._rows[self.cursor]
         file = self._patch.files[row.file]
-        return Place(file, file.hunks[row.hunk] if row.hunk >= 0 else None)
+        return DiffCursor(file, file.hunks[row.hunk] if row.hunk >= 0 else None)
 
     def _arrange(self, *, empty: bool = False) -> None:
         self._beside = self.side and self.size.width >= SIDE_COLUMNS
@@ -185,13 +185,13 @@ class DiffView(LineView):
 
     def action_next(self, by: int) -> None:
         """Go to the next hunk, or the one before."""
-        self._go_to(Kind.HUNK, by)
+        self._go_to(RowKind.HUNK, by)
 
     def action_next_file(self, by: int) -> None:
         """Go to the next file, or the one before."""
-        self._go_to(Kind.FILE, by)
+        self._go_to(RowKind.FILE, by)
 
-    def _go_to(self, kind: Kind, by: int) -> None:
+    def _go_to(self, kind: RowKind, by: int) -> None:
         row = self.cursor + by
         while 0 <= row < len(self._rows):
             if self._rows[row].kind is kind:
@@ -220,7 +220,7 @@ class DiffView(LineView):
         mark = "▌" if glyphs.unicode else ">"
         focused = standing and self.has_focus
         yield Segment(mark if focused else " ", self._style("diff--cursor"))
-        if shown.kind is not Kind.LINE:
+        if shown.kind is not RowKind.LINE:
             style = self._style(f"diff--{shown.kind.name.lower()}")
             said = glyphs.cut(shown.text, max(1, width - 1))
             yield from self._filled([Segment(said, style)], width - 1, style)
@@ -265,7 +265,7 @@ class DiffView(LineView):
         yield from self.shifted(self._text(row, number, line, base), room, base)
 
     def _text(
-        self, row: Row, number: int, line: Line, base: Style
+        self, row: Row, number: int, line: PatchLine, base: Style
     ) -> Iterator[Segment]:
         glyphs = glyphs_of(self)
         at = 0
@@ -296,7 +296,7 @@ class DiffView(LineView):
         found = self.get_component_rich_style(name, partial=True)
         return Style(color=found.color, italic=found.italic)
 
-    def _hunk(self, row: Row) -> Hunk:
+    def _hunk(self, row: Row) -> PatchHunk:
         return self._patch.files[row.file].hunks[row.hunk]
 
     # -- colours of the language -------------------------------------------------------------
@@ -331,10 +331,10 @@ def _meets(row: Row, here: Row) -> bool:
     if (row.kind, row.file, row.hunk) != (here.kind, here.file, here.hunk):
         return False
     lines = {row.left, row.right} & {here.left, here.right} - {None}
-    return bool(lines) or here.kind is not Kind.LINE
+    return bool(lines) or here.kind is not RowKind.LINE
 
 
-def _tints_of(path: str, hunk: Hunk) -> Tints:
+def _tints_of(path: str, hunk: PatchHunk) -> Tints:
     """Return the tints of a hunk's lines; both its sides are read as they were."""
     found: list[list[Tint]] = [[] for _ in hunk.lines]
     for other in "+-":

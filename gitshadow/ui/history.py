@@ -13,18 +13,18 @@ from textual.strip import Strip
 
 from gitshadow.render.text import local_time
 from gitshadow.ui.glyphs import glyphs_of
-from gitshadow.ui.lanes import FIRST_AGENT, Place, lettered, placed
+from gitshadow.ui.lanes import FIRST_AGENT, LanePosition, lettered, placed
 from gitshadow.ui.list_view import Listing, Piece
-from gitshadow.ui.paging import HELD, Window
+from gitshadow.ui.paging import HELD, PageWindow
 from gitshadow.ui.rows import EventRow, PinRow
 from gitshadow.ui.timeline import (
     NOBODY,
     UNKNOWN,
     YOU,
     Block,
-    Kind,
-    Line,
-    Marks,
+    BlockKind,
+    TimelineLine,
+    UndoMarks,
     blocks_of,
     lines_of,
 )
@@ -62,30 +62,30 @@ class History(Listing):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.window = Window()
-        self.marks = Marks()
+        self.window = PageWindow()
+        self.marks = UndoMarks()
         self.pins: tuple[PinRow, ...] = ()
         self.opened: set[str] = set()
         self.letters: Mapping[str, str] = lettered({}, ())
         self.empty = "looking …"
-        self._lines: list[Line] = []
-        self._places: dict[str, Place] = {}
+        self._lines: list[TimelineLine] = []
+        self._places: dict[str, LanePosition] = {}
         self._told = ""
 
     # -- what is held ------------------------------------------------------------------------
 
-    def hold(self, window: Window) -> None:
+    def hold(self, window: PageWindow) -> None:
         """Show other rows; the cursor stays on its line where that is still there."""
         self.window = window
         self._fold()
 
-    def mark(self, marks: Marks, pins: Iterable[PinRow]) -> None:
+    def mark(self, marks: UndoMarks, pins: Iterable[PinRow]) -> None:
         """Show other marks and pins."""
         self.marks, self.pins = marks, tuple(pins)
         self._fold()
 
     @property
-    def line(self) -> Line | None:
+    def line(self) -> TimelineLine | None:
         """Return the line under the cursor."""
         return self._lines[self.cursor] if self.cursor < len(self._lines) else None
 
@@ -148,7 +148,9 @@ class History(Listing):
         }
         self._return_to(selected, offset, at_top=at_top)
 
-    def _return_to(self, selected: Line | None, offset: int, *, at_top: bool) -> None:
+    def _return_to(
+        self, selected: TimelineLine | None, offset: int, *, at_top: bool
+    ) -> None:
         keys = {line.key: number for number, line in enumerate(self._lines)}
         wanted = [selected.key] if selected else []
         if selected and selected.block:
@@ -221,10 +223,10 @@ class History(Listing):
         more = "+" if self._goes_on(block) else ""
         counted = f"{files}{more} {'file' if files == 1 and not more else 'files'}"
         who = who_of(head)
-        if block.kind is Kind.OP:
+        if block.kind is BlockKind.OP:
             op = self.marks.ops.get(head.op)
             return f"{op.kind if op else 'restore'}: {counted}  ({who})"
-        if block.kind is Kind.LOOSE:
+        if block.kind is BlockKind.LOOSE:
             said = head.note or (head.path if files == 1 else counted)
             return f"{'git switched' if head.switched else head.kind}: {said}"
         said = block.prompt or _names(block)
@@ -382,7 +384,7 @@ def who_of(event: EventRow) -> str:
     return {"human": "you", "unknown": "you?"}.get(event.actor, "-")
 
 
-def _agent(line: Line) -> str:
+def _agent(line: TimelineLine) -> str:
     assert line.block is not None
     return line.block.head.agent or "agent"
 

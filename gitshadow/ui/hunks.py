@@ -17,16 +17,16 @@ from gitshadow.render.document import rows, text
 from gitshadow.render.style import View, printable
 from gitshadow.ui.diffs import DiffView
 from gitshadow.ui.glyphs import glyphs_of
-from gitshadow.ui.key_hints import Key, KeyLine
-from gitshadow.ui.patch_parser import Hunk, Line, Patch, of_hunk
+from gitshadow.ui.key_hints import KeyHint, KeyLine
+from gitshadow.ui.patch_parser import Patch, PatchHunk, PatchLine, of_hunk
 from gitshadow.undo import hunk_selection
 from gitshadow.undo.hunk_selection import Choosing
 
 Taken = Mapping[str, list[int]]
 """The numbers of the parts that are taken, by the number of their item."""
 _BACK = (
-    Key("b", "previous question", "back"),
-    Key("Esc", "back to the plan", "turn_back"),
+    KeyHint("b", "previous question", "back"),
+    KeyHint("Esc", "back to the plan", "turn_back"),
 )
 
 
@@ -84,7 +84,7 @@ class HunkScreen(ModalScreen[Taken | None]):
         name = View().path(text(item, "path")) or printable(text(item, "call_id"))
         asked = f"{question_line(choosing, forward=forward)}?  {name}"
         self.query_one("#asked", Static).update(glyphs.text(asked))
-        keys = [Key(key, HELP[key], f"answer('{key}')") for key in choosing.keys]
+        keys = [KeyHint(key, HELP[key], f"answer('{key}')") for key in choosing.keys]
         self.query_one(KeyLine).show([*keys, *_BACK])
         self.query_one(DiffView).show_patch(
             of_hunk(text(item, "path"), question.hunk.lines)
@@ -107,7 +107,7 @@ class HunkScreen(ModalScreen[Taken | None]):
         self.dismiss(None)
 
 
-def taking_back(plan: Mapping[str, object], path: str, hunk: Hunk) -> Taken | None:
+def taking_back(plan: Mapping[str, object], path: str, hunk: PatchHunk) -> Taken | None:
     """Return the choice that takes back one hunk of a diff, and nothing else of the plan.
 
     Of several that read the same the one is meant that stands in the same line.
@@ -135,7 +135,7 @@ def taking_back(plan: Mapping[str, object], path: str, hunk: Hunk) -> Taken | No
 
 def _offered(
     plan: Mapping[str, object], path: str
-) -> Iterator[tuple[Sequence[Line], Taken]]:
+) -> Iterator[tuple[Sequence[PatchLine], Taken]]:
     """Yield the lines of each hunk of a file that a plan offers, and what takes it alone."""
     items = rows(plan, "items")
     for question in questions(plan).waiting:
@@ -150,21 +150,21 @@ def _with_splits(hunk: hunk_selection.Hunk) -> Iterator[hunk_selection.Hunk]:
     yield from hunk.split
 
 
-def _alone(hunk: Hunk) -> Sequence[Line]:
+def _alone(hunk: PatchHunk) -> Sequence[PatchLine]:
     lines = (line.sign + line.text for line in hunk.lines)
     return _lines(of_hunk("", [hunk.head, *lines]))
 
 
-def _lines(patch: Patch) -> Sequence[Line]:
+def _lines(patch: Patch) -> Sequence[PatchLine]:
     return [line for file in patch.files for one in file.hunks for line in one.lines]
 
 
-def _edits(lines: Sequence[Line], signs: str) -> list[list[str]]:
+def _edits(lines: Sequence[PatchLine], signs: str) -> list[list[str]]:
     """Return the lines that come and those that go."""
     return [[line.text for line in lines if line.sign == sign] for sign in signs]
 
 
-def _begin(numbers: Sequence[int | None], lines: Sequence[Line]) -> int | None:
+def _begin(numbers: Sequence[int | None], lines: Sequence[PatchLine]) -> int | None:
     """Return the number, of those of one side, at which lines begin to differ."""
     first = next((at for at, line in enumerate(lines) if line.sign != " "), 0)
     after = (number for number in numbers[first:] if number is not None)

@@ -5,13 +5,13 @@ Invariant: pure; a wish names what is under the cursor and nothing beyond it.
 
 from gitshadow.errors import UsageError
 from gitshadow.ui.data_source import moment_named
-from gitshadow.ui.ports import Wish
-from gitshadow.ui.timeline import Block, Kind, Line, Marks
+from gitshadow.ui.ports import UndoIntent
+from gitshadow.ui.timeline import Block, BlockKind, TimelineLine, UndoMarks
 
 _BACK = frozenset({"oops", "undo", "restore"})
 
 
-def undo(line: Line | None, path: str = "") -> Wish:
+def undo(line: TimelineLine | None, path: str = "") -> UndoIntent:
     """Return the undo of a block, of one event of it, or of what it did to one file.
 
     Raises:
@@ -19,22 +19,22 @@ def undo(line: Line | None, path: str = "") -> Wish:
     """
     block = _block(line)
     assert line is not None
-    if block.kind is Kind.PIN:
+    if block.kind is BlockKind.PIN:
         raise UsageError("a pin cannot be undone: R restores its state")
     only = (path,) if path else ()
     if line.event is not None:
-        return Wish("undo", (str(line.event.seq),), only=only)
-    if block.kind is not Kind.LOOSE:
-        return Wish("undo", (block.target,), only=only)
+        return UndoIntent("undo", (str(line.event.seq),), only=only)
+    if block.kind is not BlockKind.LOOSE:
+        return UndoIntent("undo", (block.target,), only=only)
     events = [one for one in block.events if one.path and path in ("", one.path)]
     if not events:
         raise UsageError("nothing to undo here: no file was changed")
     if block.head.switched:
         raise UsageError("Git switched these files: R restores an earlier time")
-    return Wish("undo", tuple(str(one.seq) for one in events))
+    return UndoIntent("undo", tuple(str(one.seq) for one in events))
 
 
-def undo_turn(line: Line | None) -> Wish:
+def undo_turn(line: TimelineLine | None) -> UndoIntent:
     """Return the undo of the whole turn.
 
     Raises:
@@ -43,10 +43,10 @@ def undo_turn(line: Line | None) -> Wish:
     turn = next((one.turn for one in _block(line).events if one.turn), "")
     if not turn:
         raise UsageError("this is not part of a turn: u undoes the block")
-    return Wish("undo", (turn,))
+    return UndoIntent("undo", (turn,))
 
 
-def undo_session(line: Line | None) -> Wish:
+def undo_session(line: TimelineLine | None) -> UndoIntent:
     """Return the undo of the session, of an agent or a person.
 
     Raises:
@@ -55,24 +55,26 @@ def undo_session(line: Line | None) -> Wish:
     session = next((one.session for one in _block(line).events if one.session), "")
     if not session:
         raise UsageError("this belongs to no session")
-    return Wish("undo", (session,))
+    return UndoIntent("undo", (session,))
 
 
-def redo(line: Line | None, marks: Marks) -> Wish:
+def redo(line: TimelineLine | None, marks: UndoMarks) -> UndoIntent:
     """Return the redo of the op that is selected or took the block back, else of the newest."""
     block = line.block if line else None
     if block is None:
-        return Wish("redo")
-    if block.kind is Kind.OP:
+        return UndoIntent("redo")
+    if block.kind is BlockKind.OP:
         op = marks.ops.get(block.target)
         return (
-            Wish("redo", (block.target,)) if op and op.kind in _BACK else Wish("redo")
+            UndoIntent("redo", (block.target,))
+            if op and op.kind in _BACK
+            else UndoIntent("redo")
         )
     undone = marks.of(block)
-    return Wish("redo", (undone.id,) if undone else ())
+    return UndoIntent("redo", (undone.id,) if undone else ())
 
 
-def restore(line: Line | None, path: str = "") -> Wish:
+def restore(line: TimelineLine | None, path: str = "") -> UndoIntent:
     """Return the restore of a file, or of all, as they were right after what is selected.
 
     Raises:
@@ -82,11 +84,11 @@ def restore(line: Line | None, path: str = "") -> Wish:
     assert line is not None
     paths = (path,) if path else ()
     if block.pin is not None:
-        return Wish("restore", paths=paths, pin=block.pin.name)
-    return Wish("restore", paths=paths, at=moment_named(line))
+        return UndoIntent("restore", paths=paths, pin=block.pin.name)
+    return UndoIntent("restore", paths=paths, at=moment_named(line))
 
 
-def _block(line: Line | None) -> Block:
+def _block(line: TimelineLine | None) -> Block:
     if line is None or line.block is None:
         raise UsageError("nothing is selected")
     return line.block

@@ -14,7 +14,7 @@ from textual.widgets import Static
 _BETWEEN = "  "
 
 
-class Key(NamedTuple):
+class KeyHint(NamedTuple):
     """Hold a key, what it does in a word or two, and the screen's action."""
 
     key: str
@@ -35,9 +35,9 @@ class KeyLine(Static):
 
     def __init__(self) -> None:
         super().__init__(markup=False)
-        self._keys: Sequence[Key] = ()
+        self._keys: Sequence[KeyHint] = ()
 
-    def show(self, keys: Iterable[Key]) -> None:
+    def show(self, keys: Iterable[KeyHint]) -> None:
         """Show other keys."""
         self._keys = tuple(keys)
         self._lay_out(self.size.width)

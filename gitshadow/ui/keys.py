@@ -10,7 +10,7 @@ from typing import NamedTuple
 from textual.binding import Binding, BindingType
 
 
-class Key(NamedTuple):
+class KeyBinding(NamedTuple):
     """Say what some keys do: textual's names of them, the action, and a sentence."""
 
     keys: str
@@ -19,62 +19,68 @@ class Key(NamedTuple):
 
 
 MOVING = (
-    Key("j,down", "down", "one line down"),
-    Key("k,up", "up", "one line up"),
-    Key("ctrl+d,pagedown", "page_down", "page down"),
-    Key("ctrl+u,pageup", "page_up", "page up"),
-    Key("g,home", "first", "newest; in a list the first line"),
-    Key("G,end", "last", "oldest; in a list the last line"),
+    KeyBinding("j,down", "down", "one line down"),
+    KeyBinding("k,up", "up", "one line up"),
+    KeyBinding("ctrl+d,pagedown", "page_down", "page down"),
+    KeyBinding("ctrl+u,pageup", "page_up", "page up"),
+    KeyBinding("g,home", "first", "newest; in a list the first line"),
+    KeyBinding("G,end", "last", "oldest; in a list the last line"),
 )
 LOOKING = (
-    Key("enter,l,right", "into", "open the files of a block, then the diff"),
-    Key(
+    KeyBinding("enter,l,right", "into", "open the files of a block, then the diff"),
+    KeyBinding(
         "escape,h,left",
         "back",
         "back to the previous pane; on the timeline: clear the filter",
     ),
-    Key("tab", "next_pane", "next pane"),
-    Key("shift+tab", "previous_pane", "previous pane"),
-    Key("z", "zoom", "zoom this pane, and back"),
-    Key("space", "open", "show or hide the single changes of a block"),
-    Key("right_square_bracket", "older_in_lane", "next older block in this lane"),
-    Key("left_square_bracket", "newer_in_lane", "next newer block in this lane"),
-    Key("slash", "search", "search paths and prompts"),
-    Key("n", "search_on", "next older match"),
-    Key("N", "search_back", "next newer match"),
-    Key("f", "filter", "filter: agent:, session:, file:, kind:, since:, until:, text"),
-    Key("at", "go_to", "go to a time: 10m, 2h ago, 2026-11-21 14:00"),
-    Key("m", "moment", "files: changes of the block, or from then to now"),
-    Key("v", "content", "the file at that time"),
-    Key("b", "blame", "who wrote each line of the file, and the prompt behind it"),
-    Key("p", "pins", "pins: create, restore, delete"),
-    Key("O", "ops", "undos, redos and restores, with reports"),
+    KeyBinding("tab", "next_pane", "next pane"),
+    KeyBinding("shift+tab", "previous_pane", "previous pane"),
+    KeyBinding("z", "zoom", "zoom this pane, and back"),
+    KeyBinding("space", "open", "show or hide the single changes of a block"),
+    KeyBinding(
+        "right_square_bracket", "older_in_lane", "next older block in this lane"
+    ),
+    KeyBinding("left_square_bracket", "newer_in_lane", "next newer block in this lane"),
+    KeyBinding("slash", "search", "search paths and prompts"),
+    KeyBinding("n", "search_on", "next older match"),
+    KeyBinding("N", "search_back", "next newer match"),
+    KeyBinding(
+        "f", "filter", "filter: agent:, session:, file:, kind:, since:, until:, text"
+    ),
+    KeyBinding("at", "go_to", "go to a time: 10m, 2h ago, 2026-11-21 14:00"),
+    KeyBinding("m", "moment", "files: changes of the block, or from then to now"),
+    KeyBinding("v", "content", "the file at that time"),
+    KeyBinding(
+        "b", "blame", "who wrote each line of the file, and the prompt behind it"
+    ),
+    KeyBinding("p", "pins", "pins: create, restore, delete"),
+    KeyBinding("O", "ops", "undos, redos and restores, with reports"),
 )
 CHANGING = (
-    Key("u", "undo", "undo the block; in the files: its changes to this file"),
-    Key("t", "undo_turn", "undo the whole turn"),
-    Key("U", "undo_session", "undo the session"),
-    Key("i", "undo_hunk", "in the diff: undo the hunk at the cursor"),
-    Key("o", "oops", "oops: undo the latest agent changes"),
-    Key("r", "redo", "redo: reverse the undo of this block, else the last undo"),
-    Key("R", "restore", "restore this file, or all files, to that time"),
+    KeyBinding("u", "undo", "undo the block; in the files: its changes to this file"),
+    KeyBinding("t", "undo_turn", "undo the whole turn"),
+    KeyBinding("U", "undo_session", "undo the session"),
+    KeyBinding("i", "undo_hunk", "in the diff: undo the hunk at the cursor"),
+    KeyBinding("o", "oops", "oops: undo the latest agent changes"),
+    KeyBinding("r", "redo", "redo: reverse the undo of this block, else the last undo"),
+    KeyBinding("R", "restore", "restore this file, or all files, to that time"),
 )
 DIFF = (
-    Key("n", "", "next hunk"),
-    Key("N", "", "previous hunk"),
-    Key("]", "", "next file"),
-    Key("[", "", "previous file"),
-    Key("h", "", "to the left"),
-    Key("l", "", "to the right"),
-    Key("s", "", "side by side or unified"),
-    Key("F", "", "find in the text"),
+    KeyBinding("n", "", "next hunk"),
+    KeyBinding("N", "", "previous hunk"),
+    KeyBinding("]", "", "next file"),
+    KeyBinding("[", "", "previous file"),
+    KeyBinding("h", "", "to the left"),
+    KeyBinding("l", "", "to the right"),
+    KeyBinding("s", "", "side by side or unified"),
+    KeyBinding("F", "", "find in the text"),
 )
 """What the diff binds by itself; there these come before the others."""
 OTHER = (
-    Key("ctrl+r,f5", "reload", "refresh"),
-    Key("D", "dark", "switch dark or light theme"),
-    Key("question_mark,f1", "help", "these keys"),
-    Key("q,ctrl+c", "leave", "leave"),
+    KeyBinding("ctrl+r,f5", "reload", "refresh"),
+    KeyBinding("D", "dark", "switch dark or light theme"),
+    KeyBinding("question_mark,f1", "help", "these keys"),
+    KeyBinding("q,ctrl+c", "leave", "leave"),
 )
 GROUPS = {
     "Move": MOVING,
@@ -113,7 +119,7 @@ def spelled(keys: str) -> str:
     )
 
 
-def bindings(*groups: tuple[Key, ...]) -> list[BindingType]:
+def bindings(*groups: tuple[KeyBinding, ...]) -> list[BindingType]:
     """Return the bindings of some groups."""
     return [
         Binding(key.keys, key.action, key.says, show=False)

@@ -15,7 +15,7 @@ FIRST_AGENT = 2
 """The column of the first session of an agent: a person's and nobody's come before."""
 
 
-class Place(NamedTuple):
+class LanePosition(NamedTuple):
     """Say where a block lies: its column, and those of the lanes that go on beside it."""
 
     column: int
@@ -35,7 +35,7 @@ def lettered(known: Mapping[str, str], lanes: Iterable[str]) -> dict[str, str]:
     return letters
 
 
-def placed(lanes: Sequence[str], columns: int) -> list[Place]:
+def placed(lanes: Sequence[str], columns: int) -> list[LanePosition]:
     """Lay blocks out in columns, as `git log --graph` does.
 
     Args:
@@ -49,17 +49,17 @@ def placed(lanes: Sequence[str], columns: int) -> list[Place]:
     last = {lane: number for number, lane in enumerate(lanes)}
     at: dict[str, int] = {YOU: 0, UNKNOWN: 1}
     alive: dict[str, int] = {}
-    found: list[Place] = []
+    found: list[LanePosition] = []
     for number, lane in enumerate(lanes):
         if lane == NOBODY:
-            found.append(Place(-1, tuple(sorted(set(alive.values())))))
+            found.append(LanePosition(-1, tuple(sorted(set(alive.values())))))
             continue
         if lane not in alive:
             alive[lane] = at.get(lane, -1)
             if alive[lane] < 0:
                 alive[lane] = _free(alive, columns)
         column = alive[lane]
-        found.append(Place(column, tuple(sorted({*alive.values()} - {column}))))
+        found.append(LanePosition(column, tuple(sorted({*alive.values()} - {column}))))
         if last[lane] == number:
             del alive[lane]
     return found

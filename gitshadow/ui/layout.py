@@ -12,7 +12,7 @@ from gitshadow.ui.glyphs import Glyphs
 _WIDE, _NARROW, _LOW = 120, 70, 16
 
 
-class Shape(Enum):
+class PaneLayout(Enum):
     """Say how the panes are laid out."""
 
     WIDE = "wide"
@@ -41,7 +41,7 @@ class Pane(Enum):
         return Pane.FILES if self is Pane.DIFF else Pane.HISTORY
 
 
-class State(NamedTuple):
+class FootState(NamedTuple):
     """Hold what the foot of the screen tells."""
 
     said: str = ""
@@ -50,14 +50,14 @@ class State(NamedTuple):
     waiting: bool = False
 
 
-def shape_of(width: int, height: int) -> Shape:
+def shape_of(width: int, height: int) -> PaneLayout:
     """Return how the panes are laid out on a terminal of a size."""
     if width < _NARROW or height < _LOW:
-        return Shape.SINGLE
-    return Shape.WIDE if width >= _WIDE else Shape.TALL
+        return PaneLayout.SINGLE
+    return PaneLayout.WIDE if width >= _WIDE else PaneLayout.TALL
 
 
-def foot(state: State, hint: str, width: int, glyphs: Glyphs) -> str:
+def foot(state: FootState, hint: str, width: int, glyphs: Glyphs) -> str:
     """Return the last line: what went wrong or is going on before anything else."""
     said = state.said
     if state.read_only and not state.wrong:

@@ -17,18 +17,18 @@ from gitshadow.errors import LockedError, UsageError
 from gitshadow.ui import intents, keys
 from gitshadow.ui.blame import BlameScreen
 from gitshadow.ui.content import ContentScreen
-from gitshadow.ui.data_source import Source
+from gitshadow.ui.data_source import DataSource
 from gitshadow.ui.detail import Detail
 from gitshadow.ui.glyphs import glyphs_of
 from gitshadow.ui.help import HelpScreen
 from gitshadow.ui.history import History
-from gitshadow.ui.layout import Pane, Shape, shape_of, title
+from gitshadow.ui.layout import Pane, PaneLayout, shape_of, title
 from gitshadow.ui.oplog import OpsScreen
 from gitshadow.ui.page_loader import Loader
-from gitshadow.ui.patch_parser import Hunk
+from gitshadow.ui.patch_parser import PatchHunk
 from gitshadow.ui.pins import PinsScreen
 from gitshadow.ui.plans import PlanScreen
-from gitshadow.ui.ports import Wish
+from gitshadow.ui.ports import UndoIntent
 from gitshadow.ui.requests import Answered, Failed, Looked, Waiting, ask
 from gitshadow.ui.search import Finder
 from gitshadow.ui.status_bars import Bar, Foot
@@ -56,7 +56,7 @@ class MainScreen(Screen[None]):
     MainScreen.single FileList { width: 1fr; }
     """
 
-    def __init__(self, source: Source, name: str) -> None:
+    def __init__(self, source: DataSource, name: str) -> None:
         super().__init__()
         self._repository = name
         self._title, self._foot = Bar(id="title"), Foot(id="foot")
@@ -93,9 +93,9 @@ class MainScreen(Screen[None]):
 
     def _arrange(self) -> None:
         shape = shape_of(self.app.size.width, self.app.size.height)
-        for one in Shape:
+        for one in PaneLayout:
             self.set_class(shape is one, one.value)
-        alone = shape is Shape.SINGLE or self._zoomed
+        alone = shape is PaneLayout.SINGLE or self._zoomed
         self._history.display = not alone or self._pane is Pane.HISTORY
         self._detail.display = not alone or self._pane is not Pane.HISTORY
         self._detail.files.display = not alone or self._pane is Pane.FILES
@@ -287,7 +287,7 @@ class MainScreen(Screen[None]):
     # -- changing ----------------------------------------------------------------------------
 
     def _wish(
-        self, make: Callable[[], Wish], hunk: tuple[str, Hunk] | None = None
+        self, make: Callable[[], UndoIntent], hunk: tuple[str, PatchHunk] | None = None
     ) -> None:
         """Show the plan of a wish, unless nothing may be changed now."""
         if self._foot.state.read_only:
@@ -345,7 +345,7 @@ class MainScreen(Screen[None]):
 
     def action_oops(self) -> None:
         """Undo the newest agent burst."""
-        self._wish(lambda: Wish("oops"))
+        self._wish(lambda: UndoIntent("oops"))
 
     def action_redo(self) -> None:
         """Redo what was taken back."""

@@ -19,16 +19,16 @@ from gitshadow.render.style import View, printable
 from gitshadow.render.text import local_time
 from gitshadow.ui.choices import Choices
 from gitshadow.ui.glyphs import glyphs_of
-from gitshadow.ui.key_hints import Key, KeyLine
+from gitshadow.ui.key_hints import KeyHint, KeyLine
 from gitshadow.ui.plans import PlanScreen
-from gitshadow.ui.ports import Engine, Wish
+from gitshadow.ui.ports import UiBackend, UndoIntent
 from gitshadow.ui.text_view import Prose
 
 _KEYS = (
-    Key("Enter", "its report", "report"),
-    Key("r", "redo it", "begin('redo')"),
-    Key("u", "undo it", "begin('undo')"),
-    Key("Esc", "leave", "leave"),
+    KeyHint("Enter", "its report", "report"),
+    KeyHint("r", "redo it", "begin('redo')"),
+    KeyHint("u", "undo it", "begin('undo')"),
+    KeyHint("Esc", "leave", "leave"),
 )
 _LIMIT = 1_000
 
@@ -52,7 +52,7 @@ class OpsScreen(ModalScreen[bool]):
         Binding("escape,q", "leave", show=False),
     ]
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: UiBackend) -> None:
         super().__init__()
         self._engine = engine
         self._ops: list[Mapping[str, object]] = []
@@ -117,7 +117,7 @@ class OpsScreen(ModalScreen[bool]):
         """Plan to take the op back, or to bring forward what it took back."""
         op = self._chosen()
         if op:
-            wish = Wish(verb, targets=(op,))
+            wish = UndoIntent(verb, targets=(op,))
             self.app.push_screen(PlanScreen(self._engine, wish), self._done)
 
     def _done(self, report: Document | None) -> None:

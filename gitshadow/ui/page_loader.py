@@ -7,11 +7,11 @@ another window, is dropped.
 from collections.abc import Callable
 from typing import TypeVar
 
-from gitshadow.ui.data_source import Found, Source, Standing
+from gitshadow.ui.data_source import DataSource, FoundEvent, HistoryState
 from gitshadow.ui.filters import Filter
 from gitshadow.ui.history import History
 from gitshadow.ui.journal_watch import Watch
-from gitshadow.ui.paging import Window, with_newer, with_older
+from gitshadow.ui.paging import PageWindow, with_newer, with_older
 from gitshadow.ui.requests import Looked, ask
 from gitshadow.ui.rows import EventRow
 
@@ -25,13 +25,13 @@ _PAGE, _NEWS, _MARKS = "the history", "new changes", "ops and pins"
 class Loader:
     """Keep a time line filled; answers come through the screen that it belongs to."""
 
-    def __init__(self, history: History, source: Source) -> None:
+    def __init__(self, history: History, source: DataSource) -> None:
         self._history = history
         self.source = source
         self.applying = ""
         self._busy = False
         self._asked = 0
-        self._standing: Standing | None = None
+        self._standing: HistoryState | None = None
         self._watch = Watch(source.engine.mark, self._changed)
 
     # -- whole windows -----------------------------------------------------------------------
@@ -39,7 +39,7 @@ class Loader:
     def newest(self) -> None:
         """Show the newest page, the cursor on its first line."""
 
-        def hold(window: Window) -> None:
+        def hold(window: PageWindow) -> None:
             self._hold(window)
             self._history.go(0)
 
@@ -54,16 +54,16 @@ class Loader:
     def oldest(self) -> None:
         """Show the oldest page, the cursor on its last line."""
 
-        def hold(window: Window) -> None:
+        def hold(window: PageWindow) -> None:
             self._hold(window)
             self._history.go(self._history.count() - 1, -1)
 
         self._ask_page(self.source.oldest, hold)
 
-    def go_to(self, question: Callable[[], Found | None], missed: _Then) -> None:
+    def go_to(self, question: Callable[[], FoundEvent | None], missed: _Then) -> None:
         """Show what is looked for, the cursor on it, or do what follows where there is none."""
 
-        def hold(found: Found | None) -> None:
+        def hold(found: FoundEvent | None) -> None:
             if found is None:
                 missed()
                 return
@@ -94,14 +94,14 @@ class Loader:
 
         ask(self._history.screen, _PAGE, question, take)
 
-    def _hold(self, window: Window) -> None:
+    def _hold(self, window: PageWindow) -> None:
         self._history.empty = "no matching changes"
         self._history.hold(window)
 
     def marks(self) -> None:
         """Ask for ops and pins anew."""
 
-        def mark(standing: Standing) -> None:
+        def mark(standing: HistoryState) -> None:
             self.applying = standing.applying
             if standing != self._standing:
                 self._standing = standing

@@ -15,7 +15,7 @@ _STORM = 2000
 """So many rows are asked for at once where thousands are a single line of the screen."""
 
 
-class Window(NamedTuple):
+class PageWindow(NamedTuple):
     """Hold rows that follow on each other, and whether the history goes on beyond them."""
 
     rows: tuple[EventRow, ...] = ()
@@ -48,17 +48,19 @@ class Window(NamedTuple):
         return self.rows[-1].seq if self.rows else 0
 
 
-def opened(page: tuple[EventRow, ...], *, newer: bool) -> Window:
+def opened(page: tuple[EventRow, ...], *, newer: bool) -> PageWindow:
     """Return a window on one page of at most `PAGE` rows, asked downwards."""
-    return Window(page, newer, len(page) >= PAGE)
+    return PageWindow(page, newer, len(page) >= PAGE)
 
 
-def opened_upwards(page: tuple[EventRow, ...]) -> Window:
+def opened_upwards(page: tuple[EventRow, ...]) -> PageWindow:
     """Return a window on the oldest page."""
-    return Window(page, len(page) >= PAGE, older=False)
+    return PageWindow(page, len(page) >= PAGE, older=False)
 
 
-def with_older(window: Window, page: tuple[EventRow, ...], keep: int = 0) -> Window:
+def with_older(
+    window: PageWindow, page: tuple[EventRow, ...], keep: int = 0
+) -> PageWindow:
     """Add the page below a window; what is too much goes at the other end.
 
     Args:
@@ -72,10 +74,12 @@ def with_older(window: Window, page: tuple[EventRow, ...], keep: int = 0) -> Win
     dropped = min(max(0, len(rows) - HELD), spare)
     dropped = max(dropped, len(rows) - MOST)
     more = len(page) >= window.page
-    return Window(rows[dropped:], window.newer or dropped > 0, more)
+    return PageWindow(rows[dropped:], window.newer or dropped > 0, more)
 
 
-def with_newer(window: Window, page: tuple[EventRow, ...], keep: int = 0) -> Window:
+def with_newer(
+    window: PageWindow, page: tuple[EventRow, ...], keep: int = 0
+) -> PageWindow:
     """Add the page above a window; what is too much goes at the other end.
 
     Args:
@@ -89,4 +93,4 @@ def with_newer(window: Window, page: tuple[EventRow, ...], keep: int = 0) -> Win
     dropped = min(max(0, len(rows) - HELD), spare)
     left = min(len(rows) - dropped, MOST)
     more = len(page) >= window.page
-    return Window(rows[:left], more, window.older or left < len(rows))
+    return PageWindow(rows[:left], more, window.older or left < len(rows))

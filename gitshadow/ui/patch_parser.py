@@ -26,7 +26,7 @@ _NO_END = "\\ No newline"
 _SIGNS = frozenset(" +-")
 
 
-class Line(NamedTuple):
+class PatchLine(NamedTuple):
     """Hold one line of a hunk: its sign, its text, its number before and after.
 
     `left_out` counts the characters that were cut off; `ended` is False for a last line without
@@ -42,11 +42,11 @@ class Line(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Hunk:
+class PatchHunk:
     """Hold the lines that belong together, and how they are announced."""
 
     head: str
-    lines: tuple[Line, ...] = ()
+    lines: tuple[PatchLine, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class FilePatch:
     title: str
     old_path: str | None = None
     notes: tuple[str, ...] = ()
-    hunks: tuple[Hunk, ...] = ()
+    hunks: tuple[PatchHunk, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +116,10 @@ class _Reader:
                 names.path, names.title, names.old_path, tuple(notes), tuple(hunks)
             )
 
-    def body(self) -> tuple[list[str], list[Hunk]]:
+    def body(self) -> tuple[list[str], list[PatchHunk]]:
         """Read notes and hunks up to the next file."""
         notes: list[str] = []
-        hunks: list[Hunk] = []
+        hunks: list[PatchHunk] = []
         while (line := self._peek()) is not None and not line.startswith("diff --git "):
             self._at += 1
             head = _HEAD.match(line)
@@ -129,11 +129,11 @@ class _Reader:
                 notes += _note(line)
         return notes, hunks
 
-    def _hunk(self, head: re.Match[str]) -> Hunk:
+    def _hunk(self, head: re.Match[str]) -> PatchHunk:
         old, new = int(head[1]), int(head[3])
         old_end = old + (1 if head[2] is None else int(head[2]))
         new_end = new + (1 if head[4] is None else int(head[4]))
-        lines: list[Line] = []
+        lines: list[PatchLine] = []
         while (line := self._peek()) is not None:
             if line.startswith(_NO_END) and lines:
                 lines[-1] = lines[-1]._replace(ended=False)
@@ -149,10 +149,10 @@ class _Reader:
                 break
             text, left_out = bounded(line[1:])
             at = (old if less else None, new if more else None)
-            lines.append(Line(sign, text, *at, left_out=left_out))
+            lines.append(PatchLine(sign, text, *at, left_out=left_out))
             old, new = old + less, new + more
             self._at += 1
-        return Hunk(bounded(head[0])[0], tuple(lines))
+        return PatchHunk(bounded(head[0])[0], tuple(lines))
 
 
 def bounded(line: str) -> tuple[str, int]:
@@ -243,14 +243,14 @@ def _shown(path: str) -> str:
 class Pair(NamedTuple):
     """Hold what stands side by side; None where one side has no line."""
 
-    left: Line | None
-    right: Line | None
+    left: PatchLine | None
+    right: PatchLine | None
 
 
-def paired(lines: Sequence[Line]) -> Iterator[Pair]:
+def paired(lines: Sequence[PatchLine]) -> Iterator[Pair]:
     """Yield a hunk side by side; every line once, context on both sides."""
-    less: list[Line] = []
-    more: list[Line] = []
+    less: list[PatchLine] = []
+    more: list[PatchLine] = []
     for line in lines:
         if line.sign == "-" and not more:
             less.append(line)
@@ -266,6 +266,6 @@ def paired(lines: Sequence[Line]) -> Iterator[Pair]:
     yield from _facing(less, more)
 
 
-def _facing(less: Sequence[Line], more: Sequence[Line]) -> Iterator[Pair]:
+def _facing(less: Sequence[PatchLine], more: Sequence[PatchLine]) -> Iterator[Pair]:
     for left, right in zip_longest(less, more):
         yield Pair(left, right)

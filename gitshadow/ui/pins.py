@@ -20,15 +20,15 @@ from gitshadow.render.text import pin_lines
 from gitshadow.ui.choices import Choices, SureScreen
 from gitshadow.ui.glyphs import glyphs_of
 from gitshadow.ui.input_line import LineScreen
-from gitshadow.ui.key_hints import Key, KeyLine
+from gitshadow.ui.key_hints import KeyHint, KeyLine
 from gitshadow.ui.plans import PlanScreen
-from gitshadow.ui.ports import Engine, Wish
+from gitshadow.ui.ports import UiBackend, UndoIntent
 
 _KEYS = (
-    Key("Enter", "restore", "restore"),
-    Key("a", "pin the current state", "add"),
-    Key("x", "delete", "delete"),
-    Key("Esc", "leave", "leave"),
+    KeyHint("Enter", "restore", "restore"),
+    KeyHint("a", "pin the current state", "add"),
+    KeyHint("x", "delete", "delete"),
+    KeyHint("Esc", "leave", "leave"),
 )
 _NONE = "no pins yet: a saves the current state under a name, restore restores it"
 
@@ -52,7 +52,7 @@ class PinsScreen(ModalScreen[bool]):
         Binding("escape,q", "leave", show=False),
     ]
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: UiBackend) -> None:
         super().__init__()
         self._engine = engine
         self._pins: list[Mapping[str, object]] = []
@@ -125,7 +125,7 @@ class PinsScreen(ModalScreen[bool]):
         """Plan to bring back what was pinned."""
         name = self._chosen()
         if name:
-            wish = Wish("restore", pin=name)
+            wish = UndoIntent("restore", pin=name)
             self.app.push_screen(PlanScreen(self._engine, wish), self._restored)
 
     def _restored(self, report: Document | None) -> None:

@@ -23,9 +23,9 @@ from gitshadow.render.style import View, printable
 from gitshadow.ui.changes import ChangesScreen
 from gitshadow.ui.glyphs import glyphs_of
 from gitshadow.ui.hunks import HunkScreen, Taken, taking_back
-from gitshadow.ui.key_hints import Key, KeyLine
-from gitshadow.ui.patch_parser import Hunk
-from gitshadow.ui.ports import Engine, Wish
+from gitshadow.ui.key_hints import KeyHint, KeyLine
+from gitshadow.ui.patch_parser import PatchHunk
+from gitshadow.ui.ports import UiBackend, UndoIntent
 from gitshadow.ui.text_view import Prose
 
 _VIEW = View(colour=True)
@@ -40,7 +40,7 @@ _DONE = {"reversed": "done", "compensated": "done"}
 _VERBS = {"oops": "undo", "redo": "redo", "restore": "restore"}
 
 
-class Stage(Enum):
+class PlanStage(Enum):
     """Say how far it has come."""
 
     ASKING = auto()
@@ -83,7 +83,10 @@ class PlanScreen(ModalScreen[Document | None]):
     ]
 
     def __init__(
-        self, engine: Engine, wish: Wish, hunk: tuple[str, Hunk] | None = None
+        self,
+        engine: UiBackend,
+        wish: UndoIntent,
+        hunk: tuple[str, PatchHunk] | None = None,
     ) -> None:
         """Begin with a wish.
 
@@ -93,7 +96,7 @@ class PlanScreen(ModalScreen[Document | None]):
             hunk: The path and the hunk of a diff, where only this one is to be taken back.
         """
         super().__init__()
-        self.stage = Stage.ASKING
+        self.stage = PlanStage.ASKING
         self.document: Document = {}
         self._engine = engine
         self._wish = wish
@@ -116,7 +119,7 @@ class PlanScreen(ModalScreen[Document | None]):
     # -- asking ------------------------------------------------------------------------------
 
     def _plan(self) -> None:
-        self._enter(Stage.ASKING)
+        self._enter(PlanStage.ASKING)
         self.run_worker(self._planned(), exclusive=True)
 
     async def _planned(self) -> None:
@@ -134,7 +137,7 @@ class PlanScreen(ModalScreen[Document | None]):
             self._stop(error)
             return
         self.document = plan
-        self._enter(Stage.PLAN)
+        self._enter(PlanStage.PLAN)
 
     def _begin_anew(self, error: RefusedError) -> None:
         """Say that what was looked at is so no more, and show what is."""
@@ -145,7 +148,7 @@ class PlanScreen(ModalScreen[Document | None]):
         self._wish = self._wish._replace(choice=None)
         self._plan()
 
-    async def _choose_the_hunk(self, path: str, hunk: Hunk) -> None:
+    async def _choose_the_hunk(self, path: str, hunk: PatchHunk) -> None:
         """Narrow the wish to one hunk; where it is not found, a person chooses."""
         self._hunk = None
         wish = self._wish._replace(only=(path,), offer=True)
@@ -171,7 +174,9 @@ class PlanScreen(ModalScreen[Document | None]):
             wish = self._wish._replace(offer=True)
             self.run_worker(self._offered(wish, self._look), exclusive=True)
 
-    async def _offered(self, wish: Wish, then: Callable[[Document], None]) -> None:
+    async def _offered(
+        self, wish: UndoIntent, then: Callable[[Document], None]
+    ) -> None:
         """Ask for a plan with its hunks."""
         try:
             plan = await asyncio.to_thread(self._engine.plan, wish)
@@ -217,11 +222,11 @@ class PlanScreen(ModalScreen[Document | None]):
 
     def action_retry(self) -> None:
         """Ask again where it could not be planned."""
-        if self.stage is Stage.STUCK and self._report is None:
+        if self.stage is PlanStage.STUCK and self._report is None:
             self._plan()
 
     def _is_open(self) -> bool:
-        return self.stage is Stage.PLAN
+        return self.stage is PlanStage.PLAN
 
     def _is_nothing(self) -> bool:
         return self._is_open() and text(self.document, "status") != "planned"
@@ -237,7 +242,7 @@ class PlanScreen(ModalScreen[Document | None]):
     def action_apply(self) -> None:
         """Carry out what is on the screen."""
         if self._is_open() and not self._is_nothing():
-            self._enter(Stage.APPLYING)
+            self._enter(PlanStage.APPLYING)
             self.run_worker(self._applied(), exclusive=True)
 
     async def _applied(self) -> None:
@@ -253,38 +258,38 @@ class PlanScreen(ModalScreen[Document | None]):
         self.document = report
         if text(report, "op_id"):
             self._report = report
-        self._enter(Stage.REPORT)
+        self._enter(PlanStage.REPORT)
 
     # -- leaving -----------------------------------------------------------------------------
 
     def action_leave(self) -> None:
         """Go; what was applied stays, what was not is not."""
-        if self.stage is not Stage.APPLYING:
+        if self.stage is not PlanStage.APPLYING:
             self.dismiss(self._report)
 
     def action_close(self) -> None:
         """Go where nothing is asked any more."""
-        if self.stage in (Stage.REPORT, Stage.STUCK) or self._is_nothing():
+        if self.stage in (PlanStage.REPORT, PlanStage.STUCK) or self._is_nothing():
             self.dismiss(self._report)
 
     # -- showing -----------------------------------------------------------------------------
 
-    def _enter(self, stage: Stage) -> None:
+    def _enter(self, stage: PlanStage) -> None:
         self.stage = stage
         status = text(self.document, "status")
-        done = stage is Stage.REPORT
+        done = stage is PlanStage.REPORT
         self.set_class(done and status in ("reversed", "compensated"), "-done")
         self.set_class(done and status in ("partial", "refused"), "-partial")
-        self.set_class(stage is Stage.STUCK, "-stuck")
-        if stage in (Stage.APPLYING, Stage.REPORT):
+        self.set_class(stage is PlanStage.STUCK, "-stuck")
+        if stage in (PlanStage.APPLYING, PlanStage.REPORT):
             self._warn("")
-        if stage is Stage.PLAN:
+        if stage is PlanStage.PLAN:
             self._show(plan_lines(self.document, _VIEW, low=_LOW))
-        elif stage is Stage.REPORT:
+        elif stage is PlanStage.REPORT:
             self._show(report_lines(self.document, _VIEW))
-        elif stage is Stage.ASKING:
+        elif stage is PlanStage.ASKING:
             self._show(["checking the files on disk ..."])
-        elif stage is Stage.APPLYING:
+        elif stage is PlanStage.APPLYING:
             self._show(
                 ["applying ...", "if you stop now, it is finished or rolled back later"]
             )
@@ -300,9 +305,9 @@ class PlanScreen(ModalScreen[Document | None]):
             said.append(f"caused by: {printable(str(error.__cause__))}")
         if error.hint:
             said.append(f"hint: {printable(error.hint)}")
-        if self.stage is Stage.APPLYING:
+        if self.stage is PlanStage.APPLYING:
             said += ["", "to see what was done: git agent-undo ops"]
-        self._enter(Stage.STUCK)
+        self._enter(PlanStage.STUCK)
         self._show(said)
 
     def _show(self, lines: Iterator[str] | list[str]) -> None:
@@ -313,38 +318,38 @@ class PlanScreen(ModalScreen[Document | None]):
         banner.update(glyphs_of(self).text(said))
         banner.display = bool(said)
 
-    def _title(self, stage: Stage) -> None:
+    def _title(self, stage: PlanStage) -> None:
         status = text(self.document, "status")
         verb = _VERBS.get(self._wish.verb, "undo")
         named = " ".join((*self._wish.targets, *self._wish.paths, self._wish.pin or ""))
         said = {
-            Stage.REPORT: _DONE.get(status, status.replace("_", " ")),
-            Stage.STUCK: "failed",
-            Stage.APPLYING: "running",
+            PlanStage.REPORT: _DONE.get(status, status.replace("_", " ")),
+            PlanStage.STUCK: "failed",
+            PlanStage.APPLYING: "running",
         }.get(stage, "plan")
         title = glyphs_of(self).cut(f"{verb} {named}".strip(), 40)
         border = self.query_one(Vertical)
         border.border_title = Content(f"{title}: {said}")
 
-    def _keys(self) -> Iterator[Key]:
+    def _keys(self) -> Iterator[KeyHint]:
         """Yield the keys that do something now."""
-        if self.stage is Stage.PLAN:
+        if self.stage is PlanStage.PLAN:
             if not self._is_nothing():
-                yield Key("y", "apply", "apply")
-                yield Key("d", "show the lines", "changes")
-                yield Key("h", "choose hunks", "hunks")
+                yield KeyHint("y", "apply", "apply")
+                yield KeyHint("d", "show the lines", "changes")
+                yield KeyHint("h", "choose hunks", "hunks")
             if self._has_conflicts():
                 words = _CONFLICT_WORDS[self._wish.on_conflict]
-                yield Key("c", f"conflicts: {words}", "conflicts")
+                yield KeyHint("c", f"conflicts: {words}", "conflicts")
             if self._has_low():
                 words = "taken" if self._wish.include_low else "left"
-                yield Key("i", f"uncertain changes: {words}", "include_low")
-        if self.stage is Stage.STUCK and self._report is None:
-            yield Key("r", "try again", "retry")
-        if self.stage is Stage.REPORT:
-            yield Key("Enter", "close", "close")
-        elif self.stage is not Stage.APPLYING:
-            yield Key("n", "leave", "leave")
+                yield KeyHint("i", f"uncertain changes: {words}", "include_low")
+        if self.stage is PlanStage.STUCK and self._report is None:
+            yield KeyHint("r", "try again", "retry")
+        if self.stage is PlanStage.REPORT:
+            yield KeyHint("Enter", "close", "close")
+        elif self.stage is not PlanStage.APPLYING:
+            yield KeyHint("n", "leave", "leave")
 
 
 def _choice(plan: Document, taken: Taken) -> Document:

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 from gitshadow.render.document import Document
 
 
-class Wish(NamedTuple):
+class UndoIntent(NamedTuple):
     """Say what is to be undone, redone or restored; ids and paths as documents spell them.
 
     `targets` are ids, `paths` are targets that are always paths, `only` limits both. `offer` asks
@@ -29,7 +29,7 @@ class Wish(NamedTuple):
     choice: Mapping[str, object] | None = None
 
 
-class Engine(Protocol):
+class UiBackend(Protocol):
     """Answer what the view asks; the daemon does it where one runs, else this process."""
 
     def ask(self, verb: str, params: Mapping[str, object], /) -> Document:
@@ -40,7 +40,7 @@ class Engine(Protocol):
         """
         ...
 
-    def plan(self, wish: Wish, /) -> Document:
+    def plan(self, wish: UndoIntent, /) -> Document:
         """Return the plan of a wish, with its token; nothing is changed.
 
         Raises:
@@ -48,7 +48,7 @@ class Engine(Protocol):
         """
         ...
 
-    def apply(self, wish: Wish, token: str, /) -> Document:
+    def apply(self, wish: UndoIntent, token: str, /) -> Document:
         """Carry out the plan that was shown, or nothing; return the report.
 
         Raises:

@@ -7,7 +7,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from gitshadow.ui.glyphs import glyphs_of
-from gitshadow.ui.layout import State, foot
+from gitshadow.ui.layout import FootState, foot
 
 _HINT = "? help  / search  f filter  u undo  r redo  q quit"
 _WAITS_S = 0.7
@@ -40,7 +40,7 @@ class Foot(Bar):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.state = State()
+        self.state = FootState()
         self._asked = 0
 
     def say(self, said: str, *, wrong: bool = False) -> None:
@@ -70,7 +70,7 @@ class Foot(Bar):
         if self._asked:
             self._change(self.state._replace(waiting=True))
 
-    def _change(self, state: State) -> None:
+    def _change(self, state: FootState) -> None:
         self.state = state
         self.show(foot(state, _HINT, self.app.size.width, glyphs_of(self)))
         self.set_class(state.wrong, "wrong")

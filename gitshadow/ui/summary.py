@@ -4,10 +4,10 @@ Invariant: pure; times are local, ids are whole where they are shown.
 """
 
 from gitshadow.render.text import local_time
-from gitshadow.ui.timeline import Kind, Line
+from gitshadow.ui.timeline import BlockKind, TimelineLine
 
 
-def heading(line: Line, listed: str, *, moment: bool) -> str:
+def heading(line: TimelineLine, listed: str, *, moment: bool) -> str:
     """Return what stands above the files of a line: whose they are, and against what.
 
     Args:
@@ -24,6 +24,6 @@ def heading(line: Line, listed: str, *, moment: bool) -> str:
         one = line.event
         tool = f", {one.tool}" if one.tool else ""
         return f"write {one.seq}: {one.confidence or 'not attributed'}{tool}"
-    named = {Kind.BURST: "burst", Kind.OP: "op"}.get(block.kind)
+    named = {BlockKind.BURST: "burst", BlockKind.OP: "op"}.get(block.kind)
     said = f"{named} {block.target}" if named else f"event {block.target}"
     return f"{listed} of {said}" + (f": {block.prompt}" if block.prompt else "")

@@ -28,7 +28,7 @@ _BY_NAME: Mapping[str, str] = {
 }
 
 
-class Kind(StrEnum):
+class TokenKind(StrEnum):
     """Say what a part of a line is, as far as it gets a colour."""
 
     COMMENT = "comment"
@@ -43,7 +43,7 @@ class Tint(NamedTuple):
 
     start: int
     end: int
-    kind: Kind
+    kind: TokenKind
 
 
 Tints = Sequence[Sequence[Tint]]
@@ -53,13 +53,13 @@ class _Kinds(HighlightTheme):
     """Give each type of token that gets a colour the name of its kind."""
 
     STYLES = {  # noqa: RUF012 (so declared where it is inherited from)
-        ("Comment",): Kind.COMMENT,
-        ("Keyword",): Kind.KEYWORD,
-        ("Literal", "Number"): Kind.NUMBER,
-        ("Literal", "String"): Kind.STRING,
-        ("Name", "Class"): Kind.NAME,
-        ("Name", "Function"): Kind.NAME,
-        ("Name", "Tag"): Kind.NAME,
+        ("Comment",): TokenKind.COMMENT,
+        ("Keyword",): TokenKind.KEYWORD,
+        ("Literal", "Number"): TokenKind.NUMBER,
+        ("Literal", "String"): TokenKind.STRING,
+        ("Name", "Class"): TokenKind.NAME,
+        ("Name", "Function"): TokenKind.NAME,
+        ("Name", "Tag"): TokenKind.NAME,
     }
 
 
@@ -76,14 +76,14 @@ def tints(path: str, lines: Sequence[str]) -> Tints:
     for line in lines:
         begins.append(begins[-1] + len(line) + 1)
     for span in highlight("\n".join(lines), language=language, theme=_Kinds).spans:
-        if span.style in list(Kind):
+        if span.style in list(TokenKind):
             _spread(nothing, begins, span)
     return nothing
 
 
 def _spread(found: list[list[Tint]], begins: Sequence[int], span: Span) -> None:
     """Add a span to each of the lines that it is in."""
-    kind = Kind(str(span.style))
+    kind = TokenKind(str(span.style))
     row = bisect_right(begins, span.start) - 1
     while row < len(found) and begins[row] < span.end:
         start, end = max(span.start, begins[row]), min(span.end, begins[row + 1] - 1)

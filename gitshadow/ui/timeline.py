@@ -14,7 +14,7 @@ YOU, UNKNOWN, NOBODY = "you", "unknown", ""
 """Lanes that are no session of an agent: a person's, nobody's known, and none at all."""
 
 
-class Kind(Enum):
+class BlockKind(Enum):
     """Say what a block is."""
 
     BURST = "burst"
@@ -28,7 +28,7 @@ class Block(NamedTuple):
     """Hold what is shown as one: the events of it that were loaded, newest first."""
 
     key: str
-    kind: Kind
+    kind: BlockKind
     events: tuple[EventRow, ...]
     pin: PinRow | None = None
 
@@ -73,7 +73,7 @@ class Block(NamedTuple):
         return files_of(self.events)
 
 
-class Line(NamedTuple):
+class TimelineLine(NamedTuple):
     """Hold one line of the list: a day, a block, or one of the events of an opened block."""
 
     block: Block | None = None
@@ -88,7 +88,7 @@ class Line(NamedTuple):
         return self.block.key if self.block else f"day {self.day}"
 
 
-class Marks(NamedTuple):
+class UndoMarks(NamedTuple):
     """Say what ops took back: the op by the id, or the number, that it took back."""
 
     undone: Mapping[str, OpRow] = {}
@@ -141,7 +141,7 @@ def lane_of(event: EventRow) -> str:
     return UNKNOWN if event.actor else NOBODY
 
 
-def marks_of(ops: Iterable[OpRow]) -> Marks:
+def marks_of(ops: Iterable[OpRow]) -> UndoMarks:
     """Return what the ops in effect took back; of two the newest counts."""
     undone: dict[str, OpRow] = {}
     known: dict[str, OpRow] = {}
@@ -155,7 +155,7 @@ def marks_of(ops: Iterable[OpRow]) -> Marks:
             continue
         for id in op.undoes or _begun(op):
             undone.setdefault(id, op)
-    return Marks(undone, known)
+    return UndoMarks(undone, known)
 
 
 def _begun(op: OpRow) -> list[str]:
@@ -181,7 +181,7 @@ def blocks_of(
         key = _key(event)
         if key is None:
             if not loose or not _belongs(found[loose][-1], event):
-                loose = f"{Kind.LOOSE.value} {event.seq}"
+                loose = f"{BlockKind.LOOSE.value} {event.seq}"
             key = loose
         else:
             loose = ""
@@ -192,7 +192,7 @@ def blocks_of(
 
 def lines_of(
     blocks: Iterable[Block], opened: Collection[str], day_of: Mapping[str, str]
-) -> Iterator[Line]:
+) -> Iterator[TimelineLine]:
     """Yield the lines of a list: a line for each new day, the blocks, what is opened of them.
 
     Args:
@@ -204,22 +204,22 @@ def lines_of(
     for block in blocks:
         if day_of[block.key] != day:
             day = day_of[block.key]
-            yield Line(day=day)
-        yield Line(block)
+            yield TimelineLine(day=day)
+        yield TimelineLine(block)
         if block.key in opened:
-            yield from (Line(block, event) for event in block.events)
+            yield from (TimelineLine(block, event) for event in block.events)
 
 
 def _key(event: EventRow) -> str | None:
     if event.op:
-        return f"{Kind.OP.value} {event.op}"
+        return f"{BlockKind.OP.value} {event.op}"
     if event.burst:
-        return f"{Kind.BURST.value} {event.burst}"
+        return f"{BlockKind.BURST.value} {event.burst}"
     return None
 
 
-def _kind(key: str) -> Kind:
-    return Kind(key.partition(" ")[0])
+def _kind(key: str) -> BlockKind:
+    return BlockKind(key.partition(" ")[0])
 
 
 def _belongs(last: EventRow, event: EventRow) -> bool:
@@ -244,4 +244,4 @@ def _with_pins(
 
 
 def _pinned(pin: PinRow) -> Block:
-    return Block(f"{Kind.PIN.value} {pin.name}", Kind.PIN, (), pin)
+    return Block(f"{BlockKind.PIN.value} {pin.name}", BlockKind.PIN, (), pin)

@@ -15,10 +15,10 @@ from typing import NamedTuple
 from gitshadow.errors import RefusedError, StoreError
 from gitshadow.model import FileState, FileVersion, Oid, RepoPath
 from gitshadow.store import attributes
-from gitshadow.store.clock import Clock
+from gitshadow.store.clock import EpochClock
 from gitshadow.store.files import Reading, WorkFiles, digest
 from gitshadow.store.safe_paths import UnsafePathError, parents
-from gitshadow.undo.plan import Plan, Planned, Step
+from gitshadow.undo.plan import Plan, PlannedItem, PlanStep
 from gitshadow.undo.report import Action, Item, Reason, State
 from gitshadow.undo.reverse import blob_oid
 from gitshadow.undo.worktree_scan import version_at
@@ -85,7 +85,7 @@ class Tools(NamedTuple):
 
     files: WorkFiles
     read: ReadBlob
-    clock: Clock
+    clock: EpochClock
     hook: StepHook = no_hook
     mode_of: Callable[[RepoPath], int | None] = _unknown
 
@@ -127,7 +127,7 @@ class _Run:
     temps: dict[RepoPath, RepoPath] = field(default_factory=dict)
     made: list[RepoPath] = field(default_factory=list)
     ready: set[bytes] = field(default_factory=set)
-    owners: dict[RepoPath, list[Planned]] = field(default_factory=dict)
+    owners: dict[RepoPath, list[PlannedItem]] = field(default_factory=dict)
     cleared: list[tuple[RepoPath, int]] = field(default_factory=list)
     carried: dict[RepoPath, dict[str, bytes]] = field(default_factory=dict)
     lost: dict[RepoPath, tuple[str, ...]] = field(default_factory=dict)
@@ -184,7 +184,7 @@ class _Run:
 
     # -- steps -----------------------------------------------------------------------------
 
-    def _try(self, make: Callable[[Step], None], step: Step) -> None:
+    def _try(self, make: Callable[[PlanStep], None], step: PlanStep) -> None:
         """Make one step unless its item failed already; a failure takes its item along."""
         if step.path in self.failed:
             return
@@ -200,7 +200,7 @@ class _Run:
                 raise _full() from error
             self._fail(step.path, Failure(Reason.IO_ERROR, _words(error)))
 
-    def _stage(self, step: Step) -> None:
+    def _stage(self, step: PlanStep) -> None:
         assert step.after is not None
         files = self.tools.files
         directory = step.path.rpartition(b"/")[0]
@@ -212,10 +212,10 @@ class _Run:
             self.carried[step.path] = files.attributes(step.path)
         self.temps[step.path] = files.stage(step.path, data, step.after.mode)
 
-    def _harden(self, step: Step) -> None:
+    def _harden(self, step: PlanStep) -> None:
         self.tools.files.harden(self.temps[step.path])
 
-    def _write(self, step: Step) -> None:
+    def _write(self, step: PlanStep) -> None:
         assert step.after is not None
         if not _is_chmod(step) and step.path not in self.temps:
             self._stage(step)
@@ -229,7 +229,7 @@ class _Run:
             self._replace(step)
         self._verify(step)
 
-    def _replace(self, step: Step) -> None:
+    def _replace(self, step: PlanStep) -> None:
         with self.tools.files.holding(step.path) as bytes_then:
             self._expect(step)
             self.tools.files.publish(self.temps[step.path], step.path)
@@ -237,14 +237,14 @@ class _Run:
             self.written.add(step.path)
             self._keep_newer(step, bytes_then())
 
-    def _remove(self, step: Step) -> None:
+    def _remove(self, step: PlanStep) -> None:
         with self.tools.files.holding(step.path) as bytes_then:
             self._expect(step)
             self.tools.files.unlink(step.path)
             self.states[step.path] = None
             self._keep_newer(step, bytes_then())
 
-    def _keep_newer(self, step: Step, data: bytes | None) -> None:
+    def _keep_newer(self, step: PlanStep, data: bytes | None) -> None:
         """Give a path back what somebody wrote between the last look at it and its change."""
         files = self.tools.files
         if data is None or step.before is None or blob_oid(data) == step.before.oid:
@@ -254,7 +254,7 @@ class _Run:
         files.publish(temp, step.path)
         raise _MovedError
 
-    def _expect(self, step: Step) -> None:
+    def _expect(self, step: PlanStep) -> None:
         """Make sure that a path still holds what the plan found there.
 
         A file that nobody may read is read after its mode is set.
@@ -271,7 +271,7 @@ class _Run:
         if step.before is None and self.tools.files.look(step.path) is not None:
             raise _MovedError
 
-    def _verify(self, step: Step) -> None:
+    def _verify(self, step: PlanStep) -> None:
         """Read back what was written."""
         assert step.after is not None
         reading = self.tools.files.read(step.path)
@@ -346,7 +346,7 @@ class _Run:
 
     # -- outcome ---------------------------------------------------------------------------
 
-    def _item(self, planned: Planned) -> Item:
+    def _item(self, planned: PlannedItem) -> Item:
         failures = [self.failed[path] for path in planned.paths if path in self.failed]
         if not failures:
             return planned.item
@@ -446,7 +446,7 @@ def _state_of(reading: Reading, seen_ns: int) -> FileState:
     return FileState(version, digest(reading.data), reading.stat, seen_ns, reading.racy)
 
 
-def _is_chmod(step: Step) -> bool:
+def _is_chmod(step: PlanStep) -> bool:
     """Tell a step that changes permission bits alone."""
     return (
         step.before is not None

@@ -45,7 +45,7 @@ from gitshadow.undo.units import Unit, is_agents, is_undoable
 NOBODY = "no agent reported these changes"
 
 
-class Window(NamedTuple):
+class UnitWindow(NamedTuple):
     """Hold when a unit was at work and whose sessions it is of.
 
     `sessions` None: anybody's; `end_ns` None: until now.
@@ -73,7 +73,7 @@ class Selection:
     undoes: tuple[str, ...] = ()
     maybe: tuple[Event, ...] = ()
     ambiguous: tuple[Event, ...] = ()
-    windows: tuple[Window, ...] = ()
+    windows: tuple[UnitWindow, ...] = ()
     headline: str = ""
     notes: tuple[str, ...] = ()
 
@@ -161,7 +161,7 @@ class Chooser:
         """Return an empty selection that says why it is empty."""
         last = found[0] if found else None
         headline = "nothing to undo: no agent has changed anything here"
-        windows: tuple[Window, ...] = ()
+        windows: tuple[UnitWindow, ...] = ()
         maybe: list[Event] = []
         if last is not None:
             rows = events_of(self.db, self.worktree, unit_of(self.db, last))
@@ -190,7 +190,7 @@ class Chooser:
         agents = (one for one in known if one.actor is Actor.AGENT)
         return not all(is_guessed(session) for session in agents)
 
-    def _agent_windows(self) -> Iterable[Window]:
+    def _agent_windows(self) -> Iterable[UnitWindow]:
         for session in sessions.all_sessions(self.db):
             if session.actor is Actor.AGENT:
                 yield self._window(session)
@@ -332,7 +332,7 @@ class Chooser:
     def _is_low(self, event: Event) -> bool:
         return not self.include_low and _confidence(event) is Confidence.LOW
 
-    def _ambiguous(self, windows: Sequence[Window]) -> list[Event]:
+    def _ambiguous(self, windows: Sequence[UnitWindow]) -> list[Event]:
         """Return the events that may be of these windows' sessions."""
         found: dict[int, Event] = {}
         for window in windows:
@@ -348,26 +348,26 @@ class Chooser:
                     found[row.seq] = row
         return [found[seq] for seq in sorted(found)]
 
-    def _window(self, thing: Named) -> Window:
+    def _window(self, thing: Named) -> UnitWindow:
         if isinstance(thing, Session):
             whose = frozenset(family(self.db, thing.id))
-            return Window(whose, thing.started_ns, thing.ended_ns)
+            return UnitWindow(whose, thing.started_ns, thing.ended_ns)
         if isinstance(thing, Turn):
             return self._turn_window(thing)
         if isinstance(thing, Call):
             whose = frozenset({thing.session})
-            return Window(whose, thing.opened_ns, thing.closed_ns, thing.id)
+            return UnitWindow(whose, thing.opened_ns, thing.closed_ns, thing.id)
         if isinstance(thing, Burst):
             return self._burst_window(thing)
         if isinstance(thing, Event):
-            return Window(frozenset(), thing.ts_ns, thing.ts_ns)
-        return Window(frozenset(), thing.ts_ns, thing.ts_ns)
+            return UnitWindow(frozenset(), thing.ts_ns, thing.ts_ns)
+        return UnitWindow(frozenset(), thing.ts_ns, thing.ts_ns)
 
-    def _turn_window(self, turn: Turn) -> Window:
+    def _turn_window(self, turn: Turn) -> UnitWindow:
         whose = frozenset(family(self.db, turn.session))
-        return Window(whose, turn.started_ns, turn.ended_ns)
+        return UnitWindow(whose, turn.started_ns, turn.ended_ns)
 
-    def _burst_window(self, burst: Burst) -> Window:
+    def _burst_window(self, burst: Burst) -> UnitWindow:
         """Return a burst's time: its turn's, else from the burst before to the one after."""
         turn = (
             turns.get_turn(self.db, burst.session, burst.turn) if burst.turn else None
@@ -382,7 +382,7 @@ class Chooser:
                 end = other.started_ns
             elif other.ordinal < burst.ordinal:
                 begin = max(begin, other.ended_ns)
-        return Window(frozenset(family(self.db, burst.session)), begin, end)
+        return UnitWindow(frozenset(family(self.db, burst.session)), begin, end)
 
     def _actor(self, session: str) -> Actor:
         known = sessions.get(self.db, session)

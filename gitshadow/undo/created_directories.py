@@ -15,7 +15,7 @@ from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.repo import Repo
 
 
-class Owner(NamedTuple):
+class DirectoryOwner(NamedTuple):
     """Tell for directories whether they came with a unit.
 
     `tree` is the working tree before it, None where that is not known: then none is. `since`

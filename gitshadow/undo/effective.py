@@ -18,14 +18,14 @@ BACKWARD = (OpKind.OOPS, OpKind.UNDO, OpKind.RESTORE)
 """The kinds of ops that `redo` takes back."""
 
 
-class Standing(NamedTuple):
+class EffectiveOps(NamedTuple):
     """Hold the ops in effect, newest first, and by which of them each id was taken back."""
 
     ops: Sequence[Op]
     undone_by: Mapping[str, Op]
 
 
-def standing(db: Db, worktree: str | None = None) -> Standing:
+def standing(db: Db, worktree: str | None = None) -> EffectiveOps:
     """Return which ops (of one worktree) are in effect, and what each took back."""
     undone: dict[str, Op] = {}
     found: list[Op] = []
@@ -34,7 +34,7 @@ def standing(db: Db, worktree: str | None = None) -> Standing:
             continue
         undone.update(dict.fromkeys(set(op.undoes) - undone.keys(), op))
         found.append(op)
-    return Standing(found, undone)
+    return EffectiveOps(found, undone)
 
 
 def effective_ops(db: Db, worktree: str | None = None) -> Sequence[Op]:

@@ -21,65 +21,65 @@ from gitshadow.model import (
     Session,
     StatKey,
 )
-from gitshadow.recording.context import Desk
+from gitshadow.recording.context import RecorderContext
 from gitshadow.store import refs
-from gitshadow.store.clock import Clock
+from gitshadow.store.clock import EpochClock
 from gitshadow.store.files import Look, WorkFiles, digest
 from gitshadow.store.journal import pins, sessions
 from gitshadow.store.journal.db import Db
 from gitshadow.store.repo import Repo
 from gitshadow.undo.apply import Applied
 from gitshadow.undo.report import Reason
-from gitshadow.undo.restore_plan import Snapshot
+from gitshadow.undo.restore_plan import PinSnapshot
 
 
 class UndoEngine:
-    """Implement undo's port on a desk."""
+    """Implement undo's port on a context."""
 
-    def __init__(self, desk: Desk, runner: str | None) -> None:
-        self._desk = desk
+    def __init__(self, context: RecorderContext, runner: str | None) -> None:
+        self._context = context
         self._runner = runner
 
     @property
     def worktree(self) -> str:
         """Return the worktree's id in the journal."""
-        return self._desk.workspace.layout.worktree
+        return self._context.workspace.layout.worktree
 
     @property
     def files(self) -> WorkFiles:
         """Return the door to the working tree."""
-        return self._desk.workspace.files
+        return self._context.workspace.files
 
     @property
     def repo(self) -> Repo:
         """Return the object store."""
-        return self._desk.workspace.repo
+        return self._context.workspace.repo
 
     @property
     def db(self) -> Db:
         """Return the journal."""
-        return self._desk.workspace.db
+        return self._context.workspace.db
 
     @property
-    def clock(self) -> Clock:
+    def clock(self) -> EpochClock:
         """Return the clock of the file system."""
-        return self._desk.workspace.clock
+        return self._context.workspace.clock
 
     def catch_up(self) -> None:
         """Give commits whose rows could not be stored their rows."""
-        if self._desk.workspace.recorder.behind:
-            self._desk.pipeline.catch_up()
+        if self._context.workspace.recorder.behind:
+            self._context.pipeline.catch_up()
 
     def flush(self) -> None:
         """Have everything that was written before recorded."""
-        self._desk.observer.settle()
+        self._context.observer.settle()
 
     def record_present(self, paths: Collection[RepoPath]) -> None:
         """Have what these paths hold at this moment recorded, covered or not."""
         hidden = [path for path in paths if self.uncovered(path) is not None]
-        self._desk.observer.store(set(paths).difference(hidden))
+        self._context.observer.store(set(paths).difference(hidden))
         if hidden:
-            self._desk.pipeline.admit(hidden)
+            self._context.pipeline.admit(hidden)
 
     def record_restore(self, op: Op, applied: Sequence[Applied]) -> Oid | None:
         """Publish the changes of an op as one commit on the chain of whoever ran it."""
@@ -92,7 +92,7 @@ class UndoEngine:
             reason=f"written by git agent-undo {op.kind.value}",
         )
         drafts = [self._draft(one, op) for one in applied]
-        rows = self._desk.workspace.recorder.record_restore(op, who, drafts)
+        rows = self._context.workspace.recorder.record_restore(op, who, drafts)
         found = [row.commit for row in rows if row.kind is EventKind.RESTORE]
         return found[0] if found else None
 
@@ -102,34 +102,34 @@ class UndoEngine:
 
     def tree(self) -> Oid:
         """Return the tree that is the working tree as last recorded."""
-        return self._desk.workspace.recorder.tree
+        return self._context.workspace.recorder.tree
 
     def state(self, path: RepoPath) -> FileState | None:
         """Return what was recorded of a path last, None where it is absent."""
-        return self._desk.workspace.states.get(path)
+        return self._context.workspace.states.get(path)
 
     def states(self) -> Mapping[RepoPath, FileState]:
         """Return what was recorded last of all covered paths."""
-        return self._desk.workspace.states.all()
+        return self._context.workspace.states.all()
 
     def directory_mode(self, directory: RepoPath) -> int | None:
         """Return the permission bits that a directory had when last seen, None: not known."""
-        return self._desk.walker.modes.of(directory)
+        return self._context.walker.modes.of(directory)
 
     def uncovered(self, path: RepoPath) -> Reason | None:
         """Return why a path is not recorded, None if it is."""
-        ws = self._desk.workspace
+        ws = self._context.workspace
         return _why(ws.coverage, path, ws.files.look(path))
 
     def uncovered_under(
         self, rules: Mapping[RepoPath, bytes | None]
     ) -> Callable[[RepoPath], Reason | None]:
         """Return `uncovered` as it would be with other contents of rule files."""
-        ws = self._desk.workspace
+        ws = self._context.workspace
         coverage = ws.coverage.under(rules)
         return lambda path: _why(coverage, path, ws.files.look(path))
 
-    def snapshot(self, pin: str) -> Snapshot:
+    def snapshot(self, pin: str) -> PinSnapshot:
         """Return a pin.
 
         Raises:
@@ -142,7 +142,7 @@ class UndoEngine:
         message = refs.parse_message(info.message)
         modes = {note.path: note.mode for note in message.paths} if message else {}
         plain = message.modes if message and message.modes else (0o644, 0o755)
-        return Snapshot(info.tree, known.ts_ns, modes, plain)
+        return PinSnapshot(info.tree, known.ts_ns, modes, plain)
 
     def _draft(self, one: Applied, op: Op) -> Draft:
         before = None
@@ -167,7 +167,7 @@ class UndoEngine:
             found = sessions.by_prefix(self.db, self._runner)
             if len(found) == 1:
                 return found[0]
-        return self._desk.claimant.personal(Actor.HUMAN)
+        return self._context.claimant.personal(Actor.HUMAN)
 
 
 def _why(coverage: Coverage, path: RepoPath, look: Look | None) -> Reason | None:

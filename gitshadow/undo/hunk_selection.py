@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 
-class Kind(StrEnum):
+class HunkKind(StrEnum):
     """Say what a hunk is a part of: lines, the mode, or the file as a whole."""
 
     LINES = "lines"
@@ -24,7 +24,7 @@ class Hunk:
     into where it can be split.
     """
 
-    kind: Kind
+    kind: HunkKind
     parts: tuple[int, ...]
     lines: tuple[str, ...]
     split: tuple["Hunk", ...] = ()
@@ -46,7 +46,7 @@ def hunk_of_json(row: Mapping[str, object]) -> Hunk:
         ValueError: it is not one.
     """
     return Hunk(
-        Kind(str(row.get("kind"))),
+        HunkKind(str(row.get("kind"))),
         tuple(int(str(part)) for part in _list(row, "parts")),
         tuple(str(line) for line in _list(row, "lines")),
         tuple(
@@ -72,7 +72,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class HunkQuestion:
     """Hold one hunk that waits for an answer, and the number of its item."""
 
     item: int
@@ -83,7 +83,7 @@ class Question:
 class Choosing:
     """Hold the questions that are left, the next one first, and what was taken so far."""
 
-    waiting: tuple[Question, ...]
+    waiting: tuple[HunkQuestion, ...]
     taken: Mapping[int, frozenset[int]] = field(default_factory=dict)
 
     @property
@@ -100,7 +100,7 @@ class Choosing:
         """
         first, rest = self.waiting[0], self.waiting[1:]
         if key == "s":
-            parts = tuple(Question(first.item, hunk) for hunk in first.hunk.split)
+            parts = tuple(HunkQuestion(first.item, hunk) for hunk in first.hunk.split)
             return replace(self, waiting=parts + rest)
         if key == "q":
             return replace(self, waiting=())
@@ -111,7 +111,7 @@ class Choosing:
         return self._take(mine if key == "a" else [], others)
 
     def _take(
-        self, questions: Sequence[Question], waiting: tuple[Question, ...]
+        self, questions: Sequence[HunkQuestion], waiting: tuple[HunkQuestion, ...]
     ) -> "Choosing":
         taken = dict(self.taken)
         for one in questions:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from gitshadow.model import FileVersion, format_mode, git_mode
 from gitshadow.undo import merge
-from gitshadow.undo.hunk_selection import Choice, Hunk, Kind
-from gitshadow.undo.lineage import Record
-from gitshadow.undo.merge import Edit
+from gitshadow.undo.hunk_selection import Choice, Hunk, HunkKind
+from gitshadow.undo.lineage import LineageRecord
+from gitshadow.undo.merge import MergeEdit
 from gitshadow.undo.path_plans import Case
 from gitshadow.undo.report import Reason
 from gitshadow.undo.reverse import Blobs
@@ -28,8 +28,8 @@ def offer(case: Case, blobs: Blobs) -> tuple[Hunk, ...]:
     parts = _parts(case, blobs)
     if parts.whole:
         lines = (*_modes(case), *_all_lines(parts)) if parts.known else ("binary",)
-        return (Hunk(Kind.FILE, (0,), lines),)
-    found = [Hunk(Kind.MODE, (0,), _modes(case))] if parts.mode else []
+        return (Hunk(HunkKind.FILE, (0,), lines),)
+    found = [Hunk(HunkKind.MODE, (0,), _modes(case))] if parts.mode else []
     return (*found, *(_hunk(parts, group) for group in _groups(parts.edits)))
 
 
@@ -56,7 +56,7 @@ def _take(case: Case, wanted: frozenset[int], blobs: Blobs) -> None:
         chosen = [edit for number, edit in enumerate(parts.edits, 1) if number in taken]
         oid = blobs.make(b"".join(merge.edited(parts.before, chosen)))
     mode = target.version.mode if 0 in taken else start.mode
-    case.turned.target = Record(target.path, FileVersion(oid, mode))
+    case.turned.target = LineageRecord(target.path, FileVersion(oid, mode))
     case.turned.reason = Reason.DECLINED
     case.turned.detail = f"{len(taken)} of {len(parts.numbers)} changes chosen"
 
@@ -72,7 +72,7 @@ class _Parts:
     mode: bool = False
     known: bool = True
     before: Sequence[bytes] = ()
-    edits: tuple[Edit, ...] = ()
+    edits: tuple[MergeEdit, ...] = ()
 
     @property
     def numbers(self) -> frozenset[int]:
@@ -127,7 +127,7 @@ def _modes(case: Case) -> tuple[str, ...]:
     )
 
 
-def _groups(edits: Sequence[Edit]) -> Iterator[range]:
+def _groups(edits: Sequence[MergeEdit]) -> Iterator[range]:
     """Yield the edits, by their index, that are so near that their context meets."""
     first = 0
     for at in range(1, len(edits) + 1):
@@ -142,7 +142,7 @@ def _hunk(parts: _Parts, group: range) -> Hunk:
     if len(group) > 1:
         split = tuple(_hunk(parts, range(at, at + 1)) for at in group)
     numbers = tuple(at + 1 for at in group)
-    return Hunk(Kind.LINES, numbers, tuple(_lines(parts, group)), split)
+    return Hunk(HunkKind.LINES, numbers, tuple(_lines(parts, group)), split)
 
 
 def _all_lines(parts: _Parts) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ _NEEDS_BEFORE = frozenset(
 )
 
 
-class Record(NamedTuple):
+class LineageRecord(NamedTuple):
     """Hold where a file is and what it holds; `version` is None where it is absent."""
 
     path: RepoPath
@@ -40,7 +40,7 @@ class Record(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class EventRun:
     """Hold one stretch of the unit's events on one lineage.
 
     `switched_to` is where Git's last later switch left the lineage, None where there was none
@@ -50,10 +50,10 @@ class Run:
     means that such a file took the place of what was recorded; `before` is then what was there.
     """
 
-    before: Record
-    after: Record
+    before: LineageRecord
+    after: LineageRecord
     seqs: tuple[int, ...]
-    switched_to: Record | None = None
+    switched_to: LineageRecord | None = None
     away: bool = False
     baseless: bool = False
     moved_in: bool = False
@@ -110,16 +110,16 @@ def trace(events: Sequence[Event]) -> list[Lineage]:
     return found
 
 
-def before_of(event: Event) -> Record:
+def before_of(event: Event) -> LineageRecord:
     """Return what stood before an event, at the old path where it is a rename."""
     assert event.path is not None
-    return Record(event.old_path or event.path, event.before)
+    return LineageRecord(event.old_path or event.path, event.before)
 
 
-def after_of(event: Event) -> Record:
+def after_of(event: Event) -> LineageRecord:
     """Return what an event left."""
     assert event.path is not None
-    return Record(event.path, event.after)
+    return LineageRecord(event.path, event.after)
 
 
 def course_of(
@@ -169,7 +169,7 @@ def _began(kept: Sequence[Event], event: Event) -> int | None:
     return None
 
 
-def _committed(record: Record) -> tuple[RepoPath, tuple[Oid, int] | None]:
+def _committed(record: LineageRecord) -> tuple[RepoPath, tuple[Oid, int] | None]:
     path, version = record
     return path, None if version is None else (version.oid, git_mode(version.mode))
 
@@ -201,7 +201,7 @@ def _undone_by(events: Sequence[Event], undoings: Undoings) -> dict[int, str]:
 
 def runs_of(
     lineage: Lineage, course: Course, belongs: Callable[[Event], bool]
-) -> list[Run]:
+) -> list[EventRun]:
     """Return the unit's runs on a lineage, oldest first, those of Git's detours last.
 
     A gap in the recording (what an event found is not what the one before it left) ends a run
@@ -238,7 +238,7 @@ def _stretches(
     return found
 
 
-def _run(events: Sequence[Event], switched_to: Record | None) -> Run:
+def _run(events: Sequence[Event], switched_to: LineageRecord | None) -> EventRun:
     first, after = events[0], after_of(events[-1])
     before, moved_in, replaced = before_of(first), False, False
     came = next((one for one in reversed(events) if one.moved_in), None)
@@ -247,7 +247,7 @@ def _run(events: Sequence[Event], switched_to: Record | None) -> Run:
         moved_in = before.version is None
         replaced = not moved_in
         before = after_of(came) if moved_in else before
-    return Run(
+    return EventRun(
         before=before,
         after=after,
         seqs=tuple(event.seq for event in events),
@@ -258,6 +258,6 @@ def _run(events: Sequence[Event], switched_to: Record | None) -> Run:
     )
 
 
-def _switch_after(switches: Sequence[Event], seq: int) -> Record | None:
+def _switch_after(switches: Sequence[Event], seq: int) -> LineageRecord | None:
     later = [one for one in switches if one.seq > seq]
     return after_of(later[-1]) if later else None

@@ -28,7 +28,7 @@ class Labels:
 
 
 @dataclass(frozen=True, slots=True)
-class Edit:
+class MergeEdit:
     """Hold one edit: base lines `[start, end)` become `lines`."""
 
     start: int
@@ -134,7 +134,7 @@ def _untangle(
     return edited(base, both)
 
 
-def edited(base: Sequence[bytes], chosen: Sequence[Edit]) -> list[bytes]:
+def edited(base: Sequence[bytes], chosen: Sequence[MergeEdit]) -> list[bytes]:
     """Return lines after edits that are in order and do not overlap."""
     merged: list[bytes] = []
     at = 0
@@ -144,12 +144,12 @@ def edited(base: Sequence[bytes], chosen: Sequence[Edit]) -> list[bytes]:
     return [*merged, *base[at:]]
 
 
-def edits(base: Sequence[bytes], side: Sequence[bytes]) -> Iterator[Edit]:
+def edits(base: Sequence[bytes], side: Sequence[bytes]) -> Iterator[MergeEdit]:
     """Yield the edits that make one list of lines of another, in order."""
     at_base = at_side = 0
     for base_start, side_start, length in matching_blocks(base, side):
         if base_start > at_base or side_start > at_side:
-            yield Edit(at_base, base_start, tuple(side[at_side:side_start]))
+            yield MergeEdit(at_base, base_start, tuple(side[at_side:side_start]))
         at_base, at_side = base_start + length, side_start + length
 
 

@@ -15,7 +15,7 @@ from gitshadow.store.files import TEMP_PREFIX, WorkFiles
 from gitshadow.store.journal import events, ops
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
-from gitshadow.store.journal.ops import Step as Written
+from gitshadow.store.journal.ops import OpStep as Written
 from gitshadow.store.refs import display_path
 from gitshadow.store.safe_paths import UnsafePathError
 from gitshadow.undo.apply import (

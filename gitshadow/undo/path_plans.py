@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from gitshadow.model import FileVersion, RepoPath
 from gitshadow.store.safe_paths import parents, safe_path
-from gitshadow.undo.lineage import Record
+from gitshadow.undo.lineage import LineageRecord
 from gitshadow.undo.report import Reason
 from gitshadow.undo.reverse import Turned
 
@@ -54,7 +54,7 @@ class Case:
     only the time says of a write that the unit made it.
     """
 
-    start: Record
+    start: LineageRecord
     turned: Turned
     session: str | None
     paths: frozenset[RepoPath]

@@ -15,16 +15,16 @@ from gitshadow.store.safe_paths import parents
 from gitshadow.undo import hunks, merge
 from gitshadow.undo.hunk_selection import Choice
 from gitshadow.undo.lineage import (
+    EventRun,
     Lineage,
-    Record,
-    Run,
+    LineageRecord,
     course_of,
     runs_of,
     trace,
 )
 from gitshadow.undo.path_plans import Case, World, check_alone, settle
 from gitshadow.undo.report import Action, Item, Reason, State
-from gitshadow.undo.reverse import Blobs, Manner, Read, Turned, take_back
+from gitshadow.undo.reverse import Blobs, ConflictPolicy, Read, Turned, take_back
 from gitshadow.undo.units import Undoings
 
 _HASH_DIGITS = 9
@@ -53,7 +53,7 @@ class Unrecorded(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class PlanRequest:
     """Hold what is to be taken back and how.
 
     `seqs` are the unit's events. `ambiguous` are events that may be the unit's and are named,
@@ -64,7 +64,7 @@ class Wish:
     """
 
     seqs: frozenset[int] = frozenset()
-    manner: Manner = field(default_factory=Manner)
+    manner: ConflictPolicy = field(default_factory=ConflictPolicy)
     paths: PathFilter = field(default_factory=PathFilter)
     undoings: Undoings = field(default_factory=dict)
     ambiguous: tuple[Event, ...] = ()
@@ -75,7 +75,7 @@ class Wish:
     choice: Choice | None = None
 
 
-class Step(NamedTuple):
+class PlanStep(NamedTuple):
     """Hold one change of one path: what stands there and what is to stand there.
 
     `early` marks a removal that makes room for a write.
@@ -87,7 +87,7 @@ class Step(NamedTuple):
     early: bool = False
 
 
-class Planned(NamedTuple):
+class PlannedItem(NamedTuple):
     """Hold one item with the paths whose steps it needs; without paths nothing is done."""
 
     item: Item
@@ -104,8 +104,8 @@ class Plan:
     takes back whole as far as somebody chose. `whole` is the token without the choice.
     """
 
-    items: tuple[Planned, ...]
-    steps: Mapping[RepoPath, Step]
+    items: tuple[PlannedItem, ...]
+    steps: Mapping[RepoPath, PlanStep]
     token: str
     whole: str
     made: Mapping[Oid, bytes] = field(default_factory=dict)
@@ -115,7 +115,7 @@ class Plan:
     taken: frozenset[int] = frozenset()
 
 
-class Wanted(NamedTuple):
+class WantedState(NamedTuple):
     """Hold a state that a path is to have again; None: absent.
 
     `deletable` tells that what stands there came from an agent and is as it left it. `reason`
@@ -128,7 +128,9 @@ class Wanted(NamedTuple):
     reason: Reason | None = None
 
 
-def plan_unit(events: Sequence[Event], wish: Wish, world: World, read: Read) -> Plan:
+def plan_unit(
+    events: Sequence[Event], wish: PlanRequest, world: World, read: Read
+) -> Plan:
     """Plan to take a unit of events back.
 
     Args:
@@ -146,7 +148,11 @@ def plan_unit(events: Sequence[Event], wish: Wish, world: World, read: Read) -> 
 
 
 def plan_states(
-    wanted: Mapping[RepoPath, Wanted], wish: Wish, world: World, read: Read, seq: int
+    wanted: Mapping[RepoPath, WantedState],
+    wish: PlanRequest,
+    world: World,
+    read: Read,
+    seq: int,
 ) -> Plan:
     """Plan to give paths a state that they had; `seq` is the newest event of any of them."""
     blobs = Blobs(read, wish.is_missing)
@@ -171,7 +177,9 @@ def newest_seq(token: str) -> int | None:
 # -- cases ---------------------------------------------------------------------------------
 
 
-def _case(lineage: Lineage, wish: Wish, world: World, blobs: Blobs) -> Case | None:
+def _case(
+    lineage: Lineage, wish: PlanRequest, world: World, blobs: Blobs
+) -> Case | None:
     """Return what becomes of a lineage; None where nothing on it is the unit's."""
     mine = [event for event in lineage.events if event.seq in wish.seqs]
     if not mine or not wish.paths.takes(lineage.paths):
@@ -184,7 +192,7 @@ def _case(lineage: Lineage, wish: Wish, world: World, blobs: Blobs) -> Case | No
         lambda event: event.seq in wish.seqs and event.seq not in undone,
     )
     there = None if lineage.displaced else world.present.get(lineage.path)
-    start = Record(lineage.path, there)
+    start = LineageRecord(lineage.path, there)
     case = Case(
         start=start,
         turned=Turned(target=start),
@@ -212,16 +220,16 @@ def _is_by_timing(event: Event) -> bool:
     return who is not None and by_time_only(who.reason)
 
 
-def _is_fleeting(run: Run) -> bool:
+def _is_fleeting(run: EventRun) -> bool:
     """Tell a run that made a file and took it away again: a temporary one, mostly."""
     return not run.baseless and run.before.version is None is run.after.version
 
 
-def _wanted_case(path: RepoPath, want: Wanted, world: World, blobs: Blobs) -> Case:
-    start = Record(path, world.present.get(path))
+def _wanted_case(path: RepoPath, want: WantedState, world: World, blobs: Blobs) -> Case:
+    start = LineageRecord(path, world.present.get(path))
     case = Case(
         start=start,
-        turned=Turned(target=Record(path, want.version)),
+        turned=Turned(target=LineageRecord(path, want.version)),
         session=want.session,
         paths=frozenset({path}),
     )
@@ -243,7 +251,7 @@ def _wanted_case(path: RepoPath, want: Wanted, world: World, blobs: Blobs) -> Ca
 
 
 def _finish(
-    cases: list[Case], wish: Wish, world: World, blobs: Blobs, seq: int
+    cases: list[Case], wish: PlanRequest, world: World, blobs: Blobs, seq: int
 ) -> Plan:
     settle(cases, world)
     cases.sort(key=_place)
@@ -289,7 +297,7 @@ def _is_taken(case: Case) -> bool:
 
 def _planned(
     case: Case, blobs: Blobs, steps: Collection[RepoPath], *, offer: bool
-) -> Planned:
+) -> PlannedItem:
     turned, start = case.turned, case.start
     needed = {case.destination, case.vacates} & set(steps)
     # Files with the same content that change places change nothing.
@@ -317,7 +325,7 @@ def _planned(
         removed=removed,
         hunks=hunks.offer(case, blobs) if offer else (),
     )
-    return Planned(item, tuple(one for one in paths if one in needed))
+    return PlannedItem(item, tuple(one for one in paths if one in needed))
 
 
 def _action(case: Case) -> Action:
@@ -338,7 +346,7 @@ def _action(case: Case) -> Action:
 
 
 def _lines(
-    start: Record, target: Record, blobs: Blobs
+    start: LineageRecord, target: LineageRecord, blobs: Blobs
 ) -> tuple[int | None, int | None]:
     """Count the lines that come and go; nothing for links and binary content."""
     versions = [one for one in (start.version, target.version) if one is not None]
@@ -353,7 +361,7 @@ def _lines(
     return merge.count_changes(old, new) or (None, None)
 
 
-def _named_items(cases: Sequence[Case], wish: Wish) -> Iterator[Planned]:
+def _named_items(cases: Sequence[Case], wish: PlanRequest) -> Iterator[PlannedItem]:
     """Yield an item for each path that is named only, because nothing can be done there."""
     planned = {path for case in cases for path in case.paths}
     named: dict[RepoPath, tuple[Reason, str]] = {}
@@ -377,28 +385,28 @@ def _named_items(cases: Sequence[Case], wish: Wish) -> Iterator[Planned]:
             reason=reason,
             detail=detail,
         )
-        yield Planned(item)
+        yield PlannedItem(item)
 
 
-def _steps(cases: Sequence[Case], world: World) -> dict[RepoPath, Step]:
+def _steps(cases: Sequence[Case], world: World) -> dict[RepoPath, PlanStep]:
     written = {case.destination for case in cases if case.moves} - {None}
     above = {parent for path in written if path for parent in parents(path)}
-    steps: dict[RepoPath, Step] = {}
+    steps: dict[RepoPath, PlanStep] = {}
     for case in cases:
         path = case.vacates
         if path is not None and path not in written:
             early = path in above or not written.isdisjoint(parents(path))
-            steps[path] = Step(path, case.start.version, None, early)
+            steps[path] = PlanStep(path, case.start.version, None, early)
     for case in cases:
         target = case.turned.target
         if case.moves and target.version is not None:
             before = world.present.get(target.path)
             if before != target.version:
-                steps[target.path] = Step(target.path, before, target.version)
+                steps[target.path] = PlanStep(target.path, before, target.version)
     return dict(sorted(steps.items()))
 
 
-def _clear(steps: Mapping[RepoPath, Step], world: World) -> tuple[RepoPath, ...]:
+def _clear(steps: Mapping[RepoPath, PlanStep], world: World) -> tuple[RepoPath, ...]:
     """Return the directories that stand where a file is to be written."""
     found: set[RepoPath] = set()
     for path, step in steps.items():
@@ -408,7 +416,9 @@ def _clear(steps: Mapping[RepoPath, Step], world: World) -> tuple[RepoPath, ...]
     return _deepest_first(found)
 
 
-def _sweep(steps: Mapping[RepoPath, Step], wish: Wish) -> tuple[RepoPath, ...]:
+def _sweep(
+    steps: Mapping[RepoPath, PlanStep], wish: PlanRequest
+) -> tuple[RepoPath, ...]:
     """Return the unit's directories from which files go."""
     kept = {up for path, step in steps.items() if step.after for up in parents(path)}
     asked: dict[RepoPath, bool] = dict.fromkeys(kept, False)
@@ -426,7 +436,7 @@ def _deepest_first(paths: Iterable[RepoPath]) -> tuple[RepoPath, ...]:
 
 
 def _token(
-    cases: Sequence[Case], seqs: frozenset[int], wish: Wish, newest_seq: int
+    cases: Sequence[Case], seqs: frozenset[int], wish: PlanRequest, newest_seq: int
 ) -> str:
     """Hash what is taken back, from which state of the disk, to which, and by which choice.
 

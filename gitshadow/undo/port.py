@@ -9,19 +9,19 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from gitshadow.model import FileState, Oid, Op, OpKind, RepoPath
-from gitshadow.store.clock import Clock
+from gitshadow.store.clock import EpochClock
 from gitshadow.store.files import WorkFiles
 from gitshadow.store.journal.db import Db
 from gitshadow.store.repo import Repo
 from gitshadow.undo.apply import Applied
 from gitshadow.undo.hunk_selection import Choice
 from gitshadow.undo.report import Reason
-from gitshadow.undo.restore_plan import Snapshot
+from gitshadow.undo.restore_plan import PinSnapshot
 from gitshadow.undo.reverse import OnConflict
 from gitshadow.undo.targets import Target
 
 
-class Engine(Protocol):
+class UndoPort(Protocol):
     """Record one worktree, and tell what is known of it."""
 
     @property
@@ -45,7 +45,7 @@ class Engine(Protocol):
         ...
 
     @property
-    def clock(self) -> Clock:
+    def clock(self) -> EpochClock:
         """Return the clock of the file system."""
         ...
 
@@ -109,13 +109,13 @@ class Engine(Protocol):
         """Return `uncovered` as it would be with other contents of rule files; None: absent."""
         ...
 
-    def snapshot(self, pin: str) -> Snapshot:
+    def snapshot(self, pin: str) -> PinSnapshot:
         """Return a pin; raise UsageError where there is none of that name."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class FileUndoRequest:
     """Hold one call of `oops`, `undo`, `redo` or `restore`.
 
     `targets` are what `undo` takes back and the paths of `restore`. Nothing is changed where

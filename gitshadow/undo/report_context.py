@@ -12,7 +12,7 @@ from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.refs import display_path
 from gitshadow.undo.apply import Result
-from gitshadow.undo.choose import Selection, Window
+from gitshadow.undo.choose import Selection, UnitWindow
 from gitshadow.undo.effective import Undone
 from gitshadow.undo.plan import newest_seq
 from gitshadow.undo.report import Uncovered
@@ -27,7 +27,7 @@ _PATHS_SHOWN = 5
 
 
 def not_covered(
-    db: Db, worktree: str, windows: Sequence[Window]
+    db: Db, worktree: str, windows: Sequence[UnitWindow]
 ) -> tuple[Uncovered, ...]:
     """Return what was done in these windows that no undo of files takes back.
 
@@ -140,19 +140,19 @@ def moved_since(db: Db, worktree: str, token: str, paths: Collection[RepoPath]) 
     return f"files changed since: {shown}{more} changed since"
 
 
-def touches_of(db: Db, worktree: str, window: Window) -> list[Touch]:
+def touches_of(db: Db, worktree: str, window: UnitWindow) -> list[Touch]:
     """Return the writes to uncovered paths that may be those of a window."""
     found = state.touches_between(db, worktree, window.begin_ns, _FOREVER_NS)
     return [touch for touch in found if _is_of(touch, window)]
 
 
-def _touches(db: Db, worktree: str, window: Window) -> Iterable[Uncovered]:
+def _touches(db: Db, worktree: str, window: UnitWindow) -> Iterable[Uncovered]:
     for touch in touches_of(db, worktree, window):
         shown = display_path(touch.path)
         yield Uncovered(shown, touch.why, shown)
 
 
-def _is_of(touch: Touch, window: Window) -> bool:
+def _is_of(touch: Touch, window: UnitWindow) -> bool:
     if touch.session is None:
         return True
     if window.call is not None and touch.call != window.call:
@@ -162,7 +162,7 @@ def _is_of(touch: Touch, window: Window) -> bool:
     return window.sessions is None or touch.session in window.sessions
 
 
-def _gaps(db: Db, worktree: str, window: Window) -> Iterable[Uncovered]:
+def _gaps(db: Db, worktree: str, window: UnitWindow) -> Iterable[Uncovered]:
     wanted = EventFilter(
         worktree=worktree, kinds=(EventKind.GAP,), since_ns=window.begin_ns
     )
@@ -171,7 +171,7 @@ def _gaps(db: Db, worktree: str, window: Window) -> Iterable[Uncovered]:
         yield Uncovered(shown or "a gap in the recording", row.note or "gap", shown)
 
 
-def _commits(db: Db, worktree: str, window: Window) -> Iterable[Uncovered]:
+def _commits(db: Db, worktree: str, window: UnitWindow) -> Iterable[Uncovered]:
     if not window.sessions:
         return
     wanted = EventFilter(
@@ -188,7 +188,7 @@ def _commits(db: Db, worktree: str, window: Window) -> Iterable[Uncovered]:
             yield Uncovered(said if is_commit else f"commit: {said}", _COMMITS)
 
 
-def _elsewhere(db: Db, worktree: str, window: Window) -> Iterable[Uncovered]:
+def _elsewhere(db: Db, worktree: str, window: UnitWindow) -> Iterable[Uncovered]:
     """Yield what the sessions wrote in other worktrees, as far as it is not undone there."""
     if not window.sessions:
         return

@@ -23,12 +23,12 @@ from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.refs import exact_mode
 from gitshadow.store.repo import Repo
 from gitshadow.undo.lineage import Lineage, before_of, trace
-from gitshadow.undo.plan import PathFilter, Wanted
+from gitshadow.undo.plan import PathFilter, WantedState
 from gitshadow.undo.report import Reason
 from gitshadow.undo.units import is_agents
 
 
-class Snapshot(NamedTuple):
+class PinSnapshot(NamedTuple):
     """Hold a pin: its tree, the exact modes that the tree does not show, and its time.
 
     `plain` are the permissions that 100644 and 100755 stand for.
@@ -40,31 +40,31 @@ class Snapshot(NamedTuple):
     plain: tuple[int, int]
 
 
-class Moment(NamedTuple):
+class RestorePoint(NamedTuple):
     """Hold what paths are to be again, and the newest event that this rests on."""
 
-    wanted: Mapping[RepoPath, Wanted]
+    wanted: Mapping[RepoPath, WantedState]
     newest_seq: int
 
 
-def at_time(db: Db, worktree: str, moment_ns: int, paths: PathFilter) -> Moment:
+def at_time(db: Db, worktree: str, moment_ns: int, paths: PathFilter) -> RestorePoint:
     """Return the state at a moment of every path that was written since."""
     rows = events.rows(db, EventFilter(worktree=worktree, since_ns=moment_ns + 1))
     since = [row for row in reversed(rows) if row.path is not None and _moves(row)]
-    wanted: dict[RepoPath, Wanted] = {}
+    wanted: dict[RepoPath, WantedState] = {}
     for path, history in _by_path(since).items():
         if not paths.takes((path,)):
             continue
         first = history[0]
         if first.kind is EventKind.COVERAGE:
             if len(history) > 1:
-                wanted[path] = Wanted(None, reason=Reason.NO_BASELINE)
+                wanted[path] = WantedState(None, reason=Reason.NO_BASELINE)
             continue
-        wanted[path] = Wanted(
+        wanted[path] = WantedState(
             _before(first, path), _is_agents(history, path), _whose(history)
         )
     newest = max((row.seq for row in since), default=0)
-    return Moment(wanted, newest)
+    return RestorePoint(wanted, newest)
 
 
 def before_agent(
@@ -72,7 +72,7 @@ def before_agent(
     worktree: str,
     paths: Mapping[RepoPath, str],
     is_missing: Callable[[RepoPath], bool],
-) -> Moment:
+) -> RestorePoint:
     """Return the state of files before the newest write of an agent to each.
 
     What is missing is to be as it was recorded last, whoever deleted it.
@@ -86,7 +86,7 @@ def before_agent(
     Raises:
         UsageError: one was never recorded, or is there and no agent wrote it.
     """
-    wanted: dict[RepoPath, Wanted] = {}
+    wanted: dict[RepoPath, WantedState] = {}
     newest = 0
     for path, typed in paths.items():
         history = events.history(db, worktree, _recorded(db, worktree, path), 0)
@@ -109,11 +109,11 @@ def before_agent(
                 hint="give a time: git agent-undo restore PATH --at '10 minutes ago'",
             )
         newest = max(newest, found)
-    return Moment(wanted, newest)
+    return RestorePoint(wanted, newest)
 
 
 def _want_last(
-    history: Sequence[Event], path: RepoPath, wanted: dict[RepoPath, Wanted]
+    history: Sequence[Event], path: RepoPath, wanted: dict[RepoPath, WantedState]
 ) -> int:
     """Want what was deleted last at a path; return the newest event, 0 where there is none.
 
@@ -132,7 +132,7 @@ def _want_last(
         return 0
     for end, row in gone.items():
         if row.burst == last.burst and (row.burst or row.commit == last.commit):
-            wanted[end] = Wanted(row.before)
+            wanted[end] = WantedState(row.before)
     return last.seq
 
 
@@ -140,9 +140,9 @@ def at_snapshot(
     db: Db,
     worktree: str,
     repo: Repo,
-    pin: Snapshot,
+    pin: PinSnapshot,
     now: tuple[Oid, Mapping[RepoPath, FileState]],
-) -> Moment:
+) -> RestorePoint:
     """Return the state in a pin of every path that differs from it.
 
     Args:
@@ -167,21 +167,23 @@ def at_snapshot(
     came = [path for path, goal in goals.items() if goal is None]
     history = _by_path(events.history(db, worktree, came, 0)) if came else {}
     wanted = {
-        path: Wanted(goal, goal is None and _is_agents(history.get(path, []), path))
+        path: WantedState(
+            goal, goal is None and _is_agents(history.get(path, []), path)
+        )
         for path, goal in goals.items()
     }
     newest = max((row.seq for rows in history.values() for row in rows), default=0)
-    return Moment(wanted, newest)
+    return RestorePoint(wanted, newest)
 
 
-def _exact(pin: Snapshot, path: RepoPath, entry: tuple[int, Oid]) -> FileVersion:
+def _exact(pin: PinSnapshot, path: RepoPath, entry: tuple[int, Oid]) -> FileVersion:
     mode = pin.modes.get(path)
     return FileVersion(
         entry[1], exact_mode(entry[0], pin.plain) if mode is None else mode
     )
 
 
-def _differs(pin: Snapshot, path: RepoPath, state: FileState) -> bool:
+def _differs(pin: PinSnapshot, path: RepoPath, state: FileState) -> bool:
     """Tell whether a path has another exact mode than in a pin whose tree has the same."""
     mode = state.version.mode
     then = pin.modes.get(path)
@@ -248,7 +250,7 @@ def _newest_of_agent(lineage: Lineage) -> Event | None:
 
 
 def _want_before(
-    event: Event, lineage: Lineage, wanted: dict[RepoPath, Wanted]
+    event: Event, lineage: Lineage, wanted: dict[RepoPath, WantedState]
 ) -> None:
     """Want what stood before an event; where the file was moved since, it goes back too."""
     was = before_of(event)
@@ -256,8 +258,8 @@ def _want_before(
     later = [row for row in lineage.events if row.seq >= event.seq]
     mine = all(_has_made(row) for row in later)
     if was.path != lineage.path:
-        wanted[lineage.path] = Wanted(None, mine, whose)
-    wanted[was.path] = Wanted(was.version, mine, whose)
+        wanted[lineage.path] = WantedState(None, mine, whose)
+    wanted[was.path] = WantedState(was.version, mine, whose)
 
 
 def _recorded(db: Db, worktree: str, path: RepoPath) -> set[RepoPath]:

@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from gitshadow.model import LINK_MODE, FileVersion, Oid
 from gitshadow.undo import merge
-from gitshadow.undo.lineage import Record, Run
+from gitshadow.undo.lineage import EventRun, LineageRecord
 from gitshadow.undo.report import Reason
 
 _BROUGHT = "it was moved in from a place that is not recorded"
@@ -70,7 +70,7 @@ class Blobs:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manner:
+class ConflictPolicy:
     """Hold how conflicts are dealt with; `label` names the unit in markers."""
 
     on_conflict: OnConflict = OnConflict.SKIP
@@ -94,7 +94,7 @@ class Turned:
     conflict markers are written, or where the file itself stays that the unit brought.
     """
 
-    target: Record
+    target: LineageRecord
     reason: Reason | None = None
     detail: str | None = None
     merged: bool = False
@@ -103,7 +103,10 @@ class Turned:
 
 
 def take_back(
-    runs: Sequence[Run], present: Record, blobs: Blobs, manner: Manner
+    runs: Sequence[EventRun],
+    present: LineageRecord,
+    blobs: Blobs,
+    manner: ConflictPolicy,
 ) -> Turned:
     """Take runs back, newest first, starting from the present."""
     fold = _Fold(present, blobs, manner)
@@ -121,9 +124,9 @@ def take_back(
 
 @dataclass(slots=True)
 class _Fold:
-    at: Record
+    at: LineageRecord
     blobs: Blobs
-    manner: Manner
+    manner: ConflictPolicy
     merged: bool = False
     overwrites: bool = False
     marked: int = 0
@@ -131,7 +134,7 @@ class _Fold:
     brought: bool = False
     replaced: bool = False
 
-    def take(self, run: Run) -> None:
+    def take(self, run: EventRun) -> None:
         """Take one run back."""
         if run.away:
             self.elsewhere = True
@@ -155,7 +158,7 @@ class _Fold:
         else:
             self.elsewhere = True
 
-    def check_readable(self, present: Record) -> None:
+    def check_readable(self, present: LineageRecord) -> None:
         """Make sure that what is to be written still exists."""
         version = self.at.version
         if version is None or version.oid == (present.version and present.version.oid):
@@ -163,7 +166,7 @@ class _Fold:
         if self.blobs.get(version.oid) is None:
             raise _LeftError(*self.blobs.gone(version.oid))
 
-    def finish(self, present: Record) -> Turned:
+    def finish(self, present: LineageRecord) -> Turned:
         """Return the verdict."""
         detail: str | None = None
         reason: Reason | None = None
@@ -189,7 +192,7 @@ class _Fold:
             marked=self.marked,
         )
 
-    def _taken_along(self, run: Run) -> Record | None:
+    def _taken_along(self, run: EventRun) -> LineageRecord | None:
         """Undo a run in what Git made of it, None where Git did not take it along.
 
         A merge or a rebase carries the lines of the run over into what it writes, a checkout of
@@ -210,9 +213,9 @@ class _Fold:
             return None
         path = run.before.path if self.at.path == run.after.path else self.at.path
         oid = self.blobs.make(data)
-        return Record(path, FileVersion(oid, _mode(before, after, now)))
+        return LineageRecord(path, FileVersion(oid, _mode(before, after, now)))
 
-    def _three_way(self, run: Run) -> Record:
+    def _three_way(self, run: EventRun) -> LineageRecord:
         before, after, now = run.before.version, run.after.version, self.at.version
         if before is None:
             if now is None:
@@ -220,14 +223,14 @@ class _Fold:
             raise _LeftError(Reason.CONFLICT, _since(run.after, self.at))
         path = run.before.path if self.at.path == run.after.path else self.at.path
         if before == now:
-            return Record(path, now)
+            return LineageRecord(path, now)
         if after is None:
-            return Record(path, self._recreated(before, now))
+            return LineageRecord(path, self._recreated(before, now))
         if now is None:
-            return Record(
+            return LineageRecord(
                 path, self._clash(before, Reason.CONFLICT, "it was deleted later")
             )
-        return Record(path, self._versions(before, after, now))
+        return LineageRecord(path, self._versions(before, after, now))
 
     def _recreated(self, before: FileVersion, now: FileVersion | None) -> FileVersion:
         """Bring back what the run deleted where something else stands by now."""
@@ -301,7 +304,7 @@ class _Fold:
         return data
 
 
-def _since(left: Record, now: Record) -> str:
+def _since(left: LineageRecord, now: LineageRecord) -> str:
     """Say what became of a file that the unit created."""
     if left.path == now.path:
         return "it was created and later edited"

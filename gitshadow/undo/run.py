@@ -26,16 +26,16 @@ from gitshadow.undo import (
 )
 from gitshadow.undo.about import about
 from gitshadow.undo.apply import StepHook, Tools, apply, no_hook
-from gitshadow.undo.choose import NOBODY, Chooser, Selection, Window, is_ambiguous
-from gitshadow.undo.created_directories import Owner, tree_at, tree_before
+from gitshadow.undo.choose import NOBODY, Chooser, Selection, UnitWindow, is_ambiguous
+from gitshadow.undo.created_directories import DirectoryOwner, tree_at, tree_before
 from gitshadow.undo.effective import undoings_of
 from gitshadow.undo.own_only import theirs
 from gitshadow.undo.path_plans import World
-from gitshadow.undo.plan import PathFilter, Plan, Wish, plan_states, plan_unit
-from gitshadow.undo.port import Engine, Request
+from gitshadow.undo.plan import PathFilter, Plan, PlanRequest, plan_states, plan_unit
+from gitshadow.undo.port import FileUndoRequest, UndoPort
 from gitshadow.undo.report import Reason, Report, State, Status
-from gitshadow.undo.reverse import Manner, OnConflict
-from gitshadow.undo.worktree_scan import Known, survey
+from gitshadow.undo.reverse import ConflictPolicy, OnConflict
+from gitshadow.undo.worktree_scan import PathSources, survey
 from gitshadow.words import counted, shortened
 
 _TRIES = 3
@@ -44,7 +44,7 @@ _VERBS: Mapping[OpKind, str] = {OpKind.REDO: "redo", OpKind.RESTORE: "restore"}
 _PASSED = "later changes left nothing to undo"
 
 
-def run(engine: Engine, request: Request, hook: StepHook = no_hook) -> Report:
+def run(engine: UndoPort, request: FileUndoRequest, hook: StepHook = no_hook) -> Report:
     """Plan one undo, and apply it where the request says so.
 
     Args:
@@ -60,7 +60,7 @@ def run(engine: Engine, request: Request, hook: StepHook = no_hook) -> Report:
     return _Undo(engine, request, hook).run()
 
 
-def recover(engine: Engine, hook: StepHook = no_hook) -> list[oplog.Recovery]:
+def recover(engine: UndoPort, hook: StepHook = no_hook) -> list[oplog.Recovery]:
     """Finish or roll back what a crash interrupted; say what became of it.
 
     It is remembered too, until a verb tells it.
@@ -75,7 +75,7 @@ def recover(engine: Engine, hook: StepHook = no_hook) -> list[oplog.Recovery]:
     return found
 
 
-def _tools(engine: Engine, hook: StepHook) -> Tools:
+def _tools(engine: UndoPort, hook: StepHook) -> Tools:
     return Tools(
         engine.files,
         engine.repo.read_blob,
@@ -95,8 +95,8 @@ class _Draft(NamedTuple):
 
 @dataclass(slots=True)
 class _Undo:
-    engine: Engine
-    request: Request
+    engine: UndoPort
+    request: FileUndoRequest
     hook: StepHook
     notes: list[str] = field(default_factory=list)
 
@@ -201,9 +201,9 @@ class _Undo:
     def _draft_unit(self, selection: Selection) -> tuple[_Draft, World]:
         engine, taken = self.engine, selection.taken
         history = self._history(taken)
-        wish = Wish(
+        wish = PlanRequest(
             seqs=frozenset(event.seq for event in taken),
-            manner=Manner(
+            manner=ConflictPolicy(
                 on_conflict=self.request.on_conflict, label=self._label(selection)
             ),
             paths=PathFilter(self.request.only, self.request.leave),
@@ -232,8 +232,10 @@ class _Undo:
     def _draft_moment(self) -> tuple[_Draft, World]:
         request = self.request
         moment, selection, owner = self._moment()
-        wish = Wish(
-            manner=Manner(on_conflict=request.on_conflict, label=selection.label),
+        wish = PlanRequest(
+            manner=ConflictPolicy(
+                on_conflict=request.on_conflict, label=selection.label
+            ),
             paths=PathFilter((*request.only, *self._typed_paths()), request.leave),
             is_missing=lambda oid: not self.engine.repo.has(oid),
             removable=owner.owns,
@@ -249,7 +251,7 @@ class _Undo:
         )
         return _Draft(selection, plan, frozenset(moment.wanted)), world
 
-    def _moment(self) -> tuple[restore_plan.Moment, Selection, Owner]:
+    def _moment(self) -> tuple[restore_plan.RestorePoint, Selection, DirectoryOwner]:
         """Return the state to restore, what to call it, and whose directories may go."""
         engine, request = self.engine, self.request
         db, worktree = engine.db, engine.worktree
@@ -279,9 +281,11 @@ class _Undo:
             kind=OpKind.RESTORE,
             target=f"{label} {words}".strip() if label != "restore" else words,
             label=label,
-            windows=(Window(None, since_ns, None),) if since_ns else (),
+            windows=(UnitWindow(None, since_ns, None),) if since_ns else (),
         )
-        owner = Owner(engine.repo, db, worktree, tree, 0, restore_plan.is_provable)
+        owner = DirectoryOwner(
+            engine.repo, db, worktree, tree, 0, restore_plan.is_provable
+        )
         return found, selection, owner
 
     def _typed_paths(self) -> tuple[RepoPath, ...]:
@@ -303,11 +307,11 @@ class _Undo:
             self.engine.db, self.engine.worktree, _paths_of(taken), since
         )
 
-    def _owner(self, taken: tuple[Event, ...]) -> Owner:
+    def _owner(self, taken: tuple[Event, ...]) -> DirectoryOwner:
         engine = self.engine
         mine = {event.seq for event in taken}
         tree = tree_before(engine.repo, taken[0]) if taken else None
-        return Owner(
+        return DirectoryOwner(
             engine.repo,
             engine.db,
             engine.worktree,
@@ -319,8 +323,8 @@ class _Undo:
     def _plan(
         self,
         paths: Collection[RepoPath],
-        wish: Wish,
-        make: Callable[[Wish, World], Plan],
+        wish: PlanRequest,
+        make: Callable[[PlanRequest, World], Plan],
     ) -> tuple[Plan, World]:
         """Make a plan for the coverage rules that it restores, if it restores any."""
         world = self._survey(paths, {})
@@ -345,7 +349,7 @@ class _Undo:
     def _survey(self, paths: Iterable[RepoPath], given: rules.Rules) -> World:
         engine = self.engine
         uncovered = engine.uncovered_under(given) if given else engine.uncovered
-        return survey(paths, engine.files, Known(engine.state, uncovered))
+        return survey(paths, engine.files, PathSources(engine.state, uncovered))
 
     def _read(self, oid: Oid) -> bytes | None:
         try:

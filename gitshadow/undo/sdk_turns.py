@@ -12,7 +12,7 @@ from gitshadow.adapters.fields import shortened_id
 from gitshadow.adapters.generic import NAME as GENERIC
 from gitshadow.errors import UsageError
 from gitshadow.model import Burst, OpKind, OpStatus, RepoPath, Session, Turn
-from gitshadow.recording.context import Desk
+from gitshadow.recording.context import RecorderContext
 from gitshadow.store.journal import bursts, events, ops, saga, sessions, turns
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
@@ -20,7 +20,7 @@ from gitshadow.store.journal.saga_rows import SagaTurn
 from gitshadow.store.refs import display_path
 from gitshadow.undo import run as undo_run
 from gitshadow.undo.engine import UndoEngine
-from gitshadow.undo.port import Request
+from gitshadow.undo.port import FileUndoRequest
 from gitshadow.undo.report import Report
 from gitshadow.undo.targets import Named, Target, family, resolve
 from gitshadow.undo.units import is_undoable
@@ -29,7 +29,7 @@ _SLACK_NS = 2_000_000_000
 """By how much the program's clock may be ahead of the file system's."""
 
 
-class Wanted(NamedTuple):
+class ProgramTarget(NamedTuple):
     """Hold what an undo of a program's work is about.
 
     `missing` are turns that the recorder was not told of, `loose` paths that were written by the
@@ -42,7 +42,7 @@ class Wanted(NamedTuple):
     session: str | None = None
 
 
-def wanted(desk: Desk, told: object) -> Wanted | None:
+def wanted(context: RecorderContext, told: object) -> ProgramTarget | None:
     """Return what a program's request names; None for a request that is not a program's.
 
     A program names turns, or calls of one, or ops of ours, by its own ids, each with the time at
@@ -56,26 +56,26 @@ def wanted(desk: Desk, told: object) -> Wanted | None:
         return None
     if not isinstance(told, dict):
         raise UsageError("cannot read which turns to undo")
-    desk.observer.settle()
+    context.observer.settle()
     try:
-        return _Reading(desk, told).wanted()
+        return _Reading(context, told).wanted()
     except (KeyError, TypeError, ValueError) as error:
         raise UsageError("cannot read which turns to undo") from error
 
 
 def hand_over(
-    desk: Desk, engine: UndoEngine, request: Request
+    context: RecorderContext, engine: UndoEngine, request: FileUndoRequest
 ) -> dict[str, object] | None:
     """Return whose an undo or redo is: a program's turn, session or undo; None for all else.
 
     A program's turn has effects and a state too, which only its own functions can take back. Of a
     session `before` is its first turn.
     """
-    db = desk.workspace.db
+    db = context.workspace.db
     if not saga.turns(db):
         return None
     if request.kind is OpKind.UNDO:
-        worktree = desk.workspace.layout.worktree
+        worktree = context.workspace.layout.worktree
         things = [resolve(db, worktree, target) for target in request.targets]
         found = (_program_of(db, thing) for thing in things)
         return next((whose for whose in found if whose is not None), None)
@@ -115,7 +115,7 @@ def _told(db: Db) -> Iterator[tuple[SagaTurn, Turn]]:
             yield turn, row
 
 
-def nothing(request: Request) -> Report:
+def nothing(request: FileUndoRequest) -> Report:
     """Return the report of an undo that found nothing recorded."""
     return Report(
         kind=request.kind, target="", items=(), token="none", planned=not request.apply
@@ -124,10 +124,10 @@ def nothing(request: Request) -> Report:
 
 @dataclass(slots=True)
 class _Reading:
-    desk: Desk
+    context: RecorderContext
     told: Mapping[str, object]
 
-    def wanted(self) -> Wanted:
+    def wanted(self) -> ProgramTarget:
         turns_of = [(row, self._turn(row["id"], row)) for row in self._rows("turns")]
         calls_of = [(row, self._turn(row["turn"], row)) for row in self._rows("calls")]
         known = [turn for _, turn in (*turns_of, *calls_of) if turn is not None]
@@ -139,7 +139,7 @@ class _Reading:
         ]
         named += [op for op in self._texts("ops") if self._is_done(op)]
         missing = [str(row["id"]) for row, turn in turns_of if turn is None]
-        return Wanted(
+        return ProgramTarget(
             tuple(Target(one) for one in named),
             tuple(missing),
             tuple(self._loose(known[0])) if known and not turns_of else (),
@@ -149,7 +149,7 @@ class _Reading:
     def _turn(self, turn: object, row: Mapping[str, object]) -> Turn | None:
         agent = row.get("agent")
         return recorded_turn(
-            self.desk.workspace.db,
+            self.context.workspace.db,
             str(self.told["session"]),
             None if agent is None else str(agent),
             str(turn),
@@ -159,7 +159,7 @@ class _Reading:
     def _call(self, turn: Turn, row: Mapping[str, object]) -> str | None:
         """Return a call's id; None for one of that id in another turn."""
         name = shortened_id(str(row["id"]))
-        call = turns.get_call(self.desk.workspace.db, turn.session, name)
+        call = turns.get_call(self.context.workspace.db, turn.session, name)
         return name if call is not None and call.turn == turn.id else None
 
     def _loose(self, turn: Turn) -> Sequence[str]:
@@ -167,7 +167,7 @@ class _Reading:
         since = self.told.get("loose_since_ns")
         if not isinstance(since, int):
             return ()
-        ws = self.desk.workspace
+        ws = self.context.workspace
         asked = EventFilter(
             worktree=ws.layout.worktree,
             sessions=(turn.session,),
@@ -183,7 +183,7 @@ class _Reading:
         return sorted(found)
 
     def _is_done(self, op: str) -> bool:
-        known = ops.get(self.desk.workspace.db, op)
+        known = ops.get(self.context.workspace.db, op)
         return known is not None and known.status is OpStatus.DONE
 
     def _rows(self, key: str) -> Sequence[Mapping[str, object]]:

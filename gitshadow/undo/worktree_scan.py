@@ -17,7 +17,7 @@ from gitshadow.undo.reverse import blob_oid
 _UNREAD = Oid("0" * 40)
 
 
-class Known(NamedTuple):
+class PathSources(NamedTuple):
     """Hold whom to ask about a path.
 
     `state` is what was recorded of it, `uncovered` why it is not covered (None: it is).
@@ -27,7 +27,7 @@ class Known(NamedTuple):
     uncovered: Callable[[RepoPath], Reason | None]
 
 
-def survey(paths: Iterable[RepoPath], files: WorkFiles, known: Known) -> World:
+def survey(paths: Iterable[RepoPath], files: WorkFiles, known: PathSources) -> World:
     """Look at every path, and at what is in the way above and below it."""
     surveyor = _Surveyor(files, known)
     for path in sorted(set(paths)):
@@ -56,7 +56,7 @@ def version_at(files: WorkFiles, path: RepoPath) -> FileVersion | None:
 @dataclass(slots=True)
 class _Surveyor:
     files: WorkFiles
-    known: Known
+    known: PathSources
     present: dict[RepoPath, FileVersion | None] = field(default_factory=dict)
     directories: dict[RepoPath, Below] = field(default_factory=dict)
     barriers: set[RepoPath] = field(default_factory=set)

@@ -10,7 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitshadow.adapters import registry
-from gitshadow.adapters.base import TOOL_PHASES, BadPayload, HookEvent, Parsed, Phase
+from gitshadow.adapters.base import (
+    TOOL_PHASES,
+    BadPayload,
+    HookEvent,
+    HookPhase,
+    Parsed,
+)
 from gitshadow.model import ToolClass
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "hook_payloads"
@@ -75,7 +81,7 @@ class Tool(NamedTuple):
 class Want(NamedTuple):
     """Say what a payload is read as."""
 
-    phase: Phase
+    phase: HookPhase
     session: str
     turn: str | None = None
     tool: Tool | None = None
@@ -103,145 +109,169 @@ SURF_MCP = Tool("mcp__fs__write_file", ToolClass.OTHER, DERIVED)
 SURF_READ = Tool("read_code", ToolClass.READ, DERIVED)
 
 WANTED: Mapping[str, Want] = {
-    "codex__PostToolUse__Bash": Want(Phase.AFTER, CODEX, CODEX_TURN, CODEX_SHELL),
+    "codex__PostToolUse__Bash": Want(HookPhase.AFTER, CODEX, CODEX_TURN, CODEX_SHELL),
     "codex__PostToolUse__apply_patch": Want(
-        Phase.AFTER, CODEX, CODEX_TURN, CODEX_PATCH
+        HookPhase.AFTER, CODEX, CODEX_TURN, CODEX_PATCH
     ),
-    "codex__PreToolUse__Bash": Want(Phase.BEFORE, CODEX, CODEX_TURN, CODEX_SHELL),
+    "codex__PreToolUse__Bash": Want(HookPhase.BEFORE, CODEX, CODEX_TURN, CODEX_SHELL),
     "codex__PreToolUse__apply_patch": Want(
-        Phase.BEFORE, CODEX, CODEX_TURN, CODEX_PATCH
+        HookPhase.BEFORE, CODEX, CODEX_TURN, CODEX_PATCH
     ),
-    "codex__SessionEnd": Want(Phase.SESSION_END, CODEX),
-    "codex__SubagentStart": Want(Phase.SUBAGENT_START, CODEX_CHILD, CODEX_TURN),
-    "codex__SubagentStop": Want(Phase.SUBAGENT_END, CODEX_CHILD, CODEX_TURN),
-    "codex__UserPromptSubmit": Want(Phase.PROMPT, CODEX, CODEX_TURN, prompt=ASKED),
-    "codex__notify_agent_turn_complete": Want(Phase.TURN_END, CODEX, CODEX_TURN),
+    "codex__SessionEnd": Want(HookPhase.SESSION_END, CODEX),
+    "codex__SubagentStart": Want(HookPhase.SUBAGENT_START, CODEX_CHILD, CODEX_TURN),
+    "codex__SubagentStop": Want(HookPhase.SUBAGENT_END, CODEX_CHILD, CODEX_TURN),
+    "codex__UserPromptSubmit": Want(HookPhase.PROMPT, CODEX, CODEX_TURN, prompt=ASKED),
+    "codex__notify_agent_turn_complete": Want(HookPhase.TURN_END, CODEX, CODEX_TURN),
     "copilot_cli__PreToolUse__claude_compat": Want(
-        Phase.BEFORE, COPILOT, tool=write("Write", DERIVED, MONEY)
+        HookPhase.BEFORE, COPILOT, tool=write("Write", DERIVED, MONEY)
     ),
-    "copilot_cli__agentStop": Want(Phase.TURN_END, COPILOT),
+    "copilot_cli__agentStop": Want(HookPhase.TURN_END, COPILOT),
     "copilot_cli__postToolUseFailure": Want(
-        Phase.FAILED, COPILOT, tool=shell("bash", DERIVED)
+        HookPhase.FAILED, COPILOT, tool=shell("bash", DERIVED)
     ),
-    "copilot_cli__postToolUse__create": Want(Phase.AFTER, COPILOT, tool=COPILOT_CREATE),
+    "copilot_cli__postToolUse__create": Want(
+        HookPhase.AFTER, COPILOT, tool=COPILOT_CREATE
+    ),
     "copilot_cli__preToolUse__bash_string_args": Want(
-        Phase.BEFORE, COPILOT, tool=shell("bash", DERIVED)
+        HookPhase.BEFORE, COPILOT, tool=shell("bash", DERIVED)
     ),
-    "copilot_cli__preToolUse__create": Want(Phase.BEFORE, COPILOT, tool=COPILOT_CREATE),
-    "copilot_cli__sessionEnd": Want(Phase.SESSION_END, COPILOT),
-    "copilot_cli__sessionStart": Want(Phase.SESSION_START, COPILOT, prompt=ASKED),
-    "copilot_cli__subagentStart": Want(Phase.SUBAGENT_START, f"{COPILOT}/docs-writer"),
-    "copilot_cli__subagentStop": Want(Phase.SUBAGENT_END, f"{COPILOT}/docs-writer"),
-    "copilot_cli__userPromptSubmitted": Want(Phase.PROMPT, COPILOT, prompt=ASKED),
-    "cursor__beforeSubmitPrompt": Want(Phase.PROMPT, CURSOR, CURSOR_TURN, prompt=ASKED),
+    "copilot_cli__preToolUse__create": Want(
+        HookPhase.BEFORE, COPILOT, tool=COPILOT_CREATE
+    ),
+    "copilot_cli__sessionEnd": Want(HookPhase.SESSION_END, COPILOT),
+    "copilot_cli__sessionStart": Want(HookPhase.SESSION_START, COPILOT, prompt=ASKED),
+    "copilot_cli__subagentStart": Want(
+        HookPhase.SUBAGENT_START, f"{COPILOT}/docs-writer"
+    ),
+    "copilot_cli__subagentStop": Want(HookPhase.SUBAGENT_END, f"{COPILOT}/docs-writer"),
+    "copilot_cli__userPromptSubmitted": Want(HookPhase.PROMPT, COPILOT, prompt=ASKED),
+    "cursor__beforeSubmitPrompt": Want(
+        HookPhase.PROMPT, CURSOR, CURSOR_TURN, prompt=ASKED
+    ),
     "cursor__postToolUseFailure": Want(
-        Phase.FAILED, CURSOR, CURSOR_TURN, shell("Shell", "call_9fShell02")
+        HookPhase.FAILED, CURSOR, CURSOR_TURN, shell("Shell", "call_9fShell02")
     ),
-    "cursor__postToolUse__Write": Want(Phase.AFTER, CURSOR, CURSOR_TURN, CURSOR_WRITE),
+    "cursor__postToolUse__Write": Want(
+        HookPhase.AFTER, CURSOR, CURSOR_TURN, CURSOR_WRITE
+    ),
     "cursor__preToolUse__Shell": Want(
-        Phase.BEFORE, CURSOR, CURSOR_TURN, shell("Shell", "call_9fShell01")
+        HookPhase.BEFORE, CURSOR, CURSOR_TURN, shell("Shell", "call_9fShell01")
     ),
-    "cursor__preToolUse__Write": Want(Phase.BEFORE, CURSOR, CURSOR_TURN, CURSOR_WRITE),
+    "cursor__preToolUse__Write": Want(
+        HookPhase.BEFORE, CURSOR, CURSOR_TURN, CURSOR_WRITE
+    ),
     "cursor__preToolUse__cli_newline_id": Want(
-        Phase.BEFORE,
+        HookPhase.BEFORE,
         CURSOR,
         CURSOR_TURN,
         write("Write", "call_9fWrite01_ctc_77", MONEY),
     ),
-    "cursor__sessionEnd": Want(Phase.SESSION_END, CURSOR, CURSOR_TURN),
-    "cursor__sessionStart": Want(Phase.SESSION_START, CURSOR, CURSOR_TURN),
-    "cursor__stop": Want(Phase.TURN_END, CURSOR, CURSOR_TURN),
+    "cursor__sessionEnd": Want(HookPhase.SESSION_END, CURSOR, CURSOR_TURN),
+    "cursor__sessionStart": Want(HookPhase.SESSION_START, CURSOR, CURSOR_TURN),
+    "cursor__stop": Want(HookPhase.TURN_END, CURSOR, CURSOR_TURN),
     "cursor__subagentStart": Want(
-        Phase.SUBAGENT_START, f"{CURSOR}/sub-7c1d", CURSOR_TURN
+        HookPhase.SUBAGENT_START, f"{CURSOR}/sub-7c1d", CURSOR_TURN
     ),
-    "cursor__subagentStop": Want(Phase.SUBAGENT_END, f"{CURSOR}/sub-7c1d", CURSOR_TURN),
+    "cursor__subagentStop": Want(
+        HookPhase.SUBAGENT_END, f"{CURSOR}/sub-7c1d", CURSOR_TURN
+    ),
     "devin_cli__PostToolUse": Want(
-        Phase.AFTER, DEVIN, DEVIN_TURN, write("write", "write_0", MONEY)
+        HookPhase.AFTER, DEVIN, DEVIN_TURN, write("write", "write_0", MONEY)
     ),
     "devin_cli__PreToolUse": Want(
-        Phase.BEFORE, DEVIN, DEVIN_TURN, write("write", "write_0", MONEY)
+        HookPhase.BEFORE, DEVIN, DEVIN_TURN, write("write", "write_0", MONEY)
     ),
-    "devin_cli__SessionEnd": Want(Phase.SESSION_END, DEVIN, DEVIN_TURN),
-    "devin_cli__SessionStart": Want(Phase.SESSION_START, DEVIN),
-    "devin_cli__Stop": Want(Phase.TURN_END, DEVIN, DEVIN_TURN),
+    "devin_cli__SessionEnd": Want(HookPhase.SESSION_END, DEVIN, DEVIN_TURN),
+    "devin_cli__SessionStart": Want(HookPhase.SESSION_START, DEVIN),
+    "devin_cli__Stop": Want(HookPhase.TURN_END, DEVIN, DEVIN_TURN),
     "factory_droid__PostToolUse__Create": Want(
-        Phase.AFTER, DROID, tool=write("Create", DERIVED, MONEY)
+        HookPhase.AFTER, DROID, tool=write("Create", DERIVED, MONEY)
     ),
     "factory_droid__PreToolUse__ApplyPatch": Want(
-        Phase.BEFORE, DROID, tool=write("ApplyPatch", DERIVED, PATCHED)
+        HookPhase.BEFORE, DROID, tool=write("ApplyPatch", DERIVED, PATCHED)
     ),
     "factory_droid__PreToolUse__Create": Want(
-        Phase.BEFORE, DROID, tool=write("Create", DERIVED, MONEY)
+        HookPhase.BEFORE, DROID, tool=write("Create", DERIVED, MONEY)
     ),
     "factory_droid__PreToolUse__Execute": Want(
-        Phase.BEFORE, DROID, tool=shell("Execute", DERIVED)
+        HookPhase.BEFORE, DROID, tool=shell("Execute", DERIVED)
     ),
-    "factory_droid__SessionStart": Want(Phase.SESSION_START, DROID),
-    "factory_droid__Stop": Want(Phase.TURN_END, DROID),
-    "factory_droid__UserPromptSubmit": Want(Phase.PROMPT, DROID, prompt=ASKED),
-    "gemini_cli__AfterAgent": Want(Phase.TURN_END, GEMINI),
-    "gemini_cli__AfterTool__replace": Want(Phase.AFTER, GEMINI, tool=GEMINI_EDIT),
+    "factory_droid__SessionStart": Want(HookPhase.SESSION_START, DROID),
+    "factory_droid__Stop": Want(HookPhase.TURN_END, DROID),
+    "factory_droid__UserPromptSubmit": Want(HookPhase.PROMPT, DROID, prompt=ASKED),
+    "gemini_cli__AfterAgent": Want(HookPhase.TURN_END, GEMINI),
+    "gemini_cli__AfterTool__replace": Want(HookPhase.AFTER, GEMINI, tool=GEMINI_EDIT),
     "gemini_cli__AfterTool__shell_error": Want(
-        Phase.FAILED, GEMINI, tool=shell("run_shell_command", DERIVED)
+        HookPhase.FAILED, GEMINI, tool=shell("run_shell_command", DERIVED)
     ),
-    "gemini_cli__AfterTool__write_file": Want(Phase.AFTER, GEMINI, tool=GEMINI_WRITE),
-    "gemini_cli__BeforeAgent": Want(Phase.PROMPT, GEMINI, prompt=ASKED),
-    "gemini_cli__BeforeTool__replace": Want(Phase.BEFORE, GEMINI, tool=GEMINI_EDIT),
+    "gemini_cli__AfterTool__write_file": Want(
+        HookPhase.AFTER, GEMINI, tool=GEMINI_WRITE
+    ),
+    "gemini_cli__BeforeAgent": Want(HookPhase.PROMPT, GEMINI, prompt=ASKED),
+    "gemini_cli__BeforeTool__replace": Want(HookPhase.BEFORE, GEMINI, tool=GEMINI_EDIT),
     "gemini_cli__BeforeTool__run_shell_command": Want(
-        Phase.BEFORE, GEMINI, tool=shell("run_shell_command", DERIVED)
+        HookPhase.BEFORE, GEMINI, tool=shell("run_shell_command", DERIVED)
     ),
-    "gemini_cli__BeforeTool__write_file": Want(Phase.BEFORE, GEMINI, tool=GEMINI_WRITE),
-    "gemini_cli__SessionEnd": Want(Phase.SESSION_END, GEMINI),
-    "qwen_code__PostToolUse__write_file": Want(Phase.AFTER, QWEN, tool=QWEN_WRITE),
+    "gemini_cli__BeforeTool__write_file": Want(
+        HookPhase.BEFORE, GEMINI, tool=GEMINI_WRITE
+    ),
+    "gemini_cli__SessionEnd": Want(HookPhase.SESSION_END, GEMINI),
+    "qwen_code__PostToolUse__write_file": Want(HookPhase.AFTER, QWEN, tool=QWEN_WRITE),
     "qwen_code__PreToolUse__subagent_edit": Want(
-        Phase.BEFORE,
+        HookPhase.BEFORE,
         f"{QWEN}/agent-42",
         tool=write("edit", "toolu_1758363330000_2", CART),
     ),
-    "qwen_code__PreToolUse__write_file": Want(Phase.BEFORE, QWEN, tool=QWEN_WRITE),
-    "qwen_code__SessionEnd": Want(Phase.SESSION_END, QWEN),
-    "qwen_code__Stop": Want(Phase.TURN_END, QWEN),
-    "qwen_code__StopFailure": Want(Phase.TURN_END, QWEN),
-    "qwen_code__SubagentStart": Want(Phase.SUBAGENT_START, f"{QWEN}/agent-42"),
-    "qwen_code__SubagentStop": Want(Phase.SUBAGENT_END, f"{QWEN}/agent-42"),
-    "qwen_code__UserPromptSubmit": Want(Phase.PROMPT, QWEN, prompt=ASKED),
-    "vscode_copilot__PostToolUse": Want(Phase.AFTER, VSCODE, tool=VSCODE_EDIT),
-    "vscode_copilot__PreToolUse": Want(Phase.BEFORE, VSCODE, tool=VSCODE_EDIT),
-    "vscode_copilot__SessionStart": Want(Phase.SESSION_START, VSCODE),
-    "vscode_copilot__Stop": Want(Phase.TURN_END, VSCODE),
+    "qwen_code__PreToolUse__write_file": Want(HookPhase.BEFORE, QWEN, tool=QWEN_WRITE),
+    "qwen_code__SessionEnd": Want(HookPhase.SESSION_END, QWEN),
+    "qwen_code__Stop": Want(HookPhase.TURN_END, QWEN),
+    "qwen_code__StopFailure": Want(HookPhase.TURN_END, QWEN),
+    "qwen_code__SubagentStart": Want(HookPhase.SUBAGENT_START, f"{QWEN}/agent-42"),
+    "qwen_code__SubagentStop": Want(HookPhase.SUBAGENT_END, f"{QWEN}/agent-42"),
+    "qwen_code__UserPromptSubmit": Want(HookPhase.PROMPT, QWEN, prompt=ASKED),
+    "vscode_copilot__PostToolUse": Want(HookPhase.AFTER, VSCODE, tool=VSCODE_EDIT),
+    "vscode_copilot__PreToolUse": Want(HookPhase.BEFORE, VSCODE, tool=VSCODE_EDIT),
+    "vscode_copilot__SessionStart": Want(HookPhase.SESSION_START, VSCODE),
+    "vscode_copilot__Stop": Want(HookPhase.TURN_END, VSCODE),
     "vscode_copilot__SubagentStart": Want(
-        Phase.SUBAGENT_START, f"{VSCODE}/subagent-456"
+        HookPhase.SUBAGENT_START, f"{VSCODE}/subagent-456"
     ),
-    "vscode_copilot__SubagentStop": Want(Phase.SUBAGENT_END, f"{VSCODE}/subagent-456"),
-    "vscode_copilot__UserPromptSubmit": Want(Phase.PROMPT, VSCODE, prompt=ASKED),
+    "vscode_copilot__SubagentStop": Want(
+        HookPhase.SUBAGENT_END, f"{VSCODE}/subagent-456"
+    ),
+    "vscode_copilot__UserPromptSubmit": Want(HookPhase.PROMPT, VSCODE, prompt=ASKED),
     "windsurf__post_cascade_response_with_transcript": Want(
-        Phase.TURN_END, SURF, SURF_TURN, cwd=None
+        HookPhase.TURN_END, SURF, SURF_TURN, cwd=None
     ),
     "windsurf__post_mcp_tool_use": Want(
-        Phase.AFTER, SURF, SURF_TURN, SURF_MCP, cwd=None
+        HookPhase.AFTER, SURF, SURF_TURN, SURF_MCP, cwd=None
     ),
-    "windsurf__post_read_code": Want(Phase.AFTER, SURF, SURF_TURN, SURF_READ, cwd=None),
+    "windsurf__post_read_code": Want(
+        HookPhase.AFTER, SURF, SURF_TURN, SURF_READ, cwd=None
+    ),
     "windsurf__post_run_command": Want(
-        Phase.AFTER, SURF, SURF_TURN, shell("run_command", DERIVED)
+        HookPhase.AFTER, SURF, SURF_TURN, shell("run_command", DERIVED)
     ),
     "windsurf__post_setup_worktree": Want(
-        Phase.SESSION_START,
+        HookPhase.SESSION_START,
         SURF,
         SURF_TURN,
         cwd=b"/home/dev/.windsurf/worktrees/app/feature",
     ),
     "windsurf__pre_mcp_tool_use": Want(
-        Phase.BEFORE, SURF, SURF_TURN, SURF_MCP, cwd=None
+        HookPhase.BEFORE, SURF, SURF_TURN, SURF_MCP, cwd=None
     ),
-    "windsurf__pre_read_code": Want(Phase.BEFORE, SURF, SURF_TURN, SURF_READ, cwd=None),
+    "windsurf__pre_read_code": Want(
+        HookPhase.BEFORE, SURF, SURF_TURN, SURF_READ, cwd=None
+    ),
     "windsurf__pre_run_command": Want(
-        Phase.BEFORE, SURF, SURF_TURN, shell("run_command", DERIVED)
+        HookPhase.BEFORE, SURF, SURF_TURN, shell("run_command", DERIVED)
     ),
     "windsurf__pre_user_prompt": Want(
-        Phase.PROMPT, SURF, SURF_TURN, prompt=ASKED, cwd=None
+        HookPhase.PROMPT, SURF, SURF_TURN, prompt=ASKED, cwd=None
     ),
     "windsurf__pre_write_code": Want(
-        Phase.BEFORE, SURF, SURF_TURN, write("write_code", DERIVED, CART), cwd=None
+        HookPhase.BEFORE, SURF, SURF_TURN, write("write_code", DERIVED, CART), cwd=None
     ),
 }
 IGNORED = {

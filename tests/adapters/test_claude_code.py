@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitshadow.adapters import registry
-from gitshadow.adapters.base import BadPayload, Edit, HookEvent, Parsed, Phase
+from gitshadow.adapters.base import BadPayload, FileEdit, HookEvent, HookPhase, Parsed
 from gitshadow.model import ToolClass
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "hook_payloads"
@@ -17,17 +17,17 @@ SESSION = "0b8c7d1e-5f2a-4e0b-9d3c-6a7b8c9d0e1f"
 PROMPT = "550e8400-e29b-41d4-a716-446655440000"
 
 EVENTS = {
-    "SessionStart": Phase.SESSION_START,
-    "UserPromptSubmit": Phase.PROMPT,
-    "PreToolUse": Phase.BEFORE,
-    "PostToolUse": Phase.AFTER,
-    "PostToolUseFailure": Phase.FAILED,
-    "PermissionDenied": Phase.DENIED,
-    "Stop": Phase.TURN_END,
-    "StopFailure": Phase.TURN_END,
-    "SubagentStart": Phase.SUBAGENT_START,
-    "SubagentStop": Phase.SUBAGENT_END,
-    "SessionEnd": Phase.SESSION_END,
+    "SessionStart": HookPhase.SESSION_START,
+    "UserPromptSubmit": HookPhase.PROMPT,
+    "PreToolUse": HookPhase.BEFORE,
+    "PostToolUse": HookPhase.AFTER,
+    "PostToolUseFailure": HookPhase.FAILED,
+    "PermissionDenied": HookPhase.DENIED,
+    "Stop": HookPhase.TURN_END,
+    "StopFailure": HookPhase.TURN_END,
+    "SubagentStart": HookPhase.SUBAGENT_START,
+    "SubagentStop": HookPhase.SUBAGENT_END,
+    "SessionEnd": HookPhase.SESSION_END,
 }
 IGNORED = (
     "ConfigChange",
@@ -144,7 +144,7 @@ def test_an_edit_says_what_it_found_and_left() -> None:
     assert isinstance(response, dict)
     before = response["originalFile"]
     after = before.replace(given["old_string"], given["new_string"], 1)
-    assert found.edit == Edit(before.encode(), after.encode())
+    assert found.edit == FileEdit(before.encode(), after.encode())
     assert after != before
 
 

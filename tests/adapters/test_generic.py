@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gitshadow.adapters import registry
-from gitshadow.adapters.base import BadPayload, HookEvent, Parsed, Phase
+from gitshadow.adapters.base import BadPayload, HookEvent, HookPhase, Parsed
 from gitshadow.model import ToolClass
 
 DOCS = Path(__file__).parents[2] / "docs" / "hooks.md"
@@ -25,17 +25,17 @@ def event(**payload: object) -> HookEvent:
 @pytest.mark.parametrize(
     ("name", "phase"),
     [
-        ("session_start", Phase.SESSION_START),
-        ("prompt", Phase.PROMPT),
-        ("before", Phase.BEFORE),
-        ("after", Phase.AFTER),
-        ("failed", Phase.FAILED),
-        ("denied", Phase.DENIED),
-        ("turn_end", Phase.TURN_END),
-        ("session_end", Phase.SESSION_END),
+        ("session_start", HookPhase.SESSION_START),
+        ("prompt", HookPhase.PROMPT),
+        ("before", HookPhase.BEFORE),
+        ("after", HookPhase.AFTER),
+        ("failed", HookPhase.FAILED),
+        ("denied", HookPhase.DENIED),
+        ("turn_end", HookPhase.TURN_END),
+        ("session_end", HookPhase.SESSION_END),
     ],
 )
-def test_event_is_read_when_it_is_documented(name: str, phase: Phase) -> None:
+def test_event_is_read_when_it_is_documented(name: str, phase: HookPhase) -> None:
     found = event(event=name, session="s1")
     assert (found.phase, found.agent, found.native_session) == (phase, "generic", "s1")
     assert f"`{name}`" in DOCS.read_text()

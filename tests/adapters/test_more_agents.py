@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitshadow.adapters import registry
-from gitshadow.adapters.base import BadPayload, HookEvent, Parsed, Phase
+from gitshadow.adapters.base import BadPayload, HookEvent, HookPhase, Parsed
 from gitshadow.model import ToolClass
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "hook_payloads"
@@ -66,7 +66,7 @@ class Tool(NamedTuple):
 class Want(NamedTuple):
     """Say what a payload is read as."""
 
-    phase: Phase
+    phase: HookPhase
     session: str
     cwd: bytes | None
     tool: Tool | None = None
@@ -82,7 +82,7 @@ def shell(name: str, call: str) -> Tool:
     return Tool(name, ToolClass.SHELL, call)
 
 
-P = Phase
+P = HookPhase
 EXPECTED: Mapping[str, Want | None] = {
     "acp__fs_write_text_file": Want(
         P.BEFORE, ACP, None, write("fs/write_text_file", DERIVED, MONEY)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gitshadow.adapters.base import BadPayload, HookEvent, Phase
+from gitshadow.adapters.base import BadPayload, HookEvent, HookPhase
 from gitshadow.adapters.filetools import path_of_uri
 from gitshadow.model import ToolClass
 from tests.adapters.test_more_agents import event, load, parse
@@ -20,7 +20,7 @@ def read(agent: str, /, **payload: object) -> HookEvent:
 @pytest.mark.parametrize("decision", ["denied", "deny", "block", "Blocked"])
 def test_goose_call_is_denied_when_its_result_says_so(decision: str) -> None:
     found = event("goose__PreToolUseResult", decision=decision)
-    assert (found.phase, found.call_id) == (Phase.DENIED, "call_g1")
+    assert (found.phase, found.call_id) == (HookPhase.DENIED, "call_g1")
 
 
 def test_goose_edit_ends_the_call_of_its_file_when_no_build_sends_ids() -> None:
@@ -29,7 +29,10 @@ def test_goose_edit_ends_the_call_of_its_file_when_no_build_sends_ids() -> None:
     bare = {"event": "AfterFileEdit", "session_id": before["session_id"]}
     after = read("goose", **bare, matcher_context="/home/dev/app/src/cart.py")
     assert after.call_id == read("goose", **before).call_id
-    assert (after.phase, after.paths) == (Phase.AFTER, (b"/home/dev/app/src/cart.py",))
+    assert (after.phase, after.paths) == (
+        HookPhase.AFTER,
+        (b"/home/dev/app/src/cart.py",),
+    )
 
 
 def test_goose_text_editor_reads_when_it_only_views() -> None:
@@ -100,8 +103,8 @@ def test_cline_subagent_is_a_child_session() -> None:
         "conv-123",
         "agent-2",
     )
-    assert event("cline_sdk__prompt_submit", **below).phase is Phase.SUBAGENT_START
-    assert event("cline_sdk__agent_end", **below).phase is Phase.SUBAGENT_END
+    assert event("cline_sdk__prompt_submit", **below).phase is HookPhase.SUBAGENT_START
+    assert event("cline_sdk__agent_end", **below).phase is HookPhase.SUBAGENT_END
 
 
 @pytest.mark.parametrize("name", ["agent_start", "agent_resume"])
@@ -111,7 +114,7 @@ def test_cline_turn_is_one_when_its_start_and_its_prompt_are_reported(
     """The command line sends the first alone."""
     started = event("cline_sdk__prompt_submit", hookName=name, userPromptSubmit=None)
     asked = event("cline_sdk__prompt_submit")
-    assert {started.phase, asked.phase} == {Phase.PROMPT}
+    assert {started.phase, asked.phase} == {HookPhase.PROMPT}
     assert started.prompt is None
     assert started.turn_id == asked.turn_id == "conv-123"
 
@@ -121,10 +124,10 @@ def test_cline_call_has_failed_when_its_result_says_so() -> None:
     legacy["hookName"] = "PostToolUse"
     legacy["postToolUse"] = {**_dict(legacy.pop("preToolUse")), "success": False}
     after = read("cline", **legacy)
-    assert after.phase is Phase.FAILED
+    assert after.phase is HookPhase.FAILED
     assert after.call_id == event("cline__PreToolUse").call_id
     result = {**_dict(load("cline_sdk__tool_result")["tool_result"]), "error": "no"}
-    assert event("cline_sdk__tool_result", tool_result=result).phase is Phase.FAILED
+    assert event("cline_sdk__tool_result", tool_result=result).phase is HookPhase.FAILED
 
 
 def _dict(value: object) -> dict[str, object]:
@@ -145,13 +148,13 @@ def test_opencode_child_session_stands_below_its_parent() -> None:
         "opencode", **bus("session.created", info={"id": "c", "parentID": "p"})
     )
     assert (found.phase, found.native_session, found.parent_session) == (
-        Phase.SUBAGENT_START,
+        HookPhase.SUBAGENT_START,
         "c",
         "p",
     )
     assert (found.subagent_id, found.cwd) == ("c", b"/repo")
     top = read("opencode", **bus("session.created", info={"id": "p"}))
-    assert (top.phase, top.parent_session) == (Phase.SESSION_START, None)
+    assert (top.phase, top.parent_session) == (HookPhase.SESSION_START, None)
 
 
 def test_opencode_prompt_is_the_users_unless_a_child_gets_it() -> None:
@@ -168,13 +171,13 @@ def test_opencode_prompt_is_the_users_unless_a_child_gets_it() -> None:
     }
     found = read("opencode", **payload)
     assert (found.phase, found.turn_id, found.prompt, found.model) == (
-        Phase.PROMPT,
+        HookPhase.PROMPT,
         "m",
         "Do it",
         "big",
     )
     below = read("opencode", **payload, parentID="p")
-    assert (below.phase, below.turn_id) == (Phase.SUBAGENT_START, None)
+    assert (below.phase, below.turn_id) == (HookPhase.SUBAGENT_START, None)
 
 
 def test_opencode_task_names_the_session_that_it_started() -> None:
@@ -232,13 +235,15 @@ def test_amp_files_are_named_but_for_a_shell(
 @pytest.mark.parametrize(
     ("tool", "status", "phase"),
     [
-        ("edit_file", "done", Phase.AFTER),
-        ("edit_file", "error", Phase.FAILED),
-        ("edit_file", "cancelled", Phase.DENIED),
-        ("Bash", "cancelled", Phase.FAILED),
+        ("edit_file", "done", HookPhase.AFTER),
+        ("edit_file", "error", HookPhase.FAILED),
+        ("edit_file", "cancelled", HookPhase.DENIED),
+        ("Bash", "cancelled", HookPhase.FAILED),
     ],
 )
-def test_amp_status_says_how_a_call_ended(tool: str, status: str, phase: Phase) -> None:
+def test_amp_status_says_how_a_call_ended(
+    tool: str, status: str, phase: HookPhase
+) -> None:
     assert amp("tool.result", tool, status=status).phase is phase
 
 
@@ -282,7 +287,7 @@ def test_pi_session_is_named_by_id_variable_or_file() -> None:
 def test_pi_call_has_failed_when_its_result_is_an_error() -> None:
     result = _dict(load("pi__tool_result")["event"])
     found = event("pi__tool_result", event={**result, "isError": True})
-    assert found.phase is Phase.FAILED
+    assert found.phase is HookPhase.FAILED
 
 
 # Antigravity
@@ -292,7 +297,7 @@ def test_antigravity_end_has_the_id_of_its_step() -> None:
     before = event("antigravity__PreToolUse__write_to_file")
     after = event("antigravity__PostToolUse", stepIdx=19, error="")
     assert (after.call_id, after.tool) == (before.call_id, None)
-    assert after.phase is Phase.AFTER
+    assert after.phase is HookPhase.AFTER
 
 
 @pytest.mark.parametrize("number", [1, 7, False, "0", None])
@@ -366,19 +371,19 @@ def test_grok_subagent_event_is_no_gap_when_its_fields_are_other() -> None:
     payload = {**load("grok__session_start"), "hookEventName": "subagent_start"}
     assert parse("grok", payload) is None
     named = event("grok__session_start", hookEventName="subagent_start", subagentId="x")
-    assert (named.phase, named.subagent_id) == (Phase.SUBAGENT_START, "x")
+    assert (named.phase, named.subagent_id) == (HookPhase.SUBAGENT_START, "x")
 
 
 def test_grok_child_has_a_session_of_its_own_when_its_start_names_it() -> None:
     start = event("grok__session_start", hookEventName="subagent_start", subagentId="x")
     parent = start.parent_session
-    assert (start.native_session, start.phase) == ("x", Phase.SUBAGENT_START)
+    assert (start.native_session, start.phase) == ("x", HookPhase.SUBAGENT_START)
     assert parent == event("grok__session_start").native_session
     own = {"sessionId": "x", "subagentType": "general-purpose"}
     for name, phase in (
-        ("user_prompt_submit", Phase.SUBAGENT_START),
-        ("post_tool_use", Phase.AFTER),
-        ("session_end", Phase.SUBAGENT_END),
+        ("user_prompt_submit", HookPhase.SUBAGENT_START),
+        ("post_tool_use", HookPhase.AFTER),
+        ("session_end", HookPhase.SUBAGENT_END),
     ):
         found = event(f"grok__{name}", **own)
         assert (found.native_session, found.phase) == ("x", phase)
@@ -388,7 +393,7 @@ def test_grok_child_has_a_session_of_its_own_when_its_start_names_it() -> None:
 def test_grok_prompt_that_a_subagents_end_wrote_continues_the_turn() -> None:
     done = {"promptId": "subagent-completed-x"}
     found = event("grok__user_prompt_submit", **done)
-    assert (found.phase, found.prompt) == (Phase.CONTINUATION, None)
+    assert (found.phase, found.prompt) == (HookPhase.CONTINUATION, None)
     assert event("grok__stop__turn", **done).turn_id is None
 
 
@@ -406,13 +411,15 @@ def update(**fields: object) -> dict[str, object]:
 @pytest.mark.parametrize(
     ("name", "status", "phase"),
     [
-        ("tool_call", None, Phase.BEFORE),
-        ("tool_call", "in_progress", Phase.BEFORE),
-        ("tool_call_update", "completed", Phase.AFTER),
-        ("tool_call_update", "failed", Phase.FAILED),
+        ("tool_call", None, HookPhase.BEFORE),
+        ("tool_call", "in_progress", HookPhase.BEFORE),
+        ("tool_call_update", "completed", HookPhase.AFTER),
+        ("tool_call_update", "failed", HookPhase.FAILED),
     ],
 )
-def test_acp_status_says_the_phase(name: str, status: str | None, phase: Phase) -> None:
+def test_acp_status_says_the_phase(
+    name: str, status: str | None, phase: HookPhase
+) -> None:
     found = acp("session/update", update(sessionUpdate=name, status=status))
     assert (found.phase, found.call_id) == (phase, "c")
 
@@ -456,9 +463,9 @@ def test_acp_progress_is_ignored_when_it_tells_nothing_of_the_tool() -> None:
 
 def test_acp_answer_counts_when_its_request_stands_with_it() -> None:
     ended = acp("session/prompt", {"sessionId": "s"}, result={"stopReason": "end_turn"})
-    assert (ended.phase, ended.reason) == (Phase.TURN_END, "end_turn")
+    assert (ended.phase, ended.reason) == (HookPhase.TURN_END, "end_turn")
     new = acp("session/new", {"cwd": "/r"}, result={"sessionId": "s"})
-    assert (new.phase, new.cwd) == (Phase.SESSION_START, b"/r")
+    assert (new.phase, new.cwd) == (HookPhase.SESSION_START, b"/r")
 
 
 def test_acp_file_write_is_one_call_from_request_to_answer() -> None:
@@ -468,7 +475,7 @@ def test_acp_file_write_is_one_call_from_request_to_answer() -> None:
     refused = acp("fs/write_text_file", params, error={"code": 1})
     assert asked.call_id == done.call_id == refused.call_id
     phases = (asked.phase, done.phase, refused.phase)
-    assert phases == (Phase.BEFORE, Phase.AFTER, Phase.FAILED)
+    assert phases == (HookPhase.BEFORE, HookPhase.AFTER, HookPhase.FAILED)
 
 
 # Aider, and the forms of other recorders
@@ -476,7 +483,11 @@ def test_acp_file_write_is_one_call_from_request_to_answer() -> None:
 
 def test_aider_takes_our_own_payload_under_its_name() -> None:
     found = read("aider", event="turn_end", session="s", agent="somebody")
-    assert (found.agent, found.host, found.phase) == ("aider", "aider", Phase.TURN_END)
+    assert (found.agent, found.host, found.phase) == (
+        "aider",
+        "aider",
+        HookPhase.TURN_END,
+    )
 
 
 def test_ai_agent_payload_is_bad_when_it_names_no_conversation() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import pytest
 
 from gitshadow.adapters import registry
-from gitshadow.adapters.base import HookEvent, Parsed, Phase
+from gitshadow.adapters.base import HookEvent, HookPhase, Parsed
 from gitshadow.model import ToolClass
 from tests.adapters.test_agents import event, load, parse
 
@@ -71,7 +71,7 @@ def test_codex_tool_of_a_server_may_write_when_its_name_ends_like_one_for_agents
 
 def test_codex_prompt_of_a_child_begins_no_turn() -> None:
     found = event("codex__UserPromptSubmit", agent_id="kid")
-    assert (found.phase, found.prompt) == (Phase.SUBAGENT_START, None)
+    assert (found.phase, found.prompt) == (HookPhase.SUBAGENT_START, None)
 
 
 # Cursor
@@ -90,7 +90,7 @@ def edited(name: str, **fields: object) -> dict[str, object]:
 def test_cursor_edit_is_the_end_of_a_moment_of_writing() -> None:
     found = read("cursor", edited("afterFileEdit"))
     assert isinstance(found, HookEvent)
-    assert (found.phase, found.tool) == (Phase.AFTER, "afterFileEdit")
+    assert (found.phase, found.tool) == (HookPhase.AFTER, "afterFileEdit")
     assert found.paths == (b"/home/dev/app/src/cart.py",)
     assert (found.call_derived, found.duration_ns) == (True, 2_000_000_000)
 
@@ -102,7 +102,7 @@ def test_cursor_edit_is_ignored_when_it_names_no_file() -> None:
 def test_cursor_tab_completion_is_nobodys_turn() -> None:
     found = read("cursor", edited("afterTabFileEdit"))
     assert isinstance(found, HookEvent)
-    assert (found.phase, found.reason) == (Phase.NOTICE, "editor completion")
+    assert (found.phase, found.reason) == (HookPhase.NOTICE, "editor completion")
     assert found.paths == (b"/home/dev/app/src/cart.py",)
     assert (found.turn_id, found.tool, found.call_id) == (None, None, None)
 
@@ -158,7 +158,7 @@ def test_cursor_event_is_read_when_it_is_spelled_as_claude_code_does() -> None:
     found, usual = read("claude-code", there), read("cursor", payload)
     assert isinstance(found, HookEvent)
     assert isinstance(usual, HookEvent)
-    assert (found.agent, found.phase) == ("cursor", Phase.BEFORE)
+    assert (found.agent, found.phase) == ("cursor", HookPhase.BEFORE)
     assert found.call_id == usual.call_id
 
 
@@ -194,9 +194,9 @@ def test_copilot_arguments_are_the_same_as_text_and_as_object() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "phase"), [("failure", Phase.FAILED), ("denied", Phase.DENIED)]
+    ("kind", "phase"), [("failure", HookPhase.FAILED), ("denied", HookPhase.DENIED)]
 )
-def test_copilot_result_says_how_a_call_ended(kind: str, phase: Phase) -> None:
+def test_copilot_result_says_how_a_call_ended(kind: str, phase: HookPhase) -> None:
     name = "copilot_cli__postToolUse__create"
     assert event(name, toolResult={"resultType": kind}).phase is phase
 
@@ -207,13 +207,13 @@ CHILD = {"sessionId": "kid", "agentId": "kid", "parentAgentId": "top"}
 @pytest.mark.parametrize(
     ("name", "phase"),
     [
-        ("userPromptSubmitted", Phase.SUBAGENT_START),
-        ("preToolUse__create", Phase.BEFORE),
-        ("agentStop", Phase.TURN_END),
+        ("userPromptSubmitted", HookPhase.SUBAGENT_START),
+        ("preToolUse__create", HookPhase.BEFORE),
+        ("agentStop", HookPhase.TURN_END),
     ],
 )
 def test_copilot_child_is_below_the_parent_that_it_names(
-    name: str, phase: Phase
+    name: str, phase: HookPhase
 ) -> None:
     found = event(f"copilot_cli__{name}", **CHILD)
     assert (found.phase, found.native_session) == (phase, "kid")
@@ -227,7 +227,7 @@ def test_copilot_children_of_one_kind_are_two_when_they_name_their_parent() -> N
         for name in ("kid", "kid2")
     ]
     assert [one.native_session for one in found] == ["kid", "kid2"]
-    assert {one.phase for one in found} == {Phase.SUBAGENT_START}
+    assert {one.phase for one in found} == {HookPhase.SUBAGENT_START}
 
 
 def test_copilot_request_for_permission_is_no_call() -> None:
@@ -284,7 +284,7 @@ def test_windsurf_write_has_one_id_when_its_end_tells_other_edits() -> None:
     }
     found = read("windsurf", after)
     assert isinstance(found, HookEvent)
-    assert found.phase is Phase.AFTER
+    assert found.phase is HookPhase.AFTER
     assert found.call_id == event("windsurf__pre_write_code").call_id
 
 
@@ -308,7 +308,7 @@ def test_devin_directory_comes_from_the_environment() -> None:
 
 def test_devin_call_fails_when_its_response_says_so() -> None:
     found = event("devin_cli__PostToolUse", tool_response={"success": False})
-    assert found.phase is Phase.FAILED
+    assert found.phase is HookPhase.FAILED
 
 
 # Droid

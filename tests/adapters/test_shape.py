@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitshadow.adapters.base import BadPayload, HookEvent, Phase
+from gitshadow.adapters.base import BadPayload, HookEvent, HookPhase
 from gitshadow.adapters.shape import Shape
 from gitshadow.model import ToolClass
 
@@ -15,11 +15,11 @@ SHAPE = Shape(
     agent="codex",
     event=("event", "meta.event"),
     phases={
-        "begin": Phase.SESSION_START,
-        "ask": Phase.PROMPT,
-        "pre": Phase.BEFORE,
-        "post": Phase.AFTER,
-        "child": Phase.SUBAGENT_START,
+        "begin": HookPhase.SESSION_START,
+        "ask": HookPhase.PROMPT,
+        "pre": HookPhase.BEFORE,
+        "post": HookPhase.AFTER,
+        "child": HookPhase.SUBAGENT_START,
     },
     session=("session", "meta.ids.root"),
     turn=("turn",),
@@ -103,9 +103,9 @@ def test_subagent_event_is_ignored_when_the_agent_names_none() -> None:
 
 
 def test_phase_is_the_given_one_when_the_module_knows_better() -> None:
-    found = SHAPE.read({"event": "odd", "session": "s"}, Phase.TURN_END)
+    found = SHAPE.read({"event": "odd", "session": "s"}, HookPhase.TURN_END)
     assert isinstance(found, HookEvent)
-    assert (found.phase, found.raw_event) == (Phase.TURN_END, "odd")
+    assert (found.phase, found.raw_event) == (HookPhase.TURN_END, "odd")
 
 
 def test_cwd_is_the_first_item_when_it_is_a_list() -> None:

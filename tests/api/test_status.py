@@ -22,7 +22,7 @@ def test_status_names_the_next_window_to_close(repo: Repo) -> None:
         assert s.run("status")["undo_window"] is None
         planned = replace(CALL, undo="planned", tool="card.charge")
         saga.save(
-            s.desk.workspace.db,
+            s.context.workspace.db,
             [
                 replace(planned, id="past", expires_ns=1),
                 replace(planned, id="done", undo="done", expires_ns=_FAR_NS),
@@ -51,7 +51,7 @@ def test_status_says_when_each_agent_was_last_heard(repo: Repo) -> None:
 def test_agent_was_not_heard_when_no_hook_of_it_came(repo: Repo, native: str) -> None:
     """A process of it was seen, or a command of ours opened its session."""
     with studio_of(repo) as s:
-        db, now_ns = s.desk.workspace.db, s.desk.workspace.clock.now_ns()
+        db, now_ns = s.context.workspace.db, s.context.workspace.clock.now_ns()
         who = Who(agent="droid", native_id=native)
         with db.write():
             see_session(db, who, now_ns, may_open=True)
@@ -64,6 +64,6 @@ def test_status_says_when_the_last_gap_was(repo: Repo) -> None:
         assert s.run("status")["last_gap"] is None
         s.run("journal_gap", why="a test")
         [gap] = events.rows(
-            s.desk.workspace.db, EventFilter(kinds=[EventKind.GAP], limit=1)
+            s.context.workspace.db, EventFilter(kinds=[EventKind.GAP], limit=1)
         )
         assert s.run("status")["last_gap"] == rfc3339(gap.ts_ns)

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitshadow.adapters import registry
-from gitshadow.adapters.base import HookEvent, Phase
-from gitshadow.attribution.intake import Intake, Place, apply
+from gitshadow.adapters.base import HookEvent, HookPhase
+from gitshadow.attribution.intake import EventSource, Intake, apply
 from gitshadow.attribution.ladder import attribute
 from gitshadow.attribution.liveness import close_gone
 from gitshadow.attribution.process import ProcessId, process_start
@@ -40,19 +40,19 @@ def db(tmp_path: Path) -> Iterator[Db]:
 
 
 @pytest.fixture
-def desk(db: Db, tmp_path: Path) -> "Desk":
+def context(db: Db, tmp_path: Path) -> "HookIntake":
     root = tmp_path / "repo"
     (root / "sub").mkdir(parents=True)
-    return Desk(db, os.path.realpath(root))
+    return HookIntake(db, os.path.realpath(root))
 
 
-class Desk:
+class HookIntake:
     """Deliver Claude Code's payloads to a journal at chosen moments, in milliseconds."""
 
     def __init__(self, db: Db, root: str) -> None:
         self.db = db
         self.root = root
-        self.place = Place(root, "main")
+        self.place = EventSource(root, "main")
 
     def send(self, moment_ms: int, event: str, **fields: object) -> Intake:
         return self.deliver(moment_ms, "claude-code", hook_event_name=event, **fields)
@@ -126,88 +126,96 @@ class Desk:
 # The plain course of things
 
 
-def test_window_opens_and_closes_with_its_hooks(desk: Desk) -> None:
+def test_window_opens_and_closes_with_its_hooks(context: HookIntake) -> None:
     """ATT-01: a window from the pre-hook to the post-hook, with the path it names."""
-    desk.send(0, "UserPromptSubmit", prompt="go", prompt_id="p1")
-    opened = desk.pre(10, "c1", "sub/a", prompt_id="p1")
-    closed = desk.post(30, "c1", "sub/a", prompt_id="p1")
+    context.send(0, "UserPromptSubmit", prompt="go", prompt_id="p1")
+    opened = context.pre(10, "c1", "sub/a", prompt_id="p1")
+    closed = context.post(30, "c1", "sub/a", prompt_id="p1")
     assert (opened.opened, opened.paths, opened.needs_barrier) == (
         True,
         (b"sub/a",),
         False,
     )
     assert (closed.closed, closed.paths) == (True, (b"sub/a",))
-    call = desk.call("c1")
-    assert desk.span("c1") == (10, 30, "ok")
+    call = context.call("c1")
+    assert context.span("c1") == (10, 30, "ok")
     assert (call.turn, call.tool, call.tool_class) == ("p1", "Write", ToolClass.WRITE)
     assert call.paths == (b"sub/a",)
 
 
-def test_session_is_opened_by_its_first_event_whatever_it_is(desk: Desk) -> None:
-    desk.pre(10, "c1", "a")
-    found = desk.session()
+def test_session_is_opened_by_its_first_event_whatever_it_is(
+    context: HookIntake,
+) -> None:
+    context.pre(10, "c1", "a")
+    found = context.session()
     assert (found.actor, found.agent) == (Actor.AGENT, "claude-code")
     assert (found.started_ns, found.ended_ns) == (at(10), None)
     assert found.id.startswith("claude-code-")
 
 
-def test_barrier_is_needed_when_a_tool_names_no_path(desk: Desk) -> None:
-    assert desk.pre(10, "c1", None).needs_barrier is True
-    assert desk.post(20, "c1", None).needs_barrier is False
-    assert desk.send(30, "Stop").needs_barrier is True
+def test_barrier_is_needed_when_a_tool_names_no_path(context: HookIntake) -> None:
+    assert context.pre(10, "c1", None).needs_barrier is True
+    assert context.post(20, "c1", None).needs_barrier is False
+    assert context.send(30, "Stop").needs_barrier is True
 
 
-def test_reading_tool_opens_no_window(desk: Desk) -> None:
-    done = desk.send(10, "PreToolUse", tool_name="Read", tool_use_id="r")
+def test_reading_tool_opens_no_window(context: HookIntake) -> None:
+    done = context.send(10, "PreToolUse", tool_name="Read", tool_use_id="r")
     assert (done.opened, done.needs_barrier) == (False, False)
-    assert turns.get_call(desk.db, desk.session().id, "r") is None
+    assert turns.get_call(context.db, context.session().id, "r") is None
 
 
-def test_failed_call_closes_its_window(desk: Desk) -> None:
-    desk.pre(10, "c1", None)
-    desk.send(20, "PostToolUseFailure", tool_name="Bash", tool_use_id="c1")
-    assert desk.span("c1") == (10, 20, "failed")
+def test_failed_call_closes_its_window(context: HookIntake) -> None:
+    context.pre(10, "c1", None)
+    context.send(20, "PostToolUseFailure", tool_name="Bash", tool_use_id="c1")
+    assert context.span("c1") == (10, 20, "failed")
 
 
-def test_denied_call_claims_nothing(desk: Desk) -> None:
-    desk.pre(10, "c1", None)
-    assert desk.writer_of("x", 15)[1] == "c1"
-    desk.send(20, "PermissionDenied", tool_name="Bash", tool_use_id="c1")
-    assert desk.span("c1") == (10, 20, "denied")
-    assert desk.writer_of("x", 15) == (None, None)
+def test_denied_call_claims_nothing(context: HookIntake) -> None:
+    context.pre(10, "c1", None)
+    assert context.writer_of("x", 15)[1] == "c1"
+    context.send(20, "PermissionDenied", tool_name="Bash", tool_use_id="c1")
+    assert context.span("c1") == (10, 20, "denied")
+    assert context.writer_of("x", 15) == (None, None)
 
 
-def test_turn_ends_with_stop_and_the_session_goes_on(desk: Desk) -> None:
-    desk.send(0, "UserPromptSubmit", prompt="go", prompt_id="p1")
-    done = desk.send(50, "Stop", prompt_id="p1", background_tasks=[{"id": "x"}])
+def test_turn_ends_with_stop_and_the_session_goes_on(context: HookIntake) -> None:
+    context.send(0, "UserPromptSubmit", prompt="go", prompt_id="p1")
+    done = context.send(50, "Stop", prompt_id="p1", background_tasks=[{"id": "x"}])
     assert (done.ended_turn, done.background) == (True, True)
-    assert desk.spans() == [("p1", 0, 50)]
-    assert desk.session().ended_ns is None
+    assert context.spans() == [("p1", 0, 50)]
+    assert context.session().ended_ns is None
 
 
-def test_session_end_ends_turn_and_windows(desk: Desk) -> None:
-    desk.send(0, "UserPromptSubmit", prompt="go", prompt_id="p1")
-    desk.pre(10, "c1", None)
-    desk.send(20, "SessionEnd", reason="logout")
-    assert desk.spans() == [("p1", 0, 20)]
-    assert desk.span("c1") == (10, 20, "expired: session end")
-    assert (desk.session().ended_ns, desk.session().end_reason) == (at(20), "logout")
+def test_session_end_ends_turn_and_windows(context: HookIntake) -> None:
+    context.send(0, "UserPromptSubmit", prompt="go", prompt_id="p1")
+    context.pre(10, "c1", None)
+    context.send(20, "SessionEnd", reason="logout")
+    assert context.spans() == [("p1", 0, 20)]
+    assert context.span("c1") == (10, 20, "expired: session end")
+    assert (context.session().ended_ns, context.session().end_reason) == (
+        at(20),
+        "logout",
+    )
 
 
-def test_session_is_opened_again_when_its_id_comes_back(desk: Desk) -> None:
-    desk.send(0, "SessionStart", source="startup")
-    first = desk.session().id
-    desk.send(10, "SessionEnd", reason="other")
-    desk.send(20, "SessionStart", source="resume")
-    found = desk.session()
+def test_session_is_opened_again_when_its_id_comes_back(context: HookIntake) -> None:
+    context.send(0, "SessionStart", source="startup")
+    first = context.session().id
+    context.send(10, "SessionEnd", reason="other")
+    context.send(20, "SessionStart", source="resume")
+    found = context.session()
     assert (found.id, found.ended_ns, found.end_reason) == (first, None, None)
 
 
-def test_ids_are_distinct_when_native_ids_clean_to_the_same(desk: Desk) -> None:
+def test_ids_are_distinct_when_native_ids_clean_to_the_same(
+    context: HookIntake,
+) -> None:
     """GIT-17: two native ids, two sessions."""
     names = ["../../heads/main", "x" * 300, "✨", "✨ ", "A", "a"]
     ids = [
-        desk.pre(n, "c", "a", session_id=name).session for n, name in enumerate(names)
+        context.pre(n, "c", "a", session_id=name).session
+        for n, name in enumerate(names)
     ]
     assert len(set(ids)) == len(names)
     assert all(len(name) <= 40 for name in ids)
@@ -216,238 +224,250 @@ def test_ids_are_distinct_when_native_ids_clean_to_the_same(desk: Desk) -> None:
 # Ends that never come
 
 
-def test_window_and_turn_end_at_the_next_prompt(desk: Desk) -> None:
+def test_window_and_turn_end_at_the_next_prompt(context: HookIntake) -> None:
     """ATT-12: the cancelled call and the turn without a stop claim nothing later."""
-    desk.send(0, "UserPromptSubmit", prompt="one", prompt_id="p1")
-    desk.pre(10, "c1", None)
-    desk.send(20, "UserPromptSubmit", prompt="two", prompt_id="p2")
-    assert desk.writer_of("a", 30) == (None, None)
-    desk.pre(40, "c2", "b", prompt_id="p2")
-    assert desk.span("c1") == (10, 20, "expired: next prompt")
-    assert desk.spans() == [("p1", 0, 20), ("p2", 20, None)]
-    assert desk.writer_of("b", 45)[1] == "c2"
-    assert desk.call("c2").turn == "p2"
+    context.send(0, "UserPromptSubmit", prompt="one", prompt_id="p1")
+    context.pre(10, "c1", None)
+    context.send(20, "UserPromptSubmit", prompt="two", prompt_id="p2")
+    assert context.writer_of("a", 30) == (None, None)
+    context.pre(40, "c2", "b", prompt_id="p2")
+    assert context.span("c1") == (10, 20, "expired: next prompt")
+    assert context.spans() == [("p1", 0, 20), ("p2", 20, None)]
+    assert context.writer_of("b", 45)[1] == "c2"
+    assert context.call("c2").turn == "p2"
 
 
-def test_two_turns_are_two_when_no_ids_are_sent(desk: Desk) -> None:
-    desk.send(0, "UserPromptSubmit", prompt="one")
-    desk.pre(10, "c1", "a")
-    desk.send(20, "UserPromptSubmit", prompt="two")
-    desk.pre(30, "c2", "a")
-    first, second = desk.turns()
-    assert desk.call("c1").turn == first.id != second.id == desk.call("c2").turn
+def test_two_turns_are_two_when_no_ids_are_sent(context: HookIntake) -> None:
+    context.send(0, "UserPromptSubmit", prompt="one")
+    context.pre(10, "c1", "a")
+    context.send(20, "UserPromptSubmit", prompt="two")
+    context.pre(30, "c2", "a")
+    first, second = context.turns()
+    assert context.call("c1").turn == first.id != second.id == context.call("c2").turn
     assert (first.ordinal, second.ordinal) == (1, 2)
     assert first.prompt == "one"
 
 
-def test_two_turns_are_two_when_the_agent_repeats_an_id(desk: Desk) -> None:
-    desk.send(0, "UserPromptSubmit", prompt="one", prompt_id="p")
-    desk.send(10, "Stop", prompt_id="p")
-    desk.send(20, "UserPromptSubmit", prompt="two", prompt_id="p")
-    desk.pre(30, "c", "a", prompt_id="p")
-    assert [turn.id for turn in desk.turns()] == ["p", "p~2"]
-    assert desk.call("c").turn == "p~2"
+def test_two_turns_are_two_when_the_agent_repeats_an_id(context: HookIntake) -> None:
+    context.send(0, "UserPromptSubmit", prompt="one", prompt_id="p")
+    context.send(10, "Stop", prompt_id="p")
+    context.send(20, "UserPromptSubmit", prompt="two", prompt_id="p")
+    context.pre(30, "c", "a", prompt_id="p")
+    assert [turn.id for turn in context.turns()] == ["p", "p~2"]
+    assert context.call("c").turn == "p~2"
 
 
-def test_turn_goes_on_when_the_agent_works_after_its_stop(desk: Desk) -> None:
-    desk.send(0, "UserPromptSubmit", prompt="one", prompt_id="p")
-    desk.send(10, "Stop", prompt_id="p")
-    desk.pre(20, "c", "a", prompt_id="p")
-    assert desk.spans() == [("p", 0, None)]
-    assert desk.call("c").turn == "p"
+def test_turn_goes_on_when_the_agent_works_after_its_stop(context: HookIntake) -> None:
+    context.send(0, "UserPromptSubmit", prompt="one", prompt_id="p")
+    context.send(10, "Stop", prompt_id="p")
+    context.pre(20, "c", "a", prompt_id="p")
+    assert context.spans() == [("p", 0, None)]
+    assert context.call("c").turn == "p"
 
 
-def test_turn_opens_when_the_prompt_was_not_seen(desk: Desk) -> None:
-    desk.pre(10, "c", "a", prompt_id="p")
-    assert desk.spans() == [("p", 10, None)]
-    desk.send(5, "UserPromptSubmit", prompt="late", prompt_id="p")
-    assert [turn.prompt for turn in desk.turns()] == ["late"]
+def test_turn_opens_when_the_prompt_was_not_seen(context: HookIntake) -> None:
+    context.pre(10, "c", "a", prompt_id="p")
+    assert context.spans() == [("p", 10, None)]
+    context.send(5, "UserPromptSubmit", prompt="late", prompt_id="p")
+    assert [turn.prompt for turn in context.turns()] == ["late"]
 
 
-def test_windows_of_parallel_calls_stay_open(desk: Desk) -> None:
-    desk.pre(10, "c1", None)
-    desk.pre(20, "c2", None)
-    desk.post(30, "c1", None)
-    assert desk.span("c2") == (20, None, None)
+def test_windows_of_parallel_calls_stay_open(context: HookIntake) -> None:
+    context.pre(10, "c1", None)
+    context.pre(20, "c2", None)
+    context.post(30, "c1", None)
+    assert context.span("c2") == (20, None, None)
 
 
 # Late, twice, out of order
 
 
-def test_call_is_one_when_it_is_delivered_twice(desk: Desk) -> None:
+def test_call_is_one_when_it_is_delivered_twice(context: HookIntake) -> None:
     """ATT-13: one call, whoever delivers it how often."""
-    assert desk.pre(10, "c1", "a").opened is True
-    assert desk.pre(11, "c1", "a").opened is False
-    assert desk.post(20, "c1", "a").closed is True
-    assert desk.post(25, "c1", "a").closed is False
-    assert desk.pre(26, "c1", "a").opened is False
-    assert desk.span("c1") == (10, 20, "ok")
+    assert context.pre(10, "c1", "a").opened is True
+    assert context.pre(11, "c1", "a").opened is False
+    assert context.post(20, "c1", "a").closed is True
+    assert context.post(25, "c1", "a").closed is False
+    assert context.pre(26, "c1", "a").opened is False
+    assert context.span("c1") == (10, 20, "ok")
 
 
-def test_prompt_is_one_when_it_is_delivered_twice(desk: Desk) -> None:
+def test_prompt_is_one_when_it_is_delivered_twice(context: HookIntake) -> None:
     for fields in ({"prompt_id": "p"}, {"session_id": "other"}):
-        desk.send(0, "UserPromptSubmit", prompt="x", **fields)
-        desk.send(3, "UserPromptSubmit", prompt="x", **fields)
-    assert len(desk.turns("s")) == 1
-    assert len(desk.turns("other")) == 1
+        context.send(0, "UserPromptSubmit", prompt="x", **fields)
+        context.send(3, "UserPromptSubmit", prompt="x", **fields)
+    assert len(context.turns("s")) == 1
+    assert len(context.turns("other")) == 1
 
 
-def test_each_write_has_its_own_call_when_a_post_hook_is_late(desk: Desk) -> None:
+def test_each_write_has_its_own_call_when_a_post_hook_is_late(
+    context: HookIntake,
+) -> None:
     """ATT-14: the time of the write decides."""
-    desk.pre(10, "c1", "a")
-    desk.pre(20, "c2", "b")
-    desk.post(25, "c1", "a")
-    desk.post(30, "c2", "b")
-    assert desk.writer_of("a", 12)[1] == "c1"
-    assert desk.writer_of("b", 22)[1] == "c2"
-    assert desk.writer_of("c", 22) == (None, None)
+    context.pre(10, "c1", "a")
+    context.pre(20, "c2", "b")
+    context.post(25, "c1", "a")
+    context.post(30, "c2", "b")
+    assert context.writer_of("a", 12)[1] == "c1"
+    assert context.writer_of("b", 22)[1] == "c2"
+    assert context.writer_of("c", 22) == (None, None)
 
 
-def test_spooled_events_do_not_touch_what_came_after_them(desk: Desk) -> None:
+def test_spooled_events_do_not_touch_what_came_after_them(context: HookIntake) -> None:
     """ATT-14: payloads delivered late carry their own time."""
-    desk.send(100, "UserPromptSubmit", prompt="two", prompt_id="p2")
-    desk.pre(110, "c2", None, prompt_id="p2")
-    desk.send(0, "UserPromptSubmit", prompt="one", prompt_id="p1")
-    desk.pre(10, "c1", None, prompt_id="p1")
-    desk.post(20, "c1", None, prompt_id="p1")
-    desk.send(30, "Stop", prompt_id="p1")
-    desk.send(40, "SessionEnd", reason="other")
-    assert desk.span("c2") == (110, None, None)
-    assert desk.span("c1") == (10, 20, "ok")
-    assert {name: end for name, _, end in desk.spans()}["p2"] is None
-    assert desk.call("c1").turn == "p1"
-    assert desk.session().ended_ns is None
+    context.send(100, "UserPromptSubmit", prompt="two", prompt_id="p2")
+    context.pre(110, "c2", None, prompt_id="p2")
+    context.send(0, "UserPromptSubmit", prompt="one", prompt_id="p1")
+    context.pre(10, "c1", None, prompt_id="p1")
+    context.post(20, "c1", None, prompt_id="p1")
+    context.send(30, "Stop", prompt_id="p1")
+    context.send(40, "SessionEnd", reason="other")
+    assert context.span("c2") == (110, None, None)
+    assert context.span("c1") == (10, 20, "ok")
+    assert {name: end for name, _, end in context.spans()}["p2"] is None
+    assert context.call("c1").turn == "p1"
+    assert context.session().ended_ns is None
 
 
-def test_late_after_event_does_not_open_an_ended_session(desk: Desk) -> None:
-    desk.pre(10, "c1", "a")
-    desk.send(20, "SessionEnd", reason="other")
-    desk.post(30, "c1", "a")
-    assert desk.session().ended_ns == at(20)
-    assert desk.span("c1") == (10, 20, "expired: session end")
+def test_late_after_event_does_not_open_an_ended_session(context: HookIntake) -> None:
+    context.pre(10, "c1", "a")
+    context.send(20, "SessionEnd", reason="other")
+    context.post(30, "c1", "a")
+    assert context.session().ended_ns == at(20)
+    assert context.span("c1") == (10, 20, "expired: session end")
 
 
 def test_late_before_event_leaves_no_open_window_in_an_ended_session(
-    desk: Desk,
+    context: HookIntake,
 ) -> None:
-    desk.send(0, "SessionStart")
-    desk.send(50, "SessionEnd", reason="other")
-    desk.pre(10, "c1", None)
-    assert desk.span("c1")[:2] == (10, 50)
-    desk.post(20, "c1", None)
-    assert desk.span("c1") == (10, 20, "ok")
+    context.send(0, "SessionStart")
+    context.send(50, "SessionEnd", reason="other")
+    context.pre(10, "c1", None)
+    assert context.span("c1")[:2] == (10, 50)
+    context.post(20, "c1", None)
+    assert context.span("c1") == (10, 20, "ok")
 
 
 def test_window_is_as_long_as_its_tool_ran_when_the_start_was_not_seen(
-    desk: Desk,
+    context: HookIntake,
 ) -> None:
-    desk.post(100, "c1", "a", duration_ms=40)
-    assert desk.span("c1") == (60, 100, "ok")
+    context.post(100, "c1", "a", duration_ms=40)
+    assert context.span("c1") == (60, 100, "ok")
 
 
-def test_edit_reported_beside_its_call_is_no_call_of_its_own(desk: Desk) -> None:
+def test_edit_reported_beside_its_call_is_no_call_of_its_own(
+    context: HookIntake,
+) -> None:
     """ATT-13: Cursor's `afterFileEdit`, before and after the end of the call."""
     names = {"conversation_id": "s", "generation_id": "t"}
     tool = {"tool_name": "Write", "tool_use_id": "c1", "tool_input": {"path": "a"}}
-    edit = {"hook_event_name": "afterFileEdit", "file_path": f"{desk.root}/a"}
-    desk.deliver(10, "cursor", hook_event_name="preToolUse", **names, **tool)
-    during = desk.deliver(20, "cursor", **edit, **names)
-    desk.deliver(30, "cursor", hook_event_name="postToolUse", **names, **tool)
-    late = desk.deliver(40, "cursor", **edit, **names)
+    edit = {"hook_event_name": "afterFileEdit", "file_path": f"{context.root}/a"}
+    context.deliver(10, "cursor", hook_event_name="preToolUse", **names, **tool)
+    during = context.deliver(20, "cursor", **edit, **names)
+    context.deliver(30, "cursor", hook_event_name="postToolUse", **names, **tool)
+    late = context.deliver(40, "cursor", **edit, **names)
     assert (during.call, late.call) == ("c1", "c1")
-    other = desk.deliver(5_000, "cursor", **edit, **names)
+    other = context.deliver(5_000, "cursor", **edit, **names)
     assert other.call not in (None, "c1")
-    calls = turns.list_calls(desk.db, other.session)
+    calls = turns.list_calls(context.db, other.session)
     assert [(one.id, one.closed_ns) for one in calls] == [
         ("c1", at(30)),
         (other.call, at(5_000)),
     ]
 
 
-def test_same_call_twice_is_two_when_the_agent_sends_no_ids(desk: Desk) -> None:
+def test_same_call_twice_is_two_when_the_agent_sends_no_ids(
+    context: HookIntake,
+) -> None:
     fields = {"tool": "make", "class": "shell"}
-    first = desk.generic(10, "before", **fields)
-    desk.generic(20, "after", **fields)
-    second = desk.generic(30, "before", **fields)
-    desk.generic(40, "after", **fields)
+    first = context.generic(10, "before", **fields)
+    context.generic(20, "after", **fields)
+    second = context.generic(30, "before", **fields)
+    context.generic(40, "after", **fields)
     assert second.call == f"{first.call}~2"
-    found = [desk.call(one.call or "", agent="generic") for one in (first, second)]
+    found = [context.call(one.call or "", agent="generic") for one in (first, second)]
     assert [call.closed_ns for call in found] == [at(20), at(40)]
 
 
-def test_open_call_ends_at_the_next_when_the_agent_sends_no_ids(desk: Desk) -> None:
-    first = desk.generic(10, "before", tool="make", **{"class": "shell"})
-    desk.generic(30, "before", tool="edit", paths=["a"])
-    found = desk.call(first.call or "", agent="generic")
+def test_open_call_ends_at_the_next_when_the_agent_sends_no_ids(
+    context: HookIntake,
+) -> None:
+    first = context.generic(10, "before", tool="make", **{"class": "shell"})
+    context.generic(30, "before", tool="edit", paths=["a"])
+    found = context.call(first.call or "", agent="generic")
     assert (found.closed_ns, found.outcome) == (at(30), "expired: next call")
 
 
 # Subagents
 
 
-def test_subagent_is_a_session_below_its_parent(desk: Desk) -> None:
+def test_subagent_is_a_session_below_its_parent(context: HookIntake) -> None:
     """ATT-15: child session with `parent`; its turn is a part of the parent's."""
-    desk.send(0, "UserPromptSubmit", prompt="go", prompt_id="p1")
+    context.send(0, "UserPromptSubmit", prompt="go", prompt_id="p1")
     child = {"agent_id": "kid", "agent_type": "docs", "prompt_id": "p1"}
-    desk.send(10, "SubagentStart", **child)
-    desk.pre(20, "c1", "a", **child)
-    desk.post(30, "c1", "a", **child)
-    desk.send(40, "SubagentStop", **child)
-    desk.send(45, "SubagentStop", **child)
-    parent, kid = desk.session(), desk.session("s/kid")
+    context.send(10, "SubagentStart", **child)
+    context.pre(20, "c1", "a", **child)
+    context.post(30, "c1", "a", **child)
+    context.send(40, "SubagentStop", **child)
+    context.send(45, "SubagentStop", **child)
+    parent, kid = context.session(), context.session("s/kid")
     assert (kid.parent, kid.ended_ns, parent.ended_ns) == (parent.id, at(40), None)
-    assert desk.call("c1", "s/kid").turn == "p1/kid"
-    assert desk.spans("s/kid") == [("p1/kid", 10, 40)]
-    assert desk.spans() == [("p1", 0, None)]
+    assert context.call("c1", "s/kid").turn == "p1/kid"
+    assert context.spans("s/kid") == [("p1/kid", 10, 40)]
+    assert context.spans() == [("p1", 0, None)]
 
 
-def test_subagents_turn_is_named_after_the_parents_open_one(desk: Desk) -> None:
-    desk.send(0, "UserPromptSubmit", prompt="go")
-    desk.pre(20, "c1", "a", agent_id="kid")
-    assert desk.call("c1", "s/kid").turn == f"{desk.turns()[0].id}/kid"
+def test_subagents_turn_is_named_after_the_parents_open_one(
+    context: HookIntake,
+) -> None:
+    context.send(0, "UserPromptSubmit", prompt="go")
+    context.pre(20, "c1", "a", agent_id="kid")
+    assert context.call("c1", "s/kid").turn == f"{context.turns()[0].id}/kid"
 
 
-def test_subagent_goes_on_when_its_parents_turn_ends(desk: Desk) -> None:
-    desk.send(0, "UserPromptSubmit", prompt="go", prompt_id="p1")
-    desk.pre(10, "c1", None, agent_id="kid", prompt_id="p1")
-    desk.send(20, "Stop", prompt_id="p1")
-    assert desk.span("c1", "s/kid") == (10, None, None)
-    desk.send(30, "SessionEnd", reason="other")
-    assert desk.session("s/kid").ended_ns == at(30)
+def test_subagent_goes_on_when_its_parents_turn_ends(context: HookIntake) -> None:
+    context.send(0, "UserPromptSubmit", prompt="go", prompt_id="p1")
+    context.pre(10, "c1", None, agent_id="kid", prompt_id="p1")
+    context.send(20, "Stop", prompt_id="p1")
+    assert context.span("c1", "s/kid") == (10, None, None)
+    context.send(30, "SessionEnd", reason="other")
+    assert context.session("s/kid").ended_ns == at(30)
 
 
 # Places
 
 
-def test_paths_are_found_in_the_worktree_that_they_name(desk: Desk) -> None:
+def test_paths_are_found_in_the_worktree_that_they_name(context: HookIntake) -> None:
     """ATT-11: inside, relative to the payload's cwd, and outside."""
-    cwd = os.path.join(desk.root, "sub")
-    done = desk.generic(
+    cwd = os.path.join(context.root, "sub")
+    done = context.generic(
         0, "before", cwd=cwd, paths=["x", "../y", "/elsewhere/z", "../../out"]
     )
-    outside = os.path.join(os.path.dirname(desk.root), "out").encode()
+    outside = os.path.join(os.path.dirname(context.root), "out").encode()
     assert done.paths == (b"sub/x", b"y")
     assert done.other_paths == (b"/elsewhere/z", outside)
 
 
-def test_window_claims_nothing_here_when_its_paths_lie_elsewhere(desk: Desk) -> None:
+def test_window_claims_nothing_here_when_its_paths_lie_elsewhere(
+    context: HookIntake,
+) -> None:
     """ATT-11: no row for the outside path."""
-    desk.generic(0, "before", paths=["/elsewhere/z"], **{"class": "other"})
-    assert desk.writer_of("a", 5) == (None, None)
+    context.generic(0, "before", paths=["/elsewhere/z"], **{"class": "other"})
+    assert context.writer_of("a", 5) == (None, None)
 
 
-def test_path_is_found_through_links(desk: Desk) -> None:
+def test_path_is_found_through_links(context: HookIntake) -> None:
     """CAP-23: a link to the top, a link to a file, a link that leads out."""
-    os.symlink(".", os.path.join(desk.root, "m"))
-    os.symlink("a", os.path.join(desk.root, "l"))
-    os.symlink("/usr", os.path.join(desk.root, "n"))
-    done = desk.generic(0, "before", paths=["m/sub/x", "l", "n/share"])
+    os.symlink(".", os.path.join(context.root, "m"))
+    os.symlink("a", os.path.join(context.root, "l"))
+    os.symlink("/usr", os.path.join(context.root, "n"))
+    done = context.generic(0, "before", paths=["m/sub/x", "l", "n/share"])
     assert done.paths == (b"sub/x", b"l", b"a")
     assert done.other_paths == (b"/usr/share",)
 
 
-def test_path_is_unquoted_when_it_is_as_we_print_it(desk: Desk) -> None:
-    done = desk.generic(0, "before", paths=['"caf\\351"', '"half'])
+def test_path_is_unquoted_when_it_is_as_we_print_it(context: HookIntake) -> None:
+    done = context.generic(0, "before", paths=['"caf\\351"', '"half'])
     assert done.paths == (b"caf\xe9", b'"half')
 
 
@@ -456,7 +476,7 @@ def test_places_are_cwd_and_the_parents_of_paths() -> None:
         agent="x",
         host="x",
         native_session="s",
-        phase=Phase.BEFORE,
+        phase=HookPhase.BEFORE,
         raw_event="before",
         paths=(b"/one/a", b"b", b"/one/c"),
         cwd=b"/two",
@@ -468,35 +488,39 @@ def test_places_are_cwd_and_the_parents_of_paths() -> None:
 # Processes
 
 
-def test_session_ends_when_its_process_is_gone(desk: Desk) -> None:
+def test_session_ends_when_its_process_is_gone(context: HookIntake) -> None:
     """ATT-08: window expired, session closed, reason "process gone"."""
     command = [sys.executable, "-c", "import sys; sys.stdin.read()"]
     with subprocess.Popen(command, stdin=subprocess.PIPE) as agent:
         started = process_start(agent.pid)
         assert started is not None
-        desk.place = Place(desk.root, "main", (ProcessId(agent.pid, started),))
-        desk.send(0, "UserPromptSubmit", prompt="go", prompt_id="p1")
-        desk.pre(10, "c1", None, prompt_id="p1")
-        desk.pre(20, "c2", None, prompt_id="p1", agent_id="kid")
-        assert close_gone(desk.db, at(30)) == ()
+        context.place = EventSource(
+            context.root, "main", (ProcessId(agent.pid, started),)
+        )
+        context.send(0, "UserPromptSubmit", prompt="go", prompt_id="p1")
+        context.pre(10, "c1", None, prompt_id="p1")
+        context.pre(20, "c2", None, prompt_id="p1", agent_id="kid")
+        assert close_gone(context.db, at(30)) == ()
         agent.kill()
         agent.wait()
-    kid, parent = desk.session("s/kid").id, desk.session().id
-    assert set(close_gone(desk.db, at(40))) == {kid, parent}
-    assert desk.session().end_reason == "process gone"
-    assert desk.span("c1") == (10, 20, "process gone")
-    assert desk.spans() == [("p1", 0, 20)]
-    assert desk.writer_of("a", 35) == (None, None)
-    assert close_gone(desk.db, at(50)) == ()
+    kid, parent = context.session("s/kid").id, context.session().id
+    assert set(close_gone(context.db, at(40))) == {kid, parent}
+    assert context.session().end_reason == "process gone"
+    assert context.span("c1") == (10, 20, "process gone")
+    assert context.spans() == [("p1", 0, 20)]
+    assert context.writer_of("a", 35) == (None, None)
+    assert close_gone(context.db, at(50)) == ()
 
 
-def test_window_is_longer_again_when_the_lost_agent_closes_it(desk: Desk) -> None:
+def test_window_is_longer_again_when_the_lost_agent_closes_it(
+    context: HookIntake,
+) -> None:
     gone = ProcessId(os.getpid(), 1)
-    desk.pre(10, "c1", None)
-    with desk.db.write():
-        found = desk.session()
+    context.pre(10, "c1", None)
+    with context.db.write():
+        found = context.session()
         sessions.put(
-            desk.db,
+            context.db,
             Session(
                 id=found.id,
                 native_id=found.native_id,
@@ -508,21 +532,21 @@ def test_window_is_longer_again_when_the_lost_agent_closes_it(desk: Desk) -> Non
                 pid_started=gone.started,
             ),
         )
-    close_gone(desk.db, at(15))
-    assert desk.span("c1") == (10, 10, "process gone")
-    desk.post(30, "c1", None)
-    assert desk.span("c1") == (10, 30, "ok")
+    close_gone(context.db, at(15))
+    assert context.span("c1") == (10, 10, "process gone")
+    context.post(30, "c1", None)
+    assert context.span("c1") == (10, 30, "ok")
 
 
 def test_call_times_out_when_nothing_is_heard_and_no_process_is_known(
-    desk: Desk,
+    context: HookIntake,
 ) -> None:
-    desk.pre(0, "c1", None)
-    close_gone(desk.db, at(599_000))
-    assert desk.span("c1") == (0, None, None)
-    close_gone(desk.db, at(601_000))
-    assert desk.span("c1") == (0, 0, "timed out")
-    assert desk.session().ended_ns is None
+    context.pre(0, "c1", None)
+    close_gone(context.db, at(599_000))
+    assert context.span("c1") == (0, None, None)
+    close_gone(context.db, at(601_000))
+    assert context.span("c1") == (0, 0, "timed out")
+    assert context.session().ended_ns is None
 
 
 # Everything at once
@@ -535,13 +559,15 @@ PAYLOADS = [
 
 
 @pytest.mark.parametrize("path", PAYLOADS, ids=lambda path: path.stem)
-def test_fixture_is_taken_once_when_it_comes_twice(desk: Desk, path: Path) -> None:
+def test_fixture_is_taken_once_when_it_comes_twice(
+    context: HookIntake, path: Path
+) -> None:
     event = registry.parse("claude-code", path.read_bytes(), {})
     assert isinstance(event, HookEvent)
-    first = apply(desk.db, event, at(0), desk.place)
-    before = _contents(desk.db, first.session)
-    assert apply(desk.db, event, at(0), desk.place).session == first.session
-    assert _contents(desk.db, first.session) == before
+    first = apply(context.db, event, at(0), context.place)
+    before = _contents(context.db, first.session)
+    assert apply(context.db, event, at(0), context.place).session == first.session
+    assert _contents(context.db, first.session) == before
 
 
 def _contents(db: Db, session: str) -> tuple[object, ...]:
@@ -572,17 +598,17 @@ def test_rows_are_sound_in_whatever_order_events_come(
     """ATT-14: no window ends before it begins, at most one turn is open."""
     folder = tmp_path_factory.mktemp("any")
     db = Db.open(str(folder / "journal.db"), create=True)
-    desk = Desk(db, str(folder))
+    context = HookIntake(db, str(folder))
     for moment, name, call, path, prompt_id in steps:
         more: dict[str, object] = {"prompt_id": prompt_id} if prompt_id else {}
         if name == "PreToolUse":
-            desk.pre(moment, call, path, **more)
+            context.pre(moment, call, path, **more)
         elif name == "PostToolUse":
-            desk.post(moment, call, path, **more)
+            context.post(moment, call, path, **more)
         else:
-            desk.send(moment, name, prompt=f"{moment}", **more)
+            context.send(moment, name, prompt=f"{moment}", **more)
     if steps:
-        rows = desk.turns()
+        rows = context.turns()
         assert sum(turn.ended_ns is None for turn in rows) <= 1
         assert all(t.ended_ns is None or t.ended_ns >= t.started_ns for t in rows)
         assert len({turn.ordinal for turn in rows}) == len(rows)
@@ -602,11 +628,11 @@ def test_rows_are_sound_in_whatever_order_events_come(
     db.close()
 
 
-def test_model_is_noted_where_a_hook_names_one(desk: Desk) -> None:
-    desk.send(0, "SessionStart", model="claude-sonnet-5")
-    desk.send(1, "UserPromptSubmit", prompt="go")
-    desk.send(2, "SessionStart", source="resume", model="claude-opus-5")
-    assert models.of_session(desk.db, desk.session().id) == [
+def test_model_is_noted_where_a_hook_names_one(context: HookIntake) -> None:
+    context.send(0, "SessionStart", model="claude-sonnet-5")
+    context.send(1, "UserPromptSubmit", prompt="go")
+    context.send(2, "SessionStart", source="resume", model="claude-opus-5")
+    assert models.of_session(context.db, context.session().id) == [
         (at(0), "claude-sonnet-5"),
         (at(2), "claude-opus-5"),
     ]
@@ -615,63 +641,69 @@ def test_model_is_noted_where_a_hook_names_one(desk: Desk) -> None:
 # A subagent's turn, where its payloads do not name its parent's
 
 
-def grok(desk: Desk, moment_ms: int, event: str, **fields: object) -> Intake:
-    about = {"sessionId": "s", "workspaceRoot": desk.root, **fields}
-    return desk.deliver(moment_ms, "grok", hookEventName=event, **about)
+def grok(context: HookIntake, moment_ms: int, event: str, **fields: object) -> Intake:
+    about = {"sessionId": "s", "workspaceRoot": context.root, **fields}
+    return context.deliver(moment_ms, "grok", hookEventName=event, **about)
 
 
-def child(desk: Desk, moment_ms: int, event: str, **fields: object) -> Intake:
+def child(context: HookIntake, moment_ms: int, event: str, **fields: object) -> Intake:
     kid = {"sessionId": "kid", "subagentType": "x"}
-    return grok(desk, moment_ms, event, **kid, **fields)
+    return grok(context, moment_ms, event, **kid, **fields)
 
 
 def shell(call: str) -> dict[str, object]:
     return {"toolName": "bash", "toolUseId": call, "toolInput": {"command": "make"}}
 
 
-def test_subagent_stays_in_its_turn_when_the_parents_has_ended(desk: Desk) -> None:
-    grok(desk, 0, "user_prompt_submit", promptId="p1")
-    grok(desk, 10, "subagent_start", subagentId="kid", subagentType="x")
-    assert child(desk, 20, "user_prompt_submit").turn == "p1/kid"
-    grok(desk, 30, "stop", promptId="p1")
-    assert child(desk, 40, "pre_tool_use", **shell("c1")).turn == "p1/kid"
-    grok(desk, 50, "user_prompt_submit", promptId="p2")
-    assert child(desk, 60, "pre_tool_use", **shell("c2")).turn == "p1/kid"
-    child(desk, 70, "session_end")
-    assert child(desk, 80, "pre_tool_use", **shell("c3")).turn == "p2/kid"
+def test_subagent_stays_in_its_turn_when_the_parents_has_ended(
+    context: HookIntake,
+) -> None:
+    grok(context, 0, "user_prompt_submit", promptId="p1")
+    grok(context, 10, "subagent_start", subagentId="kid", subagentType="x")
+    assert child(context, 20, "user_prompt_submit").turn == "p1/kid"
+    grok(context, 30, "stop", promptId="p1")
+    assert child(context, 40, "pre_tool_use", **shell("c1")).turn == "p1/kid"
+    grok(context, 50, "user_prompt_submit", promptId="p2")
+    assert child(context, 60, "pre_tool_use", **shell("c2")).turn == "p1/kid"
+    child(context, 70, "session_end")
+    assert child(context, 80, "pre_tool_use", **shell("c3")).turn == "p2/kid"
 
 
 def test_subagent_is_in_the_parents_turn_when_it_names_one_of_its_own(
-    desk: Desk,
+    context: HookIntake,
 ) -> None:
     """Codex 0.169."""
     kid = {"agent_id": "kid", "turn_id": "own", "model": "m"}
-    desk.deliver(0, "codex", hook_event_name="UserPromptSubmit", turn_id="p", model="m")
-    desk.deliver(10, "codex", hook_event_name="SubagentStart", **kid)
-    asked = desk.deliver(20, "codex", hook_event_name="UserPromptSubmit", **kid)
+    context.deliver(
+        0, "codex", hook_event_name="UserPromptSubmit", turn_id="p", model="m"
+    )
+    context.deliver(10, "codex", hook_event_name="SubagentStart", **kid)
+    asked = context.deliver(20, "codex", hook_event_name="UserPromptSubmit", **kid)
     assert asked.turn == "p/kid"
-    kids = turns.list_turns(desk.db, desk.session("s/kid", "codex").id)
+    kids = turns.list_turns(context.db, context.session("s/kid", "codex").id)
     assert [one.id for one in kids] == ["p/kid"]
 
 
-def test_wait_writes_nothing_itself_when_it_is_for_subagents_alone(desk: Desk) -> None:
+def test_wait_writes_nothing_itself_when_it_is_for_subagents_alone(
+    context: HookIntake,
+) -> None:
     """The same tool of Grok waits for commands in the background, which have no window."""
-    grok(desk, 0, "subagent_start", subagentId="kid", subagentType="x")
+    grok(context, 0, "subagent_start", subagentId="kid", subagentType="x")
     for call, ids in (("c1", ["kid"]), ("c2", ["kid", "task"]), ("c3", [])):
         wait = {"toolName": "get_command_or_subagent_output", "toolUseId": call}
-        grok(desk, 10, "pre_tool_use", **wait, toolInput={"task_ids": ids})
-    found = [desk.call(call, agent="grok").tool_class for call in ("c1", "c2", "c3")]
+        grok(context, 10, "pre_tool_use", **wait, toolInput={"task_ids": ids})
+    found = [context.call(call, agent="grok").tool_class for call in ("c1", "c2", "c3")]
     assert found == [ToolClass.AGENT, ToolClass.OTHER, ToolClass.OTHER]
 
 
-def test_turn_goes_on_when_the_agent_continues_it_unasked(desk: Desk) -> None:
-    grok(desk, 0, "user_prompt_submit", promptId="p1", prompt="go")
-    grok(desk, 10, "stop", promptId="p1")
-    again = grok(desk, 20, "user_prompt_submit", promptId="subagent-completed-kid")
+def test_turn_goes_on_when_the_agent_continues_it_unasked(context: HookIntake) -> None:
+    grok(context, 0, "user_prompt_submit", promptId="p1", prompt="go")
+    grok(context, 10, "stop", promptId="p1")
+    again = grok(context, 20, "user_prompt_submit", promptId="subagent-completed-kid")
     assert again.turn == "p1"
-    assert grok(desk, 30, "pre_tool_use", **shell("c1")).turn == "p1"
-    grok(desk, 40, "session_end")
-    late = grok(desk, 50, "user_prompt_submit", promptId="subagent-completed-kid")
+    assert grok(context, 30, "pre_tool_use", **shell("c1")).turn == "p1"
+    grok(context, 40, "session_end")
+    late = grok(context, 50, "user_prompt_submit", promptId="subagent-completed-kid")
     assert late.turn is None
-    (turn,) = turns.list_turns(desk.db, desk.session("s", "grok").id)
+    (turn,) = turns.list_turns(context.db, context.session("s", "grok").id)
     assert turn.ended_ns == at(40)

@@ -11,7 +11,7 @@ from gitshadow.adapters import registry
 from gitshadow.adapters.base import HookEvent
 from gitshadow.attribution import lifecycle
 from gitshadow.attribution.ended_calls import close_written
-from gitshadow.attribution.intake import Intake, Place, apply
+from gitshadow.attribution.intake import EventSource, Intake, apply
 from gitshadow.attribution.ladder import attribute
 from gitshadow.attribution.liveness import close_gone
 from gitshadow.attribution.process import ProcessId, process_start
@@ -24,13 +24,13 @@ MS = 1_000_000
 START = 1_800_000_000_000_000_000
 
 
-class Desk:
+class HookIntake:
     """Deliver payloads of any agent to a journal at chosen moments, in milliseconds."""
 
     def __init__(self, db: Db, root: str, agent: str) -> None:
         self.db, self.agent = db, agent
         self.root = root
-        self.place = Place(root, "main")
+        self.place = EventSource(root, "main")
 
     def send(self, moment_ms: int, **payload: object) -> Intake:
         names = {"session_id": "s", "cwd": self.root}
@@ -98,55 +98,55 @@ def step(number: int, tool: str | None = None) -> dict[str, object]:
 
 
 def test_end_of_a_step_closes_its_call(db: Db, root: str) -> None:
-    desk = Desk(db, root, "antigravity")
-    desk.send(0, **step(1, "run_command"))
-    desk.send(100, **step(1))
-    (call,) = desk.calls()
+    context = HookIntake(db, root, "antigravity")
+    context.send(0, **step(1, "run_command"))
+    context.send(100, **step(1))
+    (call,) = context.calls()
     assert (call.id, call.tool, call.outcome) == ("step-1", "run_command", "ok")
-    assert desk.spans() == [(0, 100)]
+    assert context.spans() == [(0, 100)]
 
 
 def test_end_of_an_unknown_step_makes_up_no_call(db: Db, root: str) -> None:
-    desk = Desk(db, root, "antigravity")
-    desk.send(0, **step(1, "view_file"))
-    assert desk.send(100, **step(1)).call is None
-    assert desk.calls() == []
+    context = HookIntake(db, root, "antigravity")
+    context.send(0, **step(1, "view_file"))
+    assert context.send(100, **step(1)).call is None
+    assert context.calls() == []
 
 
 # Files that are reported as saved
 
 
-def saved(desk: Desk, moment_ms: int) -> None:
-    desk.send(moment_ms, hook_event_name="PostFileSave", file_path="a")
+def saved(context: HookIntake, moment_ms: int) -> None:
+    context.send(moment_ms, hook_event_name="PostFileSave", file_path="a")
 
 
 def test_saved_file_is_a_call_that_ran_just_before(db: Db, root: str) -> None:
-    desk = Desk(db, root, "kiro")
-    saved(desk, 10_000)
-    saved(desk, 20_000)
-    first, second = desk.calls()
-    assert desk.spans() == [(8_000, 10_000), (18_000, 20_000)]
-    assert desk.writer_of("a", 9_990) == first.id
-    assert desk.writer_of("a", 19_990) == second.id == f"{first.id}~2"
-    assert desk.writer_of("a", 15_000) is None
-    assert desk.writer_of("b", 9_990) is None
+    context = HookIntake(db, root, "kiro")
+    saved(context, 10_000)
+    saved(context, 20_000)
+    first, second = context.calls()
+    assert context.spans() == [(8_000, 10_000), (18_000, 20_000)]
+    assert context.writer_of("a", 9_990) == first.id
+    assert context.writer_of("a", 19_990) == second.id == f"{first.id}~2"
+    assert context.writer_of("a", 15_000) is None
+    assert context.writer_of("b", 9_990) is None
 
 
 def test_saved_file_is_one_call_when_it_is_told_twice(db: Db, root: str) -> None:
-    desk = Desk(db, root, "kiro")
-    saved(desk, 10_000)
-    saved(desk, 10_100)
-    assert desk.spans() == [(8_000, 10_000)]
+    context = HookIntake(db, root, "kiro")
+    saved(context, 10_000)
+    saved(context, 10_100)
+    assert context.spans() == [(8_000, 10_000)]
 
 
 def test_saved_file_ends_the_call_that_announced_it(db: Db, root: str) -> None:
-    desk = Desk(db, root, "kiro")
+    context = HookIntake(db, root, "kiro")
     tool = {"tool_name": "fs_write", "tool_input": {"path": "a"}}
-    desk.send(0, hook_event_name="PreToolUse", **tool)
-    saved(desk, 100)
-    desk.send(200, hook_event_name="PostToolUse", **tool)
-    assert desk.spans() == [(0, 100)]
-    assert [call.tool for call in desk.calls()] == ["fs_write"]
+    context.send(0, hook_event_name="PreToolUse", **tool)
+    saved(context, 100)
+    context.send(200, hook_event_name="PostToolUse", **tool)
+    assert context.spans() == [(0, 100)]
+    assert [call.tool for call in context.calls()] == ["fs_write"]
 
 
 # Sessions that a call has started
@@ -166,58 +166,58 @@ def chat(session: str) -> dict[str, object]:
 
 
 def test_child_is_bound_to_the_session_whose_call_names_it(db: Db, root: str) -> None:
-    desk = Desk(db, root, "opencode")
+    context = HookIntake(db, root, "opencode")
     for moment_ms, session in enumerate(("s", "child")):
-        desk.send(moment_ms, **chat(session))
-    desk.send(10, **task("before"))
-    desk.send(20, **task("after", sessionId="child"))
-    assert desk.session("child").parent == desk.session().id
-    assert [call.outcome for call in desk.calls()] == ["ok"]
+        context.send(moment_ms, **chat(session))
+    context.send(10, **task("before"))
+    context.send(20, **task("after", sessionId="child"))
+    assert context.session("child").parent == context.session().id
+    assert [call.outcome for call in context.calls()] == ["ok"]
 
 
 @pytest.mark.parametrize("named", ["s", "nobody", "top"])
 def test_child_is_not_bound_when_it_is_none(db: Db, root: str, named: str) -> None:
-    desk = Desk(db, root, "opencode")
-    desk.send(0, **chat("top"))
-    desk.send(1, **chat("s"), parentID="top")
-    desk.send(10, **task("after", sessionId=named))
-    assert desk.session("top").parent is None
-    assert desk.session("s").parent == desk.session("top").id
+    context = HookIntake(db, root, "opencode")
+    context.send(0, **chat("top"))
+    context.send(1, **chat("s"), parentID="top")
+    context.send(10, **task("after", sessionId=named))
+    assert context.session("top").parent is None
+    assert context.session("s").parent == context.session("top").id
     assert sessions.find_native(db, "opencode", "nobody") is None
 
 
 # No ends at all
 
 
-def crush(desk: Desk, moment_ms: int, tool: str, **given: object) -> None:
-    desk.send(moment_ms, event="PreToolUse", tool_name=tool, tool_input=given)
+def crush(context: HookIntake, moment_ms: int, tool: str, **given: object) -> None:
+    context.send(moment_ms, event="PreToolUse", tool_name=tool, tool_input=given)
 
 
 def test_window_of_an_edit_ends_with_its_write(db: Db, root: str) -> None:
-    desk = Desk(db, root, "crush")
-    crush(desk, 0, "edit", file_path="a")
-    (call,) = desk.calls()
-    assert desk.spend(call, 1_000) == 1
-    assert desk.spend(call, 2_000) == 0
-    assert desk.spans() == [(0, 1_050)]
-    assert desk.calls()[0].outcome == lifecycle.ENDED_BY_WRITE
-    assert desk.writer_of("a", 1_000) == call.id
-    assert desk.writer_of("a", 60_000) is None
+    context = HookIntake(db, root, "crush")
+    crush(context, 0, "edit", file_path="a")
+    (call,) = context.calls()
+    assert context.spend(call, 1_000) == 1
+    assert context.spend(call, 2_000) == 0
+    assert context.spans() == [(0, 1_050)]
+    assert context.calls()[0].outcome == lifecycle.ENDED_BY_WRITE
+    assert context.writer_of("a", 1_000) == call.id
+    assert context.writer_of("a", 60_000) is None
 
 
 def test_window_of_a_shell_stays_until_the_next_event(db: Db, root: str) -> None:
-    desk = Desk(db, root, "crush")
-    crush(desk, 0, "bash", command="make")
-    assert desk.spend(desk.calls()[0], 1_000) == 0
-    crush(desk, 5_000, "edit", file_path="a")
-    assert desk.spans() == [(0, 5_000), (5_000, None)]
+    context = HookIntake(db, root, "crush")
+    crush(context, 0, "bash", command="make")
+    assert context.spend(context.calls()[0], 1_000) == 0
+    crush(context, 5_000, "edit", file_path="a")
+    assert context.spans() == [(0, 5_000), (5_000, None)]
 
 
 def test_window_stays_open_for_an_agent_that_tells_ends(db: Db, root: str) -> None:
-    desk = Desk(db, root, "kiro")
+    context = HookIntake(db, root, "kiro")
     tool = {"tool_name": "fs_write", "tool_input": {"path": "a"}}
-    desk.send(0, hook_event_name="PreToolUse", **tool)
-    assert desk.spend(desk.calls()[0], 1_000) == 0
+    context.send(0, hook_event_name="PreToolUse", **tool)
+    assert context.spend(context.calls()[0], 1_000) == 0
 
 
 @pytest.mark.parametrize(
@@ -226,11 +226,11 @@ def test_window_stays_open_for_an_agent_that_tells_ends(db: Db, root: str) -> No
 def test_window_ends_when_nothing_is_heard_of_a_living_agent(
     db: Db, root: str, minutes: int, closed: int | None
 ) -> None:
-    desk = Desk(db, root, "crush")
+    context = HookIntake(db, root, "crush")
     started = process_start(os.getpid())
     assert started is not None
-    desk.place = Place(root, "main", (ProcessId(os.getpid(), started),))
-    crush(desk, 0, "bash", command="make")
-    assert desk.session().pid == os.getpid()
+    context.place = EventSource(root, "main", (ProcessId(os.getpid(), started),))
+    crush(context, 0, "bash", command="make")
+    assert context.session().pid == os.getpid()
     close_gone(db, START + minutes * 60_000 * MS)
-    assert desk.spans() == [(0, closed)]
+    assert context.spans() == [(0, closed)]

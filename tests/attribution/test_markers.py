@@ -9,8 +9,8 @@ from gitshadow.attribution.markers import (
     NATIVE_MARKERS,
     PID_MARKERS,
     VARIABLES,
-    Mark,
-    Program,
+    AgentMark,
+    ProgramName,
     detect,
     program_of,
     read_variables,
@@ -23,33 +23,39 @@ CLAUDE = {"CLAUDECODE": "1", "CLAUDE_CODE_SESSION_ID": "c1"}
     ("env", "expected"),
     [
         ({}, None),
-        ({"CLAUDECODE": "1"}, Mark("claude-code")),
-        (CLAUDE, Mark("claude-code", "c1")),
-        ({"CLAUDE_CODE_CHILD_SESSION": "1"}, Mark("claude-code")),
-        ({"CODEX_THREAD_ID": "t"}, Mark("codex", "t")),
-        ({"CODEX_THREAD_ID": "t", "CODEX_SESSION_ID": "root"}, Mark("codex", "root")),
-        ({"CODEX_SANDBOX": "seatbelt"}, Mark("codex")),
-        ({"CURSOR_AGENT": "1", "CURSOR_CONVERSATION_ID": "x"}, Mark("cursor", "x")),
-        ({"COPILOT_AGENT_SESSION_ID": "x"}, Mark("copilot", "x")),
-        ({"AI_AGENT": "github_copilot_vscode_agent"}, Mark("vscode-copilot")),
-        ({"OPENCODE": "1", "OPENCODE_PID": "7"}, Mark("opencode")),
+        ({"CLAUDECODE": "1"}, AgentMark("claude-code")),
+        (CLAUDE, AgentMark("claude-code", "c1")),
+        ({"CLAUDE_CODE_CHILD_SESSION": "1"}, AgentMark("claude-code")),
+        ({"CODEX_THREAD_ID": "t"}, AgentMark("codex", "t")),
+        (
+            {"CODEX_THREAD_ID": "t", "CODEX_SESSION_ID": "root"},
+            AgentMark("codex", "root"),
+        ),
+        ({"CODEX_SANDBOX": "seatbelt"}, AgentMark("codex")),
+        (
+            {"CURSOR_AGENT": "1", "CURSOR_CONVERSATION_ID": "x"},
+            AgentMark("cursor", "x"),
+        ),
+        ({"COPILOT_AGENT_SESSION_ID": "x"}, AgentMark("copilot", "x")),
+        ({"AI_AGENT": "github_copilot_vscode_agent"}, AgentMark("vscode-copilot")),
+        ({"OPENCODE": "1", "OPENCODE_PID": "7"}, AgentMark("opencode")),
         (
             {"OPENCODE": "1", "GITSHADOW_OPENCODE_SESSION": "ses_1"},
-            Mark("opencode", "ses_1"),
+            AgentMark("opencode", "ses_1"),
         ),
-        ({"GOOSE_TERMINAL": "1"}, Mark("goose")),
-        ({"AGENT": "goose"}, Mark("goose")),
-        ({"CRUSH": "1"}, Mark("crush")),
-        ({"GEMINI_CLI": "1"}, Mark("gemini")),
-        ({"CLINE_ACTIVE": "true"}, Mark("cline")),
-        ({"OR_APP_NAME": "Aider"}, Mark("aider")),
-        ({"PI_SESSION_ID": "p"}, Mark("pi", "p")),
-        ({"GROK_SESSION_ID": "g"}, Mark("grok", "g")),
-        ({"OPENHANDS_SESSION_ID": "o"}, Mark("openhands", "o")),
+        ({"GOOSE_TERMINAL": "1"}, AgentMark("goose")),
+        ({"AGENT": "goose"}, AgentMark("goose")),
+        ({"CRUSH": "1"}, AgentMark("crush")),
+        ({"GEMINI_CLI": "1"}, AgentMark("gemini")),
+        ({"CLINE_ACTIVE": "true"}, AgentMark("cline")),
+        ({"OR_APP_NAME": "Aider"}, AgentMark("aider")),
+        ({"PI_SESSION_ID": "p"}, AgentMark("pi", "p")),
+        ({"GROK_SESSION_ID": "g"}, AgentMark("grok", "g")),
+        ({"OPENHANDS_SESSION_ID": "o"}, AgentMark("openhands", "o")),
     ],
 )
 def test_agent_is_named_by_its_variables(
-    env: dict[str, str], expected: Mark | None
+    env: dict[str, str], expected: AgentMark | None
 ) -> None:
     assert detect(env) == expected
 
@@ -96,19 +102,21 @@ def test_nobody_is_named_when_a_variable_is_unknown_or_a_persons_too(
 
 def test_agent_is_opencode_when_agent_is_1() -> None:
     """It is opencode that sets `AGENT=1`; every other unknown value is nobody's."""
-    assert detect({"AGENT": "1"}) == Mark("opencode")
+    assert detect({"AGENT": "1"}) == AgentMark("opencode")
 
 
 def test_session_is_ours_when_it_was_declared() -> None:
     env = {"GITSHADOW_SESSION": "s1", "GITSHADOW_AGENT": "codex"}
-    assert detect(env) == Mark("codex", session="s1")
+    assert detect(env) == AgentMark("codex", session="s1")
 
 
 @pytest.mark.parametrize(("nearest", "inherited"), [("gemini", True), (None, False)])
 def test_mark_is_inherited_when_another_agent_is_nearer(
     nearest: str | None, inherited: bool
 ) -> None:
-    assert detect(CLAUDE, nearest) == Mark("claude-code", "c1", inherited=inherited)
+    assert detect(CLAUDE, nearest) == AgentMark(
+        "claude-code", "c1", inherited=inherited
+    )
 
 
 def test_variables_are_read_from_the_bytes_of_an_environment() -> None:
@@ -143,7 +151,7 @@ def test_markers_name_known_agents() -> None:
 def test_program_is_an_agent_by_its_whole_name(
     executable: str, arguments: list[str], agent: str
 ) -> None:
-    assert program_of(executable, arguments) == Program(agent)
+    assert program_of(executable, arguments) == ProgramName(agent)
 
 
 @pytest.mark.parametrize(
@@ -163,9 +171,9 @@ def test_program_is_an_agent_by_its_whole_name(
 def test_program_is_nobodys_when_the_name_is_a_part_or_an_argument(
     executable: str, arguments: list[str]
 ) -> None:
-    assert program_of(executable, arguments) == Program()
+    assert program_of(executable, arguments) == ProgramName()
 
 
 @pytest.mark.parametrize("name", ["agent", "code", "Cursor", "cursor", "vim", "zed"])
 def test_program_is_unsure_when_people_type_in_it_or_share_its_name(name: str) -> None:
-    assert program_of(f"/usr/bin/{name}", [name]) == Program(unsure=True)
+    assert program_of(f"/usr/bin/{name}", [name]) == ProgramName(unsure=True)

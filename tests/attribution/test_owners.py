@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitshadow.attribution.process_owners import Known, Link, owners
+from gitshadow.attribution.process_owners import AncestorProcess, KnownSessions, owners
 from gitshadow.model import Actor, Session
 
 
@@ -23,18 +23,18 @@ CLAUDE = session("claude", "claude-code")
 SUB = session("sub", "claude-code", "claude")
 CODEX = session("codex", "codex")
 GEMINI = session("gemini", "gemini")
-KNOWN = Known([CLAUDE, SUB, CODEX, GEMINI])
+KNOWN = KnownSessions([CLAUDE, SUB, CODEX, GEMINI])
 
 BY_CLAUDE = {"CLAUDE_CODE_SESSION_ID": "n-claude"}
 BY_CODEX = {"CODEX_THREAD_ID": "n-codex"}
 DECLARED = {"GITSHADOW_SESSION": "codex"}
 
 
-def link(*sessions: str, **variables: str) -> Link:
-    return Link(sessions, variables)
+def link(*sessions: str, **variables: str) -> AncestorProcess:
+    return AncestorProcess(sessions, variables)
 
 
-UNREAD = Link((), None)
+UNREAD = AncestorProcess((), None)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ UNREAD = Link((), None)
     ],
 )
 def test_nearest_recorded_owner_wins(
-    chain: list[Link], expected: tuple[str, ...]
+    chain: list[AncestorProcess], expected: tuple[str, ...]
 ) -> None:
     assert owners(chain, KNOWN) == expected
 
@@ -79,7 +79,10 @@ def test_nearest_recorded_owner_wins(
         ([link(**BY_CLAUDE, **BY_CODEX), link()], ("claude", "codex")),
         ([link(**BY_CODEX), UNREAD, link("claude"), link()], ("codex",)),
         ([link(**BY_CODEX), link("claude", **BY_CODEX)], ("claude",)),
-        ([link(**BY_CODEX), Link(("claude",), None), link()], ("claude", "codex")),
+        (
+            [link(**BY_CODEX), AncestorProcess(("claude",), None), link()],
+            ("claude", "codex"),
+        ),
     ],
     ids=[
         "nobody-above-is-seen",
@@ -90,7 +93,7 @@ def test_nearest_recorded_owner_wins(
     ],
 )
 def test_all_are_named_when_a_claim_that_cannot_be_placed_could_be_nearer(
-    chain: list[Link], expected: tuple[str, ...]
+    chain: list[AncestorProcess], expected: tuple[str, ...]
 ) -> None:
     assert owners(chain, KNOWN) == expected
 
@@ -104,7 +107,7 @@ def test_all_are_named_when_a_claim_that_cannot_be_placed_could_be_nearer(
     ids=["declared-elsewhere", "earlier-session-of-the-agent"],
 )
 def test_process_is_nobodys_when_its_own_session_is_not_recorded(
-    chain: list[Link],
+    chain: list[AncestorProcess],
 ) -> None:
     assert owners(chain, KNOWN) == ()
 
@@ -114,7 +117,7 @@ VARIABLES = st.dictionaries(
     st.sampled_from(["codex", "sub", "n-claude", "n-codex", "x"]),
 )
 LINKS = st.builds(
-    Link,
+    AncestorProcess,
     st.lists(
         st.sampled_from(["claude", "sub", "codex", "gemini"]), max_size=2, unique=True
     ).map(tuple),
@@ -123,7 +126,9 @@ LINKS = st.builds(
 
 
 @given(st.lists(LINKS, max_size=6))
-def test_owner_is_never_farther_than_a_recorded_agent(chain: list[Link]) -> None:
+def test_owner_is_never_farther_than_a_recorded_agent(
+    chain: list[AncestorProcess],
+) -> None:
     """An agent above hides all that only stands above itself."""
     found = owners(chain, KNOWN)
     assert set(found) <= {"claude", "sub", "codex", "gemini"}

@@ -8,11 +8,11 @@ import pytest
 
 from gitshadow.api import run
 from gitshadow.blame.copies import traced
-from gitshadow.blame.owners import Owner, Source, fresh
+from gitshadow.blame.owners import OriginSource, Owner, fresh
 from gitshadow.errors import StoreError, UsageError
 from gitshadow.model import RepoPath
 from gitshadow.store.refs import display_path
-from tests.support.desk import Near, desk_of
+from tests.support.context import Near, desk_of
 from tests.support.repo import PathLike, Repo
 
 PYTHON = """\
@@ -35,14 +35,14 @@ def plant():
 
 @pytest.fixture
 def near(repo: Repo) -> Iterator[Near]:
-    with desk_of(repo) as desk:
-        yield Near(repo, desk)
+    with desk_of(repo) as context:
+        yield Near(repo, context)
 
 
 def asked(near: Near, path: PathLike, **params: object) -> dict[str, object]:
     where = {"cwd": os.fsdecode(near.repo.path())}
     name = display_path(RepoPath(path if isinstance(path, bytes) else path.encode()))
-    return run(near.desk, "blame", {"path": name, **where, **params})
+    return run(near.context, "blame", {"path": name, **where, **params})
 
 
 def numbers(near: Near, path: PathLike, *ranges: str, **params: object) -> list[int]:
@@ -98,7 +98,7 @@ def test_searches_find_what_git_finds(
 
 def test_searches_look_at_what_is_asked_for(near: Near) -> None:
     near.repo.write("t.py", PYTHON)
-    near.desk.observer.settle()
+    near.context.observer.settle()
     then = str(asked(near, "t.py")["owners"][0]["seq"])  # type: ignore[index]
     near.repo.write("t.py", "# one\n" + PYTHON)
     assert numbers(near, "t.py", "/import/,+1") == [2]
@@ -129,7 +129,7 @@ def test_copies_of_equal_lines_are_looked_for_in_bounded_time(near: Near) -> Non
     """Without a bound on steps this takes hours: the lines have 10^8 pairs, in runs."""
     near.repo.write("blank", "\n" * 10_000 + "-" * 200 + "\n")
     near.repo.write("from", "\n" * 10_000)
-    near.desk.observer.settle()
+    near.context.observer.settle()
     agent = near.agent()
     agent.start()
     agent.prompt("go")
@@ -141,7 +141,7 @@ def test_copy_within_the_file_stands_above_one_from_another(near: Near) -> None:
     block = "".join(f"a line that tells something, {n}\n" for n in range(3))
     near.repo.write("own", "top\n" + block)
     near.repo.write("other", block)
-    near.desk.observer.settle()
+    near.context.observer.settle()
     agent = near.agent()
     agent.start()
     agent.prompt("go")
@@ -153,7 +153,7 @@ def test_copy_within_the_file_stands_above_one_from_another(near: Near) -> None:
 
 
 def test_short_and_foreign_lines_are_traced_nowhere() -> None:
-    before = Owner(source=Source.BEFORE, path=RepoPath(b"f"))
+    before = Owner(source=OriginSource.BEFORE, path=RepoPath(b"f"))
     vector = fresh(before, 3)
     assert traced(b"a\nb\nc\n", vector, lambda _: ()) == vector
 
@@ -189,7 +189,7 @@ def test_file_that_is_not_there_is_said(near: Near, path: str) -> None:
 
 def test_deleted_file_is_blamed_where_it_was(near: Near) -> None:
     near.repo.delete("a")
-    near.desk.observer.settle()
+    near.context.observer.settle()
     with pytest.raises(UsageError, match="cannot find file a"):
         asked(near, "a")
     assert len(actors(near, "a", commit="HEAD")) == 10
@@ -199,10 +199,10 @@ def test_hundred_thousand_lines_have_an_owner_each(repo: Repo) -> None:
     lines = [f"line {number}\n" for number in range(100_000)]
     repo.write("many", "".join(lines))
     repo.commit("many")
-    with desk_of(repo) as desk:
+    with desk_of(repo) as context:
         lines[77_777] = "changed\n"
         repo.write("many", "".join(lines))
-        found = actors(Near(repo, desk), "many")
+        found = actors(Near(repo, context), "many")
     assert (len(found), found[77_777]) == (100_000, "unknown")
     assert found.count("human") == 99_999
 
@@ -232,9 +232,9 @@ def test_bytes_are_lines_as_git_has_them(
 ) -> None:
     repo.write("odd", data)
     repo.commit("odd")
-    with desk_of(repo) as desk:
+    with desk_of(repo) as context:
         repo.write("odd", more)
-        assert actors(Near(repo, desk), "odd") == expected
+        assert actors(Near(repo, context), "odd") == expected
 
 
 # -- missing objects -----------------------------------------------------------------------------
@@ -244,10 +244,10 @@ def removed_blob(near: Near, data: bytes) -> None:
     """Write a content to `a`, then take its blob from the store."""
     near.repo.damaged = True
     near.repo.write("a", data)
-    near.desk.observer.settle()
+    near.context.observer.settle()
     oid = near.repo.blob("a")
     os.unlink(near.repo.path(f".git/objects/{oid[:2]}/{oid[2:]}"))
-    near.desk.workspace.repo.refresh()
+    near.context.workspace.repo.refresh()
 
 
 def test_state_that_is_lost_makes_its_lines_unknown(near: Near) -> None:
@@ -263,9 +263,9 @@ def test_state_that_is_lost_makes_its_lines_unknown(near: Near) -> None:
 
 def test_moment_whose_content_is_lost_is_an_error(near: Near) -> None:
     removed_blob(near, b"one\n")
-    seq = near.desk.workspace.db.number("SELECT MAX(seq) FROM events")
+    seq = near.context.workspace.db.number("SELECT MAX(seq) FROM events")
     near.repo.write("a", "two\n")
-    near.desk.observer.settle()
+    near.context.observer.settle()
     with pytest.raises(StoreError, match="could not read object"):
         asked(near, "a", at=str(seq))
 
@@ -281,8 +281,8 @@ def test_partial_clone_is_not_fetched_from(repo: Repo) -> None:
     )
     ran = repo.root.parent / "ran"
     clone.git("config", "remote.origin.uploadpack", f"touch {ran}; git-upload-pack")
-    with desk_of(clone) as desk:
-        document = asked(Near(clone, desk), "a")
+    with desk_of(clone) as context:
+        document = asked(Near(clone, context), "a")
     owners = document["owners"]
     assert isinstance(owners, list)
     assert [owner["reason"] for owner in owners] == [
@@ -306,6 +306,6 @@ def test_stash_that_comes_back_beside_other_lines_is_not_whoevers_shell_popped_i
     s2.write("a", near.repo.read("a").decode() + theirs)
     s2.stop()
     near.repo.git("stash", "-q")
-    near.desk.observer.settle()
+    near.context.observer.settle()
     s1.shell("git stash pop -q; echo 'a line that S1 wrote' >>a")
     assert actors(near, "a") == ["human"] * 10 + ["unknown"] * 3 + ["agent"]

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from gitshadow.blame.git_blame import Ground
-from gitshadow.blame.owners import Origin, Source
+from gitshadow.blame.git_blame import GitOrigins
+from gitshadow.blame.owners import Origin, OriginSource
 from gitshadow.blame.replay import Replay
 from gitshadow.blame.rewrites import Rewrites
 from gitshadow.model import Actor, Event, Oid, RepoPath
@@ -53,7 +53,7 @@ def blamed(world: Tokens, path: RepoPath) -> list[tuple[bytes, Origin]]:
     )
     replay.feed(events)
     first = events[0] if events else None
-    ground = Ground(git, read, line_hunks, replay.rewrites, first)
+    ground = GitOrigins(git, read, line_hunks, replay.rewrites, first)
     state = replay.at("main", path)
     if state is None:
         assert not events
@@ -66,14 +66,14 @@ def blamed(world: Tokens, path: RepoPath) -> list[tuple[bytes, Origin]]:
 def verdict(world: Tokens, text: bytes, origin: Origin) -> str:
     """Compare blame with the model: `right`, `gap` or `wrong`."""
     owner, truth = origin.owner, world.author[text]
-    if owner.source is Source.EVENT:
+    if owner.source is OriginSource.EVENT:
         assert owner.event is not None
         claim = owner.event.attribution
         assert claim is not None
         if claim.session == truth:
             return "right"
         return "gap" if claim.actor is Actor.UNKNOWN else "wrong"
-    if owner.source is Source.COMMIT:
+    if owner.source is OriginSource.COMMIT:
         return "right" if truth in (BASE, HAND) else "wrong"
     return "gap"
 

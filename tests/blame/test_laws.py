@@ -7,8 +7,8 @@ from itertools import cycle
 import pytest
 
 from gitshadow.api import run
-from gitshadow.blame.file_blame import Blaming, Wish
-from gitshadow.blame.owners import Source, count_lines
+from gitshadow.blame.file_blame import BlameRequest, Blaming
+from gitshadow.blame.owners import OriginSource, count_lines
 from gitshadow.model import RepoPath
 from gitshadow.store.journal import sessions
 from gitshadow.store.refs import parse_message
@@ -16,7 +16,7 @@ from tests.blame.test_replay_cache import Life
 from tests.blame.test_snapshots import Answer, described
 from tests.conftest import FULL
 from tests.support import porcelain
-from tests.support.desk import Near, desk_of
+from tests.support.context import Near, desk_of
 from tests.support.repo import Repo
 
 SEEDS = range(12 if FULL else 2)
@@ -26,8 +26,8 @@ FILES = "abcd"
 @pytest.fixture
 def near(make_repo: Callable[..., Repo]) -> Iterator[Near]:
     repo = make_repo(files=FILES)
-    with desk_of(repo) as desk:
-        yield Near(repo, desk)
+    with desk_of(repo) as context:
+        yield Near(repo, context)
 
 
 # -- (ii) ----------------------------------------------------------------------------------------
@@ -58,7 +58,7 @@ def write_in_turn(near: Near, rng: random.Random, rounds: int) -> None:
             agents[who].write(path, text)
         else:
             near.repo.write(path, text)
-        near.desk.observer.settle()
+        near.context.observer.settle()
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -67,7 +67,7 @@ def test_replay_is_git_blame_on_the_chain_of_every_session(
 ) -> None:
     """(ii): a line is a session's by its commit if Git finds it there on that session's ref."""
     write_in_turn(near, random.Random(seed), 8)
-    chains = sessions.chains(near.desk.workspace.db, "main")
+    chains = sessions.chains(near.context.workspace.db, "main")
     own = 0
     for chain in chains:
         for path in near.repo.git("ls-tree", "--name-only", chain.ref).split():
@@ -81,14 +81,14 @@ def compared(near: Near, tip: str, session: str, path: str) -> int:
     said = near.repo.git("blame", "--porcelain", tip, "--", path) + "\n"
     theirs = porcelain.parse(said.encode("utf-8", "surrogateescape"))
     params = {"path": path, "at": tip, "cwd": str(near.repo.root)}
-    document = run(near.desk, "blame", params)
+    document = run(near.context, "blame", params)
     owners, lines = document["owners"], document["lines"]
     assert isinstance(owners, list)
     assert isinstance(lines, list)
     assert len(lines) == len(theirs)
     own = 0
     for entry, (number, owner, origin) in zip(theirs, lines, strict=True):
-        message = near.desk.workspace.repo.commit(entry.commit).message  # type: ignore[arg-type]
+        message = near.context.workspace.repo.commit(entry.commit).message  # type: ignore[arg-type]
         commit = parse_message(message)
         if commit is not None and commit.kind == "write":
             found = owners[owner]["commit"], origin
@@ -108,9 +108,9 @@ def owners_of_all(near: Near) -> dict[bytes, Answer]:
     for name in near.repo.tree_snapshot():
         path = RepoPath(name.encode())
         data = near.repo.read(path)
-        vector = Blaming(near.desk, Wish(path=path)).answer().vector
+        vector = Blaming(near.context, BlameRequest(path=path)).answer().vector
         assert len(vector) == count_lines(data), path
-        assert all(owner.source is not Source.GROUND for owner, _ in vector)
+        assert all(owner.source is not OriginSource.GROUND for owner, _ in vector)
         assert [line for _, line in vector if line < 1] == []
         found[path] = described(vector)
     return found
@@ -125,14 +125,14 @@ def test_oops_and_its_undo_leave_tree_and_owners_as_they_were(
     changed = 0
     for _ in range(40 if FULL else 25):
         life.move()
-        before = near.desk.workspace.recorder.tree, owners_of_all(near)
+        before = near.context.workspace.recorder.tree, owners_of_all(near)
         report = near.undo("oops")
         if report["status"] not in ("reversed", "partial"):
             continue
-        near.desk.observer.settle()
-        changed += near.desk.workspace.recorder.tree != before[0]
+        near.context.observer.settle()
+        changed += near.context.workspace.recorder.tree != before[0]
         near.undo("undo", str(report["op_id"]))
-        near.desk.observer.settle()
-        after = near.desk.workspace.recorder.tree, owners_of_all(near)
+        near.context.observer.settle()
+        after = near.context.workspace.recorder.tree, owners_of_all(near)
         assert after == before
     assert changed > 3

@@ -55,7 +55,7 @@ def lived_in(repo: Repo, open_it: Open) -> Studio:
 
 def test_owners_on_disk_are_those_of_blame(repo: Repo, open_it: Open) -> None:
     studio = lived_in(repo, open_it)
-    owning = Owning(studio.desk)
+    owning = Owning(studio.context)
     for path in ("a", "b", "c", "moved", "loose", "new", "later"):
         owned = owning.on_disk(RepoPath(path.encode()))
         assert owned.data == repo.read(path)
@@ -67,7 +67,7 @@ def test_owners_in_a_commit_are_those_of_blame(
     repo: Repo, open_it: Open, rev: str
 ) -> None:
     studio = lived_in(repo, open_it)
-    owning, commit = Owning(studio.desk), Oid(repo.git("rev-parse", rev))
+    owning, commit = Owning(studio.context), Oid(repo.git("rev-parse", rev))
     for path in repo.git("ls-tree", "--name-only", rev).split():
         owned = owning.committed(RepoPath(path.encode()), commit)
         assert told(owned) == blamed(studio, path, commit=rev), path
@@ -103,20 +103,22 @@ def test_staged_content_keeps_its_owners_when_the_disk_goes_on(
     repo.git("add", "new")
     blob = Oid(repo.git("rev-parse", ":new"))
     studio.hand("new", "hand\n")
-    owned = Owning(studio.desk).staged(RepoPath(b"new"), blob)
+    owned = Owning(studio.context).staged(RepoPath(b"new"), blob)
     assert [credit.session for credit in owned.credits] == [studio.session("S1")]
 
 
 def test_staged_content_that_is_heads_is_gits(repo: Repo, open_it: Open) -> None:
     studio = open_it(repo)
-    owned = Owning(studio.desk).staged(RepoPath(b"a"), Oid(repo.git("rev-parse", ":a")))
+    owned = Owning(studio.context).staged(
+        RepoPath(b"a"), Oid(repo.git("rev-parse", ":a"))
+    )
     assert {credit.actor for credit in owned.credits} == {"human"}
 
 
 def counted(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> list[RepoPath]:
     """Return a list in which every path appears that `git blame` is asked for."""
     asked: list[RepoPath] = []
-    git = studio.desk.workspace.git
+    git = studio.context.workspace.git
     blame = git.blame
 
     def count(commit: Oid, path: RepoPath, *, options: Sequence[str] = ()) -> bytes:
@@ -132,7 +134,7 @@ def test_git_blame_is_not_asked_for_files_without_events(
 ) -> None:
     studio = lived_in(repo, open_it)
     asked = counted(studio, monkeypatch)
-    owning = Owning(studio.desk)
+    owning = Owning(studio.context)
     for path in (b"c", b"moved", b"new"):
         owning.on_disk(RepoPath(path))
     assert asked == [b"moved"]
@@ -151,13 +153,13 @@ def test_git_blame_is_not_asked_for_what_git_switched(
     repo.git("reset", "-q", "--hard")
     studio = open_it(repo)
     repo.git("switch", "-q", "side")
-    studio.desk.observer.settle()
+    studio.context.observer.settle()
     repo.append("b", "unseen\n")
     repo.git("commit", "-qam", "made here")
-    studio.desk.observer.settle()
+    studio.context.observer.settle()
     told_by_blame = {path: blamed(studio, path) for path in ("a", "b", "c")}
     asked = counted(studio, monkeypatch)
-    owning, head = Owning(studio.desk), Oid(repo.git("rev-parse", "HEAD"))
+    owning, head = Owning(studio.context), Oid(repo.git("rev-parse", "HEAD"))
     for path, expected in told_by_blame.items():
         where = RepoPath(path.encode())
         assert told(owning.on_disk(where)) == expected

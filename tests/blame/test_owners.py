@@ -1,9 +1,9 @@
 """Vectors of owners: what a change keeps, adds and takes away."""
 
 from gitshadow.blame.owners import (
+    BlamedContent,
+    OriginSource,
     Owner,
-    Source,
-    State,
     carried,
     count_lines,
     fill,
@@ -16,8 +16,8 @@ from gitshadow.blame.owners import (
 from gitshadow.model import Oid, RepoPath
 from gitshadow.store.repo import line_hunks
 
-A = Owner(source=Source.EVENT, path=RepoPath(b"f"))
-B = Owner(source=Source.EVENT, path=RepoPath(b"f"))
+A = Owner(source=OriginSource.EVENT, path=RepoPath(b"f"))
+B = Owner(source=OriginSource.EVENT, path=RepoPath(b"f"))
 
 
 def change(old: bytes, new: bytes) -> str:
@@ -75,7 +75,7 @@ def test_kept_lines_pair_both_sides() -> None:
 
 
 def test_fill_takes_only_what_is_missing() -> None:
-    source = State(Oid("0" * 40), b"1\n2\n", fresh(A, 2))
+    source = BlamedContent(Oid("0" * 40), b"1\n2\n", fresh(A, 2))
     vector = fresh(B, 3)
     missing = {1}
     fill(vector, missing, source, line_hunks(b"1\n2\n", b"1\n2\n3\n"))

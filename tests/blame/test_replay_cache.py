@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from gitshadow.blame import replay_cache
-from gitshadow.blame.file_blame import Blaming, Wish, past_of
+from gitshadow.blame.file_blame import BlameRequest, Blaming, past_of
 from gitshadow.blame.replay import Replay
 from gitshadow.blame.replay_bounds import DoubtError
 from gitshadow.blame.replay_cache import Resuming
@@ -17,7 +17,7 @@ from gitshadow.model import Event, RepoPath
 from gitshadow.store.journal import blame_states
 from tests.blame.test_snapshots import Answer, described
 from tests.conftest import FULL
-from tests.support.desk import Near, desk_of
+from tests.support.context import Near, desk_of
 from tests.support.repo import Repo
 
 MOVES = 400 if FULL else 60
@@ -26,8 +26,8 @@ A = RepoPath(b"a")
 
 @pytest.fixture
 def near(repo: Repo) -> Iterator[Near]:
-    with desk_of(repo) as desk:
-        yield Near(repo, desk)
+    with desk_of(repo) as context:
+        yield Near(repo, context)
 
 
 @pytest.fixture
@@ -56,23 +56,27 @@ def outcomes(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 
 def blamed(near: Near, path: RepoPath = A) -> Answer:
-    return described(Blaming(near.desk, Wish(path=path)).answer().vector)
+    return described(Blaming(near.context, BlameRequest(path=path)).answer().vector)
 
 
 def anew(near: Near, path: RepoPath = A) -> Answer:
     """Return the answer without snapshots: what was removed is known to no snapshot."""
-    return described(Blaming(near.desk, Wish(path=path, removed=True)).answer().vector)
+    return described(
+        Blaming(near.context, BlameRequest(path=path, removed=True)).answer().vector
+    )
 
 
 def edits(near: Near, count: int, path: str = "a") -> None:
     """Append lines, as a person, each an event."""
     for number in range(count):
         near.repo.append(path, f"line {number} of a person, by hand\n")
-        near.desk.observer.settle()
+        near.context.observer.settle()
 
 
 def stored(near: Near) -> list[tuple[int, int]]:
-    rows = near.desk.workspace.db.rows("SELECT fed, seq FROM blame_states ORDER BY seq")
+    rows = near.context.workspace.db.rows(
+        "SELECT fed, seq FROM blame_states ORDER BY seq"
+    )
     return [(fed, seq) for fed, seq in rows]
 
 
@@ -103,14 +107,14 @@ def test_old_versions_are_not_read_again(near: Near) -> None:
     edits(near, 12)
     blamed(near)
     read: list[object] = []
-    past = past_of(near.desk)
-    ws = near.desk.workspace
+    past = past_of(near.context)
+    ws = near.context.workspace
 
     def counting(oid: object) -> bytes:
         read.append(oid)
         return ws.repo.read_blob(oid)  # type: ignore[arg-type]
 
-    blaming = Blaming(near.desk, Wish(path=A), past)
+    blaming = Blaming(near.context, BlameRequest(path=A), past)
     replay = Replay(counting, blaming._diff, blaming._replay({}).rewrites)
     assert Resuming(ws.db, past, "main", A).resume(replay, None) is not None
     assert len(read) == 1
@@ -130,18 +134,18 @@ def test_moment_is_served_by_a_snapshot_before_it(
 ) -> None:
     edits(near, 8)
     blamed(near)
-    rows = near.desk.workspace.db.rows("SELECT seq FROM events WHERE path = ?", (A,))
+    rows = near.context.workspace.db.rows("SELECT seq FROM events WHERE path = ?", (A,))
     events = sorted(row[0] for row in rows)
-    content = near.desk.workspace.states.get(A)
+    content = near.context.workspace.states.get(A)
     assert content is not None
     for seq in (events[6], events[2]):
-        oid = near.desk.workspace.db.row(
+        oid = near.context.workspace.db.row(
             "SELECT after_oid FROM events WHERE seq = ?", (seq,)
         )
         assert oid is not None
         version = type(content.version)(oid[0], content.version.mode)
-        wish = Wish(path=A, seq=seq, content=version)
-        found = described(Blaming(near.desk, wish).answer().vector)
+        wish = BlameRequest(path=A, seq=seq, content=version)
+        found = described(Blaming(near.context, wish).answer().vector)
         assert [row[2] for row in found if row[2]] == [
             one for one in events if one <= seq
         ]
@@ -153,7 +157,7 @@ def test_moment_is_served_by_a_snapshot_before_it(
 
 @pytest.mark.usefixtures("steps")
 def test_row_that_goes_or_changes_drops_every_snapshot(near: Near) -> None:
-    db = near.desk.workspace.db
+    db = near.context.workspace.db
     edits(near, 4)
     for change in (
         "UPDATE events SET note = 'x' WHERE seq = (SELECT MAX(seq) FROM events)",
@@ -170,10 +174,10 @@ def test_row_that_goes_or_changes_drops_every_snapshot(near: Near) -> None:
 def test_late_row_makes_a_snapshot_void(near: Near, outcomes: Counter[str]) -> None:
     edits(near, 4)
     near.repo.write("b", "something else\n")
-    near.desk.observer.settle()
+    near.context.observer.settle()
     edits(near, 2)
     blamed(near)
-    db = near.desk.workspace.db
+    db = near.context.workspace.db
     row = db.row("SELECT * FROM events WHERE path = ?", (b"b",))
     assert row is not None
     values = [A if value == b"b" else value for value in row]
@@ -194,9 +198,9 @@ def test_rename_that_brings_older_events_makes_a_snapshot_void(
     edits(near, 4)
     blamed(near)
     near.repo.delete("a")
-    near.desk.observer.settle()
+    near.context.observer.settle()
     near.repo.rename("b", "a")
-    near.desk.observer.settle()
+    near.context.observer.settle()
     assert blamed(near) == anew(near)
     assert outcomes == {"new": 2}
 
@@ -210,7 +214,7 @@ def test_commit_of_what_was_seen_before_makes_a_snapshot_void(
     edits(near, 4)
     blamed(near)
     near.repo.git("commit", "-q", "-m", "what was staged")
-    near.desk.observer.settle()
+    near.context.observer.settle()
     assert blamed(near) == anew(near)
     assert outcomes == {"new": 2}
 
@@ -223,7 +227,7 @@ def test_commit_of_other_files_leaves_it_as_it_is(
     blamed(near)
     near.repo.write("b", "something else\n")
     near.repo.git("commit", "-q", "-m", "another", "b")
-    near.desk.observer.settle()
+    near.context.observer.settle()
     assert blamed(near) == anew(near)
     assert outcomes == {"new": 1, "resumed": 1}
 
@@ -241,14 +245,14 @@ def test_snapshot_of_another_version_is_not_used(
 
 
 def standing(near: Near) -> list[tuple[int, str, str]]:
-    return blame_states.standing(near.desk.workspace.db, "main", A)
+    return blame_states.standing(near.context.workspace.db, "main", A)
 
 
 @pytest.mark.usefixtures("steps")
 def test_snapshot_that_rotted_is_made_anew(near: Near) -> None:
     edits(near, 4)
     expected = blamed(near)
-    db = near.desk.workspace.db
+    db = near.context.workspace.db
     with db.write():
         db.run("UPDATE blame_states SET data = x'00ff00ff00ff'")
     assert blamed(near) == expected
@@ -258,8 +262,8 @@ def test_snapshot_that_rotted_is_made_anew(near: Near) -> None:
 @pytest.mark.usefixtures("steps")
 def test_journal_that_others_hold_costs_the_snapshot_alone(near: Near) -> None:
     edits(near, 4)
-    near.desk.workspace.db.run("PRAGMA busy_timeout = 1")
-    other = sqlite3.connect(near.desk.workspace.db.path, isolation_level=None)
+    near.context.workspace.db.run("PRAGMA busy_timeout = 1")
+    other = sqlite3.connect(near.context.workspace.db.path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     assert blamed(near) == anew(near)
     other.execute("ROLLBACK")
@@ -306,7 +310,7 @@ class Life:
         names = ("edit", "edit", "hand", "hand", "commit", "undo", "redo", "switch")
         more = ("delete", "rename", "stash", "pop", "amend", "old", "pick")
         getattr(self, "do_" + self.rng.choice(names + more))()
-        self.near.desk.observer.settle()
+        self.near.context.observer.settle()
 
     def do_edit(self) -> None:
         agent = self.near.agent(self.rng.choice(["s1", "s2"]))
@@ -319,13 +323,13 @@ class Life:
 
     def do_old(self) -> None:
         """Bring an older version back by hand."""
-        rows = self.near.desk.workspace.db.rows(
+        rows = self.near.context.workspace.db.rows(
             "SELECT after_oid FROM events WHERE path = ? AND after_oid IS NOT NULL",
             (A,),
         )
         if rows:
             oid = self.rng.choice(rows)[0]
-            self.repo.write("a", self.near.desk.workspace.repo.read_blob(oid))
+            self.repo.write("a", self.near.context.workspace.repo.read_blob(oid))
 
     def do_undo(self) -> None:
         self.near.undo("oops")

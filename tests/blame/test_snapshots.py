@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 
 import pytest
 
-from gitshadow.blame.fingerprints import Marks, mark_of
-from gitshadow.blame.git_blame import Ground
+from gitshadow.blame.fingerprints import FingerprintSet, mark_of
+from gitshadow.blame.git_blame import GitOrigins
 from gitshadow.blame.owners import Vector
 from gitshadow.blame.replay import Replay
 from gitshadow.blame.replay_bounds import DoubtError
@@ -39,7 +39,7 @@ def answer(world: Tokens, path: RepoPath, replay: Replay, first: Event) -> Answe
     state = replay.at("main", path)
     assert state is not None
     read = world.blobs.__getitem__
-    ground = Ground(MemoryGit(world), read, line_hunks, replay.rewrites, first)
+    ground = GitOrigins(MemoryGit(world), read, line_hunks, replay.rewrites, first)
     return described(ground.settle(state.vector))
 
 
@@ -126,6 +126,6 @@ def test_snapshot_of_another_version_is_a_doubt(
 
 def test_marks_hold_what_was_put_in() -> None:
     some = [mark_of(b"%d" % number) for number in range(100)]
-    marks = Marks.of(some[:50]).with_more(some[40:60])
+    marks = FingerprintSet.of(some[:50]).with_more(some[40:60])
     assert [mark in marks for mark in some] == [True] * 60 + [False] * 40
-    assert len(Marks(marks.data)) == 60
+    assert len(FingerprintSet(marks.data)) == 60

@@ -22,7 +22,7 @@ from gitshadow.model import (
 )
 from gitshadow.undo.merge import merge
 from gitshadow.undo.path_plans import World
-from gitshadow.undo.plan import Wish, plan_unit
+from gitshadow.undo.plan import PlanRequest, plan_unit
 from gitshadow.undo.units import Unit, is_undoable
 from tests.support.blobs import Blobs
 
@@ -194,7 +194,7 @@ class Tokens:
     def take_back(self, seqs: Sequence[int]) -> None:
         """Have undo plan it, and carry the plan out."""
         op = f"op-{len(self.undoings)}"
-        wish = Wish(seqs=frozenset(seqs), undoings=self.undoings)
+        wish = PlanRequest(seqs=frozenset(seqs), undoings=self.undoings)
         present = {path: self.files.get(path) for path in PATHS}
         plan = plan_unit(self.events, wish, World(present=present), self.blobs.get)
         self.blobs.update(plan.made)

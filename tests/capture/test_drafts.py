@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitshadow.capture.drafts import Draft, Moment, Seen, draft_changes
+from gitshadow.capture.drafts import BatchTime, Draft, Seen, draft_changes
 from gitshadow.model import (
     LINK_MODE,
     Digest,
@@ -46,7 +46,7 @@ def seen(name: str, before: FileState | None, after: FileState | None) -> Seen:
 def drafts(*changes: Seen, ctimes: Mapping[bytes, int] | None = None) -> list[Draft]:
     """Return the drafts of one look; directories have these ctimes."""
     known = ctimes or {}
-    moment = Moment(SETTLED, NOTICED, lambda path: known.get(path, 0))
+    moment = BatchTime(SETTLED, NOTICED, lambda path: known.get(path, 0))
     return draft_changes(changes, moment)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from gitshadow.capture.reconcile import Observed, Suspects, observe, suspects
+from gitshadow.capture.reconcile import ObservedChanges, Suspects, observe, suspects
 from gitshadow.capture.walk import walk
 from gitshadow.model import FileState, FileVersion, Oid, RepoPath
 from gitshadow.store.files import digest
@@ -32,7 +32,7 @@ def recorded(place: Place) -> dict[RepoPath, FileState]:
 
 def seen(
     place: Place, states: dict[RepoPath, FileState], paths: Iterable[RepoPath]
-) -> Observed:
+) -> ObservedChanges:
     return observe(place.files, place.coverage, states, paths, NOW)
 
 
@@ -43,7 +43,7 @@ def compared(
     return suspects(found, States.of(states), place.files, skipped)
 
 
-def changed(found: Observed) -> dict[bytes, bytes | None]:
+def changed(found: ObservedChanges) -> dict[bytes, bytes | None]:
     return {
         change.path: change.after.data if change.after else None
         for change in found.changes

@@ -1,6 +1,6 @@
 """Batches into commits: one per write, storms as one, and no tree that never was."""
 
-from gitshadow.capture.commit_plan import STORM_PATHS, Claimed, split_writes
+from gitshadow.capture.commit_plan import STORM_PATHS, AttributedDraft, split_writes
 from gitshadow.capture.drafts import Draft
 from gitshadow.model import (
     Actor,
@@ -20,7 +20,9 @@ HELD = FileState(
 )
 
 
-def claimed(session: str, path: str, at_ns: int, *, gone: bool = False) -> Claimed:
+def claimed(
+    session: str, path: str, at_ns: int, *, gone: bool = False
+) -> AttributedDraft:
     """Return a write of a session."""
     draft = Draft(
         path=RepoPath(path.encode()),
@@ -36,15 +38,15 @@ def claimed(session: str, path: str, at_ns: int, *, gone: bool = False) -> Claim
         confidence=Confidence.HIGH,
         reason="its call was open",
     )
-    return Claimed(draft, who)
+    return AttributedDraft(draft, who)
 
 
-def storm(session: str, at_ns: int) -> list[Claimed]:
+def storm(session: str, at_ns: int) -> list[AttributedDraft]:
     """Return more writes than are recorded one by one."""
     return [claimed(session, f"{session}/{n}", at_ns) for n in range(STORM_PATHS)]
 
 
-def paths(part: list[Claimed]) -> set[bytes]:
+def paths(part: list[AttributedDraft]) -> set[bytes]:
     """Return the paths of one commit."""
     return {one.draft.path for one in part}
 

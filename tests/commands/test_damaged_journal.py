@@ -58,7 +58,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
         studio.run("undo", verb="redo", yes=True)
         studio.run("pin", name="here")
         studio.write("S2", "new", "changed\n")
-        studio.desk.pipeline.gap("something was missed")
+        studio.context.pipeline.gap("something was missed")
         studio.run("blame", path="a")
     tools = ToolRegistry()
     tools.tool("text.note", reversibility=Reversibility.REVERSIBLE, inverse=_inverse)(

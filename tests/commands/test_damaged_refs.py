@@ -75,8 +75,8 @@ def test_refs_that_packed_refs_lost_with_the_power_come_back_from_the_journal(
     with studio_of(repo) as studio:
         studio.write("S1", "a", "agent\n")
         studio.stop("S1")
-        with studio.desk.workspace.db.write():
-            meta.put(studio.desk.workspace.db, "boot_id", "another")
+        with studio.context.workspace.db.write():
+            meta.put(studio.context.workspace.db, "boot_id", "another")
     (ours,) = [ref for ref in repo.shadow_refs() if "claude-code" in ref]
     tip = repo.shadow_refs()[ours]
     repo.git("pack-refs", "--all")

@@ -366,7 +366,7 @@ def test_the_next_window_to_close_is_shown(
 ) -> None:
     """AN-21: the soonest of those that can still be taken back."""
     for name, window in (("later", "2d"), ("soon", "1d"), ("done", "1h")):
-        au.desk.setting.registry.tool(
+        au.runtime.setting.registry.tool(
             f"toy.{name}",
             reversibility=Reversibility.REVERSIBLE,
             inverse=lambda a, c, r: Inverse.tool("draft.delete", id=1),
@@ -431,7 +431,7 @@ def test_one_call_is_undone_by_its_id(
 
 def touched(au: AgentUndo, mark: Path) -> None:
     """Run a turn whose inverse is a command."""
-    au.desk.setting.registry.tool(
+    au.runtime.setting.registry.tool(
         "toy.do",
         reversibility=Reversibility.REVERSIBLE,
         inverse=lambda a, c, r: Inverse.command(["touch", str(mark)]),

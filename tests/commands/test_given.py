@@ -5,20 +5,20 @@ from pathlib import Path
 
 import pytest
 
-from gitshadow.commands.config_overrides import Given, settings_given
+from gitshadow.commands.config_overrides import ConfigOverrides, settings_given
 
 
 @pytest.mark.parametrize(
     ("environ", "found"),
     [
-        ({}, Given({}, ())),
+        ({}, ConfigOverrides({}, ())),
         (
             {"GIT_CONFIG_PARAMETERS": "'agent-undo.check.unknown'='refuse'"},
-            Given({"GITSHADOW_CHECK_UNKNOWN": "refuse"}, ()),
+            ConfigOverrides({"GITSHADOW_CHECK_UNKNOWN": "refuse"}, ()),
         ),
         (
             {"GIT_CONFIG_PARAMETERS": "'agent-undo.check.reviewlines=7' 'a.b'='c'"},
-            Given({"GITSHADOW_CHECK_REVIEW_LINES": "7"}, ()),
+            ConfigOverrides({"GITSHADOW_CHECK_REVIEW_LINES": "7"}, ()),
         ),
         (
             {
@@ -30,7 +30,7 @@ from gitshadow.commands.config_overrides import Given, settings_given
                 "GIT_CONFIG_PARAMETERS": "'agent-undo.check.gaps'='refuse'"
                 " 'agent-undo.check.protectedPaths'='it'\\''s'",
             },
-            Given(
+            ConfigOverrides(
                 {
                     "GITSHADOW_CHECK_GAPS": "refuse",
                     "GITSHADOW_CHECK_PROTECTED_PATHS": "a b\nit's",
@@ -44,14 +44,14 @@ from gitshadow.commands.config_overrides import Given, settings_given
                 "GIT_CONFIG_PARAMETERS": "'agent-undo.check.gaps'='off'"
                 " 'agent-undo.idleGap'='1m' 'agent-undo.typo'='1'",
             },
-            Given({}, ("agent-undo.idleGap", "agent-undo.typo")),
+            ConfigOverrides({}, ("agent-undo.idleGap", "agent-undo.typo")),
         ),
-        ({"GIT_CONFIG_PARAMETERS": "'open"}, Given({}, ())),
-        ({"GIT_CONFIG_COUNT": "x"}, Given({}, ())),
+        ({"GIT_CONFIG_PARAMETERS": "'open"}, ConfigOverrides({}, ())),
+        ({"GIT_CONFIG_COUNT": "x"}, ConfigOverrides({}, ())),
     ],
 )
 def test_settings_are_read_as_git_hands_them_on(
-    environ: dict[str, str], found: Given
+    environ: dict[str, str], found: ConfigOverrides
 ) -> None:
     assert settings_given(environ, "check.") == found
 
@@ -65,4 +65,4 @@ def test_git_hands_them_on_as_we_read_them(tmp_path: Path) -> None:
     )
     environ = {"GIT_CONFIG_PARAMETERS": done.stdout.decode()}
     found = settings_given(environ, "check.")
-    assert found == Given({"GITSHADOW_CHECK_PROTECTED_PATHS": "it's a=b"}, ())
+    assert found == ConfigOverrides({"GITSHADOW_CHECK_PROTECTED_PATHS": "it's a=b"}, ())

@@ -273,10 +273,10 @@ def _note_what_is_queued(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     """Return a list that grows by a verb once its request stands in the queue."""
     queued: list[bytes] = []
 
-    class Noting(queue.Queue[listening.Request | None]):
+    class Noting(queue.Queue[listening.SocketRequest | None]):
         def put(
             self,
-            item: listening.Request | None,
+            item: listening.SocketRequest | None,
             block: bool = True,
             timeout: float | None = None,
         ) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from gitshadow.errors import RefusedError
 from gitshadow.hookfiles import gitconfig
-from gitshadow.hookfiles.steps import Action, Step
+from gitshadow.hookfiles.steps import FileAction, FileStep
 from gitshadow.store.git import Git
 from gitshadow.store.layout import Layout
 from tests.support.repo import Repo
@@ -25,7 +25,7 @@ class OldGit(Git):
         return (2, 38, 1)
 
 
-def plan(repo: Repo, kind: type[Git] = Git) -> list[Step]:
+def plan(repo: Repo, kind: type[Git] = Git) -> list[FileStep]:
     layout = layout_of(repo)
     return gitconfig.plan(layout, kind(layout, dict(os.environ)))
 
@@ -77,10 +77,10 @@ def test_removal_gives_every_byte_back(repo: Repo, end: str) -> None:
 
 def test_second_installation_and_second_removal_do_nothing(repo: Repo) -> None:
     install(repo)
-    assert [step.action for step in plan(repo)] == [Action.NONE, Action.NONE]
+    assert [step.action for step in plan(repo)] == [FileAction.NONE, FileAction.NONE]
     uninstall(repo)
     removal = gitconfig.plan_removal(layout_of(repo))
-    assert [step.action for step in removal] == [Action.NONE, Action.NONE]
+    assert [step.action for step in removal] == [FileAction.NONE, FileAction.NONE]
 
 
 def test_what_git_writes_below_the_block_keeps_its_section(repo: Repo) -> None:
@@ -161,7 +161,7 @@ def test_nothing_is_written_where_the_configuration_changed_since(repo: Repo) ->
     repo.git("config", "user.name", "Somebody")
     before = repo.read(CONFIG)
     done = gitconfig.apply(steps)
-    assert [step.action for step in done] == [Action.CREATE, Action.FAIL]
+    assert [step.action for step in done] == [FileAction.CREATE, FileAction.FAIL]
     assert repo.read(CONFIG) == before
 
 

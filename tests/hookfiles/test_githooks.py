@@ -12,7 +12,7 @@ import pytest
 
 from gitshadow.errors import RefusedError
 from gitshadow.hookfiles import githooks, hooktexts
-from gitshadow.hookfiles.githooks import Act, Plan, State, Way
+from gitshadow.hookfiles.githooks import Act, GitHookPlan, GitHookState, Way
 from gitshadow.store.git import Git
 from gitshadow.store.layout import Layout, discover
 from tests.support.repo import Repo
@@ -46,19 +46,19 @@ class Yard:
         self.layout: Layout = layout
         self.git = kind(layout, dict(os.environ))
 
-    def plan(self, command: str = COMMAND) -> Plan:
+    def plan(self, command: str = COMMAND) -> GitHookPlan:
         return githooks.plan(self.layout, self.git, command)
 
     def install(self, command: str = COMMAND, *, check: bool | None = None) -> None:
         wanted = githooks.plan(self.layout, self.git, command, check=check)
         githooks.apply(wanted, self.git)
 
-    def uninstall(self) -> Plan:
+    def uninstall(self) -> GitHookPlan:
         removal = githooks.plan_removal(self.layout, self.git)
         githooks.apply(removal, self.git)
         return removal
 
-    def status(self, command: str = COMMAND) -> State:
+    def status(self, command: str = COMMAND) -> GitHookState:
         return githooks.status(self.layout, self.git, command)
 
     def snapshot(self) -> dict[str, tuple[int, bytes]]:
@@ -92,16 +92,16 @@ def commits(yard: Yard) -> bool:
     return yard.repo.git("rev-parse", "HEAD") != head
 
 
-def acts(plan: Plan) -> list[Act]:
+def acts(plan: GitHookPlan) -> list[Act]:
     return [change.act for change in plan.changes]
 
 
 def test_scripts_are_written_where_there_is_no_hook(yard: Yard) -> None:
-    assert yard.status() is State.MISSING
+    assert yard.status() is GitHookState.MISSING
     yard.install()
     hooks = yard.repo.root / ".git" / "hooks"
     assert all(os.access(hooks / event, os.X_OK) for event in hooktexts.EVENTS)
-    assert (yard.plan().changes, yard.status()) == ((), State.INSTALLED)
+    assert (yard.plan().changes, yard.status()) == ((), GitHookState.INSTALLED)
 
 
 def test_scripts_call_us_and_keep_git_going(shadow_n: Shadow) -> None:
@@ -178,9 +178,9 @@ def test_stale_scripts_are_replaced_and_still_chain(yard: Yard) -> None:
     yard.repo.write(".git/hooks/post-commit", _FOREIGN % 0, 0o755)
     before = yard.snapshot()
     yard.install("/old/git-agent-undo")
-    assert yard.status() is State.STALE
+    assert yard.status() is GitHookState.STALE
     yard.install()
-    assert yard.status() is State.INSTALLED
+    assert yard.status() is GitHookState.INSTALLED
     yard.uninstall()
     assert yard.snapshot() == before
 
@@ -220,7 +220,7 @@ def test_nothing_is_written_where_hooks_are_somebody_elses(
     plan = yard.plan()
     assert (plan.way, plan.changes) == (Way.MANUAL, ())
     assert 'git-hook --beside post-commit "$@" || true' in plan.advice
-    assert yard.status() is State.MANUAL
+    assert yard.status() is GitHookState.MANUAL
 
 
 def test_link_into_the_working_tree_counts_as_the_working_tree(yard: Yard) -> None:
@@ -234,7 +234,7 @@ def test_linked_worktree_shares_the_hooks(yard: Yard) -> None:
     yard.repo.git("worktree", "add", "-q", "../linked")
     linked = Yard(Repo(yard.repo.root.parent / "linked"))
     linked.install()
-    assert yard.status() is State.INSTALLED
+    assert yard.status() is GitHookState.INSTALLED
 
 
 def test_configuration_is_used_by_a_git_that_runs_hooks_from_it(repo: Repo) -> None:
@@ -243,7 +243,7 @@ def test_configuration_is_used_by_a_git_that_runs_hooks_from_it(repo: Repo) -> N
     before = yard.snapshot()
     assert set(acts(yard.plan())) == {Act.SET}
     yard.install()
-    assert yard.status() is State.INSTALLED
+    assert yard.status() is GitHookState.INSTALLED
     for event in hooktexts.EVENTS:
         assert repo.git("config", f"hook.gitshadow-{event}.event") == event
     yard.uninstall()
@@ -331,7 +331,7 @@ def test_check_stays_as_it_is_until_it_is_asked_for_otherwise(
     before = yard.snapshot()
     yard.install(check=True)
     checked = yard.snapshot()
-    assert (yard.plan().changes, yard.status()) == ((), State.INSTALLED)
+    assert (yard.plan().changes, yard.status()) == ((), GitHookState.INSTALLED)
     yard.install(check=False)
     assert yard.snapshot() not in (before, checked)
     yard.install(check=True)

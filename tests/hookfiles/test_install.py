@@ -24,11 +24,11 @@ from gitshadow.hookfiles import (
     presence,
 )
 from gitshadow.hookfiles.catalog import AGENTS
-from gitshadow.hookfiles.detect import Surroundings
-from gitshadow.hookfiles.health import State
-from gitshadow.hookfiles.placement import Owned, Root, Scope
+from gitshadow.hookfiles.detect import InstallEnvironment
+from gitshadow.hookfiles.health import HealthState
+from gitshadow.hookfiles.placement import InstallScope, Owned, Root
 from gitshadow.hookfiles.shapes import DROID
-from gitshadow.hookfiles.steps import Action, Step
+from gitshadow.hookfiles.steps import FileAction, FileStep
 from tests.support.repo import Repo
 
 BOTH = [(agent.name, scope) for agent in AGENTS.values() for scope in agent.placements]
@@ -42,7 +42,7 @@ CLAUDE = """{
 
 
 @pytest.fixture
-def around(tmp_path: Path, repo: Repo) -> Surroundings:
+def around(tmp_path: Path, repo: Repo) -> InstallEnvironment:
     home = tmp_path / "a home"
     home.mkdir()
     program = home / "bin" / "git-agent-undo"
@@ -58,12 +58,16 @@ def around(tmp_path: Path, repo: Repo) -> Surroundings:
     )
 
 
-def put_in(name: str, scope: Scope, around: Surroundings) -> list[Step]:
+def put_in(
+    name: str, scope: InstallScope, around: InstallEnvironment
+) -> list[FileStep]:
     steps = install.plan_install(AGENTS[name], scope, around)
     return install.apply(steps, around, installing=True)
 
 
-def take_out(name: str, scope: Scope, around: Surroundings) -> list[Step]:
+def take_out(
+    name: str, scope: InstallScope, around: InstallEnvironment
+) -> list[FileStep]:
     steps = install.plan_uninstall(AGENTS[name], scope, around)
     return install.apply(steps, around, installing=False)
 
@@ -80,7 +84,7 @@ def tree(top: Path) -> dict[str, tuple[int, bytes]]:
     }
 
 
-def main_file(name: str, scope: Scope, around: Surroundings) -> Path:
+def main_file(name: str, scope: InstallScope, around: InstallEnvironment) -> Path:
     placement = AGENTS[name].placements[scope]
     place = (
         placement.pieces[0].target
@@ -94,18 +98,18 @@ def main_file(name: str, scope: Scope, around: Surroundings) -> Path:
 
 @pytest.mark.parametrize(("name", "scope"), BOTH)
 def test_install_and_uninstall_leave_nothing(
-    name: str, scope: Scope, around: Surroundings, tmp_path: Path
+    name: str, scope: InstallScope, around: InstallEnvironment, tmp_path: Path
 ) -> None:
     before = tree(tmp_path)
     steps = put_in(name, scope, around)
-    assert {step.action for step in steps} == {Action.CREATE}
+    assert {step.action for step in steps} == {FileAction.CREATE}
     look = health.look(AGENTS[name], scope, around)
     assert look is not None
-    is_asked_for = name == "codex" or (name, scope) == ("pi", Scope.PROJECT)
-    expected = State.UNTRUSTED if is_asked_for else State.INSTALLED
+    is_asked_for = name == "codex" or (name, scope) == ("pi", InstallScope.PROJECT)
+    expected = HealthState.UNTRUSTED if is_asked_for else HealthState.INSTALLED
     assert look.state is expected, look
     again = put_in(name, scope, around)
-    assert {step.action for step in again} == {Action.NONE}
+    assert {step.action for step in again} == {FileAction.NONE}
     take_out(name, scope, around)
     assert tree(tmp_path) == before
     assert not Path(around.states[scope]).parent.exists()
@@ -123,125 +127,125 @@ def test_install_and_uninstall_leave_nothing(
         '{\n\t"hooks": {\n\t\t"PreToolUse": []\n\t}\n}\n',
     ],
 )
-def test_former_bytes_and_mode_come_back(text: str, around: Surroundings) -> None:
-    path = main_file("claude-code", Scope.USER, around)
+def test_former_bytes_and_mode_come_back(text: str, around: InstallEnvironment) -> None:
+    path = main_file("claude-code", InstallScope.USER, around)
     path.parent.mkdir()
     path.write_bytes(text.encode())
     path.chmod(0o640)
-    put_in("claude-code", Scope.USER, around)
+    put_in("claude-code", InstallScope.USER, around)
     assert path.read_bytes() != text.encode()
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
-    take_out("claude-code", Scope.USER, around)
+    take_out("claude-code", InstallScope.USER, around)
     assert path.read_bytes() == text.encode()
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
 
 
-def test_what_was_changed_since_stays(around: Surroundings) -> None:
-    path = main_file("claude-code", Scope.USER, around)
+def test_what_was_changed_since_stays(around: InstallEnvironment) -> None:
+    path = main_file("claude-code", InstallScope.USER, around)
     path.parent.mkdir()
     path.write_text(CLAUDE)
-    put_in("claude-code", Scope.USER, around)
+    put_in("claude-code", InstallScope.USER, around)
     path.write_text(path.read_text().replace('"opus"', '"haiku" /* cheaper */'))
-    put_in("claude-code", Scope.USER, around)
-    take_out("claude-code", Scope.USER, around)
+    put_in("claude-code", InstallScope.USER, around)
+    take_out("claude-code", InstallScope.USER, around)
     assert path.read_text() == CLAUDE.replace('"opus"', '"haiku" /* cheaper */')
 
 
 def test_new_program_replaces_the_old_one_and_the_first_bytes_come_back(
-    around: Surroundings,
+    around: InstallEnvironment,
 ) -> None:
-    path = main_file("claude-code", Scope.USER, around)
+    path = main_file("claude-code", InstallScope.USER, around)
     path.parent.mkdir()
     path.write_text(CLAUDE)
-    put_in("claude-code", Scope.USER, around)
+    put_in("claude-code", InstallScope.USER, around)
     moved = detect.surroundings(
         {}, around.roots[Root.HOME], executable="/opt/git-agent-undo"
     )
-    put_in("claude-code", Scope.USER, moved)
+    put_in("claude-code", InstallScope.USER, moved)
     assert str(around.executable) not in path.read_text()
-    look = health.look(AGENTS["claude-code"], Scope.USER, moved)
+    look = health.look(AGENTS["claude-code"], InstallScope.USER, moved)
     assert look is not None
-    assert look.state is State.BROKEN
-    take_out("claude-code", Scope.USER, moved)
+    assert look.state is HealthState.BROKEN
+    take_out("claude-code", InstallScope.USER, moved)
     assert path.read_text() == CLAUDE
 
 
-def test_records_are_readable_by_their_owner_alone(around: Surroundings) -> None:
-    put_in("claude-code", Scope.USER, around)
-    state = Path(around.states[Scope.USER])
+def test_records_are_readable_by_their_owner_alone(around: InstallEnvironment) -> None:
+    put_in("claude-code", InstallScope.USER, around)
+    state = Path(around.states[InstallScope.USER])
     assert stat.S_IMODE(state.stat().st_mode) == 0o700
     assert {stat.S_IMODE(file.stat().st_mode) for file in state.iterdir()} == {0o600}
 
 
 @pytest.mark.parametrize("data", [b"{", b"\xff\xfe{\0}\0", b"[1]", b'{"hooks": 1}'])
 def test_file_that_is_not_understood_is_named_and_left(
-    data: bytes, around: Surroundings
+    data: bytes, around: InstallEnvironment
 ) -> None:
-    path = main_file("claude-code", Scope.USER, around)
+    path = main_file("claude-code", InstallScope.USER, around)
     path.parent.mkdir()
     path.write_bytes(data)
-    (step,) = put_in("claude-code", Scope.USER, around)
+    (step,) = put_in("claude-code", InstallScope.USER, around)
     assert step.error is not None
     assert str(path) in step.error.message
-    (step,) = take_out("claude-code", Scope.USER, around)
+    (step,) = take_out("claude-code", InstallScope.USER, around)
     assert path.read_bytes() == data
     if data != b"[1]":
-        look = health.look(AGENTS["claude-code"], Scope.USER, around)
+        look = health.look(AGENTS["claude-code"], InstallScope.USER, around)
         assert look is not None
-        assert look.state is State.UNREADABLE
+        assert look.state is HealthState.UNREADABLE
 
 
-def test_directory_in_the_place_of_a_file_is_named(around: Surroundings) -> None:
-    path = main_file("claude-code", Scope.USER, around)
+def test_directory_in_the_place_of_a_file_is_named(around: InstallEnvironment) -> None:
+    path = main_file("claude-code", InstallScope.USER, around)
     path.mkdir(parents=True)
-    (step,) = put_in("claude-code", Scope.USER, around)
+    (step,) = put_in("claude-code", InstallScope.USER, around)
     assert step.error is not None
     assert str(path) in step.error.message
 
 
 def test_link_out_of_the_worktree_is_refused(
-    around: Surroundings, repo: Repo, tmp_path: Path
+    around: InstallEnvironment, repo: Repo, tmp_path: Path
 ) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (repo.root / ".factory").symlink_to(outside)
-    (step,) = put_in("droid", Scope.PROJECT, around)
+    (step,) = put_in("droid", InstallScope.PROJECT, around)
     assert isinstance(step.error, RefusedError)
     assert list(outside.iterdir()) == []
 
 
 def test_link_into_the_git_directory_is_refused(
-    around: Surroundings, repo: Repo
+    around: InstallEnvironment, repo: Repo
 ) -> None:
     (repo.root / ".claude").symlink_to(".git")
-    (step,) = put_in("claude-code", Scope.PROJECT, around)
+    (step,) = put_in("claude-code", InstallScope.PROJECT, around)
     assert isinstance(step.error, RefusedError)
 
 
 def test_link_of_the_user_stays_and_its_target_is_written(
-    around: Surroundings, tmp_path: Path
+    around: InstallEnvironment, tmp_path: Path
 ) -> None:
     dotfiles = tmp_path / "dotfiles.json"
     dotfiles.write_text(CLAUDE)
-    path = main_file("claude-code", Scope.USER, around)
+    path = main_file("claude-code", InstallScope.USER, around)
     path.parent.mkdir()
     path.symlink_to(dotfiles)
-    put_in("claude-code", Scope.USER, around)
+    put_in("claude-code", InstallScope.USER, around)
     assert path.is_symlink()
     assert "hook claude-code" in dotfiles.read_text()
-    take_out("claude-code", Scope.USER, around)
+    take_out("claude-code", InstallScope.USER, around)
     assert path.is_symlink()
     assert dotfiles.read_text() == CLAUDE
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_read_only_directory_is_said_plainly(around: Surroundings) -> None:
-    path = main_file("claude-code", Scope.USER, around)
+def test_read_only_directory_is_said_plainly(around: InstallEnvironment) -> None:
+    path = main_file("claude-code", InstallScope.USER, around)
     path.parent.mkdir()
     path.write_text(CLAUDE)
     path.parent.chmod(0o500)
     try:
-        (step,) = put_in("claude-code", Scope.USER, around)
+        (step,) = put_in("claude-code", InstallScope.USER, around)
     finally:
         path.parent.chmod(0o700)
     assert step.error is not None
@@ -250,18 +254,18 @@ def test_read_only_directory_is_said_plainly(around: Surroundings) -> None:
 
 
 def test_full_disk_leaves_the_old_file_whole(
-    around: Surroundings,
+    around: InstallEnvironment,
 ) -> None:
-    path = main_file("claude-code", Scope.USER, around)
+    path = main_file("claude-code", InstallScope.USER, around)
     path.parent.mkdir()
     path.write_text(CLAUDE)
-    steps = install.plan_install(AGENTS["claude-code"], Scope.USER, around)
+    steps = install.plan_install(AGENTS["claude-code"], InstallScope.USER, around)
     with limited_file_size():
         (step,) = install.apply(steps, around, installing=True)
     assert step.error is not None
     assert path.read_text() == CLAUDE
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
-    assert not Path(around.states[Scope.USER]).exists()
+    assert not Path(around.states[InstallScope.USER]).exists()
 
 
 @contextlib.contextmanager
@@ -277,11 +281,13 @@ def limited_file_size() -> Iterator[None]:
         signal.signal(signal.SIGXFSZ, handler)
 
 
-def test_file_that_changed_after_it_was_shown_is_left(around: Surroundings) -> None:
-    path = main_file("claude-code", Scope.USER, around)
+def test_file_that_changed_after_it_was_shown_is_left(
+    around: InstallEnvironment,
+) -> None:
+    path = main_file("claude-code", InstallScope.USER, around)
     path.parent.mkdir()
     path.write_text(CLAUDE)
-    steps = install.plan_install(AGENTS["claude-code"], Scope.USER, around)
+    steps = install.plan_install(AGENTS["claude-code"], InstallScope.USER, around)
     path.write_text("{}")
     (step,) = install.apply(steps, around, installing=True)
     assert isinstance(step.error, RefusedError)
@@ -290,21 +296,21 @@ def test_file_that_changed_after_it_was_shown_is_left(around: Surroundings) -> N
 
 @pytest.mark.parametrize("name", ["copilot", "cline", "opencode"])
 def test_somebody_elses_file_is_never_overwritten(
-    name: str, around: Surroundings
+    name: str, around: InstallEnvironment
 ) -> None:
-    path = main_file(name, Scope.USER, around)
+    path = main_file(name, InstallScope.USER, around)
     path.parent.mkdir(parents=True)
     path.write_text('{"hooks": {"preToolUse": [{"bash": "theirs"}]}}')
-    steps = put_in(name, Scope.USER, around)
+    steps = put_in(name, InstallScope.USER, around)
     assert isinstance(steps[0].error, RefusedError)
     assert "theirs" in path.read_text()
-    take_out(name, Scope.USER, around)
+    take_out(name, InstallScope.USER, around)
     assert "theirs" in path.read_text()
 
 
-def test_scripts_of_cline_are_executable(around: Surroundings) -> None:
-    put_in("cline", Scope.PROJECT, around)
-    path = main_file("cline", Scope.PROJECT, around)
+def test_scripts_of_cline_are_executable(around: InstallEnvironment) -> None:
+    put_in("cline", InstallScope.PROJECT, around)
+    path = main_file("cline", InstallScope.PROJECT, around)
     assert os.access(path, os.X_OK)
 
 
@@ -317,10 +323,10 @@ def test_scripts_of_cline_are_executable(around: Surroundings) -> None:
     ],
 )
 def test_owned_files_name_the_program_by_its_path(
-    name: str, around: Surroundings
+    name: str, around: InstallEnvironment
 ) -> None:
-    put_in(name, Scope.USER, around)
-    placement = AGENTS[name].placements[Scope.USER]
+    put_in(name, InstallScope.USER, around)
+    placement = AGENTS[name].placements[InstallScope.USER]
     assert isinstance(placement, Owned)
     for piece in placement.pieces:
         path = around.path(piece.target)
@@ -333,79 +339,85 @@ def test_owned_files_name_the_program_by_its_path(
 
 
 def test_shared_directory_goes_with_the_last_file_in_it(
-    around: Surroundings, tmp_path: Path
+    around: InstallEnvironment, tmp_path: Path
 ) -> None:
     before = tree(tmp_path)
-    put_in("goose", Scope.PROJECT, around)
-    put_in("antigravity", Scope.PROJECT, around)
-    take_out("goose", Scope.PROJECT, around)
-    take_out("antigravity", Scope.PROJECT, around)
+    put_in("goose", InstallScope.PROJECT, around)
+    put_in("antigravity", InstallScope.PROJECT, around)
+    take_out("goose", InstallScope.PROJECT, around)
+    take_out("antigravity", InstallScope.PROJECT, around)
     assert tree(tmp_path) == before
 
 
-def test_directory_that_others_use_stays(around: Surroundings, repo: Repo) -> None:
-    put_in("claude-code", Scope.PROJECT, around)
+def test_directory_that_others_use_stays(
+    around: InstallEnvironment, repo: Repo
+) -> None:
+    put_in("claude-code", InstallScope.PROJECT, around)
     (repo.root / ".claude" / "commands").mkdir()
-    take_out("claude-code", Scope.PROJECT, around)
+    take_out("claude-code", InstallScope.PROJECT, around)
     assert os.listdir(repo.root / ".claude") == ["commands"]
 
 
-def test_user_scope_is_refused_where_the_agent_has_none(around: Surroundings) -> None:
+def test_user_scope_is_refused_where_the_agent_has_none(
+    around: InstallEnvironment,
+) -> None:
     with pytest.raises(UsageError, match="only hooks of a project"):
-        install.plan_install(AGENTS["devin"], Scope.USER, around)
+        install.plan_install(AGENTS["devin"], InstallScope.USER, around)
 
 
 def test_clone_without_records_loses_our_entries_alone(
-    around: Surroundings, repo: Repo
+    around: InstallEnvironment, repo: Repo
 ) -> None:
-    path = main_file("claude-code", Scope.PROJECT, around)
+    path = main_file("claude-code", InstallScope.PROJECT, around)
     path.parent.mkdir()
     path.write_text(CLAUDE)
-    put_in("claude-code", Scope.PROJECT, around)
-    for record in Path(around.states[Scope.PROJECT]).iterdir():
+    put_in("claude-code", InstallScope.PROJECT, around)
+    for record in Path(around.states[InstallScope.PROJECT]).iterdir():
         record.unlink()
-    take_out("claude-code", Scope.PROJECT, around)
+    take_out("claude-code", InstallScope.PROJECT, around)
     assert path.read_text() == CLAUDE
 
 
 # Droid and Codex: which of two files
 
 
-def test_droid_settings_that_hold_hooks_are_not_shadowed(around: Surroundings) -> None:
+def test_droid_settings_that_hold_hooks_are_not_shadowed(
+    around: InstallEnvironment,
+) -> None:
     settings = Path(around.roots[Root.HOME]) / ".factory" / "settings.json"
     settings.parent.mkdir()
     text = '{\n  // theirs\n  "hooks": {"Stop": []}\n}\n'
     settings.write_text(text)
-    (step,) = put_in("droid", Scope.USER, around)
+    (step,) = put_in("droid", InstallScope.USER, around)
     assert step.path == str(settings)
     (settings.parent / "hooks.json").write_text('{"hooks": {}}')
-    look = health.look(AGENTS["droid"], Scope.USER, around)
+    look = health.look(AGENTS["droid"], InstallScope.USER, around)
     assert look is not None
-    assert State.SHADOWED in {finding.state for finding in look.findings}
-    take_out("droid", Scope.USER, around)
+    assert HealthState.SHADOWED in {finding.state for finding in look.findings}
+    take_out("droid", InstallScope.USER, around)
     assert settings.read_text() == text
 
 
 def test_droid_events_are_at_the_top_level_of_its_hooks_file(
-    around: Surroundings,
+    around: InstallEnvironment,
 ) -> None:
     """Droid 0.215 ignores every other key of hooks.json; settings.json has them below `hooks`."""
-    put_in("droid", Scope.USER, around)
-    path = main_file("droid", Scope.USER, around)
+    put_in("droid", InstallScope.USER, around)
+    path = main_file("droid", InstallScope.USER, around)
     assert "PreToolUse" in json.loads(path.read_text())
     settings = path.with_name("settings.json")
     path.unlink()
     settings.write_text('{"hooks": {}}')
-    put_in("droid", Scope.USER, around)
+    put_in("droid", InstallScope.USER, around)
     found = json.loads(settings.read_text())
     assert set(found) == {"hooks"}
     assert "PreToolUse" in found["hooks"]
 
 
-def droid_before(around: Surroundings, text: str = "") -> str:
+def droid_before(around: InstallEnvironment, text: str = "") -> str:
     """Return a hooks file as earlier versions wrote it, which Droid does not read."""
     shape = replace(DROID, base=("hooks",), former=())
-    wanted = entries.want(AGENTS["droid"], Scope.USER, around, shape)
+    wanted = entries.want(AGENTS["droid"], InstallScope.USER, around, shape)
     return merge.put_in(text, wanted)
 
 
@@ -414,49 +426,54 @@ def droid_before(around: Surroundings, text: str = "") -> str:
     ["", '{\n  "hooks": {"Stop": [{"hooks": [{"command": "theirs"}]}]}\n}\n', "{}\n"],
 )
 def test_droid_entries_of_the_former_form_are_found_and_replaced(
-    theirs: str, around: Surroundings
+    theirs: str, around: InstallEnvironment
 ) -> None:
-    path = main_file("droid", Scope.USER, around)
+    path = main_file("droid", InstallScope.USER, around)
     path.parent.mkdir()
     path.write_text(droid_before(around, theirs))
-    look = health.look(AGENTS["droid"], Scope.USER, around)
+    look = health.look(AGENTS["droid"], InstallScope.USER, around)
     assert look is not None
-    assert look.state is State.STALE
-    (step,) = put_in("droid", Scope.USER, around)
-    assert step.action is Action.CHANGE
+    assert look.state is HealthState.STALE
+    (step,) = put_in("droid", InstallScope.USER, around)
+    assert step.action is FileAction.CHANGE
     found = json.loads(path.read_text())
     assert "PreToolUse" in found
     assert "git-agent-undo" not in json.dumps(found.get("hooks"))
-    look = health.look(AGENTS["droid"], Scope.USER, around)
+    look = health.look(AGENTS["droid"], InstallScope.USER, around)
     assert look is not None
-    assert (look.state, look.findings) == (State.INSTALLED, ())
-    take_out("droid", Scope.USER, around)
+    assert (look.state, look.findings) == (HealthState.INSTALLED, ())
+    take_out("droid", InstallScope.USER, around)
     left = json.loads(path.read_text()) if path.exists() else {}
     assert left == (json.loads(theirs) if theirs else {})
 
 
-def test_droid_entries_of_the_former_form_are_taken_out(around: Surroundings) -> None:
-    path = main_file("droid", Scope.USER, around)
+def test_droid_entries_of_the_former_form_are_taken_out(
+    around: InstallEnvironment,
+) -> None:
+    path = main_file("droid", InstallScope.USER, around)
     path.parent.mkdir()
     path.write_text(droid_before(around))
-    take_out("droid", Scope.USER, around)
+    take_out("droid", InstallScope.USER, around)
     assert not path.exists()
 
 
 @pytest.mark.parametrize(
     ("trust", "settings", "state"),
     [
-        (None, None, State.UNTRUSTED),
-        ("{TREE}: true", None, State.INSTALLED),
-        ("{ABOVE}: true", None, State.INSTALLED),
-        ("{ABOVE}: true, {TREE}: false", None, State.UNTRUSTED),
-        ("{TREE}: false", "always", State.UNTRUSTED),
-        (None, "always", State.INSTALLED),
-        (None, "ask", State.UNTRUSTED),
+        (None, None, HealthState.UNTRUSTED),
+        ("{TREE}: true", None, HealthState.INSTALLED),
+        ("{ABOVE}: true", None, HealthState.INSTALLED),
+        ("{ABOVE}: true, {TREE}: false", None, HealthState.UNTRUSTED),
+        ("{TREE}: false", "always", HealthState.UNTRUSTED),
+        (None, "always", HealthState.INSTALLED),
+        (None, "ask", HealthState.UNTRUSTED),
     ],
 )
 def test_pi_extension_of_a_project_needs_pis_trust(
-    trust: str | None, settings: str | None, state: State, around: Surroundings
+    trust: str | None,
+    settings: str | None,
+    state: HealthState,
+    around: InstallEnvironment,
 ) -> None:
     tree = os.path.realpath(around.worktree or "")
     home = Path(around.roots[Root.HOME]) / ".pi" / "agent"
@@ -468,15 +485,15 @@ def test_pi_extension_of_a_project_needs_pis_trust(
     if settings is not None:
         text = json.dumps({"defaultProjectTrust": settings})
         (home / "settings.json").write_text(text)
-    steps = put_in("pi", Scope.PROJECT, around)
+    steps = put_in("pi", InstallScope.PROJECT, around)
     assert any(
         "trusted projects" in note
         for note in advice.notes(steps, around, recorded=True)
     )
-    look = health.look(AGENTS["pi"], Scope.PROJECT, around)
+    look = health.look(AGENTS["pi"], InstallScope.PROJECT, around)
     assert look is not None
     assert look.state is state
-    for_all = install.plan_install(AGENTS["pi"], Scope.USER, around)
+    for_all = install.plan_install(AGENTS["pi"], InstallScope.USER, around)
     said = advice.notes(for_all, around, recorded=True)
     assert not [note for note in said if "trusted projects" in note]
 
@@ -490,29 +507,31 @@ TOMLS = [
 
 
 @pytest.mark.parametrize("text", [*TOMLS, TOMLS[0].replace("\n", "\r\n")])
-def test_codex_tables_are_merged_into(text: str, around: Surroundings) -> None:
+def test_codex_tables_are_merged_into(text: str, around: InstallEnvironment) -> None:
     path = Path(around.roots[Root.HOME]) / ".codex" / "config.toml"
     path.parent.mkdir()
     path.write_bytes(text.encode())
-    (step,) = put_in("codex", Scope.USER, around)
+    (step,) = put_in("codex", InstallScope.USER, around)
     assert (step.path, step.error) == (str(path), None)
     new = path.read_bytes().decode()
     assert {"SessionStart", "Stop", "PreToolUse"} <= set(tomllib.loads(new)["hooks"])
     assert all(line in new for line in text.splitlines() if "#" in line)
-    (again,) = put_in("codex", Scope.USER, around)
-    assert again.action is Action.NONE
+    (again,) = put_in("codex", InstallScope.USER, around)
+    assert again.action is FileAction.NONE
     path.write_bytes((new + "# later\n").encode())
-    take_out("codex", Scope.USER, around)
+    take_out("codex", InstallScope.USER, around)
     assert tomllib.loads(path.read_bytes().decode()) == tomllib.loads(text)
     assert path.read_bytes().decode().endswith("# later\n")
 
 
-def test_approvals_alone_do_not_make_codex_use_its_tables(around: Surroundings) -> None:
+def test_approvals_alone_do_not_make_codex_use_its_tables(
+    around: InstallEnvironment,
+) -> None:
     home = Path(around.roots[Root.HOME])
     (home / ".codex").mkdir()
     config = home / ".codex" / "config.toml"
     config.write_text('[hooks.state."/x/hooks.json:stop:0:0"]\nenabled = true\n')
-    (step,) = put_in("codex", Scope.USER, around)
+    (step,) = put_in("codex", InstallScope.USER, around)
     assert step.path.endswith("hooks.json")
     assert config.read_text().startswith("[hooks.state.")
 
@@ -526,18 +545,20 @@ def test_approvals_alone_do_not_make_codex_use_its_tables(around: Surroundings) 
     ],
 )
 def test_kill_switches_are_found(
-    name: str, place: str, text: str, around: Surroundings
+    name: str, place: str, text: str, around: InstallEnvironment
 ) -> None:
     path = Path(around.roots[Root.HOME]) / place
     path.parent.mkdir()
     path.write_text(text)
-    put_in(name, Scope.USER, around)
-    look = health.look(AGENTS[name], Scope.USER, around)
+    put_in(name, InstallScope.USER, around)
+    look = health.look(AGENTS[name], InstallScope.USER, around)
     assert look is not None
-    assert look.state is State.DISABLED
+    assert look.state is HealthState.DISABLED
 
 
-def test_agents_are_detected_by_directory_and_program(around: Surroundings) -> None:
+def test_agents_are_detected_by_directory_and_program(
+    around: InstallEnvironment,
+) -> None:
     home = Path(around.roots[Root.HOME])
     (home / ".qwen").mkdir()
     program = home / "bin" / "crush"
@@ -548,7 +569,7 @@ def test_agents_are_detected_by_directory_and_program(around: Surroundings) -> N
 
 @pytest.mark.parametrize(("name", "scope"), BOTH)
 def test_what_is_installed_is_present_and_nothing_else(
-    name: str, scope: Scope, around: Surroundings
+    name: str, scope: InstallScope, around: InstallEnvironment
 ) -> None:
     """The quick look of `status` misses no installation."""
     assert list(presence.present(around)) == []

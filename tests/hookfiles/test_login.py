@@ -9,16 +9,16 @@ import pytest
 
 from gitshadow.errors import UnsupportedError
 from gitshadow.hookfiles import detect, login
-from gitshadow.hookfiles.detect import Surroundings
+from gitshadow.hookfiles.detect import InstallEnvironment
 from gitshadow.hookfiles.placement import Root
-from gitshadow.hookfiles.steps import Action
+from gitshadow.hookfiles.steps import FileAction
 from tests.support.tools import need
 
 ROOTS = ("/home/u/tea", "/home/u/a b/ü%x")
 
 
 @pytest.fixture
-def around(tmp_path: Path) -> Surroundings:
+def around(tmp_path: Path) -> InstallEnvironment:
     home = tmp_path / "home"
     (home / ".local" / "state").mkdir(parents=True)
     program = tmp_path / "pro gram 100%" / "git-agent-undo"
@@ -40,20 +40,20 @@ def everything(home: str) -> dict[str, bytes | str]:
     return found
 
 
-def home_of(around: Surroundings) -> str:
+def home_of(around: InstallEnvironment) -> str:
     return around.roots[Root.HOME]
 
 
-def unit_of(around: Surroundings) -> Path:
+def unit_of(around: InstallEnvironment) -> Path:
     return Path(home_of(around), ".config/systemd/user/agent-undo@.service")
 
 
-def install(around: Surroundings, root: str) -> login.Plan:
+def install(around: InstallEnvironment, root: str) -> login.LoginPlan:
     return login.apply(login.plan(root, around), around)
 
 
 def test_install_and_removal_leave_every_byte_and_directory(
-    around: Surroundings,
+    around: InstallEnvironment,
 ) -> None:
     before = everything(home_of(around))
     for root in ROOTS:
@@ -70,41 +70,41 @@ def test_install_and_removal_leave_every_byte_and_directory(
     assert everything(home_of(around)) == before
 
 
-def test_second_installation_has_nothing_to_do(around: Surroundings) -> None:
+def test_second_installation_has_nothing_to_do(around: InstallEnvironment) -> None:
     install(around, ROOTS[0])
     again = login.plan(ROOTS[0], around)
-    assert [step.action for step in again.unit] == [Action.NONE]
-    assert [link.action for link in again.links] == [Action.NONE]
+    assert [step.action for step in again.unit] == [FileAction.NONE]
+    assert [link.action for link in again.links] == [FileAction.NONE]
 
 
 def test_unit_of_somebody_else_stays_and_nothing_is_linked(
-    around: Surroundings,
+    around: InstallEnvironment,
 ) -> None:
     unit_of(around).parent.mkdir(parents=True)
     unit_of(around).write_text("[Service]\nExecStart=/bin/true\n")
     before = everything(home_of(around))
     done = install(around, ROOTS[0])
-    assert [step.action for step in done.unit] == [Action.FAIL]
+    assert [step.action for step in done.unit] == [FileAction.FAIL]
     assert everything(home_of(around)) == before
 
 
-def test_link_of_somebody_else_stays(around: Surroundings) -> None:
+def test_link_of_somebody_else_stays(around: InstallEnvironment) -> None:
     wants = unit_of(around).parent / "default.target.wants"
     wants.mkdir(parents=True)
     (wants / "agent-undo@home-u-tea.service").symlink_to("/dev/null")
     done = install(around, ROOTS[0])
-    assert [link.action for link in done.links] == [Action.FAIL]
+    assert [link.action for link in done.links] == [FileAction.FAIL]
     assert login.plan_removal([ROOTS[0]], around).links == []
 
 
 def test_path_that_no_unit_can_be_named_after_is_refused(
-    around: Surroundings,
+    around: InstallEnvironment,
 ) -> None:
     with pytest.raises(UnsupportedError, match="too long"):
         login.plan("/" + "x" * 300, around)
 
 
-def test_program_that_systemd_cannot_run_is_refused(around: Surroundings) -> None:
+def test_program_that_systemd_cannot_run_is_refused(around: InstallEnvironment) -> None:
     odd = replace(around, executable='/opt/"x"/git-agent-undo')
     with pytest.raises(UnsupportedError, match="systemd cannot run"):
         login.plan(ROOTS[0], odd)
@@ -117,7 +117,7 @@ def test_instance_is_spelled_as_systemd_spells_it(path: str) -> None:
     assert login.escaped(path) == done.stdout.rstrip("\n")
 
 
-def test_systemd_accepts_the_unit(around: Surroundings, tmp_path: Path) -> None:
+def test_systemd_accepts_the_unit(around: InstallEnvironment, tmp_path: Path) -> None:
     install(around, str(tmp_path))
     (link,) = login.plan(str(tmp_path), around).links
     verify = [need("systemd-analyze"), "--user", "--man=no", "verify", link.path]
@@ -131,7 +131,7 @@ def test_systemd_accepts_the_unit(around: Surroundings, tmp_path: Path) -> None:
 
 
 def test_a_program_whose_path_breaks_the_line_of_a_unit_is_refused(
-    around: Surroundings,
+    around: InstallEnvironment,
 ) -> None:
     odd = replace(around, executable="/opt/a\nExecStartPre=b/git-agent-undo")
     with pytest.raises(UnsupportedError, match="systemd cannot run"):

@@ -10,7 +10,7 @@ from gitshadow.errors import ShadowError
 from gitshadow.hookfiles import entries, invocation, jsonc, merge, splice
 from gitshadow.hookfiles.catalog import AGENTS
 from gitshadow.hookfiles.entries import Want
-from gitshadow.hookfiles.placement import Scope, Shared
+from gitshadow.hookfiles.placement import InstallScope, Shared
 from tests.hookfiles.test_jsonc import is_subsequence
 from tests.hookfiles.texts import documents
 
@@ -19,7 +19,7 @@ SHARED = [
     (agent.name, placement)
     for agent in AGENTS.values()
     for scope, placement in agent.placements.items()
-    if isinstance(placement, Shared) and scope is Scope.PROJECT
+    if isinstance(placement, Shared) and scope is InstallScope.PROJECT
 ]
 NAMES = [name for name, _ in SHARED]
 OTHERS = (

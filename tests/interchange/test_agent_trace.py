@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitshadow.interchange import agent_trace
-from gitshadow.interchange.agent_trace import Origin, Record
-from gitshadow.interchange.claims import Claim, Reader
-from gitshadow.interchange.spans import FileSpans, Span, Writer, runs
+from gitshadow.interchange.agent_trace import Record, TraceOrigin
+from gitshadow.interchange.claims import ExternalClaim, Reader
+from gitshadow.interchange.spans import FileSpans, Span, SpanWriter, runs
 from gitshadow.model import Actor, Oid, RepoPath
 
 SCHEMA = json.loads(
@@ -23,10 +23,10 @@ SCHEMA = json.loads(
     ).read_text(encoding="utf-8")
 )
 COMMIT = Oid("a1b2" * 10)
-ORIGIN = Origin(COMMIT, "2026-01-23T14:30:00.000000Z")
-CLAUDE = Writer("claude-code", "s-1", "native", "claude-sonnet-5", "c1", "certain")
-CODEX = Writer("codex", "s-2", "other", "gpt-5.5", "c2", "high")
-PERSON = Writer(person="T <t@x>")
+ORIGIN = TraceOrigin(COMMIT, "2026-01-23T14:30:00.000000Z")
+CLAUDE = SpanWriter("claude-code", "s-1", "native", "claude-sonnet-5", "c1", "certain")
+CODEX = SpanWriter("codex", "s-2", "other", "gpt-5.5", "c2", "high")
+PERSON = SpanWriter(person="T <t@x>")
 
 
 def valid(record: Record) -> None:
@@ -35,11 +35,13 @@ def valid(record: Record) -> None:
     datetime.fromisoformat(str(record["timestamp"]))
 
 
-def of(path: bytes, data: bytes, *spans: tuple[Writer, Sequence[Span]]) -> FileSpans:
+def of(
+    path: bytes, data: bytes, *spans: tuple[SpanWriter, Sequence[Span]]
+) -> FileSpans:
     return FileSpans(RepoPath(path), data, spans)
 
 
-def read(record: object) -> tuple[list[Claim], list[str]]:
+def read(record: object) -> tuple[list[ExternalClaim], list[str]]:
     reader = Reader("r")
     text = record if isinstance(record, str) else json.dumps(record)
     return list(agent_trace.read_record(text, reader)), reader.skipped
@@ -78,7 +80,7 @@ def test_record_is_the_smallest_that_says_everything() -> None:
 
 def test_uncommitted_work_names_no_commit() -> None:
     files = [of(b"a", b"1\n", (CLAUDE, [Span(1, 1)]))]
-    (record,) = agent_trace.records(Origin(None, ORIGIN.timestamp), files)
+    (record,) = agent_trace.records(TraceOrigin(None, ORIGIN.timestamp), files)
     valid(record)
     assert "vcs" not in record
 
@@ -121,7 +123,7 @@ def test_model_is_named_as_models_dev_does(model: str, named: str) -> None:
 
 
 @given(st.lists(st.sampled_from([CLAUDE, CODEX, None]), min_size=1, max_size=40))
-def test_ranges_come_back_as_they_were(owners: list[Writer | None]) -> None:
+def test_ranges_come_back_as_they_were(owners: list[SpanWriter | None]) -> None:
     """Property (iii): export → parse → same ranges, disjoint and within the file."""
     data = b"".join(b"line %d\n" % n for n in range(len(owners)))
     spans = [

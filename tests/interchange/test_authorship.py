@@ -8,18 +8,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitshadow.interchange import authorship
-from gitshadow.interchange.claims import MOST_BYTES, Claim, Reader
-from gitshadow.interchange.spans import FileSpans, Span, Writer, runs
+from gitshadow.interchange.claims import MOST_BYTES, ExternalClaim, Reader
+from gitshadow.interchange.spans import FileSpans, Span, SpanWriter, runs
 from gitshadow.model import Actor, Oid, RepoPath
 
 COMMIT = Oid("c" * 40)
-S1 = Writer("claude-code", "s-1", "abc", "claude-sonnet-5", "c1", "certain", "T <t@x>")
+S1 = SpanWriter(
+    "claude-code", "s-1", "abc", "claude-sonnet-5", "c1", "certain", "T <t@x>"
+)
 S1_LATER = S1._replace(part="c2")
-S2 = Writer("my-agent", "s-2", "def", None, "c3", "high")
-PERSON = Writer(person="T <t@x>")
+S2 = SpanWriter("my-agent", "s-2", "def", None, "c3", "high")
+PERSON = SpanWriter(person="T <t@x>")
 
 
-def of(path: bytes, *spans: tuple[Writer, Sequence[Span]]) -> FileSpans:
+def of(path: bytes, *spans: tuple[SpanWriter, Sequence[Span]]) -> FileSpans:
     return FileSpans(RepoPath(path), b"", spans)
 
 
@@ -29,7 +31,7 @@ def made(*files: FileSpans) -> str:
     return note.text.decode()
 
 
-def read(text: str | bytes) -> tuple[list[Claim], list[str]]:
+def read(text: str | bytes) -> tuple[list[ExternalClaim], list[str]]:
     reader = Reader("note")
     data = text.encode() if isinstance(text, str) else text
     return list(authorship.read_note(COMMIT, data, reader)), reader.skipped
@@ -100,7 +102,7 @@ def test_a_divider_below_a_directory_is_an_ordinary_name() -> None:
 
 
 @given(st.lists(st.sampled_from([S1, S1_LATER, S2, None]), min_size=1, max_size=40))
-def test_ranges_come_back_as_they_were(owners: list[Writer | None]) -> None:
+def test_ranges_come_back_as_they_were(owners: list[SpanWriter | None]) -> None:
     """Property (iii): export → parse → same ranges, disjoint and within the file."""
     spans = [
         (writer, runs(n for n, one in enumerate(owners, 1) if one is writer))

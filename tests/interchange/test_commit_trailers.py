@@ -7,7 +7,7 @@ import pytest
 
 from gitshadow.errors import StoreError
 from gitshadow.interchange import commit_trailers
-from gitshadow.interchange.commit_trailers import Asked
+from gitshadow.interchange.commit_trailers import MessageContext
 from gitshadow.interchange.trailers import final_block, own_text
 from tests.support.repo import Repo
 from tests.support.studio import Studio
@@ -30,13 +30,15 @@ def asked(repo: Repo, open_studio: Open) -> Studio:
 def prepare(studio: Studio, message: bytes, source: str = "message") -> bytes:
     studio.repo.write(MESSAGE, message)
     path = os.fsdecode(studio.repo.path(MESSAGE))
-    commit_trailers.prepare(studio.desk, Asked(path, source))
+    commit_trailers.prepare(studio.context, MessageContext(path, source))
     return studio.repo.read(MESSAGE)
 
 
 def finish(studio: Studio, message: bytes) -> bytes:
     studio.repo.write(MESSAGE, message)
-    commit_trailers.finish(studio.desk, Asked(os.fsdecode(studio.repo.path(MESSAGE))))
+    commit_trailers.finish(
+        studio.context, MessageContext(os.fsdecode(studio.repo.path(MESSAGE)))
+    )
     return studio.repo.read(MESSAGE)
 
 
@@ -137,7 +139,7 @@ def test_what_waited_is_forgotten_by_the_next_commit(asked: Studio) -> None:
 
 @pytest.mark.parametrize("held", [b"", b"{", b"[]", b'{"trailers": 1}', b"\xff"])
 def test_damaged_waiting_file_is_none(asked: Studio, held: bytes) -> None:
-    with open(asked.desk.workspace.layout.trailers, "wb") as file:
+    with open(asked.context.workspace.layout.trailers, "wb") as file:
         file.write(held)
     assert finish(asked, b"subject\n") == b"subject\n"
 
@@ -167,13 +169,15 @@ def test_another_index_is_looked_at_where_git_names_one(asked: Studio) -> None:
     index = os.fsdecode(asked.repo.path(".git/other"))
     path = os.fsdecode(asked.repo.path(MESSAGE))
     asked.repo.write(MESSAGE, b"subject\n")
-    commit_trailers.prepare(asked.desk, Asked(path, "message", index))
+    commit_trailers.prepare(asked.context, MessageContext(path, "message", index))
     assert asked.repo.read(MESSAGE) == b"subject\n"
 
 
 def test_missing_message_is_an_error_that_the_hook_swallows(asked: Studio) -> None:
     with pytest.raises(StoreError, match="could not read"):
-        commit_trailers.prepare(asked.desk, Asked("/nowhere/MSG", "message"))
+        commit_trailers.prepare(
+            asked.context, MessageContext("/nowhere/MSG", "message")
+        )
 
 
 @pytest.mark.parametrize(

@@ -180,7 +180,7 @@ def test_interrupted_write_can_be_taken_back(
     studio.run("export_notes")
     studio.write("S1", "two", "2\n")
     studio.commit("two")
-    git = studio.desk.workspace.git
+    git = studio.context.workspace.git
     with monkeypatch.context() as patch:
         patch.setattr(git, "put_ref", broken)
         with pytest.raises(StoreError, match="killed"):

@@ -29,8 +29,8 @@ def exported(studio: Studio, *words: str) -> list[dict[str, object]]:
 
 def theirs(studio: Studio) -> Studio:
     """Return what a clone keeps of the other machine's history."""
-    [found] = studio.desk.others.machines()
-    return Studio(studio.repo, studio.desk.others.desk(found))
+    [found] = studio.context.others.machines()
+    return Studio(studio.repo, studio.context.others.context(found))
 
 
 def written(path: Path, lines: list[dict[str, object]]) -> str:
@@ -49,7 +49,7 @@ def lived_in(repo: Repo, open_studio: Open) -> Studio:
     studio.write("S1", "a", "one\n")
     studio.stop("S1")
     studio.hand("b", "by hand\n")
-    studio.desk.pipeline.gap("the watcher lost events")
+    studio.context.pipeline.gap("the watcher lost events")
     repo.rename("c", "moved")
     studio.write("S2", "moved", "two\n")
     studio.stop("S2")
@@ -143,7 +143,7 @@ def test_fetched_session_is_never_live_here(
     other = open_studio(clone(repo, make_repo))
     taken(other, file)
     other.hand("a", "one\nby hand here\n")
-    newest = events.rows(other.desk.workspace.db, EventFilter(limit=1))[0]
+    newest = events.rows(other.context.workspace.db, EventFilter(limit=1))[0]
     assert newest.attribution is not None
     assert newest.attribution.agent is None
 
@@ -156,7 +156,7 @@ def test_events_without_their_refs_stay_out(
     other = open_studio(clone(repo, make_repo, refs=False))
     _, _, elsewhere = taken(other, file)
     assert elsewhere
-    rows = events.rows(theirs(other).desk.workspace.db, EventFilter())
+    rows = events.rows(theirs(other).context.workspace.db, EventFilter())
     kinds = {row.kind for row in rows if row.commit is None}
     assert kinds <= {EventKind.GAP}
 

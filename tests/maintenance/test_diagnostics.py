@@ -17,7 +17,7 @@ from tests.support.studio import Studio, studio_of
 
 
 def found(studio: Studio, name: str) -> Check:
-    return next(one for one in examine(studio.desk) if one.name == name)
+    return next(one for one in examine(studio.context) if one.name == name)
 
 
 def mended(studio: Studio) -> list[str]:
@@ -31,20 +31,22 @@ def drop_object(studio: Studio, oid: str) -> None:
     assert path.exists(), "it was packed meanwhile"
     path.chmod(0o600)
     path.unlink()
-    studio.desk.workspace.repo.refresh()
+    studio.context.workspace.repo.refresh()
 
 
 def test_nothing_is_wrong_with_a_fresh_recording(studio: Studio) -> None:
     studio.write("S1", "a", "one\n")
-    bad = [one for one in examine(studio.desk) if not one.ok and one.name != "inotify"]
+    bad = [
+        one for one in examine(studio.context) if not one.ok and one.name != "inotify"
+    ]
     assert bad == []
 
 
 def test_every_finding_that_is_not_ok_has_a_remedy(studio: Studio) -> None:
-    studio.desk.pipeline.gap("the watcher lost events")
+    studio.context.pipeline.gap("the watcher lost events")
     studio.repo.git("config", "remote.x.url", "/x")
     studio.repo.git("config", "remote.x.mirror", "true")
-    bad = [one for one in examine(studio.desk) if not one.ok]
+    bad = [one for one in examine(studio.context) if not one.ok]
     assert {"gaps", "remotes"} <= {one.name for one in bad}
     assert all(one.remedy for one in bad)
 
@@ -61,7 +63,7 @@ def test_missing_object_is_found_and_its_chain_goes_back(studio: Studio) -> None
     assert check.message.startswith("missing in the history: 1, ")
     ref = f"refs/agent-undo/{studio.session('S1')}"
     assert any(ref in said for said in mended(studio))
-    notes = [gap.note for gap in gaps.list_gaps(studio.desk.workspace.db)]
+    notes = [gap.note for gap in gaps.list_gaps(studio.context.workspace.db)]
     assert notes == [
         f"objects of {ref} were lost; it was reset to its last complete commit;"
         " 2 writes lost"
@@ -149,7 +151,7 @@ def test_young_lock_is_said_and_everything_else_is_mended(
 
 def test_gap_that_was_seen_is_history(studio: Studio) -> None:
     """A daemon that was killed once is no fault for ever; the next one is a new one."""
-    studio.desk.pipeline.gap("the daemon was killed")
+    studio.context.pipeline.gap("the daemon was killed")
     check = found(studio, "gaps")
     assert (check.ok, check.message[:28]) == (False, "1 gap in the recording, the ")
     seen = "marked 1 gap as seen: missed changes can no longer be recorded"
@@ -158,7 +160,7 @@ def test_gap_that_was_seen_is_history(studio: Studio) -> None:
     assert check.ok
     assert check.message.startswith("1 gap in the past, all seen; the last was 20")
     assert mended(studio) == []
-    studio.desk.pipeline.gap("again")
+    studio.context.pipeline.gap("again")
     assert found(studio, "gaps").message.startswith("1 gap in the recording")
     assert len(log_of_gaps(studio)) == 2
 
@@ -173,9 +175,9 @@ def test_damaged_page_of_the_journal_is_found(repo: Repo) -> None:
     """Where the verbs meet it months later: every page is read."""
     with studio_of(repo) as studio:
         for number in range(200):
-            studio.desk.pipeline.gap(f"gap {number} " + "x" * 200)
+            studio.context.pipeline.gap(f"gap {number} " + "x" * 200)
         assert found(studio, "journal").ok
-        studio.desk.workspace.db.fold()
+        studio.context.workspace.db.fold()
     path = repo.state_dir / "journal.db"
     data = bytearray(path.read_bytes())
     middle = len(data) // 2 // 4096 * 4096

@@ -49,7 +49,7 @@ def test_du_is_gits_own_count(repo: Repo) -> None:
     with studio_of(repo) as studio:
         recorded(studio)
         check(repo, studio.run("du"))
-        layout = studio.desk.workspace.layout
+        layout = studio.context.workspace.layout
         in_process.pack(layout)
         found = in_process.du(layout)
         check(repo, found)

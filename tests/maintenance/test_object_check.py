@@ -9,7 +9,7 @@ import pytest
 
 from gitshadow.maintenance import object_check
 from gitshadow.maintenance.startup_repair import mend
-from gitshadow.recording.context import open_desk
+from gitshadow.recording.context import open_context
 from gitshadow.store.journal import events, gaps, meta
 from gitshadow.store.lock import WriterLock
 from tests.conftest import FULL
@@ -56,8 +56,8 @@ def only_ours(repo: Repo) -> list[Path]:
 
 
 def forget_boot(studio: Studio) -> None:
-    with studio.desk.workspace.db.write():
-        meta.put(studio.desk.workspace.db, "boot_id", "another")
+    with studio.context.workspace.db.write():
+        meta.put(studio.context.workspace.db, "boot_id", "another")
 
 
 def check_whole(studio: Studio) -> None:
@@ -67,7 +67,7 @@ def check_whole(studio: Studio) -> None:
     repo.git("gc", "--quiet")
     studio.write("S9", "after", f"{random.random()}\n")
     studio.hand("by hand", "after all\n")
-    db = studio.desk.workspace.db
+    db = studio.context.workspace.db
     shown = repo.git("rev-list", "--glob=refs/agent-undo/*").split()
     assert set(events.commits(db)) <= set(shown)
     audit.audit_states(repo)
@@ -118,7 +118,7 @@ def test_refs_and_objects_are_whole_after_a_power_cut(repo: Repo, seed: int) -> 
     files = repo.tree_snapshot()
     user = repo.snapshot()
     with studio_of(repo) as studio:
-        studio.desk.observer.settle()
+        studio.context.observer.settle()
         assert repo.tree_snapshot() == files
         assert repo.snapshot() == user
         check_whole(studio)
@@ -140,7 +140,7 @@ def test_torn_object_hangs_no_verb_and_doctor_mends_it(repo: Repo, what: str) ->
     path.chmod(0o644)
     path.write_bytes(path.read_bytes()[:20])
     with studio_of(repo) as studio:
-        studio.desk.observer.settle()
+        studio.context.observer.settle()
         check = found(studio, "objects")
         assert (check.ok, check.remedy) == (False, "git agent-undo doctor --fix")
         assert check.message.startswith("broken in the object store: 1, ")
@@ -153,7 +153,7 @@ def test_object_that_is_torn_is_stored_again_when_its_content_comes(repo: Repo) 
     """libgit2 leaves what is there, so that a content was taken for stored and was not."""
     with studio_of(repo) as studio:
         studio.write("S1", "a", "new content\n")
-        oid = studio.desk.workspace.repo.write_blob(b"comes later\n")
+        oid = studio.context.workspace.repo.write_blob(b"comes later\n")
         path = loose(repo, oid)
         path.chmod(0o644)
         path.write_bytes(path.read_bytes()[:9])
@@ -192,7 +192,7 @@ def test_rows_of_lost_commits_go_with_a_gap_that_counts_them(repo: Repo) -> None
         forget_boot(studio)
     with studio_of(repo) as studio:
         ref = f"refs/agent-undo/{studio.session('S1')}"
-        (gap,) = gaps.list_gaps(studio.desk.workspace.db)
+        (gap,) = gaps.list_gaps(studio.context.workspace.db)
         assert gap.note == (
             f"objects of {ref} were lost in a power failure; it was reset to its last"
             f" complete commit; 1 write lost"
@@ -213,11 +213,13 @@ def test_check_after_a_power_cut_is_done_again_where_it_was_interrupted(
         forget_boot(studio)
     with (
         monkeypatch.context() as patch,
-        closing(open_desk(layout_of(repo), os.environ, lock_timeout_s=1.0)) as desk,
+        closing(
+            open_context(layout_of(repo), os.environ, lock_timeout_s=1.0)
+        ) as context,
     ):
         patch.setattr(object_check, "WriterLock", _killed)
         with pytest.raises(KeyboardInterrupt):
-            mend(desk)
+            mend(context)
     with studio_of(repo) as studio:
         check_whole(studio)
 

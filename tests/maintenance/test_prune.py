@@ -11,16 +11,16 @@ import pytest
 
 from gitshadow.errors import JournalError, LockedError
 from gitshadow.maintenance import prune
-from gitshadow.maintenance.retention import Unit
+from gitshadow.maintenance.retention import RetentionUnit
 from gitshadow.model import EventKind, RepoPath
-from gitshadow.recording.context import Desk
+from gitshadow.recording.context import RecorderContext
 from gitshadow.sdk.testing import sample_rows
 from gitshadow.service import in_process
 from gitshadow.store import artifacts
 from gitshadow.store.journal import events, saga, scrub, turns
 from gitshadow.store.journal import prune as journal
 from gitshadow.store.journal.events import EventFilter
-from gitshadow.store.journal.saga_rows import Note
+from gitshadow.store.journal.saga_rows import SagaEntry
 from gitshadow.store.lock import WriterLock
 from tests.support.audit import audit, audit_states, open_journal
 from tests.support.packed import Shelf
@@ -89,7 +89,7 @@ def test_after_prune_of_all_the_repository_has_its_size_from_before(
         studio.run("expose", session=studio.session("S1"))
         repo.git("pack-refs", "--all")
         if packed:
-            in_process.pack(studio.desk.workspace.layout)
+            in_process.pack(studio.context.workspace.layout)
         studio.write("S3", "late", "three\n")
         studio.run("expose", session=studio.session("S3"))
         end(studio, "S3")
@@ -106,19 +106,19 @@ def test_after_prune_of_all_the_repository_has_its_size_from_before(
 
 def test_what_was_corrected_or_measured_of_a_session_goes_with_it(repo: Repo) -> None:
     with played(repo) as studio:
-        ws, session = studio.desk.workspace, studio.session("S1")
+        ws, session = studio.context.workspace, studio.session("S1")
         (call, *_) = turns.list_calls(ws.db, session)
         with ws.db.write():
             turns.open_call(ws.db, replace(call, began_ns=call.opened_ns))
         wanted = EventFilter(sessions=(session,), kinds=(EventKind.MODIFY,))
         row = events.rows(ws.db, wanted)[0]
-        nobody = studio.desk.claimant.nobody("judged again")
+        nobody = studio.context.claimant.nobody("judged again")
         ws.recorder.correct({row: nobody}, ws.clock.now_ns())
         left = rows_left(repo)
         assert (left["call_runs"], left["corrections"]) == (1, 1)
         purged = scrub.find(ws.db, (session.encode(),))
         assert ("corrections.chain", 1) in purged.names, "a purge leaves it as it is"
-        list(prune.forget(studio.desk, chosen(studio.desk, session), wait_s=5))
+        list(prune.forget(studio.context, chosen(studio.context, session), wait_s=5))
         left = rows_left(repo)
         assert {"call_runs", "corrections"}.isdisjoint(left)
         audit(repo)
@@ -246,7 +246,7 @@ def test_a_pin_outlives_its_session(repo: Repo) -> None:
 def test_what_two_sessions_and_the_user_share_stays(repo: Repo) -> None:
     """KEEP-08: one of two goes; the other undoes in full, the user's commit is whole."""
     with studio_of(repo) as studio:
-        layout = studio.desk.workspace.layout
+        layout = studio.context.workspace.layout
         studio.write("S1", "n", "the same bytes\n")
         studio.write("S2", "m", "the same bytes\n")
         in_process.pack(layout)
@@ -254,7 +254,7 @@ def test_what_two_sessions_and_the_user_share_stays(repo: Repo) -> None:
         in_process.pack(layout)
         end(studio, "S1", "S2")
         one, two = studio.session("S1"), studio.session("S2")
-        assert list(prune.forget(studio.desk, chosen(studio.desk, one), wait_s=5))
+        assert list(prune.forget(studio.context, chosen(studio.context, one), wait_s=5))
         repo.git("gc", "-q", "--prune=now")
         take_back(studio, two)
         audit(repo)
@@ -263,15 +263,15 @@ def test_what_two_sessions_and_the_user_share_stays(repo: Repo) -> None:
     assert repo.git("show", "HEAD:m") == "the same bytes"
 
 
-def chosen(desk: Desk, *ids: str) -> list[Unit]:
-    units = prune.units_of(desk.workspace)
+def chosen(context: RecorderContext, *ids: str) -> list[RetentionUnit]:
+    units = prune.units_of(context.workspace)
     return [unit for unit in units if set(unit.ids) & set(ids)]
 
 
 def test_packs_without_anything_of_it_stay_kept(repo: Repo) -> None:
     """KEEP-08: only what holds a part of a dropped session is given to Git."""
     with studio_of(repo) as studio:
-        layout = studio.desk.workspace.layout
+        layout = studio.context.workspace.layout
         studio.write("S1", "n", "one\n")
         end(studio, "S1")
         in_process.pack(layout)
@@ -280,8 +280,8 @@ def test_packs_without_anything_of_it_stay_kept(repo: Repo) -> None:
         in_process.pack(layout)
         shelf = Shelf(repo)
         assert len(shelf.names()) == 2
-        going = chosen(studio.desk, studio.session("S1"))
-        list(prune.forget(studio.desk, going, wait_s=5))
+        going = chosen(studio.context, studio.session("S1"))
+        list(prune.forget(studio.context, going, wait_s=5))
         assert len(shelf.names()) == 1
 
 
@@ -297,10 +297,10 @@ def test_a_crash_at_any_step_is_gone_on_with(
                 studio.write(f"S{steps}", "a", f"{steps} {number}\n")
             end(studio, f"S{steps}")
             name = studio.session(f"S{steps}")
-            going = chosen(studio.desk, name)
-            work = prune.forget(studio.desk, going, wait_s=5)
+            going = chosen(studio.context, name)
+            work = prune.forget(studio.context, going, wait_s=5)
             left = all(next(work, True) is None for _ in range(steps))
-            interrupted = journal.under_way(studio.desk.workspace.db) is not None
+            interrupted = journal.under_way(studio.context.workspace.db) is not None
             assert interrupted == (left and steps > 0)
         with studio_of(repo) as studio:
             known = [row["id"] for row in rows(studio, "sessions")]
@@ -315,12 +315,12 @@ def test_a_crash_at_any_step_is_gone_on_with(
 def test_nothing_is_dropped_while_somebody_packs(repo: Repo) -> None:
     with played(repo) as studio:
         refs = repo.shadow_refs()
-        layout = studio.desk.workspace.layout
+        layout = studio.context.workspace.layout
         with WriterLock(layout.packing_lock) as other:
             other.acquire(0)
-            going = prune.units_of(studio.desk.workspace)
+            going = prune.units_of(studio.context.workspace)
             with pytest.raises(LockedError):
-                list(prune.forget(studio.desk, going, wait_s=0))
+                list(prune.forget(studio.context, going, wait_s=0))
         assert repo.shadow_refs() == refs
 
 
@@ -345,7 +345,7 @@ def test_what_other_worktrees_know_goes_too(repo: Repo, tmp_path: Path) -> None:
 
 def a_program(studio: Studio, name: str, *, ended: bool) -> None:
     """Leave what an agent program's session leaves: rows, a log, an artifact."""
-    ws = studio.desk.workspace
+    ws = studio.context.workspace
     turn = replace(
         sample_rows.TURN,
         session=name,
@@ -354,7 +354,9 @@ def a_program(studio: Studio, name: str, *, ended: bool) -> None:
     )
     call = replace(sample_rows.CALL, session=name, ended_ns=5, outcome="success")
     for kind in ("began", "ended"):
-        note = Note(session=name, turn=None, call=None, kind=kind, ts_ns=1, body="{}")
+        note = SagaEntry(
+            session=name, turn=None, call=None, kind=kind, ts_ns=1, body="{}"
+        )
         saga.save(ws.db, [turn, call, note])
     artifacts.keep(ws.repo, name, RepoPath(b"plot/0"), name.encode(), 7)
 
@@ -362,7 +364,7 @@ def a_program(studio: Studio, name: str, *, ended: bool) -> None:
 def test_an_agent_programs_session_goes_with_all_it_left(repo: Repo) -> None:
     """KEEP-06: rows and artifacts; those of one at work stay, and the log stays a chain."""
     with studio_of(repo) as studio:
-        db = studio.desk.workspace.db
+        db = studio.context.workspace.db
         a_program(studio, "one", ended=True)
         a_program(studio, "two", ended=False)
         a_program(studio, "three", ended=True)

@@ -50,8 +50,8 @@ def test_the_bytes_are_in_no_object(repo: Repo) -> None:
     with studio_of(repo) as studio:
         play(studio)
         studio.run("expose", session=studio.session("S1"))
-        Path(studio.desk.workspace.layout.pages_dir).mkdir()
-        Path(studio.desk.workspace.layout.pages_dir, "x.html").write_bytes(SECRET)
+        Path(studio.context.workspace.layout.pages_dir).mkdir()
+        Path(studio.context.workspace.layout.pages_dir, "x.html").write_bytes(SECRET)
         assert holders(repo)
         done = studio.run("purge", paths=["k"])
         assert (done["names"], done["contents"]) == (["k"], 3)
@@ -123,12 +123,12 @@ def test_all_names_that_the_file_had_are_cleared(repo: Repo) -> None:
     with studio_of(repo) as studio:
         studio.write("S1", "old", b"a long secret line\n" * 9 + SECRET)
         repo.rename("old", "new")
-        studio.desk.observer.settle()
+        studio.context.observer.settle()
         end(studio, "S1")
         done = studio.run("purge", paths=["new"])
         assert done["names"] == ["new", "old"]
         repo.delete("new")
-        studio.desk.observer.settle()
+        studio.context.observer.settle()
         repo.git("gc", "-q", "--prune=now")
         assert holders(repo) == []
 
@@ -140,7 +140,7 @@ def test_a_directory_is_all_that_lies_in_it(repo: Repo) -> None:
         end(studio, "S1")
         assert studio.run("purge", paths=["d"])["contents"] == 1
         repo.delete("d")
-        studio.desk.observer.settle()
+        studio.context.observer.settle()
         repo.git("gc", "-q", "--prune=now")
         assert holders(repo) == []
         assert studio.run("cat", path="d2")["oid"] == repo.blob("d2")
@@ -154,7 +154,7 @@ def test_copies_of_the_users_are_named_and_left(repo: Repo) -> None:
         commit = studio.commit("the user's own")
         repo.write("staged", b"staged " + SECRET)
         repo.git("add", "staged")
-        studio.desk.observer.settle()
+        studio.context.observer.settle()
         end(studio, "S1")
         index = (repo.git_dir / "index").read_bytes()
         left = remains(studio.run("purge", paths=["k", "staged"]))
@@ -192,10 +192,10 @@ def test_a_crash_at_any_step_is_done_again(
         try:
             studio.run("purge", paths=["k"])
         except Killed:
-            assert journal.under_way(studio.desk.workspace.db) is not None
+            assert journal.under_way(studio.context.workspace.db) is not None
         monkeypatch.undo()
     with studio_of(repo) as studio:
-        assert journal.under_way(studio.desk.workspace.db) is None
+        assert journal.under_way(studio.context.workspace.db) is None
         assert [row for row in log(studio) if row["kind"] == "gap"] == []
         repo.git("gc", "-q", "--prune=now")
         assert holders(repo) == []
@@ -238,7 +238,7 @@ def test_packs_that_hold_it_are_given_to_git(repo: Repo) -> None:
         assert Shelf(repo).names()
         studio.run("purge", paths=["k"])
         assert Shelf(repo).names() == []
-        in_process.pack(studio.desk.workspace.layout)
+        in_process.pack(studio.context.workspace.layout)
         repo.git("gc", "-q", "--prune=now")
         audit_states(repo)
     repo.fsck()
@@ -249,7 +249,7 @@ def test_the_mirror_forgets_it_too(repo: Repo, tmp_path: Path) -> None:
     repo.git("config", "agent-undo.mirror", str(tmp_path / "mirror"))
     with studio_of(repo) as studio:
         play(studio)
-        ws = studio.desk.workspace
+        ws = studio.context.workspace
         place = mirror_now(ws, ws.git)
         assert place is not None
         mirror = Repo(Path(place))
@@ -265,7 +265,7 @@ def test_a_mirror_that_is_away_is_named(repo: Repo, tmp_path: Path) -> None:
     repo.git("config", "agent-undo.mirror", str(tmp_path / "mirror"))
     with studio_of(repo) as studio:
         play(studio)
-        ws = studio.desk.workspace
+        ws = studio.context.workspace
         place = mirror_now(ws, ws.git)
         assert place is not None
         Path(place, "HEAD").unlink()

@@ -47,7 +47,7 @@ def tell(studio: Studio) -> None:
     studio.write("S1", "d/other", SECRET + b" again")
     studio.write("S1", "clean", "nothing\n")
     end(studio, "S1")
-    layout = studio.desk.workspace.layout
+    layout = studio.context.workspace.layout
     Path(layout.pages_dir).mkdir()
     Path(layout.pages_dir, "x.html").write_bytes(SECRET)
     Path(layout.log).write_bytes(b"failed: " + SECRET + b"\n")
@@ -92,7 +92,7 @@ def test_bytes_that_stay_in_the_journal_are_said(
     with studio_of(repo) as studio:
         tell(studio)
         assert studio.run("purge", texts=asked())["journal_holds"] != []
-        assert journal.under_way(studio.desk.workspace.db) is None
+        assert journal.under_way(studio.context.workspace.db) is None
         monkeypatch.undo()
         done = studio.run("purge", texts=asked())
         assert (done["journal_holds"], leaks(repo)) == ([], [])
@@ -122,7 +122,7 @@ def test_commits_that_say_it_say_it_no_more(repo: Repo) -> None:
         assert done["contents"] == 1
         assert done["named_files"] == 1
         repo.delete(f"{name}.txt")
-        studio.desk.observer.settle()
+        studio.context.observer.settle()
 
 
 def test_what_a_set_aside_journal_has_goes_with_it(repo: Repo) -> None:
@@ -168,11 +168,11 @@ def _call(studio: Studio, *, content: str, outcome: str = "success") -> None:
     intent = json.dumps({"args": {"path": "k", "content": content}})
     turn = replace(sample_rows.TURN, status="committed", ended_ns=9)
     call = replace(sample_rows.CALL, intent=intent, ended_ns=5, outcome=outcome)
-    saga.save(studio.desk.workspace.db, [turn, call, sample_rows.NOTE])
+    saga.save(studio.context.workspace.db, [turn, call, sample_rows.NOTE])
 
 
 def _calls(studio: Studio) -> list[str]:
-    rows = studio.desk.workspace.db.rows("SELECT intent FROM saga_calls")
+    rows = studio.context.workspace.db.rows("SELECT intent FROM saga_calls")
     return [row[0] for row in rows]
 
 
@@ -195,15 +195,15 @@ def test_a_crash_at_any_step_is_done_again(
         tell(studio)
         repo.delete("k")
         repo.delete("d")
-        studio.desk.observer.settle()
+        studio.context.observer.settle()
         die_at(monkeypatch, at, *_STEPS)
         try:
             studio.run("purge", texts=asked())
         except Killed:
-            assert journal.under_way(studio.desk.workspace.db) is not None
+            assert journal.under_way(studio.context.workspace.db) is not None
         monkeypatch.undo()
     with studio_of(repo) as studio:
-        assert journal.under_way(studio.desk.workspace.db) is None
+        assert journal.under_way(studio.context.workspace.db) is None
         assert leaks(repo) == []
         repo.git("gc", "-q", "--prune=now")
         assert holders(repo) == []
@@ -241,7 +241,7 @@ def test_a_commit_that_only_we_keep_alive_is_let_go(repo: Repo) -> None:
         repo.git("commit", "-q", "--amend", "--allow-empty", "-m", "the user's own")
         repo.delete("k")
         repo.git("reflog", "expire", "--expire=now", "--all")
-        studio.desk.observer.settle()
+        studio.context.observer.settle()
         old = repo.git("rev-parse", f"refs/agent-undo/{studio.session('S1')}~2")
         assert remains(studio.run("purge"))["standing"] == [old.strip()]
         assert remains(studio.run("purge", texts=asked()))["standing"] == []

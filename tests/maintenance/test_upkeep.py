@@ -33,7 +33,7 @@ def packs_in(layout: Layout) -> Packs:
 
 def write_till_sampled(studio: Studio, files: int = 1) -> None:
     """Write until so many objects lie where Git looks."""
-    packs = packs_in(studio.desk.workspace.layout)
+    packs = packs_in(studio.context.workspace.layout)
     number = 0
     while packs.sampled() < files:
         studio.hand("a", f"version {number}\n")
@@ -51,8 +51,8 @@ def finished(keeper: Upkeep, layout: Layout) -> Callable[[], bool]:
 def test_packs_when_it_is_quiet(repo: Repo) -> None:
     """KEEP-03: as soon as one object lies where Git looks, once nobody writes."""
     with studio_of(repo) as studio:
-        ws, clock = studio.desk.workspace, Hands()
-        keeper = Upkeep(studio.desk, clock)
+        ws, clock = studio.context.workspace, Hands()
+        keeper = Upkeep(studio.context, clock)
         write_till_sampled(studio)
         keeper.tick()
         assert keeper._run is None
@@ -69,8 +69,8 @@ def test_packs_while_others_write_where_git_would_soon(
 ) -> None:
     """KEEP-03: at half of what makes Git start its own maintenance nobody waits for quiet."""
     with studio_of(repo) as studio:
-        ws = studio.desk.workspace
-        keeper = Upkeep(studio.desk, Hands())
+        ws = studio.context.workspace
+        keeper = Upkeep(studio.context, Hands())
         write_till_sampled(studio)
         soon = packs_in(ws.layout).sampled() + 1  # one write may leave two there
         monkeypatch.setattr(upkeep, "busy_limit", lambda ws: soon)
@@ -84,8 +84,8 @@ def test_packs_while_others_write_where_git_would_soon(
 def test_what_was_packed_is_not_looked_at_again(repo: Repo) -> None:
     """What lies there then is the user's."""
     with studio_of(repo) as studio:
-        ws, clock = studio.desk.workspace, Hands()
-        keeper = Upkeep(studio.desk, clock)
+        ws, clock = studio.context.workspace, Hands()
+        keeper = Upkeep(studio.context, clock)
         write_till_sampled(studio)
         keeper.tick()
         clock.now += upkeep.QUIET_S
@@ -102,8 +102,8 @@ def test_what_was_packed_is_not_looked_at_again(repo: Repo) -> None:
 def test_another_packer_is_not_waited_for(repo: Repo) -> None:
     """Two daemons of linked worktrees: one packs, the other tries again later."""
     with studio_of(repo) as studio:
-        ws, clock = studio.desk.workspace, Hands()
-        keeper = Upkeep(studio.desk, clock)
+        ws, clock = studio.context.workspace, Hands()
+        keeper = Upkeep(studio.context, clock)
         write_till_sampled(studio)
         keeper.tick()
         clock.now += upkeep.QUIET_S
@@ -121,8 +121,8 @@ def test_another_packer_is_not_waited_for(repo: Repo) -> None:
 
 def test_doctor_says_what_keeps_us_from_packing(repo: Repo) -> None:
     with studio_of(repo) as studio:
-        ws, clock = studio.desk.workspace, Hands()
-        keeper = Upkeep(studio.desk, clock)
+        ws, clock = studio.context.workspace, Hands()
+        keeper = Upkeep(studio.context, clock)
         write_till_sampled(studio)
         keeper.tick()
         clock.now += upkeep.QUIET_S
@@ -158,7 +158,7 @@ def test_the_daemon_forgets_by_itself_what_the_settings_leave_no_room_for(
     repo.git("config", "agent-undo.retentionCount", "2")
     with studio_of(repo) as studio:
         clock = Hands()
-        keeper = Upkeep(studio.desk, clock)
+        keeper = Upkeep(studio.context, clock)
         for who in ("S1", "S2", "S3"):
             for number in range(3):
                 studio.write(who, "a", f"{who} {number}\n")
@@ -191,7 +191,7 @@ def known(studio: Studio) -> set[object]:
 def test_stopping_leaves_no_child(repo: Repo) -> None:
     with studio_of(repo) as studio:
         clock = Hands()
-        keeper = Upkeep(studio.desk, clock)
+        keeper = Upkeep(studio.context, clock)
         write_till_sampled(studio)
         keeper.tick()
         clock.now += upkeep.QUIET_S
@@ -219,7 +219,7 @@ def test_a_command_packs_at_its_end_where_no_daemon_runs(
 def test_pack_packs_what_there_is(repo: Repo) -> None:
     with studio_of(repo) as studio:
         studio.hand("a", "one\n")
-        layout = studio.desk.workspace.layout
+        layout = studio.context.workspace.layout
         document = in_process.pack(layout)
         shelf = Shelf(repo)
         assert document["packed"] == len(shelf.ours())

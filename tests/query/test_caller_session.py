@@ -38,7 +38,7 @@ def other() -> Iterator[ProcessId]:
 
 def runs_in(studio: Studio, who: str, process: ProcessId) -> None:
     """Have a session be that of a process."""
-    db = studio.desk.workspace.db
+    db = studio.context.workspace.db
     known = sessions.get(db, studio.session(who))
     assert known is not None
     bound = replace(known, pid=process.pid, pid_started=process.started)
@@ -132,10 +132,10 @@ def test_a_person_who_opened_a_session_is_no_agent(studio: Studio) -> None:
     studio.hand("x", "1\n")
     (mine,) = [
         one
-        for one in sessions.live(studio.desk.workspace.db)
+        for one in sessions.live(studio.context.workspace.db)
         if one.actor.value in ("human", "unknown")
     ][:1]
-    db = studio.desk.workspace.db
+    db = studio.context.workspace.db
     with db.write():
         bound = replace(mine, pid=ME[0].pid, pid_started=ME[0].started)
         sessions.put(db, bound)
@@ -251,7 +251,7 @@ def test_what_is_only_thought_to_be_ones_own_is_named_and_left(studio: Studio) -
     """A write in an open turn without a call may be a person's."""
     studio.write("S1", "x", "1\n")
     runs_in(studio, "S1", ME[0])
-    db = studio.desk.workspace.db
+    db = studio.context.workspace.db
     (event,) = events.rows(db, EventFilter(sessions=(studio.session("S1"),), limit=1))
     assert event.attribution is not None
     with db.write():
@@ -270,7 +270,7 @@ def test_the_work_of_a_subagent_belongs_to_its_parent(
     studio.write("S1", "x", "1\n")
     studio.write("sub", "y", "1\n")
     runs_in(studio, "S1", ME[0])
-    db = studio.desk.workspace.db
+    db = studio.context.workspace.db
     sub = sessions.get(db, studio.session("sub"))
     assert sub is not None
     with db.write():

@@ -12,7 +12,7 @@ from gitshadow.store.journal import events
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.replay import rebuild
-from tests.support.desk import desk_of
+from tests.support.context import desk_of
 from tests.support.journal_dump import dump_all
 from tests.support.repo import Repo
 
@@ -27,10 +27,10 @@ def test_files_that_git_switched_are_no_renames(repo: Repo) -> None:
     repo.write("r/empty", "")
     repo.write("r/same", "the same bytes\n")
     repo.commit("new")
-    with desk_of(repo) as desk:
+    with desk_of(repo) as context:
         repo.git("checkout", "-q", "old")
-        desk.observer.settle()
-        rows = events.rows(desk.workspace.db, EventFilter())
+        context.observer.settle()
+        rows = events.rows(context.workspace.db, EventFilter())
         found = {(row.path, row.kind) for row in rows if row.switched}
     assert found == {
         (b"p/empty", EventKind.CREATE),
@@ -44,13 +44,13 @@ def test_three_paths_that_change_places_are_rebuilt_from_the_refs(repo: Repo) ->
     """Law 7: each commit's diff is exactly its rows, whatever had to make room first."""
     repo.write("p/f", "one\n")
     repo.write("U", "file\n")
-    with desk_of(repo) as desk:
+    with desk_of(repo) as context:
         repo.delete("U")
         os.rename(repo.path("p"), repo.path("U"))
         repo.write("p", "x\n")
         repo.mkdir("U/9")
-        desk.observer.settle()
-        ws = desk.workspace
+        context.observer.settle()
+        ws = context.workspace
         ours = machine.current(ws.db)
         assert ours is not None
         fresh = Db.open(str(repo.root.parent / "fresh.db"), create=True)
@@ -68,12 +68,12 @@ def test_file_from_elsewhere_is_marked_where_no_birth_is_known_too(
         monkeypatch.setattr(birth, "_statx", lambda: None)
     (tmp_path / "old").write_text("old\n")
     os.utime(tmp_path / "old", (1_000_000_000, 1_000_000_000))
-    with desk_of(repo) as desk:
-        desk.observer.settle()
+    with desk_of(repo) as context:
+        context.observer.settle()
         os.rename(tmp_path / "old", repo.path("old"))
         repo.write("new", "new\n")
         repo.write("empty", "")
-        desk.observer.settle()
-        rows = events.rows(desk.workspace.db, EventFilter(kinds=(EventKind.CREATE,)))
+        context.observer.settle()
+        rows = events.rows(context.workspace.db, EventFilter(kinds=(EventKind.CREATE,)))
         marks = {row.path: row.moved_in for row in rows}
     assert marks == {b"old": True, b"new": False, b"empty": False}

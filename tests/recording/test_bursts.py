@@ -8,7 +8,7 @@ import pytest
 from gitshadow.maintenance import reindex, setup
 from gitshadow.maintenance.startup_repair import mend
 from gitshadow.model import Burst
-from gitshadow.recording.context import Desk, open_desk
+from gitshadow.recording.context import RecorderContext, open_context
 from gitshadow.store.journal import bursts
 from gitshadow.store.journal.db import Db
 from gitshadow.store.layout import discover
@@ -19,60 +19,62 @@ _NEVER_APART_NS = 3_600_000_000_000
 
 
 @pytest.fixture
-def desk(repo: Repo) -> Iterator[Desk]:
+def context(repo: Repo) -> Iterator[RecorderContext]:
     layout = discover(str(repo.root))
     assert layout is not None
     setup.initialise(layout, os.environ, force=True)
-    opened = open_desk(layout, os.environ, lock_timeout_s=1.0)
+    opened = open_context(layout, os.environ, lock_timeout_s=1.0)
     mend(opened)
     yield opened
     if opened.workspace.lock.held:
         opened.close()
 
 
-def found(desk: Desk) -> list[Burst]:
+def found(context: RecorderContext) -> list[Burst]:
     """Return the bursts, oldest first."""
-    ws = desk.workspace
+    ws = context.workspace
     return bursts.list_bursts(ws.db, ws.layout.worktree)[::-1]
 
 
-def test_pause_ends_a_burst_also_within_one_batch(repo: Repo, desk: Desk) -> None:
+def test_pause_ends_a_burst_also_within_one_batch(
+    repo: Repo, context: RecorderContext
+) -> None:
     """A late start or a spool brings hours of work at once."""
-    desk.workspace.recorder.idle_gap_ns = _ALWAYS_APART_NS
+    context.workspace.recorder.idle_gap_ns = _ALWAYS_APART_NS
     for path in ("a", "b", "c"):
         repo.write(path, "person\n")
-    desk.observer.settle()
-    assert [one.ordinal for one in found(desk)] == [1, 2, 3]
-    assert [one.open for one in found(desk)] == [False, False, True]
-    assert len({one.id for one in found(desk)}) == 3
-    assert all(one.first_seq == one.last_seq for one in found(desk))
+    context.observer.settle()
+    assert [one.ordinal for one in found(context)] == [1, 2, 3]
+    assert [one.open for one in found(context)] == [False, False, True]
+    assert len({one.id for one in found(context)}) == 3
+    assert all(one.first_seq == one.last_seq for one in found(context))
 
 
 def test_burst_goes_on_in_the_next_batch_and_ends_within_it(
-    repo: Repo, desk: Desk
+    repo: Repo, context: RecorderContext
 ) -> None:
-    desk.workspace.recorder.idle_gap_ns = _NEVER_APART_NS
+    context.workspace.recorder.idle_gap_ns = _NEVER_APART_NS
     repo.write("a", "person\n")
-    desk.observer.settle()
+    context.observer.settle()
     repo.write("b", "person\n")
-    desk.observer.settle()
-    assert len(found(desk)) == 1
-    desk.workspace.recorder.idle_gap_ns = _ALWAYS_APART_NS
+    context.observer.settle()
+    assert len(found(context)) == 1
+    context.workspace.recorder.idle_gap_ns = _ALWAYS_APART_NS
     repo.write("a", "later\n")
     repo.write("b", "later still\n")
-    desk.observer.settle()
-    assert [one.open for one in found(desk)] == [False, False, True]
+    context.observer.settle()
+    assert [one.open for one in found(context)] == [False, False, True]
 
 
 def test_bursts_of_one_batch_are_the_same_after_a_reindex(
-    repo: Repo, desk: Desk
+    repo: Repo, context: RecorderContext
 ) -> None:
-    desk.workspace.recorder.idle_gap_ns = _ALWAYS_APART_NS
+    context.workspace.recorder.idle_gap_ns = _ALWAYS_APART_NS
     repo.write("a", "person\n")
     repo.write("b", "person\n")
-    desk.observer.settle()
-    layout, known = desk.workspace.layout, [one.id for one in found(desk)]
-    desk.close()
+    context.observer.settle()
+    layout, known = context.workspace.layout, [one.id for one in found(context)]
+    context.close()
     reindex.reindex(layout)
     db = Db.open(layout.journal, create=False)
     try:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from gitshadow.store.journal import meta
-from tests.support.desk import Near, desk_of
+from tests.support.context import Near, desk_of
 from tests.support.repo import Repo
 from tests.support.reports import uncovered
 
@@ -25,8 +25,8 @@ def fenced(repo: Repo) -> Repo:
 
 @pytest.fixture
 def near(fenced: Repo) -> Iterator[Near]:
-    with desk_of(fenced) as desk:
-        yield Near(fenced, desk)
+    with desk_of(fenced) as context:
+        yield Near(fenced, context)
 
 
 def modes(repo: Repo) -> list[int]:
@@ -59,19 +59,19 @@ def test_directories_come_back_with_their_modes_after_a_redo(
 
 
 def test_modes_are_kept_when_another_process_undoes(fenced: Repo) -> None:
-    with desk_of(fenced) as desk:
-        remove_all(Near(fenced, desk))
-    with desk_of(fenced) as desk:
-        assert Near(fenced, desk).undo("oops")["status"] == "reversed"
+    with desk_of(fenced) as context:
+        remove_all(Near(fenced, context))
+    with desk_of(fenced) as context:
+        assert Near(fenced, context).undo("oops")["status"] == "reversed"
         assert modes(fenced) == [0o700, 0o750, 0o2775, 0o755]
 
 
 def test_modes_are_learned_again_when_the_journal_lost_them(fenced: Repo) -> None:
-    with desk_of(fenced) as desk:
-        with desk.workspace.db.write():
-            meta.put(desk.workspace.db, "directory_modes:main", "no json")
-        remove_all(Near(fenced, desk))
-        assert Near(fenced, desk).undo("oops")["status"] == "reversed"
+    with desk_of(fenced) as context:
+        with context.workspace.db.write():
+            meta.put(context.workspace.db, "directory_modes:main", "no json")
+        remove_all(Near(fenced, context))
+        assert Near(fenced, context).undo("oops")["status"] == "reversed"
         assert modes(fenced) == [0o700, 0o750, 0o2775, 0o755]
 
 

@@ -4,11 +4,17 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from gitshadow.capture.drafts import Moment, Seen
+from gitshadow.capture.drafts import BatchTime, Seen
 from gitshadow.model import FileState, FileVersion, Oid, RepoPath, StatKey
-from gitshadow.recording.head import HeadMove, Kind, Known, read_moves, steps_of
+from gitshadow.recording.head import (
+    HeadMove,
+    HeadMoveKind,
+    HeadPosition,
+    read_moves,
+    steps_of,
+)
 from gitshadow.recording.reflog import mark_at
-from gitshadow.recording.switches import Stage, Witness, split_switched
+from gitshadow.recording.switches import SwitchStage, Witness, split_switched
 from gitshadow.store.files import digest
 from gitshadow.store.layout import discover
 from gitshadow.store.repo import Repo as Store
@@ -44,7 +50,7 @@ def seen(path: str, before: FileState | None, after: FileState | None) -> Seen:
 def moves_of(
     repo: Repo, store: Store, ref: str | None, oid: Oid | None, mark: str = ""
 ) -> tuple[HeadMove, ...]:
-    return read_moves(store, str(repo.git_dir), Known(ref, oid, mark))
+    return read_moves(store, str(repo.git_dir), HeadPosition(ref, oid, mark))
 
 
 def moved(repo: Repo, store: Store, *changes: str) -> tuple[HeadMove, ...]:
@@ -71,8 +77,8 @@ def plain_witness(store: Store) -> Witness:
 
 def stages_of(
     store: Store, moves: Sequence[HeadMove], *changes: Seen
-) -> tuple[list[Stage], list[Seen]]:
-    moment = Moment(0, 1, lambda _: None)
+) -> tuple[list[SwitchStage], list[Seen]]:
+    moment = BatchTime(0, 1, lambda _: None)
     return split_switched(changes, steps_of(store, moves), moment, plain_witness(store))
 
 
@@ -102,7 +108,7 @@ def test_head_that_cannot_be_read_has_not_moved(repo: Repo, store: Store) -> Non
 def test_commit_is_described_by_its_subject(repo: Repo, store: Store) -> None:
     (move,) = moved(repo, store, "second")
     assert move.describe() == f'commit {tip(store)[:8]} "second"'
-    assert (move.is_checkout, move.kind) == (False, Kind.COMMIT)
+    assert (move.is_checkout, move.kind) == (False, HeadMoveKind.COMMIT)
 
 
 def test_checkout_is_described_by_its_ends(repo: Repo, store: Store) -> None:
@@ -215,7 +221,7 @@ def test_move_says_so_when_the_reflog_does_not_show_it(
         log = forked.git_dir / "logs" / "HEAD"
         log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:1]))
     (move,) = moves_of(forked, store, ref, oid, mark)
-    assert move.kind is Kind.EITHER
+    assert move.kind is HeadMoveKind.EITHER
     assert move.describe().endswith(", in steps that its reflog does not show")
     assert (move.old_ref, move.new_ref) == (MAIN, SIDE)
 

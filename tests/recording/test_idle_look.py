@@ -11,7 +11,7 @@ from gitshadow.capture.fs_events import Hints
 from gitshadow.maintenance import setup
 from gitshadow.model import EventKind, RepoPath
 from gitshadow.recording import observer
-from gitshadow.recording.context import Desk, open_desk
+from gitshadow.recording.context import RecorderContext, open_context
 from gitshadow.store.journal import events, sessions
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.layout import discover
@@ -21,39 +21,41 @@ _NEVER_S = 1e9
 
 
 @pytest.fixture
-def desk(repo: Repo) -> Iterator[Desk]:
+def context(repo: Repo) -> Iterator[RecorderContext]:
     layout = discover(str(repo.root))
     assert layout is not None
     setup.initialise(layout, os.environ, force=True)
-    opened = open_desk(layout, os.environ, lock_timeout_s=1.0)
+    opened = open_context(layout, os.environ, lock_timeout_s=1.0)
     yield opened
     opened.close()
 
 
 def test_nothing_is_looked_at_again_right_after_a_write(
-    repo: Repo, desk: Desk, monkeypatch: pytest.MonkeyPatch
+    repo: Repo, context: RecorderContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """DESIGN section 11: each look costs stamps of the clock, HEAD and a query."""
     monkeypatch.setattr(observer, "_LOOK_S", _NEVER_S)
     repo.write("a", "written\n")
-    desk.observer.hints(Hints(frozenset({RepoPath(b"a")})))
-    while desk.observer.due() is not None:
-        desk.observer.tick()
-    (row,) = events.rows(desk.workspace.db, EventFilter(paths=(RepoPath(b"a"),)))
+    context.observer.hints(Hints(frozenset({RepoPath(b"a")})))
+    while context.observer.due() is not None:
+        context.observer.tick()
+    (row,) = events.rows(context.workspace.db, EventFilter(paths=(RepoPath(b"a"),)))
     assert row.kind is EventKind.MODIFY
-    stamp = os.stat(desk.workspace.layout.stamp).st_ctime_ns
-    desk.observer.tick()
-    assert os.stat(desk.workspace.layout.stamp).st_ctime_ns == stamp
+    stamp = os.stat(context.workspace.layout.stamp).st_ctime_ns
+    context.observer.tick()
+    assert os.stat(context.workspace.layout.stamp).st_ctime_ns == stamp
 
 
 @pytest.fixture
-def idle(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Desk:
-    """Return a desk at which nothing has happened for a while."""
+def idle(context: RecorderContext, monkeypatch: pytest.MonkeyPatch) -> RecorderContext:
+    """Return a context at which nothing has happened for a while."""
     monkeypatch.setattr(observer, "_LOOK_S", 0.0)
-    return desk
+    return context
 
 
-def test_session_of_a_dead_process_ends_although_nobody_writes(idle: Desk) -> None:
+def test_session_of_a_dead_process_ends_although_nobody_writes(
+    idle: RecorderContext,
+) -> None:
     """ATT-08."""
     ws = idle.workspace
     gone = ProcessId(os.getpid(), 1)
@@ -66,7 +68,9 @@ def test_session_of_a_dead_process_ends_although_nobody_writes(idle: Desk) -> No
     assert found.end_reason == "process gone"
 
 
-def test_move_of_head_that_no_hint_tells_of_is_noticed(repo: Repo, idle: Desk) -> None:
+def test_move_of_head_that_no_hint_tells_of_is_noticed(
+    repo: Repo, idle: RecorderContext
+) -> None:
     """CAP-18: `update-ref` alone touches nothing that is watched."""
     repo.git("commit", "-q", "--allow-empty", "-m", "second")
     idle.observer.tick()

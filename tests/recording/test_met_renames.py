@@ -10,7 +10,7 @@ import pytest
 from gitshadow.capture.fs_events import Hints
 from gitshadow.maintenance import setup
 from gitshadow.model import EventKind, RepoPath
-from gitshadow.recording.context import Desk, open_desk
+from gitshadow.recording.context import RecorderContext, open_context
 from gitshadow.recording.observer import Observer
 from gitshadow.store.journal import events
 from gitshadow.store.journal.events import EventFilter
@@ -68,27 +68,29 @@ def port() -> LatePort:
 
 
 @pytest.fixture
-def desk(repo: Repo, port: LatePort) -> Iterator[Desk]:
-    """Return a desk that watches R and what the tests move: `p/q/f` and an empty `p/e`."""
+def context(repo: Repo, port: LatePort) -> Iterator[RecorderContext]:
+    """Return a context that watches R and what the tests move: `p/q/f` and an empty `p/e`."""
     repo.write("p/q/f", "moved\n")
     repo.write("p/e", "")
     layout = discover(str(repo.root))
     assert layout is not None
     setup.initialise(layout, os.environ, force=True)
-    opened = open_desk(layout, os.environ, lock_timeout_s=1.0)
+    opened = open_context(layout, os.environ, lock_timeout_s=1.0)
     opened.observer.start(port)
     yield opened
     opened.close()
 
 
-def rows_after(desk: Desk, *batches: Hints) -> list[tuple[EventKind, bytes, bytes]]:
+def rows_after(
+    context: RecorderContext, *batches: Hints
+) -> list[tuple[EventKind, bytes, bytes]]:
     """Return kind, path and old path of what is recorded of some batches, oldest first."""
     for batch in batches:
-        desk.observer.hints(batch)
-        while (due := desk.observer.due()) is not None:
+        context.observer.hints(batch)
+        while (due := context.observer.due()) is not None:
             del due
-            desk.observer.tick()
-    found = events.rows(desk.workspace.db, EventFilter())
+            context.observer.tick()
+    found = events.rows(context.workspace.db, EventFilter())
     return [
         (row.kind, bytes(row.path or b""), bytes(row.old_path or b""))
         for row in reversed(found)
@@ -100,82 +102,86 @@ RENAMED = [(EventKind.RENAME, b"new/er/f", b"p/q/f")]
 
 
 @pytest.mark.parametrize("name", ["p/moved", "p/f.bak"], ids=["plain", "temporary"])
-def test_new_name_comes_late(repo: Repo, desk: Desk, port: LatePort, name: str) -> None:
+def test_new_name_comes_late(
+    repo: Repo, context: RecorderContext, port: LatePort, name: str
+) -> None:
     """Also one that looks like that of a temporary file."""
     repo.rename("p/q/f", name)
     port.late = {name.encode()}
-    assert rows_after(desk, hints(b"p/q/f")) == [
+    assert rows_after(context, hints(b"p/q/f")) == [
         (EventKind.RENAME, name.encode(), b"p/q/f")
     ]
 
 
 def test_new_name_is_in_a_directory_that_was_listed_before_it_came(
-    repo: Repo, desk: Desk
+    repo: Repo, context: RecorderContext
 ) -> None:
     """Its watch is younger than the file: only a second look finds it."""
     repo.mkdir("new/er")
-    assert rows_after(desk, hints(b"new")) == []
+    assert rows_after(context, hints(b"new")) == []
     repo.rename("p/q/f", "new/er/f")
-    assert rows_after(desk, hints(b"p/q/f")) == RENAMED
+    assert rows_after(context, hints(b"p/q/f")) == RENAMED
 
 
-def test_new_directory_comes_late(repo: Repo, desk: Desk, port: LatePort) -> None:
+def test_new_directory_comes_late(
+    repo: Repo, context: RecorderContext, port: LatePort
+) -> None:
     repo.mkdir("new/er")
     repo.rename("p/q/f", "new/er/f")
     port.late = {b"new"}
-    assert rows_after(desk, hints(b"p/q/f")) == RENAMED
+    assert rows_after(context, hints(b"p/q/f")) == RENAMED
 
 
-def test_old_name_comes_late(repo: Repo, desk: Desk) -> None:
+def test_old_name_comes_late(repo: Repo, context: RecorderContext) -> None:
     """An old file by a new name was somewhere before."""
     then_ns = 1_000_000_000_000_000_000
     os.utime(repo.path("p/q/f"), ns=(then_ns, then_ns))
-    desk.observer.settle()
+    context.observer.settle()
     repo.mkdir("new/er")
     repo.rename("p/q/f", "new/er/f")
-    assert rows_after(desk, hints(b"new"), hints(b"p/q/f")) == RENAMED
+    assert rows_after(context, hints(b"new"), hints(b"p/q/f")) == RENAMED
 
 
 def test_directory_s_new_name_comes_late(
-    repo: Repo, desk: Desk, port: LatePort
+    repo: Repo, context: RecorderContext, port: LatePort
 ) -> None:
     """An empty file moves along: it is older than the last look at the old one."""
     repo.rename("p", "moved")
     port.late = {b"moved"}
-    assert rows_after(desk, hints(b"p")) == [
+    assert rows_after(context, hints(b"p")) == [
         (EventKind.RENAME, b"moved/e", b"p/e"),
         (EventKind.RENAME, b"moved/q/f", b"p/q/f"),
     ]
 
 
 def test_file_that_was_split_from_its_old_name_is_not_one_moved_in(
-    repo: Repo, desk: Desk
+    repo: Repo, context: RecorderContext
 ) -> None:
     """Its old name was recorded as deleted: what came is known."""
     repo.mkdir("new/er")
     os.rename(repo.path("p/q/f"), repo.path("p/.git-like"))
     os.rename(repo.path("p/.git-like"), repo.root.parent / "kept")
-    assert rows_after(desk, hints(b"p/q/f")) == [(EventKind.DELETE, b"p/q/f", b"")]
+    assert rows_after(context, hints(b"p/q/f")) == [(EventKind.DELETE, b"p/q/f", b"")]
     os.rename(repo.root.parent / "kept", repo.path("new/er/f"))
-    rows_after(desk, hints(b"new"))
-    (row,) = events.rows(desk.workspace.db, EventFilter(kinds=(EventKind.CREATE,)))
+    rows_after(context, hints(b"new"))
+    (row,) = events.rows(context.workspace.db, EventFilter(kinds=(EventKind.CREATE,)))
     assert not row.moved_in
 
 
 @pytest.mark.parametrize("step", ["tick", "settle"])
 def test_path_is_recorded_at_the_next_barrier_when_the_first_one_failed(
-    repo: Repo, desk: Desk, port: LatePort, step: str
+    repo: Repo, context: RecorderContext, port: LatePort, step: str
 ) -> None:
     """What a failing step had taken from the list of what is put off is in no list then."""
-    desk.observer.settle()
+    context.observer.settle()
     repo.delete("p/q/f")
-    desk.observer.hints(hints(b"p/q/f"))
+    context.observer.hints(hints(b"p/q/f"))
     port.barrier = fails  # type: ignore[method-assign]
     with pytest.raises(OSError, match="too many"):
-        run_to_barrier(desk.observer, step)
+        run_to_barrier(context.observer, step)
     del port.barrier
-    desk.observer.settle()
-    assert rows_after(desk) == [(EventKind.DELETE, b"p/q/f", b"")]
+    context.observer.settle()
+    assert rows_after(context) == [(EventKind.DELETE, b"p/q/f", b"")]
 
 
 def run_to_barrier(observer: Observer, step: str) -> None:
@@ -192,12 +198,12 @@ def fails(timeout_s: float) -> Hints | None:
 
 
 def test_hint_of_a_barrier_that_is_no_new_name_is_recorded_too(
-    repo: Repo, desk: Desk, port: LatePort
+    repo: Repo, context: RecorderContext, port: LatePort
 ) -> None:
     repo.write("a", "written\n")
     repo.delete("p/q/f")
     port.late = {b"a"}
-    assert set(rows_after(desk, hints(b"p/q/f"))) == {
+    assert set(rows_after(context, hints(b"p/q/f"))) == {
         (EventKind.DELETE, b"p/q/f", b""),
         (EventKind.MODIFY, b"a", b""),
     }

@@ -18,12 +18,12 @@ from gitshadow.capture.inotify import directory_inode
 from gitshadow.capture.watcher import Watcher
 from gitshadow.model import Confidence, Event, EventKind, RepoPath
 from gitshadow.recording import observer as observing
-from gitshadow.recording.context import Desk
+from gitshadow.recording.context import RecorderContext
 from gitshadow.store.journal import events
 from gitshadow.store.journal.events import EventFilter
 from tests.support import audit
 from tests.support.claude import Claude
-from tests.support.desk import Near, desk_of
+from tests.support.context import Near, desk_of
 from tests.support.examples import shares_fixture
 from tests.support.repo import Repo
 from tests.support.waiting import until
@@ -49,7 +49,7 @@ class FakeTime:
 
 
 @pytest.fixture
-def desk(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+def context(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> Iterator[RecorderContext]:
     monkeypatch.setattr(observing, "_BACKGROUND_WALK_S", _NEVER_S)
     with desk_of(repo) as opened:
         opened.observer.settle()
@@ -64,33 +64,35 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
 
 
 @pytest.fixture
-def watcher(desk: Desk) -> Iterator[Watcher]:
-    """Return the watcher with which the desk has begun to watch."""
-    layout = desk.workspace.layout
+def watcher(context: RecorderContext) -> Iterator[Watcher]:
+    """Return the watcher with which the context has begun to watch."""
+    layout = context.workspace.layout
     made = Watcher(layout.root, layout.git_dir, layout.cookie_dir, lambda: None)
-    desk.observer.start(made)
+    context.observer.start(made)
     yield made
     made.close()
 
 
-def hint(desk: Desk, *paths: str) -> None:
+def hint(context: RecorderContext, *paths: str) -> None:
     """Report paths to the observer as a watcher does."""
-    desk.observer.hints(Hints(frozenset(RepoPath(one.encode()) for one in paths)))
+    context.observer.hints(Hints(frozenset(RepoPath(one.encode()) for one in paths)))
 
 
-def wait_out(desk: Desk, clock: FakeTime) -> None:
+def wait_out(context: RecorderContext, clock: FakeTime) -> None:
     """Let time pass until nothing is put off any more."""
-    while desk.observer.due() is not None:
+    while context.observer.due() is not None:
         clock.now += _LATER_S
-        desk.observer.tick()
+        context.observer.tick()
 
 
-def rows(desk: Desk) -> list[Event]:
+def rows(context: RecorderContext) -> list[Event]:
     """Return all events, oldest first."""
-    return list(reversed(list(events.rows(desk.workspace.db, EventFilter()))))
+    return list(reversed(list(events.rows(context.workspace.db, EventFilter()))))
 
 
-def told(desk: Desk, *kinds: EventKind) -> list[tuple[str, str, str | None]]:
+def told(
+    context: RecorderContext, *kinds: EventKind
+) -> list[tuple[str, str, str | None]]:
     """Return kind, path and old path of what was recorded, sorted by path."""
     found = [
         (
@@ -98,15 +100,15 @@ def told(desk: Desk, *kinds: EventKind) -> list[tuple[str, str, str | None]]:
             os.fsdecode(row.path or b""),
             os.fsdecode(row.old_path) if row.old_path else None,
         )
-        for row in rows(desk)
+        for row in rows(context)
         if row.kind is not EventKind.BASELINE and (not kinds or row.kind in kinds)
     ]
     return sorted(found, key=lambda row: row[1])
 
 
-def check_states(repo: Repo, desk: Desk, top: str = "") -> None:
+def check_states(repo: Repo, context: RecorderContext, top: str = "") -> None:
     """Check that what is recorded below a directory is what is on the disk."""
-    states = desk.workspace.states
+    states = context.workspace.states
     known = {
         path: (states.all()[path].version.oid, states.all()[path].version.mode)
         for path in states.below(RepoPath(top.encode()))
@@ -126,50 +128,50 @@ def check_states(repo: Repo, desk: Desk, top: str = "") -> None:
 
 
 def test_directory_swapped_while_it_is_put_off_is_entered(
-    repo: Repo, desk: Desk, clock: FakeTime
+    repo: Repo, context: RecorderContext, clock: FakeTime
 ) -> None:
     """The old directory left the tree, another one has its name, the old one comes back."""
     repo.write("dir/1/a/f", "old\n")
-    desk.observer.settle()
+    context.observer.settle()
     outside = repo.root.parent / "outside"
     os.rename(repo.root / "dir", outside)
-    hint(desk, "dir")
+    hint(context, "dir")
     repo.write("dir/1/b/f", "new\n")
-    hint(desk, "dir")
+    hint(context, "dir")
     os.rename(outside, repo.root / "moved")
-    hint(desk, "moved")
+    hint(context, "moved")
     clock.now += _LATER_S
-    desk.observer.tick()
-    assert told(desk)[-2:] == [
+    context.observer.tick()
+    assert told(context)[-2:] == [
         ("create", "dir/1/b/f", None),
         ("rename", "moved/1/a/f", "dir/1/a/f"),
     ]
-    check_states(repo, desk, "dir")
+    check_states(repo, context, "dir")
 
 
 def test_directory_whose_second_hint_comes_with_its_other_end_is_entered(
-    repo: Repo, desk: Desk, clock: FakeTime
+    repo: Repo, context: RecorderContext, clock: FakeTime
 ) -> None:
     repo.write("dir/f", "old\n")
-    desk.observer.settle()
+    context.observer.settle()
     os.rename(repo.root / "dir", repo.root / "dir.old")
-    hint(desk, "dir")
+    hint(context, "dir")
     repo.write("dir/g", "new\n")
-    hint(desk, "dir.old")
+    hint(context, "dir.old")
     clock.now += _LATER_S
-    desk.observer.tick()
-    assert told(desk, EventKind.RENAME) == [("rename", "dir.old/f", "dir/f")]
-    check_states(repo, desk)
+    context.observer.tick()
+    assert told(context, EventKind.RENAME) == [("rename", "dir.old/f", "dir/f")]
+    check_states(repo, context)
 
 
 def test_file_that_comes_back_while_its_deletion_is_put_off_is_recorded_at_once(
-    repo: Repo, desk: Desk, clock: FakeTime
+    repo: Repo, context: RecorderContext, clock: FakeTime
 ) -> None:
     os.unlink(repo.root / "a")
-    hint(desk, "a")
+    hint(context, "a")
     os.symlink("b", repo.root / "a")
-    hint(desk, "a")
-    assert told(desk)[-1:] == [("type", "a", None)]
+    hint(context, "a")
+    assert told(context)[-1:] == [("type", "a", None)]
 
 
 _PLACES = ("d", "d/s", "e", "new")
@@ -285,12 +287,12 @@ class Ground:
 
 
 def test_every_hint_is_followed_by_a_look(
-    repo: Repo, desk: Desk, clock: FakeTime
+    repo: Repo, context: RecorderContext, clock: FakeTime
 ) -> None:
     """Once nothing is put off any more, what was hinted is recorded as it is on the disk."""
     number = 0
     port = Inodes(str(repo.root))
-    desk.observer.start(port)
+    context.observer.start(port)
 
     @shares_fixture
     @given(_STEPS)
@@ -299,23 +301,23 @@ def test_every_hint_is_followed_by_a_look(
         nonlocal number
         number += 1
         ground = Ground(repo, port, number)
-        hint(desk, ground.top)
-        wait_out(desk, clock)
+        hint(context, ground.top)
+        wait_out(context, clock)
         ground.hinted.clear()
         for act, place, other, when in steps:
             ground.do(act, place, other)
             if when == "with the next":
                 continue
-            hint(desk, *ground.hinted)
+            hint(context, *ground.hinted)
             ground.hinted.clear()
             clock.now += {"later": 0.03, "much later": 2.0}.get(when, 0.0)
-            desk.observer.tick()
-        hint(desk, *ground.hinted)
-        wait_out(desk, clock)
-        check_states(repo, desk, ground.top)
+            context.observer.tick()
+        hint(context, *ground.hinted)
+        wait_out(context, clock)
+        check_states(repo, context, ground.top)
         shutil.rmtree(ground.root)
         shutil.rmtree(ground.outside)
-        desk.observer.settle()
+        context.observer.settle()
 
     play()
 
@@ -324,20 +326,20 @@ def test_every_hint_is_followed_by_a_look(
 
 
 def test_deletions_of_a_call_are_recorded_before_its_end_is_answered(
-    repo: Repo, desk: Desk, watcher: Watcher
+    repo: Repo, context: RecorderContext, watcher: Watcher
 ) -> None:
     """What a person writes there next is the person's, with old bytes as well."""
     before = repo.read("c")
-    near = Near(repo, desk)
+    near = Near(repo, context)
     claude = Claude(near)
     claude.prompt("remove them")
     claude.shell("rm b c")
     repo.write("b", "by hand\n")
     repo.write("c", before)
-    desk.observer.settle()
+    context.observer.settle()
     found = [
         (row.kind, row.path, row.attribution.confidence)
-        for row in sorted(rows(desk), key=lambda row: (row.kind, row.path or b""))
+        for row in sorted(rows(context), key=lambda row: (row.kind, row.path or b""))
         if row.attribution is not None and row.path is not None
     ]
     assert found == [
@@ -364,18 +366,21 @@ def swap_unheard(repo: Repo, watcher: Watcher) -> None:
     assert watcher.barrier(60.0) is not None
 
 
-def gaps(desk: Desk) -> list[tuple[bytes | None, str | None]]:
-    return [(row.path, row.note) for row in rows(desk) if row.kind is EventKind.GAP]
+def gaps(context: RecorderContext) -> list[tuple[bytes | None, str | None]]:
+    return [(row.path, row.note) for row in rows(context) if row.kind is EventKind.GAP]
 
 
 def test_end_of_a_call_looks_only_at_the_directories_that_were_touched(
-    repo: Repo, desk: Desk, watcher: Watcher, monkeypatch: pytest.MonkeyPatch
+    repo: Repo,
+    context: RecorderContext,
+    watcher: Watcher,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each directory that is replaced is hinted by the one above it."""
     for number in range(200):
         repo.write(f"many/{number}/f", "x\n")
-    desk.observer.settle()
-    desk.observer.settle()
+    context.observer.settle()
+    context.observer.settle()
     looked: list[str] = []
 
     def look(path: str) -> int | None:
@@ -384,60 +389,60 @@ def test_end_of_a_call_looks_only_at_the_directories_that_were_touched(
 
     monkeypatch.setattr(watching, "directory_inode", look)
     repo.write("many/7/f", "written by the call\n")
-    desk.observer.settle_call()
-    assert ("modify", "many/7/f", None) in told(desk)
+    context.observer.settle_call()
+    assert ("modify", "many/7/f", None) in told(context)
     assert len(looked) < 20
 
 
 def test_barrier_names_a_directory_that_was_swapped_without_a_look(
-    repo: Repo, desk: Desk, watcher: Watcher
+    repo: Repo, context: RecorderContext, watcher: Watcher
 ) -> None:
     """The hint came and whoever took it did nothing: the inode says so."""
     repo.write("dir/f", "old\n")
-    desk.observer.settle()
+    context.observer.settle()
     swap_unheard(repo, watcher)
-    desk.observer.settle()
-    check_states(repo, desk, "dir")
-    assert gaps(desk) == [(b"dir", observing._UNWATCHED)]
+    context.observer.settle()
+    check_states(repo, context, "dir")
+    assert gaps(context) == [(b"dir", observing._UNWATCHED)]
     repo.write("dir/probe", "later\n")
-    desk.observer.settle()
-    check_states(repo, desk, "dir")
-    assert len(gaps(desk)) == 1
+    context.observer.settle()
+    check_states(repo, context, "dir")
+    assert len(gaps(context)) == 1
 
 
 def test_idle_look_names_a_directory_that_is_not_watched_any_more(
-    repo: Repo, desk: Desk, watcher: Watcher, clock: FakeTime
+    repo: Repo, context: RecorderContext, watcher: Watcher, clock: FakeTime
 ) -> None:
     repo.write("dir/f", "old\n")
-    desk.observer.settle()
-    desk.observer.settle()
+    context.observer.settle()
+    context.observer.settle()
     swap_unheard(repo, watcher)
     clock.now += 1.0
-    desk.observer.tick()
-    check_states(repo, desk, "dir")
-    assert gaps(desk) == [(b"dir", observing._UNWATCHED)]
+    context.observer.tick()
+    check_states(repo, context, "dir")
+    assert gaps(context) == [(b"dir", observing._UNWATCHED)]
     repo.write("dir/probe", "later\n")
-    desk.observer.settle()
-    check_states(repo, desk, "dir")
+    context.observer.settle()
+    check_states(repo, context, "dir")
     clock.now += 1.0
-    desk.observer.tick()
-    assert len(gaps(desk)) == 1
+    context.observer.tick()
+    assert len(gaps(context)) == 1
 
 
 def test_walk_in_the_background_names_what_no_hint_came_for(
-    repo: Repo, desk: Desk, watcher: Watcher, clock: FakeTime
+    repo: Repo, context: RecorderContext, watcher: Watcher, clock: FakeTime
 ) -> None:
     repo.write("dir/f", "old\n")
-    desk.observer.settle()
+    context.observer.settle()
     repo.write("a", "unheard\n")
     os.unlink(repo.root / "b")
     os.mkdir(repo.root / "new")
     repo.write("new/g", "unheard\n")
     assert watcher.barrier(60.0) is not None
     clock.now += 2 * _NEVER_S
-    desk.observer.tick()
-    check_states(repo, desk)
-    assert sorted(gaps(desk)) == [
+    context.observer.tick()
+    check_states(repo, context)
+    assert sorted(gaps(context)) == [
         (b"a", observing._UNHEARD),
         (b"b", observing._UNHEARD),
         (b"new", observing._UNWATCHED),
@@ -445,63 +450,63 @@ def test_walk_in_the_background_names_what_no_hint_came_for(
 
 
 def test_walk_in_the_background_says_nothing_where_all_was_heard(
-    repo: Repo, desk: Desk, watcher: Watcher, clock: FakeTime
+    repo: Repo, context: RecorderContext, watcher: Watcher, clock: FakeTime
 ) -> None:
     repo.write("a", "heard\n")
     os.unlink(repo.root / "b")
     repo.write("new/g", "heard\n")
     clock.now += 2 * _NEVER_S
-    desk.observer.tick()
-    desk.observer.settle()
-    check_states(repo, desk)
-    assert gaps(desk) == []
+    context.observer.tick()
+    context.observer.settle()
+    check_states(repo, context)
+    assert gaps(context) == []
 
 
 @pytest.mark.parametrize("outside", [True, False])
 @pytest.mark.parametrize("odd", [True, False])
 def test_swapped_directories_are_recorded_and_watched(
-    repo: Repo, desk: Desk, watcher: Watcher, *, outside: bool, odd: bool
+    repo: Repo, context: RecorderContext, watcher: Watcher, *, outside: bool, odd: bool
 ) -> None:
     """With a name that is not UTF-8 in the directory above, which is polled then."""
     if odd:
         repo.write(b"w/caf\xe9", "odd\n")
     for number in range(5):
         repo.write(f"w/dir/{number}/a/f", f"old {number}\n")
-        desk.observer.settle()
+        context.observer.settle()
         aside = repo.root / "w" / f"old{number}"
         if outside:
             aside = repo.root.parent / "aside"
         os.rename(repo.root / "w" / "dir", aside)
-        desk.observer.hints(watcher.take())
+        context.observer.hints(watcher.take())
         repo.write(f"w/dir/{number}/b/f", "new\n")
-        desk.observer.hints(watcher.take())
+        context.observer.hints(watcher.take())
         if outside:
             os.rename(aside, repo.root / "w" / f"moved{number}")
-        desk.observer.settle()
+        context.observer.settle()
         repo.write(f"w/dir/{number}/b/probe", "probe\n")
-        desk.observer.settle()
-        check_states(repo, desk)
-    assert gaps(desk) == []
+        context.observer.settle()
+        check_states(repo, context)
+    assert gaps(context) == []
 
 
 # -- directories that are polled ---------------------------------------------------------------
 
 
 def test_file_that_came_and_went_between_two_listings_is_not_kept(
-    repo: Repo, desk: Desk, watcher: Watcher
+    repo: Repo, context: RecorderContext, watcher: Watcher
 ) -> None:
     """A walk or a hook recorded it in between, and neither listing has it."""
     repo.write(b"w/caf\xe9", "odd\n")
-    until(lambda: _polls(desk, watcher, b"w"))
+    until(lambda: _polls(context, watcher, b"w"))
     with watcher._poller._lock:
         repo.write("w/f", "short-lived\n")
-        desk.observer.store([RepoPath(b"w/f")])
+        context.observer.store([RepoPath(b"w/f")])
         os.rename(repo.root / "w" / "f", repo.root / "w" / "g")
-    desk.observer.settle()
-    assert told(desk, EventKind.RENAME) == [("rename", "w/g", "w/f")]
-    check_states(repo, desk)
+    context.observer.settle()
+    assert told(context, EventKind.RENAME) == [("rename", "w/g", "w/f")]
+    check_states(repo, context)
 
 
-def _polls(desk: Desk, watcher: Watcher, directory: bytes) -> bool:
-    desk.observer.settle()
+def _polls(context: RecorderContext, watcher: Watcher, directory: bytes) -> bool:
+    context.observer.settle()
     return RepoPath(directory) in watcher._poller.directories

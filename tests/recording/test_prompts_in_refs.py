@@ -57,7 +57,7 @@ def test_prompts_in_commits_are_rebuilt(repo: Repo) -> None:
         studio.start("S1")
         studio.prompt("S1", ASKED)
         studio.write("S1", "a", "one\n")
-        session, store = studio.session("S1"), studio.desk.workspace.repo
+        session, store = studio.session("S1"), studio.context.workspace.repo
         with closing(Db.open(str(repo.root / "../fresh.db"), create=True)) as fresh:
             with fresh.write():
                 rebuild(fresh, store, machine.ours(layout_of(repo)))
@@ -66,14 +66,14 @@ def test_prompts_in_commits_are_rebuilt(repo: Repo) -> None:
 
 
 def test_prompts_in_commits_come_to_a_colleague(ann: Studio, bob: Studio) -> None:
-    ann.desk.workspace.recorder.tells_prompts = True
+    ann.context.workspace.recorder.tells_prompts = True
     session = shared(ann, bob)
     assert asked(bob, session) == ["prompt of S1"]
 
 
 def test_push_refuses_a_prompt_that_holds_a_token(ann: Studio) -> None:
     """The commits would take it along; by default they hold no prompt."""
-    ann.desk.workspace.recorder.tells_prompts = True
+    ann.context.workspace.recorder.tells_prompts = True
     ann.start("S1")
     ann.prompt("S1", f"use {TOKEN}")
     ann.write("S1", "a", "one\n")

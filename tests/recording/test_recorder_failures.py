@@ -1,4 +1,4 @@
-"""What a desk does when something goes wrong in the middle: disk, refs, Git, payloads."""
+"""What a context does when something goes wrong in the middle: disk, refs, Git, payloads."""
 
 import ctypes
 import json
@@ -16,7 +16,7 @@ from gitshadow.errors import JournalError
 from gitshadow.maintenance import reindex, setup
 from gitshadow.maintenance.startup_repair import mend
 from gitshadow.model import Call, Event, EventKind, Oid, RepoPath, ToolClass
-from gitshadow.recording.context import Desk, open_desk
+from gitshadow.recording.context import RecorderContext, open_context
 from gitshadow.service import hook_intake
 from gitshadow.store.journal import events, meta, turns
 from gitshadow.store.journal.db import Db
@@ -38,47 +38,47 @@ def layout_of(repo: Repo) -> Layout:
 
 
 @pytest.fixture
-def open_it() -> Iterator[Callable[[Repo], Desk]]:
+def open_it() -> Iterator[Callable[[Repo], RecorderContext]]:
     """Return a function that opens a worktree as a command does."""
-    opened: list[Desk] = []
+    opened: list[RecorderContext] = []
 
-    def open_again(repo: Repo) -> Desk:
-        for desk in opened:
-            _close(desk)
+    def open_again(repo: Repo) -> RecorderContext:
+        for context in opened:
+            _close(context)
         opened.clear()
         layout = layout_of(repo)
         if not layout.initialised:
             setup.initialise(layout, os.environ, force=True)
-        desk = open_desk(layout, os.environ, lock_timeout_s=1.0)
-        opened.append(desk)
-        mend(desk)
-        return desk
+        context = open_context(layout, os.environ, lock_timeout_s=1.0)
+        opened.append(context)
+        mend(context)
+        return context
 
     yield open_again
-    for desk in opened:
-        _close(desk)
+    for context in opened:
+        _close(context)
 
 
-def _close(desk: Desk) -> None:
-    """Close a desk unless the test did."""
-    if desk.workspace.lock.held:
-        desk.close()
+def _close(context: RecorderContext) -> None:
+    """Close a context unless the test did."""
+    if context.workspace.lock.held:
+        context.close()
 
 
-def rows(desk: Desk, *paths: str) -> list[Event]:
+def rows(context: RecorderContext, *paths: str) -> list[Event]:
     """Return the rows of paths, oldest first."""
     wanted = tuple(RepoPath(os.fsencode(path)) for path in paths) or None
-    found = events.rows(desk.workspace.db, EventFilter(paths=wanted))
+    found = events.rows(context.workspace.db, EventFilter(paths=wanted))
     return found[::-1]
 
 
-def kinds(desk: Desk, *paths: str) -> list[str]:
-    return [row.kind.value for row in rows(desk, *paths)]
+def kinds(context: RecorderContext, *paths: str) -> list[str]:
+    return [row.kind.value for row in rows(context, *paths)]
 
 
-def changes(desk: Desk, *paths: str) -> list[Event]:
+def changes(context: RecorderContext, *paths: str) -> list[Event]:
     """Return the rows of paths but gaps, oldest first."""
-    return [row for row in rows(desk, *paths) if row.kind is not EventKind.GAP]
+    return [row for row in rows(context, *paths) if row.kind is not EventKind.GAP]
 
 
 def rebuilt(repo: Repo) -> list[tuple[object, ...]]:
@@ -98,125 +98,125 @@ def _gist(row: Event) -> tuple[object, ...]:
     return row.seq, row.kind, row.path, row.before, row.after, row.commit
 
 
-def gists(desk: Desk) -> list[tuple[object, ...]]:
-    return [_gist(row) for row in rows(desk) if row.commit]
+def gists(context: RecorderContext) -> list[tuple[object, ...]]:
+    return [_gist(row) for row in rows(context) if row.commit]
 
 
-def check_rebuilt(repo: Repo, desk: Desk) -> None:
-    """Close a desk and check that the refs alone say what its journal said."""
-    known = gists(desk)
-    desk.close()
+def check_rebuilt(repo: Repo, context: RecorderContext) -> None:
+    """Close a context and check that the refs alone say what its journal said."""
+    known = gists(context)
+    context.close()
     assert rebuilt(repo) == known
 
 
 def test_a_file_that_becomes_a_directory_is_deleted_first_whatever_came_later(
-    repo: Repo, open_it: Callable[[Repo], Desk]
+    repo: Repo, open_it: Callable[[Repo], RecorderContext]
 ) -> None:
     """CAP: `a` gives way to `a/x`; a later write beside it moves the top's ctime."""
-    desk = open_it(repo)
+    context = open_it(repo)
     repo.delete("a")
     repo.write("a/x", "in a\n")
     repo.write("z", "later\n")
-    desk.observer.settle()
-    assert kinds(desk, "a") == ["delete", "create"]
-    tree = desk.workspace.recorder.tree
-    assert desk.workspace.repo.entry(tree, RepoPath(b"a/x")) is not None
-    check_rebuilt(repo, desk)
+    context.observer.settle()
+    assert kinds(context, "a") == ["delete", "create"]
+    tree = context.workspace.recorder.tree
+    assert context.workspace.repo.entry(tree, RepoPath(b"a/x")) is not None
+    check_rebuilt(repo, context)
 
 
 def test_a_directory_that_becomes_a_file_is_emptied_first(
-    repo: Repo, open_it: Callable[[Repo], Desk]
+    repo: Repo, open_it: Callable[[Repo], RecorderContext]
 ) -> None:
     """CAP: `d/x` gives way to a file `d`."""
     repo.write("d/x", "x\n")
-    desk = open_it(repo)
+    context = open_it(repo)
     repo.delete("d")
     repo.write("d", "file\n")
     repo.write("z", "later\n")
-    desk.observer.settle()
-    check_rebuilt(repo, desk)
+    context.observer.settle()
+    check_rebuilt(repo, context)
 
 
 def test_a_moved_file_leaves_its_name_before_a_directory_takes_it(
-    repo: Repo, open_it: Callable[[Repo], Desk]
+    repo: Repo, open_it: Callable[[Repo], RecorderContext]
 ) -> None:
     """CAP: a directory made before, then moved to where a file was moved away from."""
-    desk = open_it(repo)
+    context = open_it(repo)
     repo.write("tmp/x", "x\n")
     repo.rename("a", "moved")
     os.rename(repo.path("tmp"), repo.path("a"))
-    desk.observer.settle()
-    assert kinds(desk, "moved") == ["rename"]
-    check_rebuilt(repo, desk)
+    context.observer.settle()
+    assert kinds(context, "moved") == ["rename"]
+    check_rebuilt(repo, context)
 
 
 def test_a_write_is_recorded_once_when_its_rows_failed_at_first(
-    repo: Repo, open_it: Callable[[Repo], Desk]
+    repo: Repo, open_it: Callable[[Repo], RecorderContext]
 ) -> None:
     """Law 9: the ref moved, the journal failed, and the process lives on."""
-    desk = open_it(repo)
+    context = open_it(repo)
     repo.write("a", "one\n")
-    desk.workspace.db.run(_FAIL)
+    context.workspace.db.run(_FAIL)
     with pytest.raises(JournalError):
-        desk.observer.settle()
-    desk.workspace.db.run(_HEAL)
+        context.observer.settle()
+    context.workspace.db.run(_HEAL)
     repo.write("b", "two\n")
-    desk.observer.settle()
-    assert kinds(desk, "a") == ["modify"]
-    assert kinds(desk, "b") == ["modify"]
-    check_rebuilt(repo, desk)
+    context.observer.settle()
+    assert kinds(context, "a") == ["modify"]
+    assert kinds(context, "b") == ["modify"]
+    check_rebuilt(repo, context)
 
 
 def test_odd_modes_follow_the_journal_when_rows_failed(
-    repo: Repo, open_it: Callable[[Repo], Desk]
+    repo: Repo, open_it: Callable[[Repo], RecorderContext]
 ) -> None:
     """Law 1: a mode that could not be journalled is known all the same afterwards."""
-    desk = open_it(repo)
-    desk.workspace.recorder.publish_pin("warm", "refs/agent-undo/pin-warm", 1)
+    context = open_it(repo)
+    context.workspace.recorder.publish_pin("warm", "refs/agent-undo/pin-warm", 1)
     repo.write("a", "one\n", 0o600)
-    desk.workspace.db.run(_FAIL)
+    context.workspace.db.run(_FAIL)
     with pytest.raises(JournalError):
-        desk.observer.settle()
-    desk.workspace.db.run(_HEAL)
+        context.observer.settle()
+    context.workspace.db.run(_HEAL)
     os.chmod(repo.path("a"), 0o644)
-    desk.observer.settle()
-    assert rows(desk, "a")[-1].after is not None
-    check_rebuilt(repo, desk)
+    context.observer.settle()
+    assert rows(context, "a")[-1].after is not None
+    check_rebuilt(repo, context)
 
 
 def test_what_was_published_before_a_stale_ref_lock_has_its_rows(
-    repo: Repo, open_it: Callable[[Repo], Desk]
+    repo: Repo, open_it: Callable[[Repo], RecorderContext]
 ) -> None:
     """ROB-06, law 9: a batch of two sessions, of which the second cannot be published."""
-    desk = open_it(repo)
-    first, second = (_session_with_chain(desk, repo, "c") for _ in range(2))
+    context = open_it(repo)
+    first, second = (_session_with_chain(context, repo, "c") for _ in range(2))
     lock = Path(repo.root, ".git", "refs", "agent-undo", f"{second}.lock")
     lock.touch()
     repo.write("b", "by the second\n")
     repo.write("a", "by the first\n")
-    _record_as(desk, {"a": first, "b": second})
-    assert [row.kind for row in changes(desk, "a")] == [EventKind.MODIFY]
-    assert changes(desk, "b") == []
-    assert EventKind.GAP in [row.kind for row in rows(desk)]
+    _record_as(context, {"a": first, "b": second})
+    assert [row.kind for row in changes(context, "a")] == [EventKind.MODIFY]
+    assert changes(context, "b") == []
+    assert EventKind.GAP in [row.kind for row in rows(context)]
     lock.unlink()
-    desk.observer.settle()
-    assert [row.kind for row in changes(desk, "b")] == [EventKind.MODIFY]
-    check_rebuilt(repo, desk)
+    context.observer.settle()
+    assert [row.kind for row in changes(context, "b")] == [EventKind.MODIFY]
+    check_rebuilt(repo, context)
 
 
-def _session_with_chain(desk: Desk, repo: Repo, path: str) -> str:
+def _session_with_chain(context: RecorderContext, repo: Repo, path: str) -> str:
     """Open a session by hand whose chain stands; return its ref's name."""
-    session = str(run(desk, "session_start", {"agent": "generic"})["session"])
+    session = str(run(context, "session_start", {"agent": "generic"})["session"])
     repo.write(path, f"first of {session}\n")
     params = {"paths": [path], "session": session, "cwd": str(repo.root)}
-    run(desk, "record", params)
-    assert rows(desk, path)[-1].attribution.session == session  # type: ignore[union-attr]
+    run(context, "record", params)
+    assert rows(context, path)[-1].attribution.session == session  # type: ignore[union-attr]
     return session
 
 
-def _record_as(desk: Desk, writers: dict[str, str]) -> None:
+def _record_as(context: RecorderContext, writers: dict[str, str]) -> None:
     """Record a batch, each path of which is a session's by its named window."""
-    ws = desk.workspace
+    ws = context.workspace
     for number, (path, session) in enumerate(writers.items()):
         call = Call(
             id=f"call-{number}",
@@ -224,49 +224,49 @@ def _record_as(desk: Desk, writers: dict[str, str]) -> None:
             turn=None,
             tool="Write",
             tool_class=ToolClass.WRITE,
-            opened_ns=desk.pipeline.settled_ns // 1000 * 1000,
+            opened_ns=context.pipeline.settled_ns // 1000 * 1000,
             paths=(RepoPath(path.encode()),),
         )
         with ws.db.write():
             turns.open_call(ws.db, call)
-    desk.observer.settle()
+    context.observer.settle()
 
 
 def test_a_switch_is_gits_doing_also_when_its_rows_failed_at_first(
-    repo: Repo, open_it: Callable[[Repo], Desk]
+    repo: Repo, open_it: Callable[[Repo], RecorderContext]
 ) -> None:
     """Law 9: HEAD is known to have moved only once its row stands."""
     repo.git("checkout", "-q", "-b", "other")
     repo.write("a", "of the other branch\n")
     repo.commit("second")
     repo.git("checkout", "-q", "main")
-    desk = open_it(repo)
+    context = open_it(repo)
     repo.git("checkout", "-q", "other")
-    desk.workspace.db.run(_FAIL)
+    context.workspace.db.run(_FAIL)
     with pytest.raises(JournalError):
-        desk.observer.settle()
-    desk = open_it(repo)
-    desk.observer.settle()
-    assert [row.switched for row in rows(desk, "a")] == [True]
-    assert kinds(desk).count("head") == 1
+        context.observer.settle()
+    context = open_it(repo)
+    context.observer.settle()
+    assert [row.switched for row in rows(context, "a")] == [True]
+    assert kinds(context).count("head") == 1
 
 
 def test_a_switch_is_gits_doing_also_when_its_ref_was_locked_at_first(
-    repo: Repo, open_it: Callable[[Repo], Desk]
+    repo: Repo, open_it: Callable[[Repo], RecorderContext]
 ) -> None:
     """Law 9: HEAD is known to have moved only once its commit stands."""
     repo.git("checkout", "-q", "-b", "other")
     repo.write("a", "of the other branch\n")
     repo.commit("second")
     repo.git("checkout", "-q", "main")
-    desk = open_it(repo)
+    context = open_it(repo)
     repo.git("checkout", "-q", "other")
     lock = _lock_only_ref(repo)
-    desk.observer.settle()
+    context.observer.settle()
     lock.unlink()
-    desk.observer.settle()
-    assert [row.switched for row in changes(desk, "a")] == [True]
-    assert kinds(desk).count("head") == 1
+    context.observer.settle()
+    assert [row.switched for row in changes(context, "a")] == [True]
+    assert kinds(context).count("head") == 1
 
 
 def _lock_only_ref(repo: Repo) -> Path:
@@ -278,121 +278,121 @@ def _lock_only_ref(repo: Repo) -> Path:
 
 
 def test_recording_goes_on_after_git_dropped_the_commit_that_head_was_at(
-    repo: Repo, open_it: Callable[[Repo], Desk]
+    repo: Repo, open_it: Callable[[Repo], RecorderContext]
 ) -> None:
     """CAP: amend, expire, gc: the HEAD that was known is in no object store any more."""
-    desk = open_it(repo)
+    context = open_it(repo)
     repo.write("a", "second\n")
     repo.commit("second")
-    desk.observer.settle()
-    known = desk.workspace.recorder.row.head
-    desk.close()
+    context.observer.settle()
+    known = context.workspace.recorder.row.head
+    context.close()
     repo.git("commit", "-q", "--amend", "-m", "amended")
     repo.git("reflog", "expire", "--expire=now", "--all")
     repo.git("gc", "-q", "--prune=now")
-    desk = _reopen(repo)
+    context = _reopen(repo)
     try:
         assert known is not None
-        assert not desk.workspace.repo.has(known)
+        assert not context.workspace.repo.has(known)
         repo.write("b", "after\n")
-        desk.observer.settle()
-        assert kinds(desk, "b") == ["modify"]
-        assert "gap" not in kinds(desk)
+        context.observer.settle()
+        assert kinds(context, "b") == ["modify"]
+        assert "gap" not in kinds(context)
     finally:
-        desk.close()
+        context.close()
 
 
-def _reopen(repo: Repo) -> Desk:
-    desk = open_desk(layout_of(repo), os.environ, lock_timeout_s=1.0)
-    mend(desk)
-    return desk
+def _reopen(repo: Repo) -> RecorderContext:
+    context = open_context(layout_of(repo), os.environ, lock_timeout_s=1.0)
+    mend(context)
+    return context
 
 
 def test_switched_paths_are_gits_doing_when_another_path_is_recorded_first(
-    repo: Repo, open_it: Callable[[Repo], Desk]
+    repo: Repo, open_it: Callable[[Repo], RecorderContext]
 ) -> None:
     """CAP: a hook's named path is recorded before the hints of the checkout come."""
     repo.git("checkout", "-q", "-b", "other")
     repo.write("a", "of the other branch\n")
     repo.commit("second")
     repo.git("checkout", "-q", "main")
-    desk = open_it(repo)
+    context = open_it(repo)
     repo.git("checkout", "-q", "other")
-    desk.observer.store([RepoPath(b"b")])
-    desk.observer.hints(Hints(frozenset({RepoPath(b"a")})))
-    desk.observer.settle()
-    assert [row.switched for row in rows(desk, "a")] == [True]
+    context.observer.store([RepoPath(b"b")])
+    context.observer.hints(Hints(frozenset({RepoPath(b"a")})))
+    context.observer.settle()
+    assert [row.switched for row in rows(context, "a")] == [True]
 
 
 def test_lost_events_wait_for_the_git_command_that_rewrites_the_tree(
-    repo: Repo, open_it: Callable[[Repo], Desk]
+    repo: Repo, open_it: Callable[[Repo], RecorderContext]
 ) -> None:
     """CAP: a checkout of thousands of files overflows a batch while it is under way."""
     repo.git("checkout", "-q", "-b", "other")
     repo.write("a", "of the other branch\n")
     repo.commit("second")
     repo.git("checkout", "-q", "main")
-    desk = open_it(repo)
+    context = open_it(repo)
     lock = Path(repo.root, ".git", "index.lock")
     with lock.open("wb"):
         repo.write("a", "of the other branch\n")
-        desk.observer.hints(Hints(frozenset({RepoPath(b"a")}), lost=True))
-        assert kinds(desk, "a") == []
+        context.observer.hints(Hints(frozenset({RepoPath(b"a")}), lost=True))
+        assert kinds(context, "a") == []
         lock.unlink()
         repo.git("symbolic-ref", "HEAD", "refs/heads/other")
-    while desk.observer.due() is not None:
-        desk.observer.tick()
-    assert [row.switched for row in rows(desk, "a")] == [True]
+    while context.observer.due() is not None:
+        context.observer.tick()
+    assert [row.switched for row in rows(context, "a")] == [True]
 
 
 def test_a_write_that_could_not_be_recorded_keeps_its_own_time(
-    repo: Repo, open_it: Callable[[Repo], Desk]
+    repo: Repo, open_it: Callable[[Repo], RecorderContext]
 ) -> None:
     """ATT: what failed before a window opened is not that window's afterwards."""
-    desk = open_it(repo)
+    context = open_it(repo)
     lock = _lock_only_ref(repo)
     repo.write("a", "before the window\n")
     wrote_ns = os.lstat(repo.path("a")).st_mtime_ns
-    desk.observer.settle()
-    assert changes(desk, "a") == []
+    context.observer.settle()
+    assert changes(context, "a") == []
     lock.unlink()
-    desk.observer.settle()
-    assert [row.ts_ns for row in changes(desk, "a")] == [wrote_ns // 1000 * 1000]
+    context.observer.settle()
+    assert [row.ts_ns for row in changes(context, "a")] == [wrote_ns // 1000 * 1000]
 
 
 def test_a_ref_with_lost_objects_never_comes_to_point_at_the_users_commit(
-    repo: Repo, open_it: Callable[[Repo], Desk]
+    repo: Repo, open_it: Callable[[Repo], RecorderContext]
 ) -> None:
     """CAP: after power loss even the baseline of a chain is broken."""
     repo.write("untracked", "only we have it\n")
-    desk = open_it(repo)
-    state = desk.workspace.states.get(RepoPath(b"untracked"))
+    context = open_it(repo)
+    state = context.workspace.states.get(RepoPath(b"untracked"))
     assert state is not None
     _lose(repo, state.version.oid)
-    _reboot(desk)
-    desk = open_it(repo)
-    desk.observer.settle()
-    known = gists(desk)
-    desk.close()
+    _reboot(context)
+    context = open_it(repo)
+    context.observer.settle()
+    known = gists(context)
+    context.close()
     assert known[-1] in rebuilt(repo)
 
 
 def test_a_ref_goes_back_below_every_lost_object_not_only_that_of_its_tip(
-    repo: Repo, open_it: Callable[[Repo], Desk]
+    repo: Repo, open_it: Callable[[Repo], RecorderContext]
 ) -> None:
     """CAP: after power loss a blob of the second newest commit is missing."""
-    desk = open_it(repo)
+    context = open_it(repo)
     repo.write("a", "lost with the power\n")
-    desk.observer.settle()
+    context.observer.settle()
     repo.write("b", "not lost\n")
-    desk.observer.settle()
-    after = rows(desk, "a")[-1].after
+    context.observer.settle()
+    after = rows(context, "a")[-1].after
     assert after is not None
     repo.write("a", "written meanwhile\n")
     _lose(repo, after.oid)
-    _reboot(desk)
-    desk = open_it(repo)
-    desk.observer.settle()
+    _reboot(context)
+    context = open_it(repo)
+    context.observer.settle()
     missing = repo.git("rev-list", "--objects", "--missing=print", "--all")
     assert not [line for line in missing.splitlines() if line.startswith("?")]
 
@@ -401,51 +401,55 @@ def _lose(repo: Repo, oid: Oid) -> None:
     os.unlink(Path(repo.root, ".git", "objects", oid[:2], oid[2:]))
 
 
-def _reboot(desk: Desk) -> None:
-    with desk.workspace.db.write():
-        meta.put(desk.workspace.db, "boot_id", "another")
+def _reboot(context: RecorderContext) -> None:
+    with context.workspace.db.write():
+        meta.put(context.workspace.db, "boot_id", "another")
 
 
 def test_a_payload_that_another_process_took_is_no_gap(
-    repo: Repo, open_it: Callable[[Repo], Desk], monkeypatch: pytest.MonkeyPatch
+    repo: Repo,
+    open_it: Callable[[Repo], RecorderContext],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The worktrees of a repository share the spool: each file is one's who is quicker."""
-    desk = open_it(repo)
-    spool = Path(desk.workspace.layout.spool_dir)
+    context = open_it(repo)
+    spool = Path(context.workspace.layout.spool_dir)
     payload = json.dumps({"hook_event_name": "SessionStart", "session_id": "s"})
     document = {"agent": "claude-code", "payload": payload, "cwd": str(repo.root)}
     for name in ("1-1.json", "2-1.json"):
         (spool / name).write_text(json.dumps(document))
     taken: list[object] = []
 
-    def take(desk: Desk, delivery: HookDelivery, *, addressed: bool) -> None:
+    def take(
+        context: RecorderContext, delivery: HookDelivery, *, addressed: bool
+    ) -> None:
         for name in os.listdir(spool):
             os.unlink(spool / name)
         taken.append(json.loads(delivery.payload)["hook_event_name"])
 
     monkeypatch.setattr(hook_intake, "take", take)
-    hook_intake.drain_spool(desk)
+    hook_intake.drain_spool(context)
     assert taken == ["SessionStart"]
-    assert "gap" not in kinds(desk)
+    assert "gap" not in kinds(context)
 
 
 @pytest.mark.parametrize("changed", [False, True])
 def test_what_was_carried_over_from_head_enters_without_a_contradiction(
-    repo: Repo, open_it: Callable[[Repo], Desk], changed: bool
+    repo: Repo, open_it: Callable[[Repo], RecorderContext], changed: bool
 ) -> None:
     """CAP: a tracked file was too large at `init`, and the limit is raised later."""
     repo.git("config", "agent-undo.maxFileSize", "50")
     repo.write("small", "x\n")
-    desk = open_it(repo)
-    assert desk.workspace.states.get(RepoPath(b"a")) is None
+    context = open_it(repo)
+    assert context.workspace.states.get(RepoPath(b"a")) is None
     repo.git("config", "--unset", "agent-undo.maxFileSize")
     if changed:
         repo.append("a", "one more\n")
-    desk = open_it(repo)
-    desk.observer.settle()
-    assert desk.workspace.states.get(RepoPath(b"a")) is not None
-    assert {row.kind for row in changes(desk, "a")} <= {EventKind.COVERAGE}
-    check_rebuilt(repo, desk)
+    context = open_it(repo)
+    context.observer.settle()
+    assert context.workspace.states.get(RepoPath(b"a")) is not None
+    assert {row.kind for row in changes(context, "a")} <= {EventKind.COVERAGE}
+    check_rebuilt(repo, context)
 
 
 @contextmanager
@@ -465,14 +469,14 @@ def _like_everybody() -> Iterator[None]:
 
 
 def test_what_could_not_be_read_at_init_was_not_created_by_who_touches_it_later(
-    repo: Repo, open_it: Callable[[Repo], Desk]
+    repo: Repo, open_it: Callable[[Repo], RecorderContext]
 ) -> None:
     """Law 3: a file that stood there all along is never deleted by an undo."""
     repo.write("locked", "older than we are\n", 0)
     with _like_everybody():
-        desk = open_it(repo)
-        assert desk.workspace.states.get(RepoPath(b"locked")) is None
-        desk.observer.settle()
+        context = open_it(repo)
+        assert context.workspace.states.get(RepoPath(b"locked")) is None
+        context.observer.settle()
     os.chmod(repo.path("locked"), 0o644)
-    desk.observer.settle()
-    assert [row.kind for row in changes(desk, "locked")] == [EventKind.COVERAGE]
+    context.observer.settle()
+    assert [row.kind for row in changes(context, "locked")] == [EventKind.COVERAGE]

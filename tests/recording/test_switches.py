@@ -77,8 +77,8 @@ def go(studio: Studio, *commands: str, look: bool) -> None:
     for command in commands:
         studio.repo.git(*command.split())
         if look:
-            studio.desk.observer.settle()
-    studio.desk.observer.settle()
+            studio.context.observer.settle()
+    studio.context.observer.settle()
 
 
 TRIPS = {
@@ -168,7 +168,7 @@ def test_undo_says_head_moved_when_the_branch_has_bytes_of_its_own(
     forked.write("n", text(line_10="other"))
     forked.commit("other")
     forked.git("checkout", "-q", "main")
-    studio.desk.observer.settle()
+    studio.context.observer.settle()
     studio.write("S", "n", text(line_10="TEN"))
     go(studio, "commit -qam agent", "checkout -q old", look=look)
     assert states(undo(studio, "S")) == {"n": ("not_reversed", "head_moved")}
@@ -199,7 +199,7 @@ def test_undo_leaves_a_deletion_when_the_branch_never_had_the_lines(
     forked.write("n", text().replace("line 10\n", "").replace("line 30", "END"))
     forked.commit("other")
     forked.git("checkout", "-q", "main")
-    studio.desk.observer.settle()
+    studio.context.observer.settle()
     studio.write("S", "n", text().replace("line 10\n", ""))
     go(studio, "commit -qam agent", "checkout -q old", look=True)
     kept = forked.read("n")
@@ -309,7 +309,7 @@ def test_switch_of_converted_files_is_gits(
     repo.git("checkout", "-q", "other")
     kept = repo.read("m.dat")
     ran = never_run(repo, tmp_path)
-    studio.desk.observer.settle()
+    studio.context.observer.settle()
     assert log(studio)[1:] == [("modify", "m.dat", True), ("modify", "more.dat", True)]
     assert oops(studio)["status"] == "nothing_to_do"
     assert repo.read("m.dat") == kept
@@ -325,7 +325,7 @@ def test_converted_file_that_a_branch_has_not_is_switched(
     repo.git("rm", "-q", "m.dat")
     repo.git("commit", "-qm", "less")
     repo.git("checkout", "-q", "main")
-    studio.desk.observer.settle()
+    studio.context.observer.settle()
     before = len(log(studio))
     go(studio, "checkout -q less", "checkout -q main", look=True)
     rows = [row for row in log(studio)[before:] if row[0] != "head"]
@@ -336,7 +336,7 @@ def test_agents_write_to_a_converted_file_is_undone_after_a_trip(
     repo: Repo, studio: Studio
 ) -> None:
     converted(repo, "filter")
-    studio.desk.observer.settle()
+    studio.context.observer.settle()
     was = repo.read("m.dat")
     studio.write("S", "m.dat", "agent\n")
     go(studio, "commit -qam agent", "checkout -q other", "checkout -q main", look=True)
@@ -349,10 +349,10 @@ def test_write_to_a_converted_file_after_the_switch_is_somebodys(
 ) -> None:
     """The index has another stat of it than the file."""
     converted(repo, "filter")
-    studio.desk.observer.settle()
+    studio.context.observer.settle()
     repo.git("checkout", "-q", "other")
     repo.write("m.dat", "dlrow\n")
-    studio.desk.observer.settle()
+    studio.context.observer.settle()
     assert "m.dat" not in switched(studio)
     assert written(studio)[-1] == "m.dat"
 
@@ -362,7 +362,7 @@ def test_converted_file_is_somebodys_when_it_was_only_committed(
 ) -> None:
     """After a commit the index says of it what it says after a switch."""
     converted(repo, "filter")
-    studio.desk.observer.settle()
+    studio.context.observer.settle()
     before = len(log(studio))
     repo.write("m.dat", "mine\n")
     go(studio, "commit -qam mine", "checkout -q other", "checkout -q main", look=False)
@@ -389,7 +389,7 @@ def test_removed_file_is_gits_when_a_switch_writes_it_again(
     studio.hand("n", text(line_10="MINE"))
     go(studio, "commit -qam mine", look=True)
     forked.delete("n")
-    studio.desk.observer.settle()
+    studio.context.observer.settle()
     before = len(log(studio))
     go(studio, "checkout -q old", look=True)
     rows = [row for row in log(studio)[before:] if row[0] != "head"]
@@ -403,12 +403,12 @@ def test_removed_file_is_somebodys_when_a_write_after_the_switch_made_it_again(
     studio.hand("n", text(line_10="MINE"))
     go(studio, "commit -qam mine", look=True)
     forked.delete("n")
-    studio.desk.observer.settle()
+    studio.context.observer.settle()
     before = len(log(studio))
     forked.git("checkout", "-q", "old")
     forked.delete("n")
     forked.write("n", text())
-    studio.desk.observer.settle()
+    studio.context.observer.settle()
     rows = [row for row in log(studio)[before:] if row[0] != "head"]
     assert rows == [("create", "n", False)]
 
@@ -427,7 +427,7 @@ def test_index_of_any_kind_is_read(
         repo = Repo(tmp_path / "w")
     studio = open_studio(repo)
     repo.git("checkout", "-q", "--ignore-other-worktrees", "other")
-    studio.desk.observer.settle()
+    studio.context.observer.settle()
     assert switched(studio) == ["m.dat", "more.dat"]
 
 

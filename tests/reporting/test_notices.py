@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.claude import Claude
-from tests.support.desk import Near, desk_of
+from tests.support.context import Near, desk_of
 from tests.support.repo import Repo
 
 AGAIN = "gitshadow: an undo of this session's work was reversed: "
@@ -13,8 +13,8 @@ AGAIN = "gitshadow: an undo of this session's work was reversed: "
 
 @pytest.fixture
 def near(repo: Repo) -> Iterator[Near]:
-    with desk_of(repo) as desk:
-        yield Near(repo, desk)
+    with desk_of(repo) as context:
+        yield Near(repo, context)
 
 
 def worked(agent: Claude, *paths: str) -> None:
@@ -46,7 +46,7 @@ def test_redo_is_not_told_where_the_undo_was_not(near: Near) -> None:
 
 
 def agent_line(near: Near, kind: str, paths: str) -> str:
-    (when,) = near.desk.workspace.db.rows(
+    (when,) = near.context.workspace.db.rows(
         "SELECT strftime('%Y-%m-%dT%H:%M:%S', max(ts_ns) / 1000000000, 'unixepoch'),"
         " (max(ts_ns) / 1000) % 1000000 FROM ops"
     )
@@ -93,7 +93,7 @@ def test_session_that_redid_it_itself_is_not_told(near: Near) -> None:
     worked(agent, "a")
     near.undo("oops")
     agent.prompt("x")
-    (session,) = near.desk.workspace.db.rows(
+    (session,) = near.context.workspace.db.rows(
         "SELECT id FROM sessions WHERE agent != ''"
     )
     near.undo("redo", runner=session[0])
@@ -114,7 +114,7 @@ def test_op_that_ends_late_is_told_late(near: Near) -> None:
     agent = near.agent()
     worked(agent, "a")
     near.undo("oops")
-    db = near.desk.workspace.db
+    db = near.context.workspace.db
     with db.write():
         db.run("UPDATE ops SET status = 'applying'")
     assert agent.prompt("x") == ""

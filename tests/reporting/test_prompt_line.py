@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from gitshadow.recording.context import Desk
+from gitshadow.recording.context import RecorderContext
 from gitshadow.reporting import prompt_line
 from gitshadow.reporting.prompt_line import Prompting
 from gitshadow.undo.choose import Chooser, Selection
@@ -12,19 +12,19 @@ from tests.support.repo import Repo
 from tests.support.studio import Studio, studio_of
 
 
-def said(desk: Desk) -> list[str]:
-    return Prompting(desk).segment().decode().split("\n")
+def said(context: RecorderContext) -> list[str]:
+    return Prompting(context).segment().decode().split("\n")
 
 
 def test_nothing_is_to_be_taken_back_at_first(studio: Studio) -> None:
-    assert said(studio.desk) == ["recording", "", "", ""]
+    assert said(studio.context) == ["recording", "", "", ""]
 
 
 def test_newest_burst_of_an_agent_is_named_with_its_files(studio: Studio) -> None:
     studio.write("S1", "a", "x\n")
     studio.write("S1", "b", "y\n")
     studio.write("S1", "a", "z\n")
-    state, agent, files, burst = said(studio.desk)
+    state, agent, files, burst = said(studio.context)
     assert (state, agent, files) == ("recording", "claude-code", "2")
     assert burst.startswith("b-")
 
@@ -41,7 +41,7 @@ def test_burst_is_looked_for_once_until_the_journal_changes(
 
     monkeypatch.setattr(Chooser, "oops", counted)
     studio.write("S1", "a", "x\n")
-    prompt = Prompting(studio.desk)
+    prompt = Prompting(studio.context)
     first = prompt.segment()
     assert (prompt.segment(), len(looks)) == (first, 1)
     studio.write("S1", "b", "y\n")
@@ -59,15 +59,17 @@ def test_a_long_burst_is_not_read_to_be_named(
     studio.prompt("S1", "again")
     for number in range(4):
         studio.write("S1", f"n{number}", "x\n")
-    assert said(studio.desk)[1:3] == ["claude-code", "4"]
-    studio.run("undo", targets=[{"text": said(studio.desk)[3]}], verb="undo", yes=True)
-    assert said(studio.desk)[1:3] == ["claude-code", "1"]
+    assert said(studio.context)[1:3] == ["claude-code", "4"]
+    studio.run(
+        "undo", targets=[{"text": said(studio.context)[3]}], verb="undo", yes=True
+    )
+    assert said(studio.context)[1:3] == ["claude-code", "1"]
 
 
 def test_what_is_taken_back_is_no_longer_said(studio: Studio) -> None:
     studio.write("S1", "new", "x\n")
     studio.run("undo", verb="oops", dry_run=False, yes=True)
-    assert said(studio.desk)[1:] == ["", "", ""]
+    assert said(studio.context)[1:] == ["", "", ""]
 
 
 def test_recording_that_is_off_is_said(
@@ -75,10 +77,10 @@ def test_recording_that_is_off_is_said(
 ) -> None:
     """GIT-21."""
     with studio_of(repo) as s:
-        assert said(s.desk)[0] == "recording"
+        assert said(s.context)[0] == "recording"
     monkeypatch.setenv("GITSHADOW_ENABLED", "false")
     with studio_of(repo) as s:
-        assert said(s.desk)[0] == "off"
+        assert said(s.context)[0] == "off"
     assert os.environ["GITSHADOW_ENABLED"] == "false"
 
 

@@ -97,7 +97,7 @@ def test_own_session_is_not_exempt_from_another_ones_turn(studio: Studio) -> Non
 def test_subagent_of_the_own_session_is_exempt_too(studio: Studio) -> None:
     studio.write("S1", "new", LINES)
     runs_in_this_process(studio, "S1")
-    db = studio.desk.workspace.db
+    db = studio.context.workspace.db
     studio.write("S2", "other", LINES)
     child = sessions.get(db, studio.session("S2"))
     assert child is not None
@@ -112,10 +112,10 @@ def test_turn_that_nothing_was_heard_of_for_ten_minutes_has_expired(
 ) -> None:
     """An interrupted turn: its agent lives, and waits for the next prompt."""
     studio.write("S1", "new", LINES)
-    db = studio.desk.workspace.db
+    db = studio.context.workspace.db
     session = sessions.get(db, studio.session("S1"))
     assert session is not None
-    long_ago = studio.desk.workspace.clock.now_ns() - 11 * MINUTE_NS
+    long_ago = studio.context.workspace.clock.now_ns() - 11 * MINUTE_NS
     with db.write():
         sessions.put(db, replace(session, last_seen_ns=long_ago))
     stage(studio)

@@ -66,7 +66,7 @@ def test_short_lines_are_no_proof_of_an_undone_change(studio: Studio) -> None:
 
 def test_gap_while_a_session_ran_is_told(studio: Studio) -> None:
     studio.write("S1", "new", LINES)
-    studio.desk.pipeline.gap("the watcher lost events")
+    studio.context.pipeline.gap("the watcher lost events")
     studio.stop("S1")
     stage(studio)
     document = check(studio)
@@ -78,7 +78,7 @@ def test_gap_while_a_session_ran_is_told(studio: Studio) -> None:
 
 def test_gap_of_another_file_is_not_told(studio: Studio) -> None:
     studio.write("S1", "new", LINES)
-    studio.desk.pipeline.gap("could not read it", RepoPath(b"b"))
+    studio.context.pipeline.gap("could not read it", RepoPath(b"b"))
     studio.stop("S1")
     stage(studio)
     assert check(studio)["status"] == "passed"
@@ -205,7 +205,7 @@ def test_odd_files_are_judged_too(studio: Studio) -> None:
 
 def test_file_over_the_limit_is_not_looked_at(studio: Studio) -> None:
     demand(studio, unknown="warn")
-    ws = studio.desk.workspace
+    ws = studio.context.workspace
     ws.config = replace(ws.config, max_file_size_bytes=100)
     studio.repo.write("big", "x\n" * 100)
     stage(studio)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gitshadow.capture.patterns import parse_patterns
 from gitshadow.model import Demands, Level
 from gitshadow.review import policy
-from gitshadow.review.policy import Reading, read
+from gitshadow.review.policy import PolicyReading, read
 
 
 def test_read_takes_every_key() -> None:
@@ -24,7 +24,7 @@ def test_read_takes_every_key() -> None:
     undone = "refuse"
     gaps = "refuse"
     """
-    assert read(text) == Reading(
+    assert read(text) == PolicyReading(
         Demands(
             open_turn=Level.WARN,
             protected=Level.WARN,
@@ -40,7 +40,7 @@ def test_read_takes_every_key() -> None:
 
 @pytest.mark.parametrize("text", [b"", b"# nothing\n", b"[check]\n"])
 def test_file_that_demands_nothing_adds_nothing(text: bytes) -> None:
-    assert read(text) == Reading(Demands())
+    assert read(text) == PolicyReading(Demands())
 
 
 def test_patterns_and_numbers_are_meant_when_no_level_stands_beside_them() -> None:
@@ -64,7 +64,7 @@ def test_level_beside_them_stands() -> None:
 )  # fmt: skip
 def test_unknown_key_is_a_warning_that_names_the_nearest(text: str, said: str) -> None:
     reading = read(f"[check]\n{text}\n".encode())
-    assert reading == Reading(warnings=(said,))
+    assert reading == PolicyReading(warnings=(said,))
 
 
 def test_unknown_table_is_a_warning() -> None:

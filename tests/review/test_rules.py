@@ -4,13 +4,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitshadow.model import Actor, Demands, Level, RepoPath
-from gitshadow.review.facts import FileFacts, Gap, OpenTurn, Run, Writer
-from gitshadow.review.rules import Finding, Rule, Source, judge, strictest
+from gitshadow.review.facts import (
+    FileFacts,
+    LineRun,
+    LineWriter,
+    OpenTurnFact,
+    RecordingGap,
+)
+from gitshadow.review.rules import (
+    CheckRule,
+    PolicyFinding,
+    PolicySource,
+    judge,
+    strictest,
+)
 
 A = RepoPath(b"a")
-AGENT = Writer(Actor.AGENT, "certain", "claude-code", "s1", "t1", "do it")
-OTHER = Writer(Actor.AGENT, "certain", "codex", "s2", "t2")
-NOBODY = Writer(Actor.UNKNOWN, "no evidence")
+AGENT = LineWriter(Actor.AGENT, "certain", "claude-code", "s1", "t1", "do it")
+OTHER = LineWriter(Actor.AGENT, "certain", "codex", "s2", "t2")
+NOBODY = LineWriter(Actor.UNKNOWN, "no evidence")
 ALL = Demands(
     open_turn=Level.REFUSE,
     protected=Level.REFUSE,
@@ -26,12 +38,12 @@ _Row = tuple[str, object, object]
 
 def found(*files: FileFacts, demands: Demands = ALL) -> list[_Row]:
     """Return rule, lines and what it is about of each finding."""
-    rows = judge(files, [Source("x", demands)])
+    rows = judge(files, [PolicySource("x", demands)])
     return [(one.rule.value, one.spans, one.about) for one in rows]
 
 
 def numbered(
-    count: int, runs: tuple[Run, ...] = (), gaps: tuple[Gap, ...] = ()
+    count: int, runs: tuple[LineRun, ...] = (), gaps: tuple[RecordingGap, ...] = ()
 ) -> list[FileFacts]:
     """Return files that are alike but for their names."""
     return [FileFacts(RepoPath(b"%d" % n), runs=runs, gaps=gaps) for n in range(count)]
@@ -42,17 +54,17 @@ def test_nothing_is_found_where_nothing_is_known() -> None:
 
 
 def test_open_turn_of_another_names_its_lines() -> None:
-    runs = Run((3, 4), OTHER), Run((5, 6), NOBODY, True)
-    file = FileFacts(A, runs, turns=(OpenTurn(OTHER, 1),))
+    runs = LineRun((3, 4), OTHER), LineRun((5, 6), NOBODY, True)
+    file = FileFacts(A, runs, turns=(OpenTurnFact(OTHER, 1),))
     demands = Demands(open_turn=Level.REFUSE)
     assert found(file, demands=demands) == [("openTurn", ((3, 4),), None)]
 
 
 def test_protected_path_is_found_for_each_agent_that_touched_it() -> None:
-    rows = judge([FileFacts(A, touched=(AGENT, OTHER))], [Source("x", ALL)])
+    rows = judge([FileFacts(A, touched=(AGENT, OTHER))], [PolicySource("x", ALL)])
     assert [(one.rule, one.writer) for one in rows] == [
-        (Rule.PROTECTED, AGENT),
-        (Rule.PROTECTED, OTHER),
+        (CheckRule.PROTECTED, AGENT),
+        (CheckRule.PROTECTED, OTHER),
     ]
 
 
@@ -63,30 +75,32 @@ def test_protected_directory_covers_what_lies_below_and_what_was_moved_out() -> 
     below = FileFacts(RepoPath(b"deploy/x/y"), touched=(AGENT,))
     moved = FileFacts(A, touched=(AGENT,), old_path=RepoPath(b"deploy/k"))
     other = FileFacts(RepoPath(b"sub/deploy"), touched=(AGENT,))
-    rows = judge([below, moved, other], [Source("x", demands)])
+    rows = judge([below, moved, other], [PolicySource("x", demands)])
     assert [one.path for one in rows] == [b"a", b"deploy/x/y"]
 
 
 def test_people_may_touch_protected_paths() -> None:
-    assert found(FileFacts(A, (Run((1, 1), NOBODY, True),))) == []
+    assert found(FileFacts(A, (LineRun((1, 1), NOBODY, True),))) == []
 
 
 def test_lines_are_counted_over_the_whole_change() -> None:
     """Two lines may go without a review here; three in three files are too many."""
-    runs = (Run((5, 5), AGENT),)
+    runs = (LineRun((5, 5), AGENT),)
     assert found(*numbered(2, runs)) == []
     assert found(*numbered(3, runs)) == [("review", ((5, 5),), None)] * 3
 
 
 def test_reviewed_lines_and_reviewed_files_do_not_count() -> None:
-    lines = FileFacts(A, (Run((1, 9), AGENT, True), Run((10, 11), AGENT)))
-    whole = FileFacts(RepoPath(b"b"), (Run((1, 9), AGENT),), reviewed=True)
+    lines = FileFacts(A, (LineRun((1, 9), AGENT, True), LineRun((10, 11), AGENT)))
+    whole = FileFacts(RepoPath(b"b"), (LineRun((1, 9), AGENT),), reviewed=True)
     assert found(lines, whole) == []
 
 
 def test_unknown_lines_are_joined_by_reason() -> None:
-    late = Writer(Actor.UNKNOWN, "offline")
-    file = FileFacts(A, (Run((1, 1), NOBODY), Run((2, 3), NOBODY), Run((9, 9), late)))
+    late = LineWriter(Actor.UNKNOWN, "offline")
+    file = FileFacts(
+        A, (LineRun((1, 1), NOBODY), LineRun((2, 3), NOBODY), LineRun((9, 9), late))
+    )
     assert found(file) == [
         ("unknown", ((1, 3),), None),
         ("unknown", ((9, 9),), None),
@@ -94,24 +108,26 @@ def test_unknown_lines_are_joined_by_reason() -> None:
 
 
 def test_undone_lines_name_the_op() -> None:
-    file = FileFacts(A, (Run((2, 2), NOBODY, True, "op-1"),))
+    file = FileFacts(A, (LineRun((2, 2), NOBODY, True, "op-1"),))
     assert found(file) == [("undone", ((2, 2),), "op-1")]
 
 
 def test_gap_of_a_session_is_told_once() -> None:
-    assert found(*numbered(2, gaps=(Gap(7, "lost", AGENT),))) == [("gaps", (), "7")]
+    assert found(*numbered(2, gaps=(RecordingGap(7, "lost", AGENT),))) == [
+        ("gaps", (), "7")
+    ]
 
 
 def test_gap_of_a_file_is_told_for_each() -> None:
-    gaps = (Gap(7, "lost"),)
+    gaps = (RecordingGap(7, "lost"),)
     assert found(*numbered(2, gaps=gaps)) == [("gaps", (), "7"), ("gaps", (), "7")]
 
 
 def test_strictest_source_decides_and_is_named() -> None:
-    file = FileFacts(A, gaps=(Gap(7, "lost"),))
+    file = FileFacts(A, gaps=(RecordingGap(7, "lost"),))
     mine, repo = Demands(gaps=Level.WARN), Demands(gaps=Level.REFUSE)
     for sources in ([("a", mine), ("b", repo)], [("b", repo), ("a", mine)]):
-        rows = judge([file], [Source(*one) for one in sources])
+        rows = judge([file], [PolicySource(*one) for one in sources])
         assert [(one.level, one.source) for one in rows] == [(Level.REFUSE, "b")]
 
 
@@ -119,12 +135,12 @@ def test_strictest_of_nothing_is_off() -> None:
     assert strictest([]) is Level.OFF
 
 
-_WRITERS = st.sampled_from([AGENT, OTHER, NOBODY, Writer(Actor.HUMAN)])
+_WRITERS = st.sampled_from([AGENT, OTHER, NOBODY, LineWriter(Actor.HUMAN)])
 _SPANS = st.tuples(st.integers(1, 50), st.integers(0, 9)).map(
     lambda one: (one[0], one[0] + one[1])
 )
-_RUNS = st.builds(Run, _SPANS, _WRITERS, st.booleans(), st.none() | st.just("op-1"))
-_GAPS = st.builds(Gap, st.integers(1, 3), st.just("x"), st.none() | _WRITERS)
+_RUNS = st.builds(LineRun, _SPANS, _WRITERS, st.booleans(), st.none() | st.just("op-1"))
+_GAPS = st.builds(RecordingGap, st.integers(1, 3), st.just("x"), st.none() | _WRITERS)
 
 
 def _few(what: st.SearchStrategy[object]) -> st.SearchStrategy[tuple[object, ...]]:
@@ -136,7 +152,7 @@ _FILES = st.builds(
     st.sampled_from([A, RepoPath(b"d/b"), RepoPath(b"d/e/c")]),
     _few(_RUNS),
     _few(st.sampled_from([AGENT, OTHER])),
-    _few(st.builds(OpenTurn, _WRITERS, st.just(1))),
+    _few(st.builds(OpenTurnFact, _WRITERS, st.just(1))),
     _few(_GAPS),
     st.booleans(),
 )
@@ -154,7 +170,7 @@ _DEMANDS = st.builds(
 )
 
 
-def _levels(rows: list[Finding]) -> dict[object, int]:
+def _levels(rows: list[PolicyFinding]) -> dict[object, int]:
     return {
         (one.rule, one.path, one.spans, one.writer, one.about): one.level.rank
         for one in rows
@@ -165,8 +181,11 @@ def _levels(rows: list[Finding]) -> dict[object, int]:
 def test_further_sources_only_tighten(
     files: list[FileFacts], own: Demands, others: list[Demands]
 ) -> None:
-    alone = judge(files, [Source("own", own)])
-    sources = [Source("own", own), *(Source("other", one) for one in others)]
+    alone = judge(files, [PolicySource("own", own)])
+    sources = [
+        PolicySource("own", own),
+        *(PolicySource("other", one) for one in others),
+    ]
     together = judge(files, sources)
     levels = _levels(together)
     assert all(levels[key] >= level for key, level in _levels(alone).items())

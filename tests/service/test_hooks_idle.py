@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from gitshadow.maintenance import setup
-from gitshadow.recording.context import Desk, open_desk
+from gitshadow.recording.context import RecorderContext, open_context
 from gitshadow.service import hook_intake
 from gitshadow.store.journal import events
 from gitshadow.store.journal.events import EventFilter
@@ -16,17 +16,17 @@ from tests.support.repo import Repo
 
 
 @pytest.fixture
-def desk(repo: Repo) -> Iterator[Desk]:
+def context(repo: Repo) -> Iterator[RecorderContext]:
     layout = discover(str(repo.root))
     assert layout is not None
     setup.initialise(layout, os.environ, force=True)
-    opened = open_desk(layout, os.environ, lock_timeout_s=1.0)
+    opened = open_context(layout, os.environ, lock_timeout_s=1.0)
     hook_intake.listen(opened)
     yield opened
     opened.close()
 
 
-def send(desk: Desk, repo: Repo, event: str, **fields: object) -> None:
+def send(context: RecorderContext, repo: Repo, event: str, **fields: object) -> None:
     payload = {
         "session_id": "s1",
         "cwd": str(repo.root),
@@ -35,7 +35,7 @@ def send(desk: Desk, repo: Repo, event: str, **fields: object) -> None:
         **fields,
     }
     hook_intake.take_body(
-        desk, b"agent: claude-code\n\n" + json.dumps(payload).encode()
+        context, b"agent: claude-code\n\n" + json.dumps(payload).encode()
     )
 
 
@@ -43,17 +43,17 @@ def send(desk: Desk, repo: Repo, event: str, **fields: object) -> None:
     ("kind", "call"), [("idle_prompt", None), ("permission_prompt", "c1")]
 )
 def test_cancelled_call_claims_nothing_after_its_agent_said_that_it_waits(
-    repo: Repo, desk: Desk, kind: str, call: str | None
+    repo: Repo, context: RecorderContext, kind: str, call: str | None
 ) -> None:
     """ATT-12: a person edits the file that a cancelled edit had named."""
-    send(desk, repo, "UserPromptSubmit", prompt="go")
+    send(context, repo, "UserPromptSubmit", prompt="go")
     path = str(repo.root / "a")
     tool = {"tool_name": "Edit", "tool_use_id": "c1", "tool_input": {"file_path": path}}
-    send(desk, repo, "PreToolUse", **tool)
-    send(desk, repo, "Notification", notification_type=kind, message="waiting")
+    send(context, repo, "PreToolUse", **tool)
+    send(context, repo, "Notification", notification_type=kind, message="waiting")
     repo.write("a", "by hand\n")
-    desk.observer.settle()
-    (row,) = events.rows(desk.workspace.db, EventFilter(paths=None))[:1]
+    context.observer.settle()
+    (row,) = events.rows(context.workspace.db, EventFilter(paths=None))[:1]
     assert row.path == b"a"
     assert row.attribution is not None
     assert row.attribution.call == call

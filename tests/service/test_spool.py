@@ -14,7 +14,7 @@ from gitshadow.attribution.process import ProcessId
 from gitshadow.maintenance import setup
 from gitshadow.maintenance.startup_repair import mend
 from gitshadow.model import Call, Event, EventKind, RepoPath, ToolClass
-from gitshadow.recording.context import Desk, open_desk
+from gitshadow.recording.context import RecorderContext, open_context
 from gitshadow.recording.spool import FOREIGN_NS
 from gitshadow.service import hook_intake
 from gitshadow.store.journal import events, sessions, state, turns
@@ -24,32 +24,34 @@ from tests.support.repo import Repo
 
 
 @pytest.fixture
-def open_it() -> Iterator[Callable[[Repo], Desk]]:
+def open_it() -> Iterator[Callable[[Repo], RecorderContext]]:
     """Return a function that opens a worktree as every process does."""
-    opened: list[Desk] = []
+    opened: list[RecorderContext] = []
 
-    def open_one(repo: Repo) -> Desk:
+    def open_one(repo: Repo) -> RecorderContext:
         layout = discover(str(repo.root))
         assert layout is not None
         if not layout.initialised:
             setup.initialise(layout, os.environ, force=True)
-        desk = open_desk(layout, os.environ, lock_timeout_s=1.0)
-        opened.append(desk)
-        hook_intake.listen(desk)
-        mend(desk)
-        return desk
+        context = open_context(layout, os.environ, lock_timeout_s=1.0)
+        opened.append(context)
+        hook_intake.listen(context)
+        mend(context)
+        return context
 
     yield open_one
-    for desk in opened:
-        desk.close()
+    for context in opened:
+        context.close()
 
 
 @pytest.fixture
-def desk(repo: Repo, open_it: Callable[[Repo], Desk]) -> Desk:
+def context(repo: Repo, open_it: Callable[[Repo], RecorderContext]) -> RecorderContext:
     return open_it(repo)
 
 
-def leave(desk: Desk, number: int, event: str, cwd: str, **fields: object) -> Path:
+def leave(
+    context: RecorderContext, number: int, event: str, cwd: str, **fields: object
+) -> Path:
     """Leave one payload in the spool, as a hook program does that finds nobody."""
     payload = {
         "session_id": "s1",
@@ -59,60 +61,60 @@ def leave(desk: Desk, number: int, event: str, cwd: str, **fields: object) -> Pa
         **fields,
     }
     document = {"agent": "claude-code", "payload": json.dumps(payload), "cwd": cwd}
-    path = Path(desk.workspace.layout.spool_dir, f"{number}-1.json")
+    path = Path(context.workspace.layout.spool_dir, f"{number}-1.json")
     part = path.with_suffix(".part")
     part.write_text(json.dumps(document))
     part.rename(path)
     return path
 
 
-def rows(desk: Desk) -> list[Event]:
-    return events.rows(desk.workspace.db, EventFilter())[::-1]
+def rows(context: RecorderContext) -> list[Event]:
+    return events.rows(context.workspace.db, EventFilter())[::-1]
 
 
-def gap_notes(desk: Desk) -> list[str]:
-    return [row.note or "" for row in rows(desk) if row.kind is EventKind.GAP]
+def gap_notes(context: RecorderContext) -> list[str]:
+    return [row.note or "" for row in rows(context) if row.kind is EventKind.GAP]
 
 
-def left(desk: Desk) -> list[str]:
-    return sorted(os.listdir(desk.workspace.layout.spool_dir))
+def left(context: RecorderContext) -> list[str]:
+    return sorted(os.listdir(context.workspace.layout.spool_dir))
 
 
 def test_write_is_judged_by_a_window_that_was_spooled_before_it(
-    repo: Repo, desk: Desk
+    repo: Repo, context: RecorderContext
 ) -> None:
     """ATT-14: also where the payload came after the barrier had looked into the spool."""
-    hook_intake.drain_spool(desk)
+    hook_intake.drain_spool(context)
     path = str(repo.root / "a")
     named = {"tool_name": "Write", "tool_input": {"file_path": path}}
-    leave(desk, 1, "PreToolUse", str(repo.root), tool_use_id="call-1", **named)
+    leave(context, 1, "PreToolUse", str(repo.root), tool_use_id="call-1", **named)
     repo.write("a", "agent\n")
-    desk.observer.settle()
-    (row,) = [row for row in rows(desk) if row.path == RepoPath(b"a")]
+    context.observer.settle()
+    (row,) = [row for row in rows(context) if row.path == RepoPath(b"a")]
     assert row.attribution is not None
     assert (row.attribution.call, row.attribution.confidence.value) == (
         "call-1",
         "certain",
     )
-    assert hook_intake.drain_spool(desk) == 1
-    assert left(desk) == []
+    assert hook_intake.drain_spool(context) == 1
+    assert left(context) == []
 
 
 def test_payload_stays_until_it_is_cleared_and_is_taken_once(
-    repo: Repo, desk: Desk
+    repo: Repo, context: RecorderContext
 ) -> None:
     """A hook waits for its file to go, which must mean that the first walk is over."""
-    leave(desk, 1, "UserPromptSubmit", str(repo.root), prompt="go")
-    hook_intake.hear(desk)
-    hook_intake.hear(desk)
-    assert left(desk) == ["1-1.json"]
-    assert sessions.find_native(desk.workspace.db, "claude-code", "s1") is not None
-    desk.spool.clear()
-    assert left(desk) == []
+    leave(context, 1, "UserPromptSubmit", str(repo.root), prompt="go")
+    hook_intake.hear(context)
+    hook_intake.hear(context)
+    assert left(context) == ["1-1.json"]
+    assert sessions.find_native(context.workspace.db, "claude-code", "s1") is not None
+    context.spool.clear()
+    assert left(context) == []
 
 
 def test_payload_that_always_fails_is_set_aside_with_a_gap(
-    repo: Repo, desk: Desk, monkeypatch: pytest.MonkeyPatch
+    repo: Repo, context: RecorderContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """ATT-10: it stops neither the payloads behind it nor any verb."""
     parse = registry.parse
@@ -123,17 +125,19 @@ def test_payload_that_always_fails_is_set_aside_with_a_gap(
         return parse(*args)  # type: ignore[arg-type, return-value]
 
     monkeypatch.setattr(registry, "parse", fail)
-    leave(desk, 1, "UserPromptSubmit", str(repo.root), prompt="poison")
-    leave(desk, 2, "UserPromptSubmit", str(repo.root), prompt="good")
-    assert hook_intake.drain_spool(desk) == 1
-    assert left(desk) == ["1-1.json.refused"]
-    assert gap_notes(desk) == ["could not process a hook payload: KeyError: 'poison'"]
-    assert hook_intake.drain_spool(desk) == 0
-    assert len(gap_notes(desk)) == 1
+    leave(context, 1, "UserPromptSubmit", str(repo.root), prompt="poison")
+    leave(context, 2, "UserPromptSubmit", str(repo.root), prompt="good")
+    assert hook_intake.drain_spool(context) == 1
+    assert left(context) == ["1-1.json.refused"]
+    assert gap_notes(context) == [
+        "could not process a hook payload: KeyError: 'poison'"
+    ]
+    assert hook_intake.drain_spool(context) == 0
+    assert len(gap_notes(context)) == 1
 
 
 def test_payload_that_failed_once_is_taken_the_second_time(
-    repo: Repo, desk: Desk, monkeypatch: pytest.MonkeyPatch
+    repo: Repo, context: RecorderContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parse, calls = registry.parse, []
 
@@ -144,22 +148,22 @@ def test_payload_that_failed_once_is_taken_the_second_time(
         return parse(*args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(registry, "parse", fail_first)
-    leave(desk, 1, "UserPromptSubmit", str(repo.root), prompt="go")
-    assert hook_intake.drain_spool(desk) == 1
-    assert (left(desk), gap_notes(desk)) == ([], [])
+    leave(context, 1, "UserPromptSubmit", str(repo.root), prompt="go")
+    assert hook_intake.drain_spool(context) == 1
+    assert (left(context), gap_notes(context)) == ([], [])
 
 
 def test_few_refused_payloads_are_kept(
-    repo: Repo, desk: Desk, monkeypatch: pytest.MonkeyPatch
+    repo: Repo, context: RecorderContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*args: object) -> None:
         raise KeyError("poison")
 
     monkeypatch.setattr(registry, "parse", fail)
     for number in range(10, 40):
-        leave(desk, number, "UserPromptSubmit", str(repo.root))
-    hook_intake.drain_spool(desk)
-    assert len(left(desk)) == 16
+        leave(context, number, "UserPromptSubmit", str(repo.root))
+    hook_intake.drain_spool(context)
+    assert len(left(context)) == 16
 
 
 @pytest.fixture
@@ -169,45 +173,45 @@ def linked(repo: Repo, tmp_path: Path) -> Repo:
 
 
 def test_payload_for_a_linked_worktree_is_read_once_and_found_there(
-    repo: Repo, linked: Repo, open_it: Callable[[Repo], Desk]
+    repo: Repo, linked: Repo, open_it: Callable[[Repo], RecorderContext]
 ) -> None:
     """The time of the payload is kept, although the rename moves that of its file."""
-    desk = open_it(repo)
-    path = leave(desk, 1, "UserPromptSubmit", str(linked.root), prompt="go")
+    context = open_it(repo)
+    path = leave(context, 1, "UserPromptSubmit", str(linked.root), prompt="go")
     came_ns = path.stat().st_ctime_ns
-    hook_intake.drain_spool(desk)
-    assert left(desk) == ["1-1.json"]
-    (waiting,) = desk.spool.waiting()
-    desk.spool.pass_on(waiting, "linked", waiting.at_ns + FOREIGN_NS)
-    assert left(desk) == [f"{came_ns}-1.for-linked.json"]
-    assert desk.spool.waiting() == []
+    hook_intake.drain_spool(context)
+    assert left(context) == ["1-1.json"]
+    (waiting,) = context.spool.waiting()
+    context.spool.pass_on(waiting, "linked", waiting.at_ns + FOREIGN_NS)
+    assert left(context) == [f"{came_ns}-1.for-linked.json"]
+    assert context.spool.waiting() == []
     other = open_it(linked)
     assert hook_intake.drain_spool(other) == 1
-    assert left(desk) == []
+    assert left(context) == []
     session = sessions.find_native(other.workspace.db, "claude-code", "s1")
     assert session is not None
     assert session.started_ns == came_ns // 1000 * 1000
 
 
 def test_payload_for_a_worktree_that_is_gone_is_dropped(
-    repo: Repo, linked: Repo, open_it: Callable[[Repo], Desk]
+    repo: Repo, linked: Repo, open_it: Callable[[Repo], RecorderContext]
 ) -> None:
-    desk = open_it(repo)
-    leave(desk, 1, "UserPromptSubmit", str(linked.root), prompt="go")
-    (waiting,) = desk.spool.waiting()
-    desk.spool.pass_on(waiting, "linked", waiting.at_ns + FOREIGN_NS)
+    context = open_it(repo)
+    leave(context, 1, "UserPromptSubmit", str(linked.root), prompt="go")
+    (waiting,) = context.spool.waiting()
+    context.spool.pass_on(waiting, "linked", waiting.at_ns + FOREIGN_NS)
     repo.git("worktree", "remove", "--force", str(linked.root))
-    hook_intake.drain_spool(desk)
-    assert left(desk) == []
+    hook_intake.drain_spool(context)
+    assert left(context) == []
 
 
 def test_dead_agents_window_takes_no_touch_of_what_is_not_covered(
-    repo: Repo, desk: Desk
+    repo: Repo, context: RecorderContext
 ) -> None:
     """ATT-08: the session of a process that is gone ends before anybody is named."""
-    ws = desk.workspace
+    ws = context.workspace
     repo.write(".gitignore", "ignored\n")
-    desk.observer.settle()
+    context.observer.settle()
     who = lifecycle.Who(
         agent="claude-code", native_id="s1", process=ProcessId(2**22 + 1, 1)
     )
@@ -224,7 +228,7 @@ def test_dead_agents_window_takes_no_touch_of_what_is_not_covered(
             worktree=ws.layout.worktree,
         )
         turns.open_call(ws.db, call)
-    desk.pipeline.touched([(RepoPath(b"ignored"), "ignored")])
+    context.pipeline.touched([(RepoPath(b"ignored"), "ignored")])
     (touch,) = state.touches_between(ws.db, ws.layout.worktree, 0, 2**62)
     assert (touch.session, touch.call) == (None, None)
 
@@ -233,7 +237,7 @@ def writing(path: Path) -> dict[str, object]:
     return {"tool_name": "Write", "tool_input": {"file_path": str(path)}}
 
 
-def deliver(desk: Desk, event: str, cwd: Path, **fields: object) -> None:
+def deliver(context: RecorderContext, event: str, cwd: Path, **fields: object) -> None:
     """Hand one payload over as a hook program does that finds the daemon."""
     payload = {
         "session_id": "s1",
@@ -243,11 +247,11 @@ def deliver(desk: Desk, event: str, cwd: Path, **fields: object) -> None:
         **fields,
     }
     body = b"agent: claude-code\n\n" + json.dumps(payload).encode()
-    hook_intake.take_body(desk, body)
+    hook_intake.take_body(context, body)
 
 
-def who(desk: Desk, path: bytes) -> tuple[str | None, str]:
-    (row,) = [row for row in rows(desk) if row.path == RepoPath(path)]
+def who(context: RecorderContext, path: bytes) -> tuple[str | None, str]:
+    (row,) = [row for row in rows(context) if row.path == RepoPath(path)]
     assert row.attribution is not None
     return row.attribution.call, row.attribution.confidence.value
 
@@ -257,7 +261,7 @@ def who(desk: Desk, path: bytes) -> tuple[str | None, str]:
 def test_call_that_writes_in_another_worktree_is_taken_there(
     repo: Repo,
     tmp_path: Path,
-    open_it: Callable[[Repo], Desk],
+    open_it: Callable[[Repo], RecorderContext],
     place: str,
     spooled: bool,
 ) -> None:
@@ -265,34 +269,34 @@ def test_call_that_writes_in_another_worktree_is_taken_there(
     top = tmp_path / "linked" if place == "beside" else repo.root / "trees/linked"
     repo.git("worktree", "add", "-q", str(top))
     linked = Repo(top)
-    desk, there = open_it(repo), open_it(linked)
+    context, there = open_it(repo), open_it(linked)
     for event in ("PreToolUse", "PostToolUse"):
         fields = {"tool_use_id": "call-1", **writing(top / "a")}
         if spooled:
-            leave(desk, 1, event, str(repo.root), **fields)
-            hook_intake.drain_spool(desk)
+            leave(context, 1, event, str(repo.root), **fields)
+            hook_intake.drain_spool(context)
         else:
-            deliver(desk, event, repo.root, **fields)
+            deliver(context, event, repo.root, **fields)
         if event == "PreToolUse":
             linked.write("a", "agent\n")
     there.observer.settle()
     assert who(there, b"a") == ("call-1", "certain")
     hook_intake.drain_spool(there)
-    assert left(desk) == []
+    assert left(context) == []
 
 
 def test_call_that_was_spooled_reaches_another_repository(
-    repo: Repo, tmp_path: Path, open_it: Callable[[Repo], Desk]
+    repo: Repo, tmp_path: Path, open_it: Callable[[Repo], RecorderContext]
 ) -> None:
     """ATT-11, ATT-14: with the time at which it came, however late that is."""
     elsewhere = Repo.create(tmp_path / "elsewhere")
-    desk, there = open_it(repo), open_it(elsewhere)
+    context, there = open_it(repo), open_it(elsewhere)
     for number, event in enumerate(("PreToolUse", "PostToolUse")):
         fields = {"tool_use_id": "call-1", **writing(elsewhere.root / "a")}
-        leave(desk, number, event, str(repo.root), **fields)
+        leave(context, number, event, str(repo.root), **fields)
         if event == "PreToolUse":
             elsewhere.write("a", "agent\n")
-    hook_intake.drain_spool(desk)
+    hook_intake.drain_spool(context)
     there.observer.settle()
     assert who(there, b"a") == ("call-1", "certain")
 
@@ -300,11 +304,11 @@ def test_call_that_was_spooled_reaches_another_repository(
 def test_forwarded_payload_that_cannot_be_written_leaves_a_gap_and_no_part(
     repo: Repo,
     tmp_path: Path,
-    open_it: Callable[[Repo], Desk],
+    open_it: Callable[[Repo], RecorderContext],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     elsewhere = Repo.create(tmp_path / "elsewhere")
-    desk, there = open_it(repo), open_it(elsewhere)
+    context, there = open_it(repo), open_it(elsewhere)
 
     def fail(*args: object) -> None:
         raise OSError(28, "No space left on device")
@@ -312,6 +316,6 @@ def test_forwarded_payload_that_cannot_be_written_leaves_a_gap_and_no_part(
     with monkeypatch.context() as patch:
         patch.setattr(os, "rename", fail)
         fields = {"tool_use_id": "call-1", **writing(elsewhere.root / "a")}
-        deliver(desk, "PreToolUse", repo.root, **fields)
+        deliver(context, "PreToolUse", repo.root, **fields)
     assert left(there) == []
-    assert len(gap_notes(desk)) == 1
+    assert len(gap_notes(context)) == 1

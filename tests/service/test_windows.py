@@ -16,7 +16,7 @@ from gitshadow.capture.recorder import Recorder
 from gitshadow.errors import JournalBusyError
 from gitshadow.maintenance import startup_repair
 from gitshadow.model import Event, Oid
-from gitshadow.recording.context import Desk
+from gitshadow.recording.context import RecorderContext
 from gitshadow.render.report import report_lines
 from gitshadow.render.style import View
 from gitshadow.service import hook_intake
@@ -26,19 +26,19 @@ from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.machine import ours
 from gitshadow.store.refs import chain_ref
 from gitshadow.store.replay import rebuild
-from tests.support.desk import desk_of
+from tests.support.context import desk_of
 from tests.support.journal_dump import dump_all
 from tests.support.repo import Repo
 
 
 @pytest.fixture
-def desk(repo: Repo) -> Iterator[Desk]:
-    with desk_of(repo) as desk:
-        yield desk
+def context(repo: Repo) -> Iterator[RecorderContext]:
+    with desk_of(repo) as context:
+        yield context
 
 
 def tell(
-    desk: Desk,
+    context: RecorderContext,
     agent: str,
     payload: dict[str, object],
     *,
@@ -47,7 +47,7 @@ def tell(
     at_ns: int | None = None,
 ) -> None:
     """Deliver a payload as the hook program does."""
-    whole = {"cwd": desk.workspace.layout.root, **payload}
+    whole = {"cwd": context.workspace.layout.root, **payload}
     delivery = HookDelivery(
         agent=agent,
         payload=json.dumps(whole).encode(),
@@ -55,13 +55,13 @@ def tell(
         own=own,
         at_ns=at_ns,
     )
-    hook_intake.take(desk, delivery)
+    hook_intake.take(context, delivery)
 
 
-def seen(desk: Desk, repo: Repo, path: str, text: str) -> None:
+def seen(context: RecorderContext, repo: Repo, path: str, text: str) -> None:
     """Write a file that the watcher records at once."""
     repo.write(path, text)
-    desk.observer.store([os.fsencode(path)])  # type: ignore[list-item]
+    context.observer.store([os.fsencode(path)])  # type: ignore[list-item]
 
 
 def listed(document: Mapping[str, object], key: str) -> list[dict[str, object]]:
@@ -70,9 +70,9 @@ def listed(document: Mapping[str, object], key: str) -> list[dict[str, object]]:
     return found
 
 
-def rows(desk: Desk, path: str) -> list[Event]:
+def rows(context: RecorderContext, path: str) -> list[Event]:
     wanted = EventFilter(paths=[os.fsencode(path)])  # type: ignore[list-item]
-    return events.rows(desk.workspace.db, wanted)[::-1]
+    return events.rows(context.workspace.db, wanted)[::-1]
 
 
 def told(row: Event) -> tuple[str, str | None]:
@@ -80,9 +80,9 @@ def told(row: Event) -> tuple[str, str | None]:
     return row.attribution.confidence.value, row.attribution.call
 
 
-def same_from_refs(desk: Desk, tmp_path: Path) -> None:
+def same_from_refs(context: RecorderContext, tmp_path: Path) -> None:
     """Build another journal from the refs alone and compare what law 7 names."""
-    ws = desk.workspace
+    ws = context.workspace
     fresh = Db.open(str(tmp_path / "again.db"), create=True)
     try:
         with fresh.write():
@@ -108,24 +108,24 @@ def copilot(event: str, tool: str, **arguments: object) -> dict[str, object]:
 
 
 def test_calls_side_by_side_keep_their_windows_when_they_have_no_ids(
-    desk: Desk, repo: Repo, tmp_path: Path
+    context: RecorderContext, repo: Repo, tmp_path: Path
 ) -> None:
-    root = desk.workspace.layout.root
+    root = context.workspace.layout.root
     calls: list[tuple[str, dict[str, object]]] = [
         ("create", {"path": f"{root}/p1", "file_text": "1"}),
         ("bash", {"command": "echo 3 > p3"}),
         ("create", {"path": f"{root}/p2", "file_text": "2"}),
     ]
     for tool, given in calls:
-        tell(desk, "copilot", copilot("preToolUse", tool, **given))
+        tell(context, "copilot", copilot("preToolUse", tool, **given))
     for path in ("p1", "p2", "p3"):
-        seen(desk, repo, path, path)
+        seen(context, repo, path, path)
     for tool, given in calls:
-        tell(desk, "copilot", copilot("postToolUse", tool, **given))
+        tell(context, "copilot", copilot("postToolUse", tool, **given))
     tools = {
         path: (row.attribution.tool, row.attribution.confidence.value)
         for path in ("p1", "p2", "p3")
-        for row in rows(desk, path)
+        for row in rows(context, path)
         if row.attribution is not None
     }
     assert tools == {
@@ -133,7 +133,7 @@ def test_calls_side_by_side_keep_their_windows_when_they_have_no_ids(
         "p2": ("create", "certain"),
         "p3": ("bash", "high"),
     }
-    same_from_refs(desk, tmp_path)
+    same_from_refs(context, tmp_path)
 
 
 def generic(event: str, **fields: object) -> dict[str, object]:
@@ -157,64 +157,64 @@ def here() -> ProcessId:
 
 
 def test_the_window_of_a_program_closes_when_it_died_before_its_event_was_taken(
-    desk: Desk, repo: Repo, tmp_path: Path
+    context: RecorderContext, repo: Repo, tmp_path: Path
 ) -> None:
     """What comes from the spool names a process that is gone, and its living parent."""
     dead = a_dead_process()
-    now_ns = desk.workspace.clock.now_ns()
-    path = os.path.join(desk.workspace.layout.root, "a")
+    now_ns = context.workspace.clock.now_ns()
+    path = os.path.join(context.workspace.layout.root, "a")
     told_of = [
         generic("prompt", turn="t1"),
         generic("before", turn="t1", call="c1", tool="w", paths=[path]),
     ]
     for number, payload in enumerate(told_of):
         tell(
-            desk,
+            context,
             "generic",
             payload,
             pids=[dead, here()],
             own=dead,
             at_ns=now_ns + number,
         )
-    seen(desk, repo, "a", "a person's\n")
-    (row,) = rows(desk, "a")
+    seen(context, repo, "a", "a person's\n")
+    (row,) = rows(context, "a")
     assert told(row) == ("unknown", None)
     repo.delete("a")
-    desk.observer.settle()
-    assert told(rows(desk, "a")[-1]) == ("unknown", None)
-    (session,) = sessions.by_prefix(desk.workspace.db, "prog")
+    context.observer.settle()
+    assert told(rows(context, "a")[-1]) == ("unknown", None)
+    (session,) = sessions.by_prefix(context.workspace.db, "prog")
     assert session.end_reason == "process gone"
-    same_from_refs(desk, tmp_path)
+    same_from_refs(context, tmp_path)
 
 
 def test_a_write_right_before_a_kill_is_the_programs_when_it_was_watched(
-    desk: Desk, repo: Repo
+    context: RecorderContext, repo: Repo
 ) -> None:
-    ws = desk.workspace
+    ws = context.workspace
     dead = a_dead_process()
     path = os.path.join(ws.layout.root, "a")
-    tell(desk, "generic", generic("prompt", turn="t1"), pids=[here()], own=here())
+    tell(context, "generic", generic("prompt", turn="t1"), pids=[here()], own=here())
     before = generic("before", turn="t1", call="c1", tool="w", paths=[path])
-    tell(desk, "generic", before, pids=[here()], own=here())
+    tell(context, "generic", before, pids=[here()], own=here())
     (session,) = sessions.by_prefix(ws.db, "prog")
     with ws.db.write():
         ws.db.run("UPDATE sessions SET pid = ?, pid_started = ?", dead)
-    desk.pipeline.alive[dead] = ws.clock.now_ns()
-    seen(desk, repo, "a", "x\n")
-    assert told(rows(desk, "a")[-1]) == ("certain", "c1")
+    context.pipeline.alive[dead] = ws.clock.now_ns()
+    seen(context, repo, "a", "x\n")
+    assert told(rows(context, "a")[-1]) == ("certain", "c1")
     call = turns.get_call(ws.db, session.id, "c1")
     assert call is not None
     assert call.closed_ns is not None
-    seen(desk, repo, "a", "a person's\n")
-    assert told(rows(desk, "a")[-1]) == ("unknown", None)
+    seen(context, repo, "a", "a person's\n")
+    assert told(rows(context, "a")[-1]) == ("unknown", None)
 
 
 def test_a_process_that_was_missed_long_ago_ends_when_it_was_last_seen(
-    desk: Desk,
+    context: RecorderContext,
 ) -> None:
-    ws = desk.workspace
+    ws = context.workspace
     dead = a_dead_process()
-    tell(desk, "generic", generic("prompt", turn="t1"), pids=[here()], own=here())
+    tell(context, "generic", generic("prompt", turn="t1"), pids=[here()], own=here())
     with ws.db.write():
         ws.db.run("UPDATE sessions SET pid = ?, pid_started = ?", dead)
     now_ns = ws.clock.now_ns()
@@ -237,78 +237,78 @@ def claude(event: str, call: str, path: str, **fields: object) -> dict[str, obje
 
 
 def waited(
-    desk: Desk, repo: Repo, event: str = "PostToolUse", **fields: object
+    context: RecorderContext, repo: Repo, event: str = "PostToolUse", **fields: object
 ) -> None:
     """Have a person write while a call waits for five seconds, and the call end."""
-    path = os.path.join(desk.workspace.layout.root, "a")
-    tell(desk, "claude-code", claude("PreToolUse", "c1", path))
-    seen(desk, repo, "a", "a person's\n")
-    assert told(rows(desk, "a")[-1]) == ("certain", "c1")
-    at_ns = desk.workspace.clock.now_ns() + 5_000_000_000
-    tell(desk, "claude-code", claude(event, "c1", path, **fields), at_ns=at_ns)
+    path = os.path.join(context.workspace.layout.root, "a")
+    tell(context, "claude-code", claude("PreToolUse", "c1", path))
+    seen(context, repo, "a", "a person's\n")
+    assert told(rows(context, "a")[-1]) == ("certain", "c1")
+    at_ns = context.workspace.clock.now_ns() + 5_000_000_000
+    tell(context, "claude-code", claude(event, "c1", path, **fields), at_ns=at_ns)
 
 
 @pytest.mark.parametrize("duration", [0, 12, 12.5])
 def test_a_row_goes_back_when_its_call_ran_later(
-    desk: Desk, repo: Repo, tmp_path: Path, duration: float
+    context: RecorderContext, repo: Repo, tmp_path: Path, duration: float
 ) -> None:
-    waited(desk, repo, duration_ms=duration)
-    assert told(rows(desk, "a")[-1]) == ("low", None)
-    same_from_refs(desk, tmp_path)
+    waited(context, repo, duration_ms=duration)
+    assert told(rows(context, "a")[-1]) == ("low", None)
+    same_from_refs(context, tmp_path)
 
 
 @pytest.mark.parametrize("waited_ns", [0, 60_000_000_000], ids=["at once", "waited"])
 def test_a_row_stays_when_the_end_of_its_call_comes_long_after_its_edit_was_reported(
-    desk: Desk, repo: Repo, tmp_path: Path, waited_ns: int
+    context: RecorderContext, repo: Repo, tmp_path: Path, waited_ns: int
 ) -> None:
     """Cursor reports an edited file first, and other programs' hooks may take a while."""
-    path = os.path.join(desk.workspace.layout.root, "a")
+    path = os.path.join(context.workspace.layout.root, "a")
     call: dict[str, object] = {"conversation_id": "c1", "generation_id": "g1"}
     call |= {"tool_name": "Write", "tool_use_id": "u1", "cursor_version": "2.7.12"}
     call |= {"tool_input": {"file_path": path, "content": "x"}}
-    at_ns = desk.workspace.clock.now_ns() - waited_ns
-    tell(desk, "cursor", {**call, "hook_event_name": "preToolUse"}, at_ns=at_ns)
-    seen(desk, repo, "a", "the agent's\n")
+    at_ns = context.workspace.clock.now_ns() - waited_ns
+    tell(context, "cursor", {**call, "hook_event_name": "preToolUse"}, at_ns=at_ns)
+    seen(context, repo, "a", "the agent's\n")
     edit: dict[str, object] = {"conversation_id": "c1", "generation_id": "g1"}
     edit |= {"file_path": path, "edits": [], "cursor_version": "2.7.12"}
-    tell(desk, "cursor", {**edit, "hook_event_name": "afterFileEdit"})
+    tell(context, "cursor", {**edit, "hook_event_name": "afterFileEdit"})
     end = {**call, "hook_event_name": "postToolUse", "duration": 36.8}
-    at_ns = desk.workspace.clock.now_ns() + 30_000_000_000
-    tell(desk, "cursor", end, at_ns=at_ns)
-    assert told(rows(desk, "a")[-1]) == ("certain", "u1")
-    same_from_refs(desk, tmp_path)
+    at_ns = context.workspace.clock.now_ns() + 30_000_000_000
+    tell(context, "cursor", end, at_ns=at_ns)
+    assert told(rows(context, "a")[-1]) == ("certain", "u1")
+    same_from_refs(context, tmp_path)
 
 
 @pytest.mark.parametrize("noticed", [False, True])
 @pytest.mark.parametrize("tool", ["ai_agent", "afterFileEdit"])
 def test_an_edit_told_of_afterwards_begins_at_the_last_checkpoint_of_its_path(
-    desk: Desk, repo: Repo, tmp_path: Path, tool: str, *, noticed: bool
+    context: RecorderContext, repo: Repo, tmp_path: Path, tool: str, *, noticed: bool
 ) -> None:
     """What was recorded by then is not the agent's; what came later is, with a daemon too."""
-    root = desk.workspace.layout.root
+    root = context.workspace.layout.root
     path = os.path.join(root, "a")
-    seen(desk, repo, "a", "a person's\n")
+    seen(context, repo, "a", "a person's\n")
     if noticed:
         notice = {"type": "human", "repo_working_dir": root}
-        tell(desk, "generic", {**notice, "will_edit_filepaths": ["a", "b"]})
-    seen(desk, repo, "a", "the agent's\n")
+        tell(context, "generic", {**notice, "will_edit_filepaths": ["a", "b"]})
+    seen(context, repo, "a", "the agent's\n")
     if tool == "ai_agent":
         edit: dict[str, object] = {"type": tool, "conversation_id": "c1"}
         edit |= {"repo_working_dir": root, "edited_filepaths": ["a"]}
-        tell(desk, "generic", {**edit, "agent_name": "prog"})
+        tell(context, "generic", {**edit, "agent_name": "prog"})
     else:
         edit = {"hook_event_name": tool, "conversation_id": "c1", "file_path": path}
         edit |= {"generation_id": "g1", "edits": [], "cursor_version": "1.7.2"}
-        tell(desk, "cursor", edit)
-    person, agent = [told(row)[0] for row in rows(desk, "a")]
+        tell(context, "cursor", edit)
+    person, agent = [told(row)[0] for row in rows(context, "a")]
     assert agent == "certain"
     assert (person == "unknown") == noticed
-    same_from_refs(desk, tmp_path)
+    same_from_refs(context, tmp_path)
 
 
 @pytest.mark.parametrize("unseen", [False, True], ids=["seen", "unseen"])
 def test_a_row_goes_back_when_the_hook_failed_and_comes_again_from_the_spool(
-    desk: Desk,
+    context: RecorderContext,
     repo: Repo,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -316,11 +316,11 @@ def test_a_row_goes_back_when_the_hook_failed_and_comes_again_from_the_spool(
     unseen: bool,
 ) -> None:
     """The end of the call is stored by then, and the rows are not judged again yet."""
-    path = os.path.join(desk.workspace.layout.root, "a")
+    path = os.path.join(context.workspace.layout.root, "a")
     if not unseen:
-        tell(desk, "claude-code", claude("PreToolUse", "c1", path))
-    seen(desk, repo, "a", "written\n")
-    at_ns = rows(desk, "a")[-1].ts_ns + (1 if unseen else 5_000_000_000)
+        tell(context, "claude-code", claude("PreToolUse", "c1", path))
+    seen(context, repo, "a", "written\n")
+    at_ns = rows(context, "a")[-1].ts_ns + (1 if unseen else 5_000_000_000)
     after = claude("PostToolUse", "c1", path, duration_ms=1000 if unseen else 1)
 
     def busy(*_: object) -> None:
@@ -329,63 +329,65 @@ def test_a_row_goes_back_when_the_hook_failed_and_comes_again_from_the_spool(
     with monkeypatch.context() as patch:
         patch.setattr(Recorder, "correct", busy)
         with pytest.raises(JournalBusyError):
-            tell(desk, "claude-code", after, at_ns=at_ns)
-    assert told(rows(desk, "a")[-1]) == (
+            tell(context, "claude-code", after, at_ns=at_ns)
+    assert told(rows(context, "a")[-1]) == (
         ("unknown", None) if unseen else ("certain", "c1")
     )
-    tell(desk, "claude-code", after, at_ns=at_ns + 1_000_000)
-    assert told(rows(desk, "a")[-1]) == (("certain", "c1") if unseen else ("low", None))
-    same_from_refs(desk, tmp_path)
+    tell(context, "claude-code", after, at_ns=at_ns + 1_000_000)
+    assert told(rows(context, "a")[-1]) == (
+        ("certain", "c1") if unseen else ("low", None)
+    )
+    same_from_refs(context, tmp_path)
 
 
 @pytest.mark.parametrize("event", ["PermissionDenied", "PostToolUseFailure"])
 def test_a_row_goes_back_when_its_call_did_not_run(
-    desk: Desk, repo: Repo, tmp_path: Path, event: str
+    context: RecorderContext, repo: Repo, tmp_path: Path, event: str
 ) -> None:
-    waited(desk, repo, event, duration_ms=1)
-    assert told(rows(desk, "a")[-1]) == ("low", None)
-    same_from_refs(desk, tmp_path)
+    waited(context, repo, event, duration_ms=1)
+    assert told(rows(context, "a")[-1]) == ("low", None)
+    same_from_refs(context, tmp_path)
 
 
 @pytest.mark.parametrize("duration", [-5, 1e300, None, "12", True, 10**9, 6_000])
 def test_a_row_stays_when_the_duration_says_nothing_else(
-    desk: Desk, repo: Repo, tmp_path: Path, duration: object
+    context: RecorderContext, repo: Repo, tmp_path: Path, duration: object
 ) -> None:
-    waited(desk, repo, duration_ms=duration)
-    assert told(rows(desk, "a")[-1]) == ("certain", "c1")
-    same_from_refs(desk, tmp_path)
+    waited(context, repo, duration_ms=duration)
+    assert told(rows(context, "a")[-1]) == ("certain", "c1")
+    same_from_refs(context, tmp_path)
 
 
 def test_a_row_of_a_temporary_stays_when_its_call_ran_at_that_time(
-    desk: Desk, repo: Repo, tmp_path: Path
+    context: RecorderContext, repo: Repo, tmp_path: Path
 ) -> None:
     """The call names the file that the temporary is to become."""
-    path = os.path.join(desk.workspace.layout.root, "a")
-    began_ns = desk.workspace.clock.now_ns() - 5_000_000_000
-    tell(desk, "claude-code", claude("PreToolUse", "c1", path), at_ns=began_ns)
-    seen(desk, repo, "a.tmp.12.34", "the tool's\n")
-    row = rows(desk, "a.tmp.12.34")[-1]
+    path = os.path.join(context.workspace.layout.root, "a")
+    began_ns = context.workspace.clock.now_ns() - 5_000_000_000
+    tell(context, "claude-code", claude("PreToolUse", "c1", path), at_ns=began_ns)
+    seen(context, repo, "a.tmp.12.34", "the tool's\n")
+    row = rows(context, "a.tmp.12.34")[-1]
     assert told(row) == ("certain", "c1")
     after = claude("PostToolUse", "c1", path, duration_ms=1)
-    tell(desk, "claude-code", after, at_ns=desk.workspace.clock.now_ns())
+    tell(context, "claude-code", after, at_ns=context.workspace.clock.now_ns())
     assert row.attribution is not None
-    call = turns.get_call(desk.workspace.db, row.attribution.session, "c1")
+    call = turns.get_call(context.workspace.db, row.attribution.session, "c1")
     assert call is not None
     assert call.began_ns is not None
-    assert rows(desk, "a.tmp.12.34") == [row]
-    same_from_refs(desk, tmp_path)
+    assert rows(context, "a.tmp.12.34") == [row]
+    same_from_refs(context, tmp_path)
 
 
 def test_a_corrected_row_is_lost_with_the_chain_that_holds_it_alone(
-    desk: Desk, repo: Repo
+    context: RecorderContext, repo: Repo
 ) -> None:
     """A ref that goes back after a power cut takes the rows of its own commits along."""
-    waited(desk, repo)
-    ws = desk.workspace
-    row = rows(desk, "a")[-1]
-    nobody = desk.claimant.nobody("judged again")
+    waited(context, repo)
+    ws = context.workspace
+    row = rows(context, "a")[-1]
+    nobody = context.claimant.nobody("judged again")
     ws.recorder.correct({row: nobody}, ws.clock.now_ns())
-    (row,) = [one for one in rows(desk, "a") if one.seq == row.seq]
+    (row,) = [one for one in rows(context, "a") if one.seq == row.seq]
     chain = sessions.get_chain(ws.db, nobody.session, "main")
     assert chain is not None
     line = {info.oid for info in ws.repo.chain(chain.tip)}
@@ -394,39 +396,39 @@ def test_a_corrected_row_is_lost_with_the_chain_that_holds_it_alone(
     assert row.commit in prune.commits_of(ws.db, holder)
     with ws.db.write():
         assert prune.drop_commits(ws.db, nobody.session, "main", line) == 0
-        assert row in rows(desk, "a")
+        assert row in rows(context, "a")
         assert prune.drop_commits(ws.db, holder, "main", ()) > 0
-    assert row not in rows(desk, "a")
+    assert row not in rows(context, "a")
 
 
 def test_a_row_stays_when_an_undo_has_taken_it_meanwhile(
-    desk: Desk, repo: Repo, tmp_path: Path
+    context: RecorderContext, repo: Repo, tmp_path: Path
 ) -> None:
     """Else `redo` and `blame` would not know what the undo took."""
-    path = os.path.join(desk.workspace.layout.root, "a")
-    tell(desk, "claude-code", claude("PreToolUse", "c1", path))
-    seen(desk, repo, "a", "a person's\n")
-    asked = {"cwd": desk.workspace.layout.root, "verb": "oops", "targets": []}
-    run(desk, "undo", {**asked, "yes": True})
-    row = rows(desk, "a")[-2]
-    at_ns = desk.workspace.clock.now_ns() + 5_000_000_000
+    path = os.path.join(context.workspace.layout.root, "a")
+    tell(context, "claude-code", claude("PreToolUse", "c1", path))
+    seen(context, repo, "a", "a person's\n")
+    asked = {"cwd": context.workspace.layout.root, "verb": "oops", "targets": []}
+    run(context, "undo", {**asked, "yes": True})
+    row = rows(context, "a")[-2]
+    at_ns = context.workspace.clock.now_ns() + 5_000_000_000
     after = claude("PostToolUse", "c1", path, duration_ms=1)
-    tell(desk, "claude-code", after, at_ns=at_ns)
-    assert rows(desk, "a")[-2] == row
+    tell(context, "claude-code", after, at_ns=at_ns)
+    assert rows(context, "a")[-2] == row
     assert told(row) == ("certain", "c1")
-    same_from_refs(desk, tmp_path)
+    same_from_refs(context, tmp_path)
 
 
 def test_what_was_corrected_stays_so_when_a_crash_lost_the_journals_part(
-    desk: Desk, repo: Repo, tmp_path: Path
+    context: RecorderContext, repo: Repo, tmp_path: Path
 ) -> None:
     """The ref moved and the rows did not: start-up replays the correction."""
-    waited(desk, repo)
-    ws = desk.workspace
+    waited(context, repo)
+    ws = context.workspace
     saved = dump_all(ws.db)["events"]
-    who = rows(desk, "a")[-1]
+    who = rows(context, "a")[-1]
     assert who.attribution is not None
-    nobody = desk.claimant.nobody("judged again")
+    nobody = context.claimant.nobody("judged again")
     ws.recorder.correct({who: nobody}, ws.clock.now_ns())
     chain = sessions.get_chain(ws.db, who.attribution.session, "main")
     assert chain is not None
@@ -438,9 +440,9 @@ def test_what_was_corrected_stays_so_when_a_crash_lost_the_journals_part(
         (row,) = [row for row in saved if row[0] == who.seq]
         marks = ", ".join("?" * len(row))
         ws.db.run(f"INSERT OR REPLACE INTO events VALUES ({marks})", row)
-    desk.pipeline.catch_up()
+    context.pipeline.catch_up()
     assert dump_all(ws.db) == corrected
-    same_from_refs(desk, tmp_path)
+    same_from_refs(context, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -452,52 +454,55 @@ def test_what_was_corrected_stays_so_when_a_crash_lost_the_journals_part(
     ],
 )
 def test_a_row_has_the_author_that_is_left_when_its_correction_is_lost(
-    desk: Desk, repo: Repo, tmp_path: Path, lost: str, said: str
+    context: RecorderContext, repo: Repo, tmp_path: Path, lost: str, said: str
 ) -> None:
     """A correction has no row, so nothing but its own commit says what was before it."""
-    ws = desk.workspace
+    ws = context.workspace
     first: list[Event] = []
     after: dict[str, Oid | None] = {}
     for step in ("c1", "c2", "judged again", "c3", "and again"):
         if len(step) == 2:
-            tell(desk, "claude-code", claude("PreToolUse", step, "a"))
-            seen(desk, repo, "a", f"written by {step}\n")
-            tell(desk, "claude-code", claude("PostToolUse", step, "a"))
-            first = first or rows(desk, "a")
+            tell(context, "claude-code", claude("PreToolUse", step, "a"))
+            seen(context, repo, "a", f"written by {step}\n")
+            tell(context, "claude-code", claude("PostToolUse", step, "a"))
+            first = first or rows(context, "a")
             ref = chain_ref(chain_of(first[0]), "main")
         else:
-            (row,) = [one for one in rows(desk, "a") if one.seq == first[0].seq]
-            nobody = desk.claimant.nobody(step)
+            (row,) = [one for one in rows(context, "a") if one.seq == first[0].seq]
+            nobody = context.claimant.nobody(step)
             ws.recorder.correct({row: nobody}, ws.clock.now_ns())
         after[step] = ws.repo.ref(ref)
     torn = after[lost]
     assert torn is not None
     (repo.common_dir / "objects" / torn[:2] / torn[2:]).unlink()
-    startup_repair.repair(desk)
-    (row,) = [one for one in rows(desk, "a") if one.seq == first[0].seq]
+    startup_repair.repair(context)
+    (row,) = [one for one in rows(context, "a") if one.seq == first[0].seq]
     assert row.attribution is not None
     assert row.attribution.reason == said
-    same_from_refs(desk, tmp_path)
+    same_from_refs(context, tmp_path)
 
 
 def test_a_write_known_from_a_commit_has_no_exact_time_when_it_is_judged_again(
-    desk: Desk, repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    context: RecorderContext,
+    repo: Repo,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Either call may have written it, whenever the later one began."""
     # The time of the commit counts.
     monkeypatch.setattr("tests.support.repo._DATES", {})
-    now_ns = desk.workspace.clock.now_ns
+    now_ns = context.workspace.clock.now_ns
 
     def bash(event: str, who: str, at_ns: int, **fields: object) -> None:
         said = {"tool_name": "Bash", "tool_input": {"command": "x"}, **fields}
         payload = {**claude(event, f"c-{who}", "", **said), "session_id": who}
-        tell(desk, "claude-code", payload, at_ns=at_ns)
+        tell(context, "claude-code", payload, at_ns=at_ns)
 
     repo.git("checkout", "-q", "-b", "other")
     repo.write("a", "elsewhere\n")
     repo.commit("other")
     repo.git("checkout", "-q", "main")
-    desk.observer.settle()
+    context.observer.settle()
     bash("PreToolUse", "one", now_ns())
     bash("PostToolUse", "one", now_ns())
     began_ns = now_ns()
@@ -505,13 +510,13 @@ def test_a_write_known_from_a_commit_has_no_exact_time_when_it_is_judged_again(
     repo.write("a", "in a commit\n")
     repo.commit("theirs")
     repo.git("checkout", "-q", "other")
-    desk.observer.settle()
-    row, last = rows(desk, "a")[-2:]
+    context.observer.settle()
+    row, last = rows(context, "a")[-2:]
     assert (row.inexact, last.inexact) == (True, False)
     assert told(row) == ("ambiguous", None)
     bash("PostToolUse", "two", began_ns + 10_000_000_000, duration_ms=9499.999)
-    assert rows(desk, "a")[-2:] == [row, last]
-    same_from_refs(desk, tmp_path)
+    assert rows(context, "a")[-2:] == [row, last]
+    same_from_refs(context, tmp_path)
 
 
 def chain_of(row: Event) -> str:
@@ -520,56 +525,56 @@ def chain_of(row: Event) -> str:
 
 
 def test_a_corrected_row_stays_when_the_chain_of_its_session_is_lost(
-    desk: Desk, repo: Repo, tmp_path: Path
+    context: RecorderContext, repo: Repo, tmp_path: Path
 ) -> None:
     """The refs alone give the row back only while its session has a baseline."""
-    waited(desk, repo)
-    ws = desk.workspace
-    row = rows(desk, "a")[-1]
-    nobody = desk.claimant.nobody("judged again")
+    waited(context, repo)
+    ws = context.workspace
+    row = rows(context, "a")[-1]
+    nobody = context.claimant.nobody("judged again")
     ws.recorder.correct({row: nobody}, ws.clock.now_ns())
     chain = sessions.get_chain(ws.db, nobody.session, "main")
     assert chain is not None
     for info in ws.repo.chain(chain.tip):
         (repo.common_dir / "objects" / info.oid[:2] / info.oid[2:]).unlink()
-    startup_repair.repair(desk)
-    assert [one.seq for one in rows(desk, "a")] == [row.seq]
-    same_from_refs(desk, tmp_path)
+    startup_repair.repair(context)
+    assert [one.seq for one in rows(context, "a")] == [row.seq]
+    same_from_refs(context, tmp_path)
 
 
 def test_a_corrected_row_stays_when_the_session_that_held_it_would_be_pruned(
-    desk: Desk, repo: Repo, tmp_path: Path
+    context: RecorderContext, repo: Repo, tmp_path: Path
 ) -> None:
     """Else an undo of the session whose row it is would not know of the write."""
-    ws = desk.workspace
-    tell(desk, "claude-code", claude("PreToolUse", "c1", "a"))
-    seen(desk, repo, "a", "written\n")
-    tell(desk, "claude-code", claude("PostToolUse", "c1", "a"))
-    row = rows(desk, "a")[-1]
+    ws = context.workspace
+    tell(context, "claude-code", claude("PreToolUse", "c1", "a"))
+    seen(context, repo, "a", "written\n")
+    tell(context, "claude-code", claude("PostToolUse", "c1", "a"))
+    row = rows(context, "a")[-1]
     assert row.attribution is not None
-    tell(desk, "codex", {**claude("SessionStart", "", ""), "session_id": "s2"})
+    tell(context, "codex", {**claude("SessionStart", "", ""), "session_id": "s2"})
     (other,) = [one for one in sessions.live(ws.db) if one.agent == "codex"]
     who = replace(
         row.attribution, session=other.id, agent="codex", turn=None, call=None
     )
     ws.recorder.correct({row: who}, ws.clock.now_ns())
-    tell(desk, "claude-code", claude("SessionEnd", "", "", reason="other"))
-    (row,) = [one for one in rows(desk, "a") if one.seq == row.seq]
-    done = run(desk, "prune", {"cwd": ws.layout.root, "all": True})
-    assert row in rows(desk, "a")
+    tell(context, "claude-code", claude("SessionEnd", "", "", reason="other"))
+    (row,) = [one for one in rows(context, "a") if one.seq == row.seq]
+    done = run(context, "prune", {"cwd": ws.layout.root, "all": True})
+    assert row in rows(context, "a")
     assert (done["open"], done["needed"]) == (1, 1)
-    same_from_refs(desk, tmp_path)
+    same_from_refs(context, tmp_path)
 
 
 @pytest.mark.parametrize("going", ["holder", "owner"])
 def test_what_was_corrected_goes_with_either_of_its_sessions(
-    desk: Desk, repo: Repo, tmp_path: Path, going: str
+    context: RecorderContext, repo: Repo, tmp_path: Path, going: str
 ) -> None:
     """With the one whose chain holds the commit, or the one whose row it is."""
-    waited(desk, repo)
-    ws = desk.workspace
-    row = rows(desk, "a")[-1]
-    nobody = desk.claimant.nobody("judged again")
+    waited(context, repo)
+    ws = context.workspace
+    row = rows(context, "a")[-1]
+    nobody = context.claimant.nobody("judged again")
     ws.recorder.correct({row: nobody}, ws.clock.now_ns())
     session = chain_of(row) if going == "holder" else nobody.session
     with ws.db.write():
@@ -577,55 +582,57 @@ def test_what_was_corrected_goes_with_either_of_its_sessions(
         prune.drop_chains(ws.db, session)
         prune.drop_some(ws.db, session, 1_000)
     ws.repo.delete_ref(chain_ref(session, "main"))
-    assert rows(desk, "a") == []
-    same_from_refs(desk, tmp_path)
+    assert rows(context, "a") == []
+    same_from_refs(context, tmp_path)
 
 
 def test_an_edit_that_is_only_told_of_afterwards_is_its_agents(
-    desk: Desk, repo: Repo, tmp_path: Path
+    context: RecorderContext, repo: Repo, tmp_path: Path
 ) -> None:
     """Cursor says what it edited, and nothing before it; the row stands already."""
-    seen(desk, repo, "a", "x\n")
-    assert told(rows(desk, "a")[-1]) == ("unknown", None)
+    seen(context, repo, "a", "x\n")
+    assert told(rows(context, "a")[-1]) == ("unknown", None)
     payload: dict[str, object] = {
         "hook_event_name": "afterFileEdit",
         "conversation_id": "c1",
         "generation_id": "g1",
-        "file_path": os.path.join(desk.workspace.layout.root, "a"),
+        "file_path": os.path.join(context.workspace.layout.root, "a"),
         "edits": [{"old_string": "a", "new_string": "x"}],
         "cursor_version": "1.7.2",
     }
-    tell(desk, "cursor", payload)
-    (row,) = rows(desk, "a")
+    tell(context, "cursor", payload)
+    (row,) = rows(context, "a")
     assert row.attribution is not None
     assert (row.attribution.agent, told(row)[0]) == ("cursor", "certain")
-    same_from_refs(desk, tmp_path)
+    same_from_refs(context, tmp_path)
 
 
 def test_every_view_says_the_same_of_a_write_between_two_calls(
-    desk: Desk, repo: Repo
+    context: RecorderContext, repo: Repo
 ) -> None:
-    root = desk.workspace.layout.root
+    root = context.workspace.layout.root
     prompt = {"hook_event_name": "UserPromptSubmit", "session_id": "s1", "prompt": "go"}
-    tell(desk, "claude-code", {**prompt, "prompt_id": "t1"})
-    seen(desk, repo, "n", "a line\n")
+    tell(context, "claude-code", {**prompt, "prompt_id": "t1"})
+    seen(context, repo, "n", "a line\n")
     asked = {"cwd": root, "paths": ["n"], "limit": 5}
-    (row,) = [one for one in listed(run(desk, "log", asked), "rows") if one["path"]]
+    (row,) = [one for one in listed(run(context, "log", asked), "rows") if one["path"]]
     assert (row["actor"], row["agent"], row["confidence"]) == ("unknown", None, "low")
     assert row["candidates"] == [row["session"]]
     (session,) = [
         one
-        for one in listed(run(desk, "sessions", {"cwd": root}), "rows")
+        for one in listed(run(context, "sessions", {"cwd": root}), "rows")
         if one["id"] == row["session"]
     ]
     assert (session["events"], session["files"]) == (0, 0)
-    blamed = run(desk, "blame", {"cwd": root, "path": "n"})
+    blamed = run(context, "blame", {"cwd": root, "path": "n"})
     (owner,) = listed(blamed, "owners")
     assert (owner["actor"], owner.get("agent")) == ("unknown", None)
     assert owner["candidates"] == row["candidates"]
 
 
-def test_a_plan_marks_what_rests_on_the_time_alone(desk: Desk, repo: Repo) -> None:
+def test_a_plan_marks_what_rests_on_the_time_alone(
+    context: RecorderContext, repo: Repo
+) -> None:
     bash = {
         "session_id": "s1",
         "prompt_id": "t1",
@@ -633,15 +640,15 @@ def test_a_plan_marks_what_rests_on_the_time_alone(desk: Desk, repo: Repo) -> No
         "tool_use_id": "c1",
         "tool_input": {"command": "make"},
     }
-    tell(desk, "claude-code", {**bash, "hook_event_name": "PreToolUse"})
-    seen(desk, repo, "n", "shell\n")
-    tell(desk, "claude-code", {**bash, "hook_event_name": "PostToolUse"})
-    path = os.path.join(desk.workspace.layout.root, "a")
-    tell(desk, "claude-code", claude("PreToolUse", "c2", path))
-    seen(desk, repo, "a", "x")
-    tell(desk, "claude-code", claude("PostToolUse", "c2", path))
-    asked = {"cwd": desk.workspace.layout.root, "verb": "oops", "targets": []}
-    plan = run(desk, "undo", {**asked, "dry_run": True})
+    tell(context, "claude-code", {**bash, "hook_event_name": "PreToolUse"})
+    seen(context, repo, "n", "shell\n")
+    tell(context, "claude-code", {**bash, "hook_event_name": "PostToolUse"})
+    path = os.path.join(context.workspace.layout.root, "a")
+    tell(context, "claude-code", claude("PreToolUse", "c2", path))
+    seen(context, repo, "a", "x")
+    tell(context, "claude-code", claude("PostToolUse", "c2", path))
+    asked = {"cwd": context.workspace.layout.root, "verb": "oops", "targets": []}
+    plan = run(context, "undo", {**asked, "dry_run": True})
     marked = {
         str(item["path"]): item.get("by_timing") for item in listed(plan, "items")
     }

@@ -95,7 +95,7 @@ def test_prune_takes_what_is_shown_and_written_of_a_session_and_nothing_else(
     one, two = studio.session("S1"), studio.session("S2")
     studio.run("expose", session=one)
     studio.repo.git("update-ref", PREFIX + two, "HEAD")
-    layout = studio.desk.workspace.layout
+    layout = studio.context.workspace.layout
     os.mkdir(layout.pages_dir)
     for name in (one, "kept"):
         Path(page_of(layout, name)).write_text("prompts and source")

@@ -38,7 +38,7 @@ def test_session_that_is_open_elsewhere_claims_nothing_here(
     studio.write("S1", "a", "one\n")
     studio.commit("second")
     other = open_studio(cloned(repo, make_repo))
-    live = sessions.live(other.desk.workspace.db)
+    live = sessions.live(other.context.workspace.db)
     assert [session.agent for session in live if session.agent] == []
     other.hand("a", "one\nby hand here\n")
     owners = other.run("blame", path="a")["owners"]

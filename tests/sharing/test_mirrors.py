@@ -20,8 +20,8 @@ from tests.support.studio import Studio, studio_of
 def mirrored(studio: Studio, place: Path) -> Repo:
     """Set a mirror, bring it up to date and return it."""
     studio.repo.git("config", "agent-undo.mirror", str(place))
-    settings.read_again(studio.desk)
-    ws = studio.desk.workspace
+    settings.read_again(studio.context)
+    ws = studio.context.workspace
     found = mirror_now(ws, ws.git)
     assert found is not None
     return Repo(Path(found))
@@ -40,10 +40,10 @@ class Hours:
 
 def copied_by_the_daemon(studio: Studio) -> str:
     """Let the daemon's part copy once; return what is in its way."""
-    part = Mirroring(studio.desk.workspace, Hours())
+    part = Mirroring(studio.context.workspace, Hours())
     part.tick()
     part.close()
-    return meta.get(studio.desk.workspace.db, mirroring.TROUBLE) or ""
+    return meta.get(studio.context.workspace.db, mirroring.TROUBLE) or ""
 
 
 def rows(document: dict[str, object]) -> list[dict[str, object]]:
@@ -81,7 +81,7 @@ def test_a_mirror_of_an_earlier_machine_id_is_cleared_too(
     with studio_of(repo) as studio:
         play(studio)
         first = mirrored(studio, tmp_path / "m")
-        db, layout = studio.desk.workspace.db, studio.desk.workspace.layout
+        db, layout = studio.context.workspace.db, studio.context.workspace.layout
         machine.adopt(layout, [machine.current(db) or ""])
         with db.write():
             machine.name(db, "f" * 12)
@@ -146,7 +146,7 @@ def test_a_branch_that_only_the_mirror_has_is_named(repo: Repo, tmp_path: Path) 
         mirror = mirrored(studio, tmp_path / "m")
         repo.git("checkout", "-q", "main")
         repo.git("branch", "-q", "-D", "aside")
-        studio.desk.observer.settle()
+        studio.context.observer.settle()
         (row,) = rows(studio.run("purge", paths=["k"]))
         assert row["held"] == ["refs/heads/aside"]
         assert mirror.git("show", "aside:k") == SECRET.decode()
@@ -186,10 +186,10 @@ def test_a_daemon_writes_nothing_over_a_history_that_is_lost_here(
         repo.commit("a commit after the loss")
         said = "cannot mirror, to keep what is there: 1 session missing or different"
         assert said in copied_by_the_daemon(studio)
-        check = next(one for one in examine(studio.desk) if one.name == "mirror")
+        check = next(one for one in examine(studio.context) if one.name == "mirror")
         assert str(check.remedy).startswith("git agent-undo restore --from-mirror; ")
         assert mirror.git("for-each-ref") == before
-        ws = studio.desk.workspace
+        ws = studio.context.workspace
         mirror_now(ws, ws.git)
         assert mirror.git("rev-parse", "main") == repo.git("rev-parse", "main")
         studio.hand("b", "mine\n")
@@ -206,9 +206,9 @@ def test_a_daemon_waits_while_a_restore_is_planned(repo: Repo, tmp_path: Path) -
     with studio_of(repo) as studio:
         play(studio)
         mirrored(studio, tmp_path / "m")
-        db = studio.desk.workspace.db
+        db = studio.context.workspace.db
         with db.write():
-            returned.note(db, returned.Returned(str(tmp_path), 5, 1))
+            returned.note(db, returned.MirrorReturn(str(tmp_path), 5, 1))
         studio.hand("b", "the loss\n")
         assert "planned and not applied" in copied_by_the_daemon(studio)
         studio.run("came_back")
@@ -219,8 +219,8 @@ def test_the_moment_stays_until_a_restore_followed(repo: Repo) -> None:
     """The plan and what is applied after it are of one state of the mirror."""
     with studio_of(repo) as studio:
         studio.write("S1", "a", "agent\n")
-        db = studio.desk.workspace.db
-        came = returned.Returned("m", 5, 1)
+        db = studio.context.workspace.db
+        came = returned.MirrorReturn("m", 5, 1)
         with db.write():
             returned.note(db, came)
         assert returned.pending(db) == came

@@ -11,7 +11,7 @@ from gitshadow.errors import RefusedError, StoreError, UsageError
 from gitshadow.maintenance.reindex import reindex
 from gitshadow.maintenance.startup_repair import mend
 from gitshadow.model import Oid, RepoPath
-from gitshadow.service.ephemeral_journal import desk_from_refs
+from gitshadow.service.ephemeral_journal import context_from_refs
 from gitshadow.store import machine
 from gitshadow.store.journal import events, sessions
 from gitshadow.store.layout import machines
@@ -39,7 +39,7 @@ def owners_of(studio: Studio, path: str) -> list[dict[str, object]]:
 def test_fetched_session_is_listed_with_its_machine(ann: Studio, bob: Studio) -> None:
     session = shared(ann, bob)
     row = next(one for one in rows_of(bob.run("sessions")) if one["id"] == session)
-    assert row["machine"] == machine.current(ann.desk.workspace.db)
+    assert row["machine"] == machine.current(ann.context.workspace.db)
     assert row["ref"] == f"refs/agent-undo/fetched/{session}"
     assert bob.repo.git("rev-parse", str(row["ref"])) == row["tip"]
 
@@ -71,7 +71,7 @@ def test_blame_names_the_colleagues_agent_for_what_was_pulled(
     bob.write("S2", "a", "one\nmine\ntwo\n")
     found = {row["session"]: row.get("machine") for row in owners_of(bob, "a")}
     assert found == {
-        session: machine.current(ann.desk.workspace.db),
+        session: machine.current(ann.context.workspace.db),
         bob.session("S2"): None,
     }
 
@@ -94,13 +94,13 @@ def test_shares_count_what_a_colleagues_agent_wrote(ann: Studio, bob: Studio) ->
 
 
 def test_nothing_of_others_enters_our_journal(ann: Studio, bob: Studio) -> None:
-    before = [row.id for row in sessions.all_sessions(bob.desk.workspace.db)]
-    newest = events.last_seq(bob.desk.workspace.db)
+    before = [row.id for row in sessions.all_sessions(bob.context.workspace.db)]
+    newest = events.last_seq(bob.context.workspace.db)
     ann.write("S1", "a", "one\n")
     ann.run("push", remote="origin")
     bob.run("fetch", remote="origin")
-    assert [r.id for r in sessions.all_sessions(bob.desk.workspace.db)] == before
-    assert events.last_seq(bob.desk.workspace.db) == newest
+    assert [r.id for r in sessions.all_sessions(bob.context.workspace.db)] == before
+    assert events.last_seq(bob.context.workspace.db) == newest
     with pytest.raises(UsageError):
         bob.run("undo", kind="undo", targets=[ann.session("S1")], apply=True)
 
@@ -159,11 +159,11 @@ def test_chains_that_git_fetched_among_ours_are_moved_apart(
     ann.write("S1", "a", "one\n")
     ann.run("push", remote="origin")
     bob.repo.git("fetch", "-q", "origin", "refs/agent-undo/*:refs/agent-undo/*")
-    mend(bob.desk)
+    mend(bob.context)
     session, again = ann.session("S1"), bob
-    assert f"refs/agent-undo/fetched/{session}" in again.desk.workspace.repo.refs()
-    assert f"refs/agent-undo/{session}" not in again.desk.workspace.repo.refs()
-    assert sessions.get(again.desk.workspace.db, session) is None
+    assert f"refs/agent-undo/fetched/{session}" in again.context.workspace.repo.refs()
+    assert f"refs/agent-undo/{session}" not in again.context.workspace.repo.refs()
+    assert sessions.get(again.context.workspace.db, session) is None
     assert [row["path"] for row in written(again, session)] == ["a"]
 
 
@@ -182,7 +182,7 @@ def test_reindex_leaves_fetched_history_apart(
     session = ann.session("S1")
     reindex(layout_of(other))
     with studio_of(other) as again:
-        assert sessions.get(again.desk.workspace.db, session) is None
+        assert sessions.get(again.context.workspace.db, session) is None
         assert [row["session"] for row in owners_of(again, "a")] == [session]
 
 
@@ -292,7 +292,7 @@ def test_hostile_machine_id_leads_nowhere(ann: Studio, bob: Studio) -> None:
     ann.run("push", remote="origin")
     ref = f"refs/agent-undo/{ann.session('S1')}"
     root = ann.repo.git("rev-list", "--first-parent", ref, "--not", "HEAD").split()[-1]
-    own = machine.current(ann.desk.workspace.db)
+    own = machine.current(ann.context.workspace.db)
     raw = ann.repo.git("cat-file", "commit", root).replace(str(own), "../../../../x")
     forged = ann.repo.git(
         "hash-object", "-t", "commit", "-w", "--stdin", stdin=raw.encode()
@@ -303,16 +303,16 @@ def test_hostile_machine_id_leads_nowhere(ann: Studio, bob: Studio) -> None:
     taken = document["sessions"]
     assert isinstance(taken, list)
     assert ann.session("S1") not in taken
-    assert machines(bob.desk.workspace.layout) == [own]
+    assert machines(bob.context.workspace.layout) == [own]
 
 
 def test_ids_of_two_copies_differ_and_stay(repo: Repo, open_studio: Open) -> None:
     studio = open_studio(repo)
-    own = machine.current(studio.desk.workspace.db)
+    own = machine.current(studio.context.workspace.db)
     studio.write("S1", "a", "one\n")
     assert own is not None
     assert studio.session("S1").endswith(own[:4])
-    assert machine.ours(studio.desk.workspace.layout) == {own}
+    assert machine.ours(studio.context.workspace.layout) == {own}
     message = repo.git(
         "log", "--format=%B", f"refs/agent-undo/{studio.session('S1')}", "--not", "HEAD"
     )
@@ -325,15 +325,18 @@ def test_copy_of_a_repository_is_another_machine(
     """What was recorded before it was copied is its own too; ids are its own from then on."""
     with studio_of(repo) as studio:
         studio.write("S1", "a", "one\n")
-        session, own = studio.session("S1"), machine.current(studio.desk.workspace.db)
+        session, own = (
+            studio.session("S1"),
+            machine.current(studio.context.workspace.db),
+        )
     other = make_repo("copy", files=())
     shutil.rmtree(other.root / ".git")
     shutil.copytree(repo.root / ".git", other.root / ".git")
     again = open_studio(other)
-    now = machine.current(again.desk.workspace.db)
+    now = machine.current(again.context.workspace.db)
     assert now != own
-    assert machine.ours(again.desk.workspace.layout) == {own, now}
-    assert sessions.get(again.desk.workspace.db, session) is not None
+    assert machine.ours(again.context.workspace.layout) == {own, now}
+    assert sessions.get(again.context.workspace.db, session) is not None
     again.write("S9", "b", "two\n")
     assert again.session("S9").endswith(str(now)[:4])
 
@@ -353,8 +356,8 @@ def test_check_on_a_build_server_knows_the_agents_of_two_machines(
     build.git("fetch", "-q", url, "main")
     build.git("reset", "--quiet", "--hard", "FETCH_HEAD")
     head = Oid(build.git("rev-parse", "HEAD"))
-    with desk_from_refs(layout_of(build), os.environ) as desk:
-        owning = Owning(desk)
+    with context_from_refs(layout_of(build), os.environ) as context:
+        owning = Owning(context)
         found = {
             path: [one.session for one in owning.committed(path, head).credits]
             for path in (RepoPath(b"a"), RepoPath(b"b"))

@@ -299,8 +299,8 @@ def test_op_and_its_steps_until_it_is_finished(db: Db) -> None:
         token="t",
     )
     steps = [
-        ops.Step(index=0, path=A, before=None, after=FileVersion(OID, 0o100600)),
-        ops.Step(
+        ops.OpStep(index=0, path=A, before=None, after=FileVersion(OID, 0o100600)),
+        ops.OpStep(
             index=1, path=B, before=FileVersion(OID, 0o120000), after=None, temp=A
         ),
     ]

@@ -12,7 +12,13 @@ from gitshadow.errors import JournalError
 from gitshadow.sdk.testing import sample_rows as saga_rows
 from gitshadow.store.journal import prune, saga
 from gitshadow.store.journal.db import Db
-from gitshadow.store.journal.saga_rows import CallName, Held, Note, SagaCall, SagaTurn
+from gitshadow.store.journal.saga_rows import (
+    CallName,
+    Held,
+    SagaCall,
+    SagaEntry,
+    SagaTurn,
+)
 from gitshadow.store.journal.schema import MIGRATIONS
 
 NAME = CallName("s", "t-1", "c1")
@@ -27,8 +33,8 @@ def db(tmp_path: Path) -> Iterator[Db]:
         yield opened
 
 
-def note(number: int) -> Note:
-    return Note(
+def note(number: int) -> SagaEntry:
+    return SagaEntry(
         session="s", turn=None, call=None, kind=f"k{number}", ts_ns=number, body="{}"
     )
 

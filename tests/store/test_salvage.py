@@ -37,7 +37,7 @@ from gitshadow.store.journal import (
     turns,
 )
 from gitshadow.store.journal.db import Db
-from gitshadow.store.journal.saga_rows import Note, SagaOp
+from gitshadow.store.journal.saga_rows import SagaEntry, SagaOp
 from gitshadow.store.journal.salvage import Salvaged, salvage
 from gitshadow.store.journal.schema import VERSION
 
@@ -69,7 +69,7 @@ OP = Op(
     status=OpStatus.APPLYING,
     token="t",
 )
-STEP = ops.Step(index=0, path=A, before=None, after=None)
+STEP = ops.OpStep(index=0, path=A, before=None, after=None)
 BURST = Burst(
     id="b-1",
     session="s-1",
@@ -141,7 +141,7 @@ def test_turns_of_agent_programs_come_over(old: str, new: Db) -> None:
         started_ns=1,
         request="{}",
     )
-    note = Note(session="s", turn=None, call=None, kind="k", ts_ns=1, body="{}")
+    note = SagaEntry(session="s", turn=None, call=None, kind="k", ts_ns=1, body="{}")
     with closing(Db.open(old, create=False)) as db:
         saga.save(db, [turn, call, op, note, note])
     take(new, old)

@@ -58,7 +58,7 @@ def recorded(studio: Studio) -> None:
         studio.commit(f"after {number}")
         studio.write("S1", f"n{number}", "of nobody else\n" * 20)
     studio.repo.delete("deep/two")
-    studio.desk.observer.settle()
+    studio.context.observer.settle()
 
 
 def test_each_ref_keeps_what_git_says_beside_the_users_history(repo: Repo) -> None:

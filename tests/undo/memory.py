@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from gitshadow.capture.drafts import Draft, Moment, Seen, draft_changes
+from gitshadow.capture.drafts import BatchTime, Draft, Seen, draft_changes
 from gitshadow.model import (
     LINK_MODE,
     Actor,
@@ -17,15 +17,15 @@ from gitshadow.model import (
     RepoPath,
     StatKey,
 )
-from gitshadow.recording.head import HeadMove, Step
+from gitshadow.recording.head import HeadMove, HeadStep
 from gitshadow.recording.switches import Witness, split_switched
 from gitshadow.store.files import digest
 from gitshadow.store.safe_paths import parents
 from gitshadow.undo import plan as planning
 from gitshadow.undo.hunk_selection import Choice
 from gitshadow.undo.path_plans import Below, World
-from gitshadow.undo.plan import PathFilter, Plan, Wish, plan_states, plan_unit
-from gitshadow.undo.reverse import Manner, OnConflict
+from gitshadow.undo.plan import PathFilter, Plan, PlanRequest, plan_states, plan_unit
+from gitshadow.undo.reverse import ConflictPolicy, OnConflict
 from gitshadow.undo.units import Unit, is_undoable
 from tests.support.blobs import Blobs
 from tests.undo.branches import Branches
@@ -93,7 +93,7 @@ class Memory:
             self._change(change, RepoPath(path), what)
         steps = [step for verb in verbs for step in self._step(verb)]
         self.clock += 1
-        moment = Moment(0, self.clock, lambda _: None)
+        moment = BatchTime(0, self.clock, lambda _: None)
         stages, rest = split_switched(self._seen(files), steps, moment, self._witness())
         rows: list[Event] = []
         for _, written, gits in stages:
@@ -102,7 +102,7 @@ class Memory:
         mine = draft_changes(rest, moment)
         return rows + [self._row(draft, who, turn) for draft in mine]
 
-    def _step(self, verb: str) -> Iterator[Step]:
+    def _step(self, verb: str) -> Iterator[HeadStep]:
         """Do what one command does to the files; yield how it moved HEAD, if it did."""
         old, files = self.branches.head, dict(self.files)
         after = self.branches.act(verb, self.tree())
@@ -121,7 +121,7 @@ class Memory:
                 for path in sorted({*old, *new})
                 if old.get(path) != new.get(path)
             }
-            yield Step(move, changes)
+            yield HeadStep(move, changes)
 
     def _blob(self, entry: Entry | None) -> tuple[int, Oid] | None:
         return None if entry is None else (entry[0], self.blobs.store(entry[1]))
@@ -140,7 +140,7 @@ class Memory:
     def _drafts(self, before: Mapping[RepoPath, FileState]) -> list[Draft]:
         """Return the drafts of what is not as it was."""
         self.clock += 1
-        moment = Moment(0, self.clock, lambda _: None)
+        moment = BatchTime(0, self.clock, lambda _: None)
         return draft_changes(self._seen(before), moment)
 
     def _seen(self, before: Mapping[RepoPath, FileState]) -> list[Seen]:
@@ -187,7 +187,7 @@ class Memory:
         since = [one for one in self.events if one.ts_ns > (wanted.at_ns or 0)]
         asked = {RepoPath(end) for one in since for end in _ends(one)}
         wants = {
-            path: planning.Wanted(
+            path: planning.WantedState(
                 self._version_of(goal.get(path)), is_agents_own(self.events, path)
             )
             for path in asked
@@ -272,11 +272,11 @@ class Memory:
             wish = replace(wish, choice=choice)
         return plan_unit(history, wish, world, self.blobs.get)
 
-    def _wish(self, taken: Sequence[Event], wanted: Wanted) -> Wish:
+    def _wish(self, taken: Sequence[Event], wanted: Wanted) -> PlanRequest:
         only = (RepoPath(wanted.path),) if wanted.verb == "only" else ()
-        return Wish(
+        return PlanRequest(
             seqs=frozenset(event.seq for event in taken),
-            manner=Manner(on_conflict=OnConflict(wanted.on_conflict)),
+            manner=ConflictPolicy(on_conflict=OnConflict(wanted.on_conflict)),
             undoings={op.id: op.unit for op in self.ops},
             paths=PathFilter(only),
         )

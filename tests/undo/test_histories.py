@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 
 from gitshadow.attribution import intake
 from tests.conftest import FULL
-from tests.support.desk import desk_of
+from tests.support.context import desk_of
 from tests.support.examples import SHARED_FIXTURE
 from tests.support.repo import Repo
 from tests.undo.company import company_in

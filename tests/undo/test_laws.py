@@ -16,7 +16,7 @@ from gitshadow.model import (
     RepoPath,
 )
 from gitshadow.undo.path_plans import World
-from gitshadow.undo.plan import Plan, Wish, plan_unit
+from gitshadow.undo.plan import Plan, PlanRequest, plan_unit
 from gitshadow.undo.report import State
 from gitshadow.undo.units import Unit
 from tests.support.blobs import Blobs
@@ -104,7 +104,7 @@ class Memory:
         return seqs
 
     def plan(self, seqs: Sequence[int], undoings: dict[str, Unit]) -> Plan:
-        wish = Wish(seqs=frozenset(seqs), undoings=undoings)
+        wish = PlanRequest(seqs=frozenset(seqs), undoings=undoings)
         present = {path: self.files.get(path) for path in _PATHS}
         return plan_unit(self.events, wish, World(present=present), self.blobs.get)
 

@@ -2,20 +2,26 @@
 
 import pytest
 
-from gitshadow.undo.hunk_selection import Choosing, Hunk, Kind, Question, hunk_of_json
+from gitshadow.undo.hunk_selection import (
+    Choosing,
+    Hunk,
+    HunkKind,
+    HunkQuestion,
+    hunk_of_json,
+)
 
 
 def lines(*parts: int) -> Hunk:
     split = tuple(lines(part) for part in parts) if len(parts) > 1 else ()
-    return Hunk(Kind.LINES, parts, ("@@",), split)
+    return Hunk(HunkKind.LINES, parts, ("@@",), split)
 
 
 ASKED = Choosing(
     (
-        Question(0, lines(1, 2)),
-        Question(0, lines(3)),
-        Question(2, lines(1)),
-        Question(2, lines(2)),
+        HunkQuestion(0, lines(1, 2)),
+        HunkQuestion(0, lines(3)),
+        HunkQuestion(2, lines(1)),
+        HunkQuestion(2, lines(2)),
     )
 )
 

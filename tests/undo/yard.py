@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypedDict, Unpack
 
-from gitshadow.capture.commit_plan import MOVED_IN, Claimed
-from gitshadow.capture.drafts import Draft, Moment, Seen, draft_changes
+from gitshadow.capture.commit_plan import MOVED_IN, AttributedDraft
+from gitshadow.capture.drafts import BatchTime, Draft, Seen, draft_changes
 from gitshadow.capture.recorder import Recorder
 from gitshadow.capture.states import StateTable
 from gitshadow.errors import UsageError
@@ -32,7 +32,7 @@ from gitshadow.model import (
     Turn,
 )
 from gitshadow.recording import reflog
-from gitshadow.recording.head import Known, read_moves, steps_of
+from gitshadow.recording.head import HeadPosition, read_moves, steps_of
 from gitshadow.recording.switches import Witness, split_switched
 from gitshadow.store.birth import birth_of
 from gitshadow.store.clock import StampClock
@@ -47,9 +47,9 @@ from gitshadow.store.replay import catch_up
 from gitshadow.store.repo import Repo
 from gitshadow.undo.apply import Applied, StepHook, no_hook
 from gitshadow.undo.hunk_selection import Choice
-from gitshadow.undo.port import Engine, Request
+from gitshadow.undo.port import FileUndoRequest, UndoPort
 from gitshadow.undo.report import Reason, Report
-from gitshadow.undo.restore_plan import Snapshot
+from gitshadow.undo.restore_plan import PinSnapshot
 from gitshadow.undo.reverse import OnConflict
 from gitshadow.undo.run import run
 from gitshadow.undo.targets import Target
@@ -87,7 +87,7 @@ class Yard:
     recorder: Recorder
     worktree: str = "main"
     ignored: dict[RepoPath, Reason] = field(default_factory=dict)
-    pins: dict[str, Snapshot] = field(default_factory=dict)
+    pins: dict[str, PinSnapshot] = field(default_factory=dict)
     who: str = "unknown"
     turn: str | None = None
     call: str | None = None
@@ -275,7 +275,7 @@ class Yard:
     def ask(self, kind: OpKind, *typed: str, **options: Unpack[Options]) -> Report:
         """Run one of the four verbs as the person at the keyboard."""
         self.by("human")
-        request = Request(
+        request = FileUndoRequest(
             kind=kind,
             targets=tuple(Target(one, _path(one)) for one in typed),
             only=tuple(_path(one) for one in options.get("only", ())),
@@ -296,7 +296,7 @@ class Yard:
     def record(self) -> list[Event]:
         """Record whatever differs from what is known, as written by `who`."""
         now = self.clock.now_ns()
-        drafts = draft_changes(self._seen(), Moment(0, now, lambda _: None))
+        drafts = draft_changes(self._seen(), BatchTime(0, now, lambda _: None))
         return self.recorder.record([self._claimed(draft) for draft in drafts])
 
     def bring(self, outside: bytes) -> None:
@@ -306,18 +306,18 @@ class Yard:
         assert born is not None
         self.brought.add((found.st_ino, born.born_ns))
 
-    def _claimed(self, draft: Draft) -> Claimed:
+    def _claimed(self, draft: Draft) -> AttributedDraft:
         """Return a draft with who writes now, marked where its file was brought."""
         inode = draft.after.stat.inode if draft.after is not None else 0
         file = (inode, draft.born_ns or 0)
         moved_in = draft.kind in MAY_COME and file in self.brought
         self.brought.discard(file)
-        return Claimed(draft, self.claim(), (MOVED_IN,) * moved_in)
+        return AttributedDraft(draft, self.claim(), (MOVED_IN,) * moved_in)
 
     def switch(self, note: str = "HEAD moved from main to other") -> list[Event]:
         """Record whatever differs as switched by Git."""
         now = self.clock.now_ns()
-        moment = Moment(0, now, lambda _: None)
+        moment = BatchTime(0, now, lambda _: None)
         drafts = [
             draft for one in self._seen() for draft in draft_changes([one], moment)
         ]
@@ -327,9 +327,9 @@ class Yard:
     def moved(self) -> list[Event]:
         """Record what git commands did that `who` ran: moves of HEAD, and writes."""
         row, now = self.recorder.row, self.clock.now_ns()
-        known = Known(row.head_ref, row.head, row.head_mark)
+        known = HeadPosition(row.head_ref, row.head, row.head_mark)
         moves = read_moves(self.repo, str(self.root / ".git"), known)
-        moment = Moment(0, now, lambda _: None)
+        moment = BatchTime(0, now, lambda _: None)
         steps = steps_of(self.repo, moves)
         stages, rest = split_switched(self._seen(), steps, moment, self._witness())
         who, rows = self.claim(), list[Event]()
@@ -410,7 +410,7 @@ class Yard:
     # -- the port --------------------------------------------------------------------------
 
     @property
-    def port(self) -> Engine:
+    def port(self) -> UndoPort:
         """Return what undo works on: this yard."""
         return self
 
@@ -494,7 +494,7 @@ class Yard:
         """Return why a path is not recorded."""
         return self.ignored.get(path)
 
-    def snapshot(self, pin: str) -> Snapshot:
+    def snapshot(self, pin: str) -> PinSnapshot:
         """Return a pin."""
         if pin not in self.pins:
             raise UsageError(f"cannot find pin {pin}")
@@ -507,7 +507,7 @@ class Yard:
             for path, state in self.states().items()
             if state.version.mode not in (0o100644, 0o100755, 0o120000)
         }
-        self.pins[name] = Snapshot(
+        self.pins[name] = PinSnapshot(
             self.tree(), self.clock.now_ns(), odd, (0o644, 0o755)
         )
 

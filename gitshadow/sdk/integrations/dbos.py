@@ -33,7 +33,7 @@ from gitshadow.sdk.integrations.dbos_access import (
     AT_WORK,
     WORKFLOW,
     Door,
-    Look,
+    WorkflowWatch,
     can_go_on,
     translated,
 )
@@ -59,7 +59,7 @@ _POLL_S = 0.1
 _DIGEST_BYTES = 8
 
 
-class Runs(StrEnum):
+class UndoLocation(StrEnum):
     """Say where the undos of a program are carried out."""
 
     HERE = "here"
@@ -78,11 +78,15 @@ class DbosEngine:
     """
 
     def __init__(
-        self, url: str, *, program: str = "agent", runs: Runs | str = Runs.HERE
+        self,
+        url: str,
+        *,
+        program: str = "agent",
+        runs: UndoLocation | str = UndoLocation.HERE,
     ) -> None:
         self._url = url
         self._program = program
-        self.runs = Runs(runs)
+        self.runs = UndoLocation(runs)
         self._benches: dict[str, Bench] = {}
         self._queue = ""
         self._starting = threading.Lock()
@@ -148,7 +152,7 @@ class DbosEngine:
         Raises:
             UsageError: the engine runs elsewhere, or somebody else uses DBOS in this process.
         """
-        if self.runs is not Runs.HERE:
+        if self.runs is not UndoLocation.HERE:
             raise UsageError(
                 "cannot serve: undos of this engine run in another process"
             )
@@ -196,7 +200,7 @@ class DbosEngine:
         try:
             # Before the launch: a queue that comes later is seen a second later.
             client.register_queue(self._queue, polling_interval_sec=_POLL_S)
-            if self.runs is Runs.HERE:
+            if self.runs is UndoLocation.HERE:
                 self._launch()
         except BaseException:
             client.destroy()
@@ -235,8 +239,8 @@ class DbosEngine:
             name=WORKFLOW, serialization_type=WorkflowSerializationFormat.PORTABLE
         )
         def undo(session: str, op_id: str) -> dict[str, object]:
-            with self._bench(session).at_work(self._check_open) as desk:
-                report = carry_out(desk, op_id, _StepDriver(desk))
+            with self._bench(session).at_work(self._check_open) as runtime:
+                report = carry_out(runtime, op_id, _StepDriver(runtime))
             return {"status": report.status.value, "counts": dict(report.counts)}
 
         return undo
@@ -279,7 +283,7 @@ class DbosRunner:
             EngineError: the workflow failed or was cancelled, or there is none.
         """
         until, door = Deadline(op_id, timeout_s), self.engine.door()
-        look = Look(door, op_id)
+        look = WorkflowWatch(door, op_id)
 
         def check() -> None:
             until.check()
@@ -298,7 +302,7 @@ class DbosRunner:
         Raises:
             EngineError: it is nobody's any more.
         """
-        if status == "PENDING" and self.engine.runs is Runs.HERE:
+        if status == "PENDING" and self.engine.runs is UndoLocation.HERE:
             self.take_over()
         elif status not in AT_WORK and self.bench.told(op_id) is None:
             raise EngineError(
@@ -346,7 +350,7 @@ class _StepDriver(WorkerDriver):
     def perform(self, command: Command) -> object:
         if not isinstance(command, Part):
             return super().perform(command)
-        inner = WorkerDriver(self.desk)
+        inner = WorkerDriver(self.runtime)
         return DBOS.run_step({"name": command.name}, inner.run, command.procedure)
 
 

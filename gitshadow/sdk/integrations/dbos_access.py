@@ -70,7 +70,7 @@ class Door:
             self.client.delete_workflow(op_id)
 
 
-class Look:
+class WorkflowWatch:
     """Look now and then how a workflow is doing."""
 
     def __init__(self, door: Door, op_id: str) -> None:

@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gitshadow.errors import UsageError
-from gitshadow.sdk.turns.declarations import Origin, options_of
+from gitshadow.sdk.turns.declarations import ServerOrigin, options_of
 from gitshadow.sdk.turns.registry import ToolOptions
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}")
@@ -62,7 +62,7 @@ class ServerSpec:
         """Tell whether a tool that reports an error has surely done nothing."""
         return self.tools.get(tool, {}).get("errors") == "nothing_done"
 
-    def options(self, tool: str, origin: Origin) -> ToolOptions:
+    def options(self, tool: str, origin: ServerOrigin) -> ToolOptions:
         """Return how a tool is declared here; nothing for one that is not.
 
         Raises:

@@ -62,7 +62,7 @@ class _Asked:
 
 
 @dataclass(slots=True)
-class Link:
+class McpLink:
     """Pass messages on until one side ends."""
 
     from_client: Reads

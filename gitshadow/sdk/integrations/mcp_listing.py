@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 import anyio
 from mcp_types import JSONRPCError, JSONRPCRequest
 
-from gitshadow.sdk.integrations.mcp_link import Link
+from gitshadow.sdk.integrations.mcp_link import McpLink
 from gitshadow.sdk.integrations.mcp_turns import ProxyOptions
-from gitshadow.sdk.turns.declarations import Origin
+from gitshadow.sdk.turns.declarations import ServerOrigin
 from gitshadow.sdk.turns.errors import RegistrationError
 from gitshadow.sdk.turns.mcp_tools import Forward, Offered, offered
 from gitshadow.sdk.turns.registry import ToolOptions, ToolRegistry
@@ -19,7 +19,7 @@ from gitshadow.sdk.turns.values import Reversibility
 _MOST_PAGES = 100
 
 
-class Listing:
+class ToolListing:
     """Keep the registry as the server lists its tools."""
 
     def __init__(
@@ -31,12 +31,12 @@ class Listing:
     ) -> None:
         self._registry, self._options, self._forward = registry, options, forward
         spec = options.server
-        self._origin = Origin(spec.name, read, spec.repeatable)
+        self._origin = ServerOrigin(spec.name, read, spec.repeatable)
         self._listed: int | None = None
         self._shaped: set[str] = set()
         self._lock = anyio.Lock()
 
-    def is_stale(self, link: Link, name: str) -> bool:
+    def is_stale(self, link: McpLink, name: str) -> bool:
         """Tell whether the server must be asked before a tool can be judged."""
         return self._listed != link.lists_changed or self._registry.find(name) is None
 
@@ -50,7 +50,7 @@ class Listing:
         """Tell whether a tool's results have a schema, which errors alone need not fit."""
         return name in self._shaped
 
-    async def learn(self, link: Link, like: JSONRPCRequest) -> None:
+    async def learn(self, link: McpLink, like: JSONRPCRequest) -> None:
         """Ask the server for its tools and declare each."""
         async with self._lock:
             changed = link.lists_changed
@@ -63,7 +63,7 @@ class Listing:
             for tool in tools:
                 self._declare(tool)
 
-    async def _list(self, link: Link, like: JSONRPCRequest) -> list[object] | None:
+    async def _list(self, link: McpLink, like: JSONRPCRequest) -> list[object] | None:
         found: list[object] = []
         params: dict[str, object] = {}
         for _ in range(_MOST_PAGES):

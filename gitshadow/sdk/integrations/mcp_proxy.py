@@ -11,8 +11,8 @@ from mcp_types import JSONRPCError, JSONRPCRequest
 
 from gitshadow.errors import ShadowError
 from gitshadow.sdk.integrations import mcp_link, mcp_results
-from gitshadow.sdk.integrations.mcp_link import Answer, Link
-from gitshadow.sdk.integrations.mcp_listing import Listing
+from gitshadow.sdk.integrations.mcp_link import Answer, McpLink
+from gitshadow.sdk.integrations.mcp_listing import ToolListing
 from gitshadow.sdk.integrations.mcp_results import ServerError
 from gitshadow.sdk.integrations.mcp_turns import Passing, ProxyOptions, Turns
 from gitshadow.sdk.turns.values import Outcome
@@ -23,10 +23,12 @@ _PASSING: ContextVar[Passing] = ContextVar("passing")
 class Proxy:
     """Take the calls of one connection."""
 
-    def __init__(self, link: Link, options: ProxyOptions) -> None:
+    def __init__(self, link: McpLink, options: ProxyOptions) -> None:
         self._link, self._options = link, options
         self._turns = Turns(link, options)
-        self._tools = Listing(self._turns.registry, options, self._forward, self._read)
+        self._tools = ToolListing(
+            self._turns.registry, options, self._forward, self._read
+        )
 
     async def take(self, request: JSONRPCRequest) -> Answer:
         """Run one call in the turn at hand and return what the client is told."""
@@ -102,7 +104,7 @@ class Proxy:
         )
 
 
-async def serve(link: Link, options: ProxyOptions) -> bool:
+async def serve(link: McpLink, options: ProxyOptions) -> bool:
     """Stand between a client and a server until one of them ends; True: the client did."""
     proxy = Proxy(link, options)
     async with anyio.create_task_group() as tasks:

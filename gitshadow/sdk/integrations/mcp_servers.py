@@ -11,7 +11,7 @@ from mcp import Client, MCPError, StdioServerParameters
 from gitshadow.errors import UsageError
 from gitshadow.sdk.integrations import mcp_results
 from gitshadow.sdk.integrations.mcp_config import ServerSpec
-from gitshadow.sdk.turns.declarations import Origin
+from gitshadow.sdk.turns.declarations import ServerOrigin
 from gitshadow.sdk.turns.errors import ToolFailure
 from gitshadow.sdk.turns.inverse_kinds import Allowed
 from gitshadow.sdk.turns.mcp_tools import Forward
@@ -48,7 +48,7 @@ class Servers:
         tools = ToolRegistry()
         for spec in self._specs.values():
             reader = _Reader(self, spec)
-            origin = Origin(spec.name, reader.read, spec.repeatable)
+            origin = ServerOrigin(spec.name, reader.read, spec.repeatable)
             for name in spec.tools:
                 options = spec.options(name, origin)
                 tools.domain(spec.name).add(name, Forward(name, reader.read), **options)

@@ -17,7 +17,7 @@ from mcp.server.stdio import stdio_server
 from gitshadow.attribution.process import ancestors
 from gitshadow.errors import ShadowError
 from gitshadow.sdk.integrations.mcp_config import ServerSpec
-from gitshadow.sdk.integrations.mcp_link import Link
+from gitshadow.sdk.integrations.mcp_link import McpLink
 from gitshadow.sdk.integrations.mcp_proxy import serve
 from gitshadow.sdk.integrations.mcp_turns import ProxyOptions
 from gitshadow.service.client import answer
@@ -114,7 +114,7 @@ async def _run(
     async with stdio_server() as (from_client, to_client):
         try:
             async with stdio_client(parameters) as (from_server, to_server):
-                link = Link(
+                link = McpLink(
                     from_client, to_client, from_server, to_server, options.note
                 )
                 code = await _served(link, options)
@@ -124,7 +124,7 @@ async def _run(
         leave(code)
 
 
-async def _served(link: Link, options: ProxyOptions) -> int:
+async def _served(link: McpLink, options: ProxyOptions) -> int:
     """Serve and return the exit code."""
     signalled: list[int] = []
     async with anyio.create_task_group() as tasks:

@@ -16,7 +16,7 @@ from mcp_types import JSONRPCRequest
 
 from gitshadow.errors import ShadowError
 from gitshadow.sdk.integrations.mcp_config import ServerSpec
-from gitshadow.sdk.integrations.mcp_link import Answer, Link
+from gitshadow.sdk.integrations.mcp_link import Answer, McpLink
 from gitshadow.sdk.turns.async_session import AsyncAgentUndo, AsyncTurn
 from gitshadow.sdk.turns.host import Host
 from gitshadow.sdk.turns.policy import Limits, Policy
@@ -86,7 +86,7 @@ class Passing:
 class Turns:
     """Keep the session, and the turn at hand while there is one."""
 
-    def __init__(self, link: Link, options: ProxyOptions) -> None:
+    def __init__(self, link: McpLink, options: ProxyOptions) -> None:
         self.registry = ToolRegistry()
         self._link, self._options = link, options
         self._session: AsyncAgentUndo | None = None

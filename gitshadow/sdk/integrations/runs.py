@@ -22,7 +22,7 @@ from gitshadow.errors import UsageError
 from gitshadow.sdk.integrations.tool_exposure import Cell, Errors, plain_name
 from gitshadow.sdk.turns import calls
 from gitshadow.sdk.turns.async_session import AsyncAgentUndo, AsyncTurn
-from gitshadow.sdk.turns.call_records import Request
+from gitshadow.sdk.turns.call_records import CallRequest
 from gitshadow.sdk.turns.commands import Returned
 from gitshadow.sdk.turns.errors import ToolFailure
 from gitshadow.sdk.turns.hook_turns import concluded
@@ -48,7 +48,7 @@ class Asked(NamedTuple):
     origin: str | None = None
 
 
-class Done(NamedTuple):
+class CallEnd(NamedTuple):
     """Hold how a call ended, and what the framework's own tool answered; None: it did not run."""
 
     outcome: Outcome
@@ -116,7 +116,7 @@ class _Run:
             await self.idle.wait()
 
 
-class Runs:
+class FrameworkRuns:
     """Hold the turn in which a framework runs at the moment.
 
     Args:
@@ -130,7 +130,7 @@ class Runs:
     @property
     def registry(self) -> ToolRegistry:
         """Return how the tools are declared."""
-        return self._au.desk.setting.registry
+        return self._au.runtime.setting.registry
 
     @property
     def failed(self) -> Exception | None:
@@ -177,7 +177,7 @@ class Runs:
         asked: Asked,
         execute: Callable[[], Awaitable[object]],
         passing: Errors = (),
-    ) -> Done:
+    ) -> CallEnd:
         """Run a framework's call in the turn at work.
 
         Args:
@@ -211,7 +211,7 @@ class Runs:
             )
         if work.passed is not None:
             raise work.passed
-        return Done(outcome, work.answer)
+        return CallEnd(outcome, work.answer)
 
     async def begin(self, label: str) -> None:
         """Open a turn because a hook tells of one; nothing rolls it back by itself.
@@ -222,7 +222,7 @@ class Runs:
             SessionBusy: the session has a turn or an undo at work.
         """
         if self.by_hooks:
-            self._au.desk.release()  # whoever takes it next finds the turn and marks it
+            self._au.runtime.release()  # whoever takes it next finds the turn and marks it
         self._run = None
         turn = self._au.turn(label)
         await turn.__aenter__()
@@ -250,7 +250,7 @@ class Runs:
         if run.failed is not None:
             raise run.failed
         tool = declared(self.registry, asked.name)
-        request = Request(tool.name, asked.arguments, asked.call_id)
+        request = CallRequest(tool.name, asked.arguments, asked.call_id)
         with run.busy():
             return await self._au.drive(calls.announce(run.turn.core, request))
 
@@ -290,13 +290,13 @@ def declared(registry: ToolRegistry, name: str) -> Tool:
     return registry.find(full) or registry.add(full, elsewhere)
 
 
-def done_before(known: Mapping[str, SagaCall], asked: Asked) -> Done | None:
+def done_before(known: Mapping[str, SagaCall], asked: Asked) -> CallEnd | None:
     """Return the duplicate where a call of this id has done its work, or is to do it later."""
     row = known.get(asked.call_id) if asked.call_id is not None else None
     if row is None or row.outcome not in NO_ERRORS:
         return None
     said = f"{asked.name} was already run in this turn as {asked.call_id}; it was not run again"
-    return Done(Outcome.duplicate(said), None)
+    return CallEnd(Outcome.duplicate(said), None)
 
 
 def fresh_id(known: Container[str | None], call_id: str | None) -> str | None:

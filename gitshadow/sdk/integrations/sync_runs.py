@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from gitshadow.errors import UsageError
 from gitshadow.sdk.integrations.runs import (
     Asked,
-    Done,
+    CallEnd,
     declared,
     done_before,
     fresh_id,
@@ -78,7 +78,7 @@ class SyncRuns:
     @property
     def registry(self) -> ToolRegistry:
         """Return how the tools are declared."""
-        return self._au.desk.setting.registry
+        return self._au.runtime.setting.registry
 
     @contextmanager
     def turn(
@@ -111,7 +111,7 @@ class SyncRuns:
 
     def call(
         self, asked: Asked, execute: Callable[[], object], passing: Errors = ()
-    ) -> Done:
+    ) -> CallEnd:
         """Run a framework's call in the turn at work, when the others have ended.
 
         Args:
@@ -139,7 +139,7 @@ class SyncRuns:
 
     def _called(
         self, asked: Asked, execute: Callable[[], object], passing: Errors
-    ) -> Done:
+    ) -> CallEnd:
         run = self._run
         if run is None:
             raise UsageError(
@@ -166,4 +166,4 @@ class SyncRuns:
             raise
         if work.passed is not None:
             raise work.passed
-        return Done(outcome, work.answer)
+        return CallEnd(outcome, work.answer)

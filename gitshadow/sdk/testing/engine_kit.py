@@ -312,8 +312,8 @@ def _submitted(
     bench = bench_of(steps)
     op = new_op("s", UndoKind.UNDO, "t-1", 1)
     op = replace(op, status="submitted")
-    with closing(bench.desk()) as desk:
-        desk.store.save([op])
+    with closing(bench.runtime()) as runtime:
+        runtime.store.save([op])
     runner = engine.bind(bench)
     runner.submit(op)
     return runner, op

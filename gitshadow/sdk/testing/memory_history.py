@@ -10,7 +10,7 @@ from gitshadow.store.journal.saga_rows import NewEvent, SessionEvent
 
 
 @dataclass(slots=True)
-class Changes:
+class ValueHistory:
     """Hold what one key, or one artifact, was set to: event numbers and values, oldest first."""
 
     seqs: list[int] = field(default_factory=list)
@@ -32,12 +32,16 @@ class Changes:
 
 
 @dataclass(slots=True)
-class History:
+class SessionEvents:
     """Hold the events of one session, and what they set by key and by artifact."""
 
     events: list[SessionEvent] = field(default_factory=list)
-    state: dict[str, Changes] = field(default_factory=lambda: defaultdict(Changes))
-    files: dict[str, Changes] = field(default_factory=lambda: defaultdict(Changes))
+    state: dict[str, ValueHistory] = field(
+        default_factory=lambda: defaultdict(ValueHistory)
+    )
+    files: dict[str, ValueHistory] = field(
+        default_factory=lambda: defaultdict(ValueHistory)
+    )
 
     def add(self, event: NewEvent) -> None:
         """Add an event with its number, values and versions."""

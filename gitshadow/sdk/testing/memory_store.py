@@ -11,7 +11,7 @@ from threading import Lock
 
 from gitshadow.errors import LockedError, StoreError
 from gitshadow.model import Oid
-from gitshadow.sdk.testing.memory_history import History
+from gitshadow.sdk.testing.memory_history import SessionEvents
 from gitshadow.sdk.turns import json_values
 from gitshadow.sdk.turns.call_outcome import RAISED
 from gitshadow.sdk.turns.protocols import SessionLock
@@ -21,9 +21,9 @@ from gitshadow.store.journal.saga_rows import (
     Effect,
     Held,
     Marker,
-    Note,
-    Noted,
     SagaCall,
+    SagaEntry,
+    SagaLogRow,
     SagaOp,
     SagaRow,
     SagaTurn,
@@ -49,8 +49,8 @@ class MemoryStore:
         self._turns: dict[tuple[str, str], SagaTurn] = {}
         self._calls: dict[tuple[str, str, str], SagaCall] = {}
         self._ops: dict[str, SagaOp] = {}
-        self._log: list[Noted] = []
-        self._histories: dict[str, History] = defaultdict(History)
+        self._log: list[SagaLogRow] = []
+        self._histories: dict[str, SessionEvents] = defaultdict(SessionEvents)
         self._blobs: dict[Oid, bytes] = {}
         self._held: dict[tuple[str, str, str], Held] = {}
         self._effects: dict[tuple[str, str], list[tuple[int, Effect]]] = {}
@@ -77,7 +77,7 @@ class MemoryStore:
             self._calls[row.session, row.turn, row.id] = row
         elif isinstance(row, SagaOp):
             self._ops[row.id] = row
-        elif isinstance(row, Note):
+        elif isinstance(row, SagaEntry):
             self._note(row)
         elif isinstance(row, Held):
             self._held[row.session, row.turn, row.call] = row
@@ -87,10 +87,10 @@ class MemoryStore:
         else:
             self._histories[row.session].add(row)
 
-    def _note(self, note: Note) -> None:
+    def _note(self, note: SagaEntry) -> None:
         seq, before = len(self._log) + 1, self._log[-1].digest if self._log else ""
         self._log.append(
-            Noted(
+            SagaLogRow(
                 seq=seq,
                 session=note.session,
                 turn=note.turn,
@@ -222,7 +222,7 @@ class MemoryStore:
     def ops(self, session: str) -> list[SagaOp]:
         return [row for row in self._ops.values() if row.session == session]
 
-    def log(self, session: str, turn: str | None = None) -> Iterator[Noted]:
+    def log(self, session: str, turn: str | None = None) -> Iterator[SagaLogRow]:
         return iter(
             [
                 row
@@ -308,9 +308,9 @@ class MemoryStore:
     def has(self, oid: Oid) -> bool:
         return oid in self._blobs
 
-    def _history(self, session: str) -> History:
+    def _history(self, session: str) -> SessionEvents:
         """Return a session's history; looking at one that is not there makes none."""
-        return self._histories.get(session) or History()
+        return self._histories.get(session) or SessionEvents()
 
 
 class _MemoryLock:

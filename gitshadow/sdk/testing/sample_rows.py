@@ -2,8 +2,8 @@
 
 from gitshadow.store.journal.saga_rows import (
     NewEvent,
-    Note,
     SagaCall,
+    SagaEntry,
     SagaOp,
     SagaTurn,
 )
@@ -40,7 +40,9 @@ OP = SagaOp(
     started_ns=1,
     request="{}",
 )
-NOTE = Note(session="s", turn="t-1", call=None, kind="turn_begun", ts_ns=1, body="{}")
+NOTE = SagaEntry(
+    session="s", turn="t-1", call=None, kind="turn_begun", ts_ns=1, body="{}"
+)
 EVENT = NewEvent(
     session="s", invocation="t-1", author="user", kind="user", ts_ns=1, text="hello"
 )

@@ -10,12 +10,18 @@ from gitshadow.errors import UsageError
 from gitshadow.sdk.testing.proof import Finding, Flaw, StepProof, difference
 from gitshadow.sdk.testing.trials import BrokenError, Trial, Trials
 from gitshadow.sdk.turns import json_values
-from gitshadow.sdk.turns.commands import Claim, Command, Invoke, Procedure, Returned
+from gitshadow.sdk.turns.commands import (
+    ClaimCompensation,
+    Command,
+    Invoke,
+    Procedure,
+    Returned,
+)
 from gitshadow.sdk.turns.inverse_kinds import is_external
 from gitshadow.sdk.turns.report import Domain, UndoItem
 from gitshadow.sdk.turns.turn import TurnCore
 from gitshadow.sdk.turns.values import Outcome
-from gitshadow.store.journal.saga_rows import Note, SagaCall
+from gitshadow.store.journal.saga_rows import SagaCall, SagaEntry
 from gitshadow.undo.report import State
 
 _PROVEN = {
@@ -125,7 +131,7 @@ class Alone:
             yield from self.trials.call(core, trial, self.index)
 
         def again(command: Command, event: object) -> Procedure[None]:
-            if isinstance(command, Claim):
+            if isinstance(command, ClaimCompensation):
                 attempts.extend(_attempted(command, turns[0]))
             elif isinstance(command, Invoke) and attempts:
                 said = yield from self._twice(command, attempts.pop())
@@ -156,10 +162,10 @@ class Alone:
         return handler is not None and handler.repeatable
 
 
-def _attempted(command: Claim, core: TurnCore) -> Iterator[SagaCall]:
+def _attempted(command: ClaimCompensation, core: TurnCore) -> Iterator[SagaCall]:
     """Return the call whose inverse runs next."""
     for row in command.then:
-        if isinstance(row, Note) and row.kind == "undo_attempt" and row.call:
+        if isinstance(row, SagaEntry) and row.kind == "undo_attempt" and row.call:
             yield core.calls[row.call]
 
 

@@ -163,7 +163,7 @@ def bench_of(steps: Steps) -> Bench:
 @contextmanager
 def lock_of(steps: Steps) -> Iterator[None]:
     """Hold the lock of session s, so that no engine can begin."""
-    with closing(bench_of(steps).desk()) as desk, desk.locked():
+    with closing(bench_of(steps).runtime()) as runtime, runtime.locked():
         yield
 
 

@@ -21,7 +21,7 @@ from gitshadow.errors import UsageError
 from gitshadow.sdk.testing.memory_store import MemoryStore
 from gitshadow.sdk.turns import calls, outbox
 from gitshadow.sdk.turns.async_driver import AsyncDriver
-from gitshadow.sdk.turns.call_records import Request
+from gitshadow.sdk.turns.call_records import CallRequest
 from gitshadow.sdk.turns.commands import (
     Command,
     Invoke,
@@ -32,13 +32,13 @@ from gitshadow.sdk.turns.commands import (
     in_the_open,
 )
 from gitshadow.sdk.turns.driver import Driver
-from gitshadow.sdk.turns.file_recording import Recorder
+from gitshadow.sdk.turns.file_recording import FileRecorder
 from gitshadow.sdk.turns.host import Host
 from gitshadow.sdk.turns.policy import Limits, Policy
 from gitshadow.sdk.turns.protocols import Clock, SessionStore
 from gitshadow.sdk.turns.registry import Tool, ToolRegistry
 from gitshadow.sdk.turns.report import UndoReport
-from gitshadow.sdk.turns.session_runtime import Desk, Opening
+from gitshadow.sdk.turns.session_runtime import Opening, SessionRuntime
 from gitshadow.sdk.turns.turn import TurnCore
 from gitshadow.sdk.turns.undo_operation import Whole
 from gitshadow.sdk.turns.undo_request import UndoRequest
@@ -123,7 +123,7 @@ class _Ran:
 class Trial:
     """Hold a world at the start of a trial and what has been done in it."""
 
-    desk: Desk
+    runtime: SessionRuntime
     results: list[object] = field(default_factory=list)
 
 
@@ -138,8 +138,8 @@ class Trials:
     policy: Policy
     host: Host
     store: SessionStore = field(default_factory=MemoryStore)
-    recorder: Recorder | None = None
-    desks: dict[str, Desk] = field(default_factory=dict)
+    recorder: FileRecorder | None = None
+    runtimes: dict[str, SessionRuntime] = field(default_factory=dict)
     rig: Rigged = field(init=False)
     clock: Clock = field(init=False)
 
@@ -152,14 +152,14 @@ class Trials:
         if self.reset is not None:
             yield from demand(Invoke(self.reset))
         policy = replace(self.policy, non_reversible="allow", limits=_UNBOUND)
-        name = f"proof-{len(self.desks) + 1}"
+        name = f"proof-{len(self.runtimes) + 1}"
         opening = Opening(name, self.rig, None, policy, self.host)
-        self.desks[name] = Desk(self.store, opening)
-        return Trial(self.desks[name])
+        self.runtimes[name] = SessionRuntime(self.store, opening)
+        return Trial(self.runtimes[name])
 
     def composed(self, op: SagaOp) -> Whole:
         """Return the undo that an op of a trial stands for."""
-        return self.desks[op.session].composed(op)
+        return self.runtimes[op.session].composed(op)
 
     def look(self) -> Procedure[object]:
         """Return the world; a copy, for it may be the live one."""
@@ -174,7 +174,7 @@ class Trials:
         watch: Callable[[Command, object], Procedure[None]] | None = None,
     ) -> Procedure[TurnCore]:
         """Run a turn that ends well, or breaks after its body."""
-        core = trial.desk.new_turn("proof")
+        core = trial.runtime.new_turn("proof")
         try:
             yield from core.begin()
             try:
@@ -190,14 +190,14 @@ class Trials:
                 yield from outbox.release(core.setting)
         finally:
             self.rig.failing = None
-            trial.desk.release()
+            trial.runtime.release()
         return core
 
     def call(self, core: TurnCore, trial: Trial, index: int) -> Procedure[None]:
         """Run one step of the script; it must succeed."""
         name, given = self.script[index]
         arguments = given(trial.results) if callable(given) else given
-        outcome = yield from calls.run(core, Request(name, arguments))
+        outcome = yield from calls.run(core, CallRequest(name, arguments))
         if not outcome.ok and outcome.kind is not OutcomeKind.HELD:
             raise UsageError(
                 f"cannot prove step {index + 1} ({name}): it was {outcome.kind.value}:"
@@ -219,8 +219,8 @@ class Trials:
         self, trial: Trial, turn: str, only: frozenset[str] | None = None
     ) -> Procedure[UndoReport]:
         """Take a committed turn back, or some of its calls."""
-        with trial.desk.locked():
-            unwind = trial.desk.unwind(turn, UndoRequest(only=only))
+        with trial.runtime.locked():
+            unwind = trial.runtime.unwind(turn, UndoRequest(only=only))
             return (yield from unwind.run())
 
 

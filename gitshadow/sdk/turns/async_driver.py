@@ -17,7 +17,6 @@ from functools import partial
 from gitshadow.sdk.turns.commands import (
     Answer,
     Command,
-    Ended,
     Event,
     Invoke,
     Now,
@@ -28,6 +27,7 @@ from gitshadow.sdk.turns.commands import (
     Raised,
     Returned,
     Save,
+    StreamEnded,
     T,
     Tell,
     TimedOut,
@@ -41,10 +41,10 @@ from gitshadow.sdk.turns.journal_store import JournalStore
 class AsyncDriver(Base):
     """Run procedures to their end."""
 
-    def __init__(self, desk: Means) -> None:
-        super().__init__(desk)
+    def __init__(self, runtime: Means) -> None:
+        super().__init__(runtime)
         # A store of the host's own may belong to the thread that made it.
-        is_ours = isinstance(desk.store, JournalStore)
+        is_ours = isinstance(runtime.store, JournalStore)
         self._journal = _JournalThread(self.at_once) if is_ours else None
 
     def close(self) -> None:
@@ -226,13 +226,13 @@ async def _in_thread(function: Callable[[], object]) -> object:
     return await ended
 
 
-async def _pull(command: Pull) -> Returned | Raised | Ended:
+async def _pull(command: Pull) -> Returned | Raised | StreamEnded:
     if isinstance(command.stream, Iterator):
         return pull(command)
     try:
         return Returned(await anext(command.stream))
     except StopAsyncIteration:
-        return Ended()
+        return StreamEnded()
     except Exception as error:  # noqa: BLE001 - the provider's own errors are events
         return Raised(error)
 

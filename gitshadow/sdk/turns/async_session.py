@@ -16,7 +16,7 @@ from gitshadow.errors import ShadowError
 from gitshadow.sdk.turns import calls, outbox, resolution
 from gitshadow.sdk.turns.async_driver import AsyncDriver
 from gitshadow.sdk.turns.base_session import SessionFront, TurnFront, stays_primary
-from gitshadow.sdk.turns.call_records import Request, requested
+from gitshadow.sdk.turns.call_records import CallRequest, requested
 from gitshadow.sdk.turns.commands import Procedure
 from gitshadow.sdk.turns.errors import ValidationFailed
 from gitshadow.sdk.turns.host import Host
@@ -24,7 +24,7 @@ from gitshadow.sdk.turns.policy import Policy
 from gitshadow.sdk.turns.protocols import SessionStore
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.report import UndoReport
-from gitshadow.sdk.turns.session_runtime import Desk, Opening
+from gitshadow.sdk.turns.session_runtime import Opening, SessionRuntime
 from gitshadow.sdk.turns.turn_end import Check, Terms, finish, may_retry, validated
 from gitshadow.sdk.turns.undo_request import (
     UndoOptions,
@@ -41,9 +41,9 @@ class AsyncTurn(TurnFront):
     """Hold one turn; an async context manager that commits, or rolls back on exceptions."""
 
     def __init__(
-        self, desk: Desk, driver: AsyncDriver, label: str, terms: Terms
+        self, runtime: SessionRuntime, driver: AsyncDriver, label: str, terms: Terms
     ) -> None:
-        super().__init__(desk, label, terms)
+        super().__init__(runtime, label, terms)
         self._driver = driver
 
     async def __aenter__(self) -> "AsyncTurn":
@@ -52,11 +52,11 @@ class AsyncTurn(TurnFront):
         Raises:
             SessionBusy: the session has a turn or an undo at work; nothing was changed.
         """
-        core = self._desk.new_turn(self._label, self._terms.policy)
+        core = self._runtime.new_turn(self._label, self._terms.policy)
         try:
             await self._driver.shielded(outbox.release(core.setting))
         except BaseException:
-            self._desk.release()
+            self._runtime.release()
             raise
         try:
             await self._driver.shielded(core.begin())
@@ -64,7 +64,7 @@ class AsyncTurn(TurnFront):
             try:
                 await self._driver.shielded(core.finish(error))
             finally:
-                self._desk.release()
+                self._runtime.release()
             raise
         self._core = core
         return self
@@ -88,7 +88,7 @@ class AsyncTurn(TurnFront):
         else:
             await self._end(error)
         finally:
-            self._desk.release()
+            self._runtime.release()
 
     async def _end(self, error: BaseException | None) -> None:
         try:
@@ -127,7 +127,9 @@ class AsyncTurn(TurnFront):
         origin: str | None = None,
     ) -> Outcome:
         """Run one call of a tool whose work something else does; as `Turn.call_through`."""
-        request = Request(tool, arguments, call_id, function=function, origin=origin)
+        request = CallRequest(
+            tool, arguments, call_id, function=function, origin=origin
+        )
         return await self._driver.run(calls.run(self.core, request))
 
     async def say(
@@ -159,17 +161,17 @@ class AsyncTurn(TurnFront):
 
     async def undo(self, **options: Unpack[UndoOptions]) -> UndoReport:
         """Take back what the turn did, after it has ended; as `AgentUndo.undo`."""
-        with self._desk.locked():
-            whole = self._desk.unwind(self.id, request_of(options))
-            return await self._driver.shielded(self._desk.carrying.run(whole))
+        with self._runtime.locked():
+            whole = self._runtime.unwind(self.id, request_of(options))
+            return await self._driver.shielded(self._runtime.carrying.run(whole))
 
 
 class AsyncAgentUndo(SessionFront):
     """Hold one session of an agent program; an async context manager that closes it."""
 
-    def __init__(self, desk: Desk) -> None:
-        super().__init__(desk)
-        self._driver = AsyncDriver(desk)
+    def __init__(self, runtime: SessionRuntime) -> None:
+        super().__init__(runtime)
+        self._driver = AsyncDriver(runtime)
 
     def close(self) -> None:
         """Close the session store, and end the thread that writes it."""
@@ -189,7 +191,7 @@ class AsyncAgentUndo(SessionFront):
     ) -> "AsyncAgentUndo":
         """Open a session; as `AgentUndo.open`."""
         opening = Opening(session, tools, agent, policy or Policy(), host or Host())
-        return cls(Desk.open(path, opening))
+        return cls(SessionRuntime.open(path, opening))
 
     @classmethod
     def over(
@@ -204,7 +206,7 @@ class AsyncAgentUndo(SessionFront):
     ) -> "AsyncAgentUndo":
         """Open a session kept in a store of the program's own; as `AgentUndo.over`."""
         opening = Opening(session, tools, agent, policy or Policy(), host or Host())
-        return cls(Desk(store, opening))
+        return cls(SessionRuntime(store, opening))
 
     async def __aenter__(self) -> "AsyncAgentUndo":
         return self
@@ -226,7 +228,7 @@ class AsyncAgentUndo(SessionFront):
     ) -> AsyncTurn:
         """Return a turn; it begins where its `async with` block does; as `AgentUndo.turn`."""
         terms = Terms(policy=policy, validate=validate)
-        return AsyncTurn(self._desk, self._driver, label, terms)
+        return AsyncTurn(self._runtime, self._driver, label, terms)
 
     async def run_turn(
         self,
@@ -288,20 +290,20 @@ class AsyncAgentUndo(SessionFront):
 
     async def plan(self, turn: str, **options: Unpack[UndoOptions]) -> UndoReport:
         """Say what `undo` would do; no inverse is called, no file is touched."""
-        whole = self._desk.unwind(turn, request_of(options))
+        whole = self._runtime.unwind(turn, request_of(options))
         return await self._driver.run(whole.plan())
 
     async def undo(self, turn: str, **options: Unpack[UndoOptions]) -> UndoReport:
         """Take a turn back; as `AgentUndo.undo`."""
-        with self._desk.locked():
-            whole = self._desk.unwind(turn, request_of(options))
-            return await self._driver.shielded(self._desk.carrying.run(whole))
+        with self._runtime.locked():
+            whole = self._runtime.unwind(turn, request_of(options))
+            return await self._driver.shielded(self._runtime.carrying.run(whole))
 
     async def redo(self, op: str, *, token: str | None = None) -> UndoReport:
         """Take an undo back; as `AgentUndo.redo`."""
-        with self._desk.locked():
-            found = self._desk.undoing.redo(op, token)
-            return await self._driver.shielded(self._desk.carrying.run(found))
+        with self._runtime.locked():
+            found = self._runtime.undoing.redo(op, token)
+            return await self._driver.shielded(self._runtime.carrying.run(found))
 
     async def rewind(
         self,
@@ -312,33 +314,35 @@ class AsyncAgentUndo(SessionFront):
         token: str | None = None,
     ) -> UndoReport:
         """Go back to before an invocation; as `AgentUndo.rewind`."""
-        with self._desk.locked():
+        with self._runtime.locked():
             request = rewind_request(effects=effects, scope=scope, token=token)
-            found = self._desk.undoing.rewind(before, request)
-            return await self._driver.shielded(self._desk.carrying.run(found))
+            found = self._runtime.undoing.rewind(before, request)
+            return await self._driver.shielded(self._runtime.carrying.run(found))
 
     async def undo_last(self, *, effects: bool = False) -> UndoReport:
         """Go back to before the newest invocation that counts; again: one further."""
-        with self._desk.locked():
+        with self._runtime.locked():
             request = rewind_request(effects=effects, scope=None)
-            found = self._desk.undoing.rewind(self._desk.past.last_live(), request)
-            return await self._driver.shielded(self._desk.carrying.run(found))
+            found = self._runtime.undoing.rewind(
+                self._runtime.past.last_live(), request
+            )
+            return await self._driver.shielded(self._runtime.carrying.run(found))
 
     async def resume(self, op: str) -> UndoReport:
         """Go on with an undo that left something or was interrupted; what is done stays."""
-        with self._desk.locked(finishing=True):
-            work = self._desk.carrying.resumed(op)
+        with self._runtime.locked(finishing=True):
+            work = self._runtime.carrying.resumed(op)
             return await self._driver.shielded(
-                self._desk.carrying.run(work, again=True)
+                self._runtime.carrying.run(work, again=True)
             )
 
     async def release(self) -> list[Release]:
         """Send the held calls whose time has come; as `AgentUndo.release`."""
-        with self._desk.locked():
-            return await self._driver.shielded(outbox.release(self._desk.setting))
+        with self._runtime.locked():
+            return await self._driver.shielded(outbox.release(self._runtime.setting))
 
     async def recover(self) -> list[UndoReport]:
         """Bring to their end what a crash interrupted; as `AgentUndo.recover`."""
-        with self._desk.locked(finishing=True):
-            await self._driver.shielded(resolution.ask_probes(self._desk))
-            return await self._driver.shielded(self._desk.carrying.recover())
+        with self._runtime.locked(finishing=True):
+            await self._driver.shielded(resolution.ask_probes(self._runtime))
+            return await self._driver.shielded(self._runtime.carrying.recover())

@@ -12,15 +12,15 @@ from gitshadow.sdk.turns.comparison import Difference
 from gitshadow.sdk.turns.events import Message, messages
 from gitshadow.sdk.turns.policy import Proposal
 from gitshadow.sdk.turns.report import UndoReport
-from gitshadow.sdk.turns.session_runtime import Desk, chosen, entries_of
+from gitshadow.sdk.turns.session_runtime import SessionRuntime, chosen, entries_of
 from gitshadow.sdk.turns.turn import TurnCore
 from gitshadow.sdk.turns.turn_end import Terms
 from gitshadow.sdk.turns.turn_states import TurnStatus
 from gitshadow.sdk.turns.values import Release, UndoEntry
 from gitshadow.store.journal.saga_rows import (
     Held,
-    Noted,
     SagaCall,
+    SagaLogRow,
     SagaTurn,
     SessionEvent,
 )
@@ -43,8 +43,8 @@ def stays_primary(error: BaseException | None, trouble: ShadowError) -> None:
 class TurnFront:
     """Look at a turn, cancel it, answer its questions."""
 
-    def __init__(self, desk: Desk, label: str, terms: Terms) -> None:
-        self._desk = desk
+    def __init__(self, runtime: SessionRuntime, label: str, terms: Terms) -> None:
+        self._runtime = runtime
         self._label = label
         self._terms = terms
         self._core: TurnCore | None = None
@@ -110,12 +110,12 @@ class TurnFront:
 class Artifacts:
     """Look at the artifacts of a session."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, runtime: SessionRuntime) -> None:
+        self._runtime = runtime
 
     def list(self) -> list[str]:
         """Return the names of what there is, sorted."""
-        return sorted(self._desk.store.artifacts(self._desk.session))
+        return sorted(self._runtime.store.artifacts(self._runtime.session))
 
     def load(self, name: str, version: int | None = None) -> bytes | None:
         """Return the bytes of a version (None: the current one), or None where there is none.
@@ -123,47 +123,47 @@ class Artifacts:
         Raises:
             StoreError: there is one, and its bytes are gone.
         """
-        found = self._desk.store.versions(self._desk.session, name)
+        found = self._runtime.store.versions(self._runtime.session, name)
         wanted = found[-1:] if version is None else found[version : version + 1]
         oid = wanted[0].oid if wanted else None
-        return None if oid is None else self._desk.store.read(oid)
+        return None if oid is None else self._runtime.store.read(oid)
 
     def versions(self, name: str) -> tuple[int, ...]:
         """Return the numbers of all versions, oldest first; restored ones are new versions."""
-        found = self._desk.store.versions(self._desk.session, name)
+        found = self._runtime.store.versions(self._runtime.session, name)
         return tuple(version.number for version in found)
 
 
 class SessionFront:
     """Look at a session's turns, calls and log."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, runtime: SessionRuntime) -> None:
+        self._runtime = runtime
 
     def close(self) -> None:
         """Close the session store."""
-        self._desk.close()
+        self._runtime.close()
 
     def turns(self) -> list[SagaTurn]:
         """Return the turns of the session, oldest first."""
-        return self._desk.turns()
+        return self._runtime.turns()
 
     def calls(self, turn: str) -> list[SagaCall]:
         """Return the calls of a turn, with outcomes and inverses, in order of their start."""
-        return self._desk.calls(turn)
+        return self._runtime.calls(turn)
 
     def entries(self, turn: str, tool: str | None = None) -> list[UndoEntry]:
         """Return one entry per successful call of a turn; `tool` is a pattern like `crm.*`."""
-        return chosen(entries_of(self._desk.calls(turn)), tool)
+        return chosen(entries_of(self._runtime.calls(turn)), tool)
 
     @property
-    def desk(self) -> Desk:
+    def runtime(self) -> SessionRuntime:
         """Return what the session works on; for adapters built on it."""
-        return self._desk
+        return self._runtime
 
-    def log(self, turn: str | None = None) -> list[Noted]:
+    def log(self, turn: str | None = None) -> list[SagaLogRow]:
         """Return what happened in the session (in one turn), step by step, oldest first."""
-        return list(self._desk.store.log(self._desk.session, turn))
+        return list(self._runtime.store.log(self._runtime.session, turn))
 
     def create(self, state: Mapping[str, object]) -> None:
         """Begin the session with a state; without it, it begins with an empty one.
@@ -171,7 +171,7 @@ class SessionFront:
         Raises:
             UsageError: the session has a history already.
         """
-        self._desk.past.create(state)
+        self._runtime.past.create(state)
 
     def fork(self, before: str, session: str) -> Self:
         """Open another session that begins where this one was before an invocation.
@@ -192,16 +192,16 @@ class SessionFront:
             UsageError: the new session has a history already.
             StoreError: an artifact's bytes are gone; nothing was begun.
         """
-        return type(self)(self._desk.fork(before, session))
+        return type(self)(self._runtime.fork(before, session))
 
     @property
     def state(self) -> dict[str, object]:
         """Return the session's state, a copy."""
-        return self._desk.past.state()
+        return self._runtime.past.state()
 
     def state_at(self, invocation: str) -> dict[str, object]:
         """Return the state as it was before an invocation."""
-        return self._desk.past.state(invocation)
+        return self._runtime.past.state(invocation)
 
     def diff(self, first: str, second: str | None = None) -> Difference:
         """Return what changed in state and artifacts from before one invocation to before another.
@@ -213,33 +213,33 @@ class SessionFront:
         Raises:
             SessionNotFound, InvocationNotFound: there is none.
         """
-        desk = self._desk
-        return comparison.between(desk.store, desk.session, first, second)
+        runtime = self._runtime
+        return comparison.between(runtime.store, runtime.session, first, second)
 
     def events(self) -> list[SessionEvent]:
         """Return the session's whole history, what was rewound included, oldest first."""
-        return self._desk.past.events()
+        return self._runtime.past.events()
 
     def live_events(self) -> list[SessionEvent]:
         """Return the events that count: what no rewind has taken out, and no marker."""
-        return self._desk.past.live_events()
+        return self._runtime.past.live_events()
 
     def messages(self) -> list[Message]:
         """Return the conversation as a model gets it."""
-        return messages(self._desk.past.live_events())
+        return messages(self._runtime.past.live_events())
 
     @property
     def artifacts(self) -> "Artifacts":
         """Return the session's artifacts, to look at; a turn saves them."""
-        return Artifacts(self._desk)
+        return Artifacts(self._runtime)
 
     def attention(self) -> list[SagaCall]:
         """Return the calls that a person should look at: in doubt, or not taken back."""
-        return self._desk.store.unsettled(self._desk.session)
+        return self._runtime.store.unsettled(self._runtime.session)
 
     def held(self) -> list[Held]:
         """Return the calls that wait to be sent, or could not be."""
-        return self._desk.store.waiting(self._desk.session)
+        return self._runtime.store.waiting(self._runtime.session)
 
     def resolve(self, turn: str, call: str, outcome: str, *, note: str) -> None:
         """Record what a person has found out about a call, or has done about it.
@@ -260,8 +260,8 @@ class SessionFront:
         """
         if outcome not in list(State):
             raise UsageError(f"cannot resolve {call}: {outcome} is not an outcome")
-        resolution.resolve(self._desk, turn, call, State(outcome), note)
+        resolution.resolve(self._runtime, turn, call, State(outcome), note)
 
     def verify(self) -> int | None:
         """Return the first row of the log that was changed by hand, or None."""
-        return self._desk.store.broken_at()
+        return self._runtime.store.broken_at()

@@ -16,7 +16,7 @@ RAISED = "raised"
 """The outcome in the journal of a call that raised, so that its effect is unknown."""
 
 
-class Known(StrEnum):
+class CallKnowledge(StrEnum):
     """Say whether a call had its effect."""
 
     DONE = "done"
@@ -24,7 +24,7 @@ class Known(StrEnum):
     UNKNOWN = "unknown"
 
 
-def from_event(event: Event, tool: Tool) -> Known:
+def from_event(event: Event, tool: Tool) -> CallKnowledge:
     """Return what is known of a function's effect from the way in which it ended.
 
     A returned outcome that is no success and a `ToolFailure` say that nothing was done. Any other
@@ -33,19 +33,23 @@ def from_event(event: Event, tool: Tool) -> Known:
     if isinstance(event, Returned):
         value = event.value
         is_no = isinstance(value, Outcome) and not value.ok
-        return Known.NOT_DONE if is_no else Known.DONE
+        return CallKnowledge.NOT_DONE if is_no else CallKnowledge.DONE
     if not isinstance(event, Raised):
-        return Known.UNKNOWN
+        return CallKnowledge.UNKNOWN
     is_sure = tool.fails_clean and isinstance(event.error, Exception)
     is_no = is_sure or isinstance(event.error, ToolFailure)
-    return Known.NOT_DONE if is_no else Known.UNKNOWN
+    return CallKnowledge.NOT_DONE if is_no else CallKnowledge.UNKNOWN
 
 
-def from_row(call: SagaCall) -> Known:
+def from_row(call: SagaCall) -> CallKnowledge:
     """Return what the journal says of a call's effect; that of one that reads is none."""
     if call.outcome == OutcomeKind.SUCCESS:
-        return Known.DONE
+        return CallKnowledge.DONE
     if call.outcome is None:
-        return Known.UNKNOWN
+        return CallKnowledge.UNKNOWN
     reads = call.klass == Reversibility.READ_ONLY
-    return Known.UNKNOWN if call.outcome == RAISED and not reads else Known.NOT_DONE
+    return (
+        CallKnowledge.UNKNOWN
+        if call.outcome == RAISED and not reads
+        else CallKnowledge.NOT_DONE
+    )

@@ -17,7 +17,7 @@ _KEY_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class CallRequest:
     """Hold what a model asked for; without an id the call gets one of ours.
 
     `again` runs it although a rewind hid the same call and nothing took that back.
@@ -41,13 +41,13 @@ def requested(
     *,
     call_id: str | None,
     again: bool,
-) -> Request:
+) -> CallRequest:
     """Return what a program asked for, with arguments as a mapping, as keywords or as both.
 
     Raises:
         UsageError: a keyword of ours was given, and the tool has an argument of the same name.
     """
-    request = Request(tool, {**(arguments or {}), **named}, call_id, again)
+    request = CallRequest(tool, {**(arguments or {}), **named}, call_id, again)
     known = registry.find(tool)
     ours = [] if call_id is None else ["call_id"]
     ours += ["again"] if again is not False else []
@@ -69,7 +69,7 @@ def key_of(call: SagaCall, direction: str) -> str:
 
 
 def row_of(
-    turn: SagaTurn, request: Request, ordinal: int, tool: Tool | None, moment: int
+    turn: SagaTurn, request: CallRequest, ordinal: int, tool: Tool | None, moment: int
 ) -> SagaCall:
     """Return the row of a call about which nothing is known but what was asked for."""
     row = SagaCall(

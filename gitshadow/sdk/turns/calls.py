@@ -18,9 +18,9 @@ from gitshadow.sdk.turns import (
     telemetry,
 )
 from gitshadow.sdk.turns.authorization import refusal
-from gitshadow.sdk.turns.call_outcome import Known
+from gitshadow.sdk.turns.call_outcome import CallKnowledge
 from gitshadow.sdk.turns.call_records import (
-    Request,
+    CallRequest,
     arguments_of,
     held_row,
     key_of,
@@ -41,10 +41,10 @@ from gitshadow.sdk.turns.commands import (
     now,
 )
 from gitshadow.sdk.turns.errors import ToolFailure
-from gitshadow.sdk.turns.json_values import NotStorableError, Observed
+from gitshadow.sdk.turns.json_values import NotStorableError, Observation
 from gitshadow.sdk.turns.policy import Proposal
 from gitshadow.sdk.turns.registry import Tool
-from gitshadow.sdk.turns.telemetry import Watch
+from gitshadow.sdk.turns.telemetry import WorkSpan
 from gitshadow.sdk.turns.turn import TurnCore
 from gitshadow.sdk.turns.values import (
     Inverse,
@@ -70,7 +70,7 @@ class _Prepared:
     files: Mapping[str, str | None] = field(default_factory=dict)
 
 
-def run(turn: TurnCore, request: Request) -> Procedure[Outcome]:
+def run(turn: TurnCore, request: CallRequest) -> Procedure[Outcome]:
     """Run one call.
 
     Raises:
@@ -97,7 +97,7 @@ def run(turn: TurnCore, request: Request) -> Procedure[Outcome]:
     return outcome
 
 
-def announce(turn: TurnCore, request: Request) -> Procedure[Outcome | None]:
+def announce(turn: TurnCore, request: CallRequest) -> Procedure[Outcome | None]:
     """Write down a call that runs elsewhere; an outcome says that it must not run.
 
     Raises:
@@ -167,7 +167,7 @@ def _not_called(tool: str, misfit: str) -> Outcome:
     return Outcome.failed(f"cannot call {tool}: {misfit}")
 
 
-def _asked(turn: TurnCore, row: SagaCall, request: Request) -> "_Call":
+def _asked(turn: TurnCore, row: SagaCall, request: CallRequest) -> "_Call":
     arguments, origin = request.arguments, request.origin
     return _Call(turn, row, arguments, again=request.again, origin=origin)
 
@@ -180,7 +180,7 @@ class _Call:
     secrets: tuple[str, ...] = ()
     again: bool = False
     origin: str | None = None
-    watch: Watch = field(default_factory=lambda: Watch(None))
+    watch: WorkSpan = field(default_factory=lambda: WorkSpan(None))
 
     def run(self, tool: Tool | None) -> Procedure[Outcome]:
         """Do all of it, and have it told."""
@@ -319,16 +319,16 @@ class _Call:
         event = yield from ask(Invoke(function, (self.arguments,), extras))
         return Raised(TimeoutError()) if isinstance(event, TimedOut) else event
 
-    def _observed(self, tool: Tool) -> Procedure[Observed]:
+    def _observed(self, tool: Tool) -> Procedure[Observation]:
         """Return the tool's part of the world as a text, or why it could not be read."""
         event = yield from self._look(tool, "observe")
         if isinstance(event, Raised):
             said = json_values.in_words(event.error)
-            return Observed(None, json_values.redact(said, self.secrets))
+            return Observation(None, json_values.redact(said, self.secrets))
         if "observe" not in tool.options:
             return json_values.NOT_OBSERVED
         text = json_values.redact(json_values.lenient(event.value), self.secrets)
-        return Observed(text, None)
+        return Observation(text, None)
 
     def _intend(
         self,
@@ -427,7 +427,7 @@ class _Call:
         Files need no probe: the recorder knows when the call ended, so the turn's undo restores
         what it wrote.
         """
-        if call_outcome.from_event(Raised(error), tool) is Known.NOT_DONE:
+        if call_outcome.from_event(Raised(error), tool) is CallKnowledge.NOT_DONE:
             yield from self._ended(Outcome.failed(json_values.in_words(error)))
             return
         moment = yield from now()

@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from gitshadow.sdk.turns import calls, json_values
-from gitshadow.sdk.turns.call_records import Request
+from gitshadow.sdk.turns.call_records import CallRequest
 from gitshadow.sdk.turns.commands import (
-    Ended,
     Invoke,
     Procedure,
     Pull,
     Save,
+    StreamEnded,
     demand,
     now,
     pulled,
@@ -95,7 +95,7 @@ class LoopCore:
         wanted: list[ToolCall] = []
         while True:
             item = yield from pulled(Pull(stream))
-            if isinstance(item, Ended):
+            if isinstance(item, StreamEnded):
                 break
             self._take(item, wanted)
             self._turn.check_cancelled()
@@ -126,7 +126,7 @@ class LoopCore:
 
     def _exchange(self, call: ToolCall) -> Procedure[None]:
         """Run a call and add it to the history together with its result."""
-        request = Request(call.name, call.arguments, call.id)
+        request = CallRequest(call.name, call.arguments, call.id)
         outcome = yield from calls.run(self._turn, request)
         if self._said:
             yield from self._turn.say("assistant", self._said, "assistant", {})

@@ -72,7 +72,7 @@ class Save(NamedTuple):
     rides: bool = False
 
 
-class Claim(NamedTuple):
+class ClaimCompensation(NamedTuple):
     """Take a compensation for one attempt; the event tells whether it is ours.
 
     In the same transaction `rows` are written first, and `then` others if it is.
@@ -166,12 +166,12 @@ class Tell(NamedTuple):
 
 
 class Due(NamedTuple):
-    """Ask what a session has to send now; the event is a tuple of `Waiting`."""
+    """Ask what a session has to send now; the event is a tuple of `HeldCall`."""
 
     session: str
 
 
-class Waiting(NamedTuple):
+class HeldCall(NamedTuple):
     """Hold a call to be sent, with its turn."""
 
     held: Held
@@ -194,7 +194,7 @@ class Withdraw(NamedTuple):
     call: CallName
 
 
-class Standing(NamedTuple):
+class FindHiddenCall(NamedTuple):
     """Look for a call of a digest that a rewind hid and nothing took back: a `SagaCall` or None.
 
     `anywhere`: one that no rewind hid counts as well.
@@ -212,12 +212,12 @@ class Newest(NamedTuple):
 
 
 class Pull(NamedTuple):
-    """Take the next item of a stream; the event is `Returned`, `Raised` or `Ended`."""
+    """Take the next item of a stream; the event is `Returned`, `Raised` or `StreamEnded`."""
 
     stream: Iterator[object] | AsyncIterator[object]
 
 
-class Ended(NamedTuple):
+class StreamEnded(NamedTuple):
     """Say that a stream has no more items."""
 
 
@@ -235,13 +235,13 @@ class Part(NamedTuple):
 Command: TypeAlias = (
     Invoke
     | Save
-    | Claim
+    | ClaimCompensation
     | Answer
     | Pause
     | Now
     | Keep
     | Tell
-    | Standing
+    | FindHiddenCall
     | Newest
     | Due
     | TakeOut
@@ -315,7 +315,7 @@ def _answered(
 
 def _with(rows: tuple[SagaRow, ...], command: Command) -> Procedure[object]:
     """Write rows with a command that writes, or else before it."""
-    if isinstance(command, Save | Claim):
+    if isinstance(command, Save | ClaimCompensation):
         return (yield command._replace(rows=(*rows, *command.rows)))
     if rows:
         yield Save(rows)
@@ -346,7 +346,7 @@ def now() -> Procedure[int]:
     return event
 
 
-def told(command: Claim | Answer | TakeOut | Withdraw) -> Procedure[bool]:
+def told(command: ClaimCompensation | Answer | TakeOut | Withdraw) -> Procedure[bool]:
     """Return the yes or no that a command gives."""
     return (yield command) is True
 
@@ -365,14 +365,14 @@ def untold(command: Tell) -> Procedure[str | None]:
     return event
 
 
-def due(command: Due) -> Procedure[tuple[Waiting, ...]]:
+def due(command: Due) -> Procedure[tuple[HeldCall, ...]]:
     """Return what is to be sent, in order."""
     event = yield command
     assert isinstance(event, tuple)
     return event
 
 
-def standing(command: Standing) -> Procedure[SagaCall | None]:
+def standing(command: FindHiddenCall) -> Procedure[SagaCall | None]:
     """Return the call that still stands, or None."""
     event = yield command
     assert event is None or isinstance(event, SagaCall)
@@ -387,7 +387,7 @@ def newest(session: str) -> Procedure[int]:
 
 
 def pulled(command: Pull) -> Procedure[object]:
-    """Return the next item of a stream, or `Ended`; what the stream raises goes on."""
+    """Return the next item of a stream, or `StreamEnded`; what the stream raises goes on."""
     event = yield command
     if isinstance(event, Raised):
         raise event.error

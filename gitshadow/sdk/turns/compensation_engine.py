@@ -20,7 +20,7 @@ from gitshadow.sdk.turns.driver import Driver
 from gitshadow.sdk.turns.errors import EngineError, SessionBusy, UndoPending
 from gitshadow.sdk.turns.journal_store import JournalStore
 from gitshadow.sdk.turns.report import UndoReport, from_json
-from gitshadow.sdk.turns.session_runtime import Desk, Opening
+from gitshadow.sdk.turns.session_runtime import Opening, SessionRuntime
 from gitshadow.store.journal import saga
 from gitshadow.store.journal.saga_rows import SagaOp
 from gitshadow.store.layout import discover
@@ -78,34 +78,34 @@ class Bench:
         """Return the same for another session of the program."""
         return Bench(self.path, replace(self.opening, session=session))
 
-    def desk(self) -> Desk:
+    def runtime(self) -> SessionRuntime:
         """Open the session once more, for the calling thread; to be closed."""
         host = replace(self.opening.host, engine=None)
-        return Desk.open(self.path, replace(self.opening, host=host))
+        return SessionRuntime.open(self.path, replace(self.opening, host=host))
 
     @contextmanager
-    def at_work(self, check: Callable[[], None]) -> Iterator[Desk]:
+    def at_work(self, check: Callable[[], None]) -> Iterator[SessionRuntime]:
         """Open the session and hold its lock, as soon as whoever has it gives it back.
 
         Args:
             check: Called while it is not free; it raises where waiting is to end.
         """
-        with closing(self.desk()) as desk, ExitStack() as held:
-            while not _taken(desk, held):
+        with closing(self.runtime()) as runtime, ExitStack() as held:
+            while not _taken(runtime, held):
                 check()
                 time.sleep(_LOOK_S)
-            yield desk
+            yield runtime
 
     def unfinished(self) -> list[SagaOp]:
         """Return the undos of the session that have no report, oldest first."""
-        with closing(self.desk()) as desk:
-            return desk.carrying.unfinished()
+        with closing(self.runtime()) as runtime:
+            return runtime.carrying.unfinished()
 
     def is_free(self) -> bool:
         """Tell whether nobody is at work in the session."""
-        with closing(self.desk()) as desk:
+        with closing(self.runtime()) as runtime:
             try:
-                desk.take()
+                runtime.take()
             except SessionBusy:
                 return False
             return True
@@ -117,20 +117,20 @@ class Bench:
         Raises:
             SessionBusy: somebody is at work in the session.
         """
-        with closing(self.desk()) as desk, desk.locked(finishing=True):
-            yield desk.carrying.unfinished()
+        with closing(self.runtime()) as runtime, runtime.locked(finishing=True):
+            yield runtime.carrying.unfinished()
 
     def sessions_with_work(self) -> list[str]:
         """Return the sessions of the repository that have an undo without a report."""
-        with closing(self.desk()) as desk:
-            store = desk.store
+        with closing(self.runtime()) as runtime:
+            store = runtime.store
             assert isinstance(store, JournalStore)
             return saga.sessions_with_work(store.db)
 
     def told(self, op_id: str) -> UndoReport | None:
         """Return the report of an undo, None while it has none."""
-        with closing(self.desk()) as desk:
-            return _told(desk, op_id)
+        with closing(self.runtime()) as runtime:
+            return _told(runtime, op_id)
 
     def report(self, op_id: str, check: Callable[[], None]) -> UndoReport:
         """Wait until the journal holds the report of an undo, and return it.
@@ -139,25 +139,25 @@ class Bench:
             op_id: The undo.
             check: Called while there is none; it raises where waiting is to end.
         """
-        with closing(self.desk()) as desk:
-            while (found := _told(desk, op_id)) is None:
+        with closing(self.runtime()) as runtime:
+            while (found := _told(runtime, op_id)) is None:
                 check()
                 time.sleep(_LOOK_S)
         return found
 
 
-def carry_out(desk: Desk, op_id: str, driver: Driver) -> UndoReport:
+def carry_out(runtime: SessionRuntime, op_id: str, driver: Driver) -> UndoReport:
     """Bring an undo to its end, from wherever it stands; to be called under the lock.
 
     Raises:
         EngineError: the journal has no such undo.
     """
-    return _told(desk, op_id) or driver.run(desk.carrying.finish(op_id))
+    return _told(runtime, op_id) or driver.run(runtime.carrying.finish(op_id))
 
 
-def _told(desk: Desk, op_id: str) -> UndoReport | None:
+def _told(runtime: SessionRuntime, op_id: str) -> UndoReport | None:
     """Return the report of an undo, None while it has none."""
-    op = desk.store.op(op_id)
+    op = runtime.store.op(op_id)
     if op is None:
         raise EngineError(f"cannot find undo {op_id} in the journal")
     if op.status != "done" or op.report is None:
@@ -165,10 +165,10 @@ def _told(desk: Desk, op_id: str) -> UndoReport | None:
     return from_json(json_values.parse(op.report))
 
 
-def _taken(desk: Desk, held: ExitStack) -> bool:
+def _taken(runtime: SessionRuntime, held: ExitStack) -> bool:
     """Take a session's lock if it is free, and hold it until the stack ends."""
     try:
-        held.enter_context(desk.locked(finishing=True))
+        held.enter_context(runtime.locked(finishing=True))
     except SessionBusy:
         return False
     return True
@@ -230,8 +230,8 @@ class JournalRunner:
             EngineError: there is no such undo.
         """
         until = Deadline(op_id, timeout_s)
-        with self.bench.at_work(until.check) as desk:
-            return carry_out(desk, op_id, WorkerDriver(desk))
+        with self.bench.at_work(until.check) as runtime:
+            return carry_out(runtime, op_id, WorkerDriver(runtime))
 
     def resume(self, op_id: str) -> None:
         """Do nothing more; `wait` goes on with it."""

@@ -32,7 +32,7 @@ _KEYS = frozenset(
 )
 
 
-class Origin(NamedTuple):
+class ServerOrigin(NamedTuple):
     """Say whose tools are declared: the server that inverses name, and how to call it.
 
     `repeatable` are tools that do no harm when an inverse calls them twice.
@@ -61,7 +61,7 @@ class Template(NamedTuple):
 
 
 def options_of(
-    name: str, table: Mapping[str, object], origin: Origin | None
+    name: str, table: Mapping[str, object], origin: ServerOrigin | None
 ) -> ToolOptions:
     """Return what a table declares.
 
@@ -78,7 +78,7 @@ def options_of(
 
 class _Reader:
     def __init__(
-        self, name: str, table: Mapping[str, object], origin: Origin | None
+        self, name: str, table: Mapping[str, object], origin: ServerOrigin | None
     ) -> None:
         self._name, self._table, self._origin = name, table, origin
 
@@ -196,7 +196,7 @@ class _Reader:
             raise self._wrong(f"{key} names ${strange[0]}, which it does not have")
         return Template(tool, arguments)
 
-    def _someone(self) -> Origin:
+    def _someone(self) -> ServerOrigin:
         if self._origin is None:
             raise self._wrong("it names calls, but no tool can be called here")
         return self._origin

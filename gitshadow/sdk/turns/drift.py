@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from gitshadow.sdk.turns import json_values
 from gitshadow.sdk.turns.call_records import key_of
 from gitshadow.sdk.turns.commands import Invoke, Procedure, Raised, Returned, ask
-from gitshadow.sdk.turns.kept_secrets import Given
+from gitshadow.sdk.turns.kept_secrets import KeptSecrets
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.store.journal.saga_rows import SagaCall
 
@@ -18,7 +18,7 @@ class Drift:
     """Look for drift, of one call or, for a plan, of several newest first."""
 
     registry: ToolRegistry
-    given: Given
+    given: KeptSecrets
     _undone: list[tuple[str, str, str]] = field(default_factory=list)
 
     def look(self, call: SagaCall) -> Procedure[str | None]:

@@ -15,12 +15,13 @@ from typing import Protocol, TypeAlias
 from gitshadow.sdk.turns import events
 from gitshadow.sdk.turns.commands import (
     Answer,
-    Claim,
+    ClaimCompensation,
     Command,
     Compose,
     Due,
-    Ended,
     Event,
+    FindHiddenCall,
+    HeldCall,
     Invoke,
     Keep,
     Kept,
@@ -33,17 +34,16 @@ from gitshadow.sdk.turns.commands import (
     Raised,
     Returned,
     Save,
-    Standing,
+    StreamEnded,
     T,
     TakeOut,
     Tell,
     TimedOut,
-    Waiting,
     Withdraw,
     in_the_open,
     riding,
 )
-from gitshadow.sdk.turns.file_recording import Recorder
+from gitshadow.sdk.turns.file_recording import FileRecorder
 from gitshadow.sdk.turns.protocols import Clock, SessionStore
 from gitshadow.sdk.turns.undo_operation import Whole
 from gitshadow.store.journal.saga_rows import CallName, SagaCall, SagaOp
@@ -54,7 +54,7 @@ class Means(Protocol):
 
     store: SessionStore
     clock: Clock
-    recorder: Recorder | None
+    recorder: FileRecorder | None
 
     def composed(self, op: SagaOp) -> Whole:
         """Return the undo that an op stands for."""
@@ -62,15 +62,24 @@ class Means(Protocol):
 
 
 AtOnce: TypeAlias = (
-    Save | Claim | Now | Compose | Keep | Standing | Newest | Due | TakeOut | Withdraw
+    Save
+    | ClaimCompensation
+    | Now
+    | Compose
+    | Keep
+    | FindHiddenCall
+    | Newest
+    | Due
+    | TakeOut
+    | Withdraw
 )
 
 
 class Base:
     """Do what needs no waiting: both drivers are alike in it."""
 
-    def __init__(self, desk: Means) -> None:
-        self.desk = desk
+    def __init__(self, runtime: Means) -> None:
+        self.runtime = runtime
         # Calls of one turn may come from several threads; what the host does runs without it.
         self.lock = threading.RLock()
 
@@ -80,26 +89,26 @@ class Base:
             return self._at_once(command)
 
     def _at_once(self, command: AtOnce) -> object:
-        store = self.desk.store
+        store = self.runtime.store
         if isinstance(command, Save):
             store.save(command.rows)
             return None
         if isinstance(command, Now):
-            return self.desk.clock()
+            return self.runtime.clock()
         if isinstance(command, Compose):
-            return self.desk.composed(command.op)
-        if isinstance(command, Standing):
+            return self.runtime.composed(command.op)
+        if isinstance(command, FindHiddenCall):
             return _standing(store, command)
         if isinstance(command, Newest):
             return store.last_seq(command.session)
         if isinstance(command, Keep):
             session, name = command.session, command.name
             version = store.next_version(session, name)
-            moment = self.desk.clock()
+            moment = self.runtime.clock()
             oid = store.keep(session, name, version, command.data, moment)
             return Kept(oid, version)
         if isinstance(command, Due):
-            return tuple(_due(store, command.session, self.desk.clock()))
+            return tuple(_due(store, command.session, self.runtime.clock()))
         if isinstance(command, Withdraw):
             return store.withdraw(command.call)
         owner, now_ns, until_ns = command.owner, command.now_ns, command.until_ns
@@ -112,19 +121,19 @@ class Base:
 
     def tell(self, command: Tell) -> str | None:
         """Tell the recorder; it may take a while."""
-        recorder = self.desk.recorder
+        recorder = self.runtime.recorder
         return None if recorder is None else recorder.tell(command)
 
 
-def _due(store: SessionStore, session: str, now_ns: int) -> Iterator[Waiting]:
+def _due(store: SessionStore, session: str, now_ns: int) -> Iterator[HeldCall]:
     for held in store.due(session, now_ns):
         turn, calls = store.turn(session, held.turn), store.calls(session, held.turn)
         call = next((one for one in calls if one.id == held.call), None)
         if turn is not None and call is not None:
-            yield Waiting(held, turn, call)
+            yield HeldCall(held, turn, call)
 
 
-def _standing(store: SessionStore, command: Standing) -> SagaCall | None:
+def _standing(store: SessionStore, command: FindHiddenCall) -> SagaCall | None:
     session, digest = command.session, command.digest
     if command.anywhere:
         return store.standing(session, digest, -1, store.last_seq(session))
@@ -196,14 +205,14 @@ def called(command: Invoke) -> Event:
     return Returned(value)
 
 
-def pull(command: Pull) -> Returned | Raised | Ended:
+def pull(command: Pull) -> Returned | Raised | StreamEnded:
     """Take the next item of a plain stream."""
     if not isinstance(command.stream, Iterator):
         return Raised(TypeError("the stream is async: use AsyncAgentUndo"))
     try:
         return Returned(next(command.stream))
     except StopIteration:
-        return Ended()
+        return StreamEnded()
     except Exception as error:  # noqa: BLE001 - the provider's own errors are events
         return Raised(error)
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from hashlib import blake2b
 
 from gitshadow.sdk.turns import call_outcome, json_values
-from gitshadow.sdk.turns.call_outcome import Known
-from gitshadow.sdk.turns.commands import Procedure, Standing, standing
+from gitshadow.sdk.turns.call_outcome import CallKnowledge
+from gitshadow.sdk.turns.commands import FindHiddenCall, Procedure, standing
 from gitshadow.sdk.turns.registry import Tool
 from gitshadow.sdk.turns.turn import TurnCore
 from gitshadow.sdk.turns.values import Reversibility
@@ -30,13 +30,13 @@ def repeats(
     if tool.options.get("allow_duplicates", False):
         return None
     session = turn.row.session
-    found = yield from standing(Standing(session, _digest(tool, arguments)))
+    found = yield from standing(FindHiddenCall(session, _digest(tool, arguments)))
     if found is not None:
         return _said(found, "It was removed from the conversation")
     if origin is None:
         return None
     digest = _digest(tool, arguments, origin)
-    found = yield from standing(Standing(session, digest, anywhere=True))
+    found = yield from standing(FindHiddenCall(session, digest, anywhere=True))
     return None if found is None else _said(found, "This is a replay of that call")
 
 
@@ -91,7 +91,7 @@ def _said(call: SagaCall, why: str) -> str:
             f" stop that. It was not held again."
         )
     done = "was already made"
-    if call_outcome.from_row(call) is Known.UNKNOWN:
+    if call_outcome.from_row(call) is CallKnowledge.UNKNOWN:
         done = "was started before, and it is unknown whether it happened"
     return (
         f"{named} {done} ({call.id}). {why}, but its effect was not undone."

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from gitshadow.errors import JournalError
 from gitshadow.sdk.turns import inverse_kinds, json_values
-from gitshadow.store.journal.saga_rows import Noted, SagaCall
+from gitshadow.store.journal.saga_rows import SagaCall, SagaLogRow
 from gitshadow.undo.report import State
 
 RESOLVED = "resolved"
@@ -25,7 +25,7 @@ class Resolution(NamedTuple):
     was: str
 
 
-def resolutions(log: Iterable[Noted]) -> dict[str, Resolution]:
+def resolutions(log: Iterable[SagaLogRow]) -> dict[str, Resolution]:
     """Return the last word of a person on each call of a turn that has one."""
     found: dict[str, Resolution] = {}
     for row in log:
@@ -38,7 +38,7 @@ def resolutions(log: Iterable[Noted]) -> dict[str, Resolution]:
     return found
 
 
-def altered(calls: Iterable[SagaCall], log: Iterable[Noted]) -> frozenset[str]:
+def altered(calls: Iterable[SagaCall], log: Iterable[SagaLogRow]) -> frozenset[str]:
     """Return the ids of calls whose inverse is not the last that the log of their turn has."""
     written: dict[tuple[str | None, str | None], object] = {}
     for row in log:

@@ -18,7 +18,7 @@ from gitshadow.store.journal.saga_rows import SagaOp
 
 if TYPE_CHECKING:
     from gitshadow.sdk.turns.protocols import CompensationEngine
-    from gitshadow.sdk.turns.session_runtime import Desk
+    from gitshadow.sdk.turns.session_runtime import SessionRuntime
 
 _SUBMITTED = "submitted"
 
@@ -26,8 +26,8 @@ _SUBMITTED = "submitted"
 class Carrying:
     """Bring the undos of a session to their end; all of it under its lock."""
 
-    def __init__(self, desk: "Desk") -> None:
-        self._desk = desk
+    def __init__(self, runtime: "SessionRuntime") -> None:
+        self._runtime = runtime
 
     def run(self, work: Whole, *, again: bool = False) -> Procedure[UndoReport]:
         """Carry an undo out, in place or by the session's engine.
@@ -40,7 +40,7 @@ class Carrying:
             RefusedError: the token does not fit; nothing was done.
             UndoPending, EngineError: as `CompensationEngine.wait`.
         """
-        engine = self._desk.engine
+        engine = self._runtime.engine
         if engine is None or not work.calls_handlers:
             return (yield from self._done(work))
         yield from work.admit()
@@ -49,12 +49,12 @@ class Carrying:
         hand = Invoke(engine.submit, (op,))
         hand = Invoke(engine.resume, (op.id,)) if again else hand
         yield from demand(hand._replace(blocking=True))
-        self._desk.release()
+        self._runtime.release()
         return (yield from _awaited(engine, op.id))
 
     def recover(self) -> Procedure[list[UndoReport]]:
         """Bring the undos to their end that lost their process, in place or by the engine."""
-        engine = self._desk.engine
+        engine = self._runtime.engine
         if engine is None:
             found = []
             for op in self.unfinished():
@@ -63,7 +63,7 @@ class Carrying:
             return found
         taken = yield from demand(Invoke(engine.recover, blocking=True))
         assert isinstance(taken, list)
-        self._desk.release()
+        self._runtime.release()
         found = []
         for op_id in taken:
             report = yield from _awaited(engine, op_id)
@@ -76,7 +76,7 @@ class Carrying:
         found = yield from self._done(work)
         if work.op.kind != UndoKind.ROLLBACK:
             return found
-        turn = self._desk.store.turn(self._desk.session, turn_of(work.op))
+        turn = self._runtime.store.turn(self._runtime.session, turn_of(work.op))
         if turn is not None and turn.status == TurnStatus.ROLLING_BACK:
             event = TurnEvent.UNWOUND if found.ok else TurnEvent.STUCK
             moment = yield from now()
@@ -86,7 +86,7 @@ class Carrying:
 
     def _done(self, work: Whole) -> Procedure[UndoReport]:
         """Carry an undo out here, and tell those who want to know."""
-        telling = self._desk.setting.telling
+        telling = self._runtime.setting.telling
         if work.op.kind == UndoKind.REWIND:
             return (yield from telling.rewind(work))
         return (yield from telling.undo(work))
@@ -101,7 +101,7 @@ class Carrying:
 
     def unfinished(self) -> list[SagaOp]:
         """Return the undos, rollbacks and rewinds without a report, oldest first."""
-        ops = self._desk.store.ops(self._desk.session)
+        ops = self._runtime.store.ops(self._runtime.session)
         return [op for op in ops if op.status != "done"]
 
     def check_none_waits(self) -> None:
@@ -118,12 +118,12 @@ class Carrying:
                 )
 
     def _work(self, op_id: str) -> Whole:
-        op = self._desk.store.op(op_id)
-        if op is None or op.session != self._desk.session:
+        op = self._runtime.store.op(op_id)
+        if op is None or op.session != self._runtime.session:
             raise UsageError(
-                f"cannot find undo {op_id} in session {self._desk.session}"
+                f"cannot find undo {op_id} in session {self._runtime.session}"
             )
-        return self._desk.composed(replace(op, status="applying"))
+        return self._runtime.composed(replace(op, status="applying"))
 
 
 def turn_of(op: SagaOp) -> str:

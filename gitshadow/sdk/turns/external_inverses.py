@@ -61,10 +61,10 @@ class Outside(NamedTuple):
     def _function(self, inverse: StoredInverse) -> Callable[..., object] | None:
         timeout_s = inverse.retry.timeout_s or _TIMEOUT_S
         if inverse.handler == inverse_kinds.COMMAND:
-            from gitshadow.sdk.turns.run_command import Runner
+            from gitshadow.sdk.turns.run_command import CommandRunner
 
             environ = self.host.environ
-            return Runner(root=self.root, environ=environ, timeout_s=timeout_s)
+            return CommandRunner(root=self.root, environ=environ, timeout_s=timeout_s)
         if inverse.handler == inverse_kinds.HTTP:
             from gitshadow.sdk.turns.http_request import Sender
 

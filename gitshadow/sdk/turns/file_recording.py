@@ -39,7 +39,7 @@ class FilesTold(NamedTuple):
     why: str | None = None
 
 
-class Runner(NamedTuple):
+class UndoRunner(NamedTuple):
     """Say who has files taken back: the program itself, or whoever runs a command.
 
     `session` is that of an agent that runs the command, by the recorder's id; None for a person.
@@ -49,14 +49,14 @@ class Runner(NamedTuple):
     session: str | None = None
 
 
-class Recorder:
+class FileRecorder:
     """Tell one worktree's recorder of one session; safe to be called by any thread."""
 
     def __init__(self, layout: Layout, session: str, agent: str | None) -> None:
         self.layout = layout
         self.session = session
         self.agent = agent or GENERIC
-        self._runner = Runner()
+        self._runner = UndoRunner()
         self._in_turn = threading.Lock()
         self._above: dict[int, list[str]] = {}
         self._is_known = False
@@ -95,7 +95,7 @@ class Recorder:
         except (ShadowError, OSError) as error:
             return FilesTold(why=str(error))
 
-    def run_by(self, runner: Runner) -> None:
+    def run_by(self, runner: UndoRunner) -> None:
         """Say who has files taken back from now on."""
         self._runner = runner
 

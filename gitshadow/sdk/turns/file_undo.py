@@ -18,10 +18,10 @@ from gitshadow.sdk.turns.commands import (
     Returned,
     ask,
 )
-from gitshadow.sdk.turns.file_recording import FilesTold, Recorder
+from gitshadow.sdk.turns.file_recording import FileRecorder, FilesTold
 from gitshadow.sdk.turns.report import Domain, UndoItem, UndoReport
-from gitshadow.sdk.turns.undo_operation import Done, blank
-from gitshadow.store.journal.saga_rows import Noted, SagaOp, SagaTurn
+from gitshadow.sdk.turns.undo_operation import PhaseResult, blank
+from gitshadow.store.journal.saga_rows import SagaLogRow, SagaOp, SagaTurn
 from gitshadow.undo.report import Item, Report, Status, Uncovered
 
 
@@ -51,7 +51,7 @@ class FileWork:
     """
 
     op: SagaOp
-    recorder: Recorder
+    recorder: FileRecorder
     op_id: str
     verb: str = "undo"
     turns: tuple[Began, ...] = ()
@@ -66,19 +66,19 @@ class FileWork:
         found = yield from self._asked(apply=False)
         return replace(self._part(found), planned=True, op_id=None)
 
-    def snapshot(self) -> Procedure[Done]:
+    def snapshot(self) -> Procedure[PhaseResult]:
         """Have the present recorded, so that the undo itself can be undone."""
         found = yield from self._asked(apply=False)
         part = blank(self.op)
         if found.why is not None:
             notes = (f"the current state was not recorded first: {found.why}",)
             part = replace(part, notes=notes)
-        return Done(part)
+        return PhaseResult(part)
 
-    def run(self) -> Procedure[Done]:
+    def run(self) -> Procedure[PhaseResult]:
         """Have the files taken back."""
         found = yield from self._asked(apply=True)
-        return Done(self._part(found))
+        return PhaseResult(self._part(found))
 
     def _asked(self, *, apply: bool) -> Procedure[FilesTold]:
         params = self._params(apply=apply)
@@ -126,7 +126,7 @@ class FileWork:
         )
 
 
-def untold(log: Iterable[Noted]) -> tuple[Uncovered, ...]:
+def untold(log: Iterable[SagaLogRow]) -> tuple[Uncovered, ...]:
     """Return what the recorder was not told of, from the notes of turns."""
     found = (
         Uncovered(

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from gitshadow.adapters.base import BadPayload, HookEvent, Phase
+from gitshadow.adapters.base import BadPayload, HookEvent, HookPhase
 from gitshadow.adapters.claude_code import ClaudeCode
 from gitshadow.errors import UsageError
 from gitshadow.sdk.turns.errors import SessionBusy
@@ -86,27 +86,27 @@ class _Hook:
     def take(self) -> bytes:
         """Do what the event's phase asks for."""
         phase = self._event.phase
-        if phase is Phase.PROMPT:
+        if phase is HookPhase.PROMPT:
             first = (self._event.prompt or "").strip().partition("\n")[0]
             self._turns.begin(first[:_LABEL_CHARS])
-        elif phase is Phase.TURN_END and self._event.raw_event == "Stop":
+        elif phase is HookPhase.TURN_END and self._event.raw_event == "Stop":
             self._turns.end()
-        elif phase in (Phase.TURN_END, Phase.SESSION_END):
+        elif phase in (HookPhase.TURN_END, HookPhase.SESSION_END):
             self._turns.interrupt()
-        elif phase in (Phase.BEFORE, Phase.AFTER, Phase.FAILED):
+        elif phase in (HookPhase.BEFORE, HookPhase.AFTER, HookPhase.FAILED):
             return self._of_a_tool(phase)
         return b""
 
-    def _of_a_tool(self, phase: Phase) -> bytes:
+    def _of_a_tool(self, phase: HookPhase) -> bytes:
         tool, call_id = _registered(self._event.tool or ""), self._event.call_id
-        if call_id is None or self._au.desk.setting.registry.find(tool) is None:
+        if call_id is None or self._au.runtime.setting.registry.find(tool) is None:
             return b""
         found = self._payload.get("tool_input")
         arguments = found if isinstance(found, Mapping) else {}
-        if phase is Phase.BEFORE:
+        if phase is HookPhase.BEFORE:
             outcome = self._turns.before(tool, arguments, call_id=call_id)
             return b"" if outcome is None else _denial(outcome.text)
-        if phase is Phase.AFTER:
+        if phase is HookPhase.AFTER:
             result = _value(self._payload.get("tool_response"))
             self._turns.after(call_id, result, arguments=arguments)
         elif self._payload.get("is_interrupt") is not True:  # else nobody knows

@@ -13,10 +13,10 @@ from typing import TypeVar
 
 from gitshadow.errors import UsageError
 from gitshadow.sdk.turns import calls, json_values, outbox
-from gitshadow.sdk.turns.call_records import Request
+from gitshadow.sdk.turns.call_records import CallRequest
 from gitshadow.sdk.turns.commands import Procedure, Save
 from gitshadow.sdk.turns.session import AgentUndo
-from gitshadow.sdk.turns.session_runtime import Desk
+from gitshadow.sdk.turns.session_runtime import SessionRuntime
 from gitshadow.sdk.turns.turn import TurnCore
 from gitshadow.sdk.turns.turn_end import finish
 from gitshadow.sdk.turns.values import Outcome
@@ -39,7 +39,7 @@ class HookedTurns:
     """
 
     def __init__(self, au: AgentUndo, *, lease_s: float = _LEASE_S) -> None:
-        if au.desk.setting.host.undo is not None:
+        if au.runtime.setting.host.undo is not None:
             raise UsageError("cannot take hooks: Host.undo lives in one process")
         self._au = au
         self._lease_ns = int(lease_s * _NS_PER_S)
@@ -52,10 +52,10 @@ class HookedTurns:
         Raises:
             SessionBusy: a turn or an undo of this session is at work in a process.
         """
-        with self._locked() as desk:
-            desk.interrupt_open()
-            self._au.drive(outbox.release(desk.setting))
-            return self._opened(desk, label).row.id
+        with self._locked() as runtime:
+            runtime.interrupt_open()
+            self._au.drive(outbox.release(runtime.setting))
+            return self._opened(runtime, label).row.id
 
     def before(
         self, tool: str, arguments: Mapping[str, object], *, call_id: str
@@ -65,7 +65,7 @@ class HookedTurns:
         Returns:
             None to let it run; an outcome for the model (denied, unknown) where it must not.
         """
-        request = Request(tool, arguments, call_id)
+        request = CallRequest(tool, arguments, call_id)
         return self._in_turn(lambda turn: calls.announce(turn, request))
 
     def after(
@@ -93,8 +93,8 @@ class HookedTurns:
 
     def end(self) -> None:
         """The agent has stopped: commit the turn, if one is open."""
-        with self._locked() as desk:
-            turn = desk.hooked_turn()
+        with self._locked() as runtime:
+            turn = runtime.hooked_turn()
             if turn is not None:
                 self._au.drive(finish(turn, None))
 
@@ -103,30 +103,30 @@ class HookedTurns:
 
         Nothing is undone; what the turn held is dropped.
         """
-        with self._locked() as desk:
-            desk.interrupt_open()
+        with self._locked() as runtime:
+            runtime.interrupt_open()
 
     def _in_turn(self, procedure: Callable[[TurnCore], Procedure[T]]) -> T:
         """Run a procedure on the open turn; where no prompt was told of, one is opened."""
-        with self._locked() as desk:
-            turn = desk.hooked_turn() or self._opened(desk, "")
+        with self._locked() as runtime:
+            turn = runtime.hooked_turn() or self._opened(runtime, "")
             found = self._au.drive(procedure(turn))
-            self._au.drive(_kept_alive(turn, desk.clock() + self._lease_ns))
+            self._au.drive(_kept_alive(turn, runtime.clock() + self._lease_ns))
             return found
 
-    def _opened(self, desk: Desk, label: str) -> TurnCore:
-        turn = desk.next_turn(label, lease_ns=desk.clock() + self._lease_ns)
+    def _opened(self, runtime: SessionRuntime, label: str) -> TurnCore:
+        turn = runtime.next_turn(label, lease_ns=runtime.clock() + self._lease_ns)
         self._au.drive(turn.begin())
         return turn
 
     @contextmanager
-    def _locked(self) -> Iterator[Desk]:
-        desk = self._au.desk
-        desk.take()
+    def _locked(self) -> Iterator[SessionRuntime]:
+        runtime = self._au.runtime
+        runtime.take()
         try:
-            yield desk
+            yield runtime
         finally:
-            desk.release()
+            runtime.release()
 
 
 def concluded(

@@ -25,7 +25,7 @@ class HttpError(Exception):
     """Report an answer that does not tell what was done."""
 
 
-class Request(TypedDict):
+class HttpRequest(TypedDict):
     """What is sent; secrets have been looked up."""
 
     method: str
@@ -43,7 +43,7 @@ class Sender:
 
     timeout_s: float
 
-    def __call__(self, **request: Unpack[Request]) -> None:
+    def __call__(self, **request: Unpack[HttpRequest]) -> None:
         """Send one request and look at the answer.
 
         Raises:
@@ -89,7 +89,7 @@ class Sender:
         )
 
 
-def _headers(request: Request) -> dict[str, str]:
+def _headers(request: HttpRequest) -> dict[str, str]:
     found = {**request["headers"], "Idempotency-Key": request["idempotency_key"]}
     if request["auth"] is not None:
         found["Authorization"] = f"Bearer {request['auth']}"

@@ -18,8 +18,8 @@ from gitshadow.store.journal.saga_rows import (
     CallName,
     Held,
     Marker,
-    Noted,
     SagaCall,
+    SagaLogRow,
     SagaOp,
     SagaRow,
     SagaTurn,
@@ -120,7 +120,7 @@ class JournalStore:
     def ops(self, session: str) -> list[SagaOp]:
         return saga.ops(self.db, session)
 
-    def log(self, session: str, turn: str | None = None) -> Iterator[Noted]:
+    def log(self, session: str, turn: str | None = None) -> Iterator[SagaLogRow]:
         return saga.log(self.db, session, turn)
 
     def broken_at(self) -> int | None:

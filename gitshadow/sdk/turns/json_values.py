@@ -240,14 +240,14 @@ def redact(text: str, secrets: Iterable[str]) -> str:
     return text
 
 
-class Observed(NamedTuple):
+class Observation(NamedTuple):
     """Hold what a tool observed as a text, or the error that kept it from that."""
 
     text: str | None = None
     trouble: str | None = None
 
 
-NOT_OBSERVED = Observed()
+NOT_OBSERVED = Observation()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,7 +281,7 @@ def inverse_text(
     retry: Retry,
     secrets: Sequence[str],
     *,
-    after: Observed = NOT_OBSERVED,
+    after: Observation = NOT_OBSERVED,
     after_files: bool,
     version: str = "",
 ) -> str:

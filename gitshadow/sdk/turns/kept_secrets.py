@@ -24,7 +24,7 @@ class SecretNotKeptError(LookupError):
 
 
 @dataclass(slots=True)
-class Given:
+class KeptSecrets:
     """Keep the arguments of the calls of one session that had secrets."""
 
     _kept: dict[tuple[str, str, int], Mapping[str, object]] = field(

@@ -8,7 +8,7 @@ Invariant: what an untrusted server says of its tools changes nothing about how 
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from gitshadow.sdk.turns.declarations import Call, Origin, options_of
+from gitshadow.sdk.turns.declarations import Call, ServerOrigin, options_of
 from gitshadow.sdk.turns.errors import RegistrationError
 from gitshadow.sdk.turns.registry import Tool, ToolOptions, ToolRegistry
 from gitshadow.sdk.turns.values import Json, Reversibility
@@ -35,7 +35,7 @@ class Offered(NamedTuple):
     declared: Mapping[str, object] | None
     is_shaped: bool = False
 
-    def options(self, *, trusted: bool, origin: Origin | None) -> ToolOptions:
+    def options(self, *, trusted: bool, origin: ServerOrigin | None) -> ToolOptions:
         """Return how the tool is to be registered as far as the server's word counts.
 
         Raises:
@@ -87,7 +87,7 @@ def declare(
             f"cannot import {unknown[0]}: the server lists no such tool"
         )
     server = registry.prefix
-    origin = Origin(server, call or _elsewhere) if server is not None else None
+    origin = ServerOrigin(server, call or _elsewhere) if server is not None else None
     made = []
     for tool in found:
         options = tool.options(trusted=trusted, origin=origin)

@@ -25,7 +25,7 @@ from gitshadow.sdk.turns.user_hooks import Commands, HookName, UserHooks
 from gitshadow.store.journal.saga_rows import SagaOp
 
 
-class Work(Protocol):
+class NotifiedWork(Protocol):
     """An undo, a rollback or a rewind that is about to be carried out."""
 
     @property
@@ -38,7 +38,7 @@ class Work(Protocol):
         ...
 
 
-class Planned(Work, Protocol):
+class PlannedWork(NotifiedWork, Protocol):
     """One that can say beforehand what it would do."""
 
     def plan(self) -> Procedure[UndoReport]:
@@ -53,7 +53,7 @@ class Telling:
         self._host = host
         self._hooks = hooks
 
-    def undo(self, work: Planned) -> Procedure[UndoReport]:
+    def undo(self, work: PlannedWork) -> Procedure[UndoReport]:
         """Carry an undo or a rollback out, and tell of it before and after.
 
         Raises:
@@ -69,7 +69,7 @@ class Telling:
         notes += yield from self._told("post_undo", report, commands)
         return _with_notes(report, notes)
 
-    def rewind(self, work: Work) -> Procedure[UndoReport]:
+    def rewind(self, work: NotifiedWork) -> Procedure[UndoReport]:
         """Carry a rewind out, and tell of it."""
         report = yield from work.run()
         commands, notes = yield from self._commands()

@@ -9,20 +9,20 @@ Invariant: what did not commit is never sent.
 from dataclasses import dataclass, replace
 
 from gitshadow.sdk.turns import call_outcome, calls, json_values, probe
-from gitshadow.sdk.turns.call_outcome import Known
+from gitshadow.sdk.turns.call_outcome import CallKnowledge
 from gitshadow.sdk.turns.commands import (
     Due,
+    HeldCall,
     Procedure,
     Raised,
     Save,
     TakeOut,
-    Waiting,
     due,
     now,
     told,
 )
 from gitshadow.sdk.turns.registry import Tool
-from gitshadow.sdk.turns.turn import Setting, TurnCore
+from gitshadow.sdk.turns.turn import TurnCore, TurnSettings
 from gitshadow.sdk.turns.values import Outcome, Release
 from gitshadow.store.journal.saga_rows import CallName, Held, SagaCall
 
@@ -30,7 +30,9 @@ _NS_PER_S = 1_000_000_000
 _LEASE_NS = 120 * _NS_PER_S
 
 
-def release(setting: Setting, live: TurnCore | None = None) -> Procedure[list[Release]]:
+def release(
+    setting: TurnSettings, live: TurnCore | None = None
+) -> Procedure[list[Release]]:
     """Send what a session has to send by now, first held first; one that fails stops no other.
 
     Args:
@@ -50,7 +52,7 @@ def release(setting: Setting, live: TurnCore | None = None) -> Procedure[list[Re
 @dataclass(slots=True)
 class _Sending:
     turn: TurnCore
-    waiting: Waiting
+    waiting: HeldCall
 
     @property
     def _call(self) -> SagaCall:
@@ -81,9 +83,9 @@ class _Sending:
     def _settled(self, tool: Tool) -> Procedure[Release | None]:
         """Find out what came of an attempt whose process died; None: nothing, so send it."""
         setting, end = self.turn.setting, call_outcome.from_row(self._call)
-        if end is Known.DONE:
+        if end is CallKnowledge.DONE:
             return (yield from self._end("sent", None))
-        if end is Known.NOT_DONE:
+        if end is CallKnowledge.NOT_DONE:
             return (yield from self._end("failed", self._call.error))
         if tool.repeatable:
             return None
@@ -105,7 +107,9 @@ class _Sending:
             error = None if ended.ok else ended.text
             return (yield from self._end("sent" if ended.ok else "failed", error))
         said = json_values.in_words(ended)
-        did_nothing = call_outcome.from_event(Raised(ended), tool) is Known.NOT_DONE
+        did_nothing = (
+            call_outcome.from_event(Raised(ended), tool) is CallKnowledge.NOT_DONE
+        )
         attempts = self.waiting.held.attempts
         is_last = attempts >= tool.retry.attempts
         if did_nothing and is_last:

@@ -10,10 +10,10 @@ from typing import NamedTuple
 from gitshadow.sdk.turns import json_values, path_images
 from gitshadow.sdk.turns.call_records import key_of
 from gitshadow.sdk.turns.commands import Invoke, Procedure, Raised, Returned, Save, ask
-from gitshadow.sdk.turns.kept_secrets import Given
+from gitshadow.sdk.turns.kept_secrets import KeptSecrets
 from gitshadow.sdk.turns.registry import Tool, ToolRegistry
 from gitshadow.sdk.turns.values import Inverse, Outcome
-from gitshadow.store.journal.saga_rows import Note, SagaCall
+from gitshadow.store.journal.saga_rows import SagaCall, SagaEntry
 
 
 class Sources(NamedTuple):
@@ -21,7 +21,7 @@ class Sources(NamedTuple):
 
     registry: ToolRegistry
     root: str
-    given: Given
+    given: KeptSecrets
 
 
 def settled(
@@ -60,7 +60,7 @@ def settled(
     return (yield from happened(call, sources, tool, found, moment_ns, body))
 
 
-def asked(call: SagaCall, tool: Tool | None, given: Given) -> Procedure[object]:
+def asked(call: SagaCall, tool: Tool | None, given: KeptSecrets) -> Procedure[object]:
     """Ask a tool's probe about a call.
 
     Returns:
@@ -131,8 +131,8 @@ def _why(event: object) -> str | None:
 
 def _note(
     call: SagaCall, kind: str, moment_ns: int, body: Mapping[str, object]
-) -> Note:
-    return Note(
+) -> SagaEntry:
+    return SagaEntry(
         session=call.session,
         turn=call.turn,
         call=call.id,

@@ -13,8 +13,8 @@ from gitshadow.store.journal.saga_rows import (
     CallName,
     Held,
     Marker,
-    Noted,
     SagaCall,
+    SagaLogRow,
     SagaOp,
     SagaRow,
     SagaTurn,
@@ -290,7 +290,7 @@ class SagaStore(Protocol):
         """Return the undos of a session, first saved first."""
         ...
 
-    def log(self, session: str, turn: str | None = None) -> Iterator[Noted]:
+    def log(self, session: str, turn: str | None = None) -> Iterator[SagaLogRow]:
         """Return the log of a session, or of one turn, oldest first."""
         ...
 

@@ -18,7 +18,7 @@ from gitshadow.sdk.turns import (
     state_rollback,
     undo_request,
 )
-from gitshadow.sdk.turns.call_outcome import Known
+from gitshadow.sdk.turns.call_outcome import CallKnowledge
 from gitshadow.sdk.turns.registry import Tool
 from gitshadow.sdk.turns.report import UndoKind
 from gitshadow.sdk.turns.values import EVERYTHING, Release
@@ -284,7 +284,7 @@ def tool_row(tool: Tool) -> Row:
 
 
 def _call_row(call: SagaCall) -> Row:
-    is_open = call_outcome.from_row(call) is Known.UNKNOWN
+    is_open = call_outcome.from_row(call) is CallKnowledge.UNKNOWN
     return {
         "what": "call",
         "session": call.session,

@@ -9,25 +9,27 @@ from typing import TYPE_CHECKING
 from gitshadow.errors import UsageError
 from gitshadow.sdk.turns import evidence, json_values, probe, reversibility
 from gitshadow.sdk.turns.commands import Procedure, now
-from gitshadow.store.journal.saga_rows import Note
+from gitshadow.store.journal.saga_rows import SagaEntry
 from gitshadow.undo.report import State
 
 if TYPE_CHECKING:
-    from gitshadow.sdk.turns.session_runtime import Desk
+    from gitshadow.sdk.turns.session_runtime import SessionRuntime
 
 
-def resolve(desk: "Desk", turn: str, call: str, state: State, note: str) -> None:
+def resolve(
+    runtime: "SessionRuntime", turn: str, call: str, state: State, note: str
+) -> None:
     """Record what a person has found out about a call, or has done about it.
 
     Raises:
         UsageError: there is no such call, or it has nothing left to resolve.
         SessionBusy: a turn or an undo of this session is at work.
     """
-    with desk.locked():
-        calls = desk.calls(turn)
+    with runtime.locked():
+        calls = runtime.calls(turn)
         waiting = [
             one
-            for one in desk.store.waiting(desk.session)
+            for one in runtime.store.waiting(runtime.session)
             if (one.turn, one.call) == (turn, call)
         ]
         names = {one.id for one in reversibility.mutating(calls)}
@@ -41,23 +43,23 @@ def resolve(desk: "Desk", turn: str, call: str, state: State, note: str) -> None
             "error": found.error,
             "note": note,
         }
-        row = Note(
-            session=desk.session,
+        row = SagaEntry(
+            session=runtime.session,
             turn=turn,
             call=call,
             kind=evidence.RESOLVED,
-            ts_ns=desk.clock(),
+            ts_ns=runtime.clock(),
             body=json_values.lenient(body),
         )
         after = replace(found, undo=reversibility.RESOLVED_STATES[state])
         closed = [replace(one, state="resolved") for one in waiting]
-        desk.store.save([after, row, *closed])
+        runtime.store.save([after, row, *closed])
 
 
-def ask_probes(desk: "Desk") -> Procedure[None]:
+def ask_probes(runtime: "SessionRuntime") -> Procedure[None]:
     """Ask about every call whose effect is unknown, where its tool can tell."""
-    setting = desk.setting
-    for call in desk.store.unsettled(desk.session):
+    setting = runtime.setting
+    for call in runtime.store.unsettled(runtime.session):
         if reversibility.is_doubtful(call):
             moment = yield from now()
             yield from probe.settled(call, setting.sources, moment)

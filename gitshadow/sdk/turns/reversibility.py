@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gitshadow.sdk.turns import call_outcome, inverse_kinds, json_values, path_images
-from gitshadow.sdk.turns.call_outcome import Known
+from gitshadow.sdk.turns.call_outcome import CallKnowledge
 from gitshadow.sdk.turns.evidence import Resolution
 from gitshadow.sdk.turns.external_inverses import Outside
 from gitshadow.sdk.turns.json_values import StoredInverse
@@ -38,7 +38,7 @@ _FOLLOW_UP = "nothing was sent to compensate for it: a person must decide what t
 
 
 @dataclass(slots=True)
-class Scene:
+class JudgedCalls:
     """Hold what the rules look at; `stuck` are calls of this undo that were not taken back."""
 
     registry: ToolRegistry
@@ -63,7 +63,7 @@ def mutating(calls: Iterable[SagaCall]) -> list[SagaCall]:
     return [
         call
         for call in calls
-        if is_held(call) or call_outcome.from_row(call) is not Known.NOT_DONE
+        if is_held(call) or call_outcome.from_row(call) is not CallKnowledge.NOT_DONE
     ]
 
 
@@ -90,7 +90,7 @@ def in_undo_order(calls: Sequence[SagaCall]) -> list[SagaCall]:
 
 def is_doubtful(call: SagaCall) -> bool:
     """Return whether nobody knows how a call ended, and nobody has settled it."""
-    return call_outcome.from_row(call) is Known.UNKNOWN and call.undo == "none"
+    return call_outcome.from_row(call) is CallKnowledge.UNKNOWN and call.undo == "none"
 
 
 def doubt(call: SagaCall) -> str:
@@ -119,7 +119,7 @@ def after_files(calls: Sequence[SagaCall]) -> frozenset[str]:
     return frozenset(found)
 
 
-def judge(call: SagaCall, scene: Scene) -> UndoItem | None:
+def judge(call: SagaCall, scene: JudgedCalls) -> UndoItem | None:
     """Return what becomes of a call without running anything; None: its inverse runs."""
     for rule in _RULES:
         item = rule(call, scene)
@@ -172,7 +172,7 @@ def left(call: SagaCall, reason: Reason, detail: str | None = None) -> UndoItem:
     return replace(blank(call), reason=reason, detail=detail)
 
 
-def _read_only(call: SagaCall, scene: Scene) -> UndoItem | None:
+def _read_only(call: SagaCall, scene: JudgedCalls) -> UndoItem | None:
     if call.klass != Reversibility.READ_ONLY:
         return None
     return replace(blank(call), state=State.NO_EFFECT)
@@ -183,7 +183,7 @@ def is_files_only(call: SagaCall) -> bool:
     return json_values.parse(call.intent).get("files_only") is True
 
 
-def _files_cut_short(call: SagaCall, scene: Scene) -> UndoItem | None:
+def _files_cut_short(call: SagaCall, scene: JudgedCalls) -> UndoItem | None:
     """Nobody recorded the end of a call that died, so what it wrote may be in no item."""
     if not (is_files_only(call) and is_doubtful(call)) or not _is_meant(call, scene):
         return None
@@ -192,14 +192,14 @@ def _files_cut_short(call: SagaCall, scene: Scene) -> UndoItem | None:
     return left(call, Reason.IN_DOUBT, f"{_DOUBT}; {said}")
 
 
-def _files_only(call: SagaCall, scene: Scene) -> UndoItem | None:
+def _files_only(call: SagaCall, scene: JudgedCalls) -> UndoItem | None:
     if not is_files_only(call):
         return None
     said = f"it changes only files: {path_images.named(call)}".rstrip(": ")
     return replace(blank(call), state=State.NO_EFFECT, detail=said, error=None)
 
 
-def _never_sent(call: SagaCall, scene: Scene) -> UndoItem | None:
+def _never_sent(call: SagaCall, scene: JudgedCalls) -> UndoItem | None:
     if not is_held(call) or (call.outcome == "held" and not _is_meant(call, scene)):
         return None
     return replace(
@@ -212,13 +212,13 @@ def _never_sent(call: SagaCall, scene: Scene) -> UndoItem | None:
     )
 
 
-def _did_not_happen(call: SagaCall, scene: Scene) -> UndoItem | None:
+def _did_not_happen(call: SagaCall, scene: JudgedCalls) -> UndoItem | None:
     if call.undo != "skipped":
         return None
     return replace(blank(call), state=State.NO_EFFECT, detail=call.error, error=None)
 
 
-def _resolved(call: SagaCall, scene: Scene) -> UndoItem | None:
+def _resolved(call: SagaCall, scene: JudgedCalls) -> UndoItem | None:
     """A person's word stands beside what the machine had found, which stays in `error`."""
     found = scene.resolutions.get(call.id) or _WITHOUT_WORDS.get(call.undo)
     if found is None or call.undo not in RESOLVED_STATES.values():
@@ -233,7 +233,7 @@ def _resolved(call: SagaCall, scene: Scene) -> UndoItem | None:
 
 def _reason_of(call: SagaCall, found: Resolution) -> Reason:
     """Return why a call that a person leaves as it is was not taken back by the machine."""
-    if call_outcome.from_row(call) is Known.UNKNOWN or found.was in (
+    if call_outcome.from_row(call) is CallKnowledge.UNKNOWN or found.was in (
         "in_doubt",
         "running",
     ):
@@ -243,27 +243,27 @@ def _reason_of(call: SagaCall, found: Resolution) -> Reason:
     return _HOPELESS.get(call.klass, Reason.DECLINED)
 
 
-def _already(call: SagaCall, scene: Scene) -> UndoItem | None:
+def _already(call: SagaCall, scene: JudgedCalls) -> UndoItem | None:
     return taken_back(call, already=True) if call.undo == "done" else None
 
 
-def _out_of_scope(call: SagaCall, scene: Scene) -> UndoItem | None:
+def _out_of_scope(call: SagaCall, scene: JudgedCalls) -> UndoItem | None:
     if _is_meant(call, scene):
         return None
     return left(call, Reason.OUT_OF_SCOPE)
 
 
-def _is_meant(call: SagaCall, scene: Scene) -> bool:
+def _is_meant(call: SagaCall, scene: JudgedCalls) -> bool:
     return scene.only is None or call.id in scene.only
 
 
-def _unfinished(call: SagaCall, scene: Scene) -> UndoItem | None:
-    if call_outcome.from_row(call) is not Known.UNKNOWN:
+def _unfinished(call: SagaCall, scene: JudgedCalls) -> UndoItem | None:
+    if call_outcome.from_row(call) is not CallKnowledge.UNKNOWN:
         return None
     return left(call, Reason.IN_DOUBT, doubt(call))
 
 
-def _no_way_back(call: SagaCall, scene: Scene) -> UndoItem | None:
+def _no_way_back(call: SagaCall, scene: JudgedCalls) -> UndoItem | None:
     reason = _HOPELESS.get(call.klass)
     if reason is None:
         return None
@@ -271,31 +271,31 @@ def _no_way_back(call: SagaCall, scene: Scene) -> UndoItem | None:
     return replace(left(call, reason), follow_up=str(follow_up))
 
 
-def _altered(call: SagaCall, scene: Scene) -> UndoItem | None:
+def _altered(call: SagaCall, scene: JudgedCalls) -> UndoItem | None:
     if call.id not in scene.altered:
         return None
     said = "the log does not match the inverse that the journal has for it"
     return left(call, Reason.DECLINED, said)
 
 
-def _no_inverse(call: SagaCall, scene: Scene) -> UndoItem | None:
+def _no_inverse(call: SagaCall, scene: JudgedCalls) -> UndoItem | None:
     return left(call, Reason.NO_INVERSE) if call.inverse is None else None
 
 
-def _before_pivot(call: SagaCall, scene: Scene) -> UndoItem | None:
+def _before_pivot(call: SagaCall, scene: JudgedCalls) -> UndoItem | None:
     if call.id not in scene.declined:
         return None
     said = "it came before a point of no return: undo its turn instead"
     return left(call, Reason.DECLINED, said)
 
 
-def _expired(call: SagaCall, scene: Scene) -> UndoItem | None:
+def _expired(call: SagaCall, scene: JudgedCalls) -> UndoItem | None:
     if call.expires_ns is None or call.expires_ns >= scene.now_ns:
         return None
     return left(call, Reason.EXPIRED, "its undo window is over")
 
 
-def _handler_missing(call: SagaCall, scene: Scene) -> UndoItem | None:
+def _handler_missing(call: SagaCall, scene: JudgedCalls) -> UndoItem | None:
     inverse = json_values.stored_inverse(call.inverse or "")
     handler = scene.handler(inverse)
     if handler is not None and handler.serves(inverse.version):
@@ -313,7 +313,7 @@ def _handler_missing(call: SagaCall, scene: Scene) -> UndoItem | None:
     return left(call, Reason.HANDLER_MISSING, said)
 
 
-def _not_allowed(call: SagaCall, scene: Scene) -> UndoItem | None:
+def _not_allowed(call: SagaCall, scene: JudgedCalls) -> UndoItem | None:
     inverse = json_values.stored_inverse(call.inverse or "")
     if not inverse_kinds.is_external(inverse.handler):
         return None
@@ -321,7 +321,7 @@ def _not_allowed(call: SagaCall, scene: Scene) -> UndoItem | None:
     return None if no is None else left(call, Reason.DECLINED, no)
 
 
-def _half_undone(call: SagaCall, scene: Scene) -> UndoItem | None:
+def _half_undone(call: SagaCall, scene: JudgedCalls) -> UndoItem | None:
     """A second attempt is for handlers alone that say that it does no harm."""
     handler = scene.handler(json_values.stored_inverse(call.inverse or ""))
     if call.undo not in ("in_doubt", "running") or handler is None:
@@ -332,7 +332,7 @@ def _half_undone(call: SagaCall, scene: Scene) -> UndoItem | None:
     return left(call, Reason.IN_DOUBT, said)
 
 
-def _blocked(call: SagaCall, scene: Scene) -> UndoItem | None:
+def _blocked(call: SagaCall, scene: JudgedCalls) -> UndoItem | None:
     waits_for = set(needed(call))
     for other in scene.stuck.values():
         if other.id in waits_for or _holds_up(other, call):
@@ -354,7 +354,7 @@ def needed(call: SagaCall) -> tuple[str, ...]:
     return json_values.stored_inverse(call.inverse).depends_on
 
 
-_RULES: tuple[Callable[[SagaCall, Scene], UndoItem | None], ...] = (
+_RULES: tuple[Callable[[SagaCall, JudgedCalls], UndoItem | None], ...] = (
     _read_only,
     _files_cut_short,
     _files_only,

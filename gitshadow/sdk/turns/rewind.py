@@ -21,7 +21,7 @@ CREATED = "created"
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class RewindTarget:
     """Hold what a rewind goes back to, read before anything is changed.
 
     `first` is the first event to be hidden, `marker` the number that the rewind's own event gets.
@@ -34,7 +34,7 @@ class Target:
     changes: Changes
 
 
-def find(store: SessionStore, session: str, before: str) -> Target:
+def find(store: SessionStore, session: str, before: str) -> RewindTarget:
     """Return the target of a rewind.
 
     Raises:
@@ -55,7 +55,7 @@ def find(store: SessionStore, session: str, before: str) -> Target:
     }
     hides = tuple(store.invocations_since(session, first))
     changes = Changes(state=state, artifacts=versions)
-    return Target(before, first, last + 1, hides, changes)
+    return RewindTarget(before, first, last + 1, hides, changes)
 
 
 def found(session: str, before: str, last: int, first: int | None) -> int:

@@ -100,7 +100,7 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Runner:
+class CommandRunner:
     """Run commands for inverses; `environ` is the program's own, of which little is passed on."""
 
     root: str

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from os import urandom
 
 from gitshadow.sdk.turns import call_outcome, json_values, reversibility, telemetry
-from gitshadow.sdk.turns.call_outcome import Known
+from gitshadow.sdk.turns.call_outcome import CallKnowledge
 from gitshadow.sdk.turns.commands import (
-    Claim,
+    ClaimCompensation,
     Event,
     Invoke,
     Part,
@@ -32,16 +32,16 @@ from gitshadow.sdk.turns.errors import FinalFailure
 from gitshadow.sdk.turns.evidence import Resolution
 from gitshadow.sdk.turns.external_inverses import Outside, patience_s
 from gitshadow.sdk.turns.json_values import StoredInverse
-from gitshadow.sdk.turns.kept_secrets import Given
+from gitshadow.sdk.turns.kept_secrets import KeptSecrets
 from gitshadow.sdk.turns.probe import Sources, settled
 from gitshadow.sdk.turns.registry import Tool, ToolRegistry
 from gitshadow.sdk.turns.report import UndoItem, UndoKind, UndoReport, item_from_json
-from gitshadow.sdk.turns.reversibility import Scene
-from gitshadow.sdk.turns.undo_operation import Done
+from gitshadow.sdk.turns.reversibility import JudgedCalls
+from gitshadow.sdk.turns.undo_operation import PhaseResult
 from gitshadow.sdk.turns.undo_request import UndoRequest
 from gitshadow.sdk.turns.values import OnDrift, Outcome
-from gitshadow.sdk.turns.verification import Finding, still_there
-from gitshadow.store.journal.saga_rows import CallName, Note, SagaCall, SagaOp
+from gitshadow.sdk.turns.verification import VerificationFinding, still_there
+from gitshadow.store.journal.saga_rows import CallName, SagaCall, SagaEntry, SagaOp
 from gitshadow.undo.report import Reason, State
 
 _NS_PER_S = 1_000_000_000
@@ -78,19 +78,19 @@ class Unwind:
     outside: Outside
     request: UndoRequest
     owner: str
-    given: Given = field(default_factory=Given)
+    given: KeptSecrets = field(default_factory=KeptSecrets)
     altered: frozenset[str] = frozenset()
     resolutions: Mapping[str, Resolution] = field(default_factory=dict)
     after: list[SagaCall] = field(default_factory=list)
-    _scene: Scene = field(init=False)
-    _planning: Scene = field(init=False)
+    _scene: JudgedCalls = field(init=False)
+    _planning: JudgedCalls = field(init=False)
 
     def __post_init__(self) -> None:
         self._scene = self._new_scene()
         self._planning = self._new_scene()
 
-    def _new_scene(self) -> Scene:
-        return Scene(
+    def _new_scene(self) -> JudgedCalls:
+        return JudgedCalls(
             self.registry,
             self.outside,
             self.op.started_ns,
@@ -130,7 +130,7 @@ class Unwind:
             items.append(item)
         return self._report(items, planned=True)
 
-    def run(self, *, late: bool = False) -> Procedure[Done]:
+    def run(self, *, late: bool = False) -> Procedure[PhaseResult]:
         """Take the calls back, each in a part of its own."""
         items = []
         for call in self._in_order(late=late):
@@ -139,7 +139,7 @@ class Unwind:
             if item.state is State.NOT_REVERSED:
                 self._scene.stuck[call.id] = self._as_left(call)
             items.append(item)
-        return Done(self._report(items, planned=False))
+        return PhaseResult(self._report(items, planned=False))
 
     def _in_order(self, *, late: bool) -> list[SagaCall]:
         found = reversibility.in_undo_order(reversibility.mutating(self.calls))
@@ -223,7 +223,7 @@ class Unwind:
         until = moment + int(lease_s * _NS_PER_S)
         attempts = call.attempts + 1
         body = {"attempt": attempts, "handler": handler.name, "key": call.key}
-        claim = Claim(
+        claim = ClaimCompensation(
             *(call.session, call.turn, call.id, self.owner, moment, until),
             then=(self._note("undo_attempt", body, call),),
         )
@@ -322,8 +322,8 @@ class Unwind:
 
     def _note(
         self, kind: str, body: Mapping[str, object], call: SagaCall | None = None
-    ) -> Note:
-        return Note(
+    ) -> SagaEntry:
+        return SagaEntry(
             session=self.op.session,
             turn=call.turn if call is not None else None,
             call=call.id if call is not None else None,
@@ -343,18 +343,20 @@ def _trouble(event: Event) -> str | None:
     return value.text if isinstance(value, Outcome) and not value.ok else None
 
 
-def _doubt(event: Event, found: Finding | None, handler: Tool) -> str | None:
+def _doubt(
+    event: Event, found: VerificationFinding | None, handler: Tool
+) -> str | None:
     """Return why nobody knows what an attempt did, so that no other one follows; None: go on."""
     if isinstance(event, TimedOut) and event.goes_on and not handler.heeds_key:
         return f"{handler.name} may still be running: it could not be stopped"
-    is_clean = call_outcome.from_event(event, handler) is Known.NOT_DONE
+    is_clean = call_outcome.from_event(event, handler) is CallKnowledge.NOT_DONE
     harmless = found.sure if found is not None else is_clean
     if handler.repeatable or harmless:
         return None
     return f"{handler.name} is not declared safe to repeat"
 
 
-def _lied(found: Finding | None, handler: Tool) -> bool:
+def _lied(found: VerificationFinding | None, handler: Tool) -> bool:
     """Tell whether it is for a person to try again: it returned, did nothing, and may yet do it."""
     return found is not None and not handler.repeatable
 

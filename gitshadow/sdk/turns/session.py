@@ -13,7 +13,7 @@ from typing import ParamSpec, TypeVar, Unpack, overload
 from gitshadow.errors import ShadowError
 from gitshadow.sdk.turns import calls, outbox, resolution
 from gitshadow.sdk.turns.base_session import SessionFront, TurnFront, stays_primary
-from gitshadow.sdk.turns.call_records import Request, requested
+from gitshadow.sdk.turns.call_records import CallRequest, requested
 from gitshadow.sdk.turns.commands import Procedure
 from gitshadow.sdk.turns.driver import Driver
 from gitshadow.sdk.turns.errors import ValidationFailed
@@ -22,7 +22,7 @@ from gitshadow.sdk.turns.policy import Policy
 from gitshadow.sdk.turns.protocols import SessionStore
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.report import UndoReport
-from gitshadow.sdk.turns.session_runtime import Desk, Opening
+from gitshadow.sdk.turns.session_runtime import Opening, SessionRuntime
 from gitshadow.sdk.turns.turn_end import Check, Terms, finish, may_retry, validated
 from gitshadow.sdk.turns.undo_request import (
     UndoOptions,
@@ -39,8 +39,10 @@ R = TypeVar("R")
 class Turn(TurnFront):
     """Hold one turn; a context manager that commits, or rolls back when something is raised."""
 
-    def __init__(self, desk: Desk, driver: Driver, label: str, terms: Terms) -> None:
-        super().__init__(desk, label, terms)
+    def __init__(
+        self, runtime: SessionRuntime, driver: Driver, label: str, terms: Terms
+    ) -> None:
+        super().__init__(runtime, label, terms)
         self._driver = driver
 
     def __enter__(self) -> "Turn":
@@ -49,12 +51,12 @@ class Turn(TurnFront):
         Raises:
             SessionBusy: the session has a turn or an undo at work; nothing was changed.
         """
-        core = self._desk.new_turn(self._label, self._terms.policy)
+        core = self._runtime.new_turn(self._label, self._terms.policy)
         try:
             self._driver.run(outbox.release(core.setting))
             self._driver.run(core.begin())
         except BaseException:
-            self._desk.release()
+            self._runtime.release()
             raise
         self._core = core
         return self
@@ -75,7 +77,7 @@ class Turn(TurnFront):
         else:
             self._end(error)
         finally:
-            self._desk.release()
+            self._runtime.release()
 
     def _end(self, error: BaseException | None) -> None:
         try:
@@ -142,7 +144,9 @@ class Turn(TurnFront):
         Returns:
             How it ended; as `call`, whose errors it raises.
         """
-        request = Request(tool, arguments, call_id, function=function, origin=origin)
+        request = CallRequest(
+            tool, arguments, call_id, function=function, origin=origin
+        )
         return self._driver.run(calls.run(self.core, request))
 
     def say(
@@ -195,15 +199,15 @@ class Turn(TurnFront):
     def undo(self, **options: Unpack[UndoOptions]) -> UndoReport:
         """Take back what the turn did, after it has ended; as `AgentUndo.undo`."""
         request = request_of(options)
-        return _undo(self._desk, self._driver, self.id, request)
+        return _undo(self._runtime, self._driver, self.id, request)
 
 
 class AgentUndo(SessionFront):
     """Hold one session of an agent program; a context manager that closes it."""
 
-    def __init__(self, desk: Desk) -> None:
-        super().__init__(desk)
-        self._driver = Driver(desk)
+    def __init__(self, runtime: SessionRuntime) -> None:
+        super().__init__(runtime)
+        self._driver = Driver(runtime)
 
     @classmethod
     def open(
@@ -232,7 +236,7 @@ class AgentUndo(SessionFront):
             JournalError: the journal cannot be used.
         """
         opening = Opening(session, tools, agent, policy or Policy(), host or Host())
-        return cls(Desk.open(path, opening))
+        return cls(SessionRuntime.open(path, opening))
 
     @classmethod
     def over(
@@ -250,7 +254,7 @@ class AgentUndo(SessionFront):
         Closing the session closes the store.
         """
         opening = Opening(session, tools, agent, policy or Policy(), host or Host())
-        return cls(Desk(store, opening))
+        return cls(SessionRuntime(store, opening))
 
     def __enter__(self) -> "AgentUndo":
         return self
@@ -279,7 +283,7 @@ class AgentUndo(SessionFront):
                 the turn back, and `ValidationFailed` is raised.
         """
         terms = Terms(policy=policy, validate=validate)
-        return Turn(self._desk, self._driver, label, terms)
+        return Turn(self._runtime, self._driver, label, terms)
 
     def run_turn(
         self,
@@ -351,7 +355,7 @@ class AgentUndo(SessionFront):
 
     def plan(self, turn: str, **options: Unpack[UndoOptions]) -> UndoReport:
         """Say what `undo` would do; no inverse is called, no file is touched."""
-        whole = self._desk.unwind(turn, request_of(options))
+        whole = self._runtime.unwind(turn, request_of(options))
         return self._driver.run(whole.plan())
 
     def undo(self, turn: str, **options: Unpack[UndoOptions]) -> UndoReport:
@@ -370,7 +374,7 @@ class AgentUndo(SessionFront):
             SessionBusy: a turn or an undo of this session is at work.
             RefusedError: the token does not fit, or not all can be taken back; nothing was done.
         """
-        return _undo(self._desk, self._driver, turn, request_of(options))
+        return _undo(self._runtime, self._driver, turn, request_of(options))
 
     def redo(self, op: str, *, token: str | None = None) -> UndoReport:
         """Take an undo back: files, state, artifacts and conversation come forward.
@@ -381,9 +385,9 @@ class AgentUndo(SessionFront):
             UsageError: the session has no such undo.
             SessionBusy: a turn or an undo of this session is at work.
         """
-        with self._desk.locked():
-            found = self._desk.undoing.redo(op, token)
-            return self._driver.run(self._desk.carrying.run(found))
+        with self._runtime.locked():
+            found = self._runtime.undoing.redo(op, token)
+            return self._driver.run(self._runtime.carrying.run(found))
 
     def rewind(
         self,
@@ -411,10 +415,10 @@ class AgentUndo(SessionFront):
             RefusedError: it was rewound already, and effects are not made again; or the plan
                 is not the one that the token stands for.
         """
-        with self._desk.locked():
+        with self._runtime.locked():
             request = rewind_request(effects=effects, scope=scope, token=token)
-            found = self._desk.undoing.rewind(before, request)
-            return self._driver.run(self._desk.carrying.run(found))
+            found = self._runtime.undoing.rewind(before, request)
+            return self._driver.run(self._runtime.carrying.run(found))
 
     def undo_last(self, *, effects: bool = False) -> UndoReport:
         """Go back to before the newest invocation that counts; again: one further.
@@ -422,16 +426,18 @@ class AgentUndo(SessionFront):
         Raises:
             NothingToUndo: there is none.
         """
-        with self._desk.locked():
+        with self._runtime.locked():
             request = rewind_request(effects=effects, scope=None)
-            found = self._desk.undoing.rewind(self._desk.past.last_live(), request)
-            return self._driver.run(self._desk.carrying.run(found))
+            found = self._runtime.undoing.rewind(
+                self._runtime.past.last_live(), request
+            )
+            return self._driver.run(self._runtime.carrying.run(found))
 
     def resume(self, op: str) -> UndoReport:
         """Go on with an undo that left something or was interrupted; what is done stays."""
-        with self._desk.locked(finishing=True):
-            work = self._desk.carrying.resumed(op)
-            return self._driver.run(self._desk.carrying.run(work, again=True))
+        with self._runtime.locked(finishing=True):
+            work = self._runtime.carrying.resumed(op)
+            return self._driver.run(self._runtime.carrying.run(work, again=True))
 
     def release(self) -> list[Release]:
         """Send the held calls whose time has come; turns do so when they begin and commit.
@@ -439,8 +445,8 @@ class AgentUndo(SessionFront):
         Raises:
             SessionBusy: a turn or an undo of this session is at work.
         """
-        with self._desk.locked():
-            return self._driver.run(outbox.release(self._desk.setting))
+        with self._runtime.locked():
+            return self._driver.run(outbox.release(self._runtime.setting))
 
     def recover(self) -> list[UndoReport]:
         """Bring to their end the rollbacks and undos of this session that a crash interrupted.
@@ -448,11 +454,13 @@ class AgentUndo(SessionFront):
         Calls that began and never ended are asked about first, where their tools have a `probe`;
         the others stay in doubt, see `attention`. An interrupted turn is not undone by itself.
         """
-        with self._desk.locked(finishing=True):
-            self._driver.run(resolution.ask_probes(self._desk))
-            return self._driver.run(self._desk.carrying.recover())
+        with self._runtime.locked(finishing=True):
+            self._driver.run(resolution.ask_probes(self._runtime))
+            return self._driver.run(self._runtime.carrying.recover())
 
 
-def _undo(desk: Desk, driver: Driver, turn: str, request: UndoRequest) -> UndoReport:
-    with desk.locked():
-        return driver.run(desk.carrying.run(desk.unwind(turn, request)))
+def _undo(
+    runtime: SessionRuntime, driver: Driver, turn: str, request: UndoRequest
+) -> UndoReport:
+    with runtime.locked():
+        return driver.run(runtime.carrying.run(runtime.unwind(turn, request)))

@@ -13,7 +13,7 @@ from gitshadow.model import Oid
 from gitshadow.sdk.turns import events, json_values, rewind
 from gitshadow.sdk.turns.protocols import SessionStore
 from gitshadow.sdk.turns.turn import creation
-from gitshadow.store.journal.saga_rows import MARKER, NewEvent, Note, SessionEvent
+from gitshadow.store.journal.saga_rows import MARKER, NewEvent, SagaEntry, SessionEvent
 
 _OF_A_TURN = frozenset({"created", "turn", "state", "artifact", MARKER})
 """Kinds of events that are no part of a conversation."""
@@ -46,7 +46,7 @@ def plant(
         delta=store.state_before(source, first),
         artifacts=kept,
     )
-    note = Note(
+    note = SagaEntry(
         session=session,
         turn=None,
         call=None,

@@ -12,14 +12,14 @@ from gitshadow.sdk.turns.turn import creation
 from gitshadow.store.journal.saga_rows import SessionEvent
 
 if TYPE_CHECKING:
-    from gitshadow.sdk.turns.session_runtime import Desk
+    from gitshadow.sdk.turns.session_runtime import SessionRuntime
 
 
-class Past:
+class SessionHistory:
     """Look at a session's history and go back in it."""
 
-    def __init__(self, desk: "Desk") -> None:
-        self._desk = desk
+    def __init__(self, runtime: "SessionRuntime") -> None:
+        self._runtime = runtime
 
     def create(self, state: Mapping[str, object]) -> None:
         """Begin the session's history with a state.
@@ -27,11 +27,11 @@ class Past:
         Raises:
             UsageError: it has a history already.
         """
-        with self._desk.locked():
-            if self._desk.store.last_seq(self._desk.session) >= 0:
-                raise UsageError(f"could not create {self._desk.session}: it exists")
-            self._desk.store.save(
-                [creation(self._desk.session, state, self._desk.clock())]
+        with self._runtime.locked():
+            if self._runtime.store.last_seq(self._runtime.session) >= 0:
+                raise UsageError(f"could not create {self._runtime.session}: it exists")
+            self._runtime.store.save(
+                [creation(self._runtime.session, state, self._runtime.clock())]
             )
 
     def last_live(self) -> str:
@@ -40,15 +40,17 @@ class Past:
         Raises:
             NothingToUndo: there is none.
         """
-        return rewind.last_live(self._desk.store, self._desk.session)
+        return rewind.last_live(self._runtime.store, self._runtime.session)
 
     def events(self) -> list[SessionEvent]:
         """Return the session's whole history, oldest first."""
-        return self._desk.store.events(self._desk.session)
+        return self._runtime.store.events(self._runtime.session)
 
     def live_events(self) -> list[SessionEvent]:
         """Return the events that count, oldest first."""
-        return events.live(self.events(), self._desk.store.markers(self._desk.session))
+        return events.live(
+            self.events(), self._runtime.store.markers(self._runtime.session)
+        )
 
     def state(self, before: str | None = None) -> dict[str, object]:
         """Return the state, as it is or as it was before an invocation.
@@ -56,9 +58,9 @@ class Past:
         Raises:
             InvocationNotFound: there is no such invocation.
         """
-        seq = self._desk.store.last_seq(self._desk.session) + 1
+        seq = self._runtime.store.last_seq(self._runtime.session) + 1
         if before is not None:
-            seq = rewind.find(self._desk.store, self._desk.session, before).first
+            seq = rewind.find(self._runtime.store, self._runtime.session, before).first
         return state_rollback.values(
-            self._desk.store.state_before(self._desk.session, seq)
+            self._runtime.store.state_before(self._runtime.session, seq)
         )

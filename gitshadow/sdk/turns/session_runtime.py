@@ -21,22 +21,28 @@ from gitshadow.sdk.turns.call_records import held_row
 from gitshadow.sdk.turns.commands import Tell
 from gitshadow.sdk.turns.errors import SessionBusy
 from gitshadow.sdk.turns.executor import Carrying
-from gitshadow.sdk.turns.file_recording import Recorder
+from gitshadow.sdk.turns.file_recording import FileRecorder
 from gitshadow.sdk.turns.host import ContextCache, Host
 from gitshadow.sdk.turns.journal_store import JournalStore
 from gitshadow.sdk.turns.policy import Policy
 from gitshadow.sdk.turns.protocols import CompensationEngine, SessionStore
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.saga import Unwind
-from gitshadow.sdk.turns.session_history import Past
-from gitshadow.sdk.turns.turn import Setting, TurnCore
+from gitshadow.sdk.turns.session_history import SessionHistory
+from gitshadow.sdk.turns.turn import TurnCore, TurnSettings
 from gitshadow.sdk.turns.turn_states import TurnStatus
 from gitshadow.sdk.turns.turn_undo import Undoing
 from gitshadow.sdk.turns.undo_operation import Whole
 from gitshadow.sdk.turns.undo_request import UndoRequest
 from gitshadow.sdk.turns.user_hooks import UserHooks
 from gitshadow.sdk.turns.values import UndoEntry
-from gitshadow.store.journal.saga_rows import Note, SagaCall, SagaOp, SagaRow, SagaTurn
+from gitshadow.store.journal.saga_rows import (
+    SagaCall,
+    SagaEntry,
+    SagaOp,
+    SagaRow,
+    SagaTurn,
+)
 from gitshadow.store.layout import Layout, discover
 
 
@@ -51,7 +57,7 @@ class Opening:
     host: Host = field(default_factory=Host)
 
 
-class Desk:
+class SessionRuntime:
     """Hold one session's store, lock and settings; `layout` is None away from a repository."""
 
     def __init__(
@@ -62,7 +68,7 @@ class Desk:
         self._opening = opening
         self.clock = opening.host.clock
         self.recorder = _recorder(layout, opening)
-        self.setting = Setting(
+        self.setting = TurnSettings(
             session=opening.session,
             agent=opening.agent,
             registry=opening.tools,
@@ -78,7 +84,7 @@ class Desk:
         self.engine = _bound(layout, opening)
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], opening: Opening) -> "Desk":
+    def open(cls, path: str | os.PathLike[str], opening: Opening) -> "SessionRuntime":
         """Open the repository that holds a path.
 
         Raises:
@@ -98,7 +104,7 @@ class Desk:
             )
         return cls(JournalStore(layout), opening, layout)
 
-    def fork(self, before: str, session: str) -> "Desk":
+    def fork(self, before: str, session: str) -> "SessionRuntime":
         """Return another session that begins where this one was before an invocation.
 
         Raises:
@@ -128,9 +134,9 @@ class Desk:
         self._lock.release()
 
     @property
-    def past(self) -> Past:
+    def past(self) -> SessionHistory:
         """Return the session's history and the ways back in it."""
-        return Past(self)
+        return SessionHistory(self)
 
     @property
     def session(self) -> str:
@@ -201,7 +207,7 @@ class Desk:
         lost = replace(
             last, status=TurnStatus.INTERRUPTED.value, cause="lost", ended_ns=moment
         )
-        note = Note(
+        note = SagaEntry(
             session=self.session,
             turn=last.id,
             call=None,
@@ -220,7 +226,7 @@ class Desk:
                 held = replace(held_row(call), state="dropped")
                 yield replace(call, outcome="dropped", undo="skipped")
                 yield held
-                yield Note(
+                yield SagaEntry(
                     session=self.session,
                     turn=turn.id,
                     call=call.id,
@@ -369,12 +375,12 @@ def _bound(layout: Layout | None, opening: Opening) -> CompensationEngine | None
     return provider.bind(Bench(layout.root, opening))
 
 
-def _recorder(layout: Layout | None, opening: Opening) -> Recorder | None:
+def _recorder(layout: Layout | None, opening: Opening) -> FileRecorder | None:
     if layout is None:
         return None
     is_recorded = os.path.isdir(layout.wt_dir)
     wanted = is_recorded if opening.host.files is None else opening.host.files
-    return Recorder(layout, opening.session, opening.agent) if wanted else None
+    return FileRecorder(layout, opening.session, opening.agent) if wanted else None
 
 
 def _busy(session: str) -> SessionBusy:

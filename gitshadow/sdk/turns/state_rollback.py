@@ -15,7 +15,7 @@ from gitshadow.sdk.turns import json_values
 from gitshadow.sdk.turns.commands import Procedure, now
 from gitshadow.sdk.turns.protocols import SessionStore
 from gitshadow.sdk.turns.report import Domain, UndoItem, UndoReport
-from gitshadow.sdk.turns.undo_operation import Done, blank
+from gitshadow.sdk.turns.undo_operation import PhaseResult, blank
 from gitshadow.sdk.turns.undo_request import UndoRequest
 from gitshadow.sdk.turns.values import OnDrift, Scope
 from gitshadow.store.journal.saga_rows import MARKER, NewEvent, SagaOp, Version
@@ -117,11 +117,11 @@ class Taking:
         yield from ()
         return replace(self._part(), planned=True, op_id=None)
 
-    def run(self) -> Procedure[Done]:
+    def run(self) -> Procedure[PhaseResult]:
         """Return the event that does it; it is saved with the end of the phase."""
         moment = yield from now()
         rows = (self._event(moment),) if self._says_something else ()
-        return Done(self._part(), rows)
+        return PhaseResult(self._part(), rows)
 
     @property
     def _says_something(self) -> bool:

@@ -14,7 +14,7 @@ from gitshadow.store.journal.saga_rows import SagaCall
 
 
 @dataclass(slots=True)
-class Watch:
+class WorkSpan:
     """Hold the span of one piece of work; a context manager that ends it.
 
     `outcome` is what the work came to; without one it has raised.
@@ -32,7 +32,7 @@ class Watch:
         """Return a function as it is to be called: what it does belongs to the span."""
         return function if self.working is None else self.working.around(function)
 
-    def __enter__(self) -> "Watch":
+    def __enter__(self) -> "WorkSpan":
         return self
 
     def __exit__(
@@ -46,20 +46,20 @@ class Watch:
             self.working.ended(self.outcome or "raised", name)
 
 
-def of_call(telemetry: Telemetry | None, call: SagaCall) -> Watch:
+def of_call(telemetry: Telemetry | None, call: SagaCall) -> WorkSpan:
     """Return the span of a call."""
     return _started(telemetry, call, Work("execute_tool", *_names(call)))
 
 
-def of_undo(telemetry: Telemetry | None, call: SagaCall, handler: str) -> Watch:
+def of_undo(telemetry: Telemetry | None, call: SagaCall, handler: str) -> WorkSpan:
     """Return the span of one attempt to take a call back; it names the span of the call."""
     trace = json_values.parse(call.intent).get("trace")
     link = None if trace is None else str(trace)
     return _started(telemetry, call, Work("undo", *_names(call), handler, link))
 
 
-def _started(telemetry: Telemetry | None, call: SagaCall, work: Work) -> Watch:
-    return Watch(None if telemetry is None else telemetry.started(work))
+def _started(telemetry: Telemetry | None, call: SagaCall, work: Work) -> WorkSpan:
+    return WorkSpan(None if telemetry is None else telemetry.started(work))
 
 
 def _names(call: SagaCall) -> tuple[str, str, str, str]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from gitshadow.errors import ShadowError
 from gitshadow.sdk.turns import call_outcome, json_values, probe
-from gitshadow.sdk.turns.call_outcome import Known
+from gitshadow.sdk.turns.call_outcome import CallKnowledge
 from gitshadow.sdk.turns.call_records import held_row
 from gitshadow.sdk.turns.commands import (
     UNTOLD,
@@ -42,7 +42,7 @@ from gitshadow.sdk.turns.errors import (
 )
 from gitshadow.sdk.turns.external_inverses import Outside
 from gitshadow.sdk.turns.host import ContextCache, Host
-from gitshadow.sdk.turns.kept_secrets import Given
+from gitshadow.sdk.turns.kept_secrets import KeptSecrets
 from gitshadow.sdk.turns.notifications import Telling
 from gitshadow.sdk.turns.policy import Policy
 from gitshadow.sdk.turns.protocols import UndoTransaction
@@ -53,12 +53,18 @@ from gitshadow.sdk.turns.turn_states import TurnEvent, TurnStatus, advance
 from gitshadow.sdk.turns.undo_operation import Whole
 from gitshadow.sdk.turns.user_hooks import UserHooks
 from gitshadow.sdk.turns.values import Release, UndoEntry
-from gitshadow.store.journal.saga_rows import NewEvent, Note, SagaCall, SagaOp, SagaTurn
+from gitshadow.store.journal.saga_rows import (
+    NewEvent,
+    SagaCall,
+    SagaEntry,
+    SagaOp,
+    SagaTurn,
+)
 
 _NS_PER_S = 1_000_000_000
 
 
-class Mark(NamedTuple):
+class TurnProgress(NamedTuple):
     """Say how far a turn is: calls that have begun, when that was asked, the newest event.
 
     A turn's own beginning is before its events, whichever number they have: None.
@@ -70,7 +76,7 @@ class Mark(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class TurnSettings:
     """Hold what all turns of a session share; `root` is where their files are."""
 
     session: str
@@ -83,7 +89,7 @@ class Setting:
     root: str
     records_files: bool = False
     hooks: UserHooks | None = None
-    given: Given = field(default_factory=Given)
+    given: KeptSecrets = field(default_factory=KeptSecrets)
 
     @property
     def telling(self) -> Telling:
@@ -105,7 +111,7 @@ class Setting:
 class TurnCore:
     """Hold one turn at work; its methods that return a `Procedure` are run by a driver."""
 
-    setting: Setting
+    setting: TurnSettings
     row: SagaTurn
     calls: dict[str, SagaCall] = field(default_factory=dict)
     entries: list[UndoEntry] = field(default_factory=list)
@@ -252,13 +258,13 @@ class TurnCore:
             yield from self._roll_back(failed)
             raise failed
 
-    def mark(self) -> Procedure[Mark]:
+    def mark(self) -> Procedure[TurnProgress]:
         """Return how far the turn is."""
         moment = yield from now()
-        return Mark(self.started, moment, (yield from newest(self.row.session)))
+        return TurnProgress(self.started, moment, (yield from newest(self.row.session)))
 
     def undo_since(
-        self, mark: Mark, name: str, error: BaseException
+        self, mark: TurnProgress, name: str, error: BaseException
     ) -> Procedure[None]:
         """Take back what the turn did and set after a mark; the turn goes on."""
         yield from self.ask_pivots()
@@ -268,9 +274,9 @@ class TurnCore:
 
     def note(
         self, kind: str, body: Mapping[str, object], ts_ns: int, call: str | None = None
-    ) -> Note:
+    ) -> SagaEntry:
         """Return a row for the log."""
-        return Note(
+        return SagaEntry(
             session=self.row.session,
             turn=self.row.id,
             call=call,
@@ -356,7 +362,7 @@ class TurnCore:
         why = f"rolled back: {error}" if isinstance(error, ValidationFailed) else None
         yield from self.ask_pivots()
         is_kept = self.kept_since(0) is not None
-        op = yield from self._rollback(self.row.id, Mark(0, 0), why)
+        op = yield from self._rollback(self.row.id, TurnProgress(0, 0), why)
         # In one transaction: a crash from here on leaves an undo for `recover` to finish.
         yield from self._enter(TurnEvent.FAIL, op)
         yield from self.tell(Tell("turn_end", self.row.id))
@@ -383,7 +389,7 @@ class TurnCore:
             call
             for call in self.calls.values()
             if call.ordinal > since
-            and call_outcome.from_row(call) is not Known.NOT_DONE
+            and call_outcome.from_row(call) is not CallKnowledge.NOT_DONE
             and call.undo != "skipped"
             and json_values.parse(call.intent).get("pivot") is True
         ]
@@ -394,7 +400,8 @@ class TurnCore:
         for call in list(self.calls.values()):
             is_pivot = json_values.parse(call.intent).get("pivot") is True
             in_doubt = (
-                call_outcome.from_row(call) is Known.UNKNOWN and call.undo == "none"
+                call_outcome.from_row(call) is CallKnowledge.UNKNOWN
+                and call.undo == "none"
             )
             if not is_pivot or not in_doubt or call.id in self._asked:
                 continue
@@ -408,7 +415,9 @@ class TurnCore:
         """Return the call up to which a rollback keeps what was done, or None for none."""
         return None if self.past_pivot else self.pivot_since(since)
 
-    def _rollback(self, target: str, mark: Mark, why: str | None) -> Procedure[SagaOp]:
+    def _rollback(
+        self, target: str, mark: TurnProgress, why: str | None
+    ) -> Procedure[SagaOp]:
         """Return the undo of what the turn did after a mark, not written down yet."""
         moment = yield from now()
         op = new_op(self.row.session, UndoKind.ROLLBACK, target, moment)

@@ -21,7 +21,7 @@ from gitshadow.sdk.turns import (
 )
 from gitshadow.sdk.turns.file_undo import Began, FileWork
 from gitshadow.sdk.turns.report import UndoKind, from_json
-from gitshadow.sdk.turns.rewind import Target
+from gitshadow.sdk.turns.rewind import RewindTarget
 from gitshadow.sdk.turns.saga import Unwind, new_op
 from gitshadow.sdk.turns.state_rollback import (
     Stretch,
@@ -31,14 +31,14 @@ from gitshadow.sdk.turns.state_rollback import (
     stretch_of,
     with_missing,
 )
-from gitshadow.sdk.turns.undo_operation import Phase, Whole, begun, ended_phases
+from gitshadow.sdk.turns.undo_operation import UndoPhase, Whole, begun, ended_phases
 from gitshadow.sdk.turns.undo_request import WITHOUT_EFFECTS, UndoRequest
 from gitshadow.sdk.turns.values import EVERYTHING, Scope
 from gitshadow.store.journal.saga_rows import MARKER, SagaCall, SagaOp, SagaTurn
 from gitshadow.undo.report import Uncovered
 
 if TYPE_CHECKING:
-    from gitshadow.sdk.turns.session_runtime import Desk
+    from gitshadow.sdk.turns.session_runtime import SessionRuntime
 
 _SCOPES = {
     UndoKind.ROLLBACK: EVERYTHING - {Scope.EVENTS},
@@ -52,19 +52,19 @@ class _Parts(NamedTuple):
     """Hold what an undo is about, part by part; `calls` are those of each turn, newest first."""
 
     calls: Sequence[Sequence[SagaCall]] = ()
-    history: Sequence[Phase] = ()
+    history: Sequence[UndoPhase] = ()
     files: FileWork | None = None
     again: FileWork | None = None
-    instead: Sequence[Phase] = ()
+    instead: Sequence[UndoPhase] = ()
 
 
 class Undoing:
     """Make the undos of one session."""
 
-    def __init__(self, desk: "Desk") -> None:
-        self._desk = desk
-        self._store = desk.store
-        self._session = desk.session
+    def __init__(self, runtime: "SessionRuntime") -> None:
+        self._runtime = runtime
+        self._store = runtime.store
+        self._session = runtime.session
 
     def undo(self, target: str, request: UndoRequest) -> Whole:
         """Return the undo of a turn, or of one call alone, not begun yet.
@@ -76,7 +76,7 @@ class Undoing:
         if self._store.turn(self._session, target) is None:
             op = call_undo.narrowed(op, self._store, request)
         elif request.only is not None:
-            known = {call.id for call in self._desk.calls(target)}
+            known = {call.id for call in self._runtime.calls(target)}
             for name in sorted(request.only - known):
                 raise UsageError(f"cannot find call {name} in {target}")
         return self.of(op, request.token)
@@ -123,7 +123,7 @@ class Undoing:
         number = len(tries) + (not tries or tries[-1])
         why = json_values.parse(op.request).get("why")
         unwinds = [
-            self._desk.unwind_of(op, calls, request)
+            self._runtime.unwind_of(op, calls, request)
             for calls in parts.calls
             if request.covers(Scope.EFFECTS)
         ]
@@ -138,12 +138,12 @@ class Undoing:
         )
 
     def _new(self, kind: UndoKind, target: str, request: UndoRequest) -> SagaOp:
-        op = new_op(self._session, kind, target, self._desk.clock())
+        op = new_op(self._session, kind, target, self._runtime.clock())
         return replace(op, request=undo_request.to_text(request))
 
     def _phases(
         self, op: SagaOp, unwinds: Sequence[Unwind], parts: _Parts, number: int
-    ) -> Iterator[Phase]:
+    ) -> Iterator[UndoPhase]:
         """Yield all phases, in their order; `number` counts the attempts at the files."""
         work, again = parts.files, parts.again
         if work is not None and number > 1:
@@ -172,7 +172,7 @@ class Undoing:
         turn, savepoint = call_undo.turn_and_savepoint(op)
         since = json_values.parse(op.request).get("since")
         mark = since if isinstance(since, int) else 0
-        calls = [one for one in self._desk.calls(turn) if one.ordinal > mark]
+        calls = [one for one in self._runtime.calls(turn) if one.ordinal > mark]
         if call_undo.is_one_call(op):
             calls = call_undo.with_needed(calls, op.target)
         row = self._store.turn(self._session, turn)
@@ -188,7 +188,7 @@ class Undoing:
 
     def _turn_history(
         self, op: SagaOp, turn: str, request: UndoRequest
-    ) -> Sequence[Phase]:
+    ) -> Sequence[UndoPhase]:
         """Return what takes back what a turn set and said, where it did."""
         store, session = self._store, self._session
         stretch = stretch_of(store, session, turn)
@@ -237,7 +237,9 @@ class Undoing:
         calls = [self._store.calls(self._session, row.id) for row in reversed(turns)]
         return _Parts(calls, history, work, self._back_again(work, target))
 
-    def _back_again(self, work: FileWork | None, target: Target) -> FileWork | None:
+    def _back_again(
+        self, work: FileWork | None, target: RewindTarget
+    ) -> FileWork | None:
         """Return the files that a rewind had taken, where that rewind is taken back."""
         event = self._store.events(self._session)[target.first]
         before = (
@@ -281,7 +283,7 @@ class Undoing:
         mine = [one for one in mine if one.undo == "done" or one.outcome == "dropped"]
         return mine[::-1]
 
-    def _redone_history(self, op: SagaOp, before: SagaOp) -> Sequence[Phase]:
+    def _redone_history(self, op: SagaOp, before: SagaOp) -> Sequence[UndoPhase]:
         """Return what gives state and artifacts the values that an undo took from them."""
         store, session = self._store, self._session
         event = next(
@@ -322,7 +324,7 @@ class Undoing:
         self, op: SagaOp, request: UndoRequest, turns: Sequence[str]
     ) -> FileWork | None:
         """Return the work on files without what it is about; None where that is not meant."""
-        recorder = self._desk.recorder
+        recorder = self._runtime.recorder
         if recorder is None or not request.covers(Scope.FILES):
             return None
         log = (row for turn in turns for row in self._store.log(self._session, turn))

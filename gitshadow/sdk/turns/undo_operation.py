@@ -14,21 +14,27 @@ from gitshadow.sdk.turns import json_values
 from gitshadow.sdk.turns.commands import Part, Procedure, Save, now
 from gitshadow.sdk.turns.report import UndoItem, UndoKind, UndoReport, from_json
 from gitshadow.sdk.turns.undo_request import UndoRequest
-from gitshadow.store.journal.saga_rows import Note, Noted, SagaCall, SagaOp, SagaRow
+from gitshadow.store.journal.saga_rows import (
+    SagaCall,
+    SagaEntry,
+    SagaLogRow,
+    SagaOp,
+    SagaRow,
+)
 from gitshadow.undo.report import Action, Reason, State, Uncovered
 
 PHASE = "undo_phase"
 """The kind of note that says how far an op got."""
 
 
-class Done(NamedTuple):
+class PhaseResult(NamedTuple):
     """Hold what a phase did: its part of the report, and rows to be saved with its end."""
 
     part: UndoReport
     rows: tuple[SagaRow, ...] = ()
 
 
-class Phase(NamedTuple):
+class UndoPhase(NamedTuple):
     """Name one part of an undo; `plan` says what `run` would do, and changes nothing.
 
     `in_parts`: its run is made of parts that an engine can keep, one per inverse.
@@ -36,7 +42,7 @@ class Phase(NamedTuple):
 
     name: str
     plan: Callable[[], Procedure[UndoReport]]
-    run: Callable[[], Procedure[Done]]
+    run: Callable[[], Procedure[PhaseResult]]
     in_parts: bool = False
 
 
@@ -52,7 +58,7 @@ def blank(op: SagaOp, *, planned: bool = False) -> UndoReport:
     )
 
 
-def ended_phases(op: SagaOp, log: Iterable[Noted]) -> dict[str, UndoReport]:
+def ended_phases(op: SagaOp, log: Iterable[SagaLogRow]) -> dict[str, UndoReport]:
     """Return the parts of an op's phases that ended without trouble, from the log."""
     found: dict[str, UndoReport] = {}
     for body in _bodies(op, log):
@@ -62,7 +68,7 @@ def ended_phases(op: SagaOp, log: Iterable[Noted]) -> dict[str, UndoReport]:
     return {name: part for name, part in found.items() if part.ok}
 
 
-def begun(op: SagaOp, log: Iterable[Noted], phase: str) -> list[bool]:
+def begun(op: SagaOp, log: Iterable[SagaLogRow], phase: str) -> list[bool]:
     """Return for each time that a phase of an op was begun whether it came to an end."""
     found: list[bool] = []
     for body in _bodies(op, log):
@@ -81,7 +87,7 @@ class Whole:
     """
 
     op: SagaOp
-    phases: tuple[Phase, ...]
+    phases: tuple[UndoPhase, ...]
     request: UndoRequest
     ended: Mapping[str, UndoReport] = field(default_factory=dict)
     why: str | None = None
@@ -147,7 +153,7 @@ class Whole:
         begun = self._note("undo_begun", {"kind": self.op.kind}, moment)
         yield Save((self.op, begun))
 
-    def _carried_out(self, phase: Phase) -> Procedure[UndoReport]:
+    def _carried_out(self, phase: UndoPhase) -> Procedure[UndoReport]:
         """Run a phase; what stops it becomes an item, and the next one runs.
 
         One that ended before is run again only in the parts that an engine remembers; they find
@@ -167,7 +173,7 @@ class Whole:
             return blank(self.op).with_trouble(phase.name, str(error))
         return part
 
-    def _at_once(self, phase: Phase) -> Procedure[str]:
+    def _at_once(self, phase: UndoPhase) -> Procedure[str]:
         """Run a phase and return its part of the report as a text."""
         if phase.name in self.ended:
             return json_values.lenient(self.ended[phase.name].to_json())
@@ -180,16 +186,16 @@ class Whole:
             return json_values.lenient(trouble.to_json())
         return json_values.lenient(done.part.to_json())
 
-    def _begun(self, phase: Phase) -> Procedure[None]:
+    def _begun(self, phase: UndoPhase) -> Procedure[None]:
         moment = yield from now()
         yield Save((self._note(PHASE, {"phase": phase.name}, moment),))
 
-    def _ended(self, phase: Phase, done: Done) -> Procedure[None]:
+    def _ended(self, phase: UndoPhase, done: PhaseResult) -> Procedure[None]:
         moment = yield from now()
         body = {"phase": phase.name, "part": done.part.to_json()}
         yield Save((*done.rows, self._note(PHASE, body, moment)))
 
-    def _left_out(self, phase: Phase) -> Procedure[UndoReport]:
+    def _left_out(self, phase: UndoPhase) -> Procedure[UndoReport]:
         """Say of a phase that it was not begun, because one before it failed."""
         planned = yield from phase.plan()
         items = tuple(_not_begun(item) for item in planned.items)
@@ -213,8 +219,8 @@ class Whole:
         body = {"status": report.status.value, "counts": report.counts}
         yield Save((self.op, self._note("undo_ended", body, moment)))
 
-    def _note(self, kind: str, body: Mapping[str, object], moment_ns: int) -> Note:
-        return Note(
+    def _note(self, kind: str, body: Mapping[str, object], moment_ns: int) -> SagaEntry:
+        return SagaEntry(
             session=self.op.session,
             turn=None,
             call=None,
@@ -251,7 +257,7 @@ def _not_begun(item: UndoItem) -> UndoItem:
     )
 
 
-def _bodies(op: SagaOp, log: Iterable[Noted]) -> Iterator[Mapping[str, object]]:
+def _bodies(op: SagaOp, log: Iterable[SagaLogRow]) -> Iterator[Mapping[str, object]]:
     for row in log:
         if row.kind == PHASE:
             body = json_values.parse(row.body)

@@ -13,7 +13,7 @@ from gitshadow.sdk.turns.file_undo import FileWork
 from gitshadow.sdk.turns.report import Domain, UndoItem, UndoReport
 from gitshadow.sdk.turns.saga import Unwind
 from gitshadow.sdk.turns.state_rollback import Taking
-from gitshadow.sdk.turns.undo_operation import Done, Phase, blank, joined
+from gitshadow.sdk.turns.undo_operation import PhaseResult, UndoPhase, blank, joined
 from gitshadow.sdk.turns.values import Reversibility
 from gitshadow.store.journal.saga_rows import SagaCall, SagaOp
 from gitshadow.undo.report import Reason, Uncovered
@@ -22,7 +22,7 @@ FILES = "files"
 FILES_AGAIN = "files_again"
 
 
-def effects(unwinds: Sequence[Unwind]) -> tuple[list[Phase], list[Phase]]:
+def effects(unwinds: Sequence[Unwind]) -> tuple[list[UndoPhase], list[UndoPhase]]:
     """Return what takes calls back before the files, and what does after them."""
     early = _unwinding("effects", unwinds, late=False)
     late = _unwinding("late_effects", unwinds, late=True)
@@ -30,31 +30,31 @@ def effects(unwinds: Sequence[Unwind]) -> tuple[list[Phase], list[Phase]]:
     return [early] if unwinds else [], [late] if has_late else []
 
 
-def files(work: FileWork | None, name: str = FILES) -> list[Phase]:
+def files(work: FileWork | None, name: str = FILES) -> list[UndoPhase]:
     """Return what takes files back, where there are any to take back."""
     is_empty = work is None or not (work.turns or work.calls or work.ops)
-    return [] if work is None or is_empty else [Phase(name, work.plan, work.run)]
+    return [] if work is None or is_empty else [UndoPhase(name, work.plan, work.run)]
 
 
-def snapshot(work: FileWork | None) -> list[Phase]:
+def snapshot(work: FileWork | None) -> list[UndoPhase]:
     """Return what has the present recorded before anything is changed."""
     if work is None:
         return []
-    return [Phase("snapshot", partial(_empty, work.op), work.snapshot)]
+    return [UndoPhase("snapshot", partial(_empty, work.op), work.snapshot)]
 
 
-def history(taking: Taking) -> list[Phase]:
+def history(taking: Taking) -> list[UndoPhase]:
     """Return what takes state, artifacts and conversation back."""
-    return [Phase("state", taking.plan, taking.run)]
+    return [UndoPhase("state", taking.plan, taking.run)]
 
 
-def not_made_again(op: SagaOp, calls: Iterable[SagaCall]) -> list[Phase]:
+def not_made_again(op: SagaOp, calls: Iterable[SagaCall]) -> list[UndoPhase]:
     """Return what names the effects that a redo does not make again."""
     found = tuple(calls)
     if not found:
         return []
     plan = partial(_named, op, found, planned=True)
-    return [Phase("effects", plan, partial(_named_at_last, op, found))]
+    return [UndoPhase("effects", plan, partial(_named_at_last, op, found))]
 
 
 def outstanding(op: SagaOp, calls: Iterable[SagaCall]) -> Iterator[Uncovered]:
@@ -71,8 +71,8 @@ def outstanding(op: SagaOp, calls: Iterable[SagaCall]) -> Iterator[Uncovered]:
         yield Uncovered(f"{call.tool} {call.id}", why)
 
 
-def _unwinding(name: str, unwinds: Sequence[Unwind], *, late: bool) -> Phase:
-    return Phase(
+def _unwinding(name: str, unwinds: Sequence[Unwind], *, late: bool) -> UndoPhase:
+    return UndoPhase(
         name,
         partial(_planned, unwinds, late=late),
         partial(_carried_out, unwinds, late=late),
@@ -88,12 +88,12 @@ def _planned(unwinds: Sequence[Unwind], *, late: bool) -> Procedure[UndoReport]:
     return _together(parts)
 
 
-def _carried_out(unwinds: Sequence[Unwind], *, late: bool) -> Procedure[Done]:
+def _carried_out(unwinds: Sequence[Unwind], *, late: bool) -> Procedure[PhaseResult]:
     parts = []
     for unwind in unwinds:
         done = yield from unwind.run(late=late)
         parts.append(done.part)
-    return Done(_together(parts))
+    return PhaseResult(_together(parts))
 
 
 def _together(parts: Sequence[UndoReport]) -> UndoReport:
@@ -124,5 +124,5 @@ def _gone(call: SagaCall) -> UndoItem:
     return reversibility.left(call, Reason.NON_REVERSIBLE, said)
 
 
-def _named_at_last(op: SagaOp, calls: Sequence[SagaCall]) -> Procedure[Done]:
-    return Done((yield from _named(op, calls, planned=False)))
+def _named_at_last(op: SagaOp, calls: Sequence[SagaCall]) -> Procedure[PhaseResult]:
+    return PhaseResult((yield from _named(op, calls, planned=False)))

@@ -10,13 +10,13 @@ from typing import NamedTuple
 from gitshadow.sdk.turns import drift, json_values
 from gitshadow.sdk.turns.call_records import key_of
 from gitshadow.sdk.turns.commands import Invoke, Procedure, Raised, Returned, ask
-from gitshadow.sdk.turns.kept_secrets import Given
+from gitshadow.sdk.turns.kept_secrets import KeptSecrets
 from gitshadow.sdk.turns.registry import Tool
 from gitshadow.sdk.turns.values import Reversibility
 from gitshadow.store.journal.saga_rows import SagaCall
 
 
-class Finding(NamedTuple):
+class VerificationFinding(NamedTuple):
     """Say why an inverse does not count as done; `sure`: the world was seen as the call left it."""
 
     text: str
@@ -24,8 +24,8 @@ class Finding(NamedTuple):
 
 
 def still_there(
-    tool: Tool | None, call: SagaCall, given: Given
-) -> Procedure[Finding | None]:
+    tool: Tool | None, call: SagaCall, given: KeptSecrets
+) -> Procedure[VerificationFinding | None]:
     """Look whether the effect of a call is still there after its inverse; None: it is not."""
     verify = tool.options.get("verify") if tool is not None else None
     if tool is None or verify is False:
@@ -45,14 +45,16 @@ def still_there(
     if isinstance(event, Returned) and event.value is True:
         return None
     if isinstance(event, Returned) and event.value is False:
-        return Finding("the inverse returned, but the effect is still there", sure=True)
+        return VerificationFinding(
+            "the inverse returned, but the effect is still there", sure=True
+        )
     why = event.error if isinstance(event, Raised) else "no yes or no"
     return _unread(why, given.secrets_of(call, tool) or ())
 
 
 def _observed(
-    tool: Tool, call: SagaCall, given: Given, *, strict: bool
-) -> Procedure[Finding | None]:
+    tool: Tool, call: SagaCall, given: KeptSecrets, *, strict: bool
+) -> Procedure[VerificationFinding | None]:
     """Compare what the tool observes with what it saw before and after the call."""
     observe, altered = tool.options.get("observe"), _is_altered(call)
     before, after = drift.images(call)
@@ -66,10 +68,14 @@ def _observed(
         return _unread(why, secrets) if strict else None
     seen = json_values.redact(json_values.lenient(event.value), secrets)
     if strict and seen != before:
-        return Finding(f"there was {before}, now there is {seen}", seen == after)
+        return VerificationFinding(
+            f"there was {before}, now there is {seen}", seen == after
+        )
     erases = call.klass == Reversibility.REVERSIBLE
     if not strict and erases and seen == after != before:
-        return Finding(f"the inverse returned, but there is still {seen}", sure=True)
+        return VerificationFinding(
+            f"the inverse returned, but there is still {seen}", sure=True
+        )
     return None
 
 
@@ -77,7 +83,9 @@ def _is_altered(call: SagaCall) -> bool:
     return bool(json_values.parse(call.intent).get("altered_arguments"))
 
 
-def _unread(why: object, secrets: Iterable[str] = ()) -> Finding:
+def _unread(why: object, secrets: Iterable[str] = ()) -> VerificationFinding:
     said = json_values.in_words(why) if isinstance(why, Exception) else str(why)
     said = json_values.redact(said, secrets)
-    return Finding(f"could not check whether the inverse worked: {said}", sure=False)
+    return VerificationFinding(
+        f"could not check whether the inverse worked: {said}", sure=False
+    )

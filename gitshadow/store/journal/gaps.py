@@ -15,7 +15,7 @@ _GAPS = (
 )
 
 
-class Gap(NamedTuple):
+class GapRow(NamedTuple):
     """Hold one gap: its number, when it was journalled, why, and whether nobody has seen it."""
 
     seq: int
@@ -24,13 +24,13 @@ class Gap(NamedTuple):
     is_new: bool
 
 
-def list_gaps(db: Db) -> list[Gap]:
+def list_gaps(db: Db) -> list[GapRow]:
     """Return every gap, oldest first."""
     seen = int(meta.get(db, _SEEN) or "0")
-    return [Gap(seq, ts, note or "", seq > seen) for seq, ts, note in db.rows(_GAPS)]
+    return [GapRow(seq, ts, note or "", seq > seen) for seq, ts, note in db.rows(_GAPS)]
 
 
-def see(db: Db) -> list[Gap]:
+def see(db: Db) -> list[GapRow]:
     """Have every gap count as seen; return those that were new. Call it inside `db.write()`."""
     fresh = [one for one in list_gaps(db) if one.is_new]
     if fresh:

@@ -25,7 +25,7 @@ _STEPS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class OpStep:
     """Hold one planned change of one path, written down before it is made."""
 
     index: int
@@ -36,7 +36,7 @@ class Step:
     done: bool = False
 
 
-class Ended(NamedTuple):
+class EndedOps(NamedTuple):
     """Say how many ops are done, and when the newest of them was begun."""
 
     done: int
@@ -91,10 +91,10 @@ def done_in_order(db: Db, worktree: str | None = None) -> list[Op]:
     return [_op(row) for row in db.rows(sql, (worktree,))]
 
 
-def ended(db: Db) -> Ended:
+def ended(db: Db) -> EndedOps:
     """Return which ops have ended; it differs whenever one more has."""
     row = db.row("SELECT count(*), max(ts_ns) FROM ops WHERE status = 'done'")
-    return Ended(0, 0) if row is None else Ended(int(row[0]), int(row[1] or 0))
+    return EndedOps(0, 0) if row is None else EndedOps(int(row[0]), int(row[1] or 0))
 
 
 def applying(db: Db, worktree: str) -> list[Op]:
@@ -118,7 +118,7 @@ def finish(
     db.run("DELETE FROM op_steps WHERE op = ?", (op,))
 
 
-def plan_steps(db: Db, op: str, steps: Iterable[Step]) -> None:
+def plan_steps(db: Db, op: str, steps: Iterable[OpStep]) -> None:
     """Write down what an op is about to do; call it inside `db.write()`."""
     rows = [
         (
@@ -142,10 +142,10 @@ def mark_step(db: Db, op: str, index: int) -> None:
     db.run("UPDATE op_steps SET done = 1 WHERE op = ? AND idx = ?", (op, index))
 
 
-def steps(db: Db, op: str) -> list[Step]:
+def steps(db: Db, op: str) -> list[OpStep]:
     """Return the steps of an op, in order."""
     return [
-        Step(
+        OpStep(
             index=row[0],
             path=RepoPath(row[1]),
             before=FileVersion(row[2], row[3]) if row[2] is not None else None,

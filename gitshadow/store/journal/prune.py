@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from gitshadow.model import Chain, Oid
 from gitshadow.store.journal import bursts, corrections, events, meta
 from gitshadow.store.journal.db import Db
-from gitshadow.store.journal.saga_rows import Note, digest_of
+from gitshadow.store.journal.saga_rows import SagaEntry, digest_of
 
 _UNDER_WAY = "forgetting"
 _BY_SESSION = (
@@ -182,7 +182,7 @@ def chain_anew(db: Db) -> None:
     """Number the log anew and chain its digests, inside `unlocked` and `db.write()`."""
     before = ""
     for number, row in enumerate(db.rows(_LOG), 1):
-        note = Note(
+        note = SagaEntry(
             session=row[1],
             turn=row[2],
             call=row[3],

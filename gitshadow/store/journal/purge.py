@@ -24,7 +24,7 @@ _ROWS = (("events", "seq"), ("op_steps", "op, idx"))
 _OIDS = ("before_oid", "after_oid")
 
 
-class Noted(NamedTuple):
+class PendingPurge(NamedTuple):
     """Hold what a purge takes, as the journal keeps it until the purge has ended.
 
     `messages` has what commits are to say instead of what they say.
@@ -36,7 +36,7 @@ class Noted(NamedTuple):
     salt: bytes
 
 
-def begin(db: Db, noted: Noted) -> None:
+def begin(db: Db, noted: PendingPurge) -> None:
     """Note what is being purged; call it inside `db.write()`."""
     document = {
         "paths": [path.hex() for path in noted.paths],
@@ -47,14 +47,14 @@ def begin(db: Db, noted: Noted) -> None:
     meta.put(db, _UNDER_WAY, json.dumps(document))
 
 
-def under_way(db: Db) -> Noted | None:
+def under_way(db: Db) -> PendingPurge | None:
     """Return what a purge that did not end was to take, None where there is none."""
     text = meta.get(db, _UNDER_WAY)
     if text is None:
         return None
     noted = json.loads(text)
     messages = noted.get("messages", {})
-    return Noted(
+    return PendingPurge(
         tuple(RepoPath(bytes.fromhex(path)) for path in noted["paths"]),
         frozenset(Oid(oid) for oid in noted.get("blobs", ())),
         {Oid(oid): bytes.fromhex(message) for oid, message in messages.items()},

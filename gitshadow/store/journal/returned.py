@@ -15,7 +15,7 @@ _KEY = "returned"
 _SINCE = "SELECT 1 FROM ops WHERE kind = ? AND ts_ns > ? AND status <> 'applying'"
 
 
-class Returned(NamedTuple):
+class MirrorReturn(NamedTuple):
     """Hold the mirror it came from, the newest moment in it, and when it came."""
 
     mirror: str
@@ -23,13 +23,13 @@ class Returned(NamedTuple):
     came_ns: int
 
 
-def pending(db: Db) -> Returned | None:
+def pending(db: Db) -> MirrorReturn | None:
     """Return what came back, None where nothing did or a restore followed."""
     text = meta.get(db, _KEY)
     if not text:
         return None
     found = json.loads(text)
-    came = Returned(found["mirror"], found["newest_ns"], found["came_ns"])
+    came = MirrorReturn(found["mirror"], found["newest_ns"], found["came_ns"])
     followed = db.row(_SINCE, (OpKind.RESTORE.value, came.came_ns))
     return came if followed is None else None
 
@@ -39,7 +39,7 @@ def is_pending(db: Db) -> bool:
     return pending(db) is not None
 
 
-def note(db: Db, came: Returned) -> None:
+def note(db: Db, came: MirrorReturn) -> None:
     """Note what came back; call it inside `db.write()`."""
     meta.put(db, _KEY, json.dumps(came._asdict()))
 

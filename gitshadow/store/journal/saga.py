@@ -17,9 +17,9 @@ from gitshadow.store.journal.saga_rows import (
     Effect,
     Held,
     NewEvent,
-    Note,
-    Noted,
     SagaCall,
+    SagaEntry,
+    SagaLogRow,
     SagaOp,
     SagaRow,
     SagaTurn,
@@ -87,7 +87,7 @@ def save(db: Db, rows: Iterable[SagaRow]) -> None:
     """
     with db.write():
         for row in rows:
-            if isinstance(row, Note):
+            if isinstance(row, SagaEntry):
                 _append(db, row)
             elif isinstance(row, NewEvent):
                 history.append(db, row)
@@ -212,7 +212,9 @@ def unfinished(db: Db, session: str) -> bool:
     return db.row(sql, (session,)) is not None
 
 
-def log(db: Db, session: str | None = None, turn: str | None = None) -> Iterator[Noted]:
+def log(
+    db: Db, session: str | None = None, turn: str | None = None
+) -> Iterator[SagaLogRow]:
     """Return the log (of one session, of one turn), oldest first."""
     sql = (
         f"{_SELECT_LOG} WHERE (?1 IS NULL OR session = ?1) AND (?2 IS NULL OR turn = ?2)"
@@ -229,7 +231,7 @@ def broken_at(db: Db) -> int | None:
     return first_broken(log(db))
 
 
-def _append(db: Db, note: Note) -> None:
+def _append(db: Db, note: SagaEntry) -> None:
     row = db.row("SELECT seq, digest FROM saga_log ORDER BY seq DESC LIMIT 1")
     seq, before = (row[0] + 1, row[1]) if row is not None else (1, "")
     db.run(
@@ -253,6 +255,6 @@ def _call(row: Row) -> SagaCall:
     return SagaCall(klass=klass, **named)
 
 
-def _noted(row: Row) -> Noted:
-    names = [field.name for field in fields(Noted)]
-    return Noted(**dict(zip(names, row, strict=True)))
+def _noted(row: Row) -> SagaLogRow:
+    names = [field.name for field in fields(SagaLogRow)]
+    return SagaLogRow(**dict(zip(names, row, strict=True)))

@@ -92,7 +92,7 @@ class SagaOp:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
+class SagaEntry:
     """Hold what happened, to be added to the log."""
 
     session: str
@@ -104,7 +104,7 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Noted:
+class SagaLogRow:
     """Hold one row of the log."""
 
     seq: int
@@ -212,21 +212,21 @@ class Effect:
     call: str
 
 
-SagaRow: TypeAlias = SagaTurn | SagaCall | SagaOp | Note | NewEvent | Effect | Held
+SagaRow: TypeAlias = SagaTurn | SagaCall | SagaOp | SagaEntry | NewEvent | Effect | Held
 
 
-def digest_of(before: str, seq: int, note: Note) -> str:
+def digest_of(before: str, seq: int, note: SagaEntry) -> str:
     """Return the digest of a row of the log, over itself and the digest of the row before."""
     parts = [before, seq, note.session, note.turn, note.call, note.kind, note.ts_ns]
     text = json.dumps([*parts, note.body], ensure_ascii=True, separators=(",", ":"))
     return blake2b(text.encode(), digest_size=_DIGEST_BYTES).hexdigest()
 
 
-def first_broken(rows: Iterable[Noted]) -> int | None:
+def first_broken(rows: Iterable[SagaLogRow]) -> int | None:
     """Return the first row of a whole log whose digest does not fit, or None where all do."""
     before, expected = "", 1
     for row in rows:
-        note = Note(
+        note = SagaEntry(
             session=row.session,
             turn=row.turn,
             call=row.call,

@@ -47,7 +47,7 @@ _KEPT = (
 _CHUNK = 1 << 20
 
 
-class Found(NamedTuple):
+class TextCounts(NamedTuple):
     """Count what holds the texts.
 
     `rows` has `<table>.<column>` and how many; `names` the same for what is no text but a name,
@@ -59,7 +59,7 @@ class Found(NamedTuple):
     effects: int = 0
 
 
-def find(db: Db, forms: Sequence[bytes]) -> Found:
+def find(db: Db, forms: Sequence[bytes]) -> TextCounts:
     """Count what holds any form of the texts; nothing is changed."""
     _teach(db, forms)
     rows: list[tuple[str, int]] = []
@@ -68,7 +68,7 @@ def find(db: Db, forms: Sequence[bytes]) -> Found:
         count = db.number(f"SELECT COUNT(*) FROM {table} WHERE is_held({column})")
         if count:
             (names if column in _NAMES else rows).append((f"{table}.{column}", count))
-    return Found(tuple(rows), tuple(names), db.number(_KEPT))
+    return TextCounts(tuple(rows), tuple(names), db.number(_KEPT))
 
 
 def unsent(db: Db, forms: Sequence[bytes]) -> list[tuple[str, str]]:
@@ -77,7 +77,7 @@ def unsent(db: Db, forms: Sequence[bytes]) -> list[tuple[str, str]]:
     return [(str(session), str(call)) for session, call in db.rows(_HELD)]
 
 
-def clear(db: Db, forms: Sequence[bytes], found: Found) -> None:
+def clear(db: Db, forms: Sequence[bytes], found: TextCounts) -> None:
     """Have the mark stand for the texts in what was found; call it inside `db.write()`."""
     db.run("DELETE FROM blame_states")
     if not found.rows:

@@ -92,8 +92,8 @@ def submitted(steps: Steps, engine: DbosEngine) -> SagaOp:
     """Hand an undo over and wait for nothing."""
     bench = bench_of(steps)
     op = replace(new_op("s", UndoKind.UNDO, "t-1", 1), status="submitted")
-    with closing(bench.desk()) as desk:
-        desk.store.save([op])
+    with closing(bench.runtime()) as runtime:
+        runtime.store.save([op])
     engine.bind(bench).submit(op)
     return op
 

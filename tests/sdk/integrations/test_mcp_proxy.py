@@ -14,7 +14,7 @@ from mcp.shared.memory import MessageStream, create_client_server_memory_streams
 from mcp_types import CallToolResult, ImageContent, TextContent
 
 from gitshadow.sdk.integrations import mcp_config
-from gitshadow.sdk.integrations.mcp_link import Link
+from gitshadow.sdk.integrations.mcp_link import McpLink
 from gitshadow.sdk.integrations.mcp_proxy import serve
 from gitshadow.sdk.integrations.mcp_turns import ProxyOptions
 from gitshadow.sdk.turns.registry import ToolRegistry
@@ -62,7 +62,7 @@ class Through:
             create_client_server_memory_streams() as (ours, theirs),
             anyio.create_task_group() as tasks,
         ):
-            link = Link(*theirs, *server, self.notes.append)
+            link = McpLink(*theirs, *server, self.notes.append)
             tasks.start_soon(serve, link, self.options)
             with anyio.fail_after(HANGS_S):
                 async with Client(_pipe(ours), mode=mode, **more) as client:  # type: ignore[arg-type]
@@ -394,7 +394,7 @@ async def test_nothing_runs_while_something_of_the_session_is_taken_back(
     through: Through,
 ) -> None:
     async with through.client() as client:
-        with through.session() as au, au.desk.locked():
+        with through.session() as au, au.runtime.locked():
             result = await client.call_tool("draft.create", {"title": "A"})
     assert result.is_error
     assert "refused to run it: cannot use session m-1" in text(result)

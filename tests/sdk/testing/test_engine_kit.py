@@ -32,8 +32,8 @@ class Lazy(JournalRunner):
     """It says that it is done."""
 
     def wait(self, op_id: str, timeout_s: float | None) -> UndoReport:
-        with closing(self.bench.desk()) as desk:
-            op = desk.store.op(op_id)
+        with closing(self.bench.runtime()) as runtime:
+            op = runtime.store.op(op_id)
             assert op is not None
             report = UndoReport(
                 op_id=op_id,
@@ -43,7 +43,7 @@ class Lazy(JournalRunner):
                 token="",
             )
             text = json_values.lenient(report.to_json())
-            desk.store.save([replace(op, status="done", report=text)])
+            runtime.store.save([replace(op, status="done", report=text)])
         return report
 
 
@@ -58,28 +58,28 @@ class Plain(JournalRunner):
     """It awaits nothing."""
 
     def wait(self, op_id: str, timeout_s: float | None) -> UndoReport:
-        with self.bench.at_work(lambda: None) as desk:
-            return carry_out(desk, op_id, Driver(desk))
+        with self.bench.at_work(lambda: None) as runtime:
+            return carry_out(runtime, op_id, Driver(runtime))
 
 
 class Unlocked(JournalRunner):
     """It does not care who else is at work."""
 
     def wait(self, op_id: str, timeout_s: float | None) -> UndoReport:
-        with closing(self.bench.desk()) as desk:
-            return carry_out(desk, op_id, WorkerDriver(desk))
+        with closing(self.bench.runtime()) as runtime:
+            return carry_out(runtime, op_id, WorkerDriver(runtime))
 
 
 class Repeating(JournalRunner):
     """It does again what is done."""
 
     def wait(self, op_id: str, timeout_s: float | None) -> UndoReport:
-        with closing(self.bench.desk()) as desk:
-            op = desk.store.op(op_id)
+        with closing(self.bench.runtime()) as runtime:
+            op = runtime.store.op(op_id)
             assert op is not None
-            calls = desk.store.calls("s", "t-1")
+            calls = runtime.store.calls("s", "t-1")
             undone = [replace(call, undo="planned", attempts=0) for call in calls]
-            desk.store.save([*undone, replace(op, status="submitted")])
+            runtime.store.save([*undone, replace(op, status="submitted")])
         return super().wait(op_id, timeout_s)
 
 

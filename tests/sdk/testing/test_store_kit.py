@@ -18,9 +18,9 @@ from gitshadow.store.journal.saga_rows import (
     Held,
     Marker,
     NewEvent,
-    Note,
-    Noted,
     SagaCall,
+    SagaEntry,
+    SagaLogRow,
     SagaOp,
     SagaRow,
     SagaTurn,
@@ -141,7 +141,7 @@ class Carefree(MemoryStore):
 class Unchained(MemoryStore):
     """Begins a chain per session."""
 
-    def _note(self, note: Note) -> None:
+    def _note(self, note: SagaEntry) -> None:
         whole = self._log
         self._log = [row for row in whole if row.session == note.session]
         super()._note(note)
@@ -151,7 +151,7 @@ class Unchained(MemoryStore):
 class Talkative(MemoryStore):
     """Gives the whole log of the session for a turn."""
 
-    def log(self, session: str, turn: str | None = None) -> Iterator[Noted]:
+    def log(self, session: str, turn: str | None = None) -> Iterator[SagaLogRow]:
         return super().log(session)
 
 

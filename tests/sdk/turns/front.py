@@ -20,7 +20,7 @@ from gitshadow.sdk.turns.policy import Policy
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.report import UndoReport
 from gitshadow.sdk.turns.session import AgentUndo, Turn
-from gitshadow.sdk.turns.session_runtime import Desk, Opening
+from gitshadow.sdk.turns.session_runtime import Opening, SessionRuntime
 from gitshadow.sdk.turns.turn_end import Check
 from gitshadow.sdk.turns.values import Outcome
 from tests.sdk.turns.world import World, registry
@@ -178,12 +178,12 @@ class Front:
     ) -> Session:
         opening = Opening(name, self.tools, None, policy, host or Host())
         in_memory = self.name == "memory"
-        desk = (
-            Desk(self.store, opening)
+        runtime = (
+            SessionRuntime(self.store, opening)
             if in_memory
-            else Desk.open(str(self.root), opening)
+            else SessionRuntime.open(str(self.root), opening)
         )
-        made = AsyncAgentUndo(desk) if self.name == "async" else AgentUndo(desk)
+        made = AsyncAgentUndo(runtime) if self.name == "async" else AgentUndo(runtime)
         self.opened.append(Session(made))
         return self.opened[-1]
 
@@ -194,8 +194,8 @@ class Front:
 
 def journal_of(au: AgentUndo | AsyncAgentUndo) -> JournalStore:
     """Return the store of a session that is kept in the journal."""
-    assert isinstance(au.desk.store, JournalStore)
-    return au.desk.store
+    assert isinstance(au.runtime.store, JournalStore)
+    return au.runtime.store
 
 
 def _at_once(work: Awaitable[T]) -> T:

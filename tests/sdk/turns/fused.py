@@ -32,7 +32,7 @@ def killed_at(
         try:
             au = opened()
             Fused.left = at
-            au._driver = Fused(au._desk)
+            au._driver = Fused(au._runtime)
             act(au)
         finally:
             os._exit(_DONE)

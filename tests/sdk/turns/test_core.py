@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from gitshadow.sdk.testing import sample_rows as saga_rows
 from gitshadow.sdk.turns import calls, json_values
-from gitshadow.sdk.turns.call_records import Request
+from gitshadow.sdk.turns.call_records import CallRequest
 from gitshadow.sdk.turns.commands import (
-    Claim,
+    ClaimCompensation,
     Command,
     Invoke,
     Now,
@@ -28,7 +28,7 @@ from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.report import UndoKind, UndoReport
 from gitshadow.sdk.turns.reversibility import in_undo_order
 from gitshadow.sdk.turns.saga import Unwind, new_op
-from gitshadow.sdk.turns.turn import Setting, TurnCore
+from gitshadow.sdk.turns.turn import TurnCore, TurnSettings
 from gitshadow.sdk.turns.turn_states import TurnEvent, TurnStatus, advance, is_over
 from gitshadow.sdk.turns.undo_operation import Whole
 from gitshadow.sdk.turns.undo_phases import effects
@@ -37,7 +37,7 @@ from gitshadow.sdk.turns.values import Inverse, Retry, Reversibility
 from gitshadow.store.journal.saga_rows import SagaCall
 from gitshadow.undo.report import State
 
-SETTING = Setting(
+SETTING = TurnSettings(
     root=".",
     session="s",
     agent=None,
@@ -54,7 +54,7 @@ def answered(command: Command) -> object:
     """Answer a command without a journal."""
     if isinstance(command, Now):
         return 1
-    if isinstance(command, Claim):
+    if isinstance(command, ClaimCompensation):
         return True
     if isinstance(command, Invoke):
         try:
@@ -207,7 +207,7 @@ def test_the_intent_is_written_before_the_tool_runs() -> None:
         inverse=lambda a, c, r: Inverse.tool("x.do", n=r),
     )(lambda n: n + 1)
     row = replace_turn(tools)
-    procedure = calls.run(row, Request("x.do", {"n": 1}, "c"))
+    procedure = calls.run(row, CallRequest("x.do", {"n": 1}, "c"))
     event: object = None
     seen: list[str] = []
     while True:

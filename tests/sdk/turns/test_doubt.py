@@ -176,15 +176,15 @@ async def test_a_held_call_that_is_sure_has_failed(front: Front) -> None:
 async def test_wrong_arguments_are_an_outcome(front: Front) -> None:
     """The commonest mistake of a model: it reads why, nothing ran, and the turn goes on."""
     done: list[str] = []
-    front.tools.tool("desk.book", idempotent=True)(lambda title: done.append(title))
+    front.tools.tool("runtime.book", idempotent=True)(lambda title: done.append(title))
     session = front.session(policy=FREE)
     async with session.turn() as turn:
-        outcome = await turn.call("desk.book", name="x")
-        await turn.call("desk.book", title="x")
+        outcome = await turn.call("runtime.book", name="x")
+        await turn.call("runtime.book", title="x")
     assert done == ["x"]
     assert outcome.kind == "failed"
     assert outcome.text == (
-        "cannot call desk.book: missing a required argument: 'title'"
+        "cannot call runtime.book: missing a required argument: 'title'"
     )
     assert turn.inner.status == "committed"
     assert [one.outcome for one in session.au.calls("t-1")] == ["failed", "success"]
@@ -332,13 +332,13 @@ async def test_wrong_arguments_behind_a_decorator_are_an_outcome(front: Front) -
     def book(title: str, *, idempotency_key: str) -> None:
         done.append(title)
 
-    front.tools.tool("desk.book")(book)
+    front.tools.tool("runtime.book")(book)
     session = front.session()
     async with session.turn() as turn:
-        outcome = await turn.call("desk.book", name="x")
-        await turn.call("desk.book", title="x")
+        outcome = await turn.call("runtime.book", name="x")
+        await turn.call("runtime.book", title="x")
     assert outcome == Outcome.failed(
-        "cannot call desk.book: missing a required argument: 'title'"
+        "cannot call runtime.book: missing a required argument: 'title'"
     )
     assert (done, turn.inner.status) == (["x"], "committed")
 
@@ -353,10 +353,10 @@ async def test_a_type_error_inside_a_decorated_tool_is_in_doubt(front: Front) ->
         if again:
             book(name=title)
 
-    front.tools.tool("desk.book")(book)
+    front.tools.tool("runtime.book")(book)
     with pytest.raises(TypeError):
         async with front.session().turn() as turn:
-            await turn.call("desk.book", "b", title="x")
+            await turn.call("runtime.book", "b", title="x")
     assert (done, told(turn.inner.report)) == (["x"], {"b": "in_doubt"})
 
 
@@ -366,18 +366,18 @@ async def test_a_type_error_of_a_decorator_after_the_tool_is_in_doubt(
     """The decorator gives the tool an argument that a model does not know of."""
     done: list[str] = []
 
-    def book(desk: str, title: str) -> str:
-        done.append(desk + title)
+    def book(runtime: str, title: str) -> str:
+        done.append(runtime + title)
         return title
 
     @wraps(book)
     def around(**kwargs: str) -> object:
         return book("d", **kwargs) + 1  # type: ignore[operator]
 
-    front.tools.tool("desk.book")(around)
+    front.tools.tool("runtime.book")(around)
     with pytest.raises(TypeError):
         async with front.session().turn() as turn:
-            await turn.call("desk.book", "b", title="x")
+            await turn.call("runtime.book", "b", title="x")
     assert (done, told(turn.inner.report)) == (["dx"], {"b": "in_doubt"})
 
 
@@ -431,18 +431,18 @@ async def test_an_argument_that_is_named_like_ours_needs_the_mapping(
     def phone(call_id: str = "", again: bool = False) -> None:
         seen.append({"call_id": call_id, "again": again}[argument])
 
-    front.tools.tool("desk.phone")(phone)
+    front.tools.tool("runtime.phone")(phone)
     value = {"call_id": "x", "again": True}[argument]
     async with front.session().turn() as turn:
         with pytest.raises(UsageError, match="would not reach the tool"):
-            await settled(turn.inner.call("desk.phone", **{argument: value}))  # type: ignore[arg-type]
-        await settled(turn.inner.call("desk.phone", {argument: value}, call_id="c"))
+            await settled(turn.inner.call("runtime.phone", **{argument: value}))  # type: ignore[arg-type]
+        await settled(turn.inner.call("runtime.phone", {argument: value}, call_id="c"))
     assert seen == [value]
 
 
 async def test_a_call_id_that_is_no_text_is_refused(front: Front) -> None:
     """It was meant for a tool that takes what it is given."""
-    front.tools.tool("desk.phone")(lambda **given: None)
+    front.tools.tool("runtime.phone")(lambda **given: None)
     async with front.session().turn() as turn:
         with pytest.raises(UsageError, match="would not reach the tool"):
-            await settled(turn.inner.call("desk.phone", call_id=7))  # type: ignore[arg-type]
+            await settled(turn.inner.call("runtime.phone", call_id=7))  # type: ignore[arg-type]

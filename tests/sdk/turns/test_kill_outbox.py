@@ -55,8 +55,8 @@ def holding(root: Path, delay_s: float = 0) -> Callable[[AgentUndo], None]:
     """Return an action: a turn that holds two calls beside one that runs at once."""
 
     def act(au: AgentUndo) -> None:
-        world = World(Path(au.desk.setting.root) / "world")
-        declared(au.desk.setting.registry, world, delay_s=delay_s)
+        world = World(Path(au.runtime.setting.root) / "world")
+        declared(au.runtime.setting.registry, world, delay_s=delay_s)
         with au.turn("go") as turn:
             turn.call("mail.keyed", to="keyed")
             turn.call("draft.create", title="a")
@@ -133,8 +133,8 @@ def test_a_kill_in_an_undo_of_what_is_held_sends_nothing(
 
 def failing(au: AgentUndo) -> None:
     """Hold two calls in a turn that is rolled back."""
-    world = World(Path(au.desk.setting.root) / "world")
-    declared(au.desk.setting.registry, world)
+    world = World(Path(au.runtime.setting.root) / "world")
+    declared(au.runtime.setting.registry, world)
     with au.turn("go") as turn:
         turn.call("mail.keyed", to="keyed")
         turn.call("mail.plain", to="plain")
@@ -196,7 +196,7 @@ def test_a_kill_while_sending_is_settled_by_a_probe(place: Path, world: World) -
     for copy in copies(place, holding(place)):
         there = World(copy / "world")
         with closing(again(copy)) as au:
-            tools = au.desk.setting.registry
+            tools = au.runtime.setting.registry
             tools.remove("mail.plain")
             tools.add(
                 "mail.plain",

@@ -409,7 +409,7 @@ async def test_a_turn_that_was_lost_sends_nothing(front: Front, world: World) ->
     turn = session.turn()
     await turn.__aenter__()
     await turn.call("mail.later", to="x")
-    session.au.desk.release()  # as if its process had died
+    session.au.runtime.release()  # as if its process had died
     async with session.turn():
         pass
     assert [row.status for row in session.au.turns()] == ["interrupted", "committed"]

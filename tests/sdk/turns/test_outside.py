@@ -345,7 +345,7 @@ async def test_a_token_is_nowhere(front: Front, web: Web) -> None:
     await done(
         front,
         lambda: Inverse.command(["sh", "-c", "echo $TOKEN; exit 1"], secrets=["TOKEN"]),
-        session.au.desk.setting.policy,
+        session.au.runtime.setting.policy,
     )
     async with session.turn() as turn:
         await turn.call("toy.told")

@@ -216,8 +216,8 @@ async def test_what_is_held_is_dropped_all_the_same(front: Front, world: World) 
 
 def failing(au: AgentUndo) -> None:
     """Run a turn that fails after a point of no return."""
-    world = World(Path(au.desk.setting.root) / "world")
-    au.desk.setting.registry.add(
+    world = World(Path(au.runtime.setting.root) / "world")
+    au.runtime.setting.registry.add(
         "order.place", lambda: world.called("order.place", None), pivot=True
     )
     try:

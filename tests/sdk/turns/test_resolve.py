@@ -123,7 +123,7 @@ async def test_recover_asks_the_probe(
     await turn.__aenter__()
     with pytest.raises(Lost):
         await turn.call("toy.gone")
-    turn.inner._desk.release()
+    turn.inner._runtime.release()
     found = {None: ["t-1.1"], False: [], True: []}[answer]
     assert await session.recover() == []
     assert [call.id for call in session.au.attention()] == found

@@ -361,7 +361,7 @@ def statements_of_a_rewind(place: Path, before: int) -> int:
             )
             for number in range(before + 100)
         ]
-        au.desk.store.save(rows)
+        au.runtime.store.save(rows)
         ran: list[str] = []
         journal_of(au).db._connection.set_trace_callback(ran.append)
         report = au.rewind(f"i-{before // 10}")
@@ -385,11 +385,11 @@ def statements_of_artifacts(place: Path, others: int) -> int:
                 ts_ns=0,
                 artifacts=blobs if first == "i-0" else {"file0": Oid("f" * 40)},
             )
-            au.desk.store.save([event])
+            au.runtime.store.save([event])
         before = NewEvent(
             session=session, invocation="i-2", author="user", kind="user", ts_ns=0
         )
-        au.desk.store.save([before])
+        au.runtime.store.save([before])
         ran: list[str] = []
         journal_of(au).db._connection.set_trace_callback(ran.append)
         report = au.rewind("i-1")

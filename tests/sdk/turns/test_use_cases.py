@@ -102,10 +102,10 @@ async def test_a_rewind_of_a_large_session_touches_what_changed(
 
 def fill(session: Session) -> None:
     """Give a session a long history, as a program that ran for weeks has."""
-    store = session.au.desk.store
+    store = session.au.runtime.store
     rows = [
         NewEvent(
-            session=session.au.desk.session,
+            session=session.au.runtime.session,
             invocation=f"i-{number // 10}",
             author="user",
             kind="user",

@@ -322,7 +322,7 @@ async def test_a_failure_in_one_domain_keeps_no_other_back(
     """AN-09: partial, the files' status honest, and `resume` does what is left alone."""
     session = recorded.front.session()
     await busy_turn(recorded, session)
-    store = session.au.desk.store
+    store = session.au.runtime.store
     save = store.save
 
     def failing(rows: Sequence[SagaRow]) -> None:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from gitshadow.api import run
 from gitshadow.maintenance import setup
 from gitshadow.maintenance.startup_repair import mend
-from gitshadow.recording.context import Desk, open_desk
+from gitshadow.recording.context import RecorderContext, open_context
 from gitshadow.service import hook_intake
 from gitshadow.store.layout import discover
 from tests.support.claude import Claude
@@ -16,27 +16,27 @@ from tests.support.shadow import Result, Shadow
 
 
 @contextmanager
-def desk_of(repo: Repo) -> Iterator[Desk]:
+def desk_of(repo: Repo) -> Iterator[RecorderContext]:
     """Open a worktree as a command does; a new one is initialised first."""
     layout = discover(str(repo.root))
     assert layout is not None
     if not layout.initialised:
         setup.initialise(layout, os.environ, force=True)
-    desk = open_desk(layout, os.environ, lock_timeout_s=1.0)
-    hook_intake.listen(desk)
-    mend(desk)
+    context = open_context(layout, os.environ, lock_timeout_s=1.0)
+    hook_intake.listen(context)
+    mend(context)
     try:
-        yield desk
+        yield context
     finally:
-        desk.close()
+        context.close()
 
 
 class Near(Shadow):
     """Stand in for the installed command where only hooks and undo are wanted."""
 
-    def __init__(self, repo: Repo, desk: Desk) -> None:
+    def __init__(self, repo: Repo, context: RecorderContext) -> None:
         super().__init__(repo, daemon=False)
-        self.desk = desk
+        self.context = context
 
     def __call__(
         self,
@@ -48,7 +48,7 @@ class Near(Shadow):
         """Deliver one hook."""
         assert (args[0], cwd, env) == ("hook", None, None)
         body = f"agent: {os.fsdecode(args[1])}\n\n".encode() + stdin
-        answer = hook_intake.take_body(self.desk, body)
+        answer = hook_intake.take_body(self.context, body)
         return Result(("hook",), 0, answer, "")
 
     def agent(self, session: str = "s1") -> Claude:
@@ -59,4 +59,4 @@ class Near(Shadow):
         """Run `oops`, `undo`, `redo` or `restore` with `--yes`; return the report."""
         rows = [{"text": target, "path_only": False} for target in targets]
         asked = {"verb": verb, "targets": rows, "yes": True, **params}
-        return run(self.desk, "undo", {"cwd": str(self.repo.root), **asked})
+        return run(self.context, "undo", {"cwd": str(self.repo.root), **asked})
