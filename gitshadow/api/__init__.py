@@ -1,20 +1,23 @@
-"""The verbs: a name, an opened worktree and parameters in, one JSON document out.
+"""The verbs: an opened worktree and a request in, an answer out.
 
-The same functions answer in the daemon and without it.
-Invariant: a verb returns plain JSON values and raises only ShadowError.
+The same functions answer in the daemon and without it. A verb's module is imported when the verb
+is called first. The annotation of a function's `request` is the type that its parameters are
+parsed as. A verb raises only ShadowError.
 """
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from typing import cast
 
 from gitshadow.errors import UnknownIdError, UsageError
+from gitshadow.messages.codec import encode, parse
 from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.peers import marked
 from gitshadow.undo import recovered_ops
 
 Document = dict[str, object]
 Params = Mapping[str, object]
-Verb = Callable[[RecorderContext, Params], Document]
+VerbFunction = Callable[[RecorderContext, Params], Document]
 
 _MODULES: Mapping[str, str] = {
     "init": "init",
@@ -108,7 +111,7 @@ def run(context: RecorderContext, verb: str, params: Params) -> Document:
     module = _MODULES.get(verb)
     if module is None:
         raise UsageError(f"no such verb: {verb}")
-    function: Verb = getattr(import_module(f"{__name__}.{module}"), verb)
+    function = _function(module, verb)
     try:
         if verb in _ON_THE_PRESENT:
             context.hold_present()
@@ -123,8 +126,17 @@ def run(context: RecorderContext, verb: str, params: Params) -> Document:
     return document
 
 
+def _function(module: str, verb: str) -> VerbFunction:
+    """Return a verb as a function of JSON documents."""
+    function = getattr(import_module(f"{__name__}.{module}"), verb)
+    kind = function.__annotations__.get("request")
+    if kind is None:
+        return cast(VerbFunction, function)
+    return lambda context, params: encode(function(context, parse(kind, params)))
+
+
 def _run_where(
-    context: RecorderContext, function: Verb, verb: str, params: Params
+    context: RecorderContext, function: VerbFunction, verb: str, params: Params
 ) -> Document:
     """Run a verb here, or on the history of the machine that has what it is about."""
     name = _NAMED_BY.get(verb)

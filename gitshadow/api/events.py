@@ -4,6 +4,7 @@ from gitshadow.api import Document, Params
 from gitshadow.interchange import export
 from gitshadow.interchange.event_lines import HEADER
 from gitshadow.interchange.export import Exporting
+from gitshadow.messages.codec import encode
 from gitshadow.model import Call, Event, Session, Turn
 from gitshadow.query import params as read
 from gitshadow.query.rows import Row, call_row, event_row, rfc3339, turn_row
@@ -83,7 +84,7 @@ def _session_line(session: Session) -> Row:
 
 
 def _turn_line(turn: Turn) -> Row:
-    row = turn_row(turn, 0, 0)
+    row = encode(turn_row(turn, 0, 0))
     return {"type": "turn"} | {
         key: row[key]
         for key in ("id", "session", "ordinal", "started", "ended", "prompt")
@@ -91,10 +92,10 @@ def _turn_line(turn: Turn) -> Row:
 
 
 def _call_line(call: Call) -> Row:
-    row = call_row(call)
+    row = encode(call_row(call))
     del row["call"]
     return {"type": "call", **row, "worktree": call.worktree}
 
 
 def _event_line(event: Event) -> Row:
-    return {"type": "event", **event_row(event)}
+    return {"type": "event", **encode(event_row(event))}

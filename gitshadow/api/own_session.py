@@ -3,6 +3,7 @@
 from gitshadow.api import Document, Params
 from gitshadow.attribution.process import ProcessId
 from gitshadow.errors import UsageError
+from gitshadow.messages.codec import encode
 from gitshadow.model import EventKind, OpKind
 from gitshadow.query import params as read
 from gitshadow.query.caller_session import Own, own_of, own_thing, sessions_above
@@ -59,7 +60,7 @@ def own_changes(context: RecorderContext, params: Params) -> Document:
     undone = Undone(ws.db, ws.layout.worktree)
     rows: list[Document] = []
     for event in events.rows(ws.db, wanted):
-        op, full = undone.by(event), event_row(event)
+        op, full = undone.by(event), encode(event_row(event))
         told = {name: full[name] for name in _TOLD if name in full}
         rows.append({**told, "undone_by": op.id if op is not None else None})
     return {"session": own.session.id, "rows": rows, "limit": limit}

@@ -13,6 +13,7 @@ from gitshadow import __version__
 from gitshadow.api import Document, Params
 from gitshadow.api.status import excluded_rows
 from gitshadow.errors import UsageError
+from gitshadow.messages.codec import encode
 from gitshadow.model import Actor, Confidence, Event, EventKind, Op, RepoPath, Session
 from gitshadow.query import params as read
 from gitshadow.query.resolve import session_of
@@ -111,7 +112,7 @@ def _session(context: RecorderContext, story: Story) -> Row:
     }
     names = [name for _, name in models.of_session(db, session.id)]
     return {
-        **session_row(session, chain, counts, story.worktree),
+        **encode(session_row(session, chain, counts, story.worktree)),
         "models": list(dict.fromkeys(names)),
         "subagents": len(story.members) - 1,
         "calls": sum(sum(step.tools.values()) for step in story.steps),
@@ -161,7 +162,7 @@ def _op_row(op: Op, undone_by: Op | None) -> Row:
         for item in _items(op)
     ]
     return {
-        **op_row(op, undone_by),
+        **encode(op_row(op, undone_by)),
         "outcome": report.get("status") if isinstance(report, dict) else None,
         "items": items[:LISTED],
         "items_left_out": max(0, len(items) - LISTED),
@@ -181,12 +182,12 @@ def _steps(context: RecorderContext, story: Story, op: Op) -> list[int]:
 def _unsure(story: Story, others: Sequence[Event]) -> list[Row]:
     """Return writes that may be somebody else's, and those of others that may be its own."""
     mine = [
-        {**event_row(event), "whose": "recorded as its own"}
+        {**encode(event_row(event)), "whose": "recorded as its own"}
         for event in story.events
         if event.attribution and event.attribution.confidence in _UNSURE
     ]
     theirs = [
-        {**event_row(event), "whose": "recorded as another author's"}
+        {**encode(event_row(event)), "whose": "recorded as another author's"}
         for event in others
         if event.attribution and set(event.attribution.candidates) & set(story.members)
     ]
@@ -206,9 +207,9 @@ def _not_covered(
     )
     excluded = excluded_rows(context)
     return {
-        "gaps": [event_row(event) for event in rare if event.kind is EventKind.GAP][
-            :LISTED
-        ],
+        "gaps": [
+            encode(event_row(event)) for event in rare if event.kind is EventKind.GAP
+        ][:LISTED],
         "touched": [
             {"path": path, "why": why, "count": count}
             for (path, why), count in sorted(touched.items())[:LISTED]

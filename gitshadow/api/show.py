@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gitshadow.api import Document, Params
+from gitshadow.messages.codec import encode
 from gitshadow.model import Burst, Call, Event, Op, Session, Turn
 from gitshadow.query import params as read
 from gitshadow.query.commit_ids import Recorded, events_of_commit, recorded_commit
@@ -54,7 +55,7 @@ def show(context: RecorderContext, params: Params) -> Document:
     if isinstance(found.thing, Event):
         document["prompt"] = _prompt(context, found.thing)
     else:
-        document["events"] = [event_row(event) for event in rows]
+        document["events"] = [encode(event_row(event)) for event in rows]
     if is_cut:
         document["cut"] = True
     if isinstance(found.thing, Op) and found.thing.report is not None:
@@ -84,7 +85,7 @@ def _show_commit(context: RecorderContext, commit: Recorded) -> Document:
         "call": said.call,
         "op": said.op,
         "prompt": prompts.pop() if len(prompts) == 1 else None,
-        "events": [event_row(row) for row in rows],
+        "events": [encode(event_row(row)) for row in rows],
     }
     if said.kind != "baseline":
         deltas = deltas_between(ws.repo, parent, commit.info.tree)
@@ -106,19 +107,19 @@ def _describe(
 ) -> tuple[str, Row, EventFilter | None]:
     thing = found.thing
     if isinstance(thing, Event):
-        return "event", event_row(thing), None
+        return "event", encode(event_row(thing)), None
     if isinstance(thing, Call):
         chosen = EventFilter(sessions=(thing.session,), call=thing.id)
-        return "call", call_row(thing), chosen
+        return "call", encode(call_row(thing)), chosen
     if isinstance(thing, Turn):
         counts = events.counts_of_turn(context.workspace.db, thing.session, thing.id)
         chosen = EventFilter(sessions=(thing.session,), turn=thing.id)
-        return "turn", turn_row(thing, *counts), chosen
+        return "turn", encode(turn_row(thing, *counts)), chosen
     if isinstance(thing, Burst):
-        return "burst", burst_row(thing), EventFilter(burst=thing.id)
+        return "burst", encode(burst_row(thing)), EventFilter(burst=thing.id)
     if isinstance(thing, Op):
         undone_by = standing(context.workspace.db).undone_by.get(thing.id)
-        return "op", op_row(thing, undone_by), EventFilter(op=thing.id)
+        return "op", encode(op_row(thing, undone_by)), EventFilter(op=thing.id)
     return _describe_session(context, thing)
 
 
@@ -129,7 +130,7 @@ def _describe_session(
     chain = sessions.get_chain(db, session.id, worktree)
     counts = events.counts_of_session(db, session.id)
     counts["turns"] = len(turns.list_turns(db, session.id))
-    row = session_row(session, chain, counts, worktree)
+    row = encode(session_row(session, chain, counts, worktree))
     return "session", row, EventFilter(sessions=(session.id,))
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from gitshadow.api import Document, Params
 from gitshadow.config import CONFIRM, POST_UNDO, PRE_UNDO, Config
 from gitshadow.errors import UsageError
+from gitshadow.messages.codec import encode
 from gitshadow.model import OpKind
 from gitshadow.query import params as read
 from gitshadow.query.moments import time_of
@@ -75,7 +76,7 @@ def undo(context: RecorderContext, params: Params) -> Document:
         report = undo_run.run(engine, request)
     report = _with_staged(report, ws)
     document = dict(report.to_json())
-    document["about"] = [about_row(one) for one in report.about]
+    document["about"] = [encode(about_row(one)) for one in report.about]
     if wanted is not None:
         document |= {"missing": list(wanted.missing), "loose": list(wanted.loose)}
     document["confirm"] = settings.confirm

@@ -5,6 +5,8 @@ Invariant: the engine (and pygit2, sqlite3 with it) is imported only when no dae
 
 import os
 from collections.abc import Mapping
+from functools import cached_property
+from typing import Generic
 
 import click
 
@@ -15,10 +17,29 @@ from gitshadow.errors import (
     UnsupportedError,
     UsageError,
 )
+from gitshadow.messages.codec import A, JsonObject, Q, Verb, decode, encode
 from gitshadow.render.document import Document, texts
 from gitshadow.render.style import printable
 from gitshadow.service.client import answer
 from gitshadow.store.layout import Layout, discover, is_bare
+
+
+class Reply(Generic[A]):
+    """The answer of a verb, as the document that was sent and as typed value."""
+
+    def __init__(self, verb: Verb[Q, A], document: JsonObject) -> None:
+        self.document = document
+        self._kind = verb.answer
+
+    @cached_property
+    def answer(self) -> A:
+        """Return the answer; the document is decoded at the first use."""
+        return decode(self._kind, self.document)
+
+
+def send(verb: Verb[Q, A], request: Q, *, root_hint: str | None = None) -> Reply[A]:
+    """Have a verb answered here, by the daemon or in this process; errors as `ask`."""
+    return Reply(verb, ask(verb.name, encode(request), root_hint=root_hint))
 
 
 def ask(

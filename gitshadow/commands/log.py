@@ -1,15 +1,18 @@
 """`git agent-undo log`: what was written, newest first."""
 
 import time
+from collections.abc import Sequence
 
 import click
 
-from gitshadow.commands.client import ask
+from gitshadow.commands.client import send
 from gitshadow.commands.options import colour_option, json_option, spelled_paths
-from gitshadow.commands.output import print_rows
+from gitshadow.commands.output import print_list
 from gitshadow.commands.times import parse_moment
+from gitshadow.messages.codec import parse
+from gitshadow.messages.lists import LOG, LogRequest
+from gitshadow.messages.rows import EventRow
 from gitshadow.model import EventKind
-from gitshadow.render.document import Document, rows
 from gitshadow.render.text import log_groups, log_lines
 from gitshadow.words import did_you_mean
 
@@ -44,9 +47,9 @@ _EMPTY = "no matching changes; to list all: git agent-undo log"
 @click.argument("paths", nargs=-1)
 def command(
     since: str | None,
-    until: str | None,
     kinds: tuple[str, ...],
     paths: tuple[str, ...],
+    until: str | None,
     as_json: bool,
     **filters: object,
 ) -> None:
@@ -55,25 +58,27 @@ def command(
     Files that Git switched together are one line; --json lists each of them.
     """
     now_ns = time.time_ns()
-    params = {
-        **filters,
-        "since": None if since is None else parse_moment(since, now_ns),
-        "until": None if until is None else parse_moment(until, now_ns),
-        "paths": spelled_paths(paths),
-        "kinds": list(kinds),
-    }
-    document = ask("log", params)
-    empty = _empty(filters.get("agent"))
-    if not as_json:
-        document = _enough(document, params)
-    print_rows(document, log_lines, as_json=as_json, empty=empty)
+    request = parse(LogRequest, filters)._replace(
+        since=None if since is None else parse_moment(since, now_ns),
+        until=None if until is None else parse_moment(until, now_ns),
+        kinds=kinds,
+        paths=tuple(spelled_paths(paths)),
+    )
+    reply = send(LOG, request)
+    print_list(
+        reply.document,
+        lambda: _enough(reply.answer.rows, request),
+        log_lines,
+        as_json=as_json,
+        empty=_empty(request.agent),
+    )
 
 
-def _empty(agent: object) -> str:
+def _empty(agent: str | None) -> str:
     """Return what is said of an empty list; an agent may be known by a longer name."""
     from gitshadow.adapters.registry import KNOWN_AGENTS
 
-    if not isinstance(agent, str) or agent in KNOWN_AGENTS:
+    if agent is None or agent in KNOWN_AGENTS:
         return _EMPTY
     longer = [name for name in KNOWN_AGENTS if name.startswith(agent)]
     near = f"did you mean {' or '.join(longer)}?" if longer else None
@@ -81,18 +86,17 @@ def _empty(agent: object) -> str:
     return f"no matching changes; {near}" if near else _EMPTY
 
 
-def _enough(document: Document, params: dict[str, object]) -> Document:
-    """Return a document with as many lines as were asked for, where several rows are one."""
-    limit = params["limit"]
-    if not isinstance(limit, int) or not limit:
-        return document
+def _enough(found: Sequence[EventRow], request: LogRequest) -> Sequence[EventRow]:
+    """Return the rows of as many lines as were asked for; several rows may be one line."""
+    limit = request.limit
+    if not limit:
+        return found
     asked = limit
     while True:
-        found = rows(document, "rows")
         groups = list(log_groups(found))
         if len(found) < asked or len(groups) == len(found) or len(groups) > limit:
             break
         asked *= _MORE
-        document = ask("log", {**params, "limit": asked})
-    kept = groups[:limit] if params["above"] is None else groups[-limit:]
-    return {**document, "rows": [row for group in kept for row in group]}
+        found = send(LOG, request._replace(limit=asked)).answer.rows
+    kept = groups[:limit] if request.above is None else groups[-limit:]
+    return [row for group in kept for row in group]

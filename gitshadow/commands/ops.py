@@ -2,9 +2,10 @@
 
 import click
 
-from gitshadow.commands.client import ask
+from gitshadow.commands.client import send
 from gitshadow.commands.options import json_option
-from gitshadow.commands.output import print_rows
+from gitshadow.commands.output import print_list
+from gitshadow.messages.lists import OPS, OpsRequest
 from gitshadow.render.text import op_lines
 
 _EMPTY = "nothing has been undone here yet"
@@ -15,4 +16,11 @@ _EMPTY = "nothing has been undone here yet"
 @json_option
 def command(limit: int | None, as_json: bool) -> None:
     """List undos, redos and restores, newest first."""
-    print_rows(ask("ops", {"limit": limit}), op_lines, as_json=as_json, empty=_EMPTY)
+    reply = send(OPS, OpsRequest(limit))
+    print_list(
+        reply.document,
+        lambda: reply.answer.rows,
+        op_lines,
+        as_json=as_json,
+        empty=_EMPTY,
+    )

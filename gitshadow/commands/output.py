@@ -4,6 +4,7 @@ Invariant: with `--json` nothing but JSON reaches standard output.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 import click
 
@@ -12,6 +13,7 @@ from gitshadow.render import json, output
 from gitshadow.render.document import Document, rows, texts
 from gitshadow.render.style import View, printable
 
+R = TypeVar("R")
 _TextOf = Callable[[Mapping[str, object], View], Iterator[str]]
 _RowsText = Callable[[Sequence[Mapping[str, object]], View], Iterator[str]]
 
@@ -44,6 +46,37 @@ def print_rows(
         return
     for note in texts(document, "notes"):
         click.echo(f"note: {printable(note)}", err=True)
+    _print_lines(found, text_of, empty)
+
+
+def print_list(
+    document: Document,
+    rows_of: Callable[[], Sequence[R]],
+    text_of: Callable[[Sequence[R], View], Iterator[str]],
+    *,
+    as_json: bool,
+    empty: str,
+) -> None:
+    """Print a list: one JSON object per line, or text through the pager.
+
+    Args:
+        document: The answer as it was sent; its `rows` are the objects.
+        rows_of: Returns the rows as values; not called for JSON.
+        text_of: Formats rows.
+        as_json: Print objects, and nothing where there are none.
+        empty: What to print on standard error if there is no row.
+    """
+    if as_json:
+        json.show_lines(rows(document, "rows"))
+        return
+    _print_lines(rows_of(), text_of, empty)
+
+
+def _print_lines(
+    found: Sequence[R],
+    text_of: Callable[[Sequence[R], View], Iterator[str]],
+    empty: str,
+) -> None:
     shown = screen()
     if found:
         output.show(text_of(found, shown.view), pager=shown.pager)

@@ -2,9 +2,10 @@
 
 import click
 
-from gitshadow.commands.client import ask
+from gitshadow.commands.client import send
 from gitshadow.commands.options import colour_option, json_option
-from gitshadow.commands.output import print_rows
+from gitshadow.commands.output import print_list
+from gitshadow.messages.lists import SESSIONS, SessionsRequest
 from gitshadow.render.text import session_lines
 
 
@@ -14,5 +15,11 @@ from gitshadow.render.text import session_lines
 @json_option
 def command(everything: bool, as_json: bool) -> None:
     """List sessions: runs of agents, and periods of other work."""
-    found = ask("sessions", {"all": everything})
-    print_rows(found, session_lines, as_json=as_json, empty="no sessions were recorded")
+    reply = send(SESSIONS, SessionsRequest())
+    print_list(
+        reply.document,
+        lambda: reply.answer.rows,
+        session_lines,
+        as_json=as_json,
+        empty="no sessions were recorded",
+    )

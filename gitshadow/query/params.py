@@ -4,7 +4,7 @@ Invariant: a parameter of the wrong type is a UsageError that names it.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from gitshadow.errors import UsageError
 from gitshadow.model import RepoPath
@@ -59,17 +59,26 @@ def strings(params: Params, name: str) -> list[str]:
 
 
 def repo_path(layout: Layout, params: Params, typed: str) -> RepoPath:
-    """Return the repo-relative path that a typed one means, from the user's directory.
+    """Return `typed_path` of a path, from the parameter `cwd`."""
+    return typed_path(layout, text(params, "cwd"), typed)
+
+
+def repo_paths(layout: Layout, params: Params, name: str) -> list[RepoPath]:
+    """Return a list parameter of paths as repo-relative ones."""
+    return [repo_path(layout, params, typed) for typed in strings(params, name)]
+
+
+def typed_path(layout: Layout, cwd: str | None, typed: str) -> RepoPath:
+    """Return the repo-relative path of a typed path.
 
     Args:
         layout: The worktree.
-        params: The verb's parameters; `cwd` says where the user stands.
+        cwd: The user's directory; None: the top of the worktree.
         typed: As typed or as our own output spells it.
 
     Raises:
-        UsageError: it lies outside the worktree.
+        UsageError: the path is outside the worktree.
     """
-    cwd = text(params, "cwd")
     here = parse_path(cwd) if cwd else os.fsencode(layout.root)
     root = os.fsencode(layout.root)
     full = os.path.normpath(os.path.join(_real(here), parse_path(typed)))
@@ -83,9 +92,11 @@ def repo_path(layout: Layout, params: Params, typed: str) -> RepoPath:
     return RepoPath(full[len(root) + 1 :])
 
 
-def repo_paths(layout: Layout, params: Params, name: str) -> list[RepoPath]:
-    """Return a list parameter of paths as repo-relative ones."""
-    return [repo_path(layout, params, typed) for typed in strings(params, name)]
+def typed_paths(
+    layout: Layout, cwd: str | None, typed: Iterable[str]
+) -> tuple[RepoPath, ...]:
+    """Return `typed_path` of each path."""
+    return tuple(typed_path(layout, cwd, each) for each in typed)
 
 
 def _real(directory: bytes) -> bytes:

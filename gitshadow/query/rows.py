@@ -1,13 +1,19 @@
-"""Journal values as JSON rows: the field names of the command line's contract.
-
-Invariant: a field is added, never renamed; paths are lossless display text, times RFC 3339 UTC with
-microseconds, modes six octal digits.
-"""
+"""Journal values as the rows that verbs answer with."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from gitshadow.messages.rows import (
+    AboutRow,
+    BurstRow,
+    CallRow,
+    EventRow,
+    OpRow,
+    SessionRow,
+    TurnRow,
+    VersionRow,
+)
 from gitshadow.model import (
     Actor,
     Attribution,
@@ -26,7 +32,6 @@ from gitshadow.store.refs import display_path
 from gitshadow.undo.about import About
 
 Row = dict[str, object]
-_MARKS = ("offline", "switched", "moved_in", "inexact")
 
 
 def rfc3339(time_ns: int | None) -> str | None:
@@ -38,45 +43,44 @@ def rfc3339(time_ns: int | None) -> str | None:
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{rest // 1000:06d}Z"
 
 
-def version_row(version: FileVersion | None) -> Row | None:
-    """Format what a path held."""
+def version_row(version: FileVersion | None) -> VersionRow | None:
+    """Return the row of a path's content."""
     if version is None:
         return None
-    return {"oid": version.oid, "mode": format_mode(version.mode)}
+    return VersionRow(version.oid, format_mode(version.mode))
 
 
-def event_row(event: Event) -> Row:
-    """Format one journal row."""
+def event_row(event: Event) -> EventRow:
+    """Return the row of one event."""
     who = event.attribution
     shown = None if who is None else credited(who)
-    row: Row = {
-        "seq": event.seq,
-        "ts": rfc3339(event.ts_ns),
-        "path": None if event.path is None else display_path(event.path),
-        "kind": event.kind.value,
-        "actor": shown.actor.value if shown else None,
-        "agent": shown.agent if shown else None,
-        "session": who.session if who else None,
-        "turn": who.turn if who else None,
-        "call": who.call if who else None,
-        "tool": who.tool if who else None,
-        "confidence": who.confidence.value if who else None,
-        "reason": who.reason if who else event.note,
-        "burst": event.burst,
-        "commit": event.commit,
-        "before": version_row(event.before),
-        "after": version_row(event.after),
-        "op": event.op,
-        "worktree": event.worktree,
-    }
-    if event.old_path is not None:
-        row["old_path"] = display_path(event.old_path)
-    if shown is not None and shown.candidates:
-        row["candidates"] = list(shown.candidates)
-    if event.note is not None:
-        row["note"] = event.note
-    row |= {name: True for name in _MARKS if getattr(event, name)}
-    return row
+    return EventRow(
+        seq=event.seq,
+        ts=rfc3339(event.ts_ns),
+        path=None if event.path is None else display_path(event.path),
+        kind=event.kind.value,
+        actor=shown.actor.value if shown else None,
+        agent=shown.agent if shown else None,
+        session=who.session if who else None,
+        turn=who.turn if who else None,
+        call=who.call if who else None,
+        tool=who.tool if who else None,
+        confidence=who.confidence.value if who else None,
+        reason=who.reason if who else event.note,
+        burst=event.burst,
+        commit=event.commit,
+        before=version_row(event.before),
+        after=version_row(event.after),
+        op=event.op,
+        worktree=event.worktree,
+        old_path=None if event.old_path is None else display_path(event.old_path),
+        candidates=tuple(shown.candidates) if shown is not None else (),
+        note=event.note,
+        offline=event.offline,
+        switched=event.switched,
+        moved_in=event.moved_in,
+        inexact=event.inexact,
+    )
 
 
 def credited(who: Attribution) -> Attribution:
@@ -91,55 +95,55 @@ def credited(who: Attribution) -> Attribution:
 
 def session_row(
     session: Session, chain: Chain | None, counts: Mapping[str, int], worktree: str
-) -> Row:
-    """Format one session in one worktree; `counts` has `events`, `files`, `turns`."""
-    return {
-        "id": session.id,
-        "native_id": session.native_id,
-        "actor": session.actor.value,
-        "agent": session.agent,
-        "parent": session.parent,
-        "worktree": chain.worktree if chain else worktree,
-        "ref": chain.ref if chain else None,
-        "tip": chain.tip if chain else None,
-        "started": rfc3339(session.started_ns),
-        "ended": rfc3339(session.ended_ns),
-        "end_reason": session.end_reason,
-        "events": counts.get("events", 0),
-        "files": counts.get("files", 0),
-        "turns": counts.get("turns", 0),
-    }
+) -> SessionRow:
+    """Return the row of a session in one worktree; `counts` has `events`, `files`, `turns`."""
+    return SessionRow(
+        id=session.id,
+        native_id=session.native_id,
+        actor=session.actor.value,
+        agent=session.agent,
+        parent=session.parent,
+        worktree=chain.worktree if chain else worktree,
+        ref=chain.ref if chain else None,
+        tip=chain.tip if chain else None,
+        started=rfc3339(session.started_ns),
+        ended=rfc3339(session.ended_ns),
+        end_reason=session.end_reason,
+        events=counts.get("events", 0),
+        files=counts.get("files", 0),
+        turns=counts.get("turns", 0),
+    )
 
 
-def turn_row(turn: Turn, events: int, files: int) -> Row:
-    """Format one turn."""
-    return {
-        "id": turn.id,
-        "turn": turn.id,
-        "session": turn.session,
-        "ordinal": turn.ordinal,
-        "started": rfc3339(turn.started_ns),
-        "ended": rfc3339(turn.ended_ns),
-        "prompt": turn.prompt,
-        "events": events,
-        "files": files,
-    }
+def turn_row(turn: Turn, events: int, files: int) -> TurnRow:
+    """Return the row of one turn."""
+    return TurnRow(
+        id=turn.id,
+        turn=turn.id,
+        session=turn.session,
+        ordinal=turn.ordinal,
+        started=rfc3339(turn.started_ns),
+        ended=rfc3339(turn.ended_ns),
+        prompt=turn.prompt,
+        events=events,
+        files=files,
+    )
 
 
-def program_turn_row(turn: SagaTurn) -> Row:
-    """Format one turn of an agent program that the recorder of files was not told of."""
-    return {
-        "id": turn.id,
-        "turn": turn.id,
-        "session": turn.session,
-        "ordinal": turn.ordinal,
-        "started": rfc3339(turn.started_ns),
-        "ended": rfc3339(turn.ended_ns),
-        "prompt": turn.label,
-        "events": 0,
-        "files": 0,
-        "status": turn.status,
-    }
+def program_turn_row(turn: SagaTurn) -> TurnRow:
+    """Return the row of an agent program's turn that the recorder of files does not know."""
+    return TurnRow(
+        id=turn.id,
+        turn=turn.id,
+        session=turn.session,
+        ordinal=turn.ordinal,
+        started=rfc3339(turn.started_ns),
+        ended=rfc3339(turn.ended_ns),
+        prompt=turn.label,
+        events=0,
+        files=0,
+        status=turn.status,
+    )
 
 
 def closing_row(call: SagaCall) -> Row:
@@ -153,68 +157,66 @@ def closing_row(call: SagaCall) -> Row:
     }
 
 
-def call_row(call: Call) -> Row:
-    """Format one tool call."""
-    return {
-        "id": call.id,
-        "call": call.id,
-        "session": call.session,
-        "turn": call.turn,
-        "tool": call.tool,
-        "class": call.tool_class.value,
-        "opened": rfc3339(call.opened_ns),
-        "closed": rfc3339(call.closed_ns),
-        "outcome": call.outcome,
-        "paths": [display_path(path) for path in call.paths],
-    }
+def call_row(call: Call) -> CallRow:
+    """Return the row of one tool call."""
+    return CallRow(
+        id=call.id,
+        call=call.id,
+        session=call.session,
+        turn=call.turn,
+        tool=call.tool,
+        class_=call.tool_class.value,
+        opened=rfc3339(call.opened_ns),
+        closed=rfc3339(call.closed_ns),
+        outcome=call.outcome,
+        paths=tuple(display_path(path) for path in call.paths),
+    )
 
 
-def burst_row(burst: Burst) -> Row:
-    """Format one burst."""
-    return {
-        "id": burst.id,
-        "burst": burst.id,
-        "session": burst.session,
-        "worktree": burst.worktree,
-        "turn": burst.turn,
-        "started": rfc3339(burst.started_ns),
-        "ended": rfc3339(burst.ended_ns),
-        "first_seq": burst.first_seq,
-        "last_seq": burst.last_seq,
-        "open": burst.open,
-    }
+def burst_row(burst: Burst) -> BurstRow:
+    """Return the row of one burst."""
+    return BurstRow(
+        id=burst.id,
+        burst=burst.id,
+        session=burst.session,
+        worktree=burst.worktree,
+        turn=burst.turn,
+        started=rfc3339(burst.started_ns),
+        ended=rfc3339(burst.ended_ns),
+        first_seq=burst.first_seq,
+        last_seq=burst.last_seq,
+        open=burst.open,
+    )
 
 
-def about_row(about: About) -> Row:
-    """Format what one agent, or one person, did in one turn."""
-    row: Row = {
-        "actor": about.actor.value,
-        "agent": about.agent,
-        "session": about.session,
-        "turn": about.turn,
-        "ordinal": about.ordinal,
-        "turns": about.turns,
-        "prompt": about.prompt,
-        "ts": rfc3339(about.newest_ns),
-        "files": about.files,
-    }
-    if about.kind is not None:
-        row["kind"] = about.kind.value
-    return row
+def about_row(about: About) -> AboutRow:
+    """Return the row of what one agent, or one person, did in one turn."""
+    return AboutRow(
+        actor=about.actor.value,
+        agent=about.agent,
+        session=about.session,
+        turn=about.turn,
+        ordinal=about.ordinal,
+        turns=about.turns,
+        prompt=about.prompt,
+        ts=rfc3339(about.newest_ns),
+        files=about.files,
+        kind=about.kind.value if about.kind is not None else "",
+    )
 
 
-def op_row(op: Op, undone_by: Op | None) -> Row:
-    """Format one recorded restore, with the op in effect that took it back."""
-    return {
-        "id": op.id,
-        "op_id": op.id,
-        "kind": op.kind.value,
-        "ts": rfc3339(op.ts_ns),
-        "worktree": op.worktree,
-        "session": op.session,
-        "target": op.target,
-        "undoes": list(op.undoes),
-        "status": op.status.value,
-        "undone_by": undone_by.id if undone_by else None,
-        "commit": op.commit,
-    }
+def op_row(op: Op, undone_by: Op | None) -> OpRow:
+    """Return the row of one recorded restore, with the op in effect that undid it."""
+    return OpRow(
+        id=op.id,
+        op_id=op.id,
+        kind=op.kind.value,
+        ts=rfc3339(op.ts_ns),
+        worktree=op.worktree,
+        session=op.session,
+        target=op.target,
+        undoes=tuple(op.undoes),
+        status=op.status.value,
+        undone_by=undone_by.id if undone_by else None,
+        commit=op.commit,
+    )

@@ -126,8 +126,10 @@ def _marked_row(row: object, machine: str) -> object:
 
 
 def _with_ref(row: dict[str, object]) -> dict[str, object]:
-    """Say where the ref lies here."""
     ref = row.get("ref")
-    if isinstance(ref, str) and refs.is_chain(ref):
-        return {**row, "ref": refs.fetched_ref(ref)}
-    return row
+    return {**row, "ref": local_ref(ref)} if isinstance(ref, str) else row
+
+
+def local_ref(ref: str) -> str:
+    """Return the name that another machine's ref has in this repository."""
+    return refs.fetched_ref(ref) if refs.is_chain(ref) else ref

@@ -7,7 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
 
-from gitshadow.render.document import flag, inner, number, rows, text, texts
+from gitshadow.messages.codec import decode, encode
+from gitshadow.messages.rows import EventRow, OpRow, SessionRow, TurnRow
+from gitshadow.render.document import flag, inner, rows, text, texts
 from gitshadow.render.report import about_line, report_lines
 from gitshadow.render.style import View, patch_style, printable, printable_line
 from gitshadow.words import counted
@@ -41,21 +43,20 @@ def short(identifier: str) -> str:
     return printable(identifier[:_ID_WIDTH])
 
 
-def who(row: Mapping[str, object]) -> str:
+def who(row: EventRow) -> str:
     """Return who wrote: the agent's name, `you`, or how far that is unknown."""
-    if text(row, "confidence") == "ambiguous":
+    if row.confidence == "ambiguous":
         return "ambiguous"
-    actor = text(row, "actor")
-    if actor == "agent":
-        return printable(text(row, "agent")) or "agent"
-    if actor == "human":
+    if row.actor == "agent":
+        return printable(row.agent or "agent")
+    if row.actor == "human":
         return "you"
-    if text(row, "kind") in ("gap", "head", "baseline", "coverage"):
+    if row.kind in ("gap", "head", "baseline", "coverage"):
         return "-"
-    return "unknown" if flag(row, "offline") else "you?"
+    return "unknown" if row.offline else "you?"
 
 
-def log_lines(events: Iterable[Mapping[str, object]], view: View) -> Iterator[str]:
+def log_lines(events: Iterable[EventRow], view: View) -> Iterator[str]:
     """Yield one line per event; where the rows have prompts, their beginning behind it.
 
     All that Git switched at once is one line.
@@ -63,122 +64,119 @@ def log_lines(events: Iterable[Mapping[str, object]], view: View) -> Iterator[st
     narrow = 0 < view.width < _WIDE
     for group in log_groups(events):
         row = group[0] if len(group) == 1 else _folded(group)
-        kind, sure = text(row, "kind"), printable(text(row, "confidence"))
-        when = local_time(text(row, "ts"))
+        sure = printable(row.confidence or "")
+        when = local_time(row.ts or "")
         doubt = f"  ({sure})" if narrow and sure and sure not in _SURE else ""
         cells = (
             f"{_number_of(row):>{4 if narrow else 6}}",
             when[_DAY_AND_MINUTE] if narrow else when,
             f"{who(row):<14}",
-            view.paint(f"{printable(kind):<8}", _KIND_STYLES.get(kind, "faint")),
+            view.paint(
+                f"{printable(row.kind):<8}", _KIND_STYLES.get(row.kind, "faint")
+            ),
             *_certainty(row, narrow=narrow),
             f"{_subject(row, view)}{doubt}",
-            view.paint(printable(text(row, "prompt")), "faint"),
+            view.paint(printable(row.prompt or ""), "faint"),
         )
         yield "  ".join(cells).rstrip()
 
 
-def log_groups(
-    events: Iterable[Mapping[str, object]],
-) -> Iterator[Sequence[Mapping[str, object]]]:
+def log_groups(events: Iterable[EventRow]) -> Iterator[Sequence[EventRow]]:
     """Yield the events that make one line of the log: those of one switch by Git, or one."""
     for commit, found in groupby(events, _switched_by):
         group = tuple(found)
         yield from (group,) if commit else ((row,) for row in group)
 
 
-def _switched_by(row: Mapping[str, object]) -> str:
-    return text(row, "commit") if flag(row, "switched") else ""
+def _switched_by(row: EventRow) -> str:
+    return row.commit or "" if row.switched else ""
 
 
-def _folded(group: Sequence[Mapping[str, object]]) -> Mapping[str, object]:
+def _folded(group: Sequence[EventRow]) -> EventRow:
     """Return a row that stands for all that Git switched at once."""
-    said = f"git switched: {counted(len(group), 'file')}"
-    kept = ("seq", "machine", "ts", "actor", "agent", "confidence", "offline")
-    return {
-        **{key: group[0][key] for key in kept if key in group[0]},
-        "kind": "switch",
-        "note": said,
-    }
+    return group[0]._replace(
+        kind="switch",
+        note=f"git switched: {counted(len(group), 'file')}",
+        path=None,
+        old_path=None,
+        burst=None,
+        switched=False,
+        moved_in=False,
+        prompt="",
+    )
 
 
-def _certainty(row: Mapping[str, object], *, narrow: bool) -> Sequence[str]:
+def _certainty(row: EventRow, *, narrow: bool) -> Sequence[str]:
     """Return the columns that a narrow terminal has no room for; `show` has them too."""
     if narrow:
         return ()
     return (
-        f"{printable(text(row, 'confidence')) or '-':<9}",
-        f"{short(text(row, 'burst')) or '-':<{_ID_WIDTH}}",
+        f"{printable(row.confidence or '') or '-':<9}",
+        f"{short(row.burst or '') or '-':<{_ID_WIDTH}}",
     )
 
 
-def _number_of(row: Mapping[str, object]) -> str:
+def _number_of(row: EventRow) -> str:
     """Return an event's number as `show` takes it: another machine's begins with its id."""
-    machine, seq = printable(text(row, "machine")), printable(text(row, "seq"))
-    return f"{machine[:6]}:{seq}" if machine else seq
+    return f"{printable(row.machine)[:6]}:{row.seq}" if row.machine else str(row.seq)
 
 
-def _subject(row: Mapping[str, object], view: View) -> str:
-    path = text(row, "path")
-    said = view.path(path) if path else printable(text(row, "note"))
-    old_path = text(row, "old_path")
-    if old_path:
-        said = f"{view.path(old_path)} → {said}"
-    if path and text(row, "note"):
-        said += f"  ({printable(text(row, 'note'))})"
-    if flag(row, "offline"):
+def _subject(row: EventRow, view: View) -> str:
+    note = printable(row.note or "")
+    said = view.path(row.path) if row.path else note
+    if row.old_path:
+        said = f"{view.path(row.old_path)} → {said}"
+    if row.path and note:
+        said += f"  ({note})"
+    if row.offline:
         said += "  (offline)"
-    if flag(row, "moved_in"):
+    if row.moved_in:
         said += "  (moved in)"
-    return f"{said}  (by git)" if flag(row, "switched") else said
+    return f"{said}  (by git)" if row.switched else said
 
 
-def session_lines(found: Sequence[Mapping[str, object]], view: View) -> Iterator[str]:
+def session_lines(found: Sequence[SessionRow], view: View) -> Iterator[str]:
     """Yield one line per session."""
     for row in found:
-        state = "ended" if text(row, "ended") else view.paint("open", "good")
-        worktree = text(row, "worktree")
-        place = "" if worktree in ("", "main") else f"  [{printable(worktree)}]"
-        parent = text(row, "parent")
-        below = f"  (of {printable(parent)})" if parent else ""
-        machine = text(row, "machine")
-        below += f"  (fetched, machine {printable(machine[:6])})" if machine else ""
+        state = "ended" if row.ended else view.paint("open", "good")
+        place = "" if row.worktree in ("", "main") else f"  [{printable(row.worktree)}]"
+        below = f"  (of {printable(row.parent)})" if row.parent else ""
+        if row.machine:
+            below += f"  (fetched, machine {printable(row.machine[:6])})"
         yield from view.fold(
-            f"{printable(text(row, 'id')):<34}  {local_time(text(row, 'started'))}  "
-            f"{state}  {counted(number(row, 'turns'), 'turn')},"
-            f" {counted(number(row, 'events'), 'event')},"
-            f" {counted(number(row, 'files'), 'file')}{place}{below}",
+            f"{printable(row.id):<34}  {local_time(row.started or '')}  "
+            f"{state}  {counted(row.turns, 'turn')},"
+            f" {counted(row.events, 'event')},"
+            f" {counted(row.files, 'file')}{place}{below}",
             _INDENT,
         )
 
 
-def turn_lines(found: Sequence[Mapping[str, object]], view: View) -> Iterator[str]:
+def turn_lines(found: Sequence[TurnRow], view: View) -> Iterator[str]:
     """Yield one line per turn: id, start, session, prompt."""
     for row in found:
-        prompt = text(row, "prompt")
-        first, _, rest = prompt.partition("\n")
+        first, _, rest = (row.prompt or "").partition("\n")
         said = printable(first[:100]) + ("…" if rest or len(first) > 100 else "")
-        started = text(row, "started") or text(row, "ts")
         line = (
-            f"{printable(text(row, 'id'))}  {local_time(started)}  "
-            f"{printable(text(row, 'session'))}  {counted(number(row, 'events'), 'event')}  "
+            f"{printable(row.id)}  {local_time(row.started or '')}  "
+            f"{printable(row.session)}  {counted(row.events, 'event')}  "
             f"{view.paint(said, 'bold')}"
         )
         yield from view.fold(line.rstrip(), _INDENT)
 
 
-def op_lines(found: Sequence[Mapping[str, object]], view: View) -> Iterator[str]:
-    """Yield one line per op: id, time, verb, status, target, and what took it back."""
+def op_lines(found: Sequence[OpRow], view: View) -> Iterator[str]:
+    """Yield one line per op: id, time, verb, status, target, and what undid it."""
     for row in found:
-        started, undoer = text(row, "ts"), printable(text(row, "undone_by"))
+        undoer = f"  (undone by {printable(row.undone_by)})" if row.undone_by else ""
         line = (
-            f"{printable(text(row, 'id') or text(row, 'op_id'))}  {local_time(started)}  "
-            f"{printable(text(row, 'kind')):<8}  {printable(text(row, 'status')):<12}  "
-            f"{printable(text(row, 'target'))}{f'  (undone by {undoer})' * bool(undoer)}"
+            f"{printable(row.id)}  {local_time(row.ts or '')}  "
+            f"{printable(row.kind):<8}  {printable(row.status):<12}  "
+            f"{printable(row.target)}{undoer}"
         )
         yield from view.fold(line.rstrip(), _INDENT)
-        for about in rows(row, "about"):
-            yield from view.fold(f"    {about_line(about)}", _INDENT)
+        for about in row.about or ():
+            yield from view.fold(f"    {about_line(encode(about))}", _INDENT)
 
 
 def pin_lines(found: Sequence[Mapping[str, object]], view: View) -> Iterator[str]:
@@ -206,7 +204,8 @@ def show_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
     for key, value in document.items():
         if _is_table(value):
             yield f"{printable(key)}:"
-            yield from log_lines(rows(document, key), view)
+            events = (decode(EventRow, row) for row in rows(document, key))
+            yield from log_lines(events, view)
     if inner(document, "report"):
         yield ""
         yield from report_lines(inner(document, "report"), view)

@@ -10,6 +10,8 @@ import pytest
 
 from gitshadow import commands
 from gitshadow.cli import group
+from gitshadow.messages.codec import decode
+from gitshadow.messages.rows import SessionRow, TurnRow
 from gitshadow.render import effects, keep, purge, sharing, text
 from gitshadow.render.document import Document
 from gitshadow.render.status import doctor_lines, init_lines, status_lines
@@ -133,8 +135,9 @@ def lines_of_one() -> Iterator[str]:
     yield from keep.du_lines({**many, "packs": {"count": 1, "bytes": 1}}, view)
     yield from sharing.push_lines(many, view)
     rows = [{**one, **counts}]
-    for of_rows in (text.session_lines, text.turn_lines, effects.turn_lines):
-        yield from of_rows(rows, view)
+    yield from text.session_lines([decode(SessionRow, row) for row in rows], view)
+    yield from text.turn_lines([decode(TurnRow, row) for row in rows], view)
+    yield from effects.turn_lines(rows, view)
 
 
 def test_one_thing_is_never_said_as_several() -> None:

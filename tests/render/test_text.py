@@ -4,6 +4,8 @@ from collections.abc import Mapping
 
 import pytest
 
+from gitshadow.messages.codec import decode
+from gitshadow.messages.rows import EventRow, OpRow, SessionRow, TurnRow
 from gitshadow.render.style import View
 from gitshadow.render.text import (
     local_time,
@@ -30,8 +32,12 @@ ROW: Mapping[str, object] = {
 }
 
 
+def event(row: Mapping[str, object]) -> EventRow:
+    return decode(EventRow, row)
+
+
 def test_log_line_has_time_actor_kind_certainty_burst_and_path() -> None:
-    assert list(log_lines([ROW], View())) == [
+    assert list(log_lines([event(ROW)], View())) == [
         "    17  2026-11-21 08:00:01  claude-code     modify    certain    "
         "b-123456789a  src/a.py"
     ]
@@ -52,22 +58,22 @@ def test_who_never_claims_more_than_is_known(
     fields: Mapping[str, object], expected: str
 ) -> None:
     """ATT-16: an unattributed live write is shown as "you?"."""
-    assert who(fields) == expected
+    assert who(event(fields)) == expected
 
 
 def test_log_line_of_a_rename_has_both_names() -> None:
     row = {**ROW, "kind": "rename", "old_path": "b"}
-    assert next(log_lines([row], View())).endswith("b → src/a.py")
+    assert next(log_lines([event(row)], View())).endswith("b → src/a.py")
 
 
 def test_log_line_of_a_gap_has_its_note() -> None:
     row = {"seq": 3, "ts": ROW["ts"], "kind": "gap", "note": "overflow", "path": None}
-    assert next(log_lines([row], View())).endswith("overflow")
+    assert next(log_lines([event(row)], View())).endswith("overflow")
 
 
 def test_log_line_marks_what_git_switched_and_what_came_offline() -> None:
     row = {**ROW, "switched": True, "offline": True}
-    assert next(log_lines([row], View())).endswith("(offline)  (by git)")
+    assert next(log_lines([event(row)], View())).endswith("(offline)  (by git)")
 
 
 def switched(seq: int, commit: str = "c1") -> dict[str, object]:
@@ -76,7 +82,7 @@ def switched(seq: int, commit: str = "c1") -> dict[str, object]:
 
 def test_log_has_one_line_for_what_git_switched_at_once() -> None:
     rows = [ROW, switched(9), switched(8), switched(7, "c2"), switched(6, "c2"), ROW]
-    found = list(log_lines(rows, View()))
+    found = list(log_lines(map(event, rows), View()))
     assert [line.split("  ")[-1].strip() for line in found] == [
         "src/a.py",
         "git switched: 2 files",
@@ -87,7 +93,7 @@ def test_log_has_one_line_for_what_git_switched_at_once() -> None:
 
 
 def test_log_names_the_only_file_that_git_switched() -> None:
-    assert "f9  (by git)" in next(log_lines([switched(9)], View()))
+    assert "f9  (by git)" in next(log_lines([event(switched(9))], View()))
 
 
 def test_local_time_of_something_else_is_shown_as_it_is() -> None:
@@ -106,7 +112,7 @@ def test_session_line_says_whether_it_is_open() -> None:
         "worktree": "w2",
         "parent": "p",
     }
-    assert list(session_lines([row], View())) == [
+    assert list(session_lines([decode(SessionRow, row)], View())) == [
         "claude-code-20261121-7f3a9c         2026-11-21 08:00:01  open  "
         "2 turns, 12 events, 3 files  [w2]  (of p)"
     ]
@@ -114,7 +120,7 @@ def test_session_line_says_whether_it_is_open() -> None:
 
 def test_turn_line_shows_the_first_line_of_the_prompt() -> None:
     row = {"id": "t1", "session": "s1", "started": ROW["ts"], "prompt": "fix it\nnow"}
-    assert list(turn_lines([row], View())) == [
+    assert list(turn_lines([decode(TurnRow, row)], View())) == [
         "t1  2026-11-21 08:00:01  s1  0 events  fix it…"
     ]
 
@@ -122,10 +128,10 @@ def test_turn_line_shows_the_first_line_of_the_prompt() -> None:
 def test_op_and_pin_lines() -> None:
     op = {"id": "o1", "ts": ROW["ts"], "kind": "oops", "status": "done", "target": "b1"}
     pin = {"name": "good", "ts": ROW["ts"], "commit": "0123456789abcdef"}
-    assert list(op_lines([op], View())) == [
+    assert list(op_lines([decode(OpRow, op)], View())) == [
         "o1  2026-11-21 08:00:01  oops      done          b1"
     ]
-    assert list(op_lines([op | {"undone_by": "o2"}], View())) == [
+    assert list(op_lines([decode(OpRow, op | {"undone_by": "o2"})], View())) == [
         "o1  2026-11-21 08:00:01  oops      done          b1  (undone by o2)"
     ]
     assert list(pin_lines([pin], View())) == [
@@ -182,10 +188,10 @@ def test_no_line_holds_a_control_character() -> None:
     evil = "x\x1b[2J\n\x07"
     row = dict.fromkeys((*ROW, "id", "session", "note", "prompt", "target"), evil)
     lines = [
-        *log_lines([row], View()),
-        *session_lines([row], View()),
-        *turn_lines([row], View()),
-        *op_lines([row], View()),
+        *log_lines([event(row)], View()),
+        *session_lines([decode(SessionRow, row)], View()),
+        *turn_lines([decode(TurnRow, row)], View()),
+        *op_lines([decode(OpRow, row)], View()),
         *pin_lines([row], View()),
         *show_lines({**row, "diff": evil}, View()),
     ]
@@ -205,7 +211,9 @@ def test_log_of_a_narrow_terminal_keeps_to_what_fits() -> None:
         "burst": "b-1234567890",
         "path": "src/a.py",
     }
-    assert list(log_lines([row, {**row, "confidence": "high"}], narrow)) == [
+    assert list(
+        log_lines(map(event, [row, {**row, "confidence": "high"}]), narrow)
+    ) == [
         "   3  11-21 08:00  codex           modify    src/a.py  (low)",
         "   3  11-21 08:00  codex           modify    src/a.py",
     ]
@@ -217,7 +225,9 @@ def test_long_lines_of_a_narrow_terminal_break_between_words() -> None:
         "started": "2026-11-21T08:00:01.000000Z",
         "turns": 1,
     }
-    assert list(session_lines([row], View(terminal=True, width=60))) == [
+    assert list(
+        session_lines([decode(SessionRow, row)], View(terminal=True, width=60))
+    ) == [
         "claude-code-20261121-7f3a9c         2026-11-21 08:00:01",
         "    open  1 turn, 0 events, 0 files",
     ]

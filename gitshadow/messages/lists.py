@@ -1,0 +1,72 @@
+"""log, sessions, turns, ops: lists of rows, newest first."""
+
+from typing import NamedTuple
+
+from gitshadow.messages.codec import Verb
+from gitshadow.messages.rows import EventRow, OpRow, SessionRow, TurnRow
+
+
+class LogRequest(NamedTuple):
+    """Which events are asked for; times are nanoseconds since the epoch."""
+
+    limit: int | None = None
+    session: str | None = None
+    agent: str | None = None
+    since: int | None = None
+    until: int | None = None
+    kinds: tuple[str, ...] = ()
+    text: str | None = None
+    below: int | None = None
+    above: int | None = None
+    all: bool = False
+    prompts: bool = False
+    paths: tuple[str, ...] = ()
+    cwd: str | None = None
+
+
+class LogAnswer(NamedTuple):
+    """Events, newest first; `machine` is set if they are another machine's."""
+
+    rows: tuple[EventRow, ...]
+    machine: str = ""
+
+
+class SessionsRequest(NamedTuple):
+    """All sessions."""
+
+
+class SessionsAnswer(NamedTuple):
+    """One row for each session and worktree, newest first, then other machines'."""
+
+    rows: tuple[SessionRow, ...]
+
+
+class TurnsRequest(NamedTuple):
+    """The turns of a session, or of all."""
+
+    session: str | None = None
+
+
+class TurnsAnswer(NamedTuple):
+    """Turns, newest first; `machine` is set if they are another machine's."""
+
+    rows: tuple[TurnRow, ...]
+    machine: str = ""
+
+
+class OpsRequest(NamedTuple):
+    """The newest `limit` recorded restores, or all."""
+
+    limit: int | None = None
+
+
+class OpsAnswer(NamedTuple):
+    """Recorded restores, newest first."""
+
+    rows: tuple[OpRow, ...]
+
+
+LOG = Verb("log", LogRequest, LogAnswer)
+SESSIONS = Verb("sessions", SessionsRequest, SessionsAnswer)
+TURNS = Verb("turns", TurnsRequest, TurnsAnswer)
+OPS = Verb("ops", OpsRequest, OpsAnswer)
