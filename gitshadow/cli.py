@@ -34,9 +34,9 @@ class LazyGroup(click.Group):
         if verb is None:
             return None
         module = importlib.import_module(f"gitshadow.commands.{verb.module}")
-        command = module.command
+        command = getattr(module, verb.command)
         if not isinstance(command, click.Command):
-            raise TypeError(f"{verb.module}.command is not a command")
+            raise TypeError(f"{verb.module}.{verb.command} is not a command")
         return command
 
     def resolve_command(

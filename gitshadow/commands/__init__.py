@@ -1,4 +1,4 @@
-"""The verbs: one module with one click command each, and the table that finds them.
+"""The verbs: click commands in a module per feature, and the table that finds them.
 
 Invariant: importing this package imports no verb; `-h` prints the table alone.
 """
@@ -8,83 +8,122 @@ from typing import NamedTuple
 
 
 class Verb(NamedTuple):
-    """Say where a verb lives and what it does, in one line."""
+    """A verb: its module, one line of help, and the name of its click command there."""
 
     module: str
     help: str
+    command: str = "command"
 
 
 GROUPS: Mapping[str, Mapping[str, Verb]] = {
     "set up": {
         "init": Verb("init", "Start recording this repository."),
         "hooks": Verb("hooks", "Install or remove agent hooks."),
-        "start": Verb("start", "Start the daemon of this worktree."),
-        "stop": Verb("stop", "Stop the daemon of this worktree."),
-        "watch": Verb("watch", "Record in the foreground until interrupted."),
+        "start": Verb("daemon", "Start the daemon of this worktree.", "start_command"),
+        "stop": Verb("daemon", "Stop the daemon of this worktree.", "stop_command"),
+        "watch": Verb(
+            "daemon", "Record in the foreground until interrupted.", "watch_command"
+        ),
         "status": Verb("status", "Show whether you are protected right now."),
         "prompt": Verb("prompt", "Print one short line for a shell prompt."),
         "doctor": Verb("doctor", "Diagnose problems and suggest fixes."),
-        "completion": Verb("completion", "Print a shell completion script."),
+        "completion": Verb(
+            "completion", "Print a shell completion script.", "completion_command"
+        ),
         "uninstall": Verb("uninstall", "Remove gitshadow from a repository."),
     },
     "undo": {
-        "oops": Verb("oops", "Undo the latest changes of an agent."),
-        "undo": Verb("undo", "Undo a tool call, turn, session or file."),
-        "redo": Verb("redo", "Redo: reverse the last undo."),
+        "oops": Verb("undo", "Undo the latest changes of an agent.", "oops_command"),
+        "undo": Verb(
+            "undo", "Undo a tool call, turn, session or file.", "undo_command"
+        ),
+        "redo": Verb("undo", "Redo: reverse the last undo.", "redo_command"),
         "restore": Verb("restore", "Restore files to an earlier state."),
-        "pin": Verb("pin", "Save the current state under a name."),
-        "pins": Verb("pins", "List the pins."),
-        "unpin": Verb("unpin", "Delete a pin; files are not changed."),
-        "ops": Verb("ops", "List undos, redos and restores."),
+        "pin": Verb("pins", "Save the current state under a name.", "pin_command"),
+        "pins": Verb("pins", "List the pins.", "pins_command"),
+        "unpin": Verb("pins", "Delete a pin; files are not changed.", "unpin_command"),
+        "ops": Verb("lists", "List undos, redos and restores.", "ops_command"),
     },
     "inspect": {
         "ui": Verb("ui", "Browse and undo in a terminal UI."),
-        "log": Verb("log", "List recorded changes, newest first."),
-        "sessions": Verb("sessions", "List agent sessions and your own work."),
-        "turns": Verb("turns", "List the turns and their prompts."),
-        "show": Verb("show", "Show one thing in full, by its id."),
-        "diff": Verb("diff", "Compare recorded states, or one with the disk."),
-        "cat": Verb("cat", "Print an earlier version of a file."),
+        "log": Verb("lists", "List recorded changes, newest first.", "log_command"),
+        "sessions": Verb(
+            "lists", "List agent sessions and your own work.", "sessions_command"
+        ),
+        "turns": Verb("lists", "List the turns and their prompts.", "turns_command"),
+        "show": Verb("lists", "Show one thing in full, by its id.", "show_command"),
+        "diff": Verb(
+            "diff", "Compare recorded states, or one with the disk.", "diff_command"
+        ),
+        "cat": Verb("diff", "Print an earlier version of a file.", "cat_command"),
         "blame": Verb("blame", "Show who wrote each line of a file."),
         "stats": Verb("stats", "Count lines by author."),
-        "check": Verb("check", "Check a commit against policies."),
+        "check": Verb("check", "Check a commit against policies.", "check_command"),
         "review": Verb("review", "Mark agent lines as reviewed."),
         "report": Verb("report", "Write an HTML report of a session."),
-        "expose": Verb("expose", "Make a session visible to Git tools."),
-        "unexpose": Verb("unexpose", "Hide it from Git tools again."),
+        "expose": Verb(
+            "sharing", "Make a session visible to Git tools.", "expose_command"
+        ),
+        "unexpose": Verb(
+            "sharing", "Hide it from Git tools again.", "unexpose_command"
+        ),
     },
     "record": {
         "exec": Verb("exec", "Run a command and record its changes."),
-        "record": Verb("record", "Record some paths now."),
-        "session": Verb("session", "Open or close a session by hand."),
-        "flush": Verb("flush", "Wait for pending changes to be recorded."),
+        "record": Verb("record", "Record some paths now.", "record_command"),
+        "session": Verb(
+            "record", "Open or close a session by hand.", "session_command"
+        ),
+        "flush": Verb(
+            "record", "Wait for pending changes to be recorded.", "flush_command"
+        ),
         "hook": Verb("hook", "(internal) Entry point for agent hooks."),
         "git-hook": Verb("git_hook", "(internal) Entry point for Git hooks."),
     },
     "effects": {
-        "saga": Verb("saga", "List side effects of agent programs."),
-        "tools": Verb("tools", "List a program's tools and how they are undone."),
-        "events": Verb("events", "List the conversation of a program."),
-        "state": Verb("state", "Show the state of a program."),
-        "artifacts": Verb("artifacts", "List a program's artifacts, or print one."),
+        "saga": Verb("saga", "List side effects of agent programs.", "saga_command"),
+        "tools": Verb(
+            "saga", "List a program's tools and how they are undone.", "tools_command"
+        ),
+        "events": Verb("saga", "List the conversation of a program.", "events_command"),
+        "state": Verb("saga", "Show the state of a program.", "state_command"),
+        "artifacts": Verb(
+            "saga", "List a program's artifacts, or print one.", "artifacts_command"
+        ),
         "rewind": Verb("rewind", "Rewind a program to before a turn."),
-        "recover": Verb("recover", "Finish work that a crash interrupted."),
-        "attention": Verb("attention", "List what needs attention."),
-        "resolve": Verb("resolve", "Mark a call as settled by hand."),
-        "verify": Verb("verify", "Check that the saga log is unchanged."),
+        "recover": Verb(
+            "recover", "Finish work that a crash interrupted.", "recover_command"
+        ),
+        "attention": Verb("saga", "List what needs attention.", "attention_command"),
+        "resolve": Verb(
+            "recover", "Mark a call as settled by hand.", "resolve_command"
+        ),
+        "verify": Verb(
+            "saga", "Check that the saga log is unchanged.", "verify_command"
+        ),
         "mcp": Verb("mcp", "Run an MCP server, or record one."),
     },
     "maintain": {
-        "du": Verb("du", "Show how much disk the history uses."),
-        "pack": Verb("pack", "Pack the history, to save disk."),
-        "prune": Verb("prune", "Delete old sessions."),
+        "du": Verb("storage", "Show how much disk the history uses.", "du_command"),
+        "pack": Verb("storage", "Pack the history, to save disk.", "pack_command"),
+        "prune": Verb("storage", "Delete old sessions.", "prune_command"),
         "purge": Verb("purge", "Erase content from the recorded history."),
-        "push": Verb("push", "Send sessions to a remote."),
-        "fetch": Verb("fetch", "Fetch sessions of others from a remote."),
-        "mirror": Verb("mirror", "Update the mirror outside the project."),
-        "export": Verb("export", "Export attribution for other tools."),
-        "import": Verb("import_", "Import attribution from other tools."),
-        "reindex": Verb("reindex", "Rebuild the journal from the refs."),
+        "push": Verb("sharing", "Send sessions to a remote.", "push_command"),
+        "fetch": Verb(
+            "sharing", "Fetch sessions of others from a remote.", "fetch_command"
+        ),
+        "mirror": Verb(
+            "sharing", "Update the mirror outside the project.", "mirror_command"
+        ),
+        "export": Verb(
+            "exchange", "Export attribution for other tools.", "export_command"
+        ),
+        "import": Verb(
+            "exchange", "Import attribution from other tools.", "import_command"
+        ),
+        "reindex": Verb(
+            "storage", "Rebuild the journal from the refs.", "reindex_command"
+        ),
     },
 }
 """The verbs in the order of the help text."""

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 import click
 
 from gitshadow.commands.client import ask
-from gitshadow.commands.moments import state_named
 from gitshadow.commands.options import (
     SeparatingCommand,
     colour_option,
@@ -15,6 +14,7 @@ from gitshadow.commands.options import (
     spelled_paths,
 )
 from gitshadow.commands.terminal import screen
+from gitshadow.commands.times import state_named
 from gitshadow.errors import UsageError
 from gitshadow.render import blame, json, output
 from gitshadow.render.document import Document

@@ -1,21 +1,75 @@
-"""`git agent-undo check`: what speaks against a change."""
+"""check: judge a change by the policies of the repository."""
 
 import os
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 import click
 
 from gitshadow.commands import error_handler
 from gitshadow.commands.client import ask, find_layout
-from gitshadow.commands.config_overrides import settings_given
 from gitshadow.commands.options import colour_option, json_option
 from gitshadow.commands.terminal import screen
-from gitshadow.config import ENV_PREFIX
+from gitshadow.config import ENV_PREFIX, GIT_PREFIX, KEYS
 from gitshadow.errors import ExitCode, JournalError, ShadowError, UsageError
 from gitshadow.ipc.handover import FLAG
 from gitshadow.render import check as shown
 from gitshadow.render import json, output
 from gitshadow.render.document import Document, text
 from gitshadow.render.style import printable
+
+_PARAMETERS, _COUNT = "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT"
+_MOST = 1000
+
+
+class ConfigOverrides(NamedTuple):
+    """Hold settings as the environment would have them, and the names of those left out."""
+
+    environ: Mapping[str, str]
+    ignored: tuple[str, ...]
+
+
+def settings_given(environ: Mapping[str, str], below: str) -> ConfigOverrides:
+    """Return the settings for this call alone.
+
+    Args:
+        environ: The process environment; a variable of ours there wins, as over Git's config.
+        below: The group of keys that counts (`check.`); others are left out.
+    """
+    values: dict[str, list[str]] = {}
+    for name, value in _pairs(environ):
+        values.setdefault(name.lower(), []).append(value)
+    known = {key.git_name.lower(): key for key in KEYS}
+    found: dict[str, str] = {}
+    ignored: list[str] = []
+    for name, given in values.items():
+        key = known.get(name)
+        if key is None or not key.name.startswith(below):
+            ignored.append(name if key is None else key.git_name)
+        elif not any(environ.get(one) for one in key.env_names):
+            found[key.env_name] = "\n".join(given) if key.joined else given[-1]
+    return ConfigOverrides(found, tuple(ignored))
+
+
+def _pairs(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield our settings, those that win last."""
+    counted = environ.get(_COUNT, "")
+    for number in range(min(int(counted), _MOST) if counted.isdecimal() else 0):
+        name = environ.get(f"GIT_CONFIG_KEY_{number}", "")
+        yield from _ours(name, environ.get(f"GIT_CONFIG_VALUE_{number}", ""))
+    try:
+        words = shlex.split(environ.get(_PARAMETERS, ""))
+    except ValueError:
+        return
+    for word in words:
+        name, sign, value = word.partition("=")
+        yield from _ours(name, value if sign else "true")
+
+
+def _ours(name: str, value: str) -> Iterator[tuple[str, str]]:
+    if name.lower().startswith(GIT_PREFIX):
+        yield name, value
 
 
 @click.command("check")
@@ -26,7 +80,7 @@ from gitshadow.render.style import printable
 @colour_option
 @json_option
 @click.argument("rev", required=False)
-def command(
+def check_command(
     staged: bool,
     range_: str | None,
     quiet: bool,

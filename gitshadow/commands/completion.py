@@ -1,9 +1,166 @@
 """`git agent-undo completion`: what makes a shell complete verbs, options, ids and paths."""
 
 import os
+import re
 import sys
+from collections.abc import Mapping, Sequence
 
 import click
+from click.shell_completion import CompletionItem, ShellComplete
+
+from gitshadow.commands import GROUPS
+from gitshadow.reporting import completion
+from gitshadow.reporting.completion import Word
+from gitshadow.store.layout import discover
+
+_UNITS = ("turn", "session", "burst", "op", "call")
+_MOMENTS = ("pin", *_UNITS)
+
+# By the name of the option, whatever the verb.
+OPTIONS: Mapping[str, tuple[str, ...]] = {
+    "--agent": ("agent",),
+    "--at": _MOMENTS,
+    "--before": ("program turn",),
+    "--commit": ("revision",),
+    "--except": ("path",),
+    "--export": ("file",),
+    "--only": ("path",),
+    "--output": ("file",),
+    "--pin": ("pin",),
+    "--range": ("revision",),
+    "--resume": ("op",),
+    "--session": ("session", "program"),
+    "--tools": ("file",),
+    "--turn": ("program turn",),
+}
+# By verb and the name of the argument.
+ARGUMENTS: Mapping[tuple[str, str], tuple[str, ...]] = {
+    ("blame", "words"): ("path",),
+    ("cat", "path"): ("path",),
+    ("check", "rev"): ("revision",),
+    ("diff", "words"): (*_MOMENTS, "path"),
+    ("export", "words"): ("session", "revision"),
+    ("expose", "session"): ("session",),
+    ("fetch", "remote"): ("remote",),
+    ("fetch", "sessions"): ("session",),
+    ("hook", "agent"): ("agent",),
+    ("hooks install", "agents"): ("agent", "own hooks"),
+    ("hooks status", "agents"): ("agent", "own hooks"),
+    ("hooks uninstall", "agents"): ("agent", "own hooks"),
+    ("import", "file"): ("file",),
+    ("log", "paths"): ("path",),
+    ("purge", "paths"): ("path",),
+    ("push", "remote"): ("remote",),
+    ("push", "sessions"): ("session",),
+    ("record", "paths"): ("file",),
+    ("redo", "op"): ("op",),
+    ("report", "session"): ("session",),
+    ("resolve", "call"): ("program call",),
+    ("restore", "paths"): ("path",),
+    ("review", "targets"): ("session", "path"),
+    ("saga show", "turn"): ("program turn",),
+    ("session end", "id"): ("session",),
+    ("show", "id"): (*_UNITS, "pin"),
+    ("show", "paths"): ("path",),
+    ("stats", "words"): ("revision", "path"),
+    ("turns", "session"): ("session",),
+    ("undo", "targets"): (*_UNITS, "path"),
+    ("unexpose", "session"): ("session",),
+    ("unpin", "name"): ("pin",),
+}
+_QUOTES = re.compile(r"\\(.)|'([^']*)'?|\"((?:\\.|[^\"\\])*)\"?", re.DOTALL)
+
+
+class _Fitting(click.types.StringParamType):
+    """Offer words of certain kinds; nothing else of a parameter changes."""
+
+    def __init__(self, kinds: tuple[str, ...]) -> None:
+        self._kinds = kinds
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> "list[CompletionItem[str]]":
+        """Return the words that begin with what is typed."""
+        return [
+            CompletionItem(word.value, word.form, word.note)
+            for word in _of_kinds(self._kinds, incomplete)
+        ]
+
+
+def offer(group: click.Group, typed: Sequence[str], *, quoted: bool) -> list[Word]:
+    """Return what can stand in place of the last word.
+
+    Args:
+        group: The top of the command tree.
+        typed: The words after the program's name; the last one is being typed.
+        quoted: Whether they still have the quotes and backslashes of a shell, and an option
+            its `=` as a word of its own.
+    """
+    *args, last = [_unquoted(word) for word in typed] if quoted else typed
+    if quoted:
+        args = [word for word in args if word != "="]
+        last = "" if last == "=" else last
+    verb = next((word for word in args if not word.startswith("-")), None)
+    if verb is None and not last.startswith("-"):
+        table = {
+            name: one.help for verbs in GROUPS.values() for name, one in verbs.items()
+        }
+        return [Word(*item) for item in table.items() if item[0].startswith(last)]
+    command = None if verb is None else group.get_command(click.Context(group), verb)
+    if command is not None and verb is not None:
+        _prepare(command, verb, "--" in args)
+    found = ShellComplete(group, {}, "git agent-undo", "").get_completions(args, last)
+    # What stands before the `=` is no part of the word for Bash alone.
+    option, sign, _ = last.partition("=")
+    before = option + sign if sign and option.startswith("--") and not quoted else ""
+    return [Word(before + item.value, item.help or "", item.type) for item in found]
+
+
+def _prepare(command: click.Command, verb: str, separated: bool) -> None:
+    """Say of each parameter what fits there; behind `--` stand paths alone."""
+    for parameter in command.params:
+        if isinstance(parameter, click.Option):
+            named = [OPTIONS[name] for name in parameter.opts if name in OPTIONS]
+            kinds = named[0] if named else ()
+        else:
+            kinds = ARGUMENTS.get((verb, parameter.name or ""), ())
+            kinds = ("path",) if separated and "path" in kinds else kinds
+        if kinds:
+            parameter.type = _Fitting(kinds)
+    if isinstance(command, click.Group):
+        for name in command.list_commands(click.Context(command)):
+            below = command.get_command(click.Context(command), name)
+            if below is not None:
+                _prepare(below, f"{verb} {name}", separated)
+
+
+def _of_kinds(kinds: tuple[str, ...], typed: str) -> list[Word]:
+    if kinds == ("file",):
+        return [Word(typed, form="file")]
+    if "agent" in kinds:
+        from gitshadow.hookfiles import advice, catalog
+
+        own = advice.NO_AGENTS if "own hooks" in kinds else ()
+        names = sorted({*catalog.AGENTS, *own})
+        return [Word(name) for name in names if name.startswith(typed)]
+    layout = discover(os.getcwd())
+    if layout is None:
+        return []
+    place = completion.CompletionContext(layout, os.getcwd(), os.environ)
+    return completion.words(place, kinds, typed)
+
+
+def _unquoted(word: str) -> str:
+    """Take off what a shell takes off: quotes, also one that is still open, and backslashes."""
+
+    def plain(match: re.Match[str]) -> str:
+        escaped, single, double = match.groups()
+        if double is not None:
+            return re.sub(r"\\([$`\"\\])", r"\1", double)
+        return escaped or single or ""
+
+    return _QUOTES.sub(plain, word)
+
 
 _SCRIPTS = os.path.join(os.path.dirname(__file__), "scripts")
 _NAMES = {
@@ -14,7 +171,7 @@ _NAMES = {
 
 
 @click.group("completion")
-def command() -> None:
+def completion_command() -> None:
     """Print the completion script for a shell.
 
     An installation puts the scripts where shells look for them, below share/. If your shell
@@ -22,19 +179,19 @@ def command() -> None:
     """
 
 
-@command.command("bash")
+@completion_command.command("bash")
 def bash_command() -> None:
     """For ~/.local/share/bash-completion/completions/git-agent-undo."""
     _print("bash")
 
 
-@command.command("zsh")
+@completion_command.command("zsh")
 def zsh_command() -> None:
     """For a file _git-agent-undo in a directory of $fpath."""
     _print("zsh")
 
 
-@command.command("fish")
+@completion_command.command("fish")
 def fish_command() -> None:
     """For ~/.config/fish/completions/git-agent-undo.fish."""
     _print("fish")
@@ -45,7 +202,7 @@ def _print(shell: str) -> None:
         click.echo(stream.read(), nl=False)
 
 
-@command.command(
+@completion_command.command(
     "words", hidden=True, context_settings={"ignore_unknown_options": True}
 )
 @click.argument("shell", type=click.Choice(list(_NAMES)))
@@ -54,9 +211,8 @@ def words_command(shell: str, typed: tuple[str, ...]) -> None:
     """(internal) Print completions of the last word: form, word, note, separated by tabs."""
     group = click.get_current_context().find_root().command
     assert isinstance(group, click.Group)
-    from gitshadow.commands import completion_words
     from gitshadow.render.style import printable
 
-    for word in completion_words.offer(group, typed or ("",), quoted=shell == "bash"):
+    for word in offer(group, typed or ("",), quoted=shell == "bash"):
         note = printable(" ".join(word.note.split()))
         sys.stdout.write(f"{word.form}\t{word.value}\t{note}\n")

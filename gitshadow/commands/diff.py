@@ -1,11 +1,12 @@
-"""`git agent-undo diff`: compare recorded states."""
+"""diff, cat: compare and print recorded states."""
 
+import base64
+import binascii
 import os
 
 import click
 
-from gitshadow.commands.client import ask
-from gitshadow.commands.moments import state_named
+from gitshadow.commands.client import ask, spelled
 from gitshadow.commands.options import (
     SeparatingCommand,
     colour_option,
@@ -14,6 +15,8 @@ from gitshadow.commands.options import (
     spelled_paths,
 )
 from gitshadow.commands.terminal import screen
+from gitshadow.commands.times import state_named
+from gitshadow.errors import StoreError
 from gitshadow.render import json, output
 from gitshadow.render.diffstat import stat_lines
 from gitshadow.render.document import Document, rows, text
@@ -27,7 +30,7 @@ from gitshadow.render.text import patch_lines
 @json_option
 @click.argument("words", nargs=-1, metavar="[A [B]] [-- PATHS...]")
 @click.pass_context
-def command(
+def diff_command(
     ctx: click.Context,
     session: str | None,
     stat: bool,
@@ -68,3 +71,20 @@ def _print(document: Document, *, stat: bool) -> None:
         output.show(lines, pager=shown.pager)
     else:
         output.show_bytes(os.fsencode(patch))
+
+
+@click.command("cat")
+@click.option("--at", metavar="WHEN", help="A time, a pin, or any printed id.")
+@json_option
+@click.argument("path")
+def cat_command(path: str, at: str | None, as_json: bool) -> None:
+    """Print the content of PATH at an earlier time; the newest recorded one by default."""
+    document = ask("cat", {"path": spelled(path), "at": state_named(at)})
+    if as_json:
+        json.show(document)
+        return
+    try:
+        data = base64.b64decode(text(document, "data_base64"), validate=True)
+    except binascii.Error as error:
+        raise StoreError("invalid answer from the engine") from error
+    output.show_bytes(data)

@@ -7,9 +7,9 @@ from typing import NamedTuple
 import click
 
 from gitshadow.commands.client import ask, find_layout
-from gitshadow.commands.daemon_pause import standstill
+from gitshadow.commands.daemon import standstill
 from gitshadow.commands.health import UNLESS_HEARD
-from gitshadow.commands.install_env import find_surroundings
+from gitshadow.commands.hooks_plan import find_surroundings
 from gitshadow.commands.options import colour_option, json_option
 from gitshadow.commands.output import print_document
 from gitshadow.errors import ExitCode, ShadowError

@@ -11,8 +11,13 @@ from gitshadow.commands.hooks_install import (
     find_screen,
     writing_options,
 )
-from gitshadow.commands.hooks_plan import AgentWork, ConfigWork, GitWork, InstallWork
-from gitshadow.commands.install_env import find_surroundings
+from gitshadow.commands.hooks_plan import (
+    AgentWork,
+    ConfigWork,
+    GitWork,
+    InstallWork,
+    find_surroundings,
+)
 from gitshadow.commands.options import colour_option, json_option
 from gitshadow.commands.usage_errors import VerbGroup
 from gitshadow.errors import ExitCode, UsageError

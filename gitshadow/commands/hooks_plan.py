@@ -3,16 +3,91 @@
 Invariant: a plan in agents' files is done file by file, one in Git's own hooks as a whole.
 """
 
+import os
+import sys
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from gitshadow.errors import ShadowError
-from gitshadow.hookfiles import gitconfig, githooks, install
+from gitshadow.errors import ShadowError, UnsupportedError
+from gitshadow.hookfiles import detect, gitconfig, githooks, install, login
 from gitshadow.hookfiles.detect import InstallEnvironment
 from gitshadow.hookfiles.githooks import Act
 from gitshadow.hookfiles.steps import FileAction, FileStep
 from gitshadow.render.document import Document
 from gitshadow.store.git import Git
+from gitshadow.store.layout import Layout, discover
+
+_PROGRAM = "git-agent-undo"
+
+
+def find_surroundings() -> tuple[InstallEnvironment, Layout | None]:
+    """Take from this process what an installation depends on."""
+    try:
+        layout = discover(os.getcwd())
+    except OSError:
+        layout = None
+    around = detect.surroundings(
+        os.environ,
+        os.path.expanduser("~"),
+        executable=_executable(),
+        worktree=None if layout is None else layout.root,
+        common_state=None if layout is None else layout.state_dir,
+    )
+    return around, layout
+
+
+def _executable() -> str:
+    """Return the path by which this program was called; links to it stay links."""
+    called = os.path.abspath(sys.argv[0])
+    if os.path.basename(called) == _PROGRAM and os.access(called, os.X_OK):
+        return called
+    return os.path.join(os.path.dirname(sys.executable), _PROGRAM)
+
+
+NOTE = "systemd starts it at your next login; to start it without a login: loginctl enable-linger"
+
+
+class LoginWork(NamedTuple):
+    """Hold the unit and the links."""
+
+    plan: login.LoginPlan
+    around: InstallEnvironment
+
+    def items(self) -> list[Document]:
+        """Return an item per file."""
+        return [*map(item_of, self.plan.unit), *map(_link_item, self.plan.links)]
+
+    def errors(self) -> list[ShadowError]:
+        """Return what cannot be done, or could not."""
+        found: Sequence[login.UnitLink | FileStep] = [*self.plan.unit, *self.plan.links]
+        return [one.error for one in found if one.error is not None]
+
+    def apply(self) -> "LoginWork":
+        """Write or remove them."""
+        return self._replace(plan=login.apply(self.plan, self.around))
+
+
+def refuse_without_systemd() -> None:
+    """Raise UnsupportedError where no systemd serves this user."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    if not runtime or not os.path.exists(os.path.join(runtime, "systemd", "private")):
+        raise UnsupportedError(
+            "cannot start at login: no systemd user manager is running for you",
+            hint="add `git agent-undo start` to your shell profile; hooks start it too",
+        )
+
+
+def _link_item(link: login.UnitLink) -> Document:
+    sign = {"create": "+", "delete": "-"}.get(link.action.value)
+    return {
+        "agent": "systemd",
+        "scope": "user",
+        "path": link.path,
+        "action": link.action.value,
+        "diff": [f"{sign}a link to the unit"] if sign else [],
+        "error": None if link.error is None else link.error.message,
+    }
+
 
 _ACTIONS = {
     Act.SET: "change",

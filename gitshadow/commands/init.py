@@ -7,8 +7,7 @@ import click
 
 from gitshadow.commands.client import ask, find_layout
 from gitshadow.commands.hooks_install import InstallOptions, attempt, report
-from gitshadow.commands.hooks_plan import AgentWork
-from gitshadow.commands.install_env import find_surroundings
+from gitshadow.commands.hooks_plan import AgentWork, find_surroundings
 from gitshadow.commands.options import is_interactive, json_option, yes_option
 from gitshadow.commands.output import print_document
 from gitshadow.errors import ExitCode, UsageError

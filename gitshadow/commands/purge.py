@@ -6,7 +6,7 @@ from typing import IO
 import click
 
 from gitshadow.commands.client import ask
-from gitshadow.commands.daemon_pause import standstill
+from gitshadow.commands.daemon import standstill
 from gitshadow.commands.options import json_option, spelled_paths, yes_option
 from gitshadow.commands.output import print_document
 from gitshadow.errors import RefusedError, UsageError

@@ -1,4 +1,4 @@
-"""`git agent-undo recover`: finish what a crash interrupted in agent programs' sessions."""
+"""recover, resolve: finish what a crash or a doubt left open."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ from gitshadow.commands.options import (
     yes_option,
 )
 from gitshadow.commands.output import print_rows
-from gitshadow.errors import ExitCode
+from gitshadow.errors import ExitCode, UsageError
 from gitshadow.render.effects import attention_lines
 
 _NOTHING = "nothing to recover"
@@ -32,7 +32,7 @@ _NOTHING = "nothing to recover"
 @tools_option
 @yes_option
 @json_option
-def command(
+def recover_command(
     session: str | None, tools: str | None, *, dry_run: bool, yes: bool, as_json: bool
 ) -> int:
     """Finish rollbacks, undos and rewinds whose process died.
@@ -100,3 +100,40 @@ def _sessions(rows: Iterable[Mapping[str, object]]) -> Iterator[str]:
         for row in rows
         if row["state"] != "failed" and row["what"] != "held"
     )
+
+
+@click.command("resolve")
+@click.option(
+    "--as",
+    "outcome",
+    type=click.Choice(["reversed", "compensated", "not_reversed", "no_effect"]),
+    required=True,
+    help="Undone, compensated, left as it is, or never happened.",
+)
+@click.option(
+    "--note", required=True, metavar="TEXT", help="A note about what was found or done."
+)
+@session_option
+@click.argument("call")
+def resolve_command(call: str, outcome: str, note: str, session: str | None) -> int:
+    """Record what a person found out about CALL; what was recorded before is kept."""
+    from gitshadow.sdk.turns.async_session import AsyncAgentUndo
+    from gitshadow.sdk.turns.report import UndoReport
+    from gitshadow.store.journal import saga
+
+    with journal() as db:
+        found = saga.calls_named(db, call, session)
+        if len(found) > 1:
+            found = [one for one in saga.unsettled(db, session) if one.id == call]
+    if len(found) != 1:
+        raise UsageError(
+            f"cannot resolve {call}: unknown or ambiguous call",
+            hint="to list calls: git agent-undo attention; to choose a session: --session",
+        )
+
+    async def settle(au: AsyncAgentUndo) -> list[UndoReport]:
+        au.resolve(found[0].turn, call, outcome, note=note)
+        return []
+
+    toolbox = load_toolbox(None, needed=False)
+    return act(found[0].session, toolbox, settle, as_json=False)

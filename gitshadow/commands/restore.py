@@ -6,10 +6,10 @@ from collections.abc import Sequence
 import click
 
 from gitshadow.commands.client import ask
-from gitshadow.commands.daemon_pause import standstill
-from gitshadow.commands.moments import state_named
+from gitshadow.commands.daemon import standstill
 from gitshadow.commands.options import SeparatingCommand, separated, spelled_paths
 from gitshadow.commands.terminal import screen
+from gitshadow.commands.times import state_named
 from gitshadow.commands.undo_flow import (
     UndoCommand,
     UndoFlags,

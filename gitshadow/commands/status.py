@@ -8,7 +8,7 @@ import click
 from gitshadow.commands.client import ask, find_layout
 from gitshadow.commands.error_handler import error_document
 from gitshadow.commands.health import judge, not_recorded, nothing_recorded
-from gitshadow.commands.install_env import find_surroundings
+from gitshadow.commands.hooks_plan import find_surroundings
 from gitshadow.commands.options import colour_option, json_option
 from gitshadow.commands.output import print_document
 from gitshadow.errors import ExitCode, NotInitialisedError, StoreError

@@ -4,10 +4,27 @@ Invariant: pure; the present is an argument. What cannot be read is an error, ne
 """
 
 import re
+import time
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 from gitshadow.errors import UsageError
+
+
+def state_named(words: str | None) -> int | str | None:
+    """Return what a person names: a moment, else an id as typed; None for None.
+
+    Raises:
+        UsageError: the words are neither a time nor a single word, as ids are.
+    """
+    if words is None:
+        return None
+    now_ns = time.time_ns()
+    moment = find_moment(words, now_ns)
+    if moment is not None:
+        return moment
+    return parse_moment(words, now_ns) if " " in words or not words else words
+
 
 _SECOND_NS = 10**9
 _UNITS_NS: Mapping[str, int] = {

@@ -1,12 +1,18 @@
-"""`git agent-undo undo`: take named units back."""
+"""oops, undo, redo."""
 
 import click
 
 from gitshadow.commands import undo_effects
 from gitshadow.commands.client import spelled
-from gitshadow.commands.options import SeparatingCommand, separated, spelled_paths
+from gitshadow.commands.options import (
+    SeparatingCommand,
+    separated,
+    spelled_paths,
+    tools_option,
+)
 from gitshadow.commands.undo_effects import ProgramOptions
 from gitshadow.commands.undo_flow import (
+    HandOverError,
     UndoCommand,
     UndoFlags,
     carry_out,
@@ -14,6 +20,27 @@ from gitshadow.commands.undo_flow import (
     target,
 )
 from gitshadow.errors import UsageError
+
+
+@click.command("oops")
+@click.option("--include-low", is_flag=True, help="Also include uncertain changes.")
+@tools_option
+@manner_options
+def oops_command(include_low: bool, tools: str | None, manner: UndoFlags) -> int:
+    """Undo the latest changes of an agent; run it again to undo those before.
+
+    Later edits by people or other agents are kept. `redo` reverses the undo. A turn of an
+    agent program is undone as a whole, including its effects if `--tools` defines how.
+    """
+    request = UndoCommand(verb="oops", include_low=include_low)
+    try:
+        return carry_out(request._replace(hand_over=not manner.interactive), manner)
+    except HandOverError as found:
+        from gitshadow.commands import undo_effects  # takes asyncio along: 20 ms
+        from gitshadow.commands.undo_effects import ProgramOptions
+
+        program = ProgramOptions(found.session, tools, "skip")
+        return undo_effects.undo(found.session, found.turn or "", program, manner)
 
 
 @click.command("undo", cls=SeparatingCommand)
@@ -25,7 +52,7 @@ from gitshadow.errors import UsageError
 @undo_effects.program_options
 @manner_options
 @click.argument("targets", nargs=-1, metavar="TARGET...")
-def command(
+def undo_command(
     only: tuple[str, ...],
     leave: tuple[str, ...],
     include_low: bool,
@@ -66,3 +93,20 @@ def command(
         include_low=include_low,
     )
     return carry_out(request, manner)
+
+
+@click.command("redo")
+@manner_options
+@click.argument("op", required=False)
+def redo_command(op: str | None, manner: UndoFlags) -> int:
+    """Reverse the last undo, or the one that OP names.
+
+    For a turn of an agent program, files, state and artifacts are redone; effects are listed.
+    """
+    request = UndoCommand(verb="redo", targets=[target(op)] if op else [])
+    try:
+        return carry_out(request._replace(hand_over=not manner.interactive), manner)
+    except HandOverError as found:
+        from gitshadow.commands import undo_effects  # takes asyncio along: 20 ms
+
+        return undo_effects.redo(found.session, found.op or "", manner)

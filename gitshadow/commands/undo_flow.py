@@ -6,6 +6,7 @@ Invariant: without `--yes` or a token nothing is changed before a plan was shown
 
 import functools
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -23,8 +24,62 @@ from gitshadow.commands.terminal import Screen, screen
 from gitshadow.commands.user_hooks import told
 from gitshadow.errors import ExitCode, UsageError
 from gitshadow.render import json, output
-from gitshadow.render.document import Document, inner, text
-from gitshadow.render.report import report_lines, would_overwrite
+from gitshadow.render.choosing import HELP, question_line, questions, taken
+from gitshadow.render.document import Document, inner, rows, text
+from gitshadow.render.report import (
+    hunk_lines,
+    item_line,
+    left_lines,
+    report_lines,
+    would_overwrite,
+)
+from gitshadow.undo.hunk_selection import Choosing
+
+
+def choose(plan: Document, shown: Screen) -> dict[str, list[int]]:
+    """Ask for every hunk of a plan.
+
+    Args:
+        plan: A plan whose items have their hunks.
+        shown: How to show them.
+
+    Returns:
+        The numbers of the parts that were taken, by the number of their item; empty where
+        nothing was taken, or the input ended.
+    """
+    items = rows(plan, "items")
+    output.show(left_lines(items, shown.view))
+    forward = text(plan, "kind") == "redo"
+    choosing, announced = questions(plan), -1
+    while choosing.waiting:
+        question = choosing.waiting[0]
+        if question.item != announced:
+            announced = question.item
+            output.show([item_line(items[announced], shown.view, redo=forward)])
+        output.show(hunk_lines(question.hunk.lines, shown.view))
+        key = _answer(choosing, forward=forward)
+        if key is None:
+            return {}
+        choosing = choosing.answer(key)
+    return taken(choosing)
+
+
+def _answer(choosing: Choosing, *, forward: bool) -> str | None:
+    """Return one of the keys that are allowed now; None at the end of the input."""
+    asked = question_line(choosing, forward=forward)
+    asked += f" [{','.join(choosing.keys)},?]?"
+    while True:
+        sys.stdout.write(f"{asked} ")
+        sys.stdout.flush()
+        line = sys.stdin.readline()
+        if not line:
+            sys.stdout.write("\n")
+            return None
+        key = line.strip()[:1].lower()
+        if key and key in choosing.keys:
+            return key
+        output.show(f"{key} - {HELP[key]}" for key in choosing.keys)
+
 
 _EXITS: Mapping[str, ExitCode] = {
     "reversed": ExitCode.DONE,
@@ -155,8 +210,6 @@ def _carry_out_chosen(request: UndoCommand, manner: UndoFlags) -> int:
     Raises:
         UsageError: nobody can be asked, or an option was given that asks nobody.
     """
-    from gitshadow.commands import hunk_choice
-
     if manner.as_json or manner.token or not is_interactive():
         raise UsageError(
             "cannot choose interactively: no terminal",
@@ -167,7 +220,7 @@ def _carry_out_chosen(request: UndoCommand, manner: UndoFlags) -> int:
     plan = _ask(request, manner, apply=False, token=None, offer=True)
     if text(plan, "status") != "planned":
         return _finish(plan, manner, shown)
-    taken = hunk_choice.choose(plan, shown)
+    taken = choose(plan, shown)
     if not taken:
         click.echo("nothing was changed")
         return int(ExitCode.REFUSED)

@@ -6,11 +6,16 @@ from typing import NamedTuple
 import click
 
 from gitshadow.commands.client import find_layout
-from gitshadow.commands.export import write_events
+from gitshadow.commands.exchange import write_events
 from gitshadow.commands.hooks_install import InstallOptions, carry_out
-from gitshadow.commands.hooks_plan import AgentWork, ConfigWork, GitWork, InstallWork
-from gitshadow.commands.install_env import find_surroundings
-from gitshadow.commands.login_plan import LoginWork
+from gitshadow.commands.hooks_plan import (
+    AgentWork,
+    ConfigWork,
+    GitWork,
+    InstallWork,
+    LoginWork,
+    find_surroundings,
+)
 from gitshadow.commands.options import json_option, yes_option
 from gitshadow.errors import ShadowError
 from gitshadow.hookfiles import gitconfig, githooks, install, login

@@ -328,7 +328,7 @@ def test_interrupt_is_130() -> None:
         "import signal, sys, types\n"
         "import click\n"
         "from gitshadow.cli import main\n"
-        "module = types.ModuleType('gitshadow.commands.flush')\n"
+        "module = types.ModuleType('gitshadow.commands.record')\n"
         "raising = lambda: signal.raise_signal(signal.SIGINT)\n"
         "module.command = click.Command('flush', callback=raising)\n"
         "sys.modules[module.__name__] = module\n"

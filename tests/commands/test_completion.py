@@ -10,14 +10,14 @@ import click
 import pytest
 
 from gitshadow.cli import group
-from gitshadow.commands import completion_words, names
+from gitshadow.commands import completion, names
 from gitshadow.store.quoting import c_quoted
 from tests.support.repo import Repo
 from tests.support.shadow import Shadow
 from tests.support.shells import Shell, shell
 from tests.support.tools import need
 
-SCRIPTS = Path(completion_words.__file__).parent / "scripts"
+SCRIPTS = Path(completion.__file__).parent / "scripts"
 # What is typed there is new, or nobody's to list.
 FREE = {
     ("artifacts", "name"),
@@ -69,7 +69,7 @@ def recorded(
 
 
 def offered(*typed: str, quoted: bool = False) -> list[str]:
-    return [word.value for word in completion_words.offer(group, typed, quoted=quoted)]
+    return [word.value for word in completion.offer(group, typed, quoted=quoted)]
 
 
 def session_of(shadow: Shadow) -> str:
@@ -86,12 +86,12 @@ def test_every_argument_is_offered_for_or_free() -> None:
         if isinstance(parameter, click.Argument)
         and not isinstance(parameter.type, click.Choice)
     }
-    assert arguments == completion_words.ARGUMENTS.keys() | FREE
+    assert arguments == completion.ARGUMENTS.keys() | FREE
 
 
 def test_every_option_of_the_table_is_one() -> None:
     options = {name for _, one in _parameters() for name in one.opts}
-    assert completion_words.OPTIONS.keys() <= options
+    assert completion.OPTIONS.keys() <= options
 
 
 def test_verbs_are_offered_without_loading_one() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gitshadow.commands.config_overrides import ConfigOverrides, settings_given
+from gitshadow.commands.check import ConfigOverrides, settings_given
 
 
 @pytest.mark.parametrize(

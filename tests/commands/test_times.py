@@ -4,8 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitshadow.commands.moments import state_named
-from gitshadow.commands.times import find_moment, parse_length, parse_moment
+from gitshadow.commands.times import (
+    find_moment,
+    parse_length,
+    parse_moment,
+    state_named,
+)
 from gitshadow.errors import UsageError
 
 SECOND = 10**9

@@ -1,4 +1,4 @@
-"""`git agent-undo export`: who wrote what, in a form that others read."""
+"""export, import: attribution for and from other tools."""
 
 import os
 import sys
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import click
 
-from gitshadow.commands.client import ask
+from gitshadow.commands.client import ask, spelled
 from gitshadow.commands.options import (
     ask_yes,
     is_interactive,
@@ -18,6 +18,7 @@ from gitshadow.commands.output import print_document
 from gitshadow.errors import ExitCode, ShadowError, UsageError
 from gitshadow.render import exchange, json, output
 from gitshadow.render.document import Document, number, rows
+from gitshadow.render.exchange import import_lines
 from gitshadow.render.style import View
 
 _EVENTS, _TRACES, _NOTES = "jsonl", "agent-trace", "git-ai"
@@ -44,7 +45,7 @@ class _Manner(NamedTuple):
 @yes_option
 @json_option
 @click.argument("words", nargs=-1, metavar="[SESSION|REV|A..B]...")
-def command(
+def export_command(
     form: str, file: str | None, words: tuple[str, ...], remove: bool, **how: bool
 ) -> int | None:
     """Export sessions and commits; by default everything since recording began.
@@ -150,3 +151,30 @@ def _agreed(manner: _Manner, question: str) -> bool:
         return False
     sys.stdout.flush()
     return ask_yes(question, default=False)
+
+
+@click.command("import")
+@click.option(
+    "--from",
+    "source",
+    type=click.Choice(["git-ai", "entire"]),
+    help="Read git-ai's notes, or Entire's trailers, of this repository.",
+)
+@json_option
+@click.argument("file", required=False)
+def import_command(source: str | None, file: str | None, as_json: bool) -> None:
+    """Import FILE: an export from another clone, or Agent Trace records.
+
+    Imported claims about lines are shown where nothing was recorded here, and never count as
+    an agent's. Importing again changes nothing.
+    """
+    if (source is None) == (file is None):
+        raise UsageError(
+            "missing argument: FILE",
+            hint="a file of git agent-undo export, or --from git-ai",
+        )
+    if file is not None:
+        document = ask("import_file", {"file": spelled(os.path.abspath(file))})
+    else:
+        document = ask("import_claims", {"source": source})
+    print_document(document, import_lines, as_json=as_json)

@@ -1,8 +1,9 @@
-"""`git agent-undo prune`: drop old sessions."""
+"""du, pack, prune, reindex: the disk space and the journal of the history."""
 
 import click
 
-from gitshadow.commands.client import ask
+from gitshadow.commands.client import ask, find_layout
+from gitshadow.commands.daemon import standstill
 from gitshadow.commands.options import (
     ask_yes,
     is_interactive,
@@ -13,7 +14,34 @@ from gitshadow.commands.output import print_document
 from gitshadow.commands.times import parse_length
 from gitshadow.config import parse_size
 from gitshadow.errors import ExitCode, RefusedError, UsageError
-from gitshadow.render.keep import prune_lines
+from gitshadow.render.keep import du_lines, pack_lines, prune_lines, reindex_lines
+
+
+@click.command("du")
+@json_option
+def du_command(as_json: bool) -> None:
+    """Show how much disk space the history uses, by session and in total.
+
+    Only objects count that the history's refs reach and your branches do not. Objects shared
+    by two sessions count for both, and once in the total.
+    """
+    ask("flush", {})
+    from gitshadow.service import in_process
+
+    print_document(in_process.du(find_layout()), du_lines, as_json=as_json)
+
+
+@click.command("pack")
+@json_option
+def pack_command(as_json: bool) -> None:
+    """Pack the loose objects of the history and merge its packs.
+
+    The daemon does so by itself, and so do commands where no daemon runs.
+    """
+    ask("flush", {})
+    from gitshadow.service import in_process
+
+    print_document(in_process.pack(find_layout()), pack_lines, as_json=as_json)
 
 
 @click.command("prune")
@@ -37,7 +65,7 @@ from gitshadow.render.keep import prune_lines
 )
 @yes_option
 @json_option
-def command(  # noqa: PLR0913 - one per option
+def prune_command(  # noqa: PLR0913 - one per option
     *,
     everything: bool,
     older_than: str | None,
@@ -92,3 +120,12 @@ def _size(words: str | None) -> int | None:
         return None if words is None else parse_size(words)
     except ValueError as error:
         raise UsageError(f"invalid size: {words!r}", hint="use 500m or 2g") from error
+
+
+@click.command("reindex")
+@json_option
+def reindex_command(as_json: bool) -> None:
+    """Rebuild the journal from the refs; the old one is set aside, never overwritten."""
+    with standstill():
+        document = ask("reindex", {})
+    print_document(document, reindex_lines, as_json=as_json)

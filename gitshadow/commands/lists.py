@@ -1,23 +1,39 @@
-"""`git agent-undo log`: what was written, newest first."""
+"""log, sessions, turns, ops, show: what was recorded."""
 
 import time
 from collections.abc import Sequence
 
 import click
 
-from gitshadow.commands.client import send
+from gitshadow.commands.client import ask, send
 from gitshadow.commands.options import colour_option, json_option, spelled_paths
-from gitshadow.commands.output import print_list
+from gitshadow.commands.output import print_document, print_list
 from gitshadow.commands.times import parse_moment
 from gitshadow.messages.codec import parse
-from gitshadow.messages.lists import LOG, LogRequest
+from gitshadow.messages.lists import (
+    LOG,
+    OPS,
+    SESSIONS,
+    TURNS,
+    LogRequest,
+    OpsRequest,
+    SessionsRequest,
+    TurnsRequest,
+)
 from gitshadow.messages.rows import EventRow
 from gitshadow.model import EventKind
-from gitshadow.render.text import log_groups, log_lines
+from gitshadow.render.text import (
+    log_groups,
+    log_lines,
+    op_lines,
+    session_lines,
+    show_lines,
+    turn_lines,
+)
 from gitshadow.words import did_you_mean
 
 _MORE = 8
-_EMPTY = "no matching changes; to list all: git agent-undo log"
+_NO_CHANGES = "no matching changes; to list all: git agent-undo log"
 
 
 @click.command("log")
@@ -45,7 +61,7 @@ _EMPTY = "no matching changes; to list all: git agent-undo log"
 @colour_option
 @json_option
 @click.argument("paths", nargs=-1)
-def command(
+def log_command(
     since: str | None,
     kinds: tuple[str, ...],
     paths: tuple[str, ...],
@@ -70,20 +86,20 @@ def command(
         lambda: _enough(reply.answer.rows, request),
         log_lines,
         as_json=as_json,
-        empty=_empty(request.agent),
+        empty=_no_changes(request.agent),
     )
 
 
-def _empty(agent: str | None) -> str:
+def _no_changes(agent: str | None) -> str:
     """Return what is said of an empty list; an agent may be known by a longer name."""
     from gitshadow.adapters.registry import KNOWN_AGENTS
 
     if agent is None or agent in KNOWN_AGENTS:
-        return _EMPTY
+        return _NO_CHANGES
     longer = [name for name in KNOWN_AGENTS if name.startswith(agent)]
     near = f"did you mean {' or '.join(longer)}?" if longer else None
     near = near or did_you_mean(agent, KNOWN_AGENTS)
-    return f"no matching changes; {near}" if near else _EMPTY
+    return f"no matching changes; {near}" if near else _NO_CHANGES
 
 
 def _enough(found: Sequence[EventRow], request: LogRequest) -> Sequence[EventRow]:
@@ -100,3 +116,75 @@ def _enough(found: Sequence[EventRow], request: LogRequest) -> Sequence[EventRow
         found = send(LOG, request._replace(limit=asked)).answer.rows
     kept = groups[:limit] if request.above is None else groups[-limit:]
     return [row for group in kept for row in group]
+
+
+@click.command("sessions")
+@click.option("--all", "everything", is_flag=True, help="From all worktrees.")
+@colour_option
+@json_option
+def sessions_command(everything: bool, as_json: bool) -> None:
+    """List sessions: runs of agents, and periods of other work."""
+    reply = send(SESSIONS, SessionsRequest())
+    print_list(
+        reply.document,
+        lambda: reply.answer.rows,
+        session_lines,
+        as_json=as_json,
+        empty="no sessions were recorded",
+    )
+
+
+_NO_TURNS = "no turns yet: agents report them through hooks (git agent-undo status)"
+
+
+@click.command("turns")
+@colour_option
+@json_option
+@click.argument("session", required=False)
+def turns_command(session: str | None, as_json: bool) -> None:
+    """List turns and their prompts; with SESSION, only its turns."""
+    reply = send(TURNS, TurnsRequest(session))
+    print_list(
+        reply.document,
+        lambda: reply.answer.rows,
+        turn_lines,
+        as_json=as_json,
+        empty=_NO_TURNS,
+    )
+
+
+_NO_OPS = "nothing has been undone here yet"
+
+
+@click.command("ops")
+@click.option("-n", "limit", type=click.IntRange(min=0), help="Show at most this many.")
+@json_option
+def ops_command(limit: int | None, as_json: bool) -> None:
+    """List undos, redos and restores, newest first."""
+    reply = send(OPS, OpsRequest(limit))
+    print_list(
+        reply.document,
+        lambda: reply.answer.rows,
+        op_lines,
+        as_json=as_json,
+        empty=_NO_OPS,
+    )
+
+
+@click.command("show")
+@click.option("-s", "--no-patch", is_flag=True, help="Without the diff.")
+@colour_option
+@json_option
+@click.argument("id")
+@click.argument("paths", nargs=-1)
+def show_command(
+    id: str, paths: tuple[str, ...], no_patch: bool, as_json: bool
+) -> None:
+    """Show an event, call, turn, burst, session, op or recorded commit, with its diff.
+
+    ID is any id that another command or git log of a session's ref prints, or a unique
+    prefix. For an id with several events, PATHS limit them and the diff.
+    """
+    params = {"id": id, "paths": spelled_paths(paths), "patch": not no_patch}
+    document = ask("show", params)
+    print_document(document, show_lines, as_json=as_json, paged=True)
