@@ -289,6 +289,33 @@ def steps_of(repo: Repo, moves: Sequence[HeadMove]) -> list[HeadStep]:
     return found
 
 
+def carry(
+    repo: Repo, tree: Oid, step: HeadStep, is_absent: Callable[[RepoPath], bool]
+) -> Oid:
+    """Bring what a tree carries, and nobody records, to what the new HEAD has of it.
+
+    That are submodules and what a sparse checkout leaves out.
+
+    Args:
+        repo: Where the tree is.
+        tree: The newest tree.
+        step: What changed between the commits.
+        is_absent: Whether a path is neither on the disk nor recorded.
+    """
+    carried = {
+        path: new
+        for path, (old, new) in step.changes.items()
+        if is_gitlink(old if new is None else new)
+        or (old is not None and is_absent(path) and repo.entry(tree, path) == old)
+    }
+    return repo.trees.splice(tree, carried) if carried else tree
+
+
+def is_gitlink(entry: Entry | None) -> bool:
+    """Tell whether a tree entry is a submodule."""
+    return entry is not None and entry[0] == GITLINK_MODE
+
+
 def candidates(
     steps: Sequence[HeadStep], known: Callable[[RepoPath], FileVersion | None]
 ) -> set[RepoPath]:

@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 
 from gitshadow.errors import StoreError
-from gitshadow.model import GITLINK_MODE, Oid, RepoPath
+from gitshadow.model import GITLINK_MODE, Oid, RepoPath, StatKey
 from gitshadow.store.git import Git, Staged, parse_staged
 from gitshadow.store.layout import Layout
 from gitshadow.store.repo import Repo
@@ -105,6 +105,13 @@ class IndexView:
         """Return the index entries of some paths, with the stat that Git knows of each."""
         stat = self._stat_index()
         return self._git.staged_stats(paths, stat[0]) if stat is not None else {}
+
+    def is_from_head(self, path: RepoPath, stat: StatKey) -> bool:
+        """Tell whether Git wrote the file at a path, with what HEAD has there."""
+        staged = self.staged([path]).get(path)
+        if staged is None or not staged.is_of(stat):
+            return False
+        return self.head_entry(path) == (staged.mode, staged.oid)
 
     def converted(self, paths: Collection[RepoPath]) -> Collection[RepoPath]:
         """Return those of some paths whose bytes on the disk are not those of their blob."""

@@ -33,7 +33,6 @@ from gitshadow.model import (
     Excluded,
     FileState,
     FileVersion,
-    Oid,
     RepoPath,
     StatKey,
 )
@@ -47,6 +46,7 @@ from gitshadow.recording.head import (
     HeadPosition,
     HeadStep,
     candidates,
+    carry,
     read_moves,
     steps_of,
 )
@@ -58,7 +58,6 @@ from gitshadow.store.files import Look, digest
 from gitshadow.store.journal import bursts, events, state
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.refs import exact_mode
-from gitshadow.store.trees import Entry
 
 TOO_LARGE = "too large"
 _PLACES_LOOKED_AT = 1000  # about 15 ms, when each is in a directory of its own
@@ -415,7 +414,8 @@ class Pipeline:
         """Split off what stood there uncovered before: nobody created it now.
 
         What the tree carries for such a path is what stood there; where that still does, only
-        its state is new.
+        its state is new. Nothing stood where a sparse checkout leaves a path out: who writes
+        there changes what Git has of it.
         """
         entering: list[Seen] = []
         others: list[Seen] = []
@@ -428,6 +428,9 @@ class Pipeline:
                 and carried.version == one.after.version
             ):
                 same[one.path] = one.after
+            elif carried is not None and self._is_left_out(one.path, one.after):
+                known = replace(carried, seen_ns=self.settled_ns)
+                others.append(one._replace(before=known))
             elif carried is not None:
                 entering.append(Seen(one.path, carried, one.after))
             elif one.before is None and self.uncovered.holds(one.path):
@@ -437,6 +440,13 @@ class Pipeline:
                 others.append(one)
         self._ws.recorder.restat(same)
         return entering, others
+
+    def _is_left_out(self, path: RepoPath, after: FileState | None) -> bool:
+        """Tell whether a sparse checkout left out a path that somebody else than Git wrote."""
+        index = self._ws.index
+        if after is None or not index.sparse() or self.uncovered.holds(path):
+            return False
+        return not index.is_from_head(path, after.stat)
 
     def _touch_entering(self, one: Seen) -> None:
         """Note a write that came before its path was covered: what it replaced is not known."""
@@ -546,7 +556,7 @@ class Pipeline:
         at_ns = noticed_ns if at_s is None else min(noticed_ns, at_s * _SECOND_NS)
         moved = replace(
             ws.recorder.row,
-            tree=self._carry(step),
+            tree=carry(ws.repo, ws.recorder.tree, step, self._is_absent),
             head=move.new,
             head_ref=move.new_ref,
             head_mark=move.mark,
@@ -561,17 +571,10 @@ class Pipeline:
                 bursts.close_for_checkout(ws.db, moved.id, mover)
         return recorded
 
-    def _carry(self, step: HeadStep) -> Oid:
-        """Bring submodules of the new HEAD into the tree; they are carried, never recorded."""
-        ws = self._ws
-        links = {
-            path: new
-            for path, (old, new) in step.changes.items()
-            if _is_gitlink(old if new is None else new)
-        }
-        return (
-            ws.repo.trees.splice(ws.recorder.tree, links) if links else ws.recorder.tree
-        )
+    def _is_absent(self, path: RepoPath) -> bool:
+        """Tell whether nothing is at a path, and nothing is recorded of it."""
+        known = self._ws.states.get(path)
+        return known is None and self._ws.files.glance(path) is None
 
     def _touch(
         self, excluded: Sequence[tuple[RepoPath, Excluded]], now_ns: int
@@ -594,7 +597,3 @@ def _nothing() -> None:
 def _is_odd_text(data: bytes) -> bool:
     """Tell text that an agent may show otherwise than it is."""
     return b"\r" in data or data.startswith(codecs.BOM_UTF8)
-
-
-def _is_gitlink(entry: Entry | None) -> bool:
-    return entry is not None and entry[0] == GITLINK_MODE

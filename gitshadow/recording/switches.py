@@ -15,7 +15,6 @@ from typing import NamedTuple
 from gitshadow.capture.drafts import BatchTime, Draft, Seen, draft_changes
 from gitshadow.errors import StoreError
 from gitshadow.model import (
-    GITLINK_MODE,
     FileState,
     FileVersion,
     Oid,
@@ -23,7 +22,7 @@ from gitshadow.model import (
     StatKey,
     git_mode,
 )
-from gitshadow.recording.head import HeadMove, HeadMoveKind, HeadStep
+from gitshadow.recording.head import HeadMove, HeadMoveKind, HeadStep, is_gitlink
 from gitshadow.store.files import digest
 from gitshadow.store.git import Staged
 from gitshadow.store.refs import exact_mode
@@ -127,7 +126,7 @@ class _Splitter:
     def _trail(self, one: Seen) -> list[_Part]:
         """Return what a path came to hold, up to what Git wrote last; empty: nothing."""
         changes, (before, after) = self._changes[one.path], _versions(one)
-        if any(_is_gitlink(end) for one in changes for end in (one.old, one.new)):
+        if any(is_gitlink(end) for one in changes for end in (one.old, one.new)):
             return []
         if one.path in self._proven:
             return self._converted(one.path, changes)
@@ -389,7 +388,3 @@ def _go_on(trail: list[_Part], base: Sequence[Entry | None], change: _Change) ->
 def _versions(one: Seen) -> tuple[FileVersion | None, FileVersion | None]:
     before = one.before.version if one.before else None
     return before, one.after.version if one.after else None
-
-
-def _is_gitlink(entry: Entry | None) -> bool:
-    return entry is not None and entry[0] == GITLINK_MODE

@@ -242,6 +242,79 @@ def test_a_left_out_file_that_a_person_writes_and_deletes_is_no_longer_recorded(
     assert shadow.ok("cat", "out/y").out == "mine again\n"
 
 
+def test_a_left_out_file_that_an_agent_writes_goes_back_to_what_git_has(
+    start: MakeShadow, repo: Repo
+) -> None:
+    """Nobody had it on the disk, so what it was is what Git has of it."""
+    for path in ("in/x", "out/y", "out/z"):
+        repo.write(path, ten_lines(path))
+    repo.commit("more")
+    repo.git("sparse-checkout", "set", "--cone", "in")
+    shadow = start(repo)
+    agent = Claude(shadow)
+    agent.prompt("write")
+    agent.write("out/y", "agent\n")
+    agent.shell("echo agent > out/z; git status --short")
+    found = {str(row["path"]): row for row in shadow.log()}
+    for path, sure in (("out/y", "certain"), ("out/z", "high")):
+        row = found.pop(path)
+        assert (row["kind"], row["agent"], row["confidence"]) == (
+            "modify",
+            "claude-code",
+            sure,
+        )
+    assert not found
+    assert shadow.oops()["status"] == "reversed"
+    assert repo.read("out/y") == ten_lines("out/y").encode()
+    assert repo.read("out/z") == ten_lines("out/z").encode()
+    assert repo.git("status", "--short") == ""
+    shadow.verify()
+    assert shadow.ok("redo", "--yes", "--json").json()["status"] == "reversed"
+    assert repo.read("out/y") == b"agent\n"
+
+
+def test_a_left_out_file_is_that_of_the_branch_that_git_switched_to(
+    start: MakeShadow, repo: Repo
+) -> None:
+    """Git writes nothing there, and has another content of it all the same."""
+    for path in ("in/x", "out/y"):
+        repo.write(path, ten_lines(path))
+    repo.commit("more")
+    repo.git("switch", "-qc", "other")
+    repo.write("out/y", "of the other\n")
+    repo.commit("other")
+    repo.git("switch", "-q", "-")
+    repo.git("sparse-checkout", "set", "--cone", "--sparse-index", "in")
+    shadow = start(repo)
+    repo.git("switch", "-q", "other")
+    agent = Claude(shadow)
+    agent.prompt("write")
+    agent.write("out/y", "agent\n")
+    assert shadow.oops()["status"] == "reversed"
+    assert repo.read("out/y") == b"of the other\n"
+    shadow.verify()
+
+
+def test_what_git_brings_back_into_a_sparse_checkout_is_nobodys(
+    start: MakeShadow, repo: Repo
+) -> None:
+    """Git's index says that Git wrote it, whatever a filter made of its bytes."""
+    repo.git("config", "filter.rot.clean", "tr a-z n-za-m")
+    repo.git("config", "filter.rot.smudge", "tr a-z n-za-m")
+    repo.write(".gitattributes", "out/* filter=rot\n")
+    for path in ("in/x", "out/y"):
+        repo.write(path, ten_lines(path))
+    repo.commit("more")
+    repo.git("sparse-checkout", "set", "--cone", "in")
+    shadow = start(repo)
+    agent = Claude(shadow)
+    agent.prompt("show more")
+    agent.shell("git sparse-checkout add out")
+    assert [row for row in shadow.log() if row["kind"] != "coverage"] == []
+    assert shadow.oops()["status"] == "nothing_to_do"
+    assert repo.read("out/y") == ten_lines("out/y").encode()
+
+
 def test_separate_git_dir_works(start: MakeShadow, repo: Repo, tmp_path: Path) -> None:
     """GIT-12: `.git` is a file that names a directory elsewhere."""
     elsewhere = tmp_path / "elsewhere"
