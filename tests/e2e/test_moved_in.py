@@ -164,6 +164,34 @@ def test_recorded_file_replaced_by_a_copy_or_a_recorded_one_names_nothing(
     }
 
 
+@pytest.mark.parametrize("seen", [1, 2, 3])
+def test_copy_over_a_file_that_was_seen_in_two_steps_is_taken_back_whole(
+    repo: Repo, shadow: Shadow, agent: Claude, seen: int
+) -> None:
+    """`mv` from another file system writes first, and sets times and mode afterwards.
+
+    Where somebody looks in between, that are two changes; both are the call's.
+    """
+    steps = ["rm a; umask 077; echo agent > a", "touch -d 2020-01-01 a", "chmod 755 a"]
+    was = (repo.read("a"), repo.mode("a"))
+    agent.prompt("bring it in")
+    call = agent.pre("Bash", {"command": "mv /elsewhere/a a"})
+    for number, step in enumerate(steps):
+        subprocess.run(["/bin/sh", "-c", step], cwd=repo.root, check=True)
+        if number < seen:
+            shadow.ok("flush")
+    agent.post(call)
+    mode, *rows = shadow.log()
+    assert (mode["kind"], {row["kind"] for row in rows}) == ("mode", {"modify"})
+    assert {
+        (row["path"], row["agent"], row["confidence"]) for row in (mode, *rows)
+    } == {("a", "claude-code", "high")}
+    assert items_of(shadow.oops()) == {"a": ("reversed", None)}
+    assert (repo.read("a"), repo.mode("a")) == was
+    assert shadow.ok("redo", "--yes", "--json").json()["status"] == "reversed"
+    assert (repo.read("a"), repo.mode("a")) == (b"agent\n", 0o755)
+
+
 def test_restore_never_removes_what_was_moved_in(
     repo: Repo, shadow: Shadow, agent: Claude, tmp_path: Path
 ) -> None:
