@@ -1,11 +1,15 @@
 """Packing when it is due: beside the daemon's work, or at the end of a command."""
 
+import errno
+import os
+import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from gitshadow.errors import StoreError
 from gitshadow.maintenance import prune, upkeep
 from gitshadow.maintenance.upkeep import Upkeep
 from gitshadow.service import in_process
@@ -227,3 +231,31 @@ def test_pack_packs_what_there_is(repo: Repo) -> None:
         assert not shelf.ours() & shelf.loose()
         studio.hand("a", "two\n")
         assert studio.run("cat", path="a")["oid"] == repo.blob("a")
+
+
+@pytest.mark.parametrize("name", ["packing.lock", "packing"])
+def test_pack_says_what_it_could_not_make_where_the_disk_is_full(
+    repo: Repo, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """No inodes are left: as with every other file of ours, in plain words."""
+
+    def full(make: Callable[..., object]) -> Callable[..., object]:
+        def attempt(path: Path | str, *args: object, **more: object) -> object:
+            if os.path.basename(path) == name:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+            return make(path, *args, **more)
+
+        return attempt
+
+    with studio_of(repo) as studio:
+        studio.hand("a", "one\n")
+        layout = studio.context.workspace.layout
+        shutil.rmtree(layout.packing_dir, ignore_errors=True)
+        for make in ("open", "mkdir"):
+            monkeypatch.setattr(os, make, full(getattr(os, make)))
+        with pytest.raises(
+            StoreError, match=f"{name}: No space left on device"
+        ) as said:
+            in_process.pack(layout)
+    assert said.value.hint
+    assert packs_in(layout).ours() == []
