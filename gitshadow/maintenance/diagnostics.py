@@ -139,11 +139,20 @@ def _refs(context: RecorderContext) -> Iterator[Check]:
             ws.repo.read_tree(ws.repo.commit(chain.tip).tree)
         except StoreError:
             broken.append(chain.ref)
-    said = [
-        f"{what}: {', '.join(which[:_SHOWN])}"
-        for what, which in (("cannot be read", broken), ("gone", gone))
-        if which
+    # Somebody who records at this moment moves a ref before its row: the new tip descends.
+    changed = [
+        one.ref
+        for one in chains
+        if one.ref not in broken
+        and found.get(one.ref, one.tip) != one.tip
+        and not ws.git.descends(found[one.ref], one.tip)
     ]
+    findings = (
+        ("cannot be read", broken),
+        ("gone", gone),
+        ("changed to something else", changed),
+    )
+    said = [f"{what}: {', '.join(which[:_SHOWN])}" for what, which in findings if which]
     yield Check(
         "refs",
         not said,

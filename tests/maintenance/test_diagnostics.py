@@ -97,6 +97,20 @@ def test_deleted_ref_of_a_session_is_found_before_anybody_fixes_it(
     assert found(studio, "refs").ok
 
 
+def test_ref_that_was_moved_by_hand_is_named(studio: Studio) -> None:
+    """Before anybody comes across it, and afterwards: a number of gaps helps nobody."""
+    studio.write("S1", "a", "one\n")
+    ref = f"refs/agent-undo/{studio.session('S1')}"
+    studio.repo.git("update-ref", ref, "HEAD")
+    check = found(studio, "refs")
+    assert (check.ok, check.message) == (False, f"changed to something else: {ref}")
+    studio.context.pipeline.catch_up()
+    assert found(studio, "refs").ok
+    check = found(studio, "gaps")
+    assert not check.ok
+    assert f"ref {ref} was changed to something else" in check.message
+
+
 def test_rows_whose_commits_are_gone_ask_for_a_new_journal(studio: Studio) -> None:
     studio.write("S1", "a", "one\n")
     ref = f"refs/agent-undo/{studio.session('S1')}"
