@@ -29,8 +29,8 @@ from bench.scoring import (
     score,
     violations,
 )
-from gitshadow.attribution.background_processes import guessed_id
 from gitshadow.attribution.process import ProcessId, process_start
+from gitshadow.attribution.process_evidence import guessed_id
 
 SCRIPT = Path(__file__).with_name("scripted.py")
 STYLES = ("named", "shell", "mixed", "none")

@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 
 from gitshadow.api import Document, Params
-from gitshadow.attribution.liveness import SILENCE_NS
+from gitshadow.attribution.lifecycle import SILENCE_NS
 from gitshadow.config import DaemonMode
 from gitshadow.model import Actor, Excluded, RepoPath, Session
 from gitshadow.query import params as read

@@ -1,16 +1,26 @@
-"""What the hook program hands over: its agent, its ancestors, and the raw payload.
+"""Read a hook's delivery: agent, ancestors and payload, then duration and paths of its event.
 
-Two ways, one value: the body of a request to the daemon, and a file in the spool.
-Invariant: whatever the bytes are, the answer is a value.
+A delivery comes as the body of a request to the daemon or as a file in the spool. Both become the
+same value. Codex writes the duration of a call only into its transcript, so the end of that file is
+read for this one number.
+Invariant: any bytes give a value. Links are looked at, and only a transcript is opened.
 """
 
 import json
 import os
+import stat
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
+from gitshadow.adapters import codex
+from gitshadow.adapters import paths as payload_paths
+from gitshadow.adapters.base import END_PHASES, TOOL_PHASES, HookEvent, HookPhase
 from gitshadow.attribution.process import ProcessId
-from gitshadow.errors import is_shortage
+from gitshadow.errors import ShadowError, is_shortage
+from gitshadow.model import PATHLESS_WRITERS, RepoPath, ToolClass
+from gitshadow.store import refs
+from gitshadow.store.layout import discover
 
 MAX_SPOOL_BYTES = 64 * 1024 * 1024
 _MAX_PIDS = 64
@@ -18,7 +28,7 @@ _MAX_PIDS = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookDelivery:
-    """Hold one payload as it was delivered.
+    """Store one payload as it was delivered.
 
     `pids` are the ancestors of the hook program, nearest first, `own` is that program itself.
     `at_ns` is the time of a spooled payload, in the clock of its file system; None for one that
@@ -137,3 +147,130 @@ def _environment(value: object) -> dict[str, str]:
 def _variable(value: bytes) -> tuple[str, str]:
     name, _, text = value.partition(b"=")
     return os.fsdecode(name), os.fsdecode(text)
+
+
+class Reach(NamedTuple):
+    """Return what an event is about in one worktree.
+
+    `paths` lie in it, covered or not, links in their parents followed; `other_paths` are the
+    absolute ones outside, `nested` those of them that lie below it, in a repository or worktree
+    of their own. `needs_barrier` tells that everything written before the event must be
+    recorded, because its tool names no path or something ends.
+    """
+
+    paths: tuple[RepoPath, ...] = ()
+    other_paths: tuple[bytes, ...] = ()
+    nested: tuple[RepoPath, ...] = ()
+    needs_barrier: bool = False
+
+
+def reach(event: HookEvent, root: str) -> Reach:
+    """Return what an event is about in the worktree at `root`; looks at links, changes nothing."""
+    if event.phase not in (*TOOL_PHASES, HookPhase.NOTICE):
+        return Reach(needs_barrier=event.phase in END_PHASES)
+    if event.tool_class is ToolClass.READ:
+        return Reach()
+    inside: dict[RepoPath, None] = {}
+    outside: dict[bytes, None] = {}
+    nested: dict[RepoPath, None] = {}
+    top = os.fsencode(root)
+    for path in event.paths:
+        spellings = _spellings(path, event.cwd, top)
+        below = [payload_paths.inside(one, top) for one in spellings]
+        ours = [one for one in below if one is not None and not _is_nested(one, top)]
+        inside.update(dict.fromkeys(ours))
+        if not ours:
+            outside[spellings[0]] = None
+            nested.update((one, None) for one in below if one is not None)
+    pathless = not event.paths and event.tool_class in PATHLESS_WRITERS
+    barrier = event.phase is HookPhase.BEFORE and pathless
+    return Reach(tuple(inside), tuple(outside), tuple(nested), barrier)
+
+
+def places_of(event: HookEvent) -> tuple[bytes, ...]:
+    """Return the directories that tell which repositories an event concerns, cwd first."""
+    cwd = (event.cwd,) if event.cwd and event.cwd.startswith(b"/") else ()
+    named = (
+        os.path.dirname(payload_paths.absolute(_unquoted(path), event.cwd, b"/"))
+        for path in event.paths
+    )
+    return tuple(dict.fromkeys((*cwd, *named)))
+
+
+def _is_nested(path: RepoPath, top: bytes) -> bool:
+    """Return whether a path below `top` lies in another worktree: a submodule, a nested one."""
+    at = path.find(b"/")
+    while at > 0:
+        directory = os.path.join(top, path[:at])
+        if os.path.lexists(os.path.join(directory, b".git")):
+            home = discover(os.fsdecode(directory))
+            if home is not None and os.fsencode(home.root) != top:
+                return True
+        at = path.find(b"/", at + 1)
+    return False
+
+
+def _spellings(path: bytes, cwd: bytes | None, root: bytes) -> tuple[bytes, ...]:
+    """Return where a named path leads: links in its parents followed, then in its name too.
+
+    The tool follows the link and writes its target, while another one may replace the link.
+    """
+    plain = payload_paths.absolute(_unquoted(path), cwd, root)
+    head, name = os.path.split(plain)
+    behind = os.path.join(os.path.realpath(head), name)
+    return tuple(dict.fromkeys((behind, os.path.realpath(behind))))
+
+
+def _unquoted(path: bytes) -> bytes:
+    """Undo Git's quoting, in which our own output gives odd paths."""
+    if not path.startswith(b'"'):
+        return path
+    try:
+        return refs.parse_path(path.decode("ascii"))
+    except (ShadowError, ValueError):
+        return path
+
+
+_MOST_BYTES = 1024 * 1024
+
+
+def timed(event: HookEvent) -> HookEvent:
+    """Return an event of a call's end with the duration that the agent's transcript has for it."""
+    if event.agent != codex.NAME or event.tool_class is not ToolClass.SHELL:
+        return event
+    if event.phase is not HookPhase.AFTER or event.duration_ns is not None:
+        return event
+    if event.transcript_path is None or event.call_id is None:
+        return event
+    wanted = event.call_id.encode()
+    for line in reversed(_newest_lines(event.transcript_path)):
+        if wanted in line and (ran_ns := _ran_ns(line, event.call_id)) is not None:
+            return replace(event, duration_ns=ran_ns)
+    return event
+
+
+def _ran_ns(line: bytes, call_id: str) -> int | None:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return codex.ran_ns(record, call_id) if isinstance(record, dict) else None
+
+
+def _newest_lines(path: str) -> list[bytes]:
+    """Return the last lines of a file that this user owns; none if it cannot be read."""
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        descriptor = os.open(path, flags)
+    except (OSError, ValueError):
+        return []
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
+            return []
+        begin = max(0, found.st_size - _MOST_BYTES)
+        return os.pread(descriptor, _MOST_BYTES, begin).split(b"\n")
+    except OSError:
+        return []
+    finally:
+        os.close(descriptor)

@@ -1,7 +1,8 @@
 """From a hook event to the journal: sessions, turns and call windows as the agent reports them.
 
-The engine asks `reach.reach` what an event is about, captures or waits as that says, stamps the
-time, and then calls `apply` (before events), or stamps, applies and captures (all others).
+The hook intake asks `delivery.reach` what an event is about, and captures or waits accordingly.
+Then it stamps the time and calls `apply` (before events), or stamps, applies and captures (all
+others).
 Invariant: an event that comes late carries its own time and changes nothing that came after.
 """
 
@@ -12,11 +13,10 @@ from typing import NamedTuple
 from gitshadow.adapters import registry
 from gitshadow.adapters.base import HookEvent, HookPhase
 from gitshadow.attribution import lifecycle
-from gitshadow.attribution.agent_process import agent_process
+from gitshadow.attribution.delivery import reach
 from gitshadow.attribution.lifecycle import Who, microseconds
 from gitshadow.attribution.markers import SESSION_VARIABLE
-from gitshadow.attribution.process import ProcessId, started_ns
-from gitshadow.attribution.touched_paths import reach
+from gitshadow.attribution.process import ProcessId, agent_process, started_ns
 from gitshadow.attribution.windows import OUTCOME_DENIED
 from gitshadow.model import Call, RepoPath, Session, ToolClass
 from gitshadow.store.journal import events, models, sessions, turns

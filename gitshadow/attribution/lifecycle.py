@@ -1,17 +1,24 @@
-"""Sessions, turns and calls as rows: opened, re-opened, ended and expired.
+"""Begin and end sessions, turns and calls: as hooks report it, or as it shows without a report.
 
-Every function runs inside `db.write()` of its caller. Times are stored as they come, starts in
-whole microseconds, as the refs hold them.
-Invariant: rows are put right for a payload that comes late, twice or not at all; what ended by
-itself claims nothing after its end.
+An agent that dies ends no session, and some agents never report the end of a tool. So a session
+also ends with its process, and a call also ends when the only file that it names was written: a
+person may edit that file a moment later. Functions that take a `Db` run inside `db.write()` of
+their caller, except `close_gone` and `close_written`. Times are stored as they come, starts in
+whole microseconds, because the refs store microseconds.
+Invariant: rows are right even if a payload comes late, twice or not at all. A session ends without
+a hook only if its process is provably gone, or if nothing was heard of it for ten minutes and its
+process is unknown or its agent reports no ends.
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from gitshadow.attribution.process import ProcessId
-from gitshadow.model import Actor, Call, Session, Turn
+from gitshadow.adapters import registry
+from gitshadow.attribution.process import ProcessId, is_alive
+from gitshadow.attribution.process import process_start as process_start
+from gitshadow.attribution.process_evidence import is_guessed
+from gitshadow.model import Actor, Attribution, Call, Session, Turn
 from gitshadow.store.journal import sessions, turns
 from gitshadow.store.journal.db import Db
 from gitshadow.store.machine import part
@@ -327,3 +334,173 @@ def expire_calls(
     for call in stale:
         turns.close_call(db, session_id, call.id, at_ns, outcome)
     return len(stale)
+
+
+IDLE_NS = 8 * 3_600 * 1_000_000_000
+_DAY_NS = 24 * 3_600 * 1_000_000_000
+
+
+def is_current(last: Session, now_ns: int) -> bool:
+    """Return whether the last personal session still takes the writes that are noticed now.
+
+    Time that seems to run backwards (writes found late) never opens a new one.
+    """
+    if last.ended_ns is not None:
+        return False
+    seen_ns = max(last.started_ns, last.last_seen_ns or 0)
+    if now_ns - seen_ns >= IDLE_NS:
+        return False
+    return now_ns // _DAY_NS <= last.started_ns // _DAY_NS
+
+
+def personal_session(
+    actor: Actor,
+    last: Session | None,
+    now_ns: int,
+    name: Callable[[str, str, int], str],
+) -> Session:
+    """Return the session that takes a personal write noticed now.
+
+    Args:
+        actor: HUMAN or UNKNOWN.
+        last: The newest session of that actor, None when there was none.
+        now_ns: The present moment.
+        name: Gives the id of a new session of an agent, by its native id and first moment.
+
+    Returns:
+        `last` itself where it goes on, else a new session that the caller stores.
+    """
+    if last is not None and is_current(last, now_ns):
+        return last
+    native = f"{actor.value}-{now_ns}"
+    return Session(
+        id=name(actor.value, native, now_ns),
+        native_id=native,
+        actor=actor,
+        agent=None,
+        started_ns=now_ns,
+        last_seen_ns=now_ns,
+    )
+
+
+SILENCE_NS = 600 * 1_000_000_000
+WATCHED_NS = 1_000_000_000
+"""A process that was seen this shortly before it was missed has died just now."""
+
+
+def close_gone(
+    db: Db, now_ns: int, alive: dict[ProcessId, int] | None = None
+) -> tuple[str, ...]:
+    """End every agent's session whose process is gone, with its turn and calls.
+
+    Args:
+        db: The journal.
+        now_ns: The present moment.
+        alive: When each process was last seen alive; brought up to date.
+
+    Returns:
+        The ids of the sessions that ended.
+
+    Raises:
+        JournalError: the journal could not be written.
+    """
+    live = [one for one in sessions.live(db) if one.actor is Actor.AGENT]
+    known = {one for one in map(_process_of, live) if one is not None}
+    dead = {one for one in known if not is_alive(one)}
+    seen = {} if alive is None else alive
+    seen |= dict.fromkeys(known - dead, now_ns)
+    gone = [one for one in live if _process_of(one) in dead]
+    silent = [one for one in live if _is_silent(one, now_ns)]
+    spoken_for = [s for s in live if is_guessed(s) and _is_spoken_for(s, live)]
+    if not gone and not silent and not spoken_for:
+        return ()
+    ended: list[str] = []
+    with db.write():
+        for session in gone:
+            end_ns, named_ns = _last_ns(session, now_ns, seen)
+            expire_calls(db, session.id, named_ns, PROCESS_GONE, _names_paths)
+            ended += end_session(db, session, end_ns, PROCESS_GONE)
+        for session in spoken_for:
+            end_session(db, session, now_ns, "its hooks are active now")
+        for session in silent:
+            end_ns = session.last_seen_ns or now_ns
+            expire_calls(db, session.id, end_ns, TIMED_OUT)
+    return tuple(dict.fromkeys(ended))
+
+
+def _last_ns(
+    session: Session, now_ns: int, seen: dict[ProcessId, int]
+) -> tuple[int, int]:
+    """Return until when a dead process may have worked, and until when at paths that it named.
+
+    Nobody knows when it died. What was written after it was last seen may be somebody else's: only
+    at a path that its open call names is the write its own, if it was seen a moment ago.
+    """
+    process = _process_of(session)
+    seen_ns = 0 if process is None else seen.get(process, 0)
+    last_ns = min(now_ns, max(seen_ns, session.last_seen_ns or now_ns))
+    return last_ns, now_ns if 0 <= now_ns - seen_ns <= WATCHED_NS else last_ns
+
+
+def _names_paths(call: Call) -> bool:
+    return bool(call.paths)
+
+
+def _process_of(session: Session) -> ProcessId | None:
+    """Return the process of a session; a server's many sessions have one and the same."""
+    if session.pid is None or session.pid_started is None:
+        return None
+    return ProcessId(session.pid, session.pid_started)
+
+
+def _is_spoken_for(guessed: Session, live: list[Session]) -> bool:
+    """Return whether a hook has told of the session of a process that was only guessed at."""
+    process = (guessed.pid, guessed.pid_started)
+    return any(
+        (one.pid, one.pid_started) == process for one in live if not is_guessed(one)
+    )
+
+
+def _is_silent(session: Session, now_ns: int) -> bool:
+    heard_ns = session.last_seen_ns or session.started_ns
+    unsure = session.pid is None or registry.traits(session.agent).never_ends
+    return unsure and now_ns - heard_ns > SILENCE_NS
+
+
+GRACE_NS = 50_000_000
+"""How long an editor that empties a file first may take to fill it; no person saves within it."""
+
+
+def close_written(db: Db, writes: Iterable[tuple[int, Attribution]]) -> int:
+    """Close the windows whose write has been seen.
+
+    Args:
+        db: The journal.
+        writes: When each write happened, and whose it is.
+
+    Returns:
+        How many windows were closed.
+
+    Raises:
+        JournalError: the journal could not be written.
+    """
+    spent = [
+        (at_ns, call) for at_ns, who in writes for call in _calls_ended_by(db, who)
+    ]
+    if not spent:
+        return 0
+    with db.write():
+        for at_ns, call in spent:
+            turns.close_call(
+                db, call.session, call.id, at_ns + GRACE_NS, ENDED_BY_WRITE
+            )
+    return len(spent)
+
+
+def _calls_ended_by(db: Db, who: Attribution) -> list[Call]:
+    if who.call is None or not registry.traits(who.agent).never_ends:
+        return []
+    call = turns.get_call(db, who.session, who.call)
+    if call is None or call.closed_ns is not None or len(call.paths) != 1:
+        return []
+    return [call]

@@ -8,7 +8,7 @@ nobody need ask `git blame` which class its lines are of.
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from gitshadow.attribution.identities import AUTHOR_PATTERNS, MESSAGE_PATTERN
+from gitshadow.attribution.commits import AUTHOR_PATTERNS, MESSAGE_PATTERN
 from gitshadow.blame.classification import Crediting
 from gitshadow.blame.git_history import GitPast
 from gitshadow.model import Oid, RepoPath

@@ -8,7 +8,7 @@ Invariant: reads only; what is not at least `medium` evidence of an agent is unk
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from gitshadow.attribution.identities import agent_named
+from gitshadow.attribution.commits import agent_named
 from gitshadow.blame.owners import Origin, OriginSource, Owner
 from gitshadow.errors import StoreError
 from gitshadow.model import Actor, Confidence, Event, Oid

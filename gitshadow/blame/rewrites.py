@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from gitshadow.attribution.commit_hooks import is_by_hooks
+from gitshadow.attribution.commits import is_by_hooks
 from gitshadow.blame.fingerprints import mark_of, mark_of_oid
 from gitshadow.blame.owners import (
     BlamedContent,

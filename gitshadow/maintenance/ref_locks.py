@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
-from gitshadow.attribution.open_files import OpenFiles
+from gitshadow.attribution.process_evidence import OpenFiles
 from gitshadow.recording.workspace import Workspace
 from gitshadow.store.refs import REF_PREFIX
 

@@ -8,7 +8,7 @@ to go; never a part of one; never one whose chains hold the commits of rows of o
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from gitshadow.attribution.human_sessions import is_current
+from gitshadow.attribution.lifecycle import is_current
 from gitshadow.model import Session
 from gitshadow.store.journal.pins import Pin
 

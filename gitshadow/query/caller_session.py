@@ -7,8 +7,8 @@ Invariant: where two sessions fit, none does.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gitshadow.attribution.background_processes import is_guessed
 from gitshadow.attribution.process import ProcessId, is_alive
+from gitshadow.attribution.process_evidence import is_guessed
 from gitshadow.errors import RefusedError, UsageError
 from gitshadow.model import Actor, Burst, Call, Event, Op, Session, Turn
 from gitshadow.query.resolve import ResolvedId, Thing, things

@@ -12,14 +12,6 @@ from functools import partial
 
 from gitshadow.adapters import registry
 from gitshadow.attribution import lifecycle
-from gitshadow.attribution.background_processes import (
-    GUESSED,
-    guessed_id,
-    outliving,
-    without_hooks,
-)
-from gitshadow.attribution.ended_calls import close_written
-from gitshadow.attribution.human_sessions import is_current, personal_session
 from gitshadow.attribution.intake import Doubt
 from gitshadow.attribution.ladder import (
     UNKNOWN_REASON,
@@ -28,9 +20,16 @@ from gitshadow.attribution.ladder import (
     rests_on_time,
     rests_on_windows,
 )
-from gitshadow.attribution.open_files import OpenFiles
+from gitshadow.attribution.lifecycle import close_written, is_current, personal_session
 from gitshadow.attribution.process import ProcessId, ProcessScan, is_alive
-from gitshadow.attribution.stillness import Stillness
+from gitshadow.attribution.process_evidence import (
+    GUESSED,
+    OpenFiles,
+    Stillness,
+    guessed_id,
+    outliving,
+    without_hooks,
+)
 from gitshadow.attribution.windows import (
     OUTCOME_DENIED,
     Evidence,

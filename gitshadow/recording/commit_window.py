@@ -14,12 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from gitshadow.attribution.commit_hooks import (
-    AT_WORK,
-    BROUGHT_BACK,
-    hooks_at,
-    is_by_hooks,
-)
+from gitshadow.attribution.commits import AT_WORK, BROUGHT_BACK, hooks_at, is_by_hooks
 from gitshadow.attribution.process import ProcessId, boot_ns, is_alive
 from gitshadow.capture.drafts import Draft
 from gitshadow.errors import StoreError

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from gitshadow.attribution.identities import agent_named
+from gitshadow.attribution.commits import agent_named
 from gitshadow.errors import StoreError
 from gitshadow.model import (
     GITLINK_MODE,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from gitshadow.adapters.base import FileEdit
-from gitshadow.attribution import liveness
+from gitshadow.attribution import lifecycle
 from gitshadow.attribution.intake import Doubt
 from gitshadow.attribution.process import ProcessId
 from gitshadow.capture.commit_plan import (
@@ -342,7 +342,7 @@ class Pipeline:
         """Draft, claim and publish what was seen, the moves of HEAD in their order first."""
         if seen or moves:
             self.before_claims()
-        liveness.close_gone(self._ws.db, noticed_ns, self.alive)
+        lifecycle.close_gone(self._ws.db, noticed_ns, self.alive)
         moment = BatchTime(self.settled_ns, noticed_ns, self._ctime_of)
         recorded, rest = list[Event](), seen
         try:
@@ -507,7 +507,7 @@ class Pipeline:
         if not paths:
             return
         at_ns = self._ws.clock.now_ns() if now_ns is None else now_ns
-        liveness.close_gone(self._ws.db, at_ns, self.alive)
+        lifecycle.close_gone(self._ws.db, at_ns, self.alive)
         touches = self._claimant.touches(paths, at_ns)
         with self._ws.db.write():
             state.put_touches(self._ws.db, touches)

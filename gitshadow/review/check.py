@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import groupby
 
-from gitshadow.attribution.liveness import SILENCE_NS
+from gitshadow.attribution.lifecycle import SILENCE_NS
 from gitshadow.attribution.process import ProcessScan
 from gitshadow.blame.classification import Credit, by_event
 from gitshadow.model import (

@@ -10,8 +10,15 @@ import os
 from gitshadow.adapters import registry
 from gitshadow.adapters.base import END_PHASES, BadPayload, HookEvent, HookPhase
 from gitshadow.adapters.context import added_context, takes_context
-from gitshadow.attribution import intake, liveness, touched_paths, transcripts
-from gitshadow.attribution.delivery import HookDelivery, parse_body
+from gitshadow.attribution import intake, lifecycle
+from gitshadow.attribution.delivery import (
+    HookDelivery,
+    Reach,
+    parse_body,
+    places_of,
+    reach,
+    timed,
+)
 from gitshadow.attribution.intake import EventSource, Intake
 from gitshadow.config import PromptPolicy
 from gitshadow.errors import ShadowError, is_shortage
@@ -152,7 +159,7 @@ def take(
         return None
     if event is None:
         return None
-    around = touched_paths.reach(event, ws.layout.root)
+    around = reach(event, ws.layout.root)
     if around.other_paths and not addressed:
         told = _forward(context, delivery, around.other_paths)
         if told and not around.paths and _share_our_journal(context, told):
@@ -167,8 +174,8 @@ def take(
         with ws.db.write():
             turns.put_checkpoint(ws.db, ws.layout.worktree, around.paths, at_ns)
         return None
-    liveness.close_gone(ws.db, at_ns, context.pipeline.alive)
-    done = _note_window(context, delivery, transcripts.timed(event), at_ns)
+    lifecycle.close_gone(ws.db, at_ns, context.pipeline.alive)
+    done = _note_window(context, delivery, timed(event), at_ns)
     if ws.config.prompts is PromptPolicy.OFF:
         _forget_prompt(context, done)
     if delivery.at_ns is None:
@@ -220,7 +227,7 @@ def _concerns(
     """Tell whether an event is about this worktree: by its paths, else by its directory."""
     if inside:
         return True
-    places = touched_paths.places_of(event)
+    places = places_of(event)
     if not places:
         return True
     found = discover(os.fsdecode(places[0]))
@@ -230,9 +237,9 @@ def _concerns(
 def _owner(context: RecorderContext, event: HookEvent) -> str | None:
     """Return the linked worktree that a spooled event is for; None: ours, or nobody else's."""
     layout = context.workspace.layout
-    if _concerns(context, event, touched_paths.reach(event, layout.root).paths):
+    if _concerns(context, event, reach(event, layout.root).paths):
         return None
-    found = discover(os.fsdecode(touched_paths.places_of(event)[0]))
+    found = discover(os.fsdecode(places_of(event)[0]))
     if found is None or found.state_dir != layout.state_dir:
         return None
     return found.worktree
@@ -245,9 +252,7 @@ def _place(context: RecorderContext, delivery: HookDelivery) -> EventSource:
     )
 
 
-def _capture_before(
-    context: RecorderContext, event: HookEvent, around: touched_paths.Reach
-) -> None:
+def _capture_before(context: RecorderContext, event: HookEvent, around: Reach) -> None:
     """Record what stands there already when something begins, or is merely told of."""
     opens = event.phase is HookPhase.BEFORE
     if event.phase is HookPhase.PROMPT or (opens and around.needs_barrier):
@@ -285,9 +290,7 @@ def _begin_at_writes(context: RecorderContext, event: HookEvent, done: Intake) -
             context.pipeline.judge_again(doubt)
 
 
-def _touch_nested(
-    context: RecorderContext, event: HookEvent, around: touched_paths.Reach
-) -> None:
+def _touch_nested(context: RecorderContext, event: HookEvent, around: Reach) -> None:
     """Note what was written below us in a repository of its own: no undo here takes it back."""
     if event.phase in (HookPhase.AFTER, HookPhase.FAILED) and around.nested:
         context.observer.store(around.nested)

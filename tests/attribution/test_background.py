@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from gitshadow.attribution.background_processes import (
+from gitshadow.attribution.process import AgentProcess, Living, ProcessId
+from gitshadow.attribution.process_evidence import (
     guessed_id,
     is_guessed,
     outliving,
     without_hooks,
 )
-from gitshadow.attribution.process import AgentProcess, Living, ProcessId
 from gitshadow.attribution.windows import ProcessHint
 from gitshadow.model import Actor, Call, Session, ToolClass
 from gitshadow.store.journal import turns

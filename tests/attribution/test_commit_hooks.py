@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gitshadow.attribution.commit_hooks import hooks_at
+from gitshadow.attribution.commits import hooks_at
 from gitshadow.attribution.process import ProcessId, process_start
 from tests.support.repo import Repo
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gitshadow.attribution.identities import agent_named
+from gitshadow.attribution.commits import agent_named
 
 PERSON = b"Test User <test@example.com>"
 

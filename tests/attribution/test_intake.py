@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from gitshadow.adapters import registry
 from gitshadow.adapters.base import HookEvent, HookPhase
+from gitshadow.attribution.delivery import places_of, reach
 from gitshadow.attribution.intake import EventSource, Intake, apply
 from gitshadow.attribution.ladder import attribute
-from gitshadow.attribution.liveness import close_gone
+from gitshadow.attribution.lifecycle import close_gone
 from gitshadow.attribution.process import ProcessId, process_start
-from gitshadow.attribution.touched_paths import places_of, reach
 from gitshadow.attribution.windows import Evidence, Scene
 from gitshadow.model import Actor, Call, Confidence, RepoPath, Session, ToolClass, Turn
 from gitshadow.store.journal import models, sessions, turns

@@ -10,10 +10,9 @@ import pytest
 from gitshadow.adapters import registry
 from gitshadow.adapters.base import HookEvent
 from gitshadow.attribution import lifecycle
-from gitshadow.attribution.ended_calls import close_written
 from gitshadow.attribution.intake import EventSource, Intake, apply
 from gitshadow.attribution.ladder import attribute
-from gitshadow.attribution.liveness import close_gone
+from gitshadow.attribution.lifecycle import close_gone, close_written
 from gitshadow.attribution.process import ProcessId, process_start
 from gitshadow.attribution.windows import Evidence, Scene
 from gitshadow.model import Actor, Attribution, Call, Confidence, RepoPath, Session

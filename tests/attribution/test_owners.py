@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitshadow.attribution.process_owners import AncestorProcess, KnownSessions, owners
+from gitshadow.attribution.markers import AncestorProcess, KnownSessions, owners
 from gitshadow.model import Actor, Session
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from gitshadow.attribution.human_sessions import is_current, personal_session
+from gitshadow.attribution.lifecycle import is_current, personal_session
 from gitshadow.model import Actor, Session
 from gitshadow.store.refs import session_id
 

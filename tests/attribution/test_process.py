@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from gitshadow.attribution.agent_process import agent_process
-from gitshadow.attribution.open_files import OpenFiles
 from gitshadow.attribution.process import (
     Living,
     ProcessId,
     ProcessScan,
+    agent_process,
     ancestors,
     boot_ns,
     is_alive,
     process_start,
 )
+from gitshadow.attribution.process_evidence import OpenFiles
 from gitshadow.model import Actor, Session
 
 Start = Callable[..., subprocess.Popen[bytes]]
@@ -362,7 +362,7 @@ REPORT = (
     "import json;"
     "from gitshadow.attribution.process import ancestors;"
     "import os;"
-    "from gitshadow.attribution.agent_process import agent_process;"
+    "from gitshadow.attribution.process import agent_process;"
     "found = agent_process('claude-code', ancestors(os.getppid()), dict(os.environ));"
     "print(found.pid if found else None, flush=True)"
 )

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from gitshadow.attribution.process import ProcessId, process_start
-from gitshadow.attribution.stillness import Stillness
+from gitshadow.attribution.process_evidence import Stillness
 
 AGENT = """
 import subprocess, sys

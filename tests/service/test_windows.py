@@ -10,7 +10,7 @@ import pytest
 
 from gitshadow.api import run
 from gitshadow.attribution.delivery import HookDelivery
-from gitshadow.attribution.liveness import close_gone
+from gitshadow.attribution.lifecycle import close_gone
 from gitshadow.attribution.process import ProcessId, process_start
 from gitshadow.capture.recorder import Recorder
 from gitshadow.errors import JournalBusyError

@@ -1,0 +1,131 @@
+"""Read from a commit which agents it names, and recognize a commit while its hooks run.
+
+An author or co-author can be set by anybody, and Aider first commits the user's own changes under
+its own committer name (`--dirty-commits`). So a named agent is noted and never decides who wrote
+a line. Hook managers stash uncommitted changes, run formatters and restore the changes (pre-commit
+4.7, staged_files_only.py), partly before our own hook is called. So git's processes are looked at
+where a write could otherwise be attributed to a session.
+Invariant: no write is attributed because of a named agent. /proc is only read, and a process is
+identified by pid and start time.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+
+from gitshadow.attribution.process import ProcessId, Relation, command_line, relations
+from gitshadow.model import Event
+
+_TRAILER = re.compile(rb"^co-authored-by:([^\n]*)$", re.IGNORECASE | re.MULTILINE)
+_MAIL = re.compile(rb"<([^<>]*)>\s*$")
+_MAILS: Mapping[bytes, str] = {
+    b"aider@aider.chat": "aider",
+    b"copilot@users.noreply.github.com": "copilot",
+    b"cursoragent@cursor.com": "cursor",
+    b"noreply@anthropic.com": "claude-code",
+    b"noreply@openai.com": "codex",
+}
+_NAMES: Mapping[bytes, str] = {
+    b"(aider)": "aider",
+    b"copilot-swe-agent[bot]": "copilot",
+    b"devin-ai-integration[bot]": "devin",
+}
+"""How the author's name of a commit ends that an agent made in its own name."""
+
+AUTHOR_PATTERNS = tuple(sorted(word.decode() for word in (*_MAILS, *_NAMES)))
+"""Fixed texts of which one stands in the author of every commit whose author is an agent."""
+MESSAGE_PATTERN = "^co-authored-by:"
+"""What begins a line of every message that names an agent (extended, in any case)."""
+
+
+def agent_named(author: bytes, message: bytes) -> str | None:
+    """Return the agent that a commit names, None for none.
+
+    Args:
+        author: `name <email>`.
+        message: The whole message; the first co-author that is an agent counts.
+    """
+    people = (author, *_TRAILER.findall(message))
+    return next((found for one in people if (found := _agent(one)) is not None), None)
+
+
+def _agent(person: bytes) -> str | None:
+    mail = _MAIL.search(person)
+    if mail is not None and mail[1].lower() in _MAILS:
+        return _MAILS[mail[1].lower()]
+    name = _MAIL.sub(b"", person).strip().lower()
+    return next((who for end, who in _NAMES.items() if name.endswith(end)), None)
+
+
+AT_WORK = "commit hooks were running (pre-commit)"
+BROUGHT_BACK = "commit hooks restored what they had removed (pre-commit)"
+_REASONS = frozenset(
+    {
+        AT_WORK,
+        BROUGHT_BACK,
+        # Reasons as version 0.1.0 stored them.
+        "hooks of a commit were at work (pre-commit)",
+        "hooks of a commit brought back what they had taken away (pre-commit)",
+    }
+)
+_COMMANDS = frozenset({b"commit", b"merge"})
+_WITH_VALUE = frozenset({b"-c", b"-C", b"--git-dir", b"--work-tree", b"--namespace"})
+_MESSAGE = b"COMMIT_EDITMSG"
+_SIGNING = ((b"--status-fd=2", b"-bsau"), (b"-Y", b"sign"))
+"""How git calls the program that signs, whatever its name (gpg-interface.c): gpg, ssh-keygen."""
+
+
+def is_by_hooks(event: Event) -> bool:
+    """Return whether an event was put down to the hooks of a commit."""
+    who = event.attribution
+    return who is not None and who.reason in _REASONS
+
+
+def hooks_at(root: str, proc: str = "/proc") -> ProcessId | None:
+    """Return the process that runs a hook of a commit in a worktree, None where none does.
+
+    A person who writes the message in an editor is no hook.
+    """
+    found = list(relations(proc))
+    commits = {
+        one.id.pid
+        for one in found
+        if one.name == "git" and _commits_at(one, root, proc)
+    }
+    for one in found:
+        if one.parent in commits and _is_hook(command_line(one.id.pid, proc)):
+            return one.id
+    return None
+
+
+def _commits_at(one: Relation, root: str, proc: str) -> bool:
+    """Return whether a git process makes a commit; git runs at the top of the worktree then."""
+    if _subcommand(command_line(one.id.pid, proc)) not in _COMMANDS:
+        return False
+    try:
+        return os.readlink(f"{proc}/{one.id.pid}/cwd") == root
+    except OSError:
+        return False
+
+
+def _subcommand(words: Sequence[bytes]) -> bytes | None:
+    """Return git's command behind its options (git(1))."""
+    rest: Iterator[bytes] = iter(words[1:])
+    for word in rest:
+        if word in _WITH_VALUE:
+            next(rest, None)
+        elif not word.startswith(b"-"):
+            return word
+    return None
+
+
+def _is_hook(words: Sequence[bytes]) -> bool:
+    """Tell a hook from an editor, from what signs and from git's own helpers."""
+    if not words or os.path.basename(words[0]) == b"git" or _signs(words):
+        return False
+    return not words[-1].endswith(_MESSAGE)
+
+
+def _signs(words: Sequence[bytes]) -> bool:
+    return any(pair in _SIGNING for pair in pairwise(words))

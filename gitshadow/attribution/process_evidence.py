@@ -1,0 +1,293 @@
+"""Collect what processes show about a write: who may have made it, and who cannot have made it.
+
+Linux does not record who wrote a file. /proc/PID/fd shows who may still write it, start times show
+which process outlived its call, and the kernel's counters show whether an agent ran anything: a
+shell that waits for a permission did not.
+Invariant: /proc is only read. A server that an agent keeps for itself did not outlive a call, since
+no tool that can write started it. An agent without hooks is named only if no other one lives in the
+worktree. Counters only exclude: a counter that cannot be read, or that changed, is no evidence.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from gitshadow.attribution.process import (
+    AgentProcess,
+    Living,
+    ProcessId,
+    descendants,
+    is_alive,
+    started_ns,
+)
+from gitshadow.attribution.windows import ProcessHint
+from gitshadow.model import PATHLESS_WRITERS, Actor, Call, Session
+from gitshadow.store.journal import turns
+from gitshadow.store.journal.db import Db
+from gitshadow.store.layout import discover
+
+GUESSED = "pid-"
+"""How the native id begins of a session that stands for a process, without any word of a hook."""
+
+_TICK_NS = 20_000_000
+"""Start times are counted in clock ticks of 10 ms, from a boot time that is about as coarse."""
+
+
+def outliving(db: Db, living: Iterable[Living], end_ns: int) -> tuple[ProcessHint, ...]:
+    """Return those of some living processes that a call started which is over by now.
+
+    Args:
+        db: The journal.
+        living: Living processes of sessions.
+        end_ns: The moment of the write that they might explain.
+    """
+    found: list[ProcessHint] = []
+    for process in living:
+        begin_ns = process.started_ns - _TICK_NS
+        windows = turns.windows_between(db, begin_ns, process.started_ns + _TICK_NS)
+        over = {call.session: call for call in windows if _is_over(call, end_ns)}
+        for session in (one for one in process.sessions if one in over):
+            pid, name = process.id.pid, process.name
+            found.append(ProcessHint(pid, session, name, over[session].turn))
+            rivals = process.rivals(session)
+            found += (ProcessHint(pid, rival, name) for rival in rivals)
+    return tuple(found)
+
+
+def guessed_id(process: ProcessId) -> str:
+    """Return the native id of the session of an agent's process without hooks."""
+    return f"{GUESSED}{process.pid}-{process.started}"
+
+
+def is_guessed(session: Session) -> bool:
+    """Return whether a session is an agent's because of its process alone."""
+    return session.actor is Actor.AGENT and session.native_id.startswith(GUESSED)
+
+
+def without_hooks(
+    agents: Iterable[AgentProcess], live: Iterable[Session], root: str, begin_ns: int
+) -> AgentProcess | None:
+    """Return the agent's process that is the only one in a worktree, where no hook speaks.
+
+    Args:
+        agents: The processes that run agents or what may be one: editors, shared names.
+        live: The sessions that have not ended.
+        root: The real path of the worktree.
+        begin_ns: When the write may have begun; who started later did not do it.
+
+    Returns:
+        None where a hook has told of any session, where several processes or one that may be
+        an editor stand in the worktree, and where none does.
+    """
+    if any(one.actor is Actor.AGENT and not is_guessed(one) for one in live):
+        return None
+    here = [one for one in agents if _stands_in(one.cwd, root)]
+    if len(here) != 1 or here[0].agent is None:
+        return None
+    return here[0] if here[0].started_ns + _TICK_NS <= begin_ns else None
+
+
+def _stands_in(cwd: str, root: str) -> bool:
+    """Return whether a directory belongs to a worktree and not to another one inside it."""
+    if cwd != root and not cwd.startswith(root + "/"):
+        return False
+    found = discover(cwd)
+    return found is not None and found.root == root
+
+
+def _is_over(call: Call, end_ns: int) -> bool:
+    """Return whether a call that can write had ended by a moment."""
+    if call.tool_class not in PATHLESS_WRITERS:
+        return False
+    return call.closed_ns is not None and call.closed_ns <= end_ns
+
+
+INTERVAL_S = 1.0
+_SHARE = 100
+_MAX_HANDLES = 1024
+_WRITING = (os.O_WRONLY, os.O_RDWR)
+
+
+class OpenFiles:
+    """Find who holds a file below one directory open for writing, up to a second ago."""
+
+    def __init__(
+        self,
+        root: str,
+        proc: str = "/proc",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._top = os.fsencode(root).rstrip(b"/") + b"/"
+        self._proc = proc
+        self._clock = clock
+        self._writers: Mapping[bytes, tuple[int, ...]] = {}
+        self._next_s: float | None = None
+
+    def writers(
+        self, path: bytes, pids: Callable[[], Iterable[int]]
+    ) -> tuple[int, ...]:
+        """Return the processes that hold a file open for writing, in the order of their pids.
+
+        Args:
+            path: Its absolute path, links followed.
+            pids: Gives the processes to look at, where it is time to look again.
+        """
+        now_s = self._clock()
+        if self._next_s is None or now_s >= self._next_s:
+            self._writers = self._look(pids())
+            cost_s = self._clock() - now_s
+            self._next_s = now_s + max(INTERVAL_S, _SHARE * cost_s)
+        return self._writers.get(path, ())
+
+    def _look(self, pids: Iterable[int]) -> Mapping[bytes, tuple[int, ...]]:
+        found: dict[bytes, dict[int, None]] = {}
+        for pid in sorted(pids):
+            for name, target in self._handles(pid):
+                if self._is_for_writing(pid, name):
+                    found.setdefault(target, {})[pid] = None
+        return {path: tuple(holders) for path, holders in found.items()}
+
+    def _handles(self, pid: int) -> Iterable[tuple[str, bytes]]:
+        """Yield the handles of a process that lead below the directory, by number and path."""
+        directory = f"{self._proc}/{pid}/fd"
+        try:
+            names = os.listdir(directory)[:_MAX_HANDLES]
+        except OSError:
+            return
+        for name in names:
+            try:
+                target = os.fsencode(os.readlink(f"{directory}/{name}"))
+            except OSError:
+                continue
+            if target.startswith(self._top):
+                yield name, target
+
+    def _is_for_writing(self, pid: int, name: str) -> bool:
+        """Tell from `/proc/PID/fdinfo/FD` how a file was opened; proc(5)."""
+        try:
+            with open(f"{self._proc}/{pid}/fdinfo/{name}", "rb", buffering=0) as handle:
+                lines = handle.read(4096).split(b"\n")
+        except OSError:
+            return False
+        for line in lines:
+            if line.startswith(b"flags:"):
+                return int(line.partition(b":")[2], 8) & os.O_ACCMODE in _WRITING
+        return False
+
+
+_COARSE_NS = 20_000_000
+"""Start times are counted in clock ticks of 10 ms, and stamps of files may lag by as much."""
+
+_Counts = tuple[int, ...]
+
+
+class _Still(NamedTuple):
+    """Store what was counted for a process and those below it, and since when it is the same."""
+
+    counted: tuple[_Counts, ...]
+    since_ns: int
+    newest_ns: int
+
+
+class Stillness:
+    """Compare the counters of agents' processes from time to time, while a shell call is open."""
+
+    def __init__(self, proc: str = "/proc") -> None:
+        self._proc = proc
+        self._still: dict[ProcessId, _Still | None] = {}
+
+    @property
+    def watched(self) -> tuple[ProcessId, ...]:
+        """Return the processes that are looked at."""
+        return tuple(self._still)
+
+    def watch(self, process: ProcessId) -> None:
+        """Start to watch a process."""
+        self._still.setdefault(process, None)
+
+    def forget(self, process: ProcessId) -> None:
+        """Stop watching a process."""
+        self._still.pop(process, None)
+
+    def look(self, now_ns: int) -> None:
+        """Read the counters of every watched process."""
+        for process in self.watched:
+            counted = self._counted(process)
+            if counted is None:
+                self._still[process] = None
+                continue
+            known = self._still[process]
+            if known is None or known.counted != counted.counts:
+                self._still[process] = _Still(counted.counts, now_ns, counted.newest_ns)
+
+    def was_still(self, process: ProcessId, opened_ns: int, at_ns: int) -> bool:
+        """Return whether nothing below a process ran from a moment up to the last look.
+
+        Args:
+            process: An agent's, watched.
+            opened_ns: When the call was reported that may have run something.
+            at_ns: The moment; the last look came after it.
+        """
+        known = self._still.get(process)
+        if known is None:
+            return False
+        # What has started since the call was reported may be its tool, and merely wait.
+        if known.newest_ns + _COARSE_NS >= opened_ns:
+            return False
+        return opened_ns < known.since_ns < at_ns - _COARSE_NS
+
+    def _counted(self, process: ProcessId) -> "_Counted | None":
+        below = descendants(process.pid, self._proc)
+        if below is None or not is_alive(process):
+            return None
+        newest_ns, found = 0, list[_Counts]()
+        for one in below:
+            counted, written = self._fields(one.pid), self._written(one.pid)
+            if counted is None or written is None:
+                return None
+            found.append((*one, *counted, written))
+            newest_ns = max(newest_ns, started_ns(one))
+        # Of its own only the children that it waited for count: it draws its user interface. They
+        # are counted last, so that one that ends during the look is noticed.
+        own = self._fields(process.pid)
+        if own is None:
+            return None
+        found.append((process.pid, own.children_faults))
+        return _Counted(tuple(sorted(found)), newest_ns)
+
+    def _fields(self, pid: int) -> "_Fields | None":
+        """Read the counters of `/proc/PID/stat`; proc(5)."""
+        raw = self._read(f"{pid}/stat")
+        parts = [] if raw is None else raw.rpartition(b")")[2].split()
+        if len(parts) < 20:
+            return None
+        return _Fields(
+            faults=int(parts[7]) + int(parts[9]),
+            children_faults=int(parts[8]) + int(parts[10]),
+            ticks=sum(map(int, parts[11:15])),
+        )
+
+    def _written(self, pid: int) -> int | None:
+        for line in (self._read(f"{pid}/io") or b"").splitlines():
+            if line.startswith(b"wchar:"):
+                return int(line[6:])
+        return None
+
+    def _read(self, name: str) -> bytes | None:
+        try:
+            with open(f"{self._proc}/{name}", "rb", buffering=0) as file:
+                return file.read(65536)
+        except OSError:
+            return None
+
+
+class _Counted(NamedTuple):
+    counts: tuple[_Counts, ...]
+    newest_ns: int
+
+
+class _Fields(NamedTuple):
+    faults: int
+    children_faults: int
+    ticks: int
