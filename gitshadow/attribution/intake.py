@@ -75,7 +75,7 @@ class Doubt(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intake:
-    """Say what an event did to the journal and what is to be captured.
+    """Store what an event did to the journal and what is to be captured.
 
     `background` tells that the agent has tasks that go on writing after its turn. `doubt` is set
     where rows may be somebody else's than they were thought to be.
@@ -518,7 +518,7 @@ class _Intake:
 
 
 def _may_close(call: Call, at_ns: int) -> bool:
-    """Tell whether a hook's word changes the end of a call.
+    """Return whether a hook's word changes the end of a call.
 
     A call that ended by itself may end earlier than that; later only where all that was known
     was that its process could not be found, or that another call began.

@@ -49,7 +49,7 @@ _FORMER_REASONS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """Say who wrote; the engine turns it into an `Attribution`.
+    """Store who wrote; the engine turns it into an `Attribution`.
 
     `session` is None where nobody is named: the engine puts the write into the rotating session
     of its actor. `candidates` are session ids, sorted, filled only when ambiguous. `agent` is
@@ -69,7 +69,7 @@ class Claim:
 
 
 class _Found(NamedTuple):
-    """Hold the windows open at the write, and how surely they were.
+    """Store the windows open at the write, and how surely they were.
 
     `sure` is False when only the tolerance of the clock puts the write into them. `others` are
     windows of other sessions that meet the interval; where none is open at its end, only for a
@@ -86,7 +86,7 @@ class _Found(NamedTuple):
 
 
 def attribute(evidence: Evidence, scene: Scene) -> Claim:
-    """Say who wrote what the evidence shows.
+    """Return who wrote what the evidence shows.
 
     Args:
         evidence: One write of one path, with the interval in which it happened.
@@ -112,7 +112,7 @@ def attribute(evidence: Evidence, scene: Scene) -> Claim:
 
 
 def rests_on_time(claim: Claim) -> bool:
-    """Tell whether a claim names a window, or several, for no better reason than its time.
+    """Return whether a claim names a window, or several, for no better reason than its time.
 
     Whoever holds the path open decides then.
     """
@@ -120,7 +120,7 @@ def rests_on_time(claim: Claim) -> bool:
 
 
 def rests_on_windows(who: Attribution) -> bool:
-    """Tell whether a stored claim says no more than which windows and turns were open.
+    """Return whether a stored claim says no more than which windows and turns were open.
 
     It is another one where a window turns out to have been open at another time. What an editor,
     a process or the hooks of a commit spoke for stays.
@@ -155,7 +155,7 @@ def _windows_at(evidence: Evidence, scene: Scene) -> _Found:
 
 
 def _is_nested(call: Call, calls: Iterable[Call], scene: Scene) -> bool:
-    """Tell whether one of some windows is open around another window."""
+    """Return whether one of some windows is open around another window."""
     return any(is_around(one, (call,), scene) for one in calls)
 
 
@@ -222,7 +222,7 @@ def _time_reason(found: _Found) -> str:
 
 
 def _somebody_else(evidence: Evidence) -> str | None:
-    """Say what speaks for somebody without a window; None when nothing does."""
+    """Return what speaks for somebody without a window; None when nothing does."""
     if evidence.editor:
         return "an editor had the file open while a tool call was open"
     holder = evidence.holder

@@ -27,7 +27,7 @@ class ProcessHint(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """Hold what is known about the moment of one write.
+    """Store what is known about the moment of one write.
 
     Attributes:
         path: The path that changed.
@@ -74,7 +74,7 @@ class OpenTurn(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """Hold what was going on at the time of one write.
+    """Store what was going on at the time of one write.
 
     Attributes:
         windows: Every call window that meets the interval of the evidence, of any session.
@@ -118,7 +118,7 @@ class Scene:
 
 
 def contains(call: Call, moment_ns: int, tolerance_ns: int) -> bool:
-    """Tell whether a window holds a moment.
+    """Return whether a window holds a moment.
 
     Where stamps are strictly ordered a window is half-open, because the hook's closing stamp is
     newer than every write before it. Where they are not, a write may have the closing stamp
@@ -132,21 +132,21 @@ def contains(call: Call, moment_ns: int, tolerance_ns: int) -> bool:
 
 
 def nearly_contains(call: Call, moment_ns: int, tolerance_ns: int) -> bool:
-    """Tell whether a window holds a moment when it is widened by the clock's tolerance."""
+    """Return whether a window holds a moment when it is widened by the clock's tolerance."""
     if moment_ns < call.runs_from_ns - tolerance_ns:
         return False
     return call.closed_ns is None or moment_ns < call.closed_ns + tolerance_ns
 
 
 def meets(call: Call, begin_ns: int, end_ns: int, tolerance_ns: int) -> bool:
-    """Tell whether a window shares a moment with a closed interval."""
+    """Return whether a window shares a moment with a closed interval."""
     if call.runs_from_ns - tolerance_ns > end_ns:
         return False
     return call.closed_ns is None or call.closed_ns + tolerance_ns > begin_ns
 
 
 def names(call: Call, evidence: Evidence) -> bool:
-    """Tell whether a window's hook names the path, a directory above it, or its old path."""
+    """Return whether a window's hook names the path, a directory above it, or its old path."""
     wanted = [evidence.path, *evidence.also]
     if evidence.old_path is not None:
         wanted.append(evidence.old_path)
@@ -154,7 +154,7 @@ def names(call: Call, evidence: Evidence) -> bool:
 
 
 def could_write(call: Call, evidence: Evidence) -> bool:
-    """Tell whether a call can have written the path, by what its tool is and names."""
+    """Return whether a call can have written the path, by what its tool is and names."""
     if call.outcome == OUTCOME_DENIED:
         return False
     if call.paths:
@@ -173,7 +173,7 @@ def possible(scene: Scene, evidence: Evidence) -> tuple[Call, ...]:
 
 
 def is_around(call: Call, calls: Iterable[Call], scene: Scene) -> bool:
-    """Tell whether a window is merely open around that of a session which it started itself."""
+    """Return whether a window is merely open around that of a session which it started itself."""
     if call.paths:
         return False
     return any(

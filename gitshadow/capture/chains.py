@@ -30,14 +30,14 @@ DEFAULT_MODES = (0o644, 0o755)
 
 
 class ChainLink(NamedTuple):
-    """Hold one commit to append: its message but for what the chain knows, and its changes."""
+    """Store one commit to append: its message but for what the chain knows, and its changes."""
 
     message: ShadowCommit
     changes: Mapping[RepoPath, Entry | None]
 
 
 class Published(NamedTuple):
-    """Hold where a chain stands after its links were published.
+    """Store where a chain stands after its links were published.
 
     `commits` are the oids of the links, in order; `baseline` is set where the chain is new.
     """
@@ -48,14 +48,14 @@ class Published(NamedTuple):
 
 
 class Baseline(NamedTuple):
-    """Hold the root commit of a new chain and its sequence number."""
+    """Store the root commit of a new chain and its sequence number."""
 
     commit: Oid
     seq: int
 
 
 class ChainRoot(NamedTuple):
-    """Hold what a chain is rooted in: the working tree's tree and the modes that are not plain.
+    """Store what a chain is rooted in: the working tree's tree and the modes that are not plain.
 
     `modes` are what 100644 and 100755 stand for; `odd` the exact modes that differ from them.
     `writers` are the sessions whose changes the chain has not seen yet, sorted by id.

@@ -32,7 +32,7 @@ _KINDS = {"restore": EventKind.RESTORE, "coverage": EventKind.COVERAGE}
 
 
 class AttributedDraft(NamedTuple):
-    """Hold one draft, who wrote it, and the marks of its row."""
+    """Store one draft, who wrote it, and the marks of its row."""
 
     draft: Draft
     attribution: Attribution
@@ -40,7 +40,7 @@ class AttributedDraft(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Hold the drafts of one future commit; all share its attribution and marks."""
+    """Store the drafts of one future commit; all share its attribution and marks."""
 
     kind: str
     attribution: Attribution
@@ -56,7 +56,7 @@ class Group(NamedTuple):
 
 
 class CommitStep(NamedTuple):
-    """Hold one link with the rows and states that it stands for."""
+    """Store one link with the rows and states that it stands for."""
 
     link: ChainLink
     rows: tuple[Event, ...]
@@ -65,7 +65,7 @@ class CommitStep(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """Hold what a group's commit and rows say besides its drafts.
+    """Store what a group's commit and rows say besides its drafts.
 
     `seq` is the first sequence number, `modes` what 100644 and 100755 stand for, `prompt` what
     the commit is to tell of its turn's, `head_ns` the time of a move of HEAD or of a correction.
@@ -150,7 +150,7 @@ def correction_of(who: Attribution, rows: Sequence[Event], frame: Frame) -> Comm
 
 
 def is_odd(mode: int, modes: tuple[int, int]) -> bool:
-    """Tell whether a file's exact mode is not what its Git mode stands for."""
+    """Return whether a file's exact mode is not what its Git mode stands for."""
     plain = modes[git_mode(mode) == 0o100755]
     return mode != LINK_MODE and mode != 0o100000 | plain
 

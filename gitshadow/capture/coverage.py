@@ -1,22 +1,90 @@
-"""The one classifier of what is recorded: baseline, watch, reconcile and restore all ask it.
+"""Classify paths as recorded or excluded, for baseline, watch, reconcile and restore alike.
 
-Covered is every regular file and link below the worktree, except `.git`, other repositories, what
-Git ignores (unless tracked or opted in), `.agent-undoignore`, what is too large, and what is no
-file. gitignore(5). A rule file is covered whatever the rules say, because a write to it decides
-about the others: one that hides itself could not be undone.
-Invariant: the answer depends on rules and names, not on who asks.
+Every regular file and link below the worktree is covered, except `.git`, other repositories, what
+Git ignores (unless tracked or opted in), `.agent-undoignore`, and what is too large. A rule file is
+always covered, because a write to it decides about others: one that hides itself could not be
+undone. The nearest ignore file decides: the `.gitignore` of the directory, then those of its
+ancestors, `info/exclude`, and the user's excludes file. gitignore(5).
+Invariant: the answer depends on rules and names, not on the caller. An ignore file inside the
+worktree is never read through a link, as Git does not follow one there.
 """
 
+import os
+import stat as st
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from gitshadow.capture.ignores import OutsideFiles, Scope, ignores, read_scope
 from gitshadow.capture.patterns import RuleList, parse_patterns, parse_rules
-from gitshadow.model import Excluded, RepoPath, StatKey
+from gitshadow.errors import is_shortage
+from gitshadow.model import LINK_MODE, Excluded, RepoPath, StatKey
 from gitshadow.store.files import TEMP_PREFIX, Look, WorkFiles
 from gitshadow.store.safe_paths import safe_path
 from gitshadow.store.trees import Entry
+
+Scope = tuple[int, RuleList]
+"""How much of a path lies above the directory of a rule file, and its rules."""
+
+
+def ignores(scopes: Sequence[Scope], path: RepoPath, *, is_dir: bool) -> bool:
+    """Return what Git's rules say of exactly this path, its ancestors left aside."""
+    for start, rules in scopes:
+        rule = rules.decide(path[start:] if start else path, is_dir=is_dir)
+        if rule is not None:
+            return not rule.negated
+    return False
+
+
+def read_scope(files: WorkFiles, path: RepoPath) -> RuleList:
+    """Read a rule file of the worktree; one that is absent or unreadable has no rules."""
+    try:
+        reading = files.read(path)
+    except OSError as error:
+        if is_shortage(error):
+            raise
+        return RuleList(())
+    if reading is None or reading.mode == LINK_MODE:
+        return RuleList(())
+    return parse_rules(reading.data)
+
+
+class OutsideFiles:
+    """Store the rules of the files outside the worktree, the deciding one first."""
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self._paths = tuple(paths)
+        self.scopes: tuple[Scope, ...] = ()
+
+    def reload(self) -> None:
+        """Read the files again."""
+        read = (parse_rules(_read(path)) for path in self._paths)
+        self.scopes = tuple((0, rules) for rules in read if rules)
+
+    def stamps(self) -> tuple[object, ...]:
+        """Return what changes when a file does."""
+        return tuple(_stamp(path) for path in self._paths)
+
+
+def _stamp(path: str) -> tuple[int, int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _read(path: str) -> bytes:
+    """Read a regular file, links followed as Git does here; anything else is empty."""
+    try:
+        if not st.S_ISREG(os.stat(path).st_mode):
+            return b""
+        with open(path, "rb") as stream:
+            return stream.read()
+    except OSError as error:
+        if is_shortage(error):
+            raise
+        return b""
+
 
 IGNORE_FILE = RepoPath(b".agent-undoignore")
 IGNORED = "ignored"
@@ -36,7 +104,7 @@ _KIND_MASK = 0o170000
 
 
 class Rules(NamedTuple):
-    """Hold the settings that coverage depends on; the limit is in bytes."""
+    """Store the settings that coverage depends on; the limit is in bytes."""
 
     max_file_size: int
     include: tuple[str, ...] = ()
@@ -46,7 +114,7 @@ class TrackedFiles(Protocol):
     """Answer what Git tracks and where it has ignore rules."""
 
     def contains(self, path: RepoPath) -> bool:
-        """Tell whether a path is in the index or in HEAD's tree."""
+        """Return whether a path is in the index or in HEAD's tree."""
         ...
 
     def under(self, directory: RepoPath) -> Sequence[RepoPath]:
@@ -72,7 +140,7 @@ class TrackedFiles(Protocol):
 
 @dataclass(slots=True)
 class _Folder:
-    """Hold what is known of one directory.
+    """Store what is known of one directory.
 
     `barred`: nothing in it is covered. `ignored`: only what is tracked or opted in is.
     `reached`: an opted-in pattern leads into it, and if `included` takes everything in it.
@@ -90,7 +158,7 @@ class _Folder:
 
     @property
     def is_open(self) -> bool:
-        """Tell whether patterns that opt in are tried on what it holds."""
+        """Return whether patterns that opt in are tried on what it holds."""
         return self.ignored is None or self.reached
 
 
@@ -116,10 +184,8 @@ class Coverage:
         self._outside = OutsideFiles(tracked.rule_files())
         self.reload()
 
-    # -- questions -------------------------------------------------------------------------
-
     def verdict(self, path: RepoPath, look: Look) -> Excluded | None:
-        """Say why a file or link is not covered; None: it is."""
+        """Return why a file or link is not covered; None: it is."""
         hidden = self._by_name(path, is_dir=False)
         if hidden is not None:
             return hidden
@@ -130,7 +196,7 @@ class Coverage:
         return None
 
     def vanished(self, path: RepoPath) -> Excluded | None:
-        """Say why what stood at a path that is gone now was not covered; None: it was."""
+        """Return why what stood at a path that is gone now was not covered; None: it was."""
         hidden = self._by_name(path, is_dir=True)
         return None if hidden is None or hidden.reason == UNSAFE else hidden
 
@@ -144,7 +210,7 @@ class Coverage:
         return hidden or Excluded(path, NOT_RECORDED)
 
     def enters(self, directory: RepoPath) -> Excluded | None:
-        """Say why a directory is not walked into; None: it is, and it is watched.
+        """Return why a directory is not walked into; None: it is, and it is watched.
 
         An ignored directory that holds tracked or opted-in files is entered for these.
         """
@@ -166,7 +232,7 @@ class Coverage:
         return folder.ignored
 
     def is_rule_file(self, path: RepoPath) -> bool:
-        """Tell whether a change of this path can change coverage."""
+        """Return whether a change of this path can change coverage."""
         return is_rules(path) or path.rpartition(b"/")[2] == _GIT
 
     def under(self, instead: Mapping[RepoPath, bytes | None]) -> "Coverage":
@@ -204,10 +270,8 @@ class Coverage:
         own = self._own_scope(parent, folder)
         return folder.ignored is not None or ignores(own, path, is_dir=False)
 
-    # -- rules -----------------------------------------------------------------------------
-
     def stale(self) -> bool:
-        """Tell whether rules changed that no walk or hint has brought up yet.
+        """Return whether rules changed that no walk or hint has brought up yet.
 
         Nested `.gitignore` files are not looked at: their directories are watched or walked.
         """
@@ -281,8 +345,6 @@ class Coverage:
     def _stat_rules(self) -> tuple[object, ...]:
         inside = [self._files.look(RepoPath(n)) for n in (IGNORE_FILE, _GITIGNORE)]
         return (*self._outside.stamps(), *(look and look.stat for look in inside))
-
-    # -- directories -----------------------------------------------------------------------
 
     def _checked(self, directory: RepoPath) -> _Folder:
         """Return a folder whose own and whose ancestors' entries have been looked at."""
@@ -374,15 +436,13 @@ class Coverage:
             return parse_rules(self._instead[path] or b"")
         return read_scope(self._files, path)
 
-    # -- opting in -------------------------------------------------------------------------
-
     def _opted_in(self, path: RepoPath, parent: _Folder) -> bool:
         return self._is_included(path, parent, is_dir=False) or self._tracked.contains(
             path
         )
 
     def _is_included(self, path: RepoPath, parent: _Folder, *, is_dir: bool) -> bool:
-        """Tell whether a pattern opts a path in.
+        """Return whether a pattern opts a path in.
 
         Ignored directories are not searched for it: one is entered only if a pattern names it
         or something below it (`build/keep.txt`, but not `keep.txt`).

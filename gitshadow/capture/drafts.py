@@ -1,7 +1,11 @@
-"""Drafts: observed changes with their kind and time, before anybody asks who wrote them.
+"""Turn observed changes into drafts, with kind and time, before anybody asks who wrote them.
 
-Invariant: pure but for the stat of a parent directory; every change becomes at most one draft, and
-the two ends of a rename become one.
+A deletion and a creation in one batch can be the two ends of a rename. Only equal bytes are paired
+(digest and size), each end at most once; between several equal candidates, inode or name must
+decide. Empty files are all equal and inodes are soon reused, so empty files are paired only if the
+new file provably is the old one.
+Invariant: pure except for the stat of a parent directory. Each change becomes at most one draft,
+and the two ends of a rename become one.
 """
 
 import heapq
@@ -10,13 +14,78 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gitshadow.capture.renames import End, pair_renames
-from gitshadow.model import EventKind, FileState, FileVersion, RepoPath
+from gitshadow.model import Digest, EventKind, FileState, FileVersion, RepoPath
+
+
+class End(NamedTuple):
+    """Store one end of a possible rename: what vanished, or what appeared.
+
+    `there_ns` is when the file that vanished was seen, and when the one that appeared was created;
+    None where nobody knows.
+    """
+
+    path: RepoPath
+    digest: Digest
+    inode: int
+    size: int
+    there_ns: int | None = None
+
+
+def pair_renames(
+    gone: Sequence[End], came: Sequence[End]
+) -> list[tuple[RepoPath, RepoPath]]:
+    """Return (old path, new path) of each rename, in order of the new path.
+
+    Same bytes and same inode is a rename (rename(2) keeps the inode), for an empty file only where
+    it was created before the old one was last seen. Same bytes alone is one when the file is not
+    empty and the choice is single, or the base name decides.
+    """
+    pairs: list[tuple[RepoPath, RepoPath]] = []
+    left_gone: dict[Digest, list[End]] = defaultdict(list)
+    for end in gone:
+        left_gone[end.digest].append(end)
+    rest: list[End] = []
+    for end in came:
+        match = [old for old in left_gone[end.digest] if _is_same(old, end)]
+        if match:
+            left_gone[end.digest].remove(match[0])
+            pairs.append((match[0].path, end.path))
+        elif end.size:
+            rest.append(end)
+    rivals: dict[Digest, int] = defaultdict(int)
+    for end in rest:
+        rivals[end.digest] += 1
+    for end in rest:
+        old_end = _single(left_gone[end.digest], end, rivals[end.digest])
+        if old_end is not None:
+            left_gone[end.digest].remove(old_end)
+            pairs.append((old_end.path, end.path))
+    return sorted(pairs, key=lambda pair: pair[1])
+
+
+def _is_same(old: End, new: End) -> bool:
+    """Return whether both ends are one file, by its inode."""
+    if old.inode != new.inode or new.size:
+        return old.inode == new.inode
+    if old.there_ns is None or new.there_ns is None:
+        return False
+    return new.there_ns < old.there_ns
+
+
+def _single(candidates: list[End], end: End, rivals: int) -> End | None:
+    named = [old for old in candidates if _base(old.path) == _base(end.path)]
+    if len(named) == 1:
+        return named[0]
+    return candidates[0] if len(candidates) == 1 and rivals == 1 else None
+
+
+def _base(path: RepoPath) -> bytes:
+    return path.rpartition(b"/")[2]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """Hold one change to record.
+    """Store one change to record.
 
     `begin_ns` is the last moment at which the path was known to hold its old state, `end_ns` the
     time of the write by the file system's clock: together the interval of the evidence. Where it
@@ -45,7 +114,7 @@ class Draft:
 
 
 class Seen(NamedTuple):
-    """Hold one path whose state differs from the recorded one; blobs are stored already.
+    """Store one path whose state differs from the recorded one; blobs are stored already.
 
     `born_ns` and `twins` are those of `Draft`.
     """
@@ -58,7 +127,7 @@ class Seen(NamedTuple):
 
 
 class BatchTime(NamedTuple):
-    """Hold when a batch was looked at.
+    """Store when a batch was looked at.
 
     `settled_ns`: everything written before it had been recorded when the batch began.
     `ctime_of` gives the ctime of a directory (`b""`: the top), None where it is gone.

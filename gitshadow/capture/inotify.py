@@ -1,15 +1,19 @@
-"""One inotify instance in a thread of its own, through watchfiles, whose only importer this is.
+"""Run one inotify instance in a thread, and poll directories that inotify cannot watch.
 
-Invariant: what it saw goes to its listener in the order in which it was seen.
+Only this module imports watchfiles. A name that is not UTF-8 ends a watch, so its directory is
+listed again and again instead.
+Invariant: a listener gets what an instance saw in the order in which it was seen. A difference
+between two listings is reported once, whoever asked.
 """
 
 import os
 import re
 import stat
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from watchfiles._rust_notify import RustNotify, WatchfilesRustInternalError
 
@@ -70,7 +74,7 @@ class Instance:
 
     @property
     def done(self) -> bool:
-        """Tell whether it may end: its successor was there before the last cookie."""
+        """Return whether it may end: its successor was there before the last cookie."""
         return self.last_cookie is not None and self.cookie >= self.last_cookie
 
     def _run(self) -> None:
@@ -130,3 +134,151 @@ def watched_inodes() -> frozenset[int]:
                 with open(f"/proc/self/fdinfo/{name}", "rb") as lines:
                     found.update(int(one, 16) for one in _INODE.findall(lines.read()))
     return frozenset(found)
+
+
+POLL_S = 0.1
+_SHARE = 20
+_RACY_NS = 20_000_000
+_Stamp = tuple[int, int, int, int]
+_ABSENT: _Stamp = (0, 0, 0, 0)
+
+
+class _Listing(NamedTuple):
+    """Store what would tell a change of a directory itself and of each name in it.
+
+    None: it may change without a trace. `directories` are the names of directories.
+    """
+
+    own: _Stamp | None
+    names: dict[bytes, _Stamp | None]
+    directories: set[bytes]
+
+
+class Poller:
+    """List directories in a thread of its own and report what differs.
+
+    `report` gets the paths that differ and the directories in which anything changed.
+    At most a twentieth of the time goes into listing, however many directories there are.
+    """
+
+    def __init__(
+        self, root: str, report: Callable[[set[RepoPath], set[RepoPath]], None]
+    ) -> None:
+        self._root = os.fsencode(root)
+        self._report = report
+        self._seen: dict[RepoPath, _Listing] = {}
+        self._lock = threading.Lock()
+        self._closed = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def add(self, directories: Iterable[RepoPath]) -> None:
+        """Poll more directories, from how they look now."""
+        with self._lock:
+            for directory in directories:
+                self._seen.setdefault(directory, self._list(directory))
+            if self._seen and self._thread is None:
+                self._thread = threading.Thread(target=self._run, daemon=True)
+                self._thread.start()
+
+    def replace(self, directories: Iterable[RepoPath]) -> None:
+        """Poll exactly these directories; what differs in one that stays is reported."""
+        wanted = set(directories)
+        with self._lock:
+            for gone in self._seen.keys() - wanted:
+                del self._seen[gone]
+        self.add(wanted)
+
+    def poll(self) -> None:
+        """List everything now; when this returns, every difference was reported.
+
+        A polled directory in which something changed is not reported by the one above it: who
+        is told of a directory looks at all that is below, while some of it may be moved on.
+        """
+        with self._lock:
+            found: set[RepoPath] = set()
+            stays: set[RepoPath] = set()
+            changed: set[RepoPath] = set()
+            for directory, old in self._seen.items():
+                new = self._seen[directory] = self._list(directory)
+                found |= _differences(directory, old.names, new.names)
+                stays |= _paths(directory, old.directories & new.directories)
+                if old.own is None or old.own != new.own:
+                    changed.add(directory)
+            found -= stays & self._seen.keys()
+            if found or changed:
+                self._report(found, changed)
+
+    @property
+    def directories(self) -> frozenset[RepoPath]:
+        """Return the directories that are polled."""
+        with self._lock:
+            return frozenset(self._seen)
+
+    def close(self) -> None:
+        """End the thread."""
+        self._closed.set()
+
+    def _run(self) -> None:
+        pause_s = POLL_S
+        while not self._closed.wait(pause_s):
+            began = time.monotonic()
+            self.poll()
+            pause_s = max(POLL_S, _SHARE * (time.monotonic() - began))
+
+    def _list(self, directory: RepoPath) -> _Listing:
+        found: dict[bytes, _Stamp | None] = {}
+        directories: set[bytes] = set()
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            fd = os.open(os.path.join(self._root, directory), flags)
+        except OSError:
+            return _Listing(_ABSENT, found, directories)
+        own: _Stamp | None = _ABSENT
+        try:
+            own = _stamp(os.fstat(fd))
+            with os.scandir(fd) as scan:
+                for entry in scan:
+                    name = os.fsencode(entry.name)
+                    if directory or name != b".git":
+                        found[name] = _stamp_of(entry)
+                        if entry.is_dir(follow_symlinks=False):
+                            directories.add(name)
+        except OSError:  # it vanished while it was listed: what is missing differs
+            return _Listing(own, found, directories)
+        finally:
+            os.close(fd)
+        return _Listing(own, found, directories)
+
+
+def _stamp_of(entry: "os.DirEntry[str]") -> _Stamp | None:
+    try:
+        return _stamp(entry.stat(follow_symlinks=False))
+    except OSError:
+        return None
+
+
+def _stamp(stat: os.stat_result) -> _Stamp | None:
+    # A second write within one tick of the clock leaves the same stat behind.
+    if time.time_ns() - stat.st_ctime_ns < _RACY_NS:
+        return None
+    return stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size, stat.st_ino
+
+
+def _differences(
+    directory: RepoPath,
+    old: Mapping[bytes, _Stamp | None],
+    new: Mapping[bytes, _Stamp | None],
+) -> set[RepoPath]:
+    return _paths(
+        directory,
+        (
+            name
+            for name in old.keys() | new.keys()
+            if name not in old or old[name] is None or old[name] != new.get(name)
+        ),
+    )
+
+
+def _paths(directory: RepoPath, names: Iterable[bytes]) -> set[RepoPath]:
+    prefix = directory + b"/" if directory else b""
+    return {RepoPath(prefix + name) for name in names}

@@ -35,7 +35,7 @@ _BYTES = tuple(bytes([number]) for number in range(256))
 
 @dataclass(frozen=True)
 class IgnoreRule:
-    """Hold one line of a rule file.
+    """Store one line of a rule file.
 
     `floating` rules have no slash and look at the last name alone; the others at the whole path
     below the directory of their file.
@@ -52,7 +52,7 @@ class IgnoreRule:
         return _SPECIAL.search(self.text) is None
 
     def leads_into(self, directory: bytes) -> bool:
-        """Tell whether what the rule names may lie below a directory.
+        """Return whether what the rule names may lie below a directory.
 
         Never for a floating rule, nor for one that begins with a wildcard: it would be everywhere.
         """
@@ -185,8 +185,6 @@ def _any_of(rules: Sequence[IgnoreRule]) -> re.Pattern[bytes] | None:
         return None
     return re.compile(b"|".join(b"(?:%b)" % r.source for r in rules), re.DOTALL)
 
-
-# -- wildmatch ---------------------------------------------------------------------------------
 
 _STAR = rb"[^/]*"
 _DEEP = rb"(?:[^/]*/)*"

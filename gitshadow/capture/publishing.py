@@ -1,10 +1,14 @@
-"""Publishing: steps become commits on a chain, and what the journal is to say of them.
+"""Publish commit steps on a chain, and collect what the journal has to store about them.
 
-Invariant: no tree is published before every object of it is proven present; the journal is not
-touched but for chains whose ref is gone.
+A remembered oid may name a blob that the user's gc removed after its last session was dropped.
+libgit2 writes a tree with a missing blob without an error, and the user's next gc then exits 128
+each time. So each new tree is checked first: what it shares with a live tip or with HEAD exists
+because it is reachable, and only the rest is looked up.
+Invariant: no tree is published before all of its objects are proven to exist. The journal is not
+written, except for chains whose ref is gone.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple
@@ -18,11 +22,10 @@ from gitshadow.capture.chains import (
 )
 from gitshadow.capture.commit_plan import CommitStep, micro
 from gitshadow.capture.drafts import Draft
-from gitshadow.capture.exact_modes import Modes
-from gitshadow.capture.object_check import prove
-from gitshadow.capture.states import StateTable
+from gitshadow.capture.states import Modes, StateTable
 from gitshadow.errors import StoreError
 from gitshadow.model import (
+    GITLINK_MODE,
     Attribution,
     Burst,
     Chain,
@@ -33,14 +36,88 @@ from gitshadow.model import (
     Oid,
     RepoPath,
     Session,
+    git_mode,
 )
 from gitshadow.store import machine
-from gitshadow.store.files import WorkFiles
+from gitshadow.store.files import WorkFiles, blob_oid
 from gitshadow.store.journal import events, sessions
 from gitshadow.store.journal.corrections import Correction
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.state import WorktreeRow
 from gitshadow.store.repo import Repo
+from gitshadow.store.trees import Entry
+
+
+class Proven(NamedTuple):
+    """Store a tree that can be published; `lost` are paths whose bytes are nowhere any more."""
+
+    tree: Oid
+    lost: tuple[RepoPath, ...] = ()
+
+
+def prove(
+    repo: Repo,
+    files: WorkFiles,
+    tree: Oid,
+    live: Oid | None,
+    states: Mapping[RepoPath, FileState],
+) -> Proven:
+    """Return a tree with the same files, every object of which is in the store.
+
+    Args:
+        repo: The object store.
+        files: The worktree, to store again what is missing.
+        tree: The tree to publish.
+        live: A tree that a live ref or HEAD reaches; None where there is none.
+        states: What the covered paths hold, to build the tree anew if parts of it are gone.
+    """
+    try:
+        changes = repo.diff(live, tree)
+    except StoreError:
+        repo.trees.forget()
+        return _rebuild(repo, files, live, states)
+    entries = {c.path: c.new for c in changes if c.new is not None}
+    lost = _restore_missing(repo, files, entries)
+    if lost:
+        tree = repo.trees.splice(tree, dict.fromkeys(lost))
+    return Proven(tree, tuple(lost))
+
+
+def _rebuild(
+    repo: Repo, files: WorkFiles, live: Oid | None, states: Mapping[RepoPath, FileState]
+) -> Proven:
+    carried: dict[RepoPath, Entry | None] = {
+        path: entry
+        for path, entry in (repo.flat(live).items() if live is not None else ())
+        if entry[0] == GITLINK_MODE
+    }
+    entries: dict[RepoPath, Entry] = {
+        path: (git_mode(state.version.mode), state.version.oid)
+        for path, state in states.items()
+    }
+    lost = _restore_missing(repo, files, entries)
+    for path in lost:
+        del entries[path]
+    return Proven(repo.trees.splice(None, carried | entries), tuple(lost))
+
+
+def _restore_missing(
+    repo: Repo, files: WorkFiles, entries: Mapping[RepoPath, Entry]
+) -> list[RepoPath]:
+    """Store what is missing again from the disk; return what is not there either."""
+    lost: list[RepoPath] = []
+    for path, (mode, oid) in entries.items():
+        if mode == GITLINK_MODE or repo.has(oid):
+            continue
+        try:
+            reading = files.read(path)
+        except OSError:
+            reading = None
+        if reading is None or blob_oid(reading.data) != oid:
+            lost.append(path)
+        else:
+            repo.write_blob(reading.data)
+    return lost
 
 
 @dataclass(slots=True)
@@ -63,7 +140,7 @@ class Batch:
 
 
 class LostObject(NamedTuple):
-    """Say what Git or somebody has removed behind our back; `path` where that is one path's."""
+    """Store what Git or another program removed; `path` if it concerns one path."""
 
     note: str
     path: RepoPath | None = None
@@ -162,7 +239,7 @@ class Publisher:
         return tuple(one for one in found if one is not None)
 
     def _is_reachable(self, known: Chain | None, batch: Batch) -> bool:
-        """Tell whether a live ref is known to hold the batch's tree.
+        """Return whether a live ref is known to hold the batch's tree.
 
         Of the session's own chain that is found out by its compare-and-swap.
         """

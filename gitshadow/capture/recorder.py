@@ -22,9 +22,8 @@ from gitshadow.capture.commit_plan import (
     step_of,
 )
 from gitshadow.capture.drafts import Draft
-from gitshadow.capture.exact_modes import Modes
 from gitshadow.capture.publishing import Batch, LostObject, Publisher
-from gitshadow.capture.states import StateTable
+from gitshadow.capture.states import Modes, StateTable
 from gitshadow.errors import JournalError, StoreError
 from gitshadow.model import (
     Attribution,
@@ -97,8 +96,6 @@ class Recorder:
     def modes(self) -> tuple[int, int]:
         """Return the permissions that 100644 and 100755 stand for here."""
         return self._modes.plain
-
-    # -- recording -------------------------------------------------------------------------
 
     def record(self, claimed: Sequence[AttributedDraft]) -> list[Event]:
         """Publish ordinary writes; return their rows in order of seq.
@@ -267,7 +264,7 @@ class Recorder:
         self._row = replace(self._row, head_mark=mark)
 
     def use_modes(self, modes: tuple[int, int]) -> None:
-        """Say what 100644 and 100755 stand for in the chains of this worktree."""
+        """Return what 100644 and 100755 stand for in the chains of this worktree."""
         self._modes.use(modes)
 
     def reset(self) -> None:
@@ -283,8 +280,6 @@ class Recorder:
         # The next process only knows less where this cannot be stored (a full disk).
         with suppress(JournalError), self._db.write():
             state.put_worktree(self._db, self._row)
-
-    # -- publishing ------------------------------------------------------------------------
 
     def _publish(
         self,
@@ -431,7 +426,7 @@ class Recorder:
         return grown
 
     def _is_over(self, burst: Burst, moment_ns: int) -> bool:
-        """Tell whether the idle gap has passed since the last event of a burst without a turn."""
+        """Return whether the idle gap has passed since the last event of a burst without a turn."""
         return burst.turn is None and moment_ns - burst.ended_ns > self.idle_gap_ns
 
     def _session(self, session_id: str) -> Session:

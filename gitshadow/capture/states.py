@@ -1,12 +1,15 @@
-"""What every covered path of one worktree held when it was last seen.
+"""Keep the last recorded state of every covered path of one worktree, with its exact mode.
 
-Loaded whole where a walk compares everything, looked up row by row where a hook names two paths.
-Invariant: memory and journal agree; a change reaches both in one journal transaction.
+The table is loaded whole where a walk compares everything, and row by row where a hook names two
+paths. Exact permissions are kept here too, because modes in a Git tree do not contain them.
+Invariant: memory and journal agree, and a change reaches both in one journal transaction.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
+from gitshadow.capture.chains import DEFAULT_MODES
+from gitshadow.capture.commit_plan import is_odd
 from gitshadow.model import FileState, RepoPath
 from gitshadow.store.journal import state as rows
 from gitshadow.store.journal.db import Db
@@ -14,7 +17,7 @@ from gitshadow.store.states import States
 
 
 class StateTable:
-    """Hold the file states of one worktree, in memory once they were loaded."""
+    """Store the file states of one worktree, in memory once they were loaded."""
 
     def __init__(self, db: Db, worktree: str) -> None:
         self._db = db
@@ -27,7 +30,7 @@ class StateTable:
 
     @property
     def apart(self) -> bool:
-        """Tell whether memory alone knows: the journal is to name nothing that Git may drop."""
+        """Return whether memory alone knows: the journal is to name nothing that Git may drop."""
         return self._apart
 
     def take_out(self) -> None:
@@ -173,3 +176,45 @@ class StateTable:
             self.forget()
             raise
         self._apart = self._apart and not self._saving
+
+
+class Modes:
+    """Store what 100644 and 100755 stand for in one worktree, and which files differ."""
+
+    def __init__(self, states: StateTable) -> None:
+        self._states = states
+        self._odd: dict[RepoPath, int] | None = None
+        self.plain = DEFAULT_MODES
+
+    def use(self, plain: tuple[int, int]) -> None:
+        """Return what 100644 and 100755 stand for."""
+        self.plain = plain
+        self._odd = None
+
+    def forget(self) -> None:
+        """Read the state table again before the next answer."""
+        self._odd = None
+
+    def odd(self) -> Mapping[RepoPath, int]:
+        """Return the exact mode of each file whose Git mode does not say it."""
+        return self._loaded()
+
+    def note(self, path: RepoPath, mode: int) -> None:
+        """Follow a file that has a mode now."""
+        if is_odd(mode, self.plain):
+            self._loaded()[path] = mode
+        else:
+            self._loaded().pop(path, None)
+
+    def drop(self, path: RepoPath) -> None:
+        """Follow a file that is gone."""
+        self._loaded().pop(path, None)
+
+    def _loaded(self) -> dict[RepoPath, int]:
+        if self._odd is None:
+            self._odd = {
+                path: mode
+                for path, mode in self._states.all().modes()
+                if is_odd(mode, self.plain)
+            }
+        return self._odd

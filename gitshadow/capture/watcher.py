@@ -1,14 +1,17 @@
-"""The watcher: what inotify saw, whole or doubted.
+"""Watch directories through inotify, and return hints that are complete or marked as doubtful.
 
-What was measured of watchfiles 1.3 and is met here: a recursive watch follows links and misses
-what is written right after `mkdir`, so directories are listed and watched one by one; a name that
-is not UTF-8 kills an instance for good, so it is opened anew and everything is looked at again;
-overflow is silent, so a numbered cookie file proves that nothing is outstanding, and a process
-that had been stopped doubts what it sees next; `ignore_permission_denied` hides every error, a
-missing directory and an exhausted limit too; a call that times out throws away what came meanwhile.
-Invariant: a barrier returns every hint for what was written before it, or says that it cannot.
+Facts about watchfiles 1.3, from measurements, and what is done about them: a recursive watch
+follows links and misses what is written right after `mkdir`, so directories are listed and watched
+one by one. A name that is not UTF-8 ends an instance for good, so a new one is opened and
+everything is looked at again. Overflow is silent, so the events of a numbered cookie file prove
+that every earlier event has come, and a process that was stopped doubts what it sees next.
+`ignore_permission_denied` hides every error, also a missing directory and an exhausted limit. A
+call that times out drops what came in the meantime.
+Invariant: a barrier returns every hint for what was written before it, or reports that it cannot.
+A cookie number is used once, in rising order, and no cookie file remains.
 """
 
+import contextlib
 import os
 import threading
 import time
@@ -17,16 +20,47 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
-from gitshadow.capture.cookies import Cookies
 from gitshadow.capture.fs_events import Hints
 from gitshadow.capture.inotify import (
     Instance,
+    Poller,
     directory_inode,
     open_notify,
     watched_inodes,
 )
-from gitshadow.capture.polling import Poller
 from gitshadow.model import RepoPath
+
+
+class Cookies:
+    """Drop cookies in one directory, which every watch includes."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+        self._lock = threading.Lock()
+        self._next = time.time_ns() // 1_000_000
+
+    def number(self) -> int:
+        """Return the number of the next cookie."""
+        with self._lock:
+            self._next += 1
+            return self._next
+
+    def drop(self, number: int | None = None) -> int:
+        """Make a file and remove it: its events stay in the queue, in order.
+
+        On a full disk no cookie comes, and whoever waits for it finds that out.
+
+        Returns:
+            Its number.
+        """
+        number = self.number() if number is None else number
+        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW
+        path = os.path.join(self._directory, str(number))
+        with contextlib.suppress(OSError):
+            os.close(os.open(path, flags, 0o600))
+            os.unlink(path)
+        return number
+
 
 STEP_MS = 3
 IDLE_STEP_MS = 25
@@ -106,8 +140,6 @@ class Watcher:
         self._round: Iterator[RepoPath] = iter(())
         self._kernels: frozenset[int] = frozenset()
 
-    # -- the port --------------------------------------------------------------------------
-
     def add(
         self, directories: Iterable[RepoPath], polled: Iterable[RepoPath] = ()
     ) -> None:
@@ -161,7 +193,7 @@ class Watcher:
                 return
 
     def degraded(self) -> str | None:
-        """Say what cannot be watched, and the remedy; None where all is."""
+        """Return what cannot be watched, and the remedy; None where all is."""
         return self._degraded
 
     def watching(self, paths: Collection[RepoPath]) -> set[RepoPath]:
@@ -210,8 +242,6 @@ class Watcher:
         """Count a directory as not watched until it is added again."""
         for one in self._living():
             one.inodes.pop(path, None)
-
-    # -- the daemon ------------------------------------------------------------------------
 
     def take(self) -> Hints:
         """Return what was seen since the last time, without waiting."""
@@ -267,8 +297,6 @@ class Watcher:
     def instances(self) -> int:
         """Return how many instances are open, those that are about to end included."""
         return len(self._instances)
-
-    # -- what the instances say ------------------------------------------------------------
 
     def step_ms(self) -> int:
         """Return how often an instance looks: often while anything happens."""
@@ -329,7 +357,7 @@ class Watcher:
         self._wake()
 
     def _is_doubtful(self) -> bool:
-        """Tell whether so much came at the end of a standstill that more may have been there.
+        """Return whether so much came at the end of a standstill that more may have been there.
 
         The first of it can be taken before the signal that ended the standstill.
         """
@@ -345,8 +373,6 @@ class Watcher:
             self._inbox.lost = True
             self._inbox.changed.notify_all()
         self._wake()
-
-    # -- instances -------------------------------------------------------------------------
 
     def _open(self, directories: frozenset[RepoPath]) -> bool:
         """Open one more instance; where that cannot be, walks stand in for it."""

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from gitshadow.capture.chains import DEFAULT_MODES
-from gitshadow.capture.walk import Walk, walk
+from gitshadow.capture.reconcile import Walk, walk
 from gitshadow.config import DaemonMode
 from gitshadow.errors import UnsupportedError, is_shortage
 from gitshadow.model import Actor, FileState, FileVersion, Oid, RepoPath, git_mode

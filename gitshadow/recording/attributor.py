@@ -39,8 +39,8 @@ from gitshadow.attribution.windows import (
     contains,
     could_write,
 )
-from gitshadow.capture.atomic_saves import EditorTraces, is_editor_trace, saved_as
 from gitshadow.capture.drafts import Draft
+from gitshadow.capture.fs_events import EditorTraces, is_editor_trace, saved_as
 from gitshadow.model import (
     Actor,
     Attribution,

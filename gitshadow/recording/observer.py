@@ -11,16 +11,17 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from gitshadow.capture.atomic_saves import (
+from gitshadow.capture.commit_plan import STORM_PATHS
+from gitshadow.capture.coverage import lineage
+from gitshadow.capture.fs_events import (
     GRACE_S,
     TEMPORARY_GRACE_S,
     WRITING_GRACE_S,
+    Hints,
+    WatchPort,
     is_being_written,
     is_temporary,
 )
-from gitshadow.capture.commit_plan import STORM_PATHS
-from gitshadow.capture.coverage import lineage
-from gitshadow.capture.fs_events import Hints, WatchPort
 from gitshadow.model import RepoPath
 from gitshadow.recording import index_lock
 from gitshadow.recording.pipeline import Pipeline

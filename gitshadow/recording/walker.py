@@ -7,8 +7,7 @@ Invariant: after a walk the recorded state of every covered path equals the disk
 from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
-from gitshadow.capture.reconcile import suspects
-from gitshadow.capture.walk import Walk, subwalk, walk
+from gitshadow.capture.reconcile import Walk, subwalk, suspects, walk
 from gitshadow.model import Excluded, RepoPath, StatKey
 from gitshadow.recording.directories import DirectoryModes
 from gitshadow.recording.pipeline import Pipeline

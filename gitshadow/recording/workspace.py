@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from gitshadow import config as configuration
-from gitshadow.capture.atomic_saves import EditorTraces
 from gitshadow.capture.chains import DEFAULT_MODES
 from gitshadow.capture.coverage import Coverage, Rules
+from gitshadow.capture.fs_events import EditorTraces
 from gitshadow.capture.recorder import Recorder
 from gitshadow.capture.states import StateTable
 from gitshadow.config import Config, PromptPolicy

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gitshadow.capture.coverage import Coverage, Rules
-from gitshadow.capture.walk import walk
+from gitshadow.capture.reconcile import walk
 from gitshadow.model import RepoPath
 from gitshadow.recording.index import IndexView
 from gitshadow.store.files import WorkFiles

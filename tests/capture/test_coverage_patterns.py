@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gitshadow.capture.coverage import Coverage, Rules
 from gitshadow.capture.patterns import parse_rules
-from gitshadow.capture.walk import walk
+from gitshadow.capture.reconcile import walk
 from gitshadow.model import RepoPath
 from gitshadow.recording.index import IndexView
 from gitshadow.store.files import WorkFiles

@@ -5,8 +5,13 @@ from collections.abc import Iterable
 
 import pytest
 
-from gitshadow.capture.reconcile import ObservedChanges, Suspects, observe, suspects
-from gitshadow.capture.walk import walk
+from gitshadow.capture.reconcile import (
+    ObservedChanges,
+    Suspects,
+    observe,
+    suspects,
+    walk,
+)
 from gitshadow.model import FileState, FileVersion, Oid, RepoPath
 from gitshadow.store.files import digest
 from gitshadow.store.states import States

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitshadow.capture.renames import End, pair_renames
+from gitshadow.capture.drafts import End, pair_renames
 from gitshadow.model import Digest, RepoPath
 
 

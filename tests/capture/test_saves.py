@@ -2,7 +2,7 @@
 
 import pytest
 
-from gitshadow.capture.atomic_saves import (
+from gitshadow.capture.fs_events import (
     TRACE_S,
     EditorTraces,
     edited,

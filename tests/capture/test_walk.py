@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gitshadow.capture.walk import subwalk, walk
+from gitshadow.capture.reconcile import subwalk, walk
 from gitshadow.model import RepoPath
 from tests.capture.test_coverage import open_place
 from tests.support.repo import Repo

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gitshadow.attribution.delivery import parse_spool
-from gitshadow.capture.ignores import OutsideFiles, read_scope
+from gitshadow.capture.coverage import OutsideFiles, read_scope
 from gitshadow.errors import is_shortage, shortage_behind
 from gitshadow.model import RepoPath
 from gitshadow.recording import reflog
