@@ -11,8 +11,8 @@ from typing import cast
 
 from gitshadow.errors import UnknownIdError, UsageError
 from gitshadow.messages.codec import encode, parse
+from gitshadow.query.rows import marked
 from gitshadow.recording.context import RecorderContext
-from gitshadow.recording.peers import marked
 from gitshadow.undo import recovered_ops
 
 Document = dict[str, object]

@@ -20,13 +20,13 @@ from gitshadow.query.resolve import session_of
 from gitshadow.query.rows import (
     about_row,
     event_row,
+    local_ref,
     op_row,
     program_turn_row,
     session_row,
     turn_row,
 )
 from gitshadow.recording.context import RecorderContext
-from gitshadow.recording.peers import local_ref
 from gitshadow.store.journal import events, saga
 from gitshadow.store.journal import ops as ops_journal
 from gitshadow.store.journal import sessions as session_journal

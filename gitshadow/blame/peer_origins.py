@@ -10,14 +10,13 @@ from gitshadow.blame.file_blame import BlameRequest, Blaming
 from gitshadow.blame.owners import Origin, OriginSource
 from gitshadow.errors import StoreError, UsageError
 from gitshadow.model import Event, Oid, RepoPath
-from gitshadow.recording.context import RecorderContext
-from gitshadow.recording.peers import Others
+from gitshadow.recording.context import Others
 
 
 class Foreign:
     """Ask the machines of which anything was fetched."""
 
-    def __init__(self, others: Others[RecorderContext]) -> None:
+    def __init__(self, others: Others) -> None:
         self._others = others
         self._lines: dict[tuple[str, Oid, RepoPath], Mapping[int, Origin]] = {}
         self._machines: dict[int, tuple[Event, str]] = {}

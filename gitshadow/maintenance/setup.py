@@ -15,8 +15,8 @@ from gitshadow.capture.reconcile import Walk, walk
 from gitshadow.config import DaemonMode
 from gitshadow.errors import UnsupportedError, is_shortage
 from gitshadow.model import Actor, FileState, FileVersion, Oid, RepoPath, git_mode
-from gitshadow.recording import reflog
 from gitshadow.recording.attributor import Claimant
+from gitshadow.recording.head import reflog_mark
 from gitshadow.recording.workspace import (
     Workspace,
     make_state_dirs,
@@ -227,7 +227,7 @@ def _store(
     ws.recorder.use_modes(modes)
     ws.recorder.settled(began_ns)
     tree = ws.repo.trees.splice(None, entries)
-    mark = reflog.mark_at(ws.layout.git_dir, head[1])
+    mark = reflog_mark(ws.layout.git_dir, head[1])
     ws.recorder.set_tree(tree, head[1], head[0], mark)
     claimant = Claimant(ws.db, ws.files, ws.clock, ws.layout, ws.traces)
     ws.recorder.ensure_baseline(claimant.personal(Actor.UNKNOWN), synced=True)

@@ -27,6 +27,7 @@ from gitshadow.model import (
     Turn,
     format_mode,
 )
+from gitshadow.store import refs
 from gitshadow.store.journal.saga_rows import SagaCall, SagaTurn
 from gitshadow.store.refs import display_path
 from gitshadow.undo.about import About
@@ -220,3 +221,26 @@ def op_row(op: Op, undone_by: Op | None) -> OpRow:
         undone_by=undone_by.id if undone_by else None,
         commit=op.commit,
     )
+
+
+def marked(document: Mapping[str, object], machine: str) -> dict[str, object]:
+    """Return a document about another machine's history with the machine in it and in each row."""
+    rows = document.get("rows")
+    done = {**document, "machine": machine}
+    if isinstance(rows, list):
+        done["rows"] = [_marked_row(row, machine) for row in rows]
+    return _with_ref(done)
+
+
+def _marked_row(row: object, machine: str) -> object:
+    return _with_ref({**row, "machine": machine}) if isinstance(row, dict) else row
+
+
+def _with_ref(row: dict[str, object]) -> dict[str, object]:
+    ref = row.get("ref")
+    return {**row, "ref": local_ref(ref)} if isinstance(ref, str) else row
+
+
+def local_ref(ref: str) -> str:
+    """Return the name that another machine's ref has in this repository."""
+    return refs.fetched_ref(ref) if refs.is_chain(ref) else ref

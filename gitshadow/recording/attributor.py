@@ -213,7 +213,7 @@ class Claimant:
         return judged
 
     def _is_restored(self, row: Event) -> bool:
-        """Tell whether an undo has written the path since: it took the row as what it was then."""
+        """Return whether an undo wrote the path later: it took the row as it was then."""
         assert row.path is not None
         wanted = EventFilter(
             worktree=self._worktree,
@@ -225,7 +225,7 @@ class Claimant:
         return bool(events.rows(self._db, wanted))
 
     def _is_in_doubt(self, row: Event, doubt: Doubt) -> bool:
-        """Tell whether a row's claim may be another one after a window changed."""
+        """Return whether a row's claim may be another one after a window changed."""
         who, call = row.attribution, doubt.call
         if who is None or row.path is None or row.op is not None or row.switched:
             return False
@@ -360,7 +360,7 @@ class Claimant:
         )
 
     def _editor_at(self, path: RepoPath) -> bool:
-        """Tell whether a person's editor has its swap or lock file beside a path, or just had."""
+        """Return whether a person's editor has its swap or lock file beside a path, or just had."""
         head, slash, name = path.rpartition(b"/")
         traces = (b".%b.swp" % name, b".#%b" % name)
         return (

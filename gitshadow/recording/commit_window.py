@@ -32,7 +32,7 @@ class _Window(NamedTuple):
 
 
 class CommitWindow:
-    """Hold the window of the commit that runs in one worktree."""
+    """Store the window of the commit that runs in one worktree."""
 
     def __init__(self, layout: Layout) -> None:
         self._path = os.path.join(layout.wt_dir, "commit")
@@ -42,7 +42,7 @@ class CommitWindow:
 
     @property
     def running(self) -> bool:
-        """Tell whether a window is open, of a living process or not."""
+        """Return whether a window is open, of a living process or not."""
         return self._window is not None
 
     def begin(self, process: ProcessId, opened_ns: int) -> None:
@@ -108,11 +108,11 @@ class CommitWindow:
                 self.begin(process, started_ns(process))
 
     def belongs_to(self, process: ProcessId) -> bool:
-        """Tell whether a window is open that was opened for this process."""
+        """Return whether a window is open that was opened for this process."""
         return self._window is not None and self._window.process == process
 
     def gone(self) -> bool:
-        """Tell whether the window is open although its process has ended."""
+        """Return whether the window is open although its process has ended."""
         if self._window is None:
             return False
         now_ns = time.time_ns()

@@ -1,17 +1,23 @@
-"""Moves of HEAD: what Git switched is Git's, what it overwrote is somebody's.
+"""Follow moves of HEAD through its reflog, and name what Git itself changed; git-reflog(1).
 
-HEAD's reflog has each step: a commit writes no file, a checkout or a merge does. Which changes of
-files they explain is worked out in `switches`.
-Invariant: a move without an entry in the log is never taken for a step that is known.
+The reflog has each step: a commit writes no file, a checkout or a merge does. `switches` works out
+which changes of files these steps explain. How far the log was read is stored as a *mark*: the
+offset where an entry ends, and which entry that is. So a move is noticed even if HEAD is back
+where it was.
+Invariant: nothing is written to the reflog. A move without an entry in it is never treated as a
+known step.
 """
 
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
+from hashlib import blake2b
+from itertools import pairwise
 from typing import NamedTuple
 
 from gitshadow.attribution.commits import agent_named
-from gitshadow.errors import StoreError
+from gitshadow.errors import StoreError, is_shortage
 from gitshadow.model import (
     GITLINK_MODE,
     FileVersion,
@@ -19,9 +25,153 @@ from gitshadow.model import (
     RepoPath,
     git_mode,
 )
-from gitshadow.recording import reflog
 from gitshadow.store.repo import Repo
 from gitshadow.store.trees import Entry
+
+_TAIL_BYTES = 1 << 16
+# Git writes such entries in pairs, by way of no commit at all (refs/files-backend.c).
+_RENAMED = "Branch: renamed "
+
+
+class ReflogEntry(NamedTuple):
+    """Store one entry: the commits before and after it (None: unborn), and Git's words for it.
+
+    `at_s` is when Git wrote it, in whole seconds; `mark` how far the log is read with it.
+    """
+
+    old: Oid | None
+    new: Oid | None
+    words: str
+    at_s: int
+    mark: str
+
+
+def reflog_size(git_dir: str) -> int:
+    """Return the size of the log, 0 where there is none."""
+    try:
+        return os.stat(_reflog_path(git_dir)).st_size
+    except OSError:  # logging may be off: core.logAllRefUpdates
+        return 0
+
+
+def reflog_mark(git_dir: str, head: Oid | None) -> str:
+    """Return the mark of the newest entry; empty where that is no entry to this commit.
+
+    Git writes the entry of a move before it moves HEAD (refs/files-backend.c).
+    """
+    found = _entries(_read_reflog(_reflog_path(git_dir), -_TAIL_BYTES))
+    return found[-1].mark if found and found[-1].new == head else ""
+
+
+def mark_read_to(mark: str) -> int:
+    """Return the size that the log had when a mark was made."""
+    return int(mark.partition(":")[0]) if mark else 0
+
+
+def reflog_since(
+    git_dir: str, mark: str, known: Oid | None, head: Oid | None
+) -> list[ReflogEntry] | None:
+    """Return the entries that led HEAD from one commit to another, oldest first.
+
+    Args:
+        git_dir: The Git directory of the worktree.
+        mark: How far the log was read; empty where that is not known.
+        known: Where HEAD was then.
+        head: Where it is.
+
+    Returns:
+        None where the log does not say how (it is off, or it was expired).
+    """
+    path = _reflog_path(git_dir)
+    found: list[ReflogEntry] | None = None
+    if mark:
+        begin = min(mark_read_to(mark), reflog_size(git_dir)) - _TAIL_BYTES
+        found = _after_mark(_read_reflog(path, max(0, begin)), mark)
+    if found is None:
+        found = _since_commit(_entries(_read_reflog(path, -_TAIL_BYTES)), known)
+    found = [one for one in found if not one.words.startswith(_RENAMED)]
+    return _between(found, known, head)
+
+
+def _reflog_path(git_dir: str) -> str:
+    return os.path.join(git_dir, "logs", "HEAD")
+
+
+def _read_reflog(path: str, begin: int) -> tuple[int, bytes]:
+    """Read whole lines from an offset on (negative: from the end); return where they begin."""
+    try:
+        with open(path, "rb") as handle:
+            size = handle.seek(0, os.SEEK_END)
+            start = handle.seek(max(0, size + begin if begin < 0 else begin))
+            data = handle.read()
+    except OSError as error:  # logging may be off: core.logAllRefUpdates
+        if is_shortage(error):
+            raise
+        return 0, b""
+    if start:
+        cut = data.find(b"\n") + 1
+        start, data = start + cut, data[cut:]
+    return start, data[: data.rfind(b"\n") + 1]
+
+
+def _entries(chunk: tuple[int, bytes]) -> list[ReflogEntry]:
+    at, data = chunk
+    found: list[ReflogEntry] = []
+    for line in data.split(b"\n")[:-1]:
+        at += len(line) + 1
+        entry = _entry(line, at)
+        if entry is not None:
+            found.append(entry)
+    return found
+
+
+def _entry(line: bytes, end: int) -> ReflogEntry | None:
+    """Parse `<old> <new> <name> <<email>> <seconds> <zone>`, a tab and Git's words."""
+    head, _, words = line.partition(b"\t")
+    oids, when = head.split(b" ", 2), head.split(b" ")[-2:]
+    if len(oids) != 3 or not when[0].isdigit():
+        return None
+    mark = f"{end}:{blake2b(line, digest_size=8).hexdigest()}"
+    said = words.decode("utf-8", "replace")
+    return ReflogEntry(_oid(oids[0]), _oid(oids[1]), said, int(when[0]), mark)
+
+
+def _oid(digits: bytes) -> Oid | None:
+    return Oid(digits.decode("ascii", "replace")) if digits.strip(b"0") else None
+
+
+def _after_mark(chunk: tuple[int, bytes], mark: str) -> list[ReflogEntry] | None:
+    """Return the entries after a mark, None where the log is another one by now.
+
+    `git gc` removes old entries, so that the marked one ends elsewhere (git-reflog(1), expire).
+    """
+    found = _entries(chunk)
+    digest = mark.partition(":")[2]
+    same = [at for at, one in enumerate(found) if one.mark == mark]
+    same = same or [at for at, one in enumerate(found) if one.mark.endswith(digest)]
+    return found[same[-1] + 1 :] if same else None
+
+
+def _since_commit(found: Sequence[ReflogEntry], known: Oid | None) -> list[ReflogEntry]:
+    """Return the entries since HEAD last left a commit."""
+    for at in range(len(found) - 1, -1, -1):
+        if found[at].old == known != found[at].new:
+            return list(found[at:])
+    return []
+
+
+def _between(
+    found: list[ReflogEntry], known: Oid | None, head: Oid | None
+) -> list[ReflogEntry] | None:
+    """Return the entries from one commit to another; HEAD may be a moment behind its log."""
+    starts = [at for at, one in enumerate(found) if one.old == known]
+    ends = [at for at, one in enumerate(found) if one.new == head]
+    if starts and ends and starts[0] <= ends[-1]:
+        led = found[starts[0] : ends[-1] + 1]
+        joined = all(one.new == two.old for one, two in pairwise(led))
+        return led if joined else None
+    return [] if known == head else None
+
 
 _SHORT = 10
 _SHORT_COMMIT = 8
@@ -41,7 +191,7 @@ _RESET = "reset: "
 
 
 class HeadMoveKind(StrEnum):
-    """Say what a step of HEAD does to files.
+    """Store what a step of HEAD does to files.
 
     A commit writes none. A checkout, a merge or a rebase writes each path that differs. A reset
     may do either, and so may a move of which the steps are not known.
@@ -53,7 +203,7 @@ class HeadMoveKind(StrEnum):
 
 
 class HeadMove(NamedTuple):
-    """Hold where HEAD was and is: branch (None: detached) and commit (None: unborn).
+    """Store where HEAD was and is: branch (None: detached) and commit (None: unborn).
 
     `names` is the agent that a commit names which was made since on top of the old one. `words`
     are Git's for it, None where its log does not show it. `at_s` is when Git noted it, `mark`
@@ -72,7 +222,7 @@ class HeadMove(NamedTuple):
 
     @property
     def is_checkout(self) -> bool:
-        """Tell whether HEAD names another branch now, or was told to."""
+        """Return whether HEAD names another branch now, or was told to."""
         return self.old_ref != self.new_ref or bool(_CHECKOUT.match(self.words or ""))
 
     @property
@@ -111,7 +261,7 @@ def _place(ref: str | None, oid: Oid | None) -> str:
 
 
 class HeadPosition(NamedTuple):
-    """Hold where HEAD was when it was last looked at, and how far its log was read then."""
+    """Store where HEAD was when it was last looked at, and how far its log was read then."""
 
     ref: str | None
     oid: Oid | None
@@ -129,25 +279,23 @@ def read_moves(repo: Repo, git_dir: str, known: HeadPosition) -> tuple[HeadMove,
     except StoreError:
         return ()
     same = (ref, oid) == (known.ref, known.oid)
-    if same and (
-        not known.mark or reflog.size_of(git_dir) == reflog.read_to(known.mark)
-    ):
+    if same and (not known.mark or reflog_size(git_dir) == mark_read_to(known.mark)):
         return ()
-    entries = reflog.entries_since(git_dir, known.mark, known.oid, oid)
+    entries = reflog_since(git_dir, known.mark, known.oid, oid)
     moves = _moves(repo, known, entries or [], ref)
     if moves or same:
         return moves
     # A ref alone may change without an entry (git-symbolic-ref): then nothing is left out.
     words = "" if entries is not None else None
     names = _named(repo, known.oid, oid)
-    mark = reflog.mark_at(git_dir, oid)
+    mark = reflog_mark(git_dir, oid)
     return (HeadMove(known.ref, known.oid, ref, oid, names, words, mark=mark),)
 
 
 def _moves(
     repo: Repo,
     known: HeadPosition,
-    entries: Sequence[reflog.ReflogEntry],
+    entries: Sequence[ReflogEntry],
     ref: str | None,
 ) -> tuple[HeadMove, ...]:
     found: list[HeadMove] = []
@@ -177,9 +325,9 @@ def _moves(
     return (_folded(found[:-_MOST_STEPS]), *found[-_MOST_STEPS:])
 
 
-def _parts(entries: Sequence[reflog.ReflogEntry]) -> list[list[reflog.ReflogEntry]]:
+def _parts(entries: Sequence[ReflogEntry]) -> list[list[ReflogEntry]]:
     """Return the entries of each move: all those of one rebase are one."""
-    parts: list[list[reflog.ReflogEntry]] = []
+    parts: list[list[ReflogEntry]] = []
     for entry in entries:
         rebases = _REBASE.match(entry.words) and not _BEGINS.match(entry.words)
         if rebases and parts and _REBASE.match(parts[-1][-1].words):
@@ -189,9 +337,7 @@ def _parts(entries: Sequence[reflog.ReflogEntry]) -> list[list[reflog.ReflogEntr
     return parts
 
 
-def _ref_after(
-    repo: Repo, part: Sequence[reflog.ReflogEntry], ref: str | None
-) -> str | None:
+def _ref_after(repo: Repo, part: Sequence[ReflogEntry], ref: str | None) -> str | None:
     """Return the branch after a move, as Git's words for it tell."""
     words = part[-1].words
     returned, moved = _RETURNS.match(words), _CHECKOUT.match(words)
@@ -264,7 +410,7 @@ Ends = tuple[Entry | None, Entry | None]
 
 
 class HeadStep(NamedTuple):
-    """Hold one move with the paths that it changed: what the old commit has and the new one."""
+    """Store one move with the paths that it changed: what the old commit has and the new one."""
 
     move: HeadMove
     changes: Mapping[RepoPath, Ends]

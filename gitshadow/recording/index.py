@@ -1,7 +1,11 @@
-"""What Git tracks: in HEAD's tree or in the index, asked again when the index file changes.
+"""Read what Git tracks, whether a git command is at work, and which paths were excluded.
 
-The index is never read through libgit2: a sparse or split index makes it raise.
-Invariant: the answer is that of `git ls-files` at the last change of the index file's stat.
+The index is never read through libgit2: a sparse or split index makes it raise. A checkout writes
+its files first and moves HEAD last, with `index.lock` open all that time; recording in between
+would attribute the switch to somebody.
+Invariant: the answer is that of `git ls-files` at the last change of the index file's stat. A lock
+file that no process holds open is stale and blocks nothing. A path that was excluded, or inside
+something excluded, never counts as created, so no undo deletes it.
 """
 
 import os
@@ -11,6 +15,8 @@ from collections.abc import Collection, Mapping, Sequence
 from gitshadow.errors import StoreError
 from gitshadow.model import GITLINK_MODE, Oid, RepoPath, StatKey
 from gitshadow.store.git import Git, Staged, parse_staged
+from gitshadow.store.journal import excluded
+from gitshadow.store.journal.db import Db
 from gitshadow.store.layout import Layout
 from gitshadow.store.repo import Repo
 from gitshadow.store.trees import Entry
@@ -37,7 +43,7 @@ class IndexView:
         self._rule_files = _rule_files(layout, repo)
 
     def ignored(self, path: bytes) -> bool:
-        """Tell what Git's ignore rules say of exactly this path; a directory's ends in `/`.
+        """Return what Git's ignore rules say of exactly this path; a directory's ends in `/`.
 
         libgit2 takes UTF-8 only (pygit2 1.21), so other names are asked of Git itself.
         """
@@ -51,7 +57,7 @@ class IndexView:
         return self._rule_files
 
     def contains(self, path: RepoPath) -> bool:
-        """Tell whether a path is in the index or in HEAD's tree."""
+        """Return whether a path is in the index or in HEAD's tree."""
         return path in self.paths() or self.head_entry(path) is not None
 
     def paths(self) -> frozenset[RepoPath]:
@@ -94,7 +100,7 @@ class IndexView:
         return self._gitlinks
 
     def sparse(self) -> bool:
-        """Tell whether this worktree is a sparse checkout."""
+        """Return whether this worktree is a sparse checkout."""
         return os.path.exists(self._sparse_file)
 
     def skipped(self) -> set[RepoPath]:
@@ -145,3 +151,74 @@ def _rule_files(layout: Layout, repo: Repo) -> tuple[str, ...]:
         configured = os.path.join(base, "git", "ignore")
     info = os.path.join(layout.common_dir, "info", "exclude")
     return info, os.path.join(layout.root, os.path.expanduser(configured))
+
+
+class ExcludedIndex:
+    """Remember the topmost uncovered paths of one worktree with their stat."""
+
+    def __init__(self, db: Db, worktree: str) -> None:
+        self._db = db
+        self._worktree = worktree
+        self._known: dict[RepoPath, StatKey] | None = None
+        self._added: set[RepoPath] = set()
+
+    def known(self) -> Mapping[RepoPath, StatKey]:
+        """Return the paths as of the last walk."""
+        if self._known is None:
+            self._known = excluded.load(self._db, self._worktree)
+        return self._known
+
+    def holds(self, path: RepoPath) -> bool:
+        """Return whether a path stood in, or was, something uncovered."""
+        known = self.known()
+        while path:
+            if path in known or path in self._added:
+                return True
+            path = RepoPath(path.rpartition(b"/")[0])
+        return False
+
+    def add(self, path: RepoPath) -> None:
+        """Remember one more path until the next walk."""
+        self._added.add(path)
+
+    def replace(self, now: Mapping[RepoPath, StatKey]) -> None:
+        """Remember what a walk found."""
+        self._added.clear()
+        self.update(now)
+
+    def update(self, now: Mapping[RepoPath, StatKey]) -> None:
+        """Remember how the uncovered paths look now."""
+        if now == self.known():
+            return
+        with self._db.write():
+            excluded.replace(self._db, self._worktree, now)
+        self._known = dict(now)
+
+
+_LOCK = "index.lock"
+
+
+def lock_exists(git_dir: str) -> bool:
+    """Return whether the worktree's index is locked, by a living process or not."""
+    return os.path.exists(os.path.join(git_dir, _LOCK))
+
+
+def lock_is_held(git_dir: str) -> bool:
+    """Return whether a process that we may look at holds the index lock open."""
+    path = os.path.join(git_dir, _LOCK)
+    return any(pid.isdigit() and _holds(pid, path) for pid in os.listdir("/proc"))
+
+
+def _holds(pid: str, path: str) -> bool:
+    directory = f"/proc/{pid}/fd"
+    try:
+        fds = os.listdir(directory)
+    except OSError:
+        return False
+    for fd in fds:
+        try:
+            if os.readlink(f"{directory}/{fd}") == path:
+                return True
+        except OSError:
+            continue
+    return False

@@ -29,7 +29,7 @@ _NAME_BYTES = 6
 
 
 class IngestResult(NamedTuple):
-    """Say what was taken in: sessions that are new or longer, and what could not be read."""
+    """Store what was taken in: sessions that are new or longer, and what could not be read."""
 
     sessions: tuple[str, ...]
     broken: tuple[tuple[str, str], ...]
@@ -126,7 +126,7 @@ def _standing(
 
 
 def _goes_on(repo: Repo, chain: Chain, found: Mapping[str, Oid]) -> bool:
-    """Tell whether a chain is at its ref, or below it."""
+    """Return whether a chain is at its ref, or below it."""
     tip = found.get(chain.ref)
     if tip is None or tip == chain.tip:
         return tip is not None

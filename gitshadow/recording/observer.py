@@ -23,7 +23,7 @@ from gitshadow.capture.fs_events import (
     is_temporary,
 )
 from gitshadow.model import RepoPath
-from gitshadow.recording import index_lock
+from gitshadow.recording.index import lock_exists, lock_is_held
 from gitshadow.recording.pipeline import Pipeline
 from gitshadow.recording.walker import Walker, Watched
 from gitshadow.recording.workspace import Workspace
@@ -46,7 +46,7 @@ _UNHEARD = "the watcher missed this change: only the last state was recorded"
 
 @dataclass(slots=True)
 class _Hold:
-    """Hold since when paths wait for a git command, and what was last known of its lock."""
+    """Store since when paths wait for a git command, and what was last known of its lock."""
 
     since: float
     checked: float
@@ -84,7 +84,7 @@ class Observer:
 
     @property
     def watching(self) -> bool:
-        """Tell whether a watcher hints: this is the daemon."""
+        """Return whether a watcher hints: this is the daemon."""
         return self._port is not None
 
     @property
@@ -99,10 +99,8 @@ class Observer:
 
     @property
     def degraded(self) -> str | None:
-        """Say what the watcher cannot do, None where it can do all."""
+        """Return what the watcher cannot do, None where it can do all."""
         return self._port.degraded() if self._port is not None else None
-
-    # -- hints -----------------------------------------------------------------------------
 
     def hints(self, hints: Hints) -> None:
         """Record what was hinted, but for names that an unfinished save may explain."""
@@ -148,7 +146,7 @@ class Observer:
 
         A checkout of thousands of files is itself what makes a watcher lose events.
         """
-        locked = hints.lost and index_lock.lock_exists(self._ws.layout.git_dir)
+        locked = hints.lost and lock_exists(self._ws.layout.git_dir)
         if not (hints.git_dir or locked or self._hold is not None):
             return False
         self._look_at_git()
@@ -250,7 +248,7 @@ class Observer:
         return ready - gone
 
     def _is_being_removed(self) -> bool:
-        """Tell whether no recorded file is left, or Git's directories lose entries just now."""
+        """Return whether no recorded file is left, or Git's directories lose entries just now."""
         top = self._ws.states.within(RepoPath(b""))
         if not any(self._ws.files.glance(path) for path in top):
             return True
@@ -266,12 +264,12 @@ class Observer:
         """Hold while a living git command has the index locked; let go a moment after."""
         now = time.monotonic()
         git_dir = self._ws.layout.git_dir
-        if index_lock.lock_exists(git_dir):
+        if lock_exists(git_dir):
             hold = self._hold or _Hold(now, 0.0)
             hold.released = None
             if now - hold.checked > _HOLDER_CHECK_S:
                 hold.checked = now
-                if not index_lock.lock_is_held(git_dir):
+                if not lock_is_held(git_dir):
                     self._let_go()
                     return
             self._hold = hold
@@ -290,8 +288,6 @@ class Observer:
             self._rewalk()
         else:
             self._capture(held)
-
-    # -- barriers --------------------------------------------------------------------------
 
     def settle(self) -> None:
         """Make everything written before this call visible in the journal."""
@@ -333,7 +329,7 @@ class Observer:
 
         Nobody waits for a git command that goes on after its call.
         """
-        if self._hold is not None or index_lock.lock_exists(self._ws.layout.git_dir):
+        if self._hold is not None or lock_exists(self._ws.layout.git_dir):
             self.settle_soon()
         else:
             self.settle()
@@ -377,10 +373,10 @@ class Observer:
         git_dir = self._ws.layout.git_dir
         deadline = time.monotonic() + _HOLD_LIMIT_S
         checked = 0.0
-        while index_lock.lock_exists(git_dir) and time.monotonic() < deadline:
+        while lock_exists(git_dir) and time.monotonic() < deadline:
             if time.monotonic() - checked > _HOLDER_CHECK_S:
                 checked = time.monotonic()
-                if not index_lock.lock_is_held(git_dir):
+                if not lock_is_held(git_dir):
                     break
             time.sleep(_HOLD_POLL_S)
         else:
@@ -412,8 +408,6 @@ class Observer:
     def _watch(self, found: Watched) -> None:
         if self._port is not None:
             self._port.replace(found.directories, found.polled)
-
-    # -- in the background -----------------------------------------------------------------
 
     def _patrol(self) -> None:
         """Check a few watches while nothing else is to be done."""
@@ -468,8 +462,6 @@ class Observer:
             self._pipeline.gap(_UNHEARD, path)
         if len(missed) > STORM_PATHS:
             self._pipeline.gap(f"{_UNHEARD} ({len(missed)} files in all)")
-
-    # -- capturing -------------------------------------------------------------------------
 
     def _capture(self, paths: Collection[RepoPath], *, patient: bool = False) -> None:
         """Record paths; a hinted directory may be a new one by an old name.
@@ -556,7 +548,7 @@ class Observer:
         return {state.stat.inode for state in known if state is not None}
 
     def _is_one_of(self, path: RepoPath, inodes: Collection[int]) -> bool:
-        """Tell whether a path that is not known yet leads to one of some files."""
+        """Return whether a path that is not known yet leads to one of some files."""
         look = self._ws.files.glance(path)
         if look is None or self._ws.states.get(path) is not None:
             return False
@@ -583,7 +575,7 @@ class Observer:
 
 
 def _is_under(path: RepoPath, tops: set[RepoPath]) -> bool:
-    """Tell whether a path or a directory above it is among some."""
+    """Return whether a path or a directory above it is among some."""
     return not tops.isdisjoint(lineage(path))
 
 

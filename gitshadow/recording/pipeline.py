@@ -36,20 +36,22 @@ from gitshadow.model import (
     RepoPath,
     StatKey,
 )
-from gitshadow.recording import reflog
 from gitshadow.recording.attributor import Claimant
 from gitshadow.recording.catch_up import adopt
 from gitshadow.recording.commit_window import CommitWindow
-from gitshadow.recording.excluded_index import ExcludedIndex
 from gitshadow.recording.head import (
     HeadMove,
     HeadPosition,
     HeadStep,
     candidates,
     carry,
+    mark_read_to,
     read_moves,
+    reflog_mark,
+    reflog_size,
     steps_of,
 )
+from gitshadow.recording.index import ExcludedIndex
 from gitshadow.recording.related_files import Kin
 from gitshadow.recording.switches import SwitchStage, Witness, split_switched
 from gitshadow.recording.workspace import Workspace
@@ -294,8 +296,8 @@ class Pipeline:
 
     def _head_moves(self) -> Sequence[HeadMove]:
         row, git_dir = self._ws.recorder.row, self._ws.layout.git_dir
-        grown = reflog.size_of(git_dir) != reflog.read_to(row.head_mark)
-        mark = reflog.mark_at(git_dir, row.head) if grown else ""
+        grown = reflog_size(git_dir) != mark_read_to(row.head_mark)
+        mark = reflog_mark(git_dir, row.head) if grown else ""
         known = HeadPosition(row.head_ref, row.head, row.head_mark)
         moves = read_moves(self._ws.repo, git_dir, known)
         if mark and not moves:
@@ -378,7 +380,7 @@ class Pipeline:
         )
 
     def _is_gits(self, path: RepoPath) -> bool:
-        """Tell whether nobody has written a path since Git last did, as far as is known."""
+        """Return whether nobody has written a path since Git last did, as far as is known."""
         newest = self._newest_at(path)
         return newest is None or newest.switched
 
@@ -489,7 +491,7 @@ class Pipeline:
         self._ws.recorder.gap(why, self._ws.clock.now_ns(), path)
 
     def _is_journalled(self, why: str, path: RepoPath, look: Look | None) -> bool:
-        """Tell whether an earlier process said so of what still stands there."""
+        """Return whether an earlier process said so of what still stands there."""
         wanted = EventFilter(
             limit=1,
             worktree=self._ws.layout.worktree,

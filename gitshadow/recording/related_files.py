@@ -155,7 +155,7 @@ class Kin:
 def _has_moved(
     stat: StatKey, born_ns: int | None, noticed_ns: int, at_once_ns: int
 ) -> bool:
-    """Tell whether a file seems to have got its name later than its bytes.
+    """Return whether a file seems to have got its name later than its bytes.
 
     What moves with its directory keeps its times, and is only old.
     """
@@ -171,5 +171,5 @@ def _is_same_file(before: FileState | None, after: Reading) -> bool:
 
 
 def _is_older(born_ns: int | None, state: FileState) -> bool:
-    """Tell whether a file was there already when a state was seen: its inode is not a new one's."""
+    """Return whether a file is older than a recorded state: its inode is not a new one."""
     return born_ns is None or born_ns < state.seen_ns

@@ -24,7 +24,7 @@ _FOR = ".for-"
 
 
 class SpooledFile(NamedTuple):
-    """Hold one file of the spool; no delivery where it could not be read."""
+    """Store one file of the spool; no delivery where it could not be read."""
 
     path: str
     delivery: HookDelivery | None
@@ -32,7 +32,7 @@ class SpooledFile(NamedTuple):
 
     @property
     def is_addressed(self) -> bool:
-        """Tell whether the name says which worktree it is for: then it is for this one."""
+        """Return whether the name says which worktree it is for: then it is for this one."""
         return _worktree_of(os.path.basename(self.path)) is not None
 
 

@@ -33,7 +33,7 @@ _SECOND_NS = 1_000_000_000
 
 
 class SwitchStage(NamedTuple):
-    """Hold one move, what somebody wrote and committed before it, and what Git switched by it."""
+    """Store one move, what somebody wrote and committed before it, and what Git switched by it."""
 
     move: HeadMove
     written: Sequence[Draft]
@@ -42,7 +42,7 @@ class SwitchStage(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Witness:
-    """Hold whom to ask about contents that Git may have converted.
+    """Store whom to ask about contents that Git may have converted.
 
     `data_of` gives a blob. `staged` gives the index entries of paths, `converted` those of some
     paths that have a filter; `quiet` tells whether nobody has written a path since Git did. A
@@ -58,7 +58,7 @@ class Witness:
 
 
 class _Change(NamedTuple):
-    """Hold what one move did to a path."""
+    """Store what one move did to a path."""
 
     at: int
     kind: HeadMoveKind
@@ -67,7 +67,7 @@ class _Change(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """Hold what a path came to hold by a move: Git wrote it, or somebody who committed it."""
+    """Store what a path came to hold by a move: Git wrote it, or somebody who committed it."""
 
     at: int
     kind: HeadMoveKind
@@ -111,8 +111,6 @@ class _Splitter:
             for at, step in enumerate(self.steps)
         ]
         return stages, self._rest
-
-    # -- what became of one path -----------------------------------------------------------
 
     @cached_property
     def _changes(self) -> dict[RepoPath, list[_Change]]:
@@ -243,8 +241,6 @@ class _Splitter:
             and (self.witness.ordered or not staged.racy)
         )
 
-    # -- placing it ------------------------------------------------------------------------
-
     def _is_whole(self, path: RepoPath, trail: Sequence[_Part]) -> bool:
         """Whether one step of Git's explains all of a path.
 
@@ -347,8 +343,6 @@ class _Splitter:
         version = FileVersion(oid, exact_mode(mode, self.witness.modes))
         stat = StatKey(len(data), 0, 0, 0)
         return FileState(version, digest(data), stat, self._at_ns(part), racy=True)
-
-    # -- comparing -------------------------------------------------------------------------
 
     def _is(self, entry: Entry | None, version: FileVersion | None) -> bool:
         if entry is None or version is None:

@@ -35,7 +35,7 @@ _FILES_COMPARED = 1000
 
 @dataclass(slots=True)
 class Workspace:
-    """Hold one worktree opened for recording; `close` gives everything back."""
+    """Store one worktree opened for recording; `close` gives everything back."""
 
     layout: Layout
     config: Config
@@ -54,7 +54,7 @@ class Workspace:
 
     @property
     def in_place(self) -> bool:
-        """Tell whether the paths of worktree and state lead to what was opened.
+        """Return whether the paths of worktree and state lead to what was opened.
 
         A repository that is being deleted is not there any more: what is written into it now
         would keep `rm -rf` from removing it.
@@ -205,7 +205,7 @@ def _worktree_row(
 
 
 def _was_moved(files: WorkFiles, states: StateTable) -> bool:
-    """Tell whether a directory holds the very files that were recorded under another path.
+    """Return whether a directory holds the very files that were recorded under another path.
 
     A rename of a directory above leaves inode and times of a file as they were; a copy and a
     new worktree by an old name do not.

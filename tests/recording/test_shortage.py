@@ -11,7 +11,7 @@ from gitshadow.attribution.delivery import parse_spool
 from gitshadow.capture.coverage import OutsideFiles, read_scope
 from gitshadow.errors import is_shortage, shortage_behind
 from gitshadow.model import RepoPath
-from gitshadow.recording import reflog
+from gitshadow.recording import head
 from gitshadow.store.files import WorkFiles
 
 _OPENERS: dict[str, Callable[[str], object]] = {
@@ -21,7 +21,7 @@ _OPENERS: dict[str, Callable[[str], object]] = {
     ),
     "rules outside it": lambda root: OutsideFiles([f"{root}/file"]).reload(),
     "spooled payload": lambda root: parse_spool(f"{root}/file"),
-    "log of HEAD": lambda root: reflog.mark_at(root, None),
+    "log of HEAD": lambda root: head.reflog_mark(root, None),
 }
 
 

@@ -31,8 +31,7 @@ from gitshadow.model import (
     StatKey,
     Turn,
 )
-from gitshadow.recording import reflog
-from gitshadow.recording.head import HeadPosition, read_moves, steps_of
+from gitshadow.recording.head import HeadPosition, read_moves, reflog_mark, steps_of
 from gitshadow.recording.switches import Witness, split_switched
 from gitshadow.store.birth import birth_of
 from gitshadow.store.clock import StampClock
@@ -136,7 +135,7 @@ class Yard:
             if one.after is not None
         }
         tree = self.repo.trees.splice(None, changes)
-        mark = reflog.mark_at(str(self.root / ".git"), head[1])
+        mark = reflog_mark(str(self.root / ".git"), head[1])
         self.recorder.set_tree(tree, head[1], head[0], mark)
 
     def close(self) -> None:
