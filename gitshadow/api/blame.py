@@ -5,12 +5,11 @@ import shlex
 from dataclasses import replace
 
 from gitshadow.api import Document, Params
-from gitshadow.blame.classification import Credit, Crediting, by_event
+from gitshadow.blame.classification import Credit, Crediting, Foreign, by_event
 from gitshadow.blame.file_blame import Blamed, BlameRequest, Blaming
 from gitshadow.blame.owners import Origin, OriginSource, Owner
-from gitshadow.blame.peer_origins import Foreign
 from gitshadow.blame.replay import Removal
-from gitshadow.blame.revision_range import lines_named
+from gitshadow.blame.scope import lines_named
 from gitshadow.errors import StoreError, UsageError
 from gitshadow.model import Event
 from gitshadow.query import params as read

@@ -5,9 +5,8 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from gitshadow.api import Document, Params
-from gitshadow.blame.line_counts import Shares
 from gitshadow.blame.line_owners import Owning
-from gitshadow.blame.line_sets import Portions, Skipped
+from gitshadow.blame.line_sets import Portions, Shares, Skipped
 from gitshadow.blame.scope import scope_of
 from gitshadow.model import Actor, Event
 from gitshadow.query.rows import Row

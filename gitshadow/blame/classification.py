@@ -1,21 +1,81 @@
-"""Classification: whether a line's owner is an agent, human or unknown, and by what evidence.
+"""Classify the owner of a line as agent, human or unknown, and name the evidence.
 
-The one place that turns an owner into agent, human or unknown; blame, shares, checks and exports
-all say what stands here.
-Invariant: reads only; what is not at least `medium` evidence of an agent is unknown.
+Blame, shares, checks and exports all use this classification. If Git names only a commit, the
+journals of other machines are searched for the write that it contains.
+Invariant: reads only. What is not at least `medium` evidence of an agent is unknown. An answer of
+another machine is a write that was recorded there.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from gitshadow.attribution.commits import agent_named
+from gitshadow.blame.file_blame import BlameRequest, Blaming
 from gitshadow.blame.owners import Origin, OriginSource, Owner
-from gitshadow.errors import StoreError
-from gitshadow.model import Actor, Confidence, Event, Oid
+from gitshadow.errors import StoreError, UsageError
+from gitshadow.model import Actor, Confidence, Event, Oid, RepoPath
+from gitshadow.recording.context import Others
 from gitshadow.store.journal import claims
 from gitshadow.store.journal.claims import WHOLE_COMMIT, ClaimRow
 from gitshadow.store.journal.db import Db
 from gitshadow.store.repo import Repo
+
+
+class Foreign:
+    """Find the recorded write behind a line of a commit in the journals of other machines."""
+
+    def __init__(self, others: Others) -> None:
+        self._others = others
+        self._lines: dict[tuple[str, Oid, RepoPath], Mapping[int, Origin]] = {}
+        self._machines: dict[int, tuple[Event, str]] = {}
+
+    def event(self, origin: Origin) -> Event | None:
+        """Return the recorded write that brought a line of a commit; None for none known."""
+        return self._asked(origin, frozenset())
+
+    def machine(self, event: Event) -> str | None:
+        """Return where a write was recorded; None for here."""
+        found = self._machines.get(id(event))
+        return None if found is None else found[1]
+
+    def _asked(self, origin: Origin, asked: frozenset[str]) -> Event | None:
+        """Ask each machine once; what one has of another, as a commit too, is asked there."""
+        owner = origin.owner
+        if owner.source is not OriginSource.COMMIT or owner.commit is None:
+            return None
+        for machine in self._others.who_wrote(owner.path):
+            if machine in asked:
+                continue
+            theirs = self._of(machine, owner.commit, owner.path).get(origin.line)
+            if theirs is None:
+                continue
+            if (
+                theirs.owner.source is OriginSource.EVENT
+                and theirs.owner.event is not None
+            ):
+                event = theirs.owner.event
+                self._machines[id(event)] = event, machine
+                return event
+            found = self._asked(theirs, asked | {machine})
+            if found is not None:
+                return found
+        return None
+
+    def _of(self, machine: str, commit: Oid, path: RepoPath) -> Mapping[int, Origin]:
+        key = machine, commit, path
+        if key not in self._lines:
+            context = self._others.context(machine)
+            try:
+                vector = (
+                    Blaming(context, BlameRequest(path=path, commit=commit))
+                    .answer()
+                    .vector
+                )
+            except (StoreError, UsageError):
+                vector = []
+            self._lines[key] = dict(enumerate(vector, 1))
+        return self._lines[key]
+
 
 OLDER = "from before recording, or not made here; author from git blame"
 NAMED = "its commit names {agent}, but not which lines it wrote"
@@ -27,7 +87,7 @@ CHECKPOINT = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credit:
-    """Say who is credited with lines, how sure that is and why.
+    """Store who is credited with lines, how sure that is and why.
 
     `agent`, `session`, `turn`, `call` and `tool` are those of a recorded write of which somebody
     at `medium` or better made; `session` also where it is a person's. `candidates` are sessions
@@ -55,22 +115,10 @@ BY_GIT = Credit(actor=Actor.HUMAN, confidence=Confidence.MEDIUM, reason=OLDER)
 """Lines of commits of which none names an agent, whichever commit that is."""
 
 
-class Elsewhere(Protocol):
-    """Tell who wrote a line that a commit brought, by what other machines recorded."""
-
-    def event(self, origin: Origin) -> Event | None:
-        """Return the recorded write that brought a line of a commit; None for none known."""
-        ...
-
-    def machine(self, event: Event) -> str | None:
-        """Return where a write was recorded; None for here."""
-        ...
-
-
 class Crediting:
     """Credit the origins of lines of one repository."""
 
-    def __init__(self, repo: Repo, db: Db, elsewhere: Elsewhere) -> None:
+    def __init__(self, repo: Repo, db: Db, elsewhere: Foreign) -> None:
         self._repo = repo
         self._db = db
         self._elsewhere = elsewhere

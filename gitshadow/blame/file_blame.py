@@ -1,15 +1,21 @@
-"""Blame over one worktree: wires journal, object store and Git to `blame`.
+"""Blame one file of a worktree: replay its events, then Git, then moved or copied lines.
 
-Invariant: after a barrier; nothing is written but snapshots, which nobody needs.
+Copies are `-C` of git-blame(1): lines that one event added are searched in what the files of its
+burst held before it, in its own file at least 20 letters and digits, in another one 40, as many as
+Git asks for.
+Invariant: after a barrier; only snapshots are written, and they can be dropped. Each line has an
+origin: a line that no recorded state has is shown as unrecorded. Only runs of whole, equal lines
+count as copied.
 """
 
 import contextlib
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
+from itertools import accumulate
+from typing import NamedTuple
 
-from gitshadow.blame.copies import CopySource, traced
 from gitshadow.blame.git_blame import GitOrigins
 from gitshadow.blame.git_history import GitPast
 from gitshadow.blame.owners import (
@@ -18,14 +24,16 @@ from gitshadow.blame.owners import (
     OriginSource,
     Owner,
     Vector,
+    carried,
     count_lines,
     fresh,
+    split_lines,
+    whole,
 )
-from gitshadow.blame.present_content import laid_over
 from gitshadow.blame.replay import Removal, Replay
-from gitshadow.blame.replay_bounds import DoubtError
 from gitshadow.blame.replay_cache import Resuming
 from gitshadow.blame.rewrites import Rewrites
+from gitshadow.blame.snapshots import DoubtError
 from gitshadow.errors import UsageError
 from gitshadow.model import Event, FileVersion, Oid, RepoPath
 from gitshadow.recording.context import RecorderContext
@@ -34,10 +42,134 @@ from gitshadow.store.refs import display_path
 from gitshadow.store.repo import line_hunks
 from gitshadow.undo.effective import undoings_of
 
+UNSEEN = "it is on disk, but in no recorded state"
+
+
+def laid_over(
+    recorded: BlamedContent | None, path: RepoPath, data: bytes, diff: Diff
+) -> Vector:
+    """Return the origins of a content's lines, as far as the recorded state has them.
+
+    Args:
+        recorded: The last recorded state of the file, None where there is none.
+        path: The file.
+        data: What it holds.
+        diff: How lines are compared.
+    """
+    unseen = Owner(source=OriginSource.UNRECORDED, path=path, note=UNSEEN)
+    if recorded is None:
+        return fresh(unseen, count_lines(data))
+    if recorded.data == data:
+        return recorded.vector
+    return carried(recorded.vector, diff(whole(recorded.data), whole(data)), unseen)
+
+
+_OWN, _OTHER = 20, 40
+
+
+class CopySource(NamedTuple):
+    """Store a state to look in for lines that an event added; `is_own`: of the file itself."""
+
+    event: Event
+    state: BlamedContent
+    is_own: bool
+
+
+Places = Callable[[Sequence[Event]], Iterable[CopySource]]
+"""Give the states to look in for what some events added; of one event its own file's first."""
+
+
+def traced(data: bytes, vector: Vector, places: Places) -> Vector:
+    """Return a settled vector with the origins of what was moved or copied."""
+    lines, made = split_lines(data), list(vector)
+    weights = (len(line.translate(None, _NOT_ALNUM)) for line in lines)
+    sums, left = list(accumulate(weights, initial=0)), _MOST_STEPS
+    runs: dict[int, list[tuple[int, int]]] = {}
+    asked: dict[int, Event] = {}
+    for start, end in _runs(vector):
+        event = vector[start].owner.event
+        if event is not None and sums[end] - sums[start] >= _OWN:
+            runs.setdefault(event.seq, []).append((start, end))
+            asked[event.seq] = event
+    for event, state, is_own in places([asked[seq] for seq in sorted(asked)]):
+        search = _Search(lines, sums, split_lines(state.data), left)
+        rest: list[tuple[int, int]] = []
+        for start, end in runs[event.seq]:
+            for at, length, there in search.found(
+                start, end, _OWN if is_own else _OTHER
+            ):
+                made[at : at + length] = state.vector[there : there + length]
+                rest.append((start, at))
+                start = at + length
+            rest.append((start, end))
+        runs[event.seq] = rest
+        left = search.left
+    return made
+
+
+@dataclass(slots=True)
+class _Search:
+    """Look for runs of lines in another content; `sums` are of letters and digits before each.
+
+    Where no steps are `left` it gives up: ten thousand equal lines have a hundred million pairs,
+    and each of them has an owner as it is, the event that wrote it here.
+    """
+
+    lines: Sequence[bytes]
+    sums: Sequence[int]
+    theirs: Sequence[bytes]
+    left: int
+    _where: dict[bytes, list[int]] = field(default_factory=dict)
+
+    def found(self, start: int, end: int, least: int) -> Iterator[tuple[int, int, int]]:
+        """Yield start, length and place there of runs that hold enough, within some lines."""
+        if not self._where:
+            for place, text in enumerate(self.theirs):
+                self._where.setdefault(text, []).append(place)
+        at = start
+        while at < end and self.sums[end] - self.sums[at] >= least:
+            length, source = self._longest(at, end, self._where.get(self.lines[at], ()))
+            if length and self.sums[at + length] - self.sums[at] >= least:
+                yield at, length, source
+                at += length
+            else:
+                at += 1
+
+    def _longest(self, at: int, end: int, places: Sequence[int]) -> tuple[int, int]:
+        """Return length and place of the longest run from a line on."""
+        best = (0, 0)
+        for source in places:
+            if self.left <= 0:
+                break
+            length, most = 0, min(end - at, len(self.theirs) - source)
+            while (
+                length < most
+                and self.lines[at + length] == self.theirs[source + length]
+            ):
+                length += 1
+            self.left -= length + 1
+            best = max(best, (length, source))
+        return best
+
+
+def _runs(vector: Vector) -> Iterator[tuple[int, int]]:
+    """Yield [start, end) of neighbouring lines that one event wrote."""
+    start = 0
+    for at in range(1, len(vector) + 1):
+        if at == len(vector) or vector[at].owner is not vector[start].owner:
+            if vector[start].owner.source is OriginSource.EVENT:
+                yield start, at
+            start = at
+
+
+_MOST_STEPS = 2_000_000
+"""So many lines are compared for one answer: about a second."""
+_NOT_ALNUM = bytes(byte for byte in range(256) if byte > 127 or not chr(byte).isalnum())
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlameRequest:
-    """Say what is to be blamed: a path, now, at an event (`seq`) or in a commit of the user's.
+    """Store what is to be blamed: a path, now, at an event (`seq`) or in a commit of the user's.
 
     `content` is what the path held at that event, None for now and for a commit.
     """
@@ -53,7 +185,7 @@ class BlameRequest:
 
 @dataclass(frozen=True, slots=True)
 class Blamed:
-    """Hold a content, the settled origins of its lines, and who can say more of them."""
+    """Store a content, the settled origins of its lines, and who can say more of them."""
 
     data: bytes
     vector: Vector
@@ -134,8 +266,6 @@ class Blaming:
         removals: list[Removal] | None = [] if self._wish.removed else None
         read = self._ws.repo.read_blob
         return Replay(read, self._diff, rewrites, taken_back, removals)
-
-    # -- which content -----------------------------------------------------------------------
 
     def _content(self, replay: Replay) -> tuple[bytes, Vector]:
         wish = self._wish
@@ -220,8 +350,6 @@ class Blaming:
             source=OriginSource.GROUND, path=path, event=row, content=version.oid
         )
         return replay.state_of(version, owner)
-
-    # -- lines from elsewhere ----------------------------------------------------------------
 
     def _places(self, asked: Sequence[Event]) -> Iterator[CopySource]:
         """Yield what the files of each event's burst held right before it, its own first."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from gitshadow.blame.git_blame_parser import GitLine
+from gitshadow.blame.git_history import GitLine
 from gitshadow.blame.owners import (
     Diff,
     Origin,
@@ -36,7 +36,7 @@ SILENT = "git blame gave no author"
 
 
 class CommitHistory(HeadHistory, Protocol):
-    """Tell what Git knows of commits and lines; the same as `HeadHistory` and more."""
+    """Look up commits and their lines in Git, besides what `HeadHistory` does."""
 
     def began(self, event: Event | None) -> Oid | None:
         """Return the commit on which the session of an event began; HEAD's for None."""
@@ -63,11 +63,11 @@ class CommitHistory(HeadHistory, Protocol):
         ...
 
     def made_here(self, commit: Oid) -> bool:
-        """Tell whether a commit was made in this worktree: what is in it was to be seen."""
+        """Return whether a commit was made in this worktree: what is in it was to be seen."""
         ...
 
     def plainly_made(self, commit: Oid) -> bool:
-        """Tell whether a commit was made here by `git commit`, without taking another over."""
+        """Return whether a commit was made here by `git commit`, without taking another over."""
         ...
 
     def blame(self, commit: Oid, path: RepoPath) -> list[GitLine]:
@@ -164,8 +164,6 @@ class GitOrigins:
         return Owner(
             source=OriginSource.BEFORE, path=owner.path, event=owner.event, note=BEFORE
         )
-
-    # -- from Git's lines back to recorded ones ----------------------------------------------
 
     def _led_back(
         self, owner: Owner, lines: Sequence[GitLine], texts: Sequence[bytes]
@@ -276,7 +274,7 @@ def _nobody(owner: Owner, why: str) -> Owner:
 
 
 def _is_agents(event: Event | None) -> bool:
-    """Tell whether HEAD moved inside the only open window of an agent's tool."""
+    """Return whether HEAD moved inside the only open window of an agent's tool."""
     who = event.attribution if event is not None else None
     return who is not None and (who.actor, who.confidence) == (
         Actor.AGENT,

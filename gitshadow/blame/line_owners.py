@@ -1,29 +1,86 @@
-"""Owners of the lines of many files: on disk, staged, or in a commit of the user's.
+"""Find the owners of the lines of many files: on disk, staged, or in a commit of the user.
 
-A file is replayed where recorded writes tell of it. Every other one is Git's as a whole, unless one
-of its commits speaks: then `git blame` is asked, as for one file.
-Invariant: the same answer as `blame` gives for that file; after a barrier; nothing is written but
-blame's snapshots.
+A file with recorded writes is replayed. Every other file is Git's as a whole, unless one of its
+commits names an agent, is claimed, or was made here since recording began: then `git blame` is
+asked, as for one file.
+Invariant: the answer is the same as `blame` gives for that file. After a barrier; only blame's
+snapshots are written.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
-from gitshadow.blame.attributed_commits import Speaking
-from gitshadow.blame.classification import BY_GIT, Credit, Crediting
+from gitshadow.attribution.commits import AUTHOR_PATTERNS, MESSAGE_PATTERN
+from gitshadow.blame.classification import BY_GIT, Credit, Crediting, Foreign
 from gitshadow.blame.file_blame import BlameRequest, Blaming, past_of
+from gitshadow.blame.git_history import GitPast
 from gitshadow.blame.owners import count_lines
-from gitshadow.blame.peer_origins import Foreign
 from gitshadow.model import FileVersion, Oid, RepoPath
 from gitshadow.recording.context import RecorderContext
+from gitshadow.store.git import Git
 from gitshadow.store.journal import events
+
+
+@dataclass(slots=True)
+class Speaking:
+    """Answer for one repository; remembers what it found of each commit that was asked for."""
+
+    git: Git
+    crediting: Crediting
+    past: GitPast
+    _paths: dict[Oid, frozenset[RepoPath]] = field(default_factory=dict)
+
+    def paths(self, tip: Oid) -> frozenset[RepoPath]:
+        """Return the paths that may have a line of a speaking commit, up to a commit."""
+        if tip not in self._paths:
+            by_words = self.git.commits_saying(tip, MESSAGE_PATTERN)
+            by_name = self.git.commits_by(tip, AUTHOR_PATTERNS)
+            named = [
+                [oid for oid in oids if self.crediting.agent_of(oid)]
+                for oids in (by_words, by_name)
+            ]
+            every = (*named, self._claimed(tip), self.past.made_since(tip))
+            found = set().union(*(self._reached(tip, oids) for oids in every))
+            self._paths[tip] = frozenset(found)
+        return self._paths[tip]
+
+    def _claimed(self, tip: Oid) -> list[Oid]:
+        claimed = self.crediting.claimed()
+        if not claimed:
+            return []
+        every = reversed(self.git.commits_between(None, tip))
+        return [oid for oid in every if oid in claimed]
+
+    def _reached(self, tip: Oid, speaking: list[Oid]) -> set[RepoPath]:
+        if not speaking:
+            return set()
+        # In topological order no other of them stands under the last one.
+        renames = self.git.renames(speaking[-1], tip)
+        return _followed(self.git.touched(speaking), renames)
+
+
+def _followed(
+    paths: Iterable[RepoPath], renames: Iterable[tuple[RepoPath, RepoPath]]
+) -> set[RepoPath]:
+    """Return paths with all names that they may have got since."""
+    names: dict[RepoPath, set[RepoPath]] = {}
+    for old, new in renames:
+        names.setdefault(old, set()).add(new)
+    found: set[RepoPath] = set()
+    todo = set(paths)
+    while todo:
+        found |= todo
+        later = [names.get(path, set()) for path in todo]
+        todo = set().union(*later) - found
+    return found
+
 
 _PLAIN_MODE = 0o100644
 
 
 @dataclass(frozen=True, slots=True)
 class FileOwners:
-    """Hold a file's content and who is credited with each of its lines, in order."""
+    """Store a file's content and who is credited with each of its lines, in order."""
 
     path: RepoPath
     data: bytes

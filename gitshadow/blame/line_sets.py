@@ -1,17 +1,20 @@
-r"""Portions: the lines that a tree holds, or that a change brought, each file with its owners.
+"""Collect the lines that a tree contains or a change added, with owners, and count them.
 
-A line is between two `\n`; what is not made of lines is skipped by name, never counted.
-Invariant: a portion names each of its lines once, in order, and never one that is not there.
+Only a newline byte ends a line. A file that has no lines is skipped by name and never counted.
+Invariant: a portion names each of its lines once, in order. The classes add up to all lines, and
+the reasons of the unknown ones to the unknown lines.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from gitshadow.blame.classification import Credit
 from gitshadow.blame.line_owners import FileOwners, Owning
 from gitshadow.blame.owners import count_lines, whole
 from gitshadow.errors import StoreError
-from gitshadow.model import GITLINK_MODE, LINK_MODE, Oid, RepoPath
+from gitshadow.model import GITLINK_MODE, LINK_MODE, Actor, Event, Oid, RepoPath
 from gitshadow.recording.context import RecorderContext
 from gitshadow.store.git import TreeDelta
 from gitshadow.store.repo import line_hunks
@@ -28,7 +31,7 @@ _LOOKED_AT = 8000
 
 @dataclass(frozen=True, slots=True)
 class Portion:
-    """Hold a file with owners, and the numbers from 1 of the lines that are meant."""
+    """Store a file with owners, and the numbers from 1 of the lines that are meant."""
 
     owned: FileOwners
     lines: Sequence[int]
@@ -158,7 +161,7 @@ def not_by_line(data: bytes) -> str | None:
 
 
 def is_below(path: RepoPath, paths: Sequence[RepoPath]) -> bool:
-    """Tell whether a path is one of some, or lies in one that is a directory (none: all)."""
+    """Return whether a path is one of some, or lies in one that is a directory (none: all)."""
     return not paths or any(
         not top or path == top or path.startswith(top + b"/") for top in paths
     )
@@ -166,3 +169,60 @@ def is_below(path: RepoPath, paths: Sequence[RepoPath]) -> bool:
 
 def _all_of(owned: FileOwners) -> Portion:
     return Portion(owned, range(1, count_lines(owned.data) + 1))
+
+
+ModelOf = Callable[[Event], str | None]
+"""Return the model that an event's session named last before it."""
+
+
+class CountedWriter(NamedTuple):
+    """Name an agent's session and the model it used; a model of None was not named."""
+
+    agent: str
+    session: str
+    model: str | None
+
+
+class ClaimedAuthor(NamedTuple):
+    """Name who is said to have written lines of which nothing was seen here, and by whom."""
+
+    source: str
+    agent: str | None
+    model: str | None
+
+
+@dataclass(slots=True)
+class Shares:
+    """Count the lines of portions by owner."""
+
+    model_of: ModelOf
+    lines: int = 0
+    files: int = 0
+    classes: Counter[Actor] = field(default_factory=Counter)
+    writers: Counter[CountedWriter] = field(default_factory=Counter)
+    unknown: Counter[str] = field(default_factory=Counter)
+    claimed: Counter[ClaimedAuthor] = field(default_factory=Counter)
+
+    def add(self, portion: Portion) -> None:
+        """Count a portion."""
+        self.files += 1
+        credits = portion.owned.credits
+        found = Counter(id(credits[line - 1]) for line in portion.lines)
+        by_id = {id(credit): credit for credit in credits}
+        for number, lines in found.items():
+            self._count(by_id[number], lines)
+
+    def _count(self, credit: Credit, lines: int) -> None:
+        self.lines += lines
+        self.classes[credit.actor] += lines
+        if credit.actor is Actor.AGENT:
+            self.writers[self._writer(credit)] += lines
+        elif credit.actor is Actor.UNKNOWN:
+            self.unknown[credit.reason] += lines
+        if credit.claim is not None:
+            claim = credit.claim
+            self.claimed[ClaimedAuthor(claim.source, claim.agent, claim.model)] += lines
+
+    def _writer(self, credit: Credit) -> CountedWriter:
+        model = self.model_of(credit.event) if credit.event is not None else None
+        return CountedWriter(credit.agent or "agent", credit.session or "", model)

@@ -17,7 +17,7 @@ Diff = Callable[[bytes, bytes], Sequence[Hunk]]
 
 
 class OriginSource(StrEnum):
-    """Say what a line's origin rests on."""
+    """Store what a line's origin rests on."""
 
     EVENT = "event"
     """A recorded write made it."""
@@ -35,7 +35,7 @@ class OriginSource(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Owner:
-    """Hold what some lines have in common; two owners are the same only if they are one.
+    """Store what some lines have in common; two owners are the same only if they are one.
 
     `path` is the file's name in the state that the lines came with. `content` is that state's
     blob where the source is GROUND; `switched` tells a content that Git brought when HEAD
@@ -52,7 +52,7 @@ class Owner:
 
 
 class Origin(NamedTuple):
-    """Hold the owner of a line and its number, from 1, in the state that it came with."""
+    """Store the owner of a line and its number, from 1, in the state that it came with."""
 
     owner: Owner
     line: int
@@ -63,7 +63,7 @@ Vector = list[Origin]
 
 @dataclass(frozen=True, slots=True)
 class BlamedContent:
-    """Hold a recorded content with the origins of its lines."""
+    """Store a recorded content with the origins of its lines."""
 
     oid: Oid
     data: bytes

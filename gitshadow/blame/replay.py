@@ -38,7 +38,7 @@ BROUGHT = "an undo wrote it, and its earlier author is unknown"
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """Hold a line that one event took away from the state before it."""
+    """Store a line that one event took away from the state before it."""
 
     event: Event
     origin: Origin
@@ -123,8 +123,6 @@ class Replay:
             self._saved = frozenset().union(*self.taken_back.values())
         return self._saved
 
-    # -- before the event ------------------------------------------------------------------
-
     def _found(self, event: Event, source: Place) -> BlamedContent | None:
         """Return what the event found, with its owners."""
         state = self._at.get(source)
@@ -153,8 +151,6 @@ class Replay:
         return BlamedContent(
             found.oid, found.data, carried(state.vector, hunks, missed)
         )
-
-    # -- after it --------------------------------------------------------------------------
 
     def _made(
         self, event: Event, path: RepoPath, prior: BlamedContent | None
@@ -238,8 +234,6 @@ class Replay:
         )
         hunks = self._hunks(left.data, data)
         return BlamedContent(event.after.oid, data, carried(left.vector, hunks, owner))
-
-    # -- restores --------------------------------------------------------------------------
 
     def _restored(
         self, event: Event, path: RepoPath, prior: BlamedContent | None, data: bytes

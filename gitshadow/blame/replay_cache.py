@@ -12,10 +12,9 @@ from functools import partial
 from hashlib import blake2b
 
 from gitshadow.blame import snapshots
-from gitshadow.blame.fingerprints import FingerprintSet, mark_of_oid
 from gitshadow.blame.git_history import GitPast
 from gitshadow.blame.replay import Replay
-from gitshadow.blame.replay_bounds import DoubtError
+from gitshadow.blame.snapshots import DoubtError, FingerprintSet, mark_of_oid
 from gitshadow.errors import JournalError
 from gitshadow.model import Event, RepoPath
 from gitshadow.store.journal import blame_states, bursts, events, ops
@@ -73,8 +72,6 @@ class Resuming:
         """Feed a replay all events of the file, oldest first, and keep what it comes to."""
         self._feed(replay, history, 0, _names_of(history) | {self._path})
 
-    # -- does it still hold ------------------------------------------------------------------
-
     def _tail(self, row: BlameState) -> list[Event] | None:
         """Return the events since a snapshot; None where those up to it are others now."""
         if row.made_by != _MADE_BY:
@@ -116,7 +113,7 @@ class Resuming:
         return found
 
     def _is_after(self, one: str, seq: int) -> bool:
-        """Tell whether what an id names began after an event."""
+        """Return whether what an id names began after an event."""
         if one.isdigit():
             return int(one) > seq
         burst = bursts.get(self._db, one)
@@ -130,8 +127,6 @@ class Resuming:
             met = [oid for oid in oids if mark_of_oid(oid) in contents]
             text.update(b"%d:%b %b\n" % (len(name), name, "".join(met).encode("ascii")))
         return text.hexdigest()
-
-    # -- taken and stored --------------------------------------------------------------------
 
     def _feed(
         self,

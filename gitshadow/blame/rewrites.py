@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from gitshadow.attribution.commits import is_by_hooks
-from gitshadow.blame.fingerprints import mark_of, mark_of_oid
 from gitshadow.blame.owners import (
     BlamedContent,
     Diff,
@@ -22,7 +21,13 @@ from gitshadow.blame.owners import (
     split_lines,
     whole,
 )
-from gitshadow.blame.replay_bounds import Before, Change, mark_of_change
+from gitshadow.blame.snapshots import (
+    Before,
+    Change,
+    mark_of,
+    mark_of_change,
+    mark_of_oid,
+)
 from gitshadow.model import Event, Oid, RepoPath
 from gitshadow.store.files import blob_oid
 from gitshadow.store.line_diff import Hunk
@@ -38,7 +43,7 @@ _MOST_CELLS = 8_000_000
 
 
 class HeadHistory(Protocol):
-    """Tell what Git knows of where HEAD was."""
+    """Look up the commits where HEAD was."""
 
     def committed(self, path: RepoPath) -> frozenset[Oid]:
         """Return the blobs that a path had in the commits where HEAD was."""
@@ -67,8 +72,6 @@ class Rewrites:
     _pairs: list[tuple[BlamedContent, BlamedContent]] = field(default_factory=list)
     _changes: dict[Change, list[Origin] | None] = field(default_factory=dict)
 
-    # -- what the replay tells ---------------------------------------------------------------
-
     def known(self, oid: Oid) -> BlamedContent | None:
         """Return the newest state that was recorded with a content, None for none."""
         found = self._known.get(oid)
@@ -81,7 +84,7 @@ class Rewrites:
         self._known.update((state.oid, state) for state in states)
 
     def is_newest(self, state: BlamedContent) -> bool:
-        """Tell whether no later state has the same content."""
+        """Return whether no later state has the same content."""
         return self._known.get(state.oid) is state
 
     def ground(self, state: BlamedContent) -> None:
@@ -163,8 +166,6 @@ class Rewrites:
             self.before.no_plain(oid)
         return found
 
-    # -- what it asks ------------------------------------------------------------------------
-
     def returned(
         self, event: Event, path: RepoPath, prior: BlamedContent | None, data: bytes
     ) -> BlamedContent | None:
@@ -235,14 +236,12 @@ class Rewrites:
         return self._changes.get(change)
 
     def has_written(self, line: bytes) -> bool:
-        """Tell whether a recorded event is known to have written such a line."""
+        """Return whether a recorded event is known to have written such a line."""
         line = self._folded(line)
         return line in self._written or self.before.has_written(line)
 
     def _is_lost(self, line: bytes) -> bool:
         return line in self._lost or self.before.has_lost(line)
-
-    # -- what is left for the next replay ----------------------------------------------------
 
     def marked(self, contents: Iterable[Oid]) -> Before:
         """Return marks of all there was: in these contents, and in what was taken."""

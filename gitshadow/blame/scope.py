@@ -1,19 +1,144 @@
-"""Which lines are meant: what stands in the working tree, in a commit, or what a change brought.
+"""Read from a request which lines it means: of the working tree, a commit, a change, or `-L`.
 
-Invariant: a word that could be a revision and a path is asked about, never guessed.
+Numbers in `-L` (git-blame(1): `3,7`, `3,+5`, `7,-5`, `,9`) are read here. A search (`/regex/`,
+`:funcname`) is left to Git, on a commit that has the content, so that regular expressions and
+functions (gitattributes(5), `diff`) are the user's own.
+Invariant: a word that could be a revision and a path is a UsageError, and so is a range that
+matches no line. No filter or converter of the repository is run.
 """
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from gitshadow.blame.git_history import parse_lines
 from gitshadow.blame.line_sets import Part, Portions
-from gitshadow.errors import UsageError
+from gitshadow.blame.owners import count_lines
+from gitshadow.errors import StoreError, UsageError
 from gitshadow.model import Oid, RepoPath
 from gitshadow.query import params as read
+from gitshadow.query.moments import newest_commit
 from gitshadow.query.rows import Row
 from gitshadow.recording.context import RecorderContext
+from gitshadow.store.files import blob_oid
+from gitshadow.store.journal import events
+from gitshadow.store.refs import display_path
+
+_FORM = re.compile(r"([0-9]{1,9})?(?:,([+-]?[0-9]{1,9})?)?")
+
+
+def has_search(specs: Sequence[str]) -> bool:
+    """Return whether some part is named by what stands there, not by its number."""
+    return any("/" in spec or spec.startswith((":", "^:")) for spec in specs)
+
+
+def numbered_lines(specs: Sequence[str], count: int) -> list[int]:
+    """Return the numbers, from 1 and ascending, of the lines that are asked for.
+
+    Args:
+        specs: Each as typed behind `-L`; none means the whole file.
+        count: How many lines the file has.
+
+    Raises:
+        UsageError: one of them is no range, or not of this file.
+    """
+    if not specs:
+        return list(range(1, count + 1))
+    found: set[int] = set()
+    for spec in specs:
+        first, last = _range(spec, count)
+        found.update(range(first, last + 1))
+    return sorted(found)
+
+
+def _range(spec: str, count: int) -> tuple[int, int]:
+    match = _FORM.fullmatch(spec)
+    if match is None or not spec:
+        raise UsageError(
+            f"invalid range: {spec!r}",
+            hint="use 3,7 or 3,+5 or /regex/,/regex/ or :function",
+        )
+    first = 1 if match[1] is None else _positive(match[1])
+    last = count if match[2] is None else _end(match[2], first)
+    if match[2] is not None and last < first:
+        first, last = last, first
+    if first > min(last, count):
+        raise UsageError(f"file has only {count} lines, so not {spec}")
+    return first, min(last, count)
+
+
+def _end(word: str, first: int) -> int:
+    number = _positive(word.lstrip("+-"))
+    if word.startswith("+"):
+        return first + number - 1
+    if word.startswith("-"):
+        return max(first - number + 1, 1)
+    return number
+
+
+def _positive(word: str) -> int:
+    if int(word) == 0:
+        raise UsageError("line numbers start at 1")
+    return int(word)
+
+
+def lines_named(
+    context: RecorderContext,
+    path: RepoPath,
+    data: bytes,
+    specs: Sequence[str],
+    commit: Oid | None = None,
+) -> list[int]:
+    """Return the numbers, from 1 and ascending, of the lines that are asked for.
+
+    Args:
+        context: The worktree, settled.
+        path: The file's name.
+        data: What it holds, at the moment that is meant.
+        specs: Each as typed behind `-L`; none means the whole file.
+        commit: The commit that holds it, where it is known.
+
+    Raises:
+        UsageError: one of them is no range, or not of this file.
+    """
+    if not has_search(specs):
+        return numbered_lines(specs, count_lines(data))
+    held = commit or _holding(context, path, blob_oid(data))
+    if held is None:
+        raise UsageError(
+            f"cannot search {display_path(path)}: its current content is not recorded",
+            hint="use line numbers",
+        )
+    try:
+        said = context.workspace.git.named_lines(held, path, specs)
+    except StoreError as error:
+        raise UsageError(f"cannot use lines {' '.join(specs)}: {error}") from error
+    return sorted(set(parse_lines(said)))
+
+
+def _holding(context: RecorderContext, path: RepoPath, blob: Oid) -> Oid | None:
+    repo = context.workspace.repo
+    for commit in _candidates(context, path, blob):
+        try:
+            entry = repo.entry(repo.commit(commit).tree, path)
+        except StoreError:
+            continue
+        if entry is not None and entry[1] == blob:
+            return commit
+    return None
+
+
+def _candidates(context: RecorderContext, path: RepoPath, blob: Oid) -> Iterator[Oid]:
+    ws = context.workspace
+    for commit in (
+        newest_commit(context),
+        events.commit_with(ws.db, path, blob),
+        ws.repo.head()[1],
+    ):
+        if commit is not None:
+            yield commit
 
 
 class ScopeKind(StrEnum):
@@ -31,7 +156,7 @@ class ScopeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineScope:
-    """Say which lines are meant, below some paths (none: everywhere)."""
+    """Store which lines are meant, below some paths (none: everywhere)."""
 
     kind: ScopeKind
     commit: Oid | None = None
@@ -125,7 +250,7 @@ def needed_commit(context: RecorderContext, rev: str) -> Oid:
 
 
 def _existing(context: RecorderContext, params: read.Params, word: str) -> bool:
-    """Tell whether a word names something in the working tree, or in the recorded state."""
+    """Return whether a word names something in the working tree, or in the recorded state."""
     ws = context.workspace
     try:
         path = read.repo_path(ws.layout, params, word)

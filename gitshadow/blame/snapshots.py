@@ -1,18 +1,22 @@
-"""Snapshots: what a replay came to, as bytes, so that the next one can begin there.
+"""Store the result of a replay as bytes, so that the next replay can begin there.
 
-Whole are the vectors of what stands and of the last committed states; of everything else there
-are marks (`before`). A replay that begins at a snapshot gives what one from the first event gives,
-or a DoubtError.
-Invariant: pure; bytes that are not of this form, or of another version, are a DoubtError.
+The vectors of the present and of the last committed states are stored whole. Of all other states
+only marks are stored: eight bytes for a content, a line or a change, enough to prove that something
+did not exist. A replay from a snapshot gives the same answer as one from the first event, or raises
+a DoubtError.
+Invariant: pure. Bytes in another form or version are a DoubtError. Two things with one mark count
+as one, by chance once in 2^64. No answer relies on a mark that exists, except for lines, of which
+nothing more is asked.
 """
 
 import zlib
 from array import array
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from hashlib import blake2b
 
-from gitshadow.blame.fingerprints import FingerprintSet
 from gitshadow.blame.owners import (
     BlamedContent,
     Origin,
@@ -20,9 +24,122 @@ from gitshadow.blame.owners import (
     Owner,
     count_lines,
 )
-from gitshadow.blame.replay_bounds import Before, DoubtError
 from gitshadow.errors import StoreError
 from gitshadow.model import Event, Oid, RepoPath
+
+BYTES = 8
+
+
+def mark_of(data: bytes) -> int:
+    """Return the mark of some bytes."""
+    return int.from_bytes(blake2b(data, digest_size=BYTES).digest(), "big")
+
+
+def mark_of_oid(oid: Oid) -> int:
+    """Return the mark of an object: the front of its id."""
+    return int(oid[: 2 * BYTES], 16)
+
+
+class FingerprintSet:
+    """A set of marks that needs no decoding: sorted, in bytes."""
+
+    __slots__ = ("_cells", "data")
+
+    def __init__(self, data: bytes = b"") -> None:
+        self.data = data
+        self._cells = memoryview(data).cast("Q")
+
+    @classmethod
+    def of(cls, marks: Iterable[int]) -> "FingerprintSet":
+        """Return the set of some marks."""
+        made = array("Q", sorted(set(marks)))
+        return cls(made.tobytes())
+
+    def __contains__(self, mark: int) -> bool:
+        at = bisect_left(self._cells, mark)
+        return at < len(self._cells) and self._cells[at] == mark
+
+    def __len__(self) -> int:
+        return len(self._cells)
+
+    def with_more(self, marks: Iterable[int]) -> "FingerprintSet":
+        """Return this set and some more."""
+        return FingerprintSet.of((*self._cells, *marks))
+
+
+NO_MARKS = FingerprintSet()
+
+
+Change = tuple[tuple[bytes, ...], tuple[bytes, ...]]
+"""The lines that a hunk takes away, and those that it adds."""
+
+
+class DoubtError(Exception):
+    """Report that a snapshot cannot tell; the replay has to begin at the first event."""
+
+
+def _no_tips() -> Sequence[BlamedContent]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Before:
+    """Store marks of all that the events before a snapshot met; of none by default.
+
+    `contents`: of every version of the files; `plain`: of those with CRLF, without it; `parted`:
+    those that Git took away; `lost`: lines of these; `written`: lines that an event wrote;
+    `changes`: between committed states. `tips` gives the last committed states.
+    """
+
+    contents: FingerprintSet = NO_MARKS
+    plain: FingerprintSet = NO_MARKS
+    parted: FingerprintSet = NO_MARKS
+    lost: FingerprintSet = NO_MARKS
+    written: FingerprintSet = NO_MARKS
+    changes: FingerprintSet = NO_MARKS
+    cells: int = 0
+    empty: bool = True
+    """Whether there was nothing: the replay begins at the first event."""
+    tips: Callable[[], Sequence[BlamedContent]] = _no_tips
+
+    def no_content(self, oid: Oid) -> None:
+        """Raise DoubtError unless a content was never there."""
+        if mark_of_oid(oid) in self.contents:
+            raise DoubtError
+
+    def no_plain(self, oid: Oid) -> None:
+        """Raise DoubtError unless no content becomes this one without its carriage returns."""
+        if mark_of_oid(oid) in self.plain:
+            raise DoubtError
+
+    def no_change(self, change: Change) -> None:
+        """Raise DoubtError unless a change was never made between committed states."""
+        if mark_of_change(change) in self.changes:
+            raise DoubtError
+
+    def has_parted(self, oid: Oid) -> bool:
+        """Return whether Git took a content away."""
+        return mark_of_oid(oid) in self.parted
+
+    def has_lost(self, line: bytes) -> bool:
+        """Return whether Git took a line away."""
+        return mark_of(line) in self.lost
+
+    def has_written(self, line: bytes) -> bool:
+        """Return whether an event wrote such a line."""
+        return mark_of(line) in self.written
+
+    def all_there(self) -> None:
+        """Raise DoubtError unless nothing was before."""
+        if not self.empty:
+            raise DoubtError
+
+
+def mark_of_change(change: Change) -> int:
+    """Return the mark of a change."""
+    sides = (b"".join(b"%d:%b" % (len(one), one) for one in side) for side in change)
+    return mark_of(b"|".join(sides))
+
 
 VERSION = 2
 """Counted up whenever a replay comes to answer otherwise, or the form changes."""
@@ -39,7 +156,7 @@ _Runs = list[tuple[int, int, int]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlameSnapshot:
-    """Hold what stands at each place, and what is known of the rest.
+    """Store what stands at each place, and what is known of the rest.
 
     `newest` are those states that are the last ones with their content.
     """
@@ -140,9 +257,6 @@ def _snapshot(of: "_In", read: Read, fetch: Fetch) -> BlameSnapshot:
     )
 
 
-# -- owners by their numbers -----------------------------------------------------------------
-
-
 @dataclass(slots=True)
 class _Numbered:
     found: list[Owner] = field(default_factory=list)
@@ -194,9 +308,6 @@ class _Owners:
         if len(vector) != count_lines(data):
             raise DoubtError
         return BlamedContent(oid, data, vector)
-
-
-# -- numbers and texts as bytes --------------------------------------------------------------
 
 
 class _Out:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gitshadow.blame.git_blame_parser import GitLine, parse_porcelain
+from gitshadow.blame.git_history import GitLine, parse_porcelain
 from gitshadow.errors import StoreError
 from gitshadow.model import Oid, RepoPath
 from tests.support.repo import Repo

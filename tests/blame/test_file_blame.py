@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from gitshadow.api import run
-from gitshadow.blame.copies import traced
+from gitshadow.blame.file_blame import traced
 from gitshadow.blame.owners import OriginSource, Owner, fresh
 from gitshadow.errors import StoreError, UsageError
 from gitshadow.model import RepoPath

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from gitshadow.blame.ranges import has_search, numbered_lines
+from gitshadow.blame.scope import has_search, numbered_lines
 from gitshadow.errors import UsageError
 from tests.support.repo import Repo
 

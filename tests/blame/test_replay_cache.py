@@ -10,8 +10,8 @@ import pytest
 from gitshadow.blame import replay_cache
 from gitshadow.blame.file_blame import BlameRequest, Blaming, past_of
 from gitshadow.blame.replay import Replay
-from gitshadow.blame.replay_bounds import DoubtError
 from gitshadow.blame.replay_cache import Resuming
+from gitshadow.blame.snapshots import DoubtError
 from gitshadow.errors import UsageError
 from gitshadow.model import Event, RepoPath
 from gitshadow.store.journal import blame_states

@@ -6,13 +6,11 @@ from collections.abc import Collection, Mapping
 
 import pytest
 
-from gitshadow.blame.fingerprints import FingerprintSet, mark_of
 from gitshadow.blame.git_blame import GitOrigins
 from gitshadow.blame.owners import Vector
 from gitshadow.blame.replay import Replay
-from gitshadow.blame.replay_bounds import DoubtError
 from gitshadow.blame.rewrites import Rewrites
-from gitshadow.blame.snapshots import pack, unpack
+from gitshadow.blame.snapshots import DoubtError, FingerprintSet, mark_of, pack, unpack
 from gitshadow.model import Event, RepoPath
 from gitshadow.store.repo import line_hunks
 from tests.blame.test_fuzz import closure, played

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from gitshadow.blame.git_blame_parser import Facts, GitLine
+from gitshadow.blame.git_history import Facts, GitLine
 from gitshadow.model import (
     Actor,
     Attribution,
