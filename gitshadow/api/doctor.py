@@ -17,8 +17,7 @@ from gitshadow.maintenance.diagnostics import (
     examine,
     missing,
 )
-from gitshadow.maintenance.ref_locks import outwait, ref_locks
-from gitshadow.maintenance.startup_repair import finish_undo, repair
+from gitshadow.maintenance.startup_repair import finish_undo, outwait, ref_locks, repair
 from gitshadow.query import params as read
 from gitshadow.recording.context import RecorderContext
 from gitshadow.store.journal import gaps

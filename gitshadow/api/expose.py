@@ -10,7 +10,7 @@ from gitshadow.model import Chain
 from gitshadow.query import params as read
 from gitshadow.query.resolve import session_of
 from gitshadow.recording.context import RecorderContext
-from gitshadow.sharing.exposed import is_ours
+from gitshadow.sharing.remotes import is_ours
 from gitshadow.store.journal import sessions
 from gitshadow.store.refs import EXPOSED_PREFIX, exposed_ref
 

@@ -8,9 +8,8 @@ from gitshadow.errors import UsageError
 from gitshadow.query import params as read
 from gitshadow.recording import ingest
 from gitshadow.recording.context import RecorderContext
-from gitshadow.sharing.fetch import Fetching
 from gitshadow.sharing.mirror import mirror_now
-from gitshadow.sharing.push import BRANCHES, Sending, refused
+from gitshadow.sharing.transfer import BRANCHES, Fetching, Sending, refused
 from gitshadow.store import marks
 from gitshadow.store.journal import returned
 from gitshadow.store.layout import machines

@@ -11,16 +11,15 @@ from gitshadow.api import Document, Params
 from gitshadow.maintenance import prune as forgetting
 from gitshadow.maintenance import purge as purging
 from gitshadow.maintenance import retention
-from gitshadow.maintenance.disk_usage import Scales, usage
-from gitshadow.maintenance.purge import Survey
-from gitshadow.maintenance.purge_residue import Remains, remains
+from gitshadow.maintenance.purge import Remains, Survey, remains
 from gitshadow.maintenance.retention import RetentionLimits, RetentionUnit
+from gitshadow.maintenance.upkeep import Scales, usage
 from gitshadow.query import params as read
 from gitshadow.query.rows import Row, rfc3339
 from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.workspace import Workspace
-from gitshadow.sharing import mirrors
-from gitshadow.sharing.mirrors import Cleared
+from gitshadow.sharing import mirror
+from gitshadow.sharing.mirror import Cleared
 from gitshadow.store.journal import purge as journal
 from gitshadow.store.refs import display_path
 
@@ -42,7 +41,7 @@ def prune(context: RecorderContext, params: Params) -> Document:
         names = forgetting.refs_of(context.workspace, going)
         for _ in forgetting.forget(context, going, wait_s=_LOCK_S):
             pass
-        mirrored = mirrors.forget(context.workspace, names)
+        mirrored = mirror.forget(context.workspace, names)
     rows = [_row(unit) for unit in going]
     staying = [unit for unit in found if unit not in going]
     return {
@@ -156,7 +155,7 @@ def _purged(context: RecorderContext, found: Survey, params: Params) -> _Said:
     fetched = purging.drop_fetched(context) if read.flag(params, "fetched") else []
     ws = context.workspace
     held_by = purging.proof(ws, found)
-    return _Said(mirrors.scrub(ws, journal.awaited(ws.db)), held_by, fetched)
+    return _Said(mirror.scrub(ws, journal.awaited(ws.db)), held_by, fetched)
 
 
 def _remains_row(left: Remains) -> Row:

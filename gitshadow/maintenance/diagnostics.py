@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 
 from gitshadow.capture.coverage import TOO_LARGE
 from gitshadow.errors import StoreError
-from gitshadow.maintenance.ref_locks import ref_locks
+from gitshadow.maintenance.startup_repair import ref_locks
 from gitshadow.maintenance.upkeep import TROUBLE
 from gitshadow.model import Oid
 from gitshadow.query.rows import rfc3339
 from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.workspace import Workspace
-from gitshadow.sharing import mirror, mirrors, remotes
-from gitshadow.sharing.secrets import secret_names
+from gitshadow.sharing import mirror, remotes
+from gitshadow.sharing.transfer import secret_names
 from gitshadow.store.journal import events, gaps, meta, ops, sessions
 from gitshadow.store.refs import display_path
 from gitshadow.words import counted
@@ -37,7 +37,7 @@ _WANTED_INSTANCES = 512
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Hold one finding; a warning is not ok and always has a remedy."""
+    """Store one finding; a warning is not ok and always has a remedy."""
 
     name: str
     ok: bool
@@ -325,7 +325,7 @@ def _packing(context: RecorderContext) -> Iterator[Check]:
 
 def _mirror(context: RecorderContext) -> Iterator[Check]:
     ws = context.workspace
-    place, trouble = mirrors.place_of(ws), meta.get(ws.db, mirror.TROUBLE)
+    place, trouble = mirror.place_of(ws), meta.get(ws.db, mirror.TROUBLE)
     if place is None:
         yield Check("mirror", True, "none is set")
     else:

@@ -92,8 +92,6 @@ class _Whole:
             _forget_tree(self._ws)
         return moved
 
-    # -- refs ------------------------------------------------------------------------------
-
     def _set(self, ref: str, tip: Oid | None) -> bool:
         """Have a ref name the newest whole commit there is of it; whether it had to be set."""
         best = self._best(ref, tip)
@@ -194,8 +192,6 @@ class _Whole:
             return False
         return True
 
-    # -- rows ------------------------------------------------------------------------------
-
     def _forget_rows(self, ref: str, tip: Oid | None) -> int:
         """Forget the rows of commits that a chain does not have any more; return how many."""
         chain, kept, db = self._chains.get(ref), self._line(tip), self._ws.db
@@ -210,8 +206,6 @@ class _Whole:
 
                 step_back(db, self._repo, chain, tip)
         return lost
-
-    # -- objects ---------------------------------------------------------------------------
 
     def _write_again(self) -> None:
         """Store again what the present tree needs and the store does not have whole."""

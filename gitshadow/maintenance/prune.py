@@ -14,7 +14,7 @@ from gitshadow.maintenance.retention import RetentionLimits, RetentionUnit, unit
 from gitshadow.model import Chain, Oid
 from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.workspace import Workspace
-from gitshadow.sharing.exposed import is_ours
+from gitshadow.sharing.remotes import is_ours
 from gitshadow.store import artifacts, marks
 from gitshadow.store.git import Git
 from gitshadow.store.journal import corrections, pins, sessions, state
@@ -178,7 +178,7 @@ def _tidy(context: RecorderContext) -> None:
 
 
 def _is_held(ws: Workspace, tree: Oid | None) -> bool:
-    """Tell whether a live ref or HEAD holds exactly what a worktree held last."""
+    """Return whether a live ref or HEAD holds exactly what a worktree held last."""
     if tree is None:
         return True
     held = {chain.tree for chain in sessions.chains(ws.db)}

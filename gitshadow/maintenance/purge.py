@@ -1,36 +1,240 @@
 """Purge: rewrite history and journal without the content of some paths, or without some texts.
 
-Files of ours first, then objects, then rows, then refs; a note stands from before the first change
-of the history until after the last, and whoever opens the repository next goes on from it.
-Invariant: nothing of the user's is touched: where their commits or index hold the content, that is
-said and left.
+Our own files come first (journal, its copies, spool, pages, logs), then objects, rows and refs. A
+note exists from before the first change of the history until after the last one, and whoever opens
+the repository next continues from it.
+Invariant: nothing of the user is changed and nothing outside our state directory is written: where
+their commits or index have the content, it is reported and kept. History counts as ours only if one
+of our trees has it.
 """
 
+import os
 import secrets
 import shutil
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from typing import NamedTuple
 
-from gitshadow.errors import JournalError, LockedError, StoreError
-from gitshadow.maintenance import purge_files
-from gitshadow.maintenance.purge_files import Scrubbing
-from gitshadow.maintenance.purge_residue import fetched_with, forsaken, own_refs
+from gitshadow.attribution.delivery import parse_spool
+from gitshadow.errors import JournalError, LockedError, RefusedError, StoreError
 from gitshadow.model import Oid, RepoPath
 from gitshadow.recording import ingest
 from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.workspace import Workspace
-from gitshadow.store.git import Git
+from gitshadow.store import refs
+from gitshadow.store.git import OF_THE_USER, Git
 from gitshadow.store.journal import purge as journal
 from gitshadow.store.journal import scrub
+from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.purge import PendingPurge
-from gitshadow.store.layout import recorded
+from gitshadow.store.journal.scrub import TextCounts
+from gitshadow.store.layout import Layout, recorded
 from gitshadow.store.lock import WriterLock
 from gitshadow.store.packing import Packer
-from gitshadow.store.purged import forms_of, ordered, without
+from gitshadow.store.purged import forms_of, holds, ordered, without
 from gitshadow.store.repo import Repo
 from gitshadow.store.rewriting import Gone, Rewriter
 from gitshadow.store.searching import Holding, search
+
+_MOST_COMMITS = 20
+
+
+class Copy(NamedTuple):
+    """Store a commit of the user's that brought or took a content, and what reaches it.
+
+    The path is None where the commit's own words hold it; no ref: a reflog alone reaches it.
+    """
+
+    commit: Oid
+    path: RepoPath | None
+    refs: tuple[str, ...]
+
+
+class Remains(NamedTuple):
+    """Store where what was purged still is.
+
+    `waiting` counts objects that nothing of ours reaches: Git's next gc takes them, but for those
+    that the user's commits or index hold (`commits`, `staged`). `history` are other names in our
+    history that have the same content, `fetched` refs of other machines, `standing` commits that
+    the user has left and on which chains of ours stand until the same purge comes again.
+    """
+
+    waiting: int = 0
+    commits: tuple[Copy, ...] = ()
+    staged: tuple[RepoPath, ...] = ()
+    history: tuple[RepoPath, ...] = ()
+    fetched: tuple[str, ...] = ()
+    standing: tuple[Oid, ...] = ()
+
+
+def remains(ws: Workspace) -> Remains:
+    """Search every object for what was purged; what is found nowhere is not asked for again."""
+    there = ws.git.sizes(journal.awaited(ws.db))
+    with ws.db.write():
+        journal.await_gone(ws.db, sorted(there))
+    if not there:
+        return Remains()
+    own = own_refs(ws)
+    return Remains(
+        len(there),
+        tuple(_copies(ws, there)),
+        tuple(ws.git.staged_as(there)),
+        tuple(sorted({path for _, path in _held(ws, own, there)})),
+        tuple(fetched_with(ws, there)),
+        tuple(sorted(forsaken(ws, there))),
+    )
+
+
+def own_refs(ws: Workspace, *, apart: bool = True) -> dict[str, Oid]:
+    """Return the refs of ours and what is shown of them, without what was fetched.
+
+    Args:
+        ws: The worktree.
+        apart: Whether review marks and artifacts are among them.
+    """
+    found = {
+        ref: tip
+        for ref, tip in ws.repo.refs().items()
+        if not refs.is_fetched(ref) and (apart or not refs.is_apart(ref))
+    }
+    return found | ws.repo.refs(refs.EXPOSED_PREFIX)
+
+
+def fetched_with(ws: Workspace, there: Collection[Oid]) -> list[str]:
+    """Return the refs of other machines whose chains hold anything of it, sorted."""
+    found = {ref: tip for ref, tip in ws.repo.refs().items() if refs.is_fetched(ref)}
+    if not found or not _held(ws, found, there):
+        return []
+    return sorted(ref for ref, tip in found.items() if _held(ws, {ref: tip}, there))
+
+
+def forsaken(ws: Workspace, there: Collection[Oid]) -> frozenset[Oid]:
+    """Return the commits that held it, that the user has left, and on which our chains stand."""
+    parents = {
+        parent
+        for tip in own_refs(ws).values()
+        for info in ws.repo.chain(tip)[:1]
+        for parent in info.parents
+    }
+    left = ws.git.forsaken(parents)
+    return frozenset(
+        one for one in left if ws.git.holding(there, one, "--not", *OF_THE_USER)
+    )
+
+
+def _copies(ws: Workspace, there: Collection[Oid]) -> list[Copy]:
+    found: set[tuple[Oid, RepoPath | None]] = set()
+    for oid, path in ws.git.holding(there, *OF_THE_USER):
+        if not path:  # a commit itself: its message has it
+            found.add((oid, None))
+            continue
+        found |= {(one, path) for one in ws.git.commits_with(oid, _MOST_COMMITS)}
+    reaching = {commit: _reaching(ws, commit) for commit, _ in found}
+    ordered = sorted(found, key=lambda one: (one[0], one[1] or b""))
+    return [Copy(commit, path, reaching[commit]) for commit, path in ordered]
+
+
+def _reaching(ws: Workspace, commit: Oid) -> tuple[str, ...]:
+    found = ws.git.refs_with(commit)
+    ours = (refs.REF_PREFIX, refs.EXPOSED_PREFIX)
+    return tuple(ref for ref in found if not ref.startswith(ours))
+
+
+def _held(
+    ws: Workspace, found: Mapping[str, Oid], there: Collection[Oid]
+) -> list[tuple[Oid, RepoPath]]:
+    """Return what the chains at some refs hold themselves, whatever they stand on."""
+    infos = [info for tip in found.values() for info in ws.repo.chain(tip)]
+    said = [(info.oid, RepoPath(b"")) for info in infos if info.oid in there]
+    return said + ws.git.holding_below(there, {info.tree for info in infos})
+
+
+_SIDES = ("-wal", "-shm")
+_JOURNAL = "journal.db"
+_MOST_BYTES = 64 * 1024 * 1024
+
+
+class Scrubbing(NamedTuple):
+    """Store what holds the texts: columns of the journal, and files below our directory."""
+
+    found: TextCounts = TextCounts()
+    files: tuple[str, ...] = ()
+
+
+def look(layout: Layout, db: Db, forms: Sequence[bytes]) -> Scrubbing:
+    """Find what holds any form of some texts; nothing is changed."""
+    if not forms:
+        return Scrubbing()
+    files = (os.path.relpath(path, layout.state_dir) for path in _files(layout, forms))
+    return Scrubbing(scrub.find(db, forms), tuple(sorted(files)))
+
+
+def refuse_unsent(db: Db, forms: Sequence[bytes]) -> None:
+    """Refuse while a call that would be sent later holds a text: it would go out with the mark.
+
+    Raises:
+        RefusedError: there is such a call.
+    """
+    found = scrub.unsent(db, forms) if forms else []
+    if found:
+        session, call = found[0]
+        raise RefusedError(
+            f"cannot purge: call {call} of {session} contains it and is waiting to be sent",
+            hint=f"undo its turn first: git agent-undo saga show {call}",
+        )
+
+
+def clear_files(layout: Layout, forms: Sequence[bytes]) -> None:
+    """Have none of our files but the journal hold a text.
+
+    Copies of the journal, pages and payloads that wait go as a whole; of others the text alone.
+    """
+    for path in _files(layout, forms):
+        top = os.path.relpath(path, layout.state_dir).split(os.sep)[0]
+        if top in ("spool", "pages") or top.startswith(_JOURNAL + "."):
+            for side in ("", *_SIDES):
+                with suppress(FileNotFoundError):
+                    os.unlink(path + side)
+        else:
+            _clear_file(path, forms)
+
+
+def still_there(layout: Layout, forms: Sequence[bytes]) -> list[str]:
+    """Return the files of the journal whose bytes hold a text, used pages or free ones."""
+    names = (layout.journal + side for side in ("", *_SIDES))
+    return [os.path.basename(path) for path in names if scrub.in_bytes(path, forms)]
+
+
+def _files(layout: Layout, forms: Sequence[bytes]) -> Iterator[str]:
+    own = {layout.journal + side for side in ("", *_SIDES)}
+    for directory, inner, names in os.walk(layout.state_dir):
+        if directory == layout.state_dir and "fetched" in inner:
+            inner.remove("fetched")  # follows from refs, which are named
+        for name in names:
+            path = os.path.join(directory, name)
+            if path not in own and os.path.isfile(path) and _is_held(path, forms):
+                yield path
+
+
+def _is_held(path: str, forms: Sequence[bytes]) -> bool:
+    name = os.path.basename(path)
+    if name.startswith(_JOURNAL + ".") and not name.endswith(_SIDES):
+        return scrub.in_copy(path, forms)
+    if os.path.basename(os.path.dirname(path)) == "spool":
+        delivery = parse_spool(path)
+        if delivery is not None and holds(delivery.payload, forms):
+            return True
+    return scrub.in_bytes(path, forms)
+
+
+def _clear_file(path: str, forms: Sequence[bytes]) -> None:
+    with open(path, "r+b") as handle:
+        data = handle.read(_MOST_BYTES)
+        handle.seek(0)
+        handle.write(without(data, forms))
+        handle.truncate()
+        os.fsync(handle.fileno())
+
 
 _LOCK_S = 20.0
 _SALT_BYTES = 16
@@ -39,7 +243,7 @@ _MOST_TEXTS = 100
 
 
 class Survey(NamedTuple):
-    """Say what a purge takes, before it takes it.
+    """Store what a purge takes, before it takes it.
 
     `names` are paths with every name that they had, `contents` the blobs and commits of ours that
     go, `refs` the chains to be rewritten, `forms` how the texts are spelled, `holding` every object
@@ -88,7 +292,7 @@ def survey(ws: Workspace, paths: Sequence[RepoPath], texts: Sequence[bytes]) -> 
         tuple(sorted(ref for ref, held in found.items() if held)),
         forms,
         holding,
-        purge_files.look(ws.layout, ws.db, forms),
+        look(ws.layout, ws.db, forms),
         tuple(
             sorted(
                 path
@@ -118,8 +322,8 @@ def purge(context: RecorderContext, found: Survey) -> None:
                 held.enter_context(WriterLock(path)).acquire(_LOCK_S)
         packer = Packer(ws.layout, Git(ws.layout, dict(ws.environ)))
         held.enter_context(packer.alone(_LOCK_S))
-        purge_files.refuse_unsent(ws.db, found.forms)
-        purge_files.clear_files(ws.layout, found.forms if found.elsewhere.files else ())
+        refuse_unsent(ws.db, found.forms)
+        clear_files(ws.layout, found.forms if found.elsewhere.files else ())
         salt = secrets.token_bytes(_SALT_BYTES)
         noted = PendingPurge(found.names, found.gone.blobs, found.gone.messages, salt)
         with ws.db.write():
@@ -179,7 +383,7 @@ def proof(ws: Workspace, found: Survey) -> list[str]:
         with ws.db.write():
             known = {*journal.awaited(ws.db), *again.blobs, *again.commits}
             journal.await_gone(ws.db, sorted(known))
-    return purge_files.still_there(ws.layout, found.forms)
+    return still_there(ws.layout, found.forms)
 
 
 def _messages(

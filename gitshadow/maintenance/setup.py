@@ -39,7 +39,7 @@ LOCK_S = 10.0
 
 
 class Initialised(NamedTuple):
-    """Say what `init` found; `already` when it had been run before."""
+    """Store what `init` found; `already` when it had been run before."""
 
     already: bool
     files: int
@@ -49,7 +49,7 @@ class Initialised(NamedTuple):
 
 
 class InitWarnings(NamedTuple):
-    """Hold the warnings that `init` prints."""
+    """Store the warnings that `init` prints."""
 
     warnings: tuple[str, ...]
 
@@ -285,7 +285,7 @@ def common_modes(states: Mapping[RepoPath, FileState]) -> tuple[int, int]:
 
 
 def look_around(layout: Layout) -> InitWarnings:
-    """Say what a person should know about this repository before trusting us with it."""
+    """Return what a person should know about this repository before trusting us with it."""
     repo = Repo.open(layout)
     try:
         warnings = [

@@ -1,15 +1,24 @@
-"""Start-up: refs, objects and rows brought into agreement before anything else happens.
+"""Repair refs, objects and rows after a crash, before anything else happens.
 
 A crash between ref and row leaves commits without rows: they are replayed. A ref that is lost or
-broken goes back to its last whole commit, with a gap row.
-Invariant: after it every row has its commit and every tip is whole.
+broken goes back to its last whole commit, with a gap row. A daemon that was killed leaves its
+marker, which becomes a gap. Git and libgit2 create `<ref>.lock` for the moment in which they write
+a ref; a killed process leaves it, and nobody can write the ref until it is removed.
+Invariant: afterwards every row has its commit and every tip is whole. The marker is read under the
+writer lock, so it belongs to no living daemon. A lock is removed only if it is old, or if no
+process has it open and no git runs in this repository.
 """
 
-from collections.abc import Collection, Sequence
+import contextlib
+import os
+import time
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
+from typing import NamedTuple
 
-from gitshadow.maintenance import shutdown_marker
+from gitshadow.attribution.process_evidence import OpenFiles
+from gitshadow.errors import ShadowError
 from gitshadow.maintenance.object_check import make_whole
-from gitshadow.maintenance.ref_locks import drop_left
 from gitshadow.maintenance.setup import root_worktree
 from gitshadow.model import EventKind
 from gitshadow.recording.context import RecorderContext
@@ -24,6 +33,169 @@ from gitshadow.store.journal import (
     sessions,
 )
 from gitshadow.store.journal.events import EventFilter
+from gitshadow.store.refs import REF_PREFIX
+
+_KEY = "watched:"
+_ON, _OFF, _MOVED = "yes", "no", "moved"
+_NOTE = (
+    "the daemon was killed: since the previous row, only the last state of each file"
+    " was recorded"
+)
+_MOVED_NOTE = (
+    "the worktree was moved or replaced while the daemon ran: since the previous row,"
+    " only the last state of each file was recorded"
+)
+
+
+def mark_running(context: RecorderContext) -> None:
+    """Note that this process watches from now on."""
+    _write_marker(context, _ON)
+
+
+def mark_stopped(context: RecorderContext) -> None:
+    """Note that this process stops of its own accord; a lost worktree is no error."""
+    with contextlib.suppress(ShadowError):
+        _write_marker(context, _OFF)
+
+
+def note_move(context: RecorderContext) -> None:
+    """Note that this process stops because its worktree is elsewhere, or no more.
+
+    The journal is written through open files, which follow it to its new place.
+    """
+    with contextlib.suppress(ShadowError):
+        _write_marker(context, _MOVED)
+
+
+def note_death(context: RecorderContext) -> None:
+    """Journal a gap where a daemon ended without a word, or lost its worktree."""
+    note = {_ON: _NOTE, _MOVED: _MOVED_NOTE}.get(
+        meta.get(context.workspace.db, _marker_key(context)) or ""
+    )
+    if note is not None:
+        context.pipeline.gap(note)
+        _write_marker(context, _OFF)
+
+
+def _write_marker(context: RecorderContext, value: str) -> None:
+    with context.workspace.db.write():
+        meta.put(context.workspace.db, _marker_key(context), value)
+
+
+def _marker_key(context: RecorderContext) -> str:
+    return _KEY + context.workspace.layout.worktree
+
+
+STALE_S = 60.0
+_LOOK_S = 0.05
+_RENAMED_S = 0.2
+"""libgit2 closes a lock right before it renames it: much less than this."""
+
+
+class RefLock(NamedTuple):
+    """Store one lock file: how old it is, and the processes that have it open."""
+
+    path: str
+    age_s: float
+    holders: tuple[int, ...] = ()
+
+    @property
+    def is_stale(self) -> bool:
+        """Return whether nobody can be holding it any more."""
+        return self.age_s > STALE_S
+
+    def describe(self) -> str:
+        """Return which it is, how old, and who holds it."""
+        who = " and ".join(f"process {pid}" for pid in self.holders)
+        said = f"{who} has it open" if who else "no process has it open"
+        name = os.path.basename(self.path)
+        return f"{name} is {max(self.age_s, 0):.0f} seconds old, {said}"
+
+
+def ref_locks(ws: Workspace) -> list[RefLock]:
+    """Return the lock files of our refs, by path."""
+    paths = sorted(_paths(ws))
+    if not paths:
+        return []
+    now = time.time()
+    files = OpenFiles(os.path.realpath(ws.layout.common_dir))
+    found: list[RefLock] = []
+    for path in paths:
+        with suppress(OSError):
+            real = os.fsencode(os.path.realpath(path))
+            holders = files.writers(real, _pids)
+            found.append(RefLock(path, now - os.lstat(path).st_mtime, holders))
+    return found
+
+
+def outwait(ws: Workspace, seconds: float) -> None:
+    """Wait for locks that are young to go, at most so long."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if all(one.is_stale for one in ref_locks(ws)):
+            return
+        time.sleep(_LOOK_S)
+
+
+def drop_left(ws: Workspace) -> None:
+    """Remove the locks that a killed process left, so that its refs can be written at once.
+
+    libgit2 keeps a lock open until it renames it. Git closes its locks early, so nothing is removed
+    while a git runs in this repository.
+    """
+    left = _unheld(ws)
+    if not left:
+        return
+    time.sleep(_RENAMED_S)
+    left &= _unheld(ws)
+    if left and not any(_is_git_here(ws, pid) for pid in _pids()):
+        for path, _ in left:
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+
+
+def _unheld(ws: Workspace) -> set[tuple[str, int]]:
+    """Return path and inode of each lock that no process has open."""
+    found: set[tuple[str, int]] = set()
+    for lock in ref_locks(ws):
+        with suppress(OSError):
+            if not lock.holders:
+                found.add((lock.path, os.lstat(lock.path).st_ino))
+    return found
+
+
+def _is_git_here(ws: Workspace, pid: int) -> bool:
+    """Return whether a process is a git that may work in this repository."""
+    proc = f"/proc/{pid}"
+    try:
+        with open(f"{proc}/comm", "rb") as stream:
+            if not stream.read().startswith(b"git"):
+                return False
+        place = os.readlink(f"{proc}/cwd")
+        told = b""
+        for name in ("cmdline", "environ"):
+            with open(f"{proc}/{name}", "rb") as stream:
+                told += stream.read()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    except OSError:  # another user's: it may be anywhere
+        return True
+    tops = {ws.layout.root, ws.layout.common_dir}
+    tops |= {os.path.realpath(top) for top in tops}
+    return any(f"{place}/".startswith(f"{top}/") for top in tops) or any(
+        os.fsencode(top) in told for top in tops
+    )
+
+
+def _paths(ws: Workspace) -> Iterator[str]:
+    top = os.path.join(ws.layout.common_dir, REF_PREFIX)
+    for directory, _, names in os.walk(top):
+        yield from (os.path.join(directory, n) for n in names if n.endswith(".lock"))
+
+
+def _pids() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
+
 
 _GAPS = 200
 _BOOT = "boot_id"
@@ -38,7 +210,7 @@ def mend(context: RecorderContext) -> None:
     _finish_forgetting(context)
     _catch_up(context, told)
     _root(context, told)
-    shutdown_marker.note_death(context)
+    note_death(context)
     finish_undo(context)
 
 

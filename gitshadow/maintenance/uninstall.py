@@ -10,7 +10,7 @@ from contextlib import ExitStack, suppress
 from typing import NamedTuple
 
 from gitshadow.errors import StoreError
-from gitshadow.sharing.exposed import is_ours
+from gitshadow.sharing.remotes import is_ours
 from gitshadow.store import refs
 from gitshadow.store.disk import own_bytes
 from gitshadow.store.layout import Layout, recorded
@@ -22,7 +22,7 @@ _LOCK_S = 10.0
 
 
 class There(NamedTuple):
-    """Say what of ours is in a repository: refs, those that show them, packs, bytes of our own."""
+    """Store what we have in a repository: refs, refs that expose them, packs, own bytes."""
 
     refs: tuple[str, ...]
     shown: tuple[str, ...]

@@ -12,7 +12,7 @@ from gitshadow.api import Document
 from gitshadow.api import run as run_verb
 from gitshadow.capture.fs_events import Hints, WatchPort
 from gitshadow.errors import JournalError, StoreError
-from gitshadow.maintenance import shutdown_marker
+from gitshadow.maintenance import startup_repair
 from gitshadow.maintenance.startup_repair import finish_undo, mend
 from gitshadow.maintenance.upkeep import Upkeep
 from gitshadow.recording.context import RecorderContext, open_context
@@ -61,7 +61,7 @@ class Service:
     def start(self, port: WatchPort) -> None:
         """Begin to watch; what changed while nobody watched is recorded as offline."""
         self._port = port
-        shutdown_marker.begin(self._context)
+        startup_repair.mark_running(self._context)
         # What the walk finds is judged by the windows; the hooks wait until it was seen.
         hook_intake.hear(self._context)
         self._context.observer.start(port)
@@ -150,7 +150,7 @@ class Service:
         self._upkeep.close()
         self._mirroring.close()
         if self.in_place():
-            shutdown_marker.end(self._context)
+            startup_repair.mark_stopped(self._context)
         else:
-            shutdown_marker.note_move(self._context)
+            startup_repair.note_move(self._context)
         self._context.close()

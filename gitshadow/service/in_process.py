@@ -73,7 +73,7 @@ def du(layout: Layout) -> Document:
     Raises:
         ShadowError: refs, objects or journal could not be read.
     """
-    from gitshadow.maintenance.disk_usage import usage
+    from gitshadow.maintenance.upkeep import usage
     from gitshadow.store.git import Git
     from gitshadow.store.journal.db import Db
     from gitshadow.store.repo import Repo
@@ -159,10 +159,7 @@ def _on_refs(layout: Layout, verb: str, params: Params) -> Document:
 
 def _reindex(layout: Layout) -> Document:
     """Build the journal anew, then look at everything, so that it agrees with the disk."""
-    from gitshadow.maintenance.reindex import (  # takes replay along: 12 ms
-        refuse_unrecorded,
-        reindex,
-    )
+    from gitshadow.maintenance.reindex import refuse_unrecorded, reindex
 
     refuse_unrecorded(layout)
     done = reindex(layout)
@@ -186,9 +183,7 @@ def _reindex(layout: Layout) -> Document:
 
 def _bring_back(layout: Layout, params: Params) -> Document:
     """Bring the history back from a mirror, then look at everything."""
-    from gitshadow.maintenance.restore_from_mirror import (
-        bring_back,  # takes replay along: 12 ms
-    )
+    from gitshadow.maintenance.reindex import bring_back
 
     named = params.get("mirror")
     done = bring_back(layout, os.environ, named if isinstance(named, str) else None)

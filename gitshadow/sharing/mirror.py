@@ -1,16 +1,19 @@
-"""The mirror: a bare repository outside the project; the history survives its Git directory.
+"""Mirror the history to a bare repository outside the project, and prune in every mirror.
 
-Each project has its own below the configured directory, named after the worktree and the machine
-id; it can be cloned like any other. Git pushes there, objects that lie there already are not
-copied again.
-Invariant: a ref that vanished here stays there; only what was dropped on purpose goes, and the
-daemon writes over nothing there that is not here too.
+Each project has its own mirror below the configured directory, named after the worktree and the
+machine id, so that the history survives the loss of the Git directory. It can be cloned like any
+other repository, and Git does not push objects that are already there. Earlier mirrors, under
+another path or machine id, are known too.
+Invariant: a ref that vanished here is kept there; only what was dropped on purpose is deleted, and
+the daemon overwrites nothing there that is not also here. A mirror of another copy is named, never
+changed.
 """
 
+import json
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from typing import NamedTuple
@@ -18,15 +21,176 @@ from typing import NamedTuple
 from gitshadow.errors import JournalError, ShadowError, StoreError
 from gitshadow.model import Oid
 from gitshadow.recording.workspace import Workspace
-from gitshadow.sharing import mirrors
-from gitshadow.sharing.mirrors import MACHINES, ROOT, place_of
-from gitshadow.store import machine, refs
+from gitshadow.store import machine, refs, remotes
 from gitshadow.store.bare import Bare
 from gitshadow.store.git import Git
 from gitshadow.store.journal import meta, prune, purge, returned
 from gitshadow.store.layout import Layout
 from gitshadow.store.repo import Repo
 from gitshadow.words import counted
+
+ROOT, MACHINES = "agent-undo.root", "agent-undo.machines"
+"""What a mirror says of itself: the worktree, and the ids of the machines it is of."""
+_KNOWN = "mirror_places"
+
+
+class Cleared(NamedTuple):
+    """Store what became of one mirror.
+
+    `dropped` are refs of ours that it alone had and that held what was purged; `held` refs of the
+    user's there that still do; `trouble` is what kept us from it.
+    """
+
+    place: str
+    dropped: tuple[str, ...] = ()
+    held: tuple[str, ...] = ()
+    trouble: str | None = None
+
+
+def place_of(ws: Workspace) -> str | None:
+    """Return the repository that is this project's mirror, None where none is wanted."""
+    top, name = ws.config.mirror, machine.current(ws.db)
+    if top is None or name is None:
+        return None
+    stem = os.path.basename(ws.layout.root) or "root"
+    return os.path.join(top, f"{stem}-{name}.git")
+
+
+def remember(ws: Workspace, place: str) -> None:
+    """Know a mirror from now on, wherever the next one will be; inside `db.write()`."""
+    known = _known(ws)
+    if place not in known:
+        meta.put(ws.db, _KNOWN, json.dumps([*known, place]))
+
+
+def forget(ws: Workspace, names: Collection[str]) -> list[Cleared]:
+    """Take refs out of every mirror of ours; return those that could not be reached."""
+    found = _each(ws, (), lambda copy: _drop(copy, names))
+    return [one for one in found if one.trouble]
+
+
+def scrub(ws: Workspace, gone: Collection[Oid]) -> list[Cleared]:
+    """Take what was purged out of every mirror of ours, objects too; say what became of each."""
+    return _each(ws, gone, lambda copy: clear(ws, copy, gone))
+
+
+def clear(ws: Workspace, copy: Bare, gone: Collection[Oid]) -> Cleared:
+    """Take what was purged out of one mirror.
+
+    Refs that are here too become what they are here; one of ours that the mirror alone has is
+    dropped where it holds any of it, one of the user's is named.
+
+    Raises:
+        StoreError: it could not be done.
+    """
+    there, here = copy.refs(), {**ws.repo.refs(), **users_refs(ws)}
+    specs = [f"+{ref}:{ref}" for ref, tip in there.items() if here.get(ref, tip) != tip]
+    if specs:
+        send(ws.git, copy, specs)
+    dropped: list[str] = []
+    if copy.having(gone):
+        alone = [r for r in there if r.startswith(refs.REF_PREFIX) and r not in here]
+        dropped = [ref for ref in alone if copy.keeps(ref, gone)]
+        copy.drop(dropped)
+        copy.scrub()
+    left = copy.having(gone)
+    held = [ref for ref in copy.refs() if copy.keeps(ref, left)] if left else []
+    return Cleared(copy.path, tuple(dropped), tuple(held))
+
+
+def send(git: Git, copy: Bare, specs: Sequence[str]) -> None:
+    """Write refs to a mirror, also where the user rewrote a branch.
+
+    Raises:
+        StoreError: it could not be done, or not for all of them.
+    """
+    # `git init --shared` forbids it (git-init(1)); older mirrors have it still.
+    copy.put("receive.denyNonFastForwards", "false")
+    answers = remotes.push(git, copy.path, specs)
+    refused = [(ref, one.refused) for ref, one in answers.items() if one.refused]
+    if refused:
+        ref, why = refused[0]
+        raise StoreError(f"cannot mirror {ref}: {why}")
+
+
+def users_refs(ws: Workspace) -> dict[str, Oid]:
+    """Return the user's branches and tags."""
+    return {**ws.repo.refs("refs/heads/"), **ws.repo.refs("refs/tags/")}
+
+
+def _drop(copy: Bare, names: Collection[str]) -> Cleared:
+    copy.drop(sorted(copy.refs().keys() & set(names)))
+    return Cleared(copy.path)
+
+
+def _each(
+    ws: Workspace, gone: Collection[Oid], work: Callable[[Bare], Cleared]
+) -> list[Cleared]:
+    found: list[Cleared] = []
+    for place in _places(ws):
+        copy = Bare(ws.git, place)
+        try:
+            if not os.path.isdir(place):
+                found += _away(ws, place)
+            elif not os.path.exists(os.path.join(place, "HEAD")):
+                found.append(Cleared(place, trouble="it is no longer a repository"))
+            elif _is_ours(ws, copy):
+                found.append(work(copy))
+            elif copy.get(ROOT) == ws.layout.root and gone and copy.having(gone):
+                why = "it belongs to another repository that was here, and still contains it"
+                found.append(Cleared(place, trouble=why))
+        except StoreError as error:
+            found.append(Cleared(place, trouble=error.message))
+    return found
+
+
+def _is_ours(ws: Workspace, copy: Bare) -> bool:
+    named = (copy.get(MACHINES) or "").split()
+    return not machine.ours(ws.layout).isdisjoint(named)
+
+
+def _away(ws: Workspace, place: str) -> list[Cleared]:
+    """Tell a mirror that somebody deleted from one on a disk that is not there now."""
+    if place not in _known(ws):
+        return []  # none was made yet
+    if os.path.isdir(os.path.dirname(place)):
+        known = [one for one in _known(ws) if one != place]
+        with ws.db.write():
+            meta.put(ws.db, _KNOWN, json.dumps(known))
+        return []
+    return [Cleared(place, trouble="it is not reachable")]
+
+
+def _places(ws: Workspace) -> list[str]:
+    """Return where mirrors of this copy are or were, and what lies beside them, sorted."""
+    current = place_of(ws)
+    named = {*_known(ws), *([current] if current else [])}
+    words = {*machine.ours(ws.layout), ws.layout.root}
+    found: set[str] = set()
+    for top in {os.path.dirname(one) for one in named}:
+        with suppress(
+            OSError
+        ):  # gone, or not ours to list: what is known there is named
+            names = (name for name in os.listdir(top) if name.endswith(".git"))
+            found |= {os.path.join(top, name) for name in names}
+    return sorted(named | {place for place in found if _says(place, words)})
+
+
+def _says(place: str, words: Collection[str]) -> bool:
+    """Return whether a repository's settings have one of some words: git need not be asked."""
+    try:
+        with open(
+            os.path.join(place, "config"), encoding="utf-8", errors="replace"
+        ) as f:
+            text = f.read()
+    except OSError:
+        return False
+    return any(word in text for word in words)
+
+
+def _known(ws: Workspace) -> list[str]:
+    return [str(one) for one in json.loads(meta.get(ws.db, _KNOWN) or "[]")]
+
 
 TROUBLE = "mirror_trouble"
 """The key of what keeps us from mirroring, as the journal has it; empty where nothing does."""
@@ -59,7 +223,7 @@ def mirror_now(ws: Workspace, git: Git) -> str | None:
         _Copy(ws.layout, git, place).run()
         gone = purge.awaited(ws.db)
         if gone:
-            mirrors.clear(ws, Bare(git, place), gone)
+            clear(ws, Bare(git, place), gone)
         left = Bare(git, place).refs().keys() - ws.repo.refs().keys()
         with ws.db.write():
             returned.settle(ws.db)
@@ -124,7 +288,7 @@ class Mirroring:
 
 
 class _Care(NamedTuple):
-    """Hold what tells a history that was lost from one that was dropped or rewritten on purpose.
+    """Store what tells a history that was lost from one that was dropped or rewritten on purpose.
 
     `dropped` are refs of sessions that were pruned, or that were missing here when somebody said
     that what is here counts; `is_pending` says that a restore from a mirror
@@ -165,7 +329,7 @@ class _Copy:
             self._refuse_loss(copy.refs(), self._care)
         copy.put(ROOT, self._layout.root)
         copy.put(MACHINES, " ".join(sorted(machine.ours(self._layout))))
-        mirrors.send(self._git, copy, _SPECS)
+        send(self._git, copy, _SPECS)
 
     def _refuse_loss(self, there: Mapping[str, Oid], care: _Care) -> None:
         """Refuse to write over a history that the mirror has and we have not.
@@ -224,7 +388,7 @@ class _Run(threading.Thread):
 
 def _state_of(ws: Workspace) -> str:
     """Return a digest of what there is to mirror."""
-    found = {**ws.repo.refs(), **mirrors.users_refs(ws)}
+    found = {**ws.repo.refs(), **users_refs(ws)}
     text = "".join(f"{ref} {oid}\n" for ref, oid in sorted(found.items()))
     return blake2b(text.encode("utf-8", "replace"), digest_size=16).hexdigest()
 
@@ -234,5 +398,5 @@ def _note(ws: Workspace, state: str | None, trouble: str, place: str) -> None:
     with suppress(JournalError), ws.db.write():
         if state is not None:
             meta.put(ws.db, _DONE, state)
-            mirrors.remember(ws, place)
+            remember(ws, place)
         meta.put(ws.db, TROUBLE, trouble)

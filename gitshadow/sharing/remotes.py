@@ -1,18 +1,20 @@
-"""Remotes to which a plain push would send the recorded history, and what keeps it here.
+"""Find remotes to which a plain push would send the recorded history, and exposed branches.
 
-Invariant: nothing is changed; a remedy is a command that a person runs.
+Invariant: nothing is changed. A remedy is a command that a person runs.
 """
 
 import shlex
 from typing import NamedTuple
 
+from gitshadow.errors import StoreError
+from gitshadow.model import Oid
 from gitshadow.store.refs import EXPOSED_PREFIX
 from gitshadow.store.refspecs import sends
-from gitshadow.store.repo import REF_PREFIX, Repo
+from gitshadow.store.repo import FORMAT_MARK, REF_PREFIX, Repo
 
 
 class Leak(NamedTuple):
-    """Hold one remote; `mirrors` where `remote.<name>.mirror` says so, else its refspecs do."""
+    """Store one remote; `mirrors` where `remote.<name>.mirror` says so, else its refspecs do."""
 
     remote: str
     mirrors: bool
@@ -57,3 +59,11 @@ def remedy(leak: Leak) -> str:
             "then push with --prune to delete from the remote what is deleted here"
         )
     return "; ".join(commands)
+
+
+def is_ours(repo: Repo, tip: Oid) -> bool:
+    """Return whether a commit is a shadow commit; False where it cannot be read."""
+    try:
+        return FORMAT_MARK in repo.commit(tip).message
+    except StoreError:
+        return False

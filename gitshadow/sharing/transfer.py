@@ -1,18 +1,20 @@
-"""Sending: which sessions, what in them looks secret, and what a remote said.
+"""Push sessions to a remote, check them for secrets first, and fetch those of other machines.
 
-Invariant: sessions of other machines are never sent on; what looks secret is named by kind and
-path, never shown.
+The forms of tokens are those that their issuers document. A password without a known form is not
+found.
+Invariant: sessions of other machines are never pushed. A finding names kind and path, never the
+secret. A fetch writes no ref of ours and none outside our namespace.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from gitshadow.errors import RefusedError, StoreError
+from gitshadow.errors import RefusedError, StoreError, UsageError
 from gitshadow.model import GITLINK_MODE, Chain, Oid, RepoPath
 from gitshadow.query.routing import session_anywhere
 from gitshadow.recording.context import RecorderContext
-from gitshadow.sharing.secrets import Token, looks_secret, token_in
 from gitshadow.store import machine, marks, refs, remotes
 from gitshadow.store.commits import CommitInfo
 from gitshadow.store.journal import sessions
@@ -22,6 +24,63 @@ from gitshadow.store.refs import display_path
 from gitshadow.store.remotes import RefResult
 from gitshadow.store.repo import Repo
 
+_SECRET = re.compile(
+    rb"""(?:^|/)(?:
+      \.env(?:\.(?!example$|sample$|template$|dist$)[^/]*)? | [^/]*\.env
+    | id_(?:rsa|dsa|ecdsa|ed25519) | [^/]*\.(?:pem|key|p12|pfx|jks|keystore|kdbx|asc|gpg)
+    | \.npmrc | \.pypirc | \.netrc | _netrc | \.htpasswd | \.git-credentials
+    | credentials(?:\.(?:json|ya?ml|toml))? | secrets?\.(?:json|ya?ml|toml|env)
+    | [^/]*(?:service[-_]?account|secret[-_]?key|private[-_]?key)[^/]*
+    | \.aws/credentials | \.docker/config\.json | \.kube/config
+    )$""",
+    re.VERBOSE | re.IGNORECASE,
+)
+
+_TOKENS = {
+    "a private key": rb"-----BEGIN (?:[A-Z]+ ){0,3}PRIVATE KEY-----",
+    "an AWS key": rb"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b",
+    "a GitHub token": rb"\b(?:gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{40,})",
+    "a GitLab token": rb"\bglpat-[A-Za-z0-9_-]{20,}",
+    "a Slack token": rb"\bxox[abeoprs]-[A-Za-z0-9-]{10,}",
+    "an Anthropic key": rb"\bsk-ant-[A-Za-z0-9_-]{20,}",
+    "an OpenAI key": rb"\bsk-(?:proj-|svcacct-)?[A-Za-z0-9_-]{40,}",
+    "a Google key": rb"\bAIza[0-9A-Za-z_-]{35}",
+    "a Stripe key": rb"\b[rs]k_live_[0-9a-zA-Z]{16,}",
+    "an npm token": rb"\bnpm_[A-Za-z0-9]{36}\b",
+    "a PyPI token": rb"\bpypi-AgE[A-Za-z0-9_-]{50,}",
+    "a SendGrid key": rb"\bSG\.[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43}",
+    "a Hugging Face token": rb"\bhf_[A-Za-z0-9]{34,}",
+}
+_KINDS = list(_TOKENS)
+_ANY_TOKEN = re.compile(b"|".join(b"(%b)" % form for form in _TOKENS.values()))
+
+
+class Token(NamedTuple):
+    """Store what kind of secret a content has, and in which line, from 1."""
+
+    kind: str
+    line: int
+
+
+def token_in(data: bytes) -> Token | None:
+    """Return the first secret of a content, None where none is known by its form."""
+    match = _ANY_TOKEN.search(data)
+    if match is None:
+        return None
+    kind = _KINDS[(match.lastindex or 1) - 1]
+    return Token(kind, data.count(b"\n", 0, match.start()) + 1)
+
+
+def looks_secret(path: RepoPath) -> bool:
+    """Return whether a file of this name usually holds a secret."""
+    return _SECRET.search(path) is not None
+
+
+def secret_names(paths: Iterable[RepoPath]) -> list[RepoPath]:
+    """Return those of some paths that look secret, sorted."""
+    return sorted(path for path in paths if looks_secret(path))
+
+
 BRANCHES = "refs/heads/agent-undo/"
 """Where sessions lie on a server that takes nothing but branches."""
 _SHOWN = 5
@@ -30,7 +89,7 @@ _MOST_BYTES = 1 << 20
 
 
 class SecretFinding(NamedTuple):
-    """Hold what looks secret, whose session has it, and what is in it where it is known.
+    """Store what looks secret, whose session has it, and what is in it where it is known.
 
     `path` is that of a file, None where a commit says it: in a prompt, as a rule.
     """
@@ -49,7 +108,7 @@ class SecretFinding(NamedTuple):
 
 
 class Parcel(NamedTuple):
-    """Hold what is to be sent: chains of ours, and review marks."""
+    """Store what is to be sent: chains of ours, and review marks."""
 
     chains: tuple[Chain, ...]
     marks: tuple[ReviewMark, ...]
@@ -179,7 +238,7 @@ def _secrets(repo: Repo, chains: Sequence[Chain]) -> Iterator[SecretFinding]:
 
 
 def _is_gone(repo: Repo, oid: Oid) -> bool:
-    """Tell whether a content was purged: its name alone tells nothing any more."""
+    """Return whether a content was purged: its name alone tells nothing any more."""
     try:
         return is_purged(repo.read_blob(oid))
     except StoreError:  # a submodule's commit, or what a partial clone lacks
@@ -194,3 +253,78 @@ def _steps(
     yield repo.commit(parents[0]).tree if parents else None, commits[0].tree
     for before, after in pairwise(commits):
         yield before.tree, after.tree
+
+
+_NAME = re.compile(r"[a-z0-9-]{1,40}")
+
+
+class Fetching:
+    """Fetch for one worktree."""
+
+    def __init__(self, context: RecorderContext) -> None:
+        self._ws = context.workspace
+
+    def fetch(self, remote: str, typed: Sequence[str]) -> list[tuple[str, str]]:
+        """Fetch the sessions that words name (their ids or beginnings); all where there is none.
+
+        Returns:
+            The refs over there, and here, of those that are new or moved.
+
+        Raises:
+            UsageError: a word names no session of the remote.
+            StoreError: the remote cannot be reached, or its objects cannot be read.
+        """
+        patterns = (f"{refs.REF_PREFIX}*", f"{BRANCHES}*")
+        there = remotes.remote_refs(self._ws.git, remote, patterns)
+        here, ours = self._ws.repo.refs(), self._ours()
+        wanted: dict[str, str] = {}
+        for name in sorted(there):
+            place = self._place(name, ours)
+            if place is not None:
+                wanted.setdefault(place, name)
+        moved = [
+            (name, place)
+            for place, name in _named(remote, wanted, typed).items()
+            if here.get(place) != there[name]
+            and not (refs.is_mark(place) and place in here)  # a mark is never changed
+        ]
+        if moved:
+            specs = [
+                f"{'' if refs.is_mark(place) else '+'}{name}:{place}"
+                for name, place in moved
+            ]
+            remotes.fetch(self._ws.git, remote, specs)
+        return sorted(moved)
+
+    def _ours(self) -> frozenset[str]:
+        return frozenset(chain.ref for chain in sessions.chains(self._ws.db))
+
+    def _place(self, name: str, ours: frozenset[str]) -> str | None:
+        """Return where a ref of a remote belongs here; None for what is not to be fetched."""
+        for prefix in (refs.REF_PREFIX, BRANCHES):
+            last = name.removeprefix(prefix)
+            if last == name or _NAME.fullmatch(last) is None:
+                continue
+            ref = refs.REF_PREFIX + last
+            if refs.is_mark(ref):
+                return ref
+            if refs.is_chain(ref) and ref not in ours:
+                return refs.fetched_ref(ref)
+        return None
+
+
+def _named(remote: str, wanted: dict[str, str], typed: Sequence[str]) -> dict[str, str]:
+    """Return those of some refs, by their places here, that words name, and all review marks."""
+    if not typed:
+        return wanted
+    chosen = {place: name for place, name in wanted.items() if refs.is_mark(place)}
+    for word in typed:
+        found = {
+            place: name
+            for place, name in wanted.items()
+            if name.rpartition("/")[2].startswith(word) and not refs.is_mark(place)
+        }
+        if not found:
+            raise UsageError(f"cannot find session {word} at {remote}")
+        chosen |= found
+    return chosen
