@@ -145,10 +145,10 @@ def _run_where(
         try:
             return function(context, params)
         except UnknownIdError as error:
-            from gitshadow.query.routing import explained
+            from gitshadow.query.resolve import explained
 
             raise explained(context, error) from None
-    from gitshadow.query.routing import routed  # 3 ms, for who has fetched
+    from gitshadow.query.resolve import routed  # 3 ms, for who has fetched
 
     machine, id = routed(context, typed)
     if machine is None:

@@ -20,9 +20,15 @@ from gitshadow.review.changes import (
     staged,
 )
 from gitshadow.review.check import Inspection, own_sessions
-from gitshadow.review.facts import FileFacts, line_count
-from gitshadow.review.policies import policies_for
-from gitshadow.review.rules import CheckRule, PolicyFinding, judge, strictest
+from gitshadow.review.policy import policies_for
+from gitshadow.review.rules import (
+    CheckRule,
+    FileFacts,
+    PolicyFinding,
+    judge,
+    line_count,
+    strictest,
+)
 from gitshadow.store.marks import list_marks
 from gitshadow.store.quoting import display_path, parse_path
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from gitshadow.api import Document, Params
-from gitshadow.interchange import agent_trace, authorship, export, git_notes
+from gitshadow.interchange import agent_trace, authorship, export
 from gitshadow.interchange.agent_trace import TraceOrigin
 from gitshadow.interchange.export import CommitChange, Exporting
 from gitshadow.model import Oid, RepoPath
@@ -51,11 +51,11 @@ def export_notes(context: RecorderContext, params: Params) -> Document:
                 found[change.commit] = note.text
     written = False
     if found and not read.flag(params, "dry_run"):
-        git_notes.refuse_beside_git_ai(context)
-        git_notes.write(context, found, git_notes.standing(context))
+        authorship.refuse_beside_git_ai(context)
+        authorship.write_notes(context, found, authorship.notes_state(context))
         written = True
     return {
-        "ref": git_notes.REF,
+        "ref": authorship.REF,
         "written": written,
         "notes": [
             {"commit": commit, "text": text.decode("utf-8")}
@@ -67,11 +67,11 @@ def export_notes(context: RecorderContext, params: Params) -> Document:
 
 def export_remove(context: RecorderContext, params: Params) -> Document:
     """Take back, unless `dry_run`, the notes that `export_notes` wrote."""
-    before = git_notes.standing(context)
+    before = authorship.notes_state(context)
     dry_run = read.flag(params, "dry_run")
     if not dry_run:
-        git_notes.take_back(context, before)
-    return {"ref": git_notes.REF, "removed": before.count, "dry_run": dry_run}
+        authorship.remove_notes(context, before)
+    return {"ref": authorship.REF, "removed": before.count, "dry_run": dry_run}
 
 
 def _left_out(paths: list[RepoPath]) -> list[Row]:

@@ -6,9 +6,13 @@ from typing import TextIO
 from gitshadow.api import Document, Params
 from gitshadow.errors import ShadowError, UsageError
 from gitshadow.interchange.claims import MOST_BYTES, Reader
-from gitshadow.interchange.event_lines import is_header, machine_of, read_lines
+from gitshadow.interchange.event_lines import (
+    Importer,
+    is_header,
+    machine_of,
+    read_lines,
+)
 from gitshadow.interchange.import_claims import Believed, Believer
-from gitshadow.interchange.import_events import Importer
 from gitshadow.query import params as read
 from gitshadow.recording import ingest
 from gitshadow.recording.context import RecorderContext

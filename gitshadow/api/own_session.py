@@ -6,7 +6,7 @@ from gitshadow.errors import UsageError
 from gitshadow.messages.codec import encode
 from gitshadow.model import EventKind, OpKind
 from gitshadow.query import params as read
-from gitshadow.query.caller_session import Own, own_of, own_thing, sessions_above
+from gitshadow.query.resolve import Own, own_of, own_thing, sessions_above
 from gitshadow.query.rows import event_row, rfc3339
 from gitshadow.recording.context import RecorderContext
 from gitshadow.reporting.notices import paths_of, who_ran

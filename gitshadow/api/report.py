@@ -19,9 +19,15 @@ from gitshadow.query import params as read
 from gitshadow.query.resolve import session_of
 from gitshadow.query.rows import Row, event_row, op_row, rfc3339, session_row
 from gitshadow.recording.context import RecorderContext
-from gitshadow.reporting.lanes import Lanes
-from gitshadow.reporting.patch_rows import Patchwork
-from gitshadow.reporting.session_report import EVENTS, FILES, STEPS, Story, is_write
+from gitshadow.reporting.patches import Patchwork
+from gitshadow.reporting.session_report import (
+    EVENTS,
+    FILES,
+    STEPS,
+    Lanes,
+    Story,
+    is_write,
+)
 from gitshadow.store.journal import events, models, ops, sessions, state
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.refs import display_path

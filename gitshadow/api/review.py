@@ -13,10 +13,10 @@ from gitshadow.blame.owners import split_lines
 from gitshadow.errors import RefusedError, UsageError
 from gitshadow.model import Actor, RepoPath, ToolClass
 from gitshadow.query import params as read
-from gitshadow.query.routing import session_anywhere
+from gitshadow.query.resolve import session_anywhere
 from gitshadow.query.rows import Row, rfc3339
 from gitshadow.recording.context import RecorderContext
-from gitshadow.review.additions import Additions
+from gitshadow.review.changes import Additions
 from gitshadow.review.check import line_key, own_sessions
 from gitshadow.store import machine, marks
 from gitshadow.store.journal import events, sessions, turns

@@ -8,8 +8,13 @@ from gitshadow.api import Document, Params
 from gitshadow.messages.codec import encode
 from gitshadow.model import Burst, Call, Event, Op, Session, Turn
 from gitshadow.query import params as read
-from gitshadow.query.commit_ids import Recorded, events_of_commit, recorded_commit
-from gitshadow.query.resolve import ResolvedId, find
+from gitshadow.query.resolve import (
+    Recorded,
+    ResolvedId,
+    events_of_commit,
+    find,
+    recorded_commit,
+)
 from gitshadow.query.rows import (
     Row,
     burst_row,

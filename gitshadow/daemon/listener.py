@@ -29,7 +29,7 @@ _CREDENTIALS = struct.Struct("3i")
 
 @dataclass(slots=True)
 class SocketRequest:
-    """Hold one request until the loop has answered it."""
+    """Store one request until the loop has answered it."""
 
     version: bytes
     verb: bytes
@@ -81,7 +81,7 @@ class SocketListener:
                     peer.shutdown(socket.SHUT_RDWR)
 
     def reachable(self) -> bool:
-        """Tell whether the socket's name still leads to this socket."""
+        """Return whether the socket's name still leads to this socket."""
         return _inode(self._layout.socket) == self._inode
 
     def close(self) -> None:
@@ -218,7 +218,7 @@ def _inode(path: str) -> tuple[int, int] | None:
 
 
 def _is_us(peer: socket.socket) -> bool:
-    """Tell whether the peer is of our user; socket(7), SO_PEERCRED."""
+    """Return whether the peer is of our user; socket(7), SO_PEERCRED."""
     raw = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     uid = _CREDENTIALS.unpack(raw)[1]
     return uid in (os.geteuid(), 0)

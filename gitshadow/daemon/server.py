@@ -1,15 +1,19 @@
-"""The daemon's loop: one thread owns the engine, watchers and connections only enqueue.
+"""Run the daemon's loop: one thread owns the worktree, watchers and connections only enqueue.
 
+An error that nobody expected gets a line in the log and a report file.
 Invariant: jobs are done one after the other in order of arrival, and hints that came before a job
-are recorded before it.
+are recorded before it. Logging an error never raises another one, and one that repeats does not
+fill the disk.
 """
 
+import contextlib
 import json
 import os
 import queue
 import signal
 import threading
 import time
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -17,12 +21,51 @@ from typing import Protocol
 from gitshadow.capture.fs_events import Hints, WatchPort
 from gitshadow.capture.watcher import Watcher
 from gitshadow.daemon.listener import Jobs, SocketListener, SocketRequest
-from gitshadow.daemon.troubles import Troubles
 from gitshadow.errors import LockedError, MovedError, ShadowError, shortage_behind
 from gitshadow.ipc import client, wire
 from gitshadow.service.daemon_service import Service
 from gitshadow.store.journal.db import damage_behind
 from gitshadow.store.layout import Layout
+
+QUIET_S = 60.0
+_MAX_REPORTS = 50
+
+
+class Troubles:
+    """Note what went wrong in one worktree."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._noted: dict[str, float] = {}
+
+    def note(self, error: Exception) -> bool:
+        """Note an error; tell whether it is news: the same one counts once a minute."""
+        said, now = f"{type(error).__name__}: {error}", time.monotonic()
+        self._noted = {k: v for k, v in self._noted.items() if now - v < QUIET_S}
+        if said in self._noted:
+            return False
+        self._noted[said] = now
+        with contextlib.suppress(OSError):
+            self._write(error, said)
+        return True
+
+    def _write(self, error: Exception, said: str) -> None:
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        _append(self._layout.log, f"{stamp} daemon: {said!a}\n")
+        if isinstance(error, ShadowError):
+            return
+        if len(os.listdir(self._layout.reports_dir)) < _MAX_REPORTS:
+            name = f"{time.time_ns()}-daemon.txt"
+            trace = "".join(traceback.format_exception(error))
+            _append(os.path.join(self._layout.reports_dir, name), trace)
+
+
+def _append(path: str, text: str) -> None:
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    fd = os.open(path, flags, 0o600)
+    with open(fd, "w", encoding="utf-8", errors="backslashreplace") as stream:
+        stream.write(text)
+
 
 LOCK_S = 20.0
 IDLE_END_S = 24 * 3600.0
@@ -70,11 +113,11 @@ class WorktreeService(Protocol):
         ...
 
     def alive(self) -> bool:
-        """Tell whether the worktree still is there and still is this repository."""
+        """Return whether the worktree still is there and still is this repository."""
         ...
 
     def in_place(self) -> bool:
-        """Tell whether the worktree's paths lead to what was opened; called by any thread."""
+        """Return whether the worktree's paths lead to what was opened; called by any thread."""
         ...
 
 
@@ -268,8 +311,6 @@ class Server:
         except Exception as second:  # noqa: BLE001 - a full disk takes no gap row either
             self._owed = why
             self._troubles.note(second)
-
-    # -- requests --------------------------------------------------------------------------
 
     def _answer(self, job: SocketRequest) -> None:
         try:

@@ -12,8 +12,16 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from gitshadow.interchange.claims import ExternalClaim, Reader, bounded, identifier
-from gitshadow.interchange.spans import FileSpans, Span, SpanWriter, text_of
+from gitshadow.interchange.claims import (
+    ExternalClaim,
+    FileSpans,
+    Reader,
+    Span,
+    SpanWriter,
+    bounded,
+    identifier,
+    text_of,
+)
 from gitshadow.model import Actor, Oid, RepoPath
 
 VERSION = "0.1.0"
@@ -43,7 +51,7 @@ Record = dict[str, object]
 
 
 class TraceOrigin(NamedTuple):
-    """Say what records are about: a commit (None: not committed) and when it was written."""
+    """Store what records are about: a commit (None: not committed) and when it was written."""
 
     commit: Oid | None
     timestamp: str
@@ -65,7 +73,7 @@ def records(origin: TraceOrigin, files: Sequence[FileSpans]) -> Iterator[Record]
 
 
 def is_expressible(path: RepoPath) -> bool:
-    """Tell whether a record can name a path."""
+    """Return whether a record can name a path."""
     try:
         path.decode("utf-8")
     except UnicodeDecodeError:
@@ -135,9 +143,6 @@ def model_id(model: str) -> str:
             if plain.startswith(begin):
                 return f"{provider}/{model}"[:_MOST_MODEL]
     return model[:_MOST_MODEL]
-
-
-# -- reading ---------------------------------------------------------------------------------------
 
 
 def read_record(text: str, reader: Reader) -> Iterator[ExternalClaim]:

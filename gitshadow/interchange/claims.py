@@ -1,19 +1,69 @@
-"""Claims: what others say of lines of a commit, read from input that may be hostile.
+"""Define spans of lines, the common ground of all formats, and claims about lines of a commit.
 
-Invariant: a claim's ids, names and numbers are bounded; what is wrong is counted and named, never
-raised.
+Claims are what other tools state. They are read from input that may be hostile.
+Invariant: pure. The spans of a file are disjoint, ascending and within its length. A claim's ids,
+names and numbers are bounded; what is wrong is counted and named, never raised.
 """
 
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from gitshadow.interchange.spans import Span
 from gitshadow.model import Actor, Oid, RepoPath
 from gitshadow.store.safe_paths import safe_path
+
+
+class Span(NamedTuple):
+    """Store lines from `first` to `last`, both from 1 and both included."""
+
+    first: int
+    last: int
+
+
+class SpanWriter(NamedTuple):
+    """Name who wrote: an agent's session with its model, or (without an agent) a person.
+
+    `session` is ours, `native` what the agent calls it; `part` tells the calls of one session
+    apart; `person` is `Name <email>`.
+    """
+
+    agent: str | None = None
+    session: str | None = None
+    native: str | None = None
+    model: str | None = None
+    part: str | None = None
+    confidence: str | None = None
+    person: str | None = None
+
+
+class FileSpans(NamedTuple):
+    """Store a file of a commit, its content, and the spans of each writer."""
+
+    path: RepoPath
+    data: bytes
+    spans: Sequence[tuple[SpanWriter, Sequence[Span]]]
+
+
+def runs(lines: Iterable[int]) -> list[Span]:
+    """Return ascending line numbers as spans."""
+    found: list[Span] = []
+    for line in lines:
+        if found and found[-1].last == line - 1:
+            found[-1] = Span(found[-1].first, line)
+        else:
+            found.append(Span(line, line))
+    return found
+
+
+def text_of(data: bytes, span: Span) -> bytes:
+    """Return the bytes of a span, its line endings with it."""
+    lines = data.split(b"\n")
+    ended = [line + b"\n" for line in lines[:-1]] + lines[-1:]
+    return b"".join(ended[span.first - 1 : span.last])
+
 
 MOST_BYTES = 8 * 1024 * 1024
 """So large a note may be (git-ai's notes backend takes no larger one)."""
@@ -25,7 +75,7 @@ _ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 
 class ExternalClaim(NamedTuple):
-    """Hold that somebody says who wrote lines of a path in a commit."""
+    """Store what another tool claims about lines of a path in a commit."""
 
     source: str
     commit: Oid
@@ -76,7 +126,7 @@ class Reader:
                 yield item
 
     def is_commit(self, text: str) -> bool:
-        """Tell whether a text can be the oid of a commit."""
+        """Return whether a text can be the oid of a commit."""
         return _COMMIT.fullmatch(text) is not None
 
     def path(self, value: object) -> RepoPath | None:

@@ -1,27 +1,83 @@
-"""Trailers on request: a commit message names the agents and sessions whose lines it commits.
+"""Read and write trailers of commit messages: on request, the agents and sessions of a commit.
 
-What a person has still to write is waited for: a message that holds nothing but trailers would not
-be empty for Git any more, and could not be given up by leaving it empty (builtin/commit.c,
-rest_is_empty). Merges, squashes, amends and what replays other commits keep their messages.
-Invariant: off unless `agent-undo.trailers` says so; a message is replaced whole or left as it is.
+Trailers are those of the final block, as git-interpret-trailers(1) finds it: text elsewhere can be
+a quotation or a forgery. If a person has still to write the message, trailers are added later: a
+message that has only trailers would not be empty for Git any more, so leaving it empty would not
+abort the commit (builtin/commit.c, rest_is_empty). Merges, squashes, amends and replayed commits
+keep their messages.
+Invariant: off unless `agent-undo.trailers` is set. A message is replaced whole or not at all.
+Values that are read are bounded.
 """
 
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from gitshadow.errors import StoreError
-from gitshadow.interchange.claims import bounded
-from gitshadow.interchange.trailers import own_text
+from gitshadow.interchange.claims import bounded, identifier
 from gitshadow.model import Actor
 from gitshadow.recording.context import RecorderContext
 from gitshadow.review import changes
-from gitshadow.review.additions import Added, Additions
+from gitshadow.review.changes import Added, Additions
 from gitshadow.store.journal import models
+
+CHECKPOINT = "Entire-Checkpoint"
+_LINE = re.compile(r"([A-Za-z0-9][A-Za-z0-9-]*)[ \t]*:[ \t]*(.*)")
+_LONGEST = 20_000
+_CUT = b" ------------------------ >8 ------------------------"
+
+
+def final_block(message: bytes) -> Iterator[tuple[str, str]]:
+    """Yield key and value of each trailer of a message's last paragraph.
+
+    A paragraph in which any line is neither a trailer nor the continuation of one is none, and
+    neither is the subject.
+    """
+    text = message[-_LONGEST:].decode("utf-8", "replace").rstrip()
+    before, gap, block = text.rpartition("\n\n")
+    if not gap or not before.strip():
+        return
+    found: list[tuple[str, str]] = []
+    for line in block.split("\n"):
+        if line[:1] in (" ", "\t") and found:
+            continue
+        match = _LINE.fullmatch(line)
+        if match is None:
+            return
+        found.append((match[1], match[2].strip()))
+    yield from found
+
+
+def checkpoints(message: bytes) -> list[str]:
+    """Return the ids of Entire's checkpoints that a commit names (entireio/cli, trailers.go)."""
+    return [
+        identifier(value)
+        for key, value in final_block(message)
+        if key.lower() == CHECKPOINT.lower() and value
+    ]
+
+
+def own_text(message: bytes, comment: bytes) -> bytes:
+    """Return what a person wrote of a message: without comments, and what lies behind a cut.
+
+    Args:
+        message: The file that Git has edited (git-commit(1), --cleanup and --verbose).
+        comment: What a comment begins with.
+    """
+    kept: list[bytes] = []
+    for line in message.split(b"\n"):
+        if line.startswith(comment):
+            if _CUT in line:
+                break
+            continue
+        kept.append(line.rstrip())
+    return b"\n".join(kept).strip()
+
 
 ASSISTED, SESSION = "Assisted-by", "Agent-Session"
 _WRITTEN = "message"
@@ -41,7 +97,7 @@ class _Writer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MessageContext:
-    """Hold what Git tells its hook: the message's file, where it comes from, which index."""
+    """Store what Git tells its hook: the message's file, where it comes from, which index."""
 
     message: str
     source: str = ""
@@ -156,9 +212,6 @@ def _comment(context: RecorderContext) -> bytes:
 
 def _digest(context: RecorderContext, message: bytes) -> str:
     return hashlib.sha256(own_text(message, _comment(context))).hexdigest()
-
-
-# -- between the two hooks -------------------------------------------------------------------------
 
 
 def _wait(context: RecorderContext, found: list[Trailer], digest: str) -> None:

@@ -10,7 +10,7 @@ from gitshadow.blame.classification import Credit
 from gitshadow.blame.line_owners import Owning
 from gitshadow.blame.line_sets import Part, Portion, Portions
 from gitshadow.blame.scope import LineScope, ScopeKind, named_range
-from gitshadow.interchange.spans import FileSpans, SpanWriter, runs
+from gitshadow.interchange.claims import FileSpans, SpanWriter, runs
 from gitshadow.model import Actor, Oid
 from gitshadow.query import params as read
 from gitshadow.query.resolve import session_of
@@ -24,7 +24,7 @@ Seqs = Collection[int]
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Hold what is to be exported: sessions (none: all) and commits.
+    """Store what is to be exported: sessions (none: all) and commits.
 
     `commits` is None where no range was named: what was committed since recording began.
     """
@@ -35,7 +35,7 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class CommitChange:
-    """Hold what one commit brought (None: what is not committed), and when that was written."""
+    """Store what one commit brought (None: what is not committed), and when that was written."""
 
     commit: Oid | None
     ts_ns: int

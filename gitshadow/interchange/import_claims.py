@@ -9,9 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from gitshadow.errors import StoreError
-from gitshadow.interchange import agent_trace, authorship, trailers
-from gitshadow.interchange.claims import ExternalClaim, Reader
-from gitshadow.interchange.spans import Span
+from gitshadow.interchange import agent_trace, authorship, commit_trailers
+from gitshadow.interchange.claims import ExternalClaim, Reader, Span
 from gitshadow.model import GITLINK_MODE, TREE_MODE, Actor, Oid
 from gitshadow.recording.workspace import Workspace
 from gitshadow.store.journal import claims
@@ -72,7 +71,7 @@ class Believer:
 
     def checkpoints(self, tip: Oid) -> Believed:
         """Take the trailers with which commits up to one name Entire's checkpoints."""
-        pattern = f"^{trailers.CHECKPOINT}:"
+        pattern = f"^{commit_trailers.CHECKPOINT}:"
         for commit in self._ws.git.commits_saying(tip, pattern):
             message = self._ws.repo.commit(commit).message
             found = [
@@ -84,7 +83,7 @@ class Believer:
                     Actor.AGENT,
                     session=name,
                 )
-                for number, name in enumerate(trailers.checkpoints(message))
+                for number, name in enumerate(commit_trailers.checkpoints(message))
             ]
             if found:
                 self._store("entire", {commit: found}, Reader(commit))

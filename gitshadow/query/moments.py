@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 from gitshadow.errors import UsageError
 from gitshadow.model import Event, FileVersion, Oid, RepoPath
-from gitshadow.query.commit_ids import (
+from gitshadow.query.resolve import (
     Recorded,
     events_of_commit,
+    find,
     newest_until,
     recorded_commit,
 )
-from gitshadow.query.resolve import find
 from gitshadow.query.rows import rfc3339
 from gitshadow.recording.context import RecorderContext
 from gitshadow.store.journal import events, pins, sessions
@@ -25,7 +25,7 @@ from gitshadow.undo.targets import events_of, unit_of
 
 
 class Moment(NamedTuple):
-    """Hold a tree and the newest event that it contains (None: the present)."""
+    """Store a tree and the newest event that it contains (None: the present)."""
 
     tree: Oid
     seq: int | None

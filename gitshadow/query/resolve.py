@@ -1,16 +1,30 @@
-"""Ids as people type them: whole, or a prefix that fits one thing only.
+"""Resolve ids as people type them: of sessions, turns, calls, events, ops and our commits.
 
-Invariant: what names nothing or several things is a UsageError (exit 2) that lists candidates.
+An id is whole, or a prefix that fits one thing only. It belongs to this machine or to one from
+which something was fetched. A program that an agent started may name only things of its own
+session; only its processes show which one that is, because an agent can write its own settings,
+variables and arguments.
+Invariant: what names nothing or several things is a UsageError (exit 2) that lists candidates. What
+is known here is ours, whatever other machines call the same. A commit that is not in our format is
+None. If two sessions fit the caller, none does.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
-from gitshadow.errors import UnknownIdError, UsageError
-from gitshadow.model import Burst, Call, Event, Op, Session, Turn
+from gitshadow.attribution.process import ProcessId, is_alive
+from gitshadow.attribution.process_evidence import is_guessed
+from gitshadow.errors import RefusedError, StoreError, UnknownIdError, UsageError
+from gitshadow.model import Actor, Burst, Call, Event, Oid, Op, Session, Turn
+from gitshadow.recording.context import RecorderContext
+from gitshadow.recording.workspace import Workspace
+from gitshadow.store.commits import CommitInfo
 from gitshadow.store.journal import bursts, events, ops, sessions, turns
 from gitshadow.store.journal.db import Db
+from gitshadow.store.refs import ShadowCommit, parse_message
+from gitshadow.undo.targets import family
 
 _SHOWN = 6
 _T = TypeVar("_T")
@@ -19,7 +33,7 @@ Thing = Session | Turn | Call | Burst | Op | Event
 
 @dataclass(frozen=True, slots=True)
 class ResolvedId:
-    """Hold one thing that an id names."""
+    """Store one thing that an id names."""
 
     id: str
     thing: Thing
@@ -72,3 +86,225 @@ def _only(typed: str, found: Sequence[_T], ids: Sequence[str], what: str) -> _T:
     raise UsageError(
         f"ambiguous id '{typed}': matches {len(found)} objects", hint=shown
     )
+
+
+_MICRO_NS = 999
+"""A message holds whole microseconds, the journal nanoseconds."""
+_OID = re.compile(r"[0-9a-f]{7,40}")
+
+
+class Recorded(NamedTuple):
+    """Store one commit of ours and what its message says."""
+
+    oid: Oid
+    info: CommitInfo
+    said: ShadowCommit
+
+
+def recorded_commit(ws: Workspace, typed: str) -> Recorded | None:
+    """Return the commit of ours that an id names, None where it names none.
+
+    Args:
+        ws: The workspace.
+        typed: An object id or its beginning, seven digits or more.
+    """
+    if _OID.fullmatch(typed) is None or _is_seq(ws, typed):
+        return None
+    oid = ws.repo.resolve(typed)
+    if oid is None or not oid.startswith(typed):
+        return None
+    try:
+        info = ws.repo.commit(oid)
+        said = parse_message(info.message)
+    except StoreError:
+        return None
+    return None if said is None else Recorded(oid, info, said)
+
+
+def _is_seq(ws: Workspace, typed: str) -> bool:
+    """Tell the number of an event: of the ids of seven digits a 27th has no letter."""
+    return (
+        len(typed) < 19
+        and typed.isdigit()
+        and events.get(ws.db, int(typed)) is not None
+    )
+
+
+def events_of_commit(ws: Workspace, commit: Recorded) -> list[Event]:
+    """Return the events that made what a commit changed, oldest first.
+
+    A sync commit repeats what other sessions wrote: its events are theirs.
+    """
+    own = events.of_commit(ws.db, commit.oid, commit.said.seqs)
+    return own or _foreign(ws, commit)
+
+
+def newest_until(ws: Workspace, commit: Recorded) -> int:
+    """Return the number of the newest row when a commit was made."""
+    until_ns = commit.said.time_ns + _MICRO_NS
+    return events.seq_until(ws.db, commit.said.worktree, until_ns)
+
+
+def _foreign(ws: Workspace, commit: Recorded) -> list[Event]:
+    if not commit.info.parents:
+        return []
+    before = ws.repo.commit(commit.info.parents[0]).tree
+    until_ns = commit.said.time_ns + _MICRO_NS
+    found: dict[int, Event] = {}
+    for change in ws.repo.diff(before, commit.info.tree):
+        oid = None if change.new is None else change.new[1]
+        row = events.newest_with(
+            ws.db, commit.said.worktree, change.path, oid, until_ns
+        )
+        if row is not None:
+            found[row.seq] = row
+    return [found[seq] for seq in sorted(found)]
+
+
+WHOLE = "session"
+"""What names the whole session as a target."""
+
+
+class Own(NamedTuple):
+    """Store a session and all sessions whose work is its own: itself and those below it."""
+
+    session: Session
+    whose: frozenset[str]
+
+
+def own_of(db: Db, ancestors: Sequence[ProcessId]) -> Own:
+    """Return the session of an agent that is the nearest of some processes.
+
+    Args:
+        db: The journal.
+        ancestors: Of the program that asks, nearest first.
+
+    Raises:
+        RefusedError: no agent that runs one told of a session, or one process has several.
+    """
+    tops = sessions_above(db, ancestors)
+    if len(tops) == 1:
+        return Own(tops[0], frozenset(family(db, tops[0].id)))
+    if tops:
+        raise RefusedError(
+            "cannot identify the current session: this process has several",
+            hint="a person can use: git agent-undo sessions, git agent-undo undo TARGET",
+        )
+    raise RefusedError(
+        "cannot identify the current session",
+        hint="agent hooks report it: git agent-undo hooks install AGENT",
+    )
+
+
+def sessions_above(db: Db, ancestors: Sequence[ProcessId]) -> list[Session]:
+    """Return the sessions of the nearest process that has any, without those below others."""
+    live = [one for one in sessions.live(db) if _counts(one)]
+    for process in ancestors:
+        here = [one for one in live if (one.pid, one.pid_started) == process]
+        known = {one.id for one in here}
+        if here and is_alive(process):
+            return [one for one in here if one.parent not in known]
+    return []
+
+
+def own_thing(db: Db, own: Own, typed: str) -> Thing:
+    """Return what an id names among a session's own work.
+
+    Raises:
+        RefusedError: it names somebody else's work, or an undo.
+        UsageError: it names nothing, or several things.
+    """
+    if typed == WHOLE:
+        return own.session
+    found = things(db, typed) if typed else []
+    mine = [one for one in found if _is_own(one, own)]
+    if len(mine) == 1:
+        return mine[0].thing
+    if mine:
+        raise UsageError(f"ambiguous id {typed}: it matches several objects")
+    if found:
+        raise RefusedError(f"cannot undo {typed}: it is not work of this session")
+    raise UsageError(
+        f"cannot find {typed}", hint="ids are shown in the list of changes"
+    )
+
+
+def _counts(session: Session) -> bool:
+    return session.actor is Actor.AGENT and not is_guessed(session)
+
+
+def _is_own(found: ResolvedId, own: Own) -> bool:
+    thing = found.thing
+    if isinstance(thing, Session):
+        return thing.id in own.whose
+    if isinstance(thing, Turn | Call | Burst):
+        return thing.session in own.whose
+    if isinstance(thing, Event):
+        who = thing.attribution
+        return who is not None and who.session in own.whose
+    assert isinstance(thing, Op)
+    return False
+
+
+def routed(context: RecorderContext, typed: str) -> tuple[str | None, str]:
+    """Return the machine whose history knows an id, None for ours, and the id as it has it.
+
+    Raises:
+        UsageError: several machines fit.
+    """
+    numbered = context.others.numbered(typed)
+    if numbered is not None:
+        return numbered
+    if _knows(context, typed):
+        return None, typed
+    for machine, other in context.others.contexts():
+        if _knows(other, typed):
+            return machine, typed
+    return None, typed
+
+
+def session_anywhere(
+    context: RecorderContext, typed: str
+) -> tuple[RecorderContext, Session]:
+    """Return the session that an id names, with the context on whose journal it is.
+
+    Raises:
+        UsageError: none fits, or several do.
+    """
+    if not sessions.by_prefix(context.workspace.db, typed):
+        for _, other in context.others.contexts():
+            if sessions.by_prefix(other.workspace.db, typed):
+                return other, session_of(other.workspace.db, typed)
+    return context, session_of(context.workspace.db, typed)
+
+
+def explained(context: RecorderContext, error: UnknownIdError) -> UsageError:
+    """Return what to say of an id that is not known here: of another machine's, what helps."""
+    try:
+        machine = _whose(context, error.typed)
+    except UsageError as several:
+        return several
+    if machine is None:
+        return error
+    return UsageError(
+        f"cannot use {error.typed} here: it was recorded on another machine ({machine})",
+        hint=f"to see it: git agent-undo show {error.typed}; undo it on the machine"
+        f" that recorded it, or: git revert COMMIT",
+    )
+
+
+def _whose(context: RecorderContext, typed: str) -> str | None:
+    """Return the other machine that knows an id, also one like SESSION:TURN."""
+    machine, _ = routed(context, typed)
+    if machine is not None:
+        return machine
+    session = typed.partition(":")[0]
+    known = context.others.contexts()
+    return next((m for m, it in known if sessions.get(it.workspace.db, session)), None)
+
+
+def _knows(context: RecorderContext, typed: str) -> bool:
+    commit = recorded_commit(context.workspace, typed)
+    if commit is not None:
+        return bool(events_of_commit(context.workspace, commit))
+    return bool(things(context.workspace.db, typed))

@@ -18,7 +18,7 @@ _MOST_OF_EACH = 10
 
 
 class Word(NamedTuple):
-    """Hold one word to choose from, and what is said of it.
+    """Store one word to choose from, and what is said of it.
 
     `form` is `plain`, `path` (a directory ends in `/`), or `file`: any file of this machine.
     """
@@ -29,7 +29,7 @@ class Word(NamedTuple):
 
 
 class CompletionContext(NamedTuple):
-    """Hold where a command line is typed."""
+    """Store where a command line is typed."""
 
     layout: Layout
     cwd: str

@@ -33,14 +33,14 @@ _AGAIN = "gitshadow: an undo of this session's work was reversed"
 
 
 class _Mark(NamedTuple):
-    """Hold which ops had ended when a session was told last, and which of them it knows of."""
+    """Store which ops had ended when a session was told last, and which of them it knows of."""
 
     looked: EndedOps = EndedOps(0, 0)
     told: tuple[str, ...] = ()
 
 
 class _Reader(NamedTuple):
-    """Hold a session: since when, which sessions' work is its own, and who counts as itself."""
+    """Store a session: since when, which sessions' work is its own, and who counts as itself."""
 
     since_ns: int
     mine: Collection[str]
@@ -53,7 +53,7 @@ class _Reader(NamedTuple):
 
 
 class _Change(NamedTuple):
-    """Hold an op, and the paths of a session's work that it took back or brought back."""
+    """Store an op, and the paths of a session's work that it took back or brought back."""
 
     op: Op
     paths: Sequence[str]

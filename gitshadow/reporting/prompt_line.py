@@ -26,7 +26,7 @@ _SAMPLE = 100
 
 
 class Prompting:
-    """Say it again while the journal stays as it is.
+    """Store it again while the journal stays as it is.
 
     A shell asks at every prompt, and a burst may have 50,000 events, which take seconds to read.
     """

@@ -1,22 +1,34 @@
-"""Which change is looked at: what is staged, what one commit makes, what a range brings.
+"""Resolve which change is reviewed, and read the lines that it adds with their owners.
 
-Invariant: names are resolved to commits once; the files are those that differ, nothing is read.
+A change is what is staged, what one commit makes, or what a range brings.
+Invariant: names are resolved to commits once, and the files are those that differ. Only added lines
+are reported, by their numbers in the new content. Nothing is written.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
+from itertools import groupby
 
-from gitshadow.errors import UsageError
-from gitshadow.model import Oid
+from gitshadow.blame.classification import Credit
+from gitshadow.blame.line_owners import FileOwners, Owning
+from gitshadow.blame.owners import split_lines, whole
+from gitshadow.blame.rewrites import is_telling
+from gitshadow.errors import StoreError, UsageError
+from gitshadow.model import GITLINK_MODE, Event, EventKind, FileVersion, Oid, RepoPath
+from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.workspace import Workspace
 from gitshadow.store.git import TreeDelta
+from gitshadow.store.repo import line_hunks
+from gitshadow.undo.effective import BACKWARD, effective_ops
 
 _SECOND_NS = 1_000_000_000
 _DEEPEN = "in a shallow clone: git fetch --unshallow"
 
 
 class ChangeKind(StrEnum):
-    """Say what a change is."""
+    """Store what a change is."""
 
     STAGED = "staged"
     COMMIT = "commit"
@@ -25,7 +37,7 @@ class ChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewedChange:
-    """Hold a change: what its files are compared with, and what they become.
+    """Store a change: what its files are compared with, and what they become.
 
     `base` is the commit it stands on, `before` the one whose policy it is held to besides its
     own: of a range its left side, which may have gone on since. `tip` is None for the index.
@@ -112,3 +124,112 @@ def _commit(ws: Workspace, typed: str) -> Oid:
             hint=f"git log; {_DEEPEN}",
         )
     return found
+
+
+_BINARY_BYTES = 8000
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """Store a new content, the credit of each of its lines, and the numbers of the new ones."""
+
+    data: bytes
+    lines: Sequence[bytes]
+    credits: Sequence[Credit]
+    numbers: Sequence[int]
+
+    @property
+    def is_binary(self) -> bool:
+        """Tell a content without lines, as Git does."""
+        return b"\0" in self.data[:_BINARY_BYTES]
+
+    def stretches(self, numbers: Sequence[int]) -> Iterator[list[int]]:
+        """Yield neighbouring numbers together."""
+        for _, rows in groupby(enumerate(numbers), key=lambda row: row[1] - row[0]):
+            yield [number for _, number in rows]
+
+
+class Additions:
+    """Store what one change adds, file by file."""
+
+    def __init__(self, context: RecorderContext, change: ReviewedChange) -> None:
+        self._ws = context.workspace
+        self._change = change
+        self._owning = Owning(context)
+
+    def to(self, one: TreeDelta) -> Added | None:
+        """Return what is added to a file; None for one that is gone or too large.
+
+        Raises:
+            StoreError: a content is missing.
+        """
+        if one.new is None or one.new[0] == GITLINK_MODE or self._is_large(one.new[1]):
+            return None
+        owners = self._owners(one.path, one.new[1])
+        hunks = line_hunks(whole(self._old_data(one)), whole(owners.data))
+        numbers = [at for _, _, start, n in hunks for at in range(start, start + n)]
+        lines = split_lines(owners.data)
+        return Added(owners.data, lines, owners.credits, numbers)
+
+    def _owners(self, path: RepoPath, blob: Oid) -> FileOwners:
+        if self._change.tip is None:
+            return self._owning.staged(path, blob)
+        return self._owning.committed(path, self._change.tip)
+
+    def _old_data(self, one: TreeDelta) -> bytes:
+        if one.old is None or one.old[0] == GITLINK_MODE or self._is_large(one.old[1]):
+            return b""
+        return self._ws.repo.read_blob(one.old[1])
+
+    @cached_property
+    def _sizes(self) -> dict[Oid, int]:
+        ends = [end for one in self._change.files for end in (one.old, one.new)]
+        blobs = [end[1] for end in ends if end is not None and end[0] != GITLINK_MODE]
+        return self._ws.git.sizes(blobs)
+
+    def _is_large(self, blob: Oid) -> bool:
+        return self._sizes.get(blob, 0) > self._ws.config.max_file_size_bytes
+
+    def taken_back(self, history: Sequence[Event], added: Added) -> dict[int, str]:
+        """Return which new lines an undo took away that is in effect, with its op.
+
+        Neighbouring lines count that say enough together to be known again.
+        """
+        gone = self._lines_taken(history)
+        found: dict[int, str] = {}
+        hits = [at for at in added.numbers if added.lines[at - 1] in gone]
+        for numbers in added.stretches(hits):
+            texts = [added.lines[at - 1] for at in numbers]
+            if is_telling(b"\n".join(texts)):
+                found |= {
+                    at: gone[text] for at, text in zip(numbers, texts, strict=True)
+                }
+        return found
+
+    def _lines_taken(self, history: Sequence[Event]) -> dict[bytes, str]:
+        gone: dict[bytes, str] = {}
+        for row in history:
+            if row.op is None or row.op not in self._undoings:
+                continue
+            if row.kind is EventKind.RESTORE:
+                gone |= dict.fromkeys(self._lines_lost(row), row.op)
+        return gone
+
+    def _lines_lost(self, row: Event) -> Iterator[bytes]:
+        before, after = self._content(row.before), self._content(row.after)
+        lines = split_lines(whole(before))
+        for start, count, _, _ in line_hunks(whole(before), whole(after)):
+            if count:
+                yield from lines[start - 1 : start - 1 + count]
+
+    @cached_property
+    def _undoings(self) -> frozenset[str]:
+        here = None if self._change.tip is not None else self._ws.layout.worktree
+        found = effective_ops(self._ws.db, here)
+        return frozenset(op.id for op in found if op.kind in BACKWARD)
+
+    def _content(self, version: FileVersion | None) -> bytes:
+        try:
+            return b"" if version is None else self._ws.repo.read_blob(version.oid)
+        except StoreError:  # pruned: what it held cannot be told
+            return b""

@@ -1,11 +1,12 @@
-"""Facts about a change: whose lines it adds, what led to it, what speaks against it now.
+"""Collect facts about a change: whose lines it adds, which events made it, and what is open.
 
-Invariant: after a barrier where there is a worktree to look at; nothing is written. What is not
-known is left out: a fact is never a guess.
+Invariant: after a barrier where there is a worktree; nothing is written. What is unknown is left
+out: a fact is never a guess. If the old content was never recorded, no event counts as part of the
+change, because older events would be counted too.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from itertools import groupby
 
@@ -17,15 +18,15 @@ from gitshadow.model import (
     Actor,
     Event,
     EventKind,
+    FileVersion,
+    Oid,
     RepoPath,
     Session,
     Turn,
 )
 from gitshadow.recording.context import RecorderContext
-from gitshadow.review.additions import Added, Additions
-from gitshadow.review.changes import ChangeKind, ReviewedChange
-from gitshadow.review.content_history import led_here
-from gitshadow.review.facts import (
+from gitshadow.review.changes import Added, Additions, ChangeKind, ReviewedChange
+from gitshadow.review.rules import (
     FileFacts,
     LineRun,
     LineWriter,
@@ -37,6 +38,49 @@ from gitshadow.store.journal import events, sessions, turns
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.marks import ReviewMark, file_digest, line_digest
 from gitshadow.undo.effective import Undone
+
+_ASIDE = frozenset({EventKind.COVERAGE, EventKind.RESTORE, EventKind.BASELINE})
+
+
+def led_here(
+    history: Sequence[Event],
+    names: Collection[RepoPath],
+    old: Oid | None,
+    new: Oid | None,
+    *,
+    whole: bool,
+) -> list[Event]:
+    """Return the writes between two contents of a file, in order.
+
+    Args:
+        history: The events of one worktree about the file, oldest first.
+        names: What the file was and is called.
+        old: Its content before, None where there was no such file.
+        new: Its content after.
+        whole: Whether events up to the last one count where the new content was never
+            recorded: it may be part of what was recorded.
+    """
+    rows = [row for row in history if row.path in names or row.old_path in names]
+    after = [at for at, row in enumerate(rows) if _is(row.after, new)]
+    if not after and not whole:
+        return []
+    end = after[-1] + 1 if after else len(rows)
+    start: int | None = None
+    for at, row in enumerate(rows[:end]):
+        if _is(row.before, old) and row.path in names:
+            start = at
+        if _is(row.after, old) and at + 1 < end:
+            start = at + 1
+    if start is None:
+        return []
+    return [
+        row for row in rows[start:end] if not row.switched and row.kind not in _ASIDE
+    ]
+
+
+def _is(version: FileVersion | None, oid: Oid | None) -> bool:
+    return (None if version is None else version.oid) == oid
+
 
 TOO_LARGE = "too large to check"
 _NO_LINES = (0, 0)
@@ -100,8 +144,6 @@ class Inspection:
             old_path=one.old_path if one.old_path != one.path else None,
         )
 
-    # -- lines -------------------------------------------------------------------------------
-
     def _runs(
         self, one: TreeDelta, added: Added | None, history: Sequence[Event]
     ) -> Iterator[LineRun]:
@@ -134,8 +176,6 @@ class Inspection:
         key = line_key(credit, one.path, added.lines[at - 1])
         return self.writer(credit), key in self._reviewed
 
-    # -- events ------------------------------------------------------------------------------
-
     def _history(self, one: TreeDelta) -> list[Event]:
         here = None if self._change.tip is not None else self._ws.layout.worktree
         return events.history(self._ws.db, here, (one.path, one.old_path), 0)
@@ -162,8 +202,6 @@ class Inspection:
             one.session: one for one in reversed(writers) if one.actor is Actor.AGENT
         }
         return tuple(sorted(agents.values(), key=lambda one: one.session or ""))
-
-    # -- what speaks against it now ------------------------------------------------------------
 
     def _open_turns(self, one: TreeDelta) -> Iterator[OpenTurnFact]:
         for session, turn in self._turns_of_others:
@@ -233,8 +271,6 @@ class Inspection:
         if session is None or moment_ns < session.started_ns:
             return False
         return session.ended_ns is None or moment_ns <= session.ended_ns
-
-    # -- writers -------------------------------------------------------------------------------
 
     def writer(self, credit: Credit) -> LineWriter:
         """Return who a credit stands for, with the prompt."""

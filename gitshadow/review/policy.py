@@ -1,17 +1,24 @@
-"""`.agent-undo.toml`: a policy that travels with the repository, read as data and never run.
+"""Read the demands on a change: the user's settings, and `.agent-undo.toml` in the repository.
 
-It is hostile input: whoever writes to the repository wrote it. So it is bounded, nothing in it
-names a command or a path outside, and whatever it says is demanded beside the user's own settings,
-never instead of them.
-Invariant: pure; a file that cannot be understood is an error of its own, never an empty policy.
+A policy file is hostile input, because anybody who writes to the repository can write it. So it is
+bounded and read as data, nothing in it names a command or a path outside, and it only adds to the
+user's own settings. It counts as it was before the change and as it is in the change, so that no
+change loosens the policy that it is checked by.
+Invariant: only committed and staged blobs are read, never the working tree. The user's settings are
+always the first source. A file that cannot be understood is an error, never an empty policy.
 """
 
 import tomllib
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import NamedTuple
 
-from gitshadow.model import Demands, Level, RepoPath
+from gitshadow.model import LINK_MODE, TREE_MODE, Demands, Level, Oid, RepoPath
+from gitshadow.recording.workspace import Workspace, read_config
+from gitshadow.review.changes import ReviewedChange
+from gitshadow.review.rules import CheckRule, PolicyFinding, PolicySource
+from gitshadow.store.trees import Entry
 
 FILE = RepoPath(b".agent-undo.toml")
 MOST_BYTES = 65_536
@@ -28,7 +35,7 @@ KEYS = (*_LEVELS, _PATTERNS, _LINES)
 
 
 class PolicyReading(NamedTuple):
-    """Hold what a policy file demands, what in it is unknown, and what makes it useless.
+    """Store what a policy file demands, what in it is unknown, and what makes it useless.
 
     Where there are errors the demands are those of the rest.
     """
@@ -138,3 +145,95 @@ def _count(value: object) -> int:
     if isinstance(value, int) and whole and 0 <= value <= MOST_LINES:
         return value
     raise _UnusableError(f"{_LINES} must be a whole number, at least 0")
+
+
+SETTINGS = "git config"
+_NAME = FILE.decode()
+_NO_FILE = {
+    LINK_MODE: "it is a symbolic link, which is not followed",
+    TREE_MODE: "it is a directory",
+}
+
+
+@dataclass(slots=True)
+class Policies:
+    """Collect sources, what is to be said of them, and what makes one of them useless."""
+
+    sources: list[PolicySource] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    findings: list[PolicyFinding] = field(default_factory=list)
+
+
+def policies_for(
+    ws: Workspace, change: ReviewedChange, environ: Mapping[str, str]
+) -> Policies:
+    """Return what a change is held to; settings are read anew, a daemon may be older.
+
+    A file that cannot be used refuses the change that has it; where only the state before it was
+    broken, that is a warning, so that it can be mended.
+
+    Args:
+        ws: The worktree.
+        change: What is judged.
+        environ: The variables of whoever asks.
+
+    Raises:
+        UsageError: a setting of the user's is not allowed.
+    """
+    found = Policies([PolicySource(SETTINGS, read_config(ws.repo, environ).check)])
+    before, after = _before(ws, change), _after(ws, change)
+    if after is not None:
+        reading = _read_file(ws, after)
+        _take(found, _NAME if before == after else f"{_NAME} in this change", reading)
+        found.findings += [_broken(why) for why in reading.errors]
+    if before is not None and before != after:
+        reading = _read_file(ws, before)
+        _take(found, f"{_NAME} before this change", reading)
+        found.warnings += [
+            f"{_NAME} before this change: {why}" for why in reading.errors
+        ]
+    return found
+
+
+def _take(found: Policies, name: str, reading: PolicyReading) -> None:
+    found.sources.append(PolicySource(name, reading.demands))
+    found.warnings += [f"{name}: {why}" for why in reading.warnings]
+
+
+def _broken(why: str) -> PolicyFinding:
+    return PolicyFinding(
+        rule=CheckRule.POLICY,
+        path=FILE,
+        reason=f"cannot use the policy: {why}",
+        level=Level.REFUSE,
+        source=_NAME,
+    )
+
+
+def _before(ws: Workspace, change: ReviewedChange) -> Entry | None:
+    return None if change.before is None else _committed(ws, change.before)
+
+
+def _after(ws: Workspace, change: ReviewedChange) -> Entry | None:
+    if change.tip is not None:
+        return _committed(ws, change.tip)
+    for one in change.files:
+        if one.path == FILE:
+            return one.new
+        if one.old_path == FILE:
+            return None
+    return None if change.base is None else _committed(ws, change.base)
+
+
+def _committed(ws: Workspace, commit: Oid) -> Entry | None:
+    return ws.repo.entry(ws.repo.commit(commit).tree, FILE)
+
+
+def _read_file(ws: Workspace, entry: Entry) -> PolicyReading:
+    why = _NO_FILE.get(entry[0])
+    if why is not None:
+        return PolicyReading(errors=(why,))
+    size = ws.git.sizes([entry[1]]).get(entry[1], 0)
+    if size > MOST_BYTES:
+        return PolicyReading(errors=(f"it is larger than {MOST_BYTES} bytes",))
+    return read(ws.repo.read_blob(entry[1]))

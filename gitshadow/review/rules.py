@@ -1,8 +1,9 @@
-"""The rules: facts about a change and the demands of each source in, findings out.
+"""Judge a change: facts and the demands of each source in, findings out.
 
-Each source of demands is judged by itself, and of equal findings the strictest stays: adding a
-source can therefore add findings and raise their level, and never do the opposite.
-Invariant: pure; a finding names the command that settles it.
+Each source of demands is judged by itself, and of equal findings the strictest one counts. So a new
+source can add findings and raise their level, and never do the opposite.
+Invariant: pure. A run names added lines only, what is unknown is left out of the facts, and a
+finding names the command that settles it.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -11,14 +12,70 @@ from typing import NamedTuple
 
 from gitshadow.capture.patterns import RuleList, parse_patterns
 from gitshadow.model import Actor, Demands, Level, RepoPath
-from gitshadow.review.facts import (
-    FileFacts,
-    LineRun,
-    LineWriter,
-    RecordingGap,
-    Span,
-    line_count,
-)
+
+Span = tuple[int, int]
+"""Neighbouring lines by the first and the last number, from 1; (0, 0): a file without lines."""
+
+
+class LineWriter(NamedTuple):
+    """Store who wrote something, and what that rests on."""
+
+    actor: Actor
+    reason: str = ""
+    agent: str | None = None
+    session: str | None = None
+    turn: str | None = None
+    prompt: str | None = None
+    candidates: tuple[str, ...] = ()
+
+
+class LineRun(NamedTuple):
+    """Store neighbouring lines that a change adds and one writer wrote.
+
+    `undone_by` is the op that took these lines back and is in effect.
+    """
+
+    span: Span
+    writer: LineWriter
+    reviewed: bool = False
+    undone_by: str | None = None
+
+
+class OpenTurnFact(NamedTuple):
+    """Store a turn of another session that is open and wrote to a file of the change."""
+
+    writer: LineWriter
+    since_ns: int
+
+
+class RecordingGap(NamedTuple):
+    """Store a hole in the recording of a file, or of a session that wrote to it."""
+
+    seq: int
+    note: str
+    writer: LineWriter | None = None
+
+
+class FileFacts(NamedTuple):
+    """Store what is known of one file of a change.
+
+    `old_path` is its name before, where it was renamed. `touched` are the agents whose recorded
+    writes led from the old content to the new one.
+    `reviewed` tells that somebody reviewed exactly this content.
+    """
+
+    path: RepoPath
+    runs: tuple[LineRun, ...] = ()
+    touched: tuple[LineWriter, ...] = ()
+    turns: tuple[OpenTurnFact, ...] = ()
+    gaps: tuple[RecordingGap, ...] = ()
+    reviewed: bool = False
+    old_path: RepoPath | None = None
+
+
+def line_count(span: Span) -> int:
+    """Return how many lines a span has; a file without lines counts as one."""
+    return span[1] - span[0] + 1
 
 
 class CheckRule(StrEnum):
@@ -34,14 +91,14 @@ class CheckRule(StrEnum):
 
 
 class PolicySource(NamedTuple):
-    """Hold one source of demands, and what to call it."""
+    """Store one source of demands, and what to call it."""
 
     name: str
     demands: Demands
 
 
 class PolicyFinding(NamedTuple):
-    """Hold one thing that is not as a source demands it.
+    """Store one thing that is not as a source demands it.
 
     `about` is the op, the gap's number or the pattern that it is about. `source` is who demands
     it most strictly.

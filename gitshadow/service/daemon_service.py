@@ -51,7 +51,7 @@ class Service:
 
     @property
     def enabled(self) -> bool:
-        """Tell whether this repository is to be recorded at all."""
+        """Return whether this repository is to be recorded at all."""
         return self._context.workspace.config.enabled
 
     def drain(self) -> None:
@@ -134,7 +134,7 @@ class Service:
             self._context.observer.start(self._port)
 
     def alive(self) -> bool:
-        """Tell whether the worktree still is there and still is this repository."""
+        """Return whether the worktree still is there and still is this repository."""
         layout = self._context.workspace.layout
         if not os.path.isdir(layout.wt_dir):
             return False
@@ -142,7 +142,7 @@ class Service:
         return found is not None and found.git_dir == layout.git_dir
 
     def in_place(self) -> bool:
-        """Tell whether the paths of worktree and state lead to what was opened."""
+        """Return whether the paths of worktree and state lead to what was opened."""
         return self._context.workspace.in_place
 
     def close(self) -> None:

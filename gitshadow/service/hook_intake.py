@@ -224,7 +224,7 @@ def _share_our_journal(context: RecorderContext, told: list[Layout]) -> bool:
 def _concerns(
     context: RecorderContext, event: HookEvent, inside: tuple[RepoPath, ...]
 ) -> bool:
-    """Tell whether an event is about this worktree: by its paths, else by its directory."""
+    """Return whether an event is about this worktree: by its paths, else by its directory."""
     if inside:
         return True
     places = places_of(event)

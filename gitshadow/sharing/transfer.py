@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from gitshadow.errors import RefusedError, StoreError, UsageError
 from gitshadow.model import GITLINK_MODE, Chain, Oid, RepoPath
-from gitshadow.query.routing import session_anywhere
+from gitshadow.query.resolve import session_anywhere
 from gitshadow.recording.context import RecorderContext
 from gitshadow.store import machine, marks, refs, remotes
 from gitshadow.store.commits import CommitInfo

@@ -13,8 +13,14 @@ from hypothesis import strategies as st
 
 from gitshadow.interchange import agent_trace
 from gitshadow.interchange.agent_trace import Record, TraceOrigin
-from gitshadow.interchange.claims import ExternalClaim, Reader
-from gitshadow.interchange.spans import FileSpans, Span, SpanWriter, runs
+from gitshadow.interchange.claims import (
+    ExternalClaim,
+    FileSpans,
+    Reader,
+    Span,
+    SpanWriter,
+    runs,
+)
 from gitshadow.model import Actor, Oid, RepoPath
 
 SCHEMA = json.loads(

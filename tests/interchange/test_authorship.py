@@ -8,8 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitshadow.interchange import authorship
-from gitshadow.interchange.claims import MOST_BYTES, ExternalClaim, Reader
-from gitshadow.interchange.spans import FileSpans, Span, SpanWriter, runs
+from gitshadow.interchange.claims import (
+    MOST_BYTES,
+    ExternalClaim,
+    FileSpans,
+    Reader,
+    Span,
+    SpanWriter,
+    runs,
+)
 from gitshadow.model import Actor, Oid, RepoPath
 
 COMMIT = Oid("c" * 40)

@@ -7,8 +7,7 @@ import pytest
 
 from gitshadow.errors import StoreError
 from gitshadow.interchange import commit_trailers
-from gitshadow.interchange.commit_trailers import MessageContext
-from gitshadow.interchange.trailers import final_block, own_text
+from gitshadow.interchange.commit_trailers import MessageContext, final_block, own_text
 from tests.support.repo import Repo
 from tests.support.studio import Studio
 

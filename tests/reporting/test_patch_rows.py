@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from gitshadow.model import Event, EventKind, FileVersion, RepoPath
-from gitshadow.reporting import patch_rows
-from gitshadow.reporting.patch_rows import Patchwork
+from gitshadow.reporting import patches
+from gitshadow.reporting.patches import Patchwork
 from gitshadow.store.repo import Repo as Store
 from tests.support.repo import Repo
 from tests.support.studio import layout_of
@@ -97,7 +97,7 @@ def test_permissions_alone_are_a_change(store: Store) -> None:
         (b"a\0b", b"a\0c", "binary, 3 bytes before and 3 after"),
         (
             b"",
-            b"x" * (patch_rows.LARGEST_BYTES + 1),
+            b"x" * (patches.LARGEST_BYTES + 1),
             "too large to compare here: 1048577 bytes",
         ),
     ],
@@ -130,7 +130,7 @@ def test_long_patch_is_cut_and_counted_whole(store: Store) -> None:
     work = Patchwork(store)
     ((_, found),) = work.rows([event(store, None, lines)])
     assert found["added"] == 1000
-    assert str(found["patch"]).count("\n") == patch_rows.FILE_LINES - 1
+    assert str(found["patch"]).count("\n") == patches.FILE_LINES - 1
     assert found["note"] == "601 more lines are not shown"
     assert work.cut == 1
 
@@ -138,7 +138,7 @@ def test_long_patch_is_cut_and_counted_whole(store: Store) -> None:
 def test_long_line_is_cut(store: Store) -> None:
     found = row(store, event(store, None, b"x" * 10_000 + b"\n"))
     patch = str(found["patch"])
-    assert len(patch.split("\n")[1]) == patch_rows.LINE_CHARACTERS + 1
+    assert len(patch.split("\n")[1]) == patches.LINE_CHARACTERS + 1
     assert found["note"] == "long lines are cut"
 
 

@@ -1,7 +1,7 @@
 """Which events led from one content of a file to another."""
 
 from gitshadow.model import Event, EventKind, FileVersion, Oid, RepoPath
-from gitshadow.review.content_history import led_here
+from gitshadow.review.check import led_here
 
 A, B = RepoPath(b"a"), RepoPath(b"b")
 KINDS = {"restore": EventKind.RESTORE, "coverage": EventKind.COVERAGE}

@@ -4,17 +4,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitshadow.model import Actor, Demands, Level, RepoPath
-from gitshadow.review.facts import (
+from gitshadow.review.rules import (
+    CheckRule,
     FileFacts,
     LineRun,
     LineWriter,
     OpenTurnFact,
-    RecordingGap,
-)
-from gitshadow.review.rules import (
-    CheckRule,
     PolicyFinding,
     PolicySource,
+    RecordingGap,
     judge,
     strictest,
 )
