@@ -55,7 +55,7 @@ def export_notes(context: RecorderContext, params: Params) -> Document:
         authorship.write_notes(context, found, authorship.notes_state(context))
         written = True
     return {
-        "ref": authorship.REF,
+        "ref": authorship.NOTES_REF,
         "written": written,
         "notes": [
             {"commit": commit, "text": text.decode("utf-8")}
@@ -71,7 +71,7 @@ def export_remove(context: RecorderContext, params: Params) -> Document:
     dry_run = read.flag(params, "dry_run")
     if not dry_run:
         authorship.remove_notes(context, before)
-    return {"ref": authorship.REF, "removed": before.count, "dry_run": dry_run}
+    return {"ref": authorship.NOTES_REF, "removed": before.count, "dry_run": dry_run}
 
 
 def _left_out(paths: list[RepoPath]) -> list[Row]:

@@ -90,7 +90,7 @@ def _with_staged(report: Report, ws: Workspace) -> Report:
     gone = any(item.action is Action.DELETE for item in report.items)
     if not gone and all(item.old_path is None for item in report.items):
         return report
-    from gitshadow.undo.staged import creations_staged, moves_staged
+    from gitshadow.undo.report_context import creations_staged, moves_staged
 
     staged = (*moves_staged(report, ws.index), *creations_staged(report, ws.index))
     return replace(report, not_covered=(*report.not_covered, *staged))

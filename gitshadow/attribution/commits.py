@@ -37,6 +37,22 @@ AUTHOR_PATTERNS = tuple(sorted(word.decode() for word in (*_MAILS, *_NAMES)))
 """Fixed texts of which one stands in the author of every commit whose author is an agent."""
 MESSAGE_PATTERN = "^co-authored-by:"
 """What begins a line of every message that names an agent (extended, in any case)."""
+AT_WORK = "commit hooks were running (pre-commit)"
+BROUGHT_BACK = "commit hooks restored what they had removed (pre-commit)"
+_HOOK_REASONS = frozenset(
+    {
+        AT_WORK,
+        BROUGHT_BACK,
+        # Reasons as version 0.1.0 stored them.
+        "hooks of a commit were at work (pre-commit)",
+        "hooks of a commit brought back what they had taken away (pre-commit)",
+    }
+)
+_COMMITTING = frozenset({b"commit", b"merge"})
+_WITH_VALUE = frozenset({b"-c", b"-C", b"--git-dir", b"--work-tree", b"--namespace"})
+_MESSAGE_FILE = b"COMMIT_EDITMSG"
+_SIGNING = ((b"--status-fd=2", b"-bsau"), (b"-Y", b"sign"))
+"""How git calls the program that signs, whatever its name (gpg-interface.c): gpg, ssh-keygen."""
 
 
 def agent_named(author: bytes, message: bytes) -> str | None:
@@ -58,28 +74,10 @@ def _agent(person: bytes) -> str | None:
     return next((who for end, who in _NAMES.items() if name.endswith(end)), None)
 
 
-AT_WORK = "commit hooks were running (pre-commit)"
-BROUGHT_BACK = "commit hooks restored what they had removed (pre-commit)"
-_REASONS = frozenset(
-    {
-        AT_WORK,
-        BROUGHT_BACK,
-        # Reasons as version 0.1.0 stored them.
-        "hooks of a commit were at work (pre-commit)",
-        "hooks of a commit brought back what they had taken away (pre-commit)",
-    }
-)
-_COMMANDS = frozenset({b"commit", b"merge"})
-_WITH_VALUE = frozenset({b"-c", b"-C", b"--git-dir", b"--work-tree", b"--namespace"})
-_MESSAGE = b"COMMIT_EDITMSG"
-_SIGNING = ((b"--status-fd=2", b"-bsau"), (b"-Y", b"sign"))
-"""How git calls the program that signs, whatever its name (gpg-interface.c): gpg, ssh-keygen."""
-
-
 def is_by_hooks(event: Event) -> bool:
     """Return whether an event was put down to the hooks of a commit."""
     who = event.attribution
-    return who is not None and who.reason in _REASONS
+    return who is not None and who.reason in _HOOK_REASONS
 
 
 def hooks_at(root: str, proc: str = "/proc") -> ProcessId | None:
@@ -101,7 +99,7 @@ def hooks_at(root: str, proc: str = "/proc") -> ProcessId | None:
 
 def _commits_at(one: Relation, root: str, proc: str) -> bool:
     """Return whether a git process makes a commit; git runs at the top of the worktree then."""
-    if _subcommand(command_line(one.id.pid, proc)) not in _COMMANDS:
+    if _subcommand(command_line(one.id.pid, proc)) not in _COMMITTING:
         return False
     try:
         return os.readlink(f"{proc}/{one.id.pid}/cwd") == root
@@ -124,7 +122,7 @@ def _is_hook(words: Sequence[bytes]) -> bool:
     """Tell a hook from an editor, from what signs and from git's own helpers."""
     if not words or os.path.basename(words[0]) == b"git" or _signs(words):
         return False
-    return not words[-1].endswith(_MESSAGE)
+    return not words[-1].endswith(_MESSAGE_FILE)
 
 
 def _signs(words: Sequence[bytes]) -> bool:

@@ -24,6 +24,7 @@ from gitshadow.store.layout import discover
 
 MAX_SPOOL_BYTES = 64 * 1024 * 1024
 _MAX_PIDS = 64
+_MAX_TRANSCRIPT_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,9 +232,6 @@ def _unquoted(path: bytes) -> bytes:
         return path
 
 
-_MOST_BYTES = 1024 * 1024
-
-
 def timed(event: HookEvent) -> HookEvent:
     """Return an event of a call's end with the duration that the agent's transcript has for it."""
     if event.agent != codex.NAME or event.tool_class is not ToolClass.SHELL:
@@ -268,8 +266,8 @@ def _newest_lines(path: str) -> list[bytes]:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
             return []
-        begin = max(0, found.st_size - _MOST_BYTES)
-        return os.pread(descriptor, _MOST_BYTES, begin).split(b"\n")
+        begin = max(0, found.st_size - _MAX_TRANSCRIPT_BYTES)
+        return os.pread(descriptor, _MAX_TRANSCRIPT_BYTES, begin).split(b"\n")
     except OSError:
         return []
     finally:

@@ -45,6 +45,13 @@ EXPIRIES = (
 _OWN_TURN = "turn-"
 _HEX, _MOST_HEX = 6, 12
 _SAME_PROMPT_NS = 2_000_000_000
+IDLE_NS = 8 * 3_600 * 1_000_000_000
+_DAY_NS = 24 * 3_600 * 1_000_000_000
+SILENCE_NS = 600 * 1_000_000_000
+WATCHED_NS = 1_000_000_000
+"""A process that was seen this shortly before it was missed has died just now."""
+GRACE_NS = 50_000_000
+"""How long an editor that empties a file first may take to fill it; no person saves within it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,9 +67,6 @@ class Who:
 def microseconds(at_ns: int) -> int:
     """Cut a time to whole microseconds, the precision of the refs."""
     return at_ns - at_ns % 1_000
-
-
-# Sessions
 
 
 def see_session(db: Db, who: Who, at_ns: int, *, may_open: bool) -> Session:
@@ -156,9 +160,6 @@ def _open_children(db: Db, session: Session) -> list[Session]:
             return found[::-1]
         found += below
         above = {one.id for one in below}
-
-
-# Turns
 
 
 def begin_turn(
@@ -311,9 +312,6 @@ def _covering(db: Db, session_id: str, at_ns: int) -> str | None:
     return None
 
 
-# Calls
-
-
 def expire_calls(
     db: Db,
     session_id: str,
@@ -334,10 +332,6 @@ def expire_calls(
     for call in stale:
         turns.close_call(db, session_id, call.id, at_ns, outcome)
     return len(stale)
-
-
-IDLE_NS = 8 * 3_600 * 1_000_000_000
-_DAY_NS = 24 * 3_600 * 1_000_000_000
 
 
 def is_current(last: Session, now_ns: int) -> bool:
@@ -381,11 +375,6 @@ def personal_session(
         started_ns=now_ns,
         last_seen_ns=now_ns,
     )
-
-
-SILENCE_NS = 600 * 1_000_000_000
-WATCHED_NS = 1_000_000_000
-"""A process that was seen this shortly before it was missed has died just now."""
 
 
 def close_gone(
@@ -465,10 +454,6 @@ def _is_silent(session: Session, now_ns: int) -> bool:
     heard_ns = session.last_seen_ns or session.started_ns
     unsure = session.pid is None or registry.traits(session.agent).never_ends
     return unsure and now_ns - heard_ns > SILENCE_NS
-
-
-GRACE_NS = 50_000_000
-"""How long an editor that empties a file first may take to fill it; no person saves within it."""
 
 
 def close_written(db: Db, writes: Iterable[tuple[int, Attribution]]) -> int:

@@ -135,6 +135,41 @@ VARIABLES: frozenset[bytes] = frozenset(
     )
 )
 """All variables that say something here."""
+_PROGRAMS: Mapping[str, str] = {
+    "claude": "claude-code",
+    "codex": "codex",
+    "cursor-agent": "cursor",
+    "gemini": "gemini",
+    "agy": "antigravity",
+    "qwen": "qwen",
+    "copilot": "copilot",
+    "droid": "droid",
+    "opencode": "opencode",
+    "opencode2": "opencode",
+    "amp": "amp",
+    "goose": "goose",
+    "goosed": "goose",
+    "crush": "crush",
+    "kiro-cli": "kiro",
+    "devin": "devin",
+    "grok": "grok",
+    "aider": "aider",
+    "openhands": "openhands",
+    "pi": "pi",
+    "cline": "cline",
+}
+_UNSURE = frozenset(
+    (
+        *("agent", "code", "Code", "code-oss", "codium", "cursor", "Cursor"),
+        *("windsurf", "Windsurf", "kiro", "Kiro", "zed", "zeditor", "subl"),
+        *("vi", "vim", "vim.basic", "vim.tiny", "nvim", "gvim", "view", "ex"),
+        *("nano", "pico", "emacs", "emacsclient", "hx", "helix", "kak", "joe"),
+        *("mcedit", "micro", "gedit", "kate", "sublime_text"),
+        *("idea", "pycharm", "webstorm", "goland", "clion", "rider"),
+    )
+)
+_INTERPRETERS = frozenset({"node", "bun", "deno", "nodejs"})
+_GIVEN = 0.5
 
 
 class AgentMark(NamedTuple):
@@ -200,44 +235,6 @@ def _native(env: Mapping[str, str], agent: str) -> str | None:
     return next((value for value in named if value), None)
 
 
-# Programs
-
-_PROGRAMS: Mapping[str, str] = {
-    "claude": "claude-code",
-    "codex": "codex",
-    "cursor-agent": "cursor",
-    "gemini": "gemini",
-    "agy": "antigravity",
-    "qwen": "qwen",
-    "copilot": "copilot",
-    "droid": "droid",
-    "opencode": "opencode",
-    "opencode2": "opencode",
-    "amp": "amp",
-    "goose": "goose",
-    "goosed": "goose",
-    "crush": "crush",
-    "kiro-cli": "kiro",
-    "devin": "devin",
-    "grok": "grok",
-    "aider": "aider",
-    "openhands": "openhands",
-    "pi": "pi",
-    "cline": "cline",
-}
-_UNSURE = frozenset(
-    (
-        *("agent", "code", "Code", "code-oss", "codium", "cursor", "Cursor"),
-        *("windsurf", "Windsurf", "kiro", "Kiro", "zed", "zeditor", "subl"),
-        *("vi", "vim", "vim.basic", "vim.tiny", "nvim", "gvim", "view", "ex"),
-        *("nano", "pico", "emacs", "emacsclient", "hx", "helix", "kak", "joe"),
-        *("mcedit", "micro", "gedit", "kate", "sublime_text"),
-        *("idea", "pycharm", "webstorm", "goland", "clion", "rider"),
-    )
-)
-_INTERPRETERS = frozenset({"node", "bun", "deno", "nodejs"})
-
-
 class ProgramName(NamedTuple):
     """Return what a process runs, as far as it matters who writes.
 
@@ -285,9 +282,6 @@ def _script(arguments: Sequence[str]) -> list[str]:
 
 def _base(path: str) -> str:
     return path.removesuffix(" (deleted)").rpartition("/")[2].removeprefix("-")
-
-
-_GIVEN = 0.5
 
 
 class AncestorProcess(NamedTuple):

@@ -37,6 +37,31 @@ _Key = tuple[int, int, int]
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _COARSE_NS = 2 * _TICK_NS
 _DEAD_STATES = (b"Z", b"X", b"x")
+_SHELLS = frozenset({b"sh", b"bash", b"dash", b"ash", b"zsh", b"ksh", b"fish"})
+_WRAPPERS = frozenset(
+    {
+        b"env",
+        b"git",  # `git agent-undo hook` waits for the command that it finds
+        b"timeout",
+        b"nice",
+        b"nohup",
+        b"setsid",
+        b"stdbuf",
+        b"time",
+        b"uv",
+        b"uvx",
+    }
+)
+_ENDS_WITH_HOOK = re.compile(
+    rb"""\bhook\s+[\w-]+["']?          # the command, with the agent's name
+    (\s*[0-9]*[<>]+&?\s*[^\s;|&<>]+)*  # redirections
+    (\s*(\|\||&&|;|\n)?\s*(fi|true|:|exit(\s+(0|\$\?))?|done|\}))*
+    [\s;]*$""",
+    re.VERBOSE,
+)
+_ANSWERS = re.compile(rb"^\s*(echo|printf)\s[^;|&\n]*$", re.MULTILINE)
+"""A line of a script that prints an answer for the agent, as Cline wants one."""
+_MOST_SCRIPT_BYTES = 64 * 1024
 
 
 class ProcessId(NamedTuple):
@@ -430,33 +455,6 @@ def _link(path: str) -> bytes:
         return os.fsencode(os.readlink(path))
     except OSError:
         return b""
-
-
-_SHELLS = frozenset({b"sh", b"bash", b"dash", b"ash", b"zsh", b"ksh", b"fish"})
-_WRAPPERS = frozenset(
-    {
-        b"env",
-        b"git",  # `git agent-undo hook` waits for the command that it finds
-        b"timeout",
-        b"nice",
-        b"nohup",
-        b"setsid",
-        b"stdbuf",
-        b"time",
-        b"uv",
-        b"uvx",
-    }
-)
-_ENDS_WITH_HOOK = re.compile(
-    rb"""\bhook\s+[\w-]+["']?          # the command, with the agent's name
-    (\s*[0-9]*[<>]+&?\s*[^\s;|&<>]+)*  # redirections
-    (\s*(\|\||&&|;|\n)?\s*(fi|true|:|exit(\s+(0|\$\?))?|done|\}))*
-    [\s;]*$""",
-    re.VERBOSE,
-)
-_ANSWERS = re.compile(rb"^\s*(echo|printf)\s[^;|&\n]*$", re.MULTILINE)
-"""A line of a script that prints an answer for the agent, as Cline wants one."""
-_MOST_SCRIPT_BYTES = 64 * 1024
 
 
 def agent_process(

@@ -31,7 +31,12 @@ GUESSED = "pid-"
 """How the native id begins of a session that stands for a process, without any word of a hook."""
 
 _TICK_NS = 20_000_000
-"""Start times are counted in clock ticks of 10 ms, from a boot time that is about as coarse."""
+"""Start times are in clock ticks of 10 ms, and boot time and file stamps are as inexact."""
+INTERVAL_S = 1.0
+_LOOK_SHARE = 100
+_MAX_HANDLES = 1024
+_WRITING = (os.O_WRONLY, os.O_RDWR)
+_Counts = tuple[int, ...]
 
 
 def outliving(db: Db, living: Iterable[Living], end_ns: int) -> tuple[ProcessHint, ...]:
@@ -103,12 +108,6 @@ def _is_over(call: Call, end_ns: int) -> bool:
     return call.closed_ns is not None and call.closed_ns <= end_ns
 
 
-INTERVAL_S = 1.0
-_SHARE = 100
-_MAX_HANDLES = 1024
-_WRITING = (os.O_WRONLY, os.O_RDWR)
-
-
 class OpenFiles:
     """Find who holds a file below one directory open for writing, up to a second ago."""
 
@@ -137,7 +136,7 @@ class OpenFiles:
         if self._next_s is None or now_s >= self._next_s:
             self._writers = self._look(pids())
             cost_s = self._clock() - now_s
-            self._next_s = now_s + max(INTERVAL_S, _SHARE * cost_s)
+            self._next_s = now_s + max(INTERVAL_S, _LOOK_SHARE * cost_s)
         return self._writers.get(path, ())
 
     def _look(self, pids: Iterable[int]) -> Mapping[bytes, tuple[int, ...]]:
@@ -174,12 +173,6 @@ class OpenFiles:
             if line.startswith(b"flags:"):
                 return int(line.partition(b":")[2], 8) & os.O_ACCMODE in _WRITING
         return False
-
-
-_COARSE_NS = 20_000_000
-"""Start times are counted in clock ticks of 10 ms, and stamps of files may lag by as much."""
-
-_Counts = tuple[int, ...]
 
 
 class _Still(NamedTuple):
@@ -233,9 +226,9 @@ class Stillness:
         if known is None:
             return False
         # What has started since the call was reported may be its tool, and merely wait.
-        if known.newest_ns + _COARSE_NS >= opened_ns:
+        if known.newest_ns + _TICK_NS >= opened_ns:
             return False
-        return opened_ns < known.since_ns < at_ns - _COARSE_NS
+        return opened_ns < known.since_ns < at_ns - _TICK_NS
 
     def _counted(self, process: ProcessId) -> "_Counted | None":
         below = descendants(process.pid, self._proc)

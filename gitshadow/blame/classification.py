@@ -20,6 +20,13 @@ from gitshadow.store.journal.claims import WHOLE_COMMIT, ClaimRow
 from gitshadow.store.journal.db import Db
 from gitshadow.store.repo import Repo
 
+OLDER = "from before recording, or not made here; author from git blame"
+NAMED = "its commit names {agent}, but not which lines it wrote"
+CLAIMED = "{source} claims that {agent} wrote it; this was not recorded here"
+CHECKPOINT = (
+    "its commit names checkpoint {session} of Entire, but not which lines it wrote"
+)
+
 
 class Foreign:
     """Find the recorded write behind a line of a commit in the journals of other machines."""
@@ -75,14 +82,6 @@ class Foreign:
                 vector = []
             self._lines[key] = dict(enumerate(vector, 1))
         return self._lines[key]
-
-
-OLDER = "from before recording, or not made here; author from git blame"
-NAMED = "its commit names {agent}, but not which lines it wrote"
-CLAIMED = "{source} claims that {agent} wrote it; this was not recorded here"
-CHECKPOINT = (
-    "its commit names checkpoint {session} of Entire, but not which lines it wrote"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,6 +43,12 @@ from gitshadow.store.repo import line_hunks
 from gitshadow.undo.effective import undoings_of
 
 UNSEEN = "it is on disk, but in no recorded state"
+_LEAST_IN_OWN, _LEAST_IN_OTHER = 20, 40
+_MOST_STEPS = 2_000_000
+"""So many lines are compared for one answer: about a second."""
+_NOT_ALNUM = bytes(byte for byte in range(256) if byte > 127 or not chr(byte).isalnum())
+_MOST_SOURCES = 64
+"""So many files of a burst are looked through for lines that were moved or copied."""
 
 
 def laid_over(
@@ -62,9 +68,6 @@ def laid_over(
     if recorded.data == data:
         return recorded.vector
     return carried(recorded.vector, diff(whole(recorded.data), whole(data)), unseen)
-
-
-_OWN, _OTHER = 20, 40
 
 
 class CopySource(NamedTuple):
@@ -88,7 +91,7 @@ def traced(data: bytes, vector: Vector, places: Places) -> Vector:
     asked: dict[int, Event] = {}
     for start, end in _runs(vector):
         event = vector[start].owner.event
-        if event is not None and sums[end] - sums[start] >= _OWN:
+        if event is not None and sums[end] - sums[start] >= _LEAST_IN_OWN:
             runs.setdefault(event.seq, []).append((start, end))
             asked[event.seq] = event
     for event, state, is_own in places([asked[seq] for seq in sorted(asked)]):
@@ -96,7 +99,7 @@ def traced(data: bytes, vector: Vector, places: Places) -> Vector:
         rest: list[tuple[int, int]] = []
         for start, end in runs[event.seq]:
             for at, length, there in search.found(
-                start, end, _OWN if is_own else _OTHER
+                start, end, _LEAST_IN_OWN if is_own else _LEAST_IN_OTHER
             ):
                 made[at : at + length] = state.vector[there : there + length]
                 rest.append((start, at))
@@ -160,11 +163,6 @@ def _runs(vector: Vector) -> Iterator[tuple[int, int]]:
             if vector[start].owner.source is OriginSource.EVENT:
                 yield start, at
             start = at
-
-
-_MOST_STEPS = 2_000_000
-"""So many lines are compared for one answer: about a second."""
-_NOT_ALNUM = bytes(byte for byte in range(256) if byte > 127 or not chr(byte).isalnum())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -409,7 +407,3 @@ def _name_before(event: Event) -> RepoPath:
     name = event.old_path or event.path
     assert name is not None
     return name
-
-
-_MOST_SOURCES = 64
-"""So many files of a burst are looked through for lines that were moved or copied."""

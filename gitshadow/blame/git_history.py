@@ -23,6 +23,14 @@ from gitshadow.store.quoting import unquote
 from gitshadow.store.repo import Repo
 
 _HEADER = re.compile(rb"([0-9a-f]{40}) ([0-9]{1,9}) ([0-9]{1,9})(?: [0-9]{1,9})?")
+_MOST_HEADS = 500
+"""So far the reflog of HEAD is read."""
+_MADE = re.compile(
+    r"(commit|am|cherry-pick|revert|rebase|pull[^:]*--rebase)\b(?!.*\((start|finish)\))"
+)
+_PLAIN = re.compile(r"commit( \(initial\))?:")
+"""What Git writes into the reflog (builtin/commit.c, sequencer.c) when it makes a commit."""
+_UNASKED = Oid("")
 
 
 @dataclass(slots=True)
@@ -113,16 +121,6 @@ def _name(word: bytes) -> RepoPath:
     if not word.startswith(b'"'):
         return RepoPath(word)
     return RepoPath(unquote(word.decode("ascii")))
-
-
-_MOST_HEADS = 500
-"""So far the reflog of HEAD is read."""
-_MADE = re.compile(
-    r"(commit|am|cherry-pick|revert|rebase|pull[^:]*--rebase)\b(?!.*\((start|finish)\))"
-)
-_PLAIN = re.compile(r"commit( \(initial\))?:")
-"""What Git writes into the reflog (builtin/commit.c, sequencer.c) when it makes a commit."""
-_UNASKED = Oid("")
 
 
 @dataclass(slots=True)

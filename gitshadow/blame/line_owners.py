@@ -20,6 +20,8 @@ from gitshadow.recording.context import RecorderContext
 from gitshadow.store.git import Git
 from gitshadow.store.journal import events
 
+_PLAIN_MODE = 0o100644
+
 
 @dataclass(slots=True)
 class Speaking:
@@ -73,9 +75,6 @@ def _followed(
         later = [names.get(path, set()) for path in todo]
         todo = set().union(*later) - found
     return found
-
-
-_PLAIN_MODE = 0o100644
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,8 @@ MISSING = "its content is missing from the object store"
 _LONGEST_LINE = 65_536
 _LOOKED_AT = 8000
 """So many bytes Git looks at to tell a binary file (xdiff-interface.c, buffer_is_binary)."""
+ModelOf = Callable[[Event], str | None]
+"""Return the model that an event's session named last before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,10 +171,6 @@ def is_below(path: RepoPath, paths: Sequence[RepoPath]) -> bool:
 
 def _all_of(owned: FileOwners) -> Portion:
     return Portion(owned, range(1, count_lines(owned.data) + 1))
-
-
-ModelOf = Callable[[Event], str | None]
-"""Return the model that an event's session named last before it."""
 
 
 class CountedWriter(NamedTuple):

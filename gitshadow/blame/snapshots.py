@@ -28,6 +28,17 @@ from gitshadow.errors import StoreError
 from gitshadow.model import Event, Oid, RepoPath
 
 BYTES = 8
+Change = tuple[tuple[bytes, ...], tuple[bytes, ...]]
+"""The lines that a hunk takes away, and those that it adds."""
+VERSION = 2
+"""Counted up whenever a replay comes to answer otherwise, or the form changes."""
+Place = tuple[str, RepoPath]
+Read = Callable[[Oid], bytes]
+Fetch = Callable[[Collection[int]], Mapping[int, Event]]
+"""Return events by their numbers; those that are gone are missing."""
+_SOURCES = tuple(OriginSource)
+_OwnerRow = tuple[OriginSource, bytes, int, bytes, bytes, bool, bytes]
+_Runs = list[tuple[int, int, int]]
 
 
 def mark_of(data: bytes) -> int:
@@ -68,10 +79,6 @@ class FingerprintSet:
 
 
 NO_MARKS = FingerprintSet()
-
-
-Change = tuple[tuple[bytes, ...], tuple[bytes, ...]]
-"""The lines that a hunk takes away, and those that it adds."""
 
 
 class DoubtError(Exception):
@@ -139,19 +146,6 @@ def mark_of_change(change: Change) -> int:
     """Return the mark of a change."""
     sides = (b"".join(b"%d:%b" % (len(one), one) for one in side) for side in change)
     return mark_of(b"|".join(sides))
-
-
-VERSION = 2
-"""Counted up whenever a replay comes to answer otherwise, or the form changes."""
-
-Place = tuple[str, RepoPath]
-Read = Callable[[Oid], bytes]
-Fetch = Callable[[Collection[int]], Mapping[int, Event]]
-"""Return events by their numbers; those that are gone are missing."""
-
-_SOURCES = tuple(OriginSource)
-_OwnerRow = tuple[OriginSource, bytes, int, bytes, bytes, bool, bytes]
-_Runs = list[tuple[int, int, int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,21 @@ from gitshadow.store.trees import Entry
 
 Scope = tuple[int, RuleList]
 """How much of a path lies above the directory of a rule file, and its rules."""
+IGNORE_FILE = RepoPath(b".agent-undoignore")
+IGNORED = "ignored"
+OWN_RULE = "agent-undoignore"
+TOO_LARGE = "too large"
+OTHER_REPOSITORY = "another repository"
+SUBMODULE = "submodule"
+UNSAFE = "unsafe name"
+UNREADABLE = "unreadable"
+NOT_RECORDED = "not recorded"
+FOREIGN = frozenset((OTHER_REPOSITORY, SUBMODULE))
+_GIT = b".git"
+_GITIGNORE = b".gitignore"
+_TOP = RepoPath(b"")
+_KINDS = {0o140000: "socket", 0o010000: "fifo", 0o020000: "device", 0o060000: "device"}
+_KIND_MASK = 0o170000
 
 
 def ignores(scopes: Sequence[Scope], path: RepoPath, *, is_dir: bool) -> bool:
@@ -84,23 +99,6 @@ def _read(path: str) -> bytes:
         if is_shortage(error):
             raise
         return b""
-
-
-IGNORE_FILE = RepoPath(b".agent-undoignore")
-IGNORED = "ignored"
-OWN_RULE = "agent-undoignore"
-TOO_LARGE = "too large"
-OTHER_REPOSITORY = "another repository"
-SUBMODULE = "submodule"
-UNSAFE = "unsafe name"
-UNREADABLE = "unreadable"
-NOT_RECORDED = "not recorded"
-FOREIGN = frozenset((OTHER_REPOSITORY, SUBMODULE))
-_GIT = b".git"
-_GITIGNORE = b".gitignore"
-_TOP = RepoPath(b"")
-_KINDS = {0o140000: "socket", 0o010000: "fifo", 0o020000: "device", 0o060000: "device"}
-_KIND_MASK = 0o170000
 
 
 class Rules(NamedTuple):

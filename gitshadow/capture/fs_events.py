@@ -13,6 +13,42 @@ from typing import NamedTuple, Protocol
 from gitshadow.model import RepoPath
 from gitshadow.store.files import Look
 
+GRACE_S = 0.04
+TEMPORARY_GRACE_S = 1.0
+WRITING_GRACE_S = 0.01
+TRACE_S = 2.0
+_AT_WORK_NS = 3_000_000
+_JUST_EMPTIED_NS = 150_000_000
+_TEMPORARY = re.compile(
+    rb"""(?:
+      4913                                  # vim probes whether it may create files
+    | .*\.tmp(?:\.[0-9A-Za-z]+)*           # x.tmp, name.tmp.<pid>.<ms>, name.tmp.<pid>.<hex>
+    | .*\.tmp[-_.]?[0-9A-Za-z]{4,}          # name.tmp.a1b2c3, name.tmpAbC123
+    | \.?.*~                                # backups of vim and emacs
+    | \.\#.* | \#.*\#                       # emacs locks and auto-saves
+    | \..*\.sw[a-p] | \..*\.sw[a-p]x        # vim swap files
+    | .*___jb_(?:tmp|old)___                # JetBrains
+    | \.goutputstream-[0-9A-Z]+             # GLib
+    | sed[0-9A-Za-z]{6}                     # sed -i
+    | .*\.crswap | .*\.part | .*\.new | .*\.bak
+    )""",
+    re.VERBOSE | re.DOTALL,
+)
+_SAVED_AS = re.compile(
+    rb"(?P<name>.+?)\.(?:(?:tmp|temp)(?:[-_.]?[0-9A-Za-z]+)*|part|new)", re.DOTALL
+)
+_EDITOR = re.compile(
+    rb"4913|\.?.*~|\.#.*|#.*#|\..*\.sw[a-px]+|.*___jb_(?:tmp|old)___", re.DOTALL
+)
+_BESIDE = re.compile(
+    rb"""
+      \.(?P<swap>.+)\.sw[a-p]x?               # vim
+    | \.\#(?P<lock>.+) | \#(?P<auto>.+)\#     # emacs
+    | (?P<safe>.+)___jb_(?:tmp|old)___       # JetBrains
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
 
 class Hints(NamedTuple):
     """Store what was noticed since the last time.
@@ -63,44 +99,6 @@ class WatchPort(Protocol):
     def degraded(self) -> str | None:
         """Return what cannot be watched, and the remedy; None where all is."""
         ...
-
-
-GRACE_S = 0.04
-TEMPORARY_GRACE_S = 1.0
-WRITING_GRACE_S = 0.01
-TRACE_S = 2.0
-_AT_WORK_NS = 3_000_000
-_JUST_EMPTIED_NS = 150_000_000
-
-_TEMPORARY = re.compile(
-    rb"""(?:
-      4913                                  # vim probes whether it may create files
-    | .*\.tmp(?:\.[0-9A-Za-z]+)*           # x.tmp, name.tmp.<pid>.<ms>, name.tmp.<pid>.<hex>
-    | .*\.tmp[-_.]?[0-9A-Za-z]{4,}          # name.tmp.a1b2c3, name.tmpAbC123
-    | \.?.*~                                # backups of vim and emacs
-    | \.\#.* | \#.*\#                       # emacs locks and auto-saves
-    | \..*\.sw[a-p] | \..*\.sw[a-p]x        # vim swap files
-    | .*___jb_(?:tmp|old)___                # JetBrains
-    | \.goutputstream-[0-9A-Z]+             # GLib
-    | sed[0-9A-Za-z]{6}                     # sed -i
-    | .*\.crswap | .*\.part | .*\.new | .*\.bak
-    )""",
-    re.VERBOSE | re.DOTALL,
-)
-_SAVED_AS = re.compile(
-    rb"(?P<name>.+?)\.(?:(?:tmp|temp)(?:[-_.]?[0-9A-Za-z]+)*|part|new)", re.DOTALL
-)
-_EDITOR = re.compile(
-    rb"4913|\.?.*~|\.#.*|#.*#|\..*\.sw[a-px]+|.*___jb_(?:tmp|old)___", re.DOTALL
-)
-_BESIDE = re.compile(
-    rb"""
-      \.(?P<swap>.+)\.sw[a-p]x?               # vim
-    | \.\#(?P<lock>.+) | \#(?P<auto>.+)\#     # emacs
-    | (?P<safe>.+)___jb_(?:tmp|old)___       # JetBrains
-    """,
-    re.VERBOSE | re.DOTALL,
-)
 
 
 def is_temporary(path: RepoPath) -> bool:

@@ -23,6 +23,11 @@ DEADLINE_MS = 20
 _OPEN_TRIES = 50
 _FDS = "/proc/self/fd"
 _INODE = re.compile(rb"^inotify wd:\S+ ino:([0-9a-f]+) ", re.MULTILINE)
+POLL_S = 0.1
+_SHARE = 20
+_RACY_NS = 20_000_000
+_Stamp = tuple[int, int, int, int]
+_ABSENT: _Stamp = (0, 0, 0, 0)
 
 
 class InotifyListener(Protocol):
@@ -134,13 +139,6 @@ def watched_inodes() -> frozenset[int]:
                 with open(f"/proc/self/fdinfo/{name}", "rb") as lines:
                     found.update(int(one, 16) for one in _INODE.findall(lines.read()))
     return frozenset(found)
-
-
-POLL_S = 0.1
-_SHARE = 20
-_RACY_NS = 20_000_000
-_Stamp = tuple[int, int, int, int]
-_ABSENT: _Stamp = (0, 0, 0, 0)
 
 
 class _Listing(NamedTuple):

@@ -30,6 +30,28 @@ from gitshadow.capture.inotify import (
 )
 from gitshadow.model import RepoPath
 
+STEP_MS = 3
+IDLE_STEP_MS = 25
+ACTIVE_S = 30.0
+_TIDY_AFTER_S = 1.0
+_MAX_EXTRA = 8
+_COSTLY = 500
+_PATROL = 32
+_DEGRADED_WALK_S = 2.0
+_DEGRADED_SHARE = 10
+# inotify(7) queues 16,384 events; a new file is three of them, and one batch lasts 20 ms.
+_DOUBTFUL = 1024
+_HUGE_BATCH = 4096
+_RESUMING_S = 1.0
+_TURNS = 20
+_GIT_NAMES = frozenset(
+    {"HEAD", "HEAD.lock", "ORIG_HEAD", "index", "index.lock", "COMMIT_EDITMSG"}
+)
+_LIMIT_HINT = (
+    "inotify has no watches left: sudo sysctl fs.inotify.max_user_watches=1048576"
+    " fs.inotify.max_user_instances=1024"
+)
+
 
 class Cookies:
     """Drop cookies in one directory, which every watch includes."""
@@ -60,29 +82,6 @@ class Cookies:
             os.close(os.open(path, flags, 0o600))
             os.unlink(path)
         return number
-
-
-STEP_MS = 3
-IDLE_STEP_MS = 25
-ACTIVE_S = 30.0
-_TIDY_AFTER_S = 1.0
-_MAX_EXTRA = 8
-_COSTLY = 500
-_PATROL = 32
-_DEGRADED_WALK_S = 2.0
-_DEGRADED_SHARE = 10
-# inotify(7) queues 16,384 events; a new file is three of them, and one batch lasts 20 ms.
-_DOUBTFUL = 1024
-_HUGE_BATCH = 4096
-_RESUMING_S = 1.0
-_TURNS = 20
-_GIT_NAMES = frozenset(
-    {"HEAD", "HEAD.lock", "ORIG_HEAD", "index", "index.lock", "COMMIT_EDITMSG"}
-)
-_LIMIT_HINT = (
-    "inotify has no watches left: sudo sysctl fs.inotify.max_user_watches=1048576"
-    " fs.inotify.max_user_instances=1024"
-)
 
 
 @dataclass(slots=True)

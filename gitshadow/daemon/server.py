@@ -29,6 +29,14 @@ from gitshadow.store.layout import Layout
 
 QUIET_S = 60.0
 _MAX_REPORTS = 50
+LOCK_S = 20.0
+IDLE_END_S = 24 * 3600.0
+_LOCK_TURN_S = 0.2
+_TICK_S = 0.5
+_ALIVE_S = 5.0
+_RELOOK_S = 1.0
+_RELOOK_LIMIT_S = 60.0
+_HOOKS = (b"hook", b"told")
 
 
 class Troubles:
@@ -65,16 +73,6 @@ def _append(path: str, text: str) -> None:
     fd = os.open(path, flags, 0o600)
     with open(fd, "w", encoding="utf-8", errors="backslashreplace") as stream:
         stream.write(text)
-
-
-LOCK_S = 20.0
-IDLE_END_S = 24 * 3600.0
-_LOCK_TURN_S = 0.2
-_TICK_S = 0.5
-_ALIVE_S = 5.0
-_RELOOK_S = 1.0
-_RELOOK_LIMIT_S = 60.0
-_HOOKS = (b"hook", b"told")
 
 
 class WorktreeService(Protocol):

@@ -50,6 +50,10 @@ _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 _MOST_ENTRIES = 200_000
 
 Record = dict[str, object]
+NOTES_REF = "refs/notes/ai"
+_NOTES_KEY = "notes:git-ai"
+_PLAIN = 0o100644
+_SUBJECT = b"Notes added by git agent-undo export\n"
 
 
 class AuthorshipNote(NamedTuple):
@@ -284,12 +288,6 @@ def _cut(one: Span, other: Span) -> list[Span]:
     return pieces
 
 
-REF = "refs/notes/ai"
-_KEY = "notes:git-ai"
-_PLAIN = 0o100644
-_SUBJECT = b"Notes added by git agent-undo export\n"
-
-
 @dataclass(frozen=True, slots=True)
 class NotesState:
     """Store what is on the ref: our tip (None: nothing of ours), and how many notes."""
@@ -305,11 +303,11 @@ def notes_state(context: RecorderContext) -> NotesState:
         RefusedError: it is git-ai's, or somebody changed it since.
     """
     ws = context.workspace
-    known = json.loads(meta.get(ws.db, _KEY) or "[]")
-    tip = ws.repo.ref(REF)
+    known = json.loads(meta.get(ws.db, _NOTES_KEY) or "[]")
+    tip = ws.repo.ref(NOTES_REF)
     if tip is not None and tip not in known:
         raise RefusedError(
-            f"could not write {REF}: it contains notes of another tool",
+            f"could not write {NOTES_REF}: it contains notes of another tool",
             hint="two tools cannot share a notes ref; to list its notes: git notes --ref=ai list",
         )
     if tip is None:
@@ -329,7 +327,7 @@ def refuse_beside_git_ai(context: RecorderContext) -> None:
     where = found or (state if os.path.isdir(state) else None)
     if where is not None:
         raise RefusedError(
-            f"could not write {REF}: git-ai is used here ({where}) and writes it itself",
+            f"could not write {NOTES_REF}: git-ai is used here ({where}) and writes it itself",
             hint="to see the notes: --dry-run",
         )
 
@@ -365,7 +363,7 @@ def write_notes(
     tip = ws.repo.write_commit(new)
     # Remembered first: a ref of ours that we forget could never be taken back.
     _remember(context, tip, before.tip)
-    ws.git.put_ref(REF, tip, before.tip)
+    ws.git.put_ref(NOTES_REF, tip, before.tip)
     return tip
 
 
@@ -376,7 +374,7 @@ def remove_notes(context: RecorderContext, before: NotesState) -> None:
         StoreError: it moved meanwhile.
     """
     if before.tip is not None:
-        context.workspace.git.drop_ref(REF, before.tip)
+        context.workspace.git.drop_ref(NOTES_REF, before.tip)
         _remember(context)
 
 
@@ -384,4 +382,4 @@ def _remember(context: RecorderContext, *tips: Oid | None) -> None:
     """Note which tips are ours: of a write that is under way the new one and the old one."""
     db = context.workspace.db
     with db.write():
-        meta.put(db, _KEY, json.dumps([tip for tip in tips if tip is not None]))
+        meta.put(db, _NOTES_KEY, json.dumps([tip for tip in tips if tip is not None]))

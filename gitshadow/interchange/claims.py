@@ -15,6 +15,14 @@ from typing import NamedTuple
 from gitshadow.model import Actor, Oid, RepoPath
 from gitshadow.store.safe_paths import safe_path
 
+MOST_BYTES = 8 * 1024 * 1024
+"""So large a note may be (git-ai's notes backend takes no larger one)."""
+_MOST_NAME = 200
+_MOST_LINE = 100_000_000
+_MOST_ITEMS = 100_000
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
+
 
 class Span(NamedTuple):
     """Store lines from `first` to `last`, both from 1 and both included."""
@@ -63,15 +71,6 @@ def text_of(data: bytes, span: Span) -> bytes:
     lines = data.split(b"\n")
     ended = [line + b"\n" for line in lines[:-1]] + lines[-1:]
     return b"".join(ended[span.first - 1 : span.last])
-
-
-MOST_BYTES = 8 * 1024 * 1024
-"""So large a note may be (git-ai's notes backend takes no larger one)."""
-_MOST_NAME = 200
-_MOST_LINE = 100_000_000
-_MOST_ITEMS = 100_000
-_COMMIT = re.compile(r"[0-9a-f]{40}")
-_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 
 class ExternalClaim(NamedTuple):

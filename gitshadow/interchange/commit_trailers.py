@@ -30,6 +30,13 @@ CHECKPOINT = "Entire-Checkpoint"
 _LINE = re.compile(r"([A-Za-z0-9][A-Za-z0-9-]*)[ \t]*:[ \t]*(.*)")
 _LONGEST = 20_000
 _CUT = b" ------------------------ >8 ------------------------"
+ASSISTED, SESSION = "Assisted-by", "Agent-Session"
+_WRITTEN = "message"
+"""The source of a message that is given whole: `-m`, `-F` (githooks(5), prepare-commit-msg)."""
+_WAITED_FOR = ("", "template")
+_REPLAYS = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "SQUASH_MSG")
+_REPLAYING = ("rebase-merge", "rebase-apply", "sequencer")
+Trailer = tuple[str, str]
 
 
 def final_block(message: bytes) -> Iterator[tuple[str, str]]:
@@ -77,16 +84,6 @@ def own_text(message: bytes, comment: bytes) -> bytes:
             continue
         kept.append(line.rstrip())
     return b"\n".join(kept).strip()
-
-
-ASSISTED, SESSION = "Assisted-by", "Agent-Session"
-_WRITTEN = "message"
-"""The source of a message that is given whole: `-m`, `-F` (githooks(5), prepare-commit-msg)."""
-_WAITED_FOR = ("", "template")
-_REPLAYS = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "SQUASH_MSG")
-_REPLAYING = ("rebase-merge", "rebase-apply", "sequencer")
-
-Trailer = tuple[str, str]
 
 
 class _Writer(NamedTuple):

@@ -51,6 +51,9 @@ _WORKTREE = re.compile(r"[A-Za-z0-9._-]{1,200}")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST_NUMBER = 1 << 53
 _E = TypeVar("_E", Actor, ToolClass)
+IMPORTED = "imported"
+_MOST_AHEAD = 1_000_000
+"""So far beyond the newest event a gap of a file may be numbered."""
 
 
 class ModelLine(NamedTuple):
@@ -249,11 +252,6 @@ def _paths(values: list[object]) -> tuple[RepoPath, ...]:
         if path is not None and safe_path(path):
             found.append(path)
     return tuple(found)
-
-
-IMPORTED = "imported"
-_MOST_AHEAD = 1_000_000
-"""So far beyond the newest event a gap of a file may be numbered."""
 
 
 @dataclass(slots=True)

@@ -37,6 +37,13 @@ from gitshadow.store.rewriting import Gone, Rewriter
 from gitshadow.store.searching import Holding, search
 
 _MOST_COMMITS = 20
+_SIDES = ("-wal", "-shm")
+_JOURNAL = "journal.db"
+_MOST_BYTES = 64 * 1024 * 1024
+_LOCK_S = 20.0
+_SALT_BYTES = 16
+_LEAST_TEXT, _MOST_TEXT = 16, 64 * 1024
+_MOST_TEXTS = 100
 
 
 class Copy(NamedTuple):
@@ -149,11 +156,6 @@ def _held(
     return said + ws.git.holding_below(there, {info.tree for info in infos})
 
 
-_SIDES = ("-wal", "-shm")
-_JOURNAL = "journal.db"
-_MOST_BYTES = 64 * 1024 * 1024
-
-
 class Scrubbing(NamedTuple):
     """Store what holds the texts: columns of the journal, and files below our directory."""
 
@@ -234,12 +236,6 @@ def _clear_file(path: str, forms: Sequence[bytes]) -> None:
         handle.write(without(data, forms))
         handle.truncate()
         os.fsync(handle.fileno())
-
-
-_LOCK_S = 20.0
-_SALT_BYTES = 16
-_LEAST_TEXT, _MOST_TEXT = 16, 64 * 1024
-_MOST_TEXTS = 100
 
 
 class Survey(NamedTuple):

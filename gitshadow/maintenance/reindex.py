@@ -43,6 +43,8 @@ from gitshadow.store.repo import Repo
 
 LOCK_S = 20.0
 _SIDE_FILES = ("", "-wal", "-shm")
+MIRROR_BRANCHES = "refs/remotes/agent-undo/mirror/"
+"""Where the user's branches come to: none of their own is made or moved."""
 
 
 class Reindexed(NamedTuple):
@@ -194,10 +196,6 @@ def _remove(path: str) -> None:
             os.unlink(path + suffix)
 
 
-BRANCHES = "refs/remotes/agent-undo/mirror/"
-"""Where the user's branches come to: none of their own is made or moved."""
-
-
 class MirrorRestore(NamedTuple):
     """Store what came back: from where, how many refs, which branches, and the newest moment."""
 
@@ -227,7 +225,7 @@ def bring_back(
     try:
         top = named or read_config(repo, environ).mirror
         mirror = _found(layout, git, top)
-        here = {**repo.refs(), **repo.refs(BRANCHES)}
+        here = {**repo.refs(), **repo.refs(MIRROR_BRANCHES)}
     finally:
         repo.close()
     copy = Bare(git, mirror)
@@ -275,7 +273,7 @@ def _wanted(there: Mapping[str, str], here: Mapping[str, str]) -> dict[str, str]
         if name.startswith(refs.REF_PREFIX) and not refs.is_fetched(name)
     }
     found |= {
-        name: BRANCHES + name.removeprefix("refs/heads/")
+        name: MIRROR_BRANCHES + name.removeprefix("refs/heads/")
         for name in there
         if name.startswith("refs/heads/")
     }

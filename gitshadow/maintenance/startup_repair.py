@@ -35,9 +35,9 @@ from gitshadow.store.journal import (
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.refs import REF_PREFIX
 
-_KEY = "watched:"
+_MARKER = "watched:"
 _ON, _OFF, _MOVED = "yes", "no", "moved"
-_NOTE = (
+_KILLED_NOTE = (
     "the daemon was killed: since the previous row, only the last state of each file"
     " was recorded"
 )
@@ -45,6 +45,13 @@ _MOVED_NOTE = (
     "the worktree was moved or replaced while the daemon ran: since the previous row,"
     " only the last state of each file was recorded"
 )
+STALE_S = 60.0
+_LOCK_POLL_S = 0.05
+_RENAMED_S = 0.2
+"""libgit2 closes a lock right before it renames it: much less than this."""
+_GAPS = 200
+_BOOT = "boot_id"
+_BOOT_FILE = "/proc/sys/kernel/random/boot_id"
 
 
 def mark_running(context: RecorderContext) -> None:
@@ -69,7 +76,7 @@ def note_move(context: RecorderContext) -> None:
 
 def note_death(context: RecorderContext) -> None:
     """Journal a gap where a daemon ended without a word, or lost its worktree."""
-    note = {_ON: _NOTE, _MOVED: _MOVED_NOTE}.get(
+    note = {_ON: _KILLED_NOTE, _MOVED: _MOVED_NOTE}.get(
         meta.get(context.workspace.db, _marker_key(context)) or ""
     )
     if note is not None:
@@ -83,13 +90,7 @@ def _write_marker(context: RecorderContext, value: str) -> None:
 
 
 def _marker_key(context: RecorderContext) -> str:
-    return _KEY + context.workspace.layout.worktree
-
-
-STALE_S = 60.0
-_LOOK_S = 0.05
-_RENAMED_S = 0.2
-"""libgit2 closes a lock right before it renames it: much less than this."""
+    return _MARKER + context.workspace.layout.worktree
 
 
 class RefLock(NamedTuple):
@@ -134,7 +135,7 @@ def outwait(ws: Workspace, seconds: float) -> None:
     while time.monotonic() < deadline:
         if all(one.is_stale for one in ref_locks(ws)):
             return
-        time.sleep(_LOOK_S)
+        time.sleep(_LOCK_POLL_S)
 
 
 def drop_left(ws: Workspace) -> None:
@@ -195,11 +196,6 @@ def _paths(ws: Workspace) -> Iterator[str]:
 
 def _pids() -> list[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
-
-
-_GAPS = 200
-_BOOT = "boot_id"
-_BOOT_FILE = "/proc/sys/kernel/random/boot_id"
 
 
 def mend(context: RecorderContext) -> None:

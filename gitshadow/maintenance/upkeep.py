@@ -38,6 +38,17 @@ _KINDS = (
     ("reviews", refs.is_mark),
     ("artifacts", lambda ref: ref.startswith(refs.REF_PREFIX + refs.ARTIFACT_PREFIX)),
 )
+QUIET_S = 2.0
+_LOCKED_S = 5.0
+_FAILED_S = 60.0
+_LIMIT_S = 60.0
+_AT_END_S = 3.0
+_FIRST_LOOK_S = 60.0
+_DAY_S = 24 * 3600.0
+_SEQ = "next_seq"
+TROUBLE = "packing_trouble"
+"""The key of what keeps us from packing, as the journal has it; empty where nothing does."""
+_TRUE = frozenset({"true", "yes", "on", "1"})
 
 
 class Cost(NamedTuple):
@@ -158,19 +169,6 @@ def _row(
         "objects": cost.objects,
         "bytes": cost.size_bytes,
     }
-
-
-QUIET_S = 2.0
-_LOCKED_S = 5.0
-_FAILED_S = 60.0
-_LIMIT_S = 60.0
-_AT_END_S = 3.0
-_FIRST_LOOK_S = 60.0
-_DAY_S = 24 * 3600.0
-_SEQ = "next_seq"
-TROUBLE = "packing_trouble"
-"""The key of what keeps us from packing, as the journal has it; empty where nothing does."""
-_TRUE = frozenset({"true", "yes", "on", "1"})
 
 
 def work_of(repo: Repo) -> PackingWork:

@@ -29,6 +29,11 @@ from gitshadow.undo.targets import family
 _SHOWN = 6
 _T = TypeVar("_T")
 Thing = Session | Turn | Call | Burst | Op | Event
+_MICRO_NS = 999
+"""A message holds whole microseconds, the journal nanoseconds."""
+_OID = re.compile(r"[0-9a-f]{7,40}")
+WHOLE = "session"
+"""What names the whole session as a target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +91,6 @@ def _only(typed: str, found: Sequence[_T], ids: Sequence[str], what: str) -> _T:
     raise UsageError(
         f"ambiguous id '{typed}': matches {len(found)} objects", hint=shown
     )
-
-
-_MICRO_NS = 999
-"""A message holds whole microseconds, the journal nanoseconds."""
-_OID = re.compile(r"[0-9a-f]{7,40}")
 
 
 class Recorded(NamedTuple):
@@ -159,10 +159,6 @@ def _foreign(ws: Workspace, commit: Recorded) -> list[Event]:
         if row is not None:
             found[row.seq] = row
     return [found[seq] for seq in sorted(found)]
-
-
-WHOLE = "session"
-"""What names the whole session as a target."""
 
 
 class Own(NamedTuple):

@@ -31,6 +31,22 @@ from gitshadow.store.trees import Entry
 _TAIL_BYTES = 1 << 16
 # Git writes such entries in pairs, by way of no commit at all (refs/files-backend.c).
 _RENAMED = "Branch: renamed "
+_SHORT = 10
+_SHORT_COMMIT = 8
+_MOST_SUBJECT = 72
+_MOST_NEW = 64
+"""How many commits are looked at for the agent they name; a pull brings many at once."""
+_MOST_STEPS = 100
+"""So many steps get a row of their own; what came before them is one move."""
+# What Git writes into the log of HEAD (builtin/commit.c, builtin/checkout.c, sequencer.c).
+# `commit (merge)` ends a merge, which has written files.
+_COMMIT = re.compile(r"(commit(?: \((?:initial|amend)\))?): (.*)", re.DOTALL)
+_CHECKOUT = re.compile(r"checkout: moving from .* to (.*)", re.DOTALL)
+_REBASE = re.compile(r"rebase\b|pull\b[^:]*\([a-z]+\):")
+_BEGINS = re.compile(r"[^:]*\(start\):|rebase: checkout ")
+_RETURNS = re.compile(r".*: returning to (refs/\S+)")
+_RESET = "reset: "
+Ends = tuple[Entry | None, Entry | None]
 
 
 class ReflogEntry(NamedTuple):
@@ -171,23 +187,6 @@ def _between(
         joined = all(one.new == two.old for one, two in pairwise(led))
         return led if joined else None
     return [] if known == head else None
-
-
-_SHORT = 10
-_SHORT_COMMIT = 8
-_MOST_SUBJECT = 72
-_MOST_NEW = 64
-"""How many commits are looked at for the agent they name; a pull brings many at once."""
-_MOST_STEPS = 100
-"""So many steps get a row of their own; what came before them is one move."""
-# What Git writes into the log of HEAD (builtin/commit.c, builtin/checkout.c, sequencer.c).
-# `commit (merge)` ends a merge, which has written files.
-_COMMIT = re.compile(r"(commit(?: \((?:initial|amend)\))?): (.*)", re.DOTALL)
-_CHECKOUT = re.compile(r"checkout: moving from .* to (.*)", re.DOTALL)
-_REBASE = re.compile(r"rebase\b|pull\b[^:]*\([a-z]+\):")
-_BEGINS = re.compile(r"[^:]*\(start\):|rebase: checkout ")
-_RETURNS = re.compile(r".*: returning to (refs/\S+)")
-_RESET = "reset: "
 
 
 class HeadMoveKind(StrEnum):
@@ -404,9 +403,6 @@ def trees_of(repo: Repo, move: HeadMove) -> tuple[Oid | None, Oid | None] | None
         return repo.commit(move.old).tree, new
     except StoreError:
         return None
-
-
-Ends = tuple[Entry | None, Entry | None]
 
 
 class HeadStep(NamedTuple):

@@ -23,6 +23,7 @@ from gitshadow.store.trees import Entry
 
 _IndexStat = tuple[int, int, int] | None
 _GITLINK = f"{GITLINK_MODE:o} ".encode()
+_LOCK = "index.lock"
 
 
 class IndexView:
@@ -193,9 +194,6 @@ class ExcludedIndex:
         with self._db.write():
             excluded.replace(self._db, self._worktree, now)
         self._known = dict(now)
-
-
-_LOCK = "index.lock"
 
 
 def lock_exists(git_dir: str) -> bool:

@@ -20,6 +20,8 @@ from gitshadow.recording.workspace import Workspace
 from gitshadow.store.journal import meta
 from gitshadow.store.journal.db import Db
 
+Ripe = Callable[[Collection[RepoPath]], Collection[RepoPath]]
+
 
 class DirectoryModes:
     """Remember the permission bits of the directories of one worktree."""
@@ -78,9 +80,6 @@ class Watched(NamedTuple):
 
     directories: tuple[RepoPath, ...]
     polled: tuple[RepoPath, ...]
-
-
-Ripe = Callable[[Collection[RepoPath]], Collection[RepoPath]]
 
 
 class Walker:

@@ -17,6 +17,11 @@ from gitshadow.store.repo import Repo
 
 _ABBREV = 10
 _ZERO = "0" * _ABBREV
+LARGEST_BYTES = 1024 * 1024
+"""A file larger than this is not compared."""
+FILE_LINES = 400
+LINE_CHARACTERS = 400
+TOTAL_LINES = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,13 +132,6 @@ def _data(repo: Repo, version: FileVersion | None) -> bytes | None:
         return repo.read_blob(version.oid)
     except StoreError:
         return None
-
-
-LARGEST_BYTES = 1024 * 1024
-"""A file larger than this is not compared."""
-FILE_LINES = 400
-LINE_CHARACTERS = 400
-TOTAL_LINES = 20_000
 
 
 class Patchwork:

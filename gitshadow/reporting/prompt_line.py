@@ -14,7 +14,7 @@ from gitshadow.store.journal import bursts, events
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.undo.choose import Chooser
 from gitshadow.undo.effective import Undone
-from gitshadow.undo.units import is_agents
+from gitshadow.undo.targets import is_agents
 
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9._+-]")
 _MOST_CHARACTERS = 24
@@ -26,7 +26,7 @@ _SAMPLE = 100
 
 
 class Prompting:
-    """Store it again while the journal stays as it is.
+    """Cache the answer while the journal does not change.
 
     A shell asks at every prompt, and a burst may have 50,000 events, which take seconds to read.
     """

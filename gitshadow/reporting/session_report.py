@@ -47,6 +47,12 @@ _WRITES = frozenset(EventKind) - {
     EventKind.COVERAGE,
     EventKind.RESTORE,
 }
+BURSTS = 2_000
+OTHERS = 5
+MARKS = 200
+_SHORTEST_NS = 2_000_000_000
+_MARGIN = 20
+_STRETCHES = 200
 
 
 @dataclass(slots=True)
@@ -246,14 +252,6 @@ def _by_path(found: Iterable[Event]) -> dict[RepoPath, list[Event]]:
         moved = by_path.pop(event.old_path, []) if event.old_path else []
         by_path.setdefault(event.path, []).extend([*moved, event])
     return by_path
-
-
-BURSTS = 2_000
-OTHERS = 5
-MARKS = 200
-_SHORTEST_NS = 2_000_000_000
-_MARGIN = 20
-_STRETCHES = 200
 
 
 class Lanes:

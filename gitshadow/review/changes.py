@@ -25,6 +25,7 @@ from gitshadow.undo.effective import BACKWARD, effective_ops
 
 _SECOND_NS = 1_000_000_000
 _DEEPEN = "in a shallow clone: git fetch --unshallow"
+_BINARY_BYTES = 8000
 
 
 class ChangeKind(StrEnum):
@@ -124,9 +125,6 @@ def _commit(ws: Workspace, typed: str) -> Oid:
             hint=f"git log; {_DEEPEN}",
         )
     return found
-
-
-_BINARY_BYTES = 8000
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,8 @@ from gitshadow.store.marks import ReviewMark, file_digest, line_digest
 from gitshadow.undo.effective import Undone
 
 _ASIDE = frozenset({EventKind.COVERAGE, EventKind.RESTORE, EventKind.BASELINE})
+TOO_LARGE = "too large to check"
+_NO_LINES = (0, 0)
 
 
 def led_here(
@@ -80,10 +82,6 @@ def led_here(
 
 def _is(version: FileVersion | None, oid: Oid | None) -> bool:
     return (None if version is None else version.oid) == oid
-
-
-TOO_LARGE = "too large to check"
-_NO_LINES = (0, 0)
 
 
 def own_sessions(context: RecorderContext, pid: int | None) -> frozenset[str]:

@@ -32,6 +32,12 @@ _PATTERNS = "protectedPaths"
 _LINES = "reviewLines"
 KEYS = (*_LEVELS, _PATTERNS, _LINES)
 """The keys of the table `[check]`: those of `git config agent-undo.check.*`."""
+SETTINGS = "git config"
+_NAME = FILE.decode()
+_NO_FILE = {
+    LINK_MODE: "it is a symbolic link, which is not followed",
+    TREE_MODE: "it is a directory",
+}
 
 
 class PolicyReading(NamedTuple):
@@ -145,14 +151,6 @@ def _count(value: object) -> int:
     if isinstance(value, int) and whole and 0 <= value <= MOST_LINES:
         return value
     raise _UnusableError(f"{_LINES} must be a whole number, at least 0")
-
-
-SETTINGS = "git config"
-_NAME = FILE.decode()
-_NO_FILE = {
-    LINK_MODE: "it is a symbolic link, which is not followed",
-    TREE_MODE: "it is a directory",
-}
 
 
 @dataclass(slots=True)

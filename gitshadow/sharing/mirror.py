@@ -32,6 +32,21 @@ from gitshadow.words import counted
 ROOT, MACHINES = "agent-undo.root", "agent-undo.machines"
 """What a mirror says of itself: the worktree, and the ids of the machines it is of."""
 _KNOWN = "mirror_places"
+TROUBLE = "mirror_trouble"
+"""The key of what keeps us from mirroring, as the journal has it; empty where nothing does."""
+KEPT = "cannot mirror, to keep what is there: "
+"""How trouble begins where the mirror has what we have not, and somebody must say which counts."""
+QUIET_S = 5.0
+_LATEST_S = 60.0
+_FAILED_S = 300.0
+_DONE = "mirrored"
+_LEFT = "mirror_left"
+_SPECS = (
+    f"+{refs.REF_PREFIX}*:{refs.REF_PREFIX}*",
+    f"^{refs.REF_PREFIX}{refs.FETCHED}*",
+    "+refs/heads/*:refs/heads/*",
+    "+refs/tags/*:refs/tags/*",
+)
 
 
 class Cleared(NamedTuple):
@@ -190,23 +205,6 @@ def _says(place: str, words: Collection[str]) -> bool:
 
 def _known(ws: Workspace) -> list[str]:
     return [str(one) for one in json.loads(meta.get(ws.db, _KNOWN) or "[]")]
-
-
-TROUBLE = "mirror_trouble"
-"""The key of what keeps us from mirroring, as the journal has it; empty where nothing does."""
-KEPT = "cannot mirror, to keep what is there: "
-"""How trouble begins where the mirror has what we have not, and somebody must say which counts."""
-QUIET_S = 5.0
-_LATEST_S = 60.0
-_FAILED_S = 300.0
-_DONE = "mirrored"
-_LEFT = "mirror_left"
-_SPECS = (
-    f"+{refs.REF_PREFIX}*:{refs.REF_PREFIX}*",
-    f"^{refs.REF_PREFIX}{refs.FETCHED}*",
-    "+refs/heads/*:refs/heads/*",
-    "+refs/tags/*:refs/tags/*",
-)
 
 
 def mirror_now(ws: Workspace, git: Git) -> str | None:

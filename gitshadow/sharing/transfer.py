@@ -53,6 +53,12 @@ _TOKENS = {
 }
 _KINDS = list(_TOKENS)
 _ANY_TOKEN = re.compile(b"|".join(b"(%b)" % form for form in _TOKENS.values()))
+BRANCHES = "refs/heads/agent-undo/"
+"""Where sessions lie on a server that takes nothing but branches."""
+_SHOWN = 5
+_MOST_BYTES = 1 << 20
+"""So much of each content is looked through."""
+_NAME = re.compile(r"[a-z0-9-]{1,40}")
 
 
 class Token(NamedTuple):
@@ -79,13 +85,6 @@ def looks_secret(path: RepoPath) -> bool:
 def secret_names(paths: Iterable[RepoPath]) -> list[RepoPath]:
     """Return those of some paths that look secret, sorted."""
     return sorted(path for path in paths if looks_secret(path))
-
-
-BRANCHES = "refs/heads/agent-undo/"
-"""Where sessions lie on a server that takes nothing but branches."""
-_SHOWN = 5
-_MOST_BYTES = 1 << 20
-"""So much of each content is looked through."""
 
 
 class SecretFinding(NamedTuple):
@@ -253,9 +252,6 @@ def _steps(
     yield repo.commit(parents[0]).tree if parents else None, commits[0].tree
     for before, after in pairwise(commits):
         yield before.tree, after.tree
-
-
-_NAME = re.compile(r"[a-z0-9-]{1,40}")
 
 
 class Fetching:

@@ -16,7 +16,7 @@ _NESTED = 8  # undos of undos of undos: further back nobody remembers
 
 
 class About(NamedTuple):
-    """Hold what one agent, or one person, wrote in one turn.
+    """Store what one agent, or one person, wrote in one turn.
 
     `ordinal` is the turn's number of `turns` in its session, `prompt` the beginning of its prompt
     on one line. `kind` is set for a restore, which has no turn.

@@ -44,7 +44,7 @@ class FullError(RefusedError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Applied:
-    """Hold one change that was made, as it is to be recorded.
+    """Store one change that was made, as it is to be recorded.
 
     With `old_path` the file moved from there and `before` is what stood there. `after` is None
     where the path is absent now.
@@ -57,14 +57,14 @@ class Applied:
 
 
 class Failure(NamedTuple):
-    """Say why a step was not made."""
+    """Store why a step was not made."""
 
     reason: Reason
     detail: str
 
 
 class Result(NamedTuple):
-    """Hold what came of a plan: its items as they are now, and the changes made.
+    """Store what came of a plan: its items as they are now, and the changes made.
 
     `lost` are the extended attributes that files had and that those in their places have not,
     `unset` the modes of directories that came back and could not get them.
@@ -81,7 +81,7 @@ def _unknown(_: RepoPath) -> int | None:
 
 
 class Tools(NamedTuple):
-    """Hold what applying works with; `mode_of` gives the mode that a directory had last."""
+    """Store what applying works with; `mode_of` gives the mode that a directory had last."""
 
     files: WorkFiles
     read: ReadBlob
@@ -181,8 +181,6 @@ class _Run:
         items = tuple(self._item(planned) for planned in self.plan.items)
         lost = tuple((path, self.lost[path]) for path in sorted(self.lost))
         return Result(items, tuple(self._changes()), lost, tuple(self.unset))
-
-    # -- steps -----------------------------------------------------------------------------
 
     def _try(self, make: Callable[[PlanStep], None], step: PlanStep) -> None:
         """Make one step unless its item failed already; a failure takes its item along."""
@@ -288,8 +286,6 @@ class _Run:
             if gone:
                 self.lost[step.path] = gone
 
-    # -- failing ---------------------------------------------------------------------------
-
     def _fail(self, path: RepoPath, failure: Failure) -> None:
         """Give up every item that needs this path and put back what it had changed."""
         todo = [path]
@@ -344,8 +340,6 @@ class _Run:
             self.tools.hook(f"sweep {directory!r}")
             rmdir_quietly(self.tools.files, directory)
 
-    # -- outcome ---------------------------------------------------------------------------
-
     def _item(self, planned: PlannedItem) -> Item:
         failures = [self.failed[path] for path in planned.paths if path in self.failed]
         if not failures:
@@ -380,7 +374,7 @@ class _Run:
             )
 
     def _is_barred(self, path: RepoPath) -> bool:
-        """Tell whether something that is no directory stands above a path."""
+        """Return whether something that is no directory stands above a path."""
         return any(up in self.plan.steps for up in parents(path)) or any(
             path.startswith(cleared + b"/") for cleared in self.plan.clear
         )
@@ -391,7 +385,7 @@ class _Run:
 
 
 class _MovedError(Exception):
-    """Tell that a path changed between plan and step."""
+    """Store that a path changed between plan and step."""
 
 
 def set_modes(made: Sequence[RepoPath], tools: Tools) -> list[tuple[RepoPath, int]]:

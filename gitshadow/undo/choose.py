@@ -1,7 +1,10 @@
-"""Choosing: from `oops`, `undo TARGET` and `redo` to the unit that is taken back.
+"""Choose the unit to undo, from `oops`, `undo TARGET` and `redo`.
 
-Invariant: human work is never part of an agent's burst; what is only thought to be the agent's is
-listed, and taken when asked for.
+A tool may write a temporary file and rename it, which is one write. The hook of the call names only
+the final file, so the temporary may have no author.
+Invariant: human work is never part of an agent's burst. What is only thought to be the agent's is
+listed, and undone on request. A temporary counts as the call's only if it was created in the call's
+own window and no other author is known.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -26,27 +29,87 @@ from gitshadow.store.journal import bursts, events, sessions, turns
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.refs import display_path
-from gitshadow.undo import temporaries
 from gitshadow.undo.effective import BACKWARD, Undone, newest_backward, undoings_of
 from gitshadow.undo.lineage import course_of, trace
 from gitshadow.undo.targets import (
     Named,
     Target,
+    Unit,
     check_undoable,
     events_of,
     family,
+    is_agents,
+    is_undoable,
     resolve,
     root_of,
     undoes_of,
     unit_of,
 )
-from gitshadow.undo.units import Unit, is_agents, is_undoable
 
+_TOLERANCE_NS = 10_000_000
+_UNSURE = (Confidence.LOW, Confidence.AMBIGUOUS, Confidence.UNKNOWN)
+_SURE = frozenset({Confidence.CERTAIN, Confidence.HIGH})
 NOBODY = "no agent reported these changes"
 
 
+def begun_as_temporaries(db: Db, worktree: str, taken: Iterable[Event]) -> list[Event]:
+    """Return the unclaimed writes of files that calls of a unit then renamed."""
+    found: list[Event] = []
+    for event in taken:
+        who = event.attribution
+        if event.old_path is None or who is None or who.call is None:
+            continue
+        call = turns.get_call(db, who.session, who.call)
+        if call is None:
+            continue
+        wanted = EventFilter(
+            worktree=worktree,
+            paths=(event.old_path,),
+            before_seq=event.seq,
+            since_ns=call.opened_ns - _TOLERANCE_NS,
+        )
+        found += _from_creation(events.rows(db, wanted), event)
+    return found
+
+
+def lasting(rows: Sequence[Event]) -> list[Event]:
+    """Leave out the writes of files that came and went: nobody needs to choose about them."""
+    return sorted(
+        (
+            event
+            for lineage in trace(rows)
+            for event in lineage.events
+            if lineage.events[0].before is not None
+            or lineage.events[-1].after is not None
+        ),
+        key=lambda event: event.seq,
+    )
+
+
+def _from_creation(newest_first: Sequence[Event], renamed: Event) -> list[Event]:
+    """Return the writes of a file from its creation to its rename; none if one is another's."""
+    found: list[Event] = []
+    for row in newest_first:
+        if row.path != renamed.old_path or not _may_be(row, renamed):
+            return []
+        found.append(row)
+        if row.before is None:
+            return found
+    return []
+
+
+def _may_be(row: Event, renamed: Event) -> bool:
+    """Return whether nobody else is known to have made a write than who renamed the file."""
+    who, whose = row.attribution, renamed.attribution
+    if who is None or whose is None or row.switched or row.op is not None:
+        return False
+    if who.actor is Actor.AGENT and who.session != whose.session:
+        return False
+    return who.actor is not Actor.HUMAN and who.confidence in _UNSURE
+
+
 class UnitWindow(NamedTuple):
-    """Hold when a unit was at work and whose sessions it is of.
+    """Store when a unit was at work and whose sessions it is of.
 
     `sessions` None: anybody's; `end_ns` None: until now.
     """
@@ -59,7 +122,7 @@ class UnitWindow(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Hold the unit that is to be taken back.
+    """Store the unit that is to be taken back.
 
     `taken` are its events, oldest first. `undoes` is how the op will remember it. `maybe` may be
     the unit's too and is listed only; `ambiguous` is named as left alone. `windows` say where to
@@ -89,8 +152,6 @@ class Chooser:
 
     def __post_init__(self) -> None:
         self._undone = Undone(self.db, self.worktree)
-
-    # -- oops ------------------------------------------------------------------------------
 
     def oops(self, passed: Collection[str] = ()) -> Selection:
         """Return the newest agent burst in effect; without any agent, the newest burst.
@@ -185,7 +246,7 @@ class Chooser:
         )
 
     def _agents_known(self) -> bool:
-        """Tell whether any agent ever told of itself here, whatever it wrote."""
+        """Return whether any agent ever told of itself here, whatever it wrote."""
         known = sessions.all_sessions(self.db)
         agents = (one for one in known if one.actor is Actor.AGENT)
         return not all(is_guessed(session) for session in agents)
@@ -194,8 +255,6 @@ class Chooser:
         for session in sessions.all_sessions(self.db):
             if session.actor is Actor.AGENT:
                 yield self._window(session)
-
-    # -- undo ------------------------------------------------------------------------------
 
     def undo(self, typed: Sequence[Target]) -> Selection:
         """Return what several targets name together.
@@ -288,8 +347,6 @@ class Chooser:
         ends = {end for row in rows for end in (row.path, row.old_path)}
         return {end for end in ends if end is not None and _within(end, path)}
 
-    # -- units -----------------------------------------------------------------------------
-
     def _of(self, kind: OpKind, words: str, things: Sequence[Named]) -> Selection:
         """Return the selection of some things of the journal."""
         unit = Unit()
@@ -302,9 +359,9 @@ class Chooser:
         out = {one.seq for one in [*low, *mixed]}
         windows = tuple(self._window(one) for one in things)
         taken = tuple(one for one in rows if one.seq not in out)
-        begun = temporaries.begun(self.db, self.worktree, taken)
+        begun = begun_as_temporaries(self.db, self.worktree, taken)
         taken = tuple(sorted({*taken, *begun}, key=lambda one: one.seq))
-        low = temporaries.lasting([one for one in low if one not in begun])
+        low = lasting([one for one in low if one not in begun])
         mixed += [] if kind is OpKind.REDO else self._ambiguous(windows)
         if kind is OpKind.OOPS:
             low, mixed = [*low, *mixed], []
@@ -404,7 +461,7 @@ def _joined(one: Selection, two: Selection) -> Selection:
 
 
 def is_ambiguous(event: Event) -> bool:
-    """Tell whether a write may be that of several, none of which is named."""
+    """Return whether a write may be that of several, none of which is named."""
     return _confidence(event) is Confidence.AMBIGUOUS
 
 
@@ -414,3 +471,27 @@ def _confidence(event: Event) -> Confidence | None:
 
 def _within(path: RepoPath, top: RepoPath) -> bool:
     return not top or path == top or path.startswith(top + b"/")
+
+
+def only_by(selection: Selection, whose: frozenset[str]) -> Selection:
+    """Return a selection with only what these sessions surely wrote.
+
+    Not `medium`: where only a turn was open, a person may as well have written it.
+    """
+    taken = tuple(one for one in selection.taken if _is_theirs(one, whose))
+    left = tuple(one for one in selection.taken if not _is_theirs(one, whose))
+    if not left:
+        return selection
+    said = f"nothing to undo: no change of {selection.target} is certain to be by this session"
+    return replace(
+        selection,
+        taken=taken,
+        undoes=tuple(str(one.seq) for one in taken),
+        maybe=(*selection.maybe, *left),
+        headline=selection.headline if taken else said,
+    )
+
+
+def _is_theirs(event: Event, whose: frozenset[str]) -> bool:
+    who = event.attribution
+    return who is not None and who.session in whose and who.confidence in _SURE

@@ -11,15 +11,14 @@ from gitshadow.model import Confidence, Event, Op, OpKind, RepoPath
 from gitshadow.store.journal import events, ops
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
-from gitshadow.undo.targets import unit_of_ids
-from gitshadow.undo.units import Undoings, Unit
+from gitshadow.undo.targets import Undoings, Unit, unit_of_ids
 
 BACKWARD = (OpKind.OOPS, OpKind.UNDO, OpKind.RESTORE)
 """The kinds of ops that `redo` takes back."""
 
 
 class EffectiveOps(NamedTuple):
-    """Hold the ops in effect, newest first, and by which of them each id was taken back."""
+    """Store the ops in effect, newest first, and by which of them each id was taken back."""
 
     ops: Sequence[Op]
     undone_by: Mapping[str, Op]

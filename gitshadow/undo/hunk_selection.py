@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class HunkKind(StrEnum):
-    """Say what a hunk is a part of: lines, the mode, or the file as a whole."""
+    """Store what a hunk is a part of: lines, the mode, or the file as a whole."""
 
     LINES = "lines"
     MODE = "mode"
@@ -18,7 +18,7 @@ class HunkKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Hunk:
-    """Hold what is taken or left with one answer.
+    """Store what is taken or left with one answer.
 
     `parts` are its numbers within the item, `lines` how it is shown, `split` what it falls
     into where it can be split.
@@ -62,7 +62,7 @@ def _list(row: Mapping[str, object], key: str) -> Sequence[object]:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Hold which parts of which items of a plan are to be taken back.
+    """Store which parts of which items of a plan are to be taken back.
 
     `of` is the token of the plan that was looked at; an item without an entry is left.
     """
@@ -73,7 +73,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class HunkQuestion:
-    """Hold one hunk that waits for an answer, and the number of its item."""
+    """Store one hunk that waits for an answer, and the number of its item."""
 
     item: int
     hunk: Hunk
@@ -81,7 +81,7 @@ class HunkQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Choosing:
-    """Hold the questions that are left, the next one first, and what was taken so far."""
+    """Store the questions that are left, the next one first, and what was taken so far."""
 
     waiting: tuple[HunkQuestion, ...]
     taken: Mapping[int, frozenset[int]] = field(default_factory=dict)

@@ -19,7 +19,7 @@ from gitshadow.model import (
     RepoPath,
     git_mode,
 )
-from gitshadow.undo.units import Undoings, Unit
+from gitshadow.undo.targets import Undoings, Unit
 
 _NEEDS_BEFORE = frozenset(
     {
@@ -33,7 +33,7 @@ _NEEDS_BEFORE = frozenset(
 
 
 class LineageRecord(NamedTuple):
-    """Hold where a file is and what it holds; `version` is None where it is absent."""
+    """Store where a file is and what it holds; `version` is None where it is absent."""
 
     path: RepoPath
     version: FileVersion | None
@@ -41,7 +41,7 @@ class LineageRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventRun:
-    """Hold one stretch of the unit's events on one lineage.
+    """Store one stretch of the unit's events on one lineage.
 
     `switched_to` is where Git's last later switch left the lineage, None where there was none
     that counts. `away` means that it was written on a detour of Git's. `baseless` means that what
@@ -61,7 +61,7 @@ class EventRun:
 
 
 class Course(NamedTuple):
-    """Hold what became of the events of one lineage.
+    """Store what became of the events of one lineage.
 
     `undone` are the events that are undone at present, by the op that did it; `away` those of
     Git's detours, `detours` those of all detours, with the events that end them.
@@ -74,7 +74,7 @@ class Course(NamedTuple):
 
 @dataclass(slots=True)
 class Lineage:
-    """Hold one file's events; `path` is where it stands after the last one.
+    """Store one file's events; `path` is where it stands after the last one.
 
     `displaced` means that another lineage was moved onto its path, so the disk's content there
     is not its own.

@@ -29,7 +29,7 @@ class Labels:
 
 @dataclass(frozen=True, slots=True)
 class MergeEdit:
-    """Hold one edit: base lines `[start, end)` become `lines`."""
+    """Store one edit: base lines `[start, end)` become `lines`."""
 
     start: int
     end: int
@@ -173,11 +173,8 @@ def _ended(lines: Sequence[bytes], newline: bytes) -> list[bytes]:
 
 
 def _joinable(lines: Sequence[bytes]) -> bool:
-    """Tell whether only the last line lacks its end: else two lines would become one."""
+    """Return whether only the last line lacks its end: else two lines would become one."""
     return all(line.endswith(b"\n") for line in lines[:-1])
-
-
-# -- matching lines ------------------------------------------------------------------------
 
 
 class _Matcher:

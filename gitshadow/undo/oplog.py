@@ -1,16 +1,18 @@
-"""The op journal: what an undo is about to do, written down before, and taken back after a crash.
+"""Journal what an undo is about to do, roll it back after a crash, and report it when repeated.
 
-A crash leaves an op `applying`. If its commit was recorded it is finished, else every path that
-still holds what the op wrote goes back to what was there before; the rest is somebody else's.
-Invariant: rolling back twice is rolling back once.
+A crash leaves an op `applying`. If its commit was recorded it is finished; else each path that
+still has what the op wrote gets its old content, and the others are kept. Who repeats a request
+under the same id was killed before the answer came, and gets the report of the first op.
+Invariant: a second rollback changes nothing. An op that is done never runs twice.
 """
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gitshadow.errors import StoreError
-from gitshadow.model import TREE_MODE, FileVersion, Oid, Op, OpStatus, RepoPath
+from gitshadow.model import TREE_MODE, Event, FileVersion, Oid, Op, OpStatus, RepoPath
 from gitshadow.store.files import TEMP_PREFIX, WorkFiles
 from gitshadow.store.journal import events, ops
 from gitshadow.store.journal.db import Db
@@ -27,13 +29,14 @@ from gitshadow.undo.apply import (
     unlink_quietly,
 )
 from gitshadow.undo.plan import Plan
+from gitshadow.undo.report import Action, Item, Report, State, from_json
 
 _DIRECTORY = FileVersion(Oid(""), TREE_MODE)
 _SHOWN = 3
 
 
 class Recovery(NamedTuple):
-    """Say what became of an op that a crash interrupted.
+    """Store what became of an op that a crash interrupted.
 
     `left` are paths that somebody changed since, `stuck` those that the system would not let us
     put back: the op stays `applying` and the next command tries again.
@@ -173,3 +176,47 @@ def _remake(directory: RepoPath, tools: Tools) -> None:
         set_modes(tools.files.make_parents(below, tools.mode_of), tools)
     except (OSError, UnsafePathError):
         return  # something else stands there now, and it stays
+
+
+def report_of(db: Db, op_id: str) -> Report | None:
+    """Return the report of an op that is done; None where there is no such op.
+
+    One that a crash interrupted after its commit has no report of its own: it is told by its rows.
+
+    Raises:
+        JournalError: its report cannot be read.
+    """
+    op = ops.get(db, op_id)
+    if op is None or op.status is not OpStatus.DONE:
+        return None
+    if op.report is not None:
+        return from_json(json.loads(op.report))
+    rows = events.rows(db, EventFilter(op=op_id))
+    return _told_by_rows(op, rows[::-1])
+
+
+def _told_by_rows(op: Op, rows: list[Event]) -> Report:
+    return Report(
+        kind=op.kind,
+        target=op.target,
+        items=tuple(
+            _item_of_rows(row, row.path) for row in rows if row.path is not None
+        ),
+        token=op.token,
+        op_id=op.id,
+        commit=op.commit,
+    )
+
+
+def _item_of_rows(row: Event, path: RepoPath) -> Item:
+    if row.after is None:
+        action = Action.DELETE
+    else:
+        action = Action.CREATE if row.before is None else Action.WRITE
+    return Item(
+        path=display_path(path),
+        session=None,
+        action=action,
+        state=State.REVERSED,
+        old_path=None if row.old_path is None else display_path(row.old_path),
+    )

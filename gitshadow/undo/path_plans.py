@@ -1,18 +1,24 @@
-"""Cases: what is to become of each file of a plan, until no two of them are in each other's way.
+"""Plan what becomes of each file and of the hunks in it, until no two plans conflict.
 
-Invariant: pure; a case that cannot be carried out whole is left alone, which can only take room
-away from others, so settling ends.
+The parts of an item are numbered: 0 is the file as a whole or, if lines can be chosen, its mode;
+1 and higher are the edits of lines.
+Invariant: pure. A case that cannot be carried out whole is skipped, which only leaves fewer paths
+for others, so settling ends. With all parts chosen an item is as planned, with none it is
+skipped.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from gitshadow.model import FileVersion, RepoPath
+from gitshadow.model import FileVersion, RepoPath, format_mode, git_mode
 from gitshadow.store.safe_paths import parents, safe_path
+from gitshadow.undo import merge
+from gitshadow.undo.hunk_selection import Choice, Hunk, HunkKind
 from gitshadow.undo.lineage import LineageRecord
+from gitshadow.undo.merge import MergeEdit
 from gitshadow.undo.report import Reason
-from gitshadow.undo.reverse import Turned
+from gitshadow.undo.reverse import Blobs, Turned
 
 _FOREIGN = "another file is at its path now"
 _ROOM = "a file of another type blocks its path"
@@ -20,10 +26,12 @@ _WHY_NOT: Mapping[Reason, str] = {
     Reason.OTHER_REPOSITORY: "it is in another repository now",
     Reason.IO_ERROR: "it cannot be read",
 }
+_CONTEXT = 3
+_NO_END = "\\ No newline at end of file"
 
 
 class Below(NamedTuple):
-    """Hold what lies below a directory, at any depth: everything but directories, and those."""
+    """Store what lies below a directory, at any depth: everything but directories, and those."""
 
     files: frozenset[RepoPath]
     directories: frozenset[RepoPath]
@@ -31,7 +39,7 @@ class Below(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """Hold the disk as it is now, as far as a plan is concerned.
+    """Store the disk as it is now, as far as a plan is concerned.
 
     `directories` are the concerned paths where a directory stands; `barriers` what is no
     directory but stands above a concerned path, and what is neither file, link nor directory.
@@ -47,7 +55,7 @@ class World:
 
 @dataclass(slots=True)
 class Case:
-    """Hold one file, where it stands now and what is to become of it.
+    """Store one file, where it stands now and what is to become of it.
 
     `displaced`: its path holds another file now. `session` is whose writes are taken back.
     `fleeting`: the unit made it and took it away again, and nothing stands there. `by_timing`:
@@ -65,7 +73,7 @@ class Case:
 
     @property
     def moves(self) -> bool:
-        """Tell whether anything on the disk is to change."""
+        """Return whether anything on the disk is to change."""
         target = self.turned.target
         if target.version is None and self.start.version is None:
             return False
@@ -134,7 +142,7 @@ class _Room:
                 self.arriving.setdefault(case.destination, []).append(case)
 
     def is_taken(self, case: Case) -> bool:
-        """Tell whether a file that stays stands where a case wants to be."""
+        """Return whether a file that stays stands where a case wants to be."""
         path = case.destination
         assert path is not None
         if path == case.start.path and not case.displaced:
@@ -142,7 +150,7 @@ class _Room:
         return self._world.present.get(path) is not None and path not in self._vacated
 
     def is_blocked(self, path: RepoPath) -> bool:
-        """Tell whether a path cannot be written: a parent is no directory, or it is one."""
+        """Return whether a path cannot be written: a parent is no directory, or it is one."""
         for parent in parents(path):
             if parent in self.arriving:
                 return True
@@ -157,3 +165,153 @@ class _Room:
         return not below.files <= self._vacated or any(
             wanted.startswith(inside) for wanted in self.arriving
         )
+
+
+def offer(case: Case, blobs: Blobs) -> tuple[Hunk, ...]:
+    """Return what can be taken or left of a case, in the order of the file."""
+    if not case.moves:
+        return ()
+    parts = _parts(case, blobs)
+    if parts.whole:
+        lines = (*_modes(case), *_all_lines(parts)) if parts.known else ("binary",)
+        return (Hunk(HunkKind.FILE, (0,), lines),)
+    found = [Hunk(HunkKind.MODE, (0,), _modes(case))] if parts.mode else []
+    return (*found, *(_hunk(parts, group) for group in _groups(parts.edits)))
+
+
+def choose(cases: Sequence[Case], choice: Choice, blobs: Blobs) -> None:
+    """Leave what was not chosen of each case; `choice` counts them as they come."""
+    for number, case in enumerate(cases):
+        if case.moves:
+            _take_parts(case, choice.taken.get(number, frozenset()), blobs)
+
+
+def _take_parts(case: Case, wanted: frozenset[int], blobs: Blobs) -> None:
+    parts = _parts(case, blobs)
+    taken = wanted & parts.numbers
+    if taken == parts.numbers:
+        return
+    if not taken:
+        case.leave(Reason.DECLINED, "")
+        return
+    start, target = case.start.version, case.turned.target
+    assert start is not None  # else it is one part
+    assert target.version is not None
+    oid = start.oid
+    if taken - {0}:
+        chosen = [edit for number, edit in enumerate(parts.edits, 1) if number in taken]
+        oid = blobs.make(b"".join(merge.edited(parts.before, chosen)))
+    mode = target.version.mode if 0 in taken else start.mode
+    case.turned.target = LineageRecord(target.path, FileVersion(oid, mode))
+    case.turned.reason = Reason.DECLINED
+    case.turned.detail = f"{len(taken)} of {len(parts.numbers)} changes chosen"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Parts:
+    """Store both sides of a case as lines; `known`: there are lines to show."""
+
+    whole: bool
+    mode: bool = False
+    known: bool = True
+    before: Sequence[bytes] = ()
+    edits: tuple[MergeEdit, ...] = ()
+
+    @property
+    def numbers(self) -> frozenset[int]:
+        """Return the numbers of all parts."""
+        first = 0 if self.whole or self.mode else 1
+        return frozenset(range(first, 1 if self.whole else len(self.edits) + 1))
+
+
+def _parts(case: Case, blobs: Blobs) -> _Parts:
+    start, target = case.start.version, case.turned.target.version
+    old, new = (_text(version, blobs) for version in (start, target))
+    if old is None or new is None:
+        if start and target and start.oid == target.oid and not _is_whole(case):
+            return _Parts(whole=False, mode=True)
+        return _Parts(whole=True, known=False)
+    before = merge.split_lines(old)
+    return _Parts(
+        whole=_is_whole(case),
+        mode=start is not None and target is not None and start.mode != target.mode,
+        before=before,
+        edits=tuple(merge.edits(before, merge.split_lines(new))),
+    )
+
+
+def _is_whole(case: Case) -> bool:
+    """Tell a case in which there are no lines to choose: it comes, goes, moves or is a link."""
+    start, target = case.start, case.turned.target
+    if start.version is None or target.version is None or start.path != target.path:
+        return True
+    return start.version.is_link or target.version.is_link
+
+
+def _text(version: FileVersion | None, blobs: Blobs) -> bytes | None:
+    data = b"" if version is None else blobs.get(version.oid)
+    return None if data is None or merge.is_binary(data) else data
+
+
+def _modes(case: Case) -> tuple[str, ...]:
+    start, target = case.start.version, case.turned.target.version
+    if start is None and target is not None:
+        return (f"new file mode {format_mode(git_mode(target.mode))}",)
+    if target is None and start is not None:
+        return (f"deleted file mode {format_mode(git_mode(start.mode))}",)
+    if start is None or target is None or start.mode == target.mode:
+        return ()
+    return (
+        f"old mode {format_mode(start.mode)}",
+        f"new mode {format_mode(target.mode)}",
+    )
+
+
+def _groups(edits: Sequence[MergeEdit]) -> Iterator[range]:
+    """Yield the edits, by their index, that are so near that their context meets."""
+    first = 0
+    for at in range(1, len(edits) + 1):
+        near = at < len(edits) and edits[at].start - edits[at - 1].end <= 2 * _CONTEXT
+        if not near:
+            yield range(first, at)
+            first = at
+
+
+def _hunk(parts: _Parts, group: range) -> Hunk:
+    split: tuple[Hunk, ...] = ()
+    if len(group) > 1:
+        split = tuple(_hunk(parts, range(at, at + 1)) for at in group)
+    numbers = tuple(at + 1 for at in group)
+    return Hunk(HunkKind.LINES, numbers, tuple(_lines(parts, group)), split)
+
+
+def _all_lines(parts: _Parts) -> tuple[str, ...]:
+    groups = _groups(parts.edits) if parts.edits else ()
+    return tuple(line for group in groups for line in _lines(parts, group))
+
+
+def _lines(parts: _Parts, group: range) -> Iterator[str]:
+    """Yield a hunk as git-diff(1) has it; its context ends where another edit begins."""
+    edits, before = parts.edits, parts.before
+    first, last = edits[group[0]], edits[group[-1]]
+    floor = edits[group[0] - 1].end if group[0] else 0
+    roof = edits[group[-1] + 1].start if group[-1] + 1 < len(edits) else len(before)
+    begin, end = max(floor, first.start - _CONTEXT), min(roof, last.end + _CONTEXT)
+    grown = sum(len(one.lines) - (one.end - one.start) for one in edits[: group[0]])
+    more = sum(len(edits[at].lines) - (edits[at].end - edits[at].start) for at in group)
+    old, new = end - begin, end - begin + more
+    yield (f"@@ -{begin + bool(old)},{old} +{begin + grown + bool(new)},{new} @@")
+    at = begin
+    for edit in (edits[number] for number in group):
+        yield from _signed(" ", before[at : edit.start])
+        yield from _signed("-", before[edit.start : edit.end])
+        yield from _signed("+", edit.lines)
+        at = edit.end
+    yield from _signed(" ", before[at:end])
+
+
+def _signed(sign: str, lines: Sequence[bytes]) -> Iterator[str]:
+    for line in lines:
+        yield sign + line.removesuffix(b"\n").decode("utf-8", "surrogateescape")
+        if not line.endswith(b"\n"):
+            yield _NO_END

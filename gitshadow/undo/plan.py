@@ -12,7 +12,7 @@ from gitshadow.attribution.ladder import by_time_only
 from gitshadow.model import Event, FileVersion, Oid, RepoPath
 from gitshadow.store.refs import display_path
 from gitshadow.store.safe_paths import parents
-from gitshadow.undo import hunks, merge
+from gitshadow.undo import merge, path_plans
 from gitshadow.undo.hunk_selection import Choice
 from gitshadow.undo.lineage import (
     EventRun,
@@ -25,7 +25,7 @@ from gitshadow.undo.lineage import (
 from gitshadow.undo.path_plans import Case, World, check_alone, settle
 from gitshadow.undo.report import Action, Item, Reason, State
 from gitshadow.undo.reverse import Blobs, ConflictPolicy, Read, Turned, take_back
-from gitshadow.undo.units import Undoings
+from gitshadow.undo.targets import Undoings
 
 _HASH_DIGITS = 9
 _SEQ_DIGITS = 7
@@ -38,14 +38,14 @@ class PathFilter(NamedTuple):
     leave: tuple[RepoPath, ...] = ()
 
     def takes(self, paths: Collection[RepoPath]) -> bool:
-        """Tell whether a file that had these paths is chosen."""
+        """Return whether a file that had these paths is chosen."""
         if _any_within(paths, self.leave):
             return False
         return not self.only or _any_within(paths, self.only)
 
 
 class Unrecorded(NamedTuple):
-    """Hold a path that was changed while nobody recorded it; `why` is one sentence."""
+    """Store a path that was changed while nobody recorded it; `why` is one sentence."""
 
     path: RepoPath
     reason: Reason
@@ -54,7 +54,7 @@ class Unrecorded(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRequest:
-    """Hold what is to be taken back and how.
+    """Store what is to be taken back and how.
 
     `seqs` are the unit's events. `ambiguous` are events that may be the unit's and are named,
     `unrecorded` are paths that are named because nobody recorded what the unit did to them.
@@ -76,7 +76,7 @@ class PlanRequest:
 
 
 class PlanStep(NamedTuple):
-    """Hold one change of one path: what stands there and what is to stand there.
+    """Store one change of one path: what stands there and what is to stand there.
 
     `early` marks a removal that makes room for a write.
     """
@@ -88,7 +88,7 @@ class PlanStep(NamedTuple):
 
 
 class PlannedItem(NamedTuple):
-    """Hold one item with the paths whose steps it needs; without paths nothing is done."""
+    """Store one item with the paths whose steps it needs; without paths nothing is done."""
 
     item: Item
     paths: tuple[RepoPath, ...] = ()
@@ -96,7 +96,7 @@ class PlannedItem(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Hold the items of a plan and the steps that carry it out, by path.
+    """Store the items of a plan and the steps that carry it out, by path.
 
     `made` is content that merging made, by oid; everything else is in the object store.
     `clear` are directories that make room for a file, `sweep` the unit's that go when they are
@@ -116,7 +116,7 @@ class Plan:
 
 
 class WantedState(NamedTuple):
-    """Hold a state that a path is to have again; None: absent.
+    """Store a state that a path is to have again; None: absent.
 
     `deletable` tells that what stands there came from an agent and is as it left it. `reason`
     is set where the path is to be left alone.
@@ -172,9 +172,6 @@ def newest_seq(token: str) -> int | None:
     ):
         return None
     return int(digits[_HASH_DIGITS:], 16)
-
-
-# -- cases ---------------------------------------------------------------------------------
 
 
 def _case(
@@ -247,9 +244,6 @@ def _wanted_case(path: RepoPath, want: WantedState, world: World, blobs: Blobs) 
     return case
 
 
-# -- assembling ----------------------------------------------------------------------------
-
-
 def _finish(
     cases: list[Case], wish: PlanRequest, world: World, blobs: Blobs, seq: int
 ) -> Plan:
@@ -258,7 +252,7 @@ def _finish(
     seqs = frozenset(seq for case in cases for seq in case.seqs)
     whole = token = _token(cases, seqs, wish, seq)
     if wish.choice is not None:
-        hunks.choose(_shown(cases), wish.choice, blobs)
+        path_plans.choose(_shown(cases), wish.choice, blobs)
         settle(cases, world)
         cases.sort(key=_place)
         token = _token(cases, seqs, wish, seq)
@@ -323,7 +317,7 @@ def _planned(
         by_timing=acts and case.by_timing,
         added=added,
         removed=removed,
-        hunks=hunks.offer(case, blobs) if offer else (),
+        hunks=path_plans.offer(case, blobs) if offer else (),
     )
     return PlannedItem(item, tuple(one for one in paths if one in needed))
 

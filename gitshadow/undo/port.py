@@ -116,7 +116,7 @@ class UndoPort(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileUndoRequest:
-    """Hold one call of `oops`, `undo`, `redo` or `restore`.
+    """Store one call of `oops`, `undo`, `redo` or `restore`.
 
     `targets` are what `undo` takes back and the paths of `restore`. Nothing is changed where
     `apply` is false. With a `token` only the plan that it stands for is applied. `offer` asks for

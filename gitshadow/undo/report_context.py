@@ -1,22 +1,30 @@
-"""What lies around a unit: what undo does not cover, how HEAD moved, what was written since.
+"""Find what a report has to add: what undo does not cover, moves of HEAD, rules, the index.
 
-Invariant: only reads the journal; nothing here changes what a plan does.
+A unit that wrote `.gitignore` or `.agent-undoignore` changed what is recorded. Its plan is made
+under the rules that it restores, and what changed while it was not recorded is named. What stays
+staged in the index is named with the command that unstages it.
+Invariant: only reads.
 """
 
 import shlex
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-from gitshadow.model import Actor, Event, EventKind, RepoPath, Touch
+from gitshadow.capture.coverage import is_rules
+from gitshadow.model import Actor, Event, EventKind, FileVersion, RepoPath, Touch
+from gitshadow.recording.index import IndexView
+from gitshadow.store.files import WorkFiles
 from gitshadow.store.journal import events, state
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
-from gitshadow.store.refs import display_path
+from gitshadow.store.refs import display_path, parse_path
 from gitshadow.undo.apply import Result
 from gitshadow.undo.choose import Selection, UnitWindow
 from gitshadow.undo.effective import Undone
-from gitshadow.undo.plan import newest_seq
-from gitshadow.undo.report import Uncovered
-from gitshadow.undo.units import is_undoable
+from gitshadow.undo.plan import Plan, Unrecorded, newest_seq
+from gitshadow.undo.report import Action, Reason, Report, State, Uncovered
+from gitshadow.undo.reverse import Read
+from gitshadow.undo.targets import is_undoable
+from gitshadow.undo.worktree_scan import version_at
 from gitshadow.words import counted
 
 _FOREVER_NS = 2**62
@@ -24,6 +32,9 @@ _MOVES_SHOWN = 20
 _COMMITS = "undo does not change branches"
 _ROWS_READ = 1000
 _PATHS_SHOWN = 5
+Rules = Mapping[RepoPath, bytes | None]
+"""The contents that rule files are to have; None: the file is to be absent."""
+_RULE_ROUNDS = 4  # restored rules may uncover further rule files, below them
 
 
 def not_covered(
@@ -114,7 +125,7 @@ def notes_of(
 
 
 def moved_since(db: Db, worktree: str, token: str, paths: Collection[RepoPath]) -> str:
-    """Say what has changed since the plan with a token was made.
+    """Return what has changed since the plan with a token was made.
 
     Args:
         db: The journal.
@@ -226,3 +237,104 @@ def _actor(row: Event) -> Actor | None:
 
 def _call(row: Event) -> str | None:
     return row.attribution.call if row.attribution else None
+
+
+def restored_by(plan_under: Callable[[Rules], Plan], read: Read) -> Rules:
+    """Return the contents that a plan gives to rule files, when it is made for these contents.
+
+    Args:
+        plan_under: Makes the plan for given contents of rule files.
+        read: Gives recorded content.
+    """
+    rules: Rules = {}
+    for _ in range(_RULE_ROUNDS):
+        restored = _restored(plan_under(rules), read)
+        if restored == rules:
+            break
+        rules = restored
+    return rules
+
+
+def unrecorded(
+    db: Db, worktree: str, selection: Selection, files: WorkFiles
+) -> tuple[Unrecorded, ...]:
+    """Return the paths that were changed while the unit's rules kept them from being recorded.
+
+    They left or entered coverage, and were touched, in the time of a unit that wrote a rule file.
+    Their rows may come before that of the rule file: a watcher reports both, in any order.
+    """
+    if not any(row.path and is_rules(row.path) for row in selection.taken):
+        return ()
+    wanted = EventFilter(
+        worktree=worktree,
+        kinds=(EventKind.COVERAGE,),
+        since_ns=min((window.begin_ns for window in selection.windows), default=None),
+    )
+    touched = {
+        touch.path
+        for window in selection.windows
+        for touch in touches_of(db, worktree, window)
+    }
+    found: dict[RepoPath, Unrecorded] = {}
+    for row in sorted(events.rows(db, wanted), key=lambda row: row.seq):
+        if row.path is None or row.path in found or row.path not in touched:
+            continue
+        if row.before is None:
+            why = "changed before it was first recorded"
+            found[row.path] = Unrecorded(row.path, Reason.NO_BASELINE, why)
+        elif not _holds(files, row.path, row.before):
+            why = "changed while it was not recorded"
+            found[row.path] = Unrecorded(row.path, Reason.EXCLUDED, why)
+    return tuple(found[path] for path in sorted(found))
+
+
+def _restored(plan: Plan, read: Read) -> Rules:
+    """Return the contents that a plan gives to rule files."""
+    found: dict[RepoPath, bytes | None] = {}
+    for path, step in plan.steps.items():
+        if is_rules(path):
+            oid = step.after.oid if step.after is not None else None
+            found[path] = plan.made.get(oid) or read(oid) if oid is not None else None
+    return found
+
+
+def _holds(files: WorkFiles, path: RepoPath, version: FileVersion) -> bool:
+    try:
+        return version_at(files, path) == version
+    except OSError:
+        return False
+
+
+def moves_staged(report: Report, index: IndexView) -> Iterator[Uncovered]:
+    """Yield the moves of a report that the index has, in the order of its items."""
+    for item in report.items:
+        if item.old_path is None or item.state is not State.REVERSED:
+            continue
+        now, then = (RepoPath(parse_path(p)) for p in (item.path, item.old_path))
+        if not _is_staged(index, then, now) or index.head_entry(now) is None:
+            continue
+        words = shlex.join(sorted((item.path, item.old_path)))
+        yield Uncovered(
+            "the index",
+            f"the rename is still staged: git restore --staged -- {words}",
+            item.path,
+        )
+
+
+def creations_staged(report: Report, index: IndexView) -> Iterator[Uncovered]:
+    """Yield the files that a report deleted, or would, and that the index has as new files."""
+    for item in report.items:
+        if item.action is not Action.DELETE or item.state is not State.REVERSED:
+            continue
+        path = RepoPath(parse_path(item.path))
+        if path in index.paths() and index.head_entry(path) is None:
+            yield Uncovered(
+                "the index",
+                f"{item.path} is still staged: git restore --staged -- {shlex.quote(item.path)}",
+                item.path,
+            )
+
+
+def _is_staged(index: IndexView, has: RepoPath, has_not: RepoPath) -> bool:
+    paths = index.paths()
+    return has in paths and has_not not in paths

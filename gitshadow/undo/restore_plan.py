@@ -25,11 +25,11 @@ from gitshadow.store.repo import Repo
 from gitshadow.undo.lineage import Lineage, before_of, trace
 from gitshadow.undo.plan import PathFilter, WantedState
 from gitshadow.undo.report import Reason
-from gitshadow.undo.units import is_agents
+from gitshadow.undo.targets import is_agents
 
 
 class PinSnapshot(NamedTuple):
-    """Hold a pin: its tree, the exact modes that the tree does not show, and its time.
+    """Store a pin: its tree, the exact modes that the tree does not show, and its time.
 
     `plain` are the permissions that 100644 and 100755 stand for.
     """
@@ -41,7 +41,7 @@ class PinSnapshot(NamedTuple):
 
 
 class RestorePoint(NamedTuple):
-    """Hold what paths are to be again, and the newest event that this rests on."""
+    """Store what paths are to be again, and the newest event that this rests on."""
 
     wanted: Mapping[RepoPath, WantedState]
     newest_seq: int
@@ -184,7 +184,7 @@ def _exact(pin: PinSnapshot, path: RepoPath, entry: tuple[int, Oid]) -> FileVers
 
 
 def _differs(pin: PinSnapshot, path: RepoPath, state: FileState) -> bool:
-    """Tell whether a path has another exact mode than in a pin whose tree has the same."""
+    """Return whether a path has another exact mode than in a pin whose tree has the same."""
     mode = state.version.mode
     then = pin.modes.get(path)
     if then is not None:
@@ -224,7 +224,7 @@ def _has_made(row: Event) -> bool:
 
 
 def _is_agents(history: Sequence[Event], path: RepoPath) -> bool:
-    """Tell whether a path came by an agent and only agents, or ops of ours, wrote it since."""
+    """Return whether a path came by an agent and only agents, or ops of ours, wrote it since."""
     came = 0
     for number, row in enumerate(history):
         gone = row.old_path == path or row.after is None

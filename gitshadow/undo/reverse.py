@@ -25,7 +25,7 @@ _MOVED_AND_CHANGED = "it was created, then moved and edited"
 
 
 class OnConflict(StrEnum):
-    """Say what to do where later changes are in the way."""
+    """Store what to do where later changes are in the way."""
 
     SKIP = "skip"
     OVERWRITE = "overwrite"
@@ -71,7 +71,7 @@ class Blobs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConflictPolicy:
-    """Hold how conflicts are dealt with; `label` names the unit in markers."""
+    """Store how conflicts are dealt with; `label` names the unit in markers."""
 
     on_conflict: OnConflict = OnConflict.SKIP
     label: str = "the undone unit"
@@ -88,7 +88,7 @@ class _LeftError(Exception):
 
 @dataclass(slots=True, kw_only=True)
 class Turned:
-    """Hold the result of taking runs back.
+    """Store the result of taking runs back.
 
     `target` is what is to stand there; `reason` is set where the lineage is left alone, where
     conflict markers are written, or where the file itself stays that the unit brought.
@@ -305,7 +305,7 @@ class _Fold:
 
 
 def _since(left: LineageRecord, now: LineageRecord) -> str:
-    """Say what became of a file that the unit created."""
+    """Return what became of a file that the unit created."""
     if left.path == now.path:
         return "it was created and later edited"
     same = left.version == now.version

@@ -16,26 +16,30 @@ from gitshadow.model import Event, Oid, Op, OpKind, OpStatus, RepoPath
 from gitshadow.store.journal import events, ops
 from gitshadow.store.purged import is_purged
 from gitshadow.store.refs import display_path
-from gitshadow.undo import (
-    idempotency,
-    oplog,
-    recovered_ops,
-    report_context,
-    restore_plan,
-    rules,
-)
+from gitshadow.undo import oplog, recovered_ops, report_context, restore_plan
 from gitshadow.undo.about import about
 from gitshadow.undo.apply import StepHook, Tools, apply, no_hook
-from gitshadow.undo.choose import NOBODY, Chooser, Selection, UnitWindow, is_ambiguous
-from gitshadow.undo.created_directories import DirectoryOwner, tree_at, tree_before
+from gitshadow.undo.choose import (
+    NOBODY,
+    Chooser,
+    Selection,
+    UnitWindow,
+    is_ambiguous,
+    only_by,
+)
 from gitshadow.undo.effective import undoings_of
-from gitshadow.undo.own_only import theirs
 from gitshadow.undo.path_plans import World
 from gitshadow.undo.plan import PathFilter, Plan, PlanRequest, plan_states, plan_unit
 from gitshadow.undo.port import FileUndoRequest, UndoPort
 from gitshadow.undo.report import Reason, Report, State, Status
 from gitshadow.undo.reverse import ConflictPolicy, OnConflict
-from gitshadow.undo.worktree_scan import PathSources, survey
+from gitshadow.undo.worktree_scan import (
+    DirectoryOwner,
+    PathSources,
+    survey,
+    tree_at,
+    tree_before,
+)
 from gitshadow.words import counted, shortened
 
 _TRIES = 3
@@ -86,7 +90,7 @@ def _tools(engine: UndoPort, hook: StepHook) -> Tools:
 
 
 class _Draft(NamedTuple):
-    """Hold a plan with what it was made from; `paths` are all that it depends on."""
+    """Store a plan with what it was made from; `paths` are all that it depends on."""
 
     selection: Selection
     plan: Plan
@@ -105,7 +109,7 @@ class _Undo:
         recover(self.engine, self.hook)
         self.notes += recovered_ops.take_notes(self.engine.db, self.engine.worktree)
         if self.request.apply and self.request.op is not None:
-            before = idempotency.report_of(self.engine.db, self.request.op)
+            before = oplog.report_of(self.engine.db, self.request.op)
             if before is not None:
                 return before
         draft = self._settled_draft()
@@ -116,8 +120,6 @@ class _Undo:
         if not draft.plan.steps:
             return replace(planned, planned=False)
         return self._apply(draft, replace(planned, planned=False))
-
-    # -- planning --------------------------------------------------------------------------
 
     def _settled_draft(self) -> _Draft:
         """Plan on a world that is recorded whole; plan again where it changed meanwhile."""
@@ -166,7 +168,7 @@ class _Undo:
             return self._draft_unit(chooser.redo(self.request.targets))
         chosen = chooser.undo(self.request.targets)
         whose = self.request.whose
-        return self._draft_unit(chosen if whose is None else theirs(chosen, whose))
+        return self._draft_unit(chosen if whose is None else only_by(chosen, whose))
 
     def _draft_oops(self, chooser: Chooser) -> tuple[_Draft, World]:
         """Plan for the newest burst; temporary files alone bar no way further back."""
@@ -210,7 +212,7 @@ class _Undo:
             undoings=undoings_of(engine.db, history),
             is_missing=lambda oid: not engine.repo.has(oid),
             ambiguous=selection.ambiguous,
-            unrecorded=rules.unrecorded(
+            unrecorded=report_context.unrecorded(
                 engine.db, engine.worktree, selection, engine.files
             ),
             removable=self._owner(taken).owns,
@@ -330,7 +332,7 @@ class _Undo:
         world = self._survey(paths, {})
         if Reason.EXCLUDED in world.excluded.values():
             whole = replace(wish, choice=None)
-            restored = rules.restored_by(
+            restored = report_context.restored_by(
                 lambda given: make(whole, self._survey(paths, given)), self._read
             )
             world = self._survey(paths, restored)
@@ -346,7 +348,7 @@ class _Undo:
         line = shortened(found[0].prompt, _PROMPT_IN_MARKERS)
         return f'the turn "{"".join(filter(str.isprintable, line))}"'
 
-    def _survey(self, paths: Iterable[RepoPath], given: rules.Rules) -> World:
+    def _survey(self, paths: Iterable[RepoPath], given: report_context.Rules) -> World:
         engine = self.engine
         uncovered = engine.uncovered_under(given) if given else engine.uncovered
         return survey(paths, engine.files, PathSources(engine.state, uncovered))
@@ -357,8 +359,6 @@ class _Undo:
         except StoreError:
             return None
         return None if is_purged(data) else data
-
-    # -- token -----------------------------------------------------------------------------
 
     def _check_token(self, draft: _Draft) -> None:
         """Refuse where what somebody has looked at is not what would be done now."""
@@ -376,8 +376,6 @@ class _Undo:
     def _moved(self, token: str, draft: _Draft) -> str:
         db, worktree = self.engine.db, self.engine.worktree
         return report_context.moved_since(db, worktree, token, draft.paths)
-
-    # -- applying --------------------------------------------------------------------------
 
     def _apply(self, draft: _Draft, planned: Report) -> Report:
         engine, plan = self.engine, draft.plan
@@ -447,8 +445,6 @@ class _Undo:
             op = f"op-{secrets.token_hex(4)}"
             if ops.get(self.engine.db, op) is None:
                 return op
-
-    # -- reporting -------------------------------------------------------------------------
 
     def _report(self, draft: _Draft) -> Report:
         engine, selection = self.engine, draft.selection

@@ -22,15 +22,14 @@ from gitshadow.undo import run as undo_run
 from gitshadow.undo.engine import UndoEngine
 from gitshadow.undo.port import FileUndoRequest
 from gitshadow.undo.report import Report
-from gitshadow.undo.targets import Named, Target, family, resolve
-from gitshadow.undo.units import is_undoable
+from gitshadow.undo.targets import Named, Target, family, is_undoable, resolve
 
 _SLACK_NS = 2_000_000_000
 """By how much the program's clock may be ahead of the file system's."""
 
 
 class ProgramTarget(NamedTuple):
-    """Hold what an undo of a program's work is about.
+    """Store what an undo of a program's work is about.
 
     `missing` are turns that the recorder was not told of, `loose` paths that were written by the
     turn in that time and by none of its calls. `session` is the recorder's.

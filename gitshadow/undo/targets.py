@@ -1,28 +1,106 @@
-"""Targets: what people type, and what the journal holds for it.
+"""Resolve what people type to a target, and a target to its unit of events.
 
-Invariant: an id that names nothing, or several things, is a UsageError with the way out; what is
-typed behind `--` is a path and nothing else.
+Invariant: an id that names nothing, or several things, is a UsageError with a remedy. What is typed
+after `--` is always a path. What Git switched and changes of coverage belong to no unit.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from gitshadow.errors import UnknownIdError, UsageError
-from gitshadow.model import Burst, Call, Event, Op, RepoPath, Session, Turn
+from gitshadow.model import (
+    Actor,
+    Burst,
+    Call,
+    Confidence,
+    Event,
+    EventKind,
+    Op,
+    RepoPath,
+    Session,
+    Turn,
+)
 from gitshadow.store.journal import bursts, events, ops, sessions, turns
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.journal.prune import tombstones
-from gitshadow.undo.units import Unit, is_undoable
 
+_UNDOABLE = frozenset(
+    {
+        EventKind.CREATE,
+        EventKind.MODIFY,
+        EventKind.DELETE,
+        EventKind.RENAME,
+        EventKind.MODE,
+        EventKind.TYPE,
+        EventKind.RESTORE,
+    }
+)
+
+_SURE = frozenset({Confidence.CERTAIN, Confidence.HIGH, Confidence.MEDIUM})
 _SHOWN = 8
 _LEAST_PREFIX = 4  # as in Git: core.abbrev, git-config(1)
-
 Named = Session | Turn | Call | Burst | Op | Event
 
 
+def is_undoable(event: Event) -> bool:
+    """Tell a change of a path by somebody from rows that no undo takes back."""
+    return event.kind in _UNDOABLE and event.path is not None and not event.switched
+
+
+def is_agents(event: Event) -> bool:
+    """Return whether an agent wrote it, for all that is known: at `medium` or better."""
+    who = event.attribution
+    return who is not None and who.actor is Actor.AGENT and who.confidence in _SURE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """Store ids; an event belongs when any of them is its own.
+
+    `turns` and `calls` are (session, id) pairs.
+    """
+
+    bursts: frozenset[str] = frozenset()
+    sessions: frozenset[str] = frozenset()
+    turns: frozenset[tuple[str, str]] = frozenset()
+    calls: frozenset[tuple[str, str]] = frozenset()
+    ops: frozenset[str] = frozenset()
+    seqs: frozenset[int] = frozenset()
+
+    def holds(self, event: Event) -> bool:
+        """Return whether an event belongs to the unit."""
+        if not is_undoable(event):
+            return False
+        if event.seq in self.seqs or event.burst in self.bursts:
+            return True
+        if event.op is not None:
+            return event.op in self.ops
+        who = event.attribution
+        return who is not None and (
+            who.session in self.sessions
+            or (who.session, who.turn) in self.turns
+            or (who.session, who.call) in self.calls
+        )
+
+    def __or__(self, other: "Unit") -> "Unit":
+        return Unit(
+            bursts=self.bursts | other.bursts,
+            sessions=self.sessions | other.sessions,
+            turns=self.turns | other.turns,
+            calls=self.calls | other.calls,
+            ops=self.ops | other.ops,
+            seqs=self.seqs | other.seqs,
+        )
+
+
+Undoings = Mapping[str, Unit]
+"""What each recorded op took back, by op id."""
+
+
 class Target(NamedTuple):
-    """Hold one word as typed; `path` is what it means as a path, None outside the worktree."""
+    """Store one word as typed; `path` is what it means as a path, None outside the worktree."""
 
     text: str
     path: RepoPath | None = None

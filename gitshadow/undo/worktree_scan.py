@@ -1,14 +1,22 @@
-"""The survey: what the disk holds at the paths of a plan, and what stands around them.
+"""Read what the disk has at the paths of a plan, and which directories the unit created.
 
-Invariant: only looks; no link is followed and no unsafe path is asked for.
+A directory that the unit created is removed if it is empty after the undo.
+Invariant: reads only; no link is followed and no unsafe path is read. A directory that contained
+anything recorded before the unit, or in which anybody else ever wrote, is never the unit's. What a
+sparse checkout leaves out is in no directory.
 """
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from gitshadow.model import FileState, FileVersion, Oid, RepoPath
+from gitshadow.errors import StoreError
+from gitshadow.model import TREE_MODE, Event, FileState, FileVersion, Oid, RepoPath
 from gitshadow.store.files import Look, WorkFiles
+from gitshadow.store.journal import events, state
+from gitshadow.store.journal.db import Db
+from gitshadow.store.journal.events import EventFilter
+from gitshadow.store.repo import Repo
 from gitshadow.store.safe_paths import parents, safe_path
 from gitshadow.undo.path_plans import Below, World
 from gitshadow.undo.report import Reason
@@ -18,7 +26,7 @@ _UNREAD = Oid("0" * 40)
 
 
 class PathSources(NamedTuple):
-    """Hold whom to ask about a path.
+    """Store whom to ask about a path.
 
     `state` is what was recorded of it, `uncovered` why it is not covered (None: it is).
     """
@@ -82,7 +90,7 @@ class _Surveyor:
             self.barriers.add(path)
 
     def _reachable(self, path: RepoPath) -> bool:
-        """Tell whether the directories above a path exist; note what bars the way."""
+        """Return whether the directories above a path exist; note what bars the way."""
         for parent in parents(path):
             if parent in self._open:
                 continue
@@ -127,3 +135,71 @@ class _Surveyor:
                 else:
                     found.add(path)
         return Below(frozenset(found), frozenset(inner))
+
+
+class DirectoryOwner(NamedTuple):
+    """Store for directories whether they came with a unit.
+
+    `tree` is the working tree before it, None where that is not known: then none is. `since`
+    is its first event, `mine` tells its events from those of others.
+    """
+
+    repo: Repo
+    db: Db
+    worktree: str
+    tree: Oid | None
+    since: int
+    mine: Callable[[Event], bool]
+
+    def owns(self, directory: RepoPath) -> bool:
+        """Return whether a directory came with the unit and only the unit wrote in it."""
+        inside = EventFilter(worktree=self.worktree, paths=(directory,))
+        rows = [row for row in events.rows(self.db, inside) if row.seq >= self.since]
+        if any(row.op is None and not self.mine(row) for row in rows):
+            return False
+        try:
+            before = self._before(directory)
+        except StoreError:
+            return False
+        if not before:
+            return before is not None
+        # What was recorded there, nobody wrote and is not there, a sparse checkout leaves out:
+        # Git made no directory for it.
+        known = set(state.below(self.db, self.worktree, directory))
+        known |= {end for row in rows for end in (row.path, row.old_path) if end}
+        return known.isdisjoint(before)
+
+    def _before(self, directory: RepoPath) -> list[RepoPath] | None:
+        """Return what was recorded in a directory before the unit, None where it is unknown."""
+        if self.tree is None:
+            return None
+        entry = self.repo.entry(self.tree, directory)
+        if entry is None:
+            return []
+        if entry[0] != TREE_MODE:
+            return None
+        inside = self.repo.flat(entry[1])
+        return [RepoPath(directory + b"/" + name) for name in inside]
+
+
+def tree_before(repo: Repo, event: Event) -> Oid | None:
+    """Return the working tree's tree just before an event, None where it cannot be read."""
+    if event.commit is None:
+        return None
+    try:
+        above = repo.commit(event.commit).parents
+        return repo.commit(above[0]).tree if above else None
+    except StoreError:
+        return None
+
+
+def tree_at(repo: Repo, db: Db, worktree: str, moment_ns: int) -> Oid | None:
+    """Return the working tree's tree at a moment, None where it was not recorded."""
+    wanted = EventFilter(worktree=worktree, until_ns=moment_ns, limit=1)
+    for row in events.rows(db, wanted):
+        if row.commit is not None:
+            try:
+                return repo.commit(row.commit).tree
+            except StoreError:
+                return None
+    return None

@@ -23,7 +23,7 @@ from gitshadow.model import (
 from gitshadow.undo.merge import merge
 from gitshadow.undo.path_plans import World
 from gitshadow.undo.plan import PlanRequest, plan_unit
-from gitshadow.undo.units import Unit, is_undoable
+from gitshadow.undo.targets import Unit, is_undoable
 from tests.support.blobs import Blobs
 
 PATHS = tuple(RepoPath(b"%c" % name) for name in b"abcd")

@@ -16,8 +16,7 @@ from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.replay import rebuild
 from gitshadow.undo.hunk_selection import Choice
 from gitshadow.undo.report import Report, Status
-from gitshadow.undo.targets import events_of, unit_of_ids
-from gitshadow.undo.units import is_undoable
+from gitshadow.undo.targets import events_of, is_undoable, unit_of_ids
 from tests.support.audit import audit, contradictions, open_journal, stale
 from tests.support.journal_dump import dump_all
 from tests.support.repo import Repo

@@ -26,7 +26,7 @@ from gitshadow.undo.hunk_selection import Choice
 from gitshadow.undo.path_plans import Below, World
 from gitshadow.undo.plan import PathFilter, Plan, PlanRequest, plan_states, plan_unit
 from gitshadow.undo.reverse import ConflictPolicy, OnConflict
-from gitshadow.undo.units import Unit, is_undoable
+from gitshadow.undo.targets import Unit, is_undoable
 from tests.support.blobs import Blobs
 from tests.undo.branches import Branches
 from tests.undo.histories import MAY_COME, MOMENTS, Change, Entry, Tree, base

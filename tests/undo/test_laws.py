@@ -18,7 +18,7 @@ from gitshadow.model import (
 from gitshadow.undo.path_plans import World
 from gitshadow.undo.plan import Plan, PlanRequest, plan_unit
 from gitshadow.undo.report import State
-from gitshadow.undo.units import Unit
+from gitshadow.undo.targets import Unit
 from tests.support.blobs import Blobs
 
 _PATHS = tuple(RepoPath(b"%c" % name) for name in b"abcd")
