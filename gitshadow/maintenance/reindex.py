@@ -1,16 +1,19 @@
-"""Rebuild the journal from the refs alone, also from the refs that a mirror has.
+"""Rebuild the journal from the refs alone: of this repository, of a mirror, or for one command.
 
-`restore --from-mirror` gets the refs, rebuilds the journal, and names the moment to restore.
+`restore --from-mirror` gets the refs, rebuilds the journal, and names the moment to restore. In a
+clone into which shadow refs were fetched, above all on a build server, the journal is temporary;
+prompts, gaps and open calls are in no ref, so they are unknown there.
 Invariant: the new journal is built whole and then replaces the old one in one rename; the old one
 is never changed. Nothing in the repository is overwritten: existing refs stay, and the working tree
-is left to an ordinary restore.
+is left to an ordinary restore. Below the Git directory, a temporary journal writes nothing.
 """
 
 import os
 import shutil
+import tempfile
 import time
 from collections.abc import Collection, Container, Iterator, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import NamedTuple
 
 from gitshadow.errors import NotInitialisedError, StoreError, UsageError
@@ -24,6 +27,7 @@ from gitshadow.model import (
     StatKey,
 )
 from gitshadow.recording import ingest
+from gitshadow.recording.context import RecorderContext, open_context
 from gitshadow.recording.workspace import make_state_dirs, read_config, save_modes
 from gitshadow.sharing.mirror import MACHINES, ROOT
 from gitshadow.store import machine, refs, remotes
@@ -36,7 +40,7 @@ from gitshadow.store.journal.db import Db, is_damaged
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.journal.salvage import Salvaged, salvage
 from gitshadow.store.journal.state import WorktreeRow
-from gitshadow.store.layout import Layout, recorded
+from gitshadow.store.layout import BorrowedLayout, Layout, recorded
 from gitshadow.store.lock import WriterLock
 from gitshadow.store.replay import Tail, is_foreign, read_tail, rebuild
 from gitshadow.store.repo import Repo
@@ -45,6 +49,8 @@ LOCK_S = 20.0
 _SIDE_FILES = ("", "-wal", "-shm")
 MIRROR_BRANCHES = "refs/remotes/agent-undo/mirror/"
 """Where the user's branches come to: none of their own is made or moved."""
+REFSPEC = "refs/agent-undo/*:refs/agent-undo/*"
+_EPHEMERAL_LOCK_S = 5.0
 
 
 class Reindexed(NamedTuple):
@@ -312,3 +318,43 @@ def _newest(db: Db, layout: Layout, there: Container[str]) -> int:
     if not rows:
         raise UsageError(f"cannot find anything about worktree {layout.worktree} there")
     return rows[0].ts_ns
+
+
+@contextmanager
+def context_from_refs(
+    layout: Layout, environ: Mapping[str, str]
+) -> Iterator[RecorderContext]:
+    """Open a context on what the refs of a repository tell.
+
+    Raises:
+        NotInitialisedError: there is no recorded history in its refs either.
+        UnsupportedError: libgit2 cannot read the repository.
+    """
+    with tempfile.TemporaryDirectory(prefix="gitshadow-") as directory:
+        borrowed = BorrowedLayout(layout, directory)
+        make_state_dirs(borrowed)
+        _fill(borrowed)
+        context = open_context(borrowed, environ, lock_timeout_s=_EPHEMERAL_LOCK_S)
+        try:
+            yield context
+        finally:
+            context.close()
+
+
+def _fill(layout: BorrowedLayout) -> None:
+    repo = Repo.open(layout)
+    try:
+        if not any(refs.is_chain(ref) for ref in repo.refs()):
+            raise NotInitialisedError(
+                f"nothing is recorded or fetched in {layout.root}",
+                hint=f"git agent-undo init; on a build server: git fetch origin '{REFSPEC}'",
+            )
+        db = Db.open(layout.journal, create=True)
+        try:
+            with db.write():
+                foreign = rebuild(db, repo, machine.ours(layout)).foreign
+        finally:
+            db.close()
+        ingest.fold(layout, repo, {ref: repo.refs()[ref] for ref in foreign})
+    finally:
+        repo.close()

@@ -1,7 +1,7 @@
-"""Catch-up: commits without rows get their rows, and the states that follow from them.
+"""Catch up: give commits without rows their rows, and the file states that follow from them.
 
 A crash between ref and row leaves such commits, and so does a journal that could not be written.
-Invariant: afterwards every commit of this worktree's chains has its rows, tree and states agree.
+Invariant: afterwards every commit of this worktree's chains has its rows; tree and states agree.
 """
 
 from collections.abc import Sequence
@@ -15,21 +15,21 @@ from gitshadow.store.files import digest
 
 
 def adopt(ws: Workspace) -> CatchUp:
-    """Bring the journal up to the refs; the caller journals what is lost or broken.
+    """Add the rows that refs have and the journal lacks; the caller journals what is lost.
 
     Raises:
-        StoreError, JournalError: it could not be done; nothing of it stands.
+        StoreError, JournalError: it could not be done, and nothing was written.
     """
     done = NOTHING
     if not agree(ws.db, ws.repo.refs()):
-        from gitshadow.store.replay import (
-            catch_up,
-        )  # 10 ms, for what only a crash leaves
+        # Loaded only after a crash, because it takes 10 ms.
+        from gitshadow.store.replay import catch_up
 
         ours = machine.ours(ws.layout)
         done = catch_up(ws.db, ws.repo, ws.layout.worktree, ours)
     if done.foreign:
-        from gitshadow.recording import ingest  # for who fetched by hand
+        # Loaded only if somebody fetched by hand.
+        from gitshadow.recording import ingest
 
         ingest.move(ws.layout, ws.repo, done.foreign)
     if done.rows:
@@ -39,7 +39,7 @@ def adopt(ws: Workspace) -> CatchUp:
 
 
 def _take_over(ws: Workspace, rows: Sequence[Event], tree: Oid) -> None:
-    """Take over what was kept from the journal: tree, states and HEAD of these rows."""
+    """Store tree, states and HEAD as these rows leave them."""
     put: dict[RepoPath, FileState] = {}
     gone: set[RepoPath] = set()
     for row in rows:

@@ -149,9 +149,7 @@ def _open(layout: Layout, timeout_s: float) -> RecorderContext:
 
 def _on_refs(layout: Layout, verb: str, params: Params) -> Document:
     """Run a verb on what the refs tell; nothing is recorded there."""
-    from gitshadow.service.ephemeral_journal import (
-        context_from_refs,  # takes replay along: 12 ms
-    )
+    from gitshadow.maintenance.reindex import context_from_refs
 
     with context_from_refs(layout, os.environ) as context:
         return run_verb(context, verb, {**params, "borrowed": True})

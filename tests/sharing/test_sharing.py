@@ -8,10 +8,9 @@ import pytest
 
 from gitshadow.blame.line_owners import Owning
 from gitshadow.errors import RefusedError, StoreError, UsageError
-from gitshadow.maintenance.reindex import reindex
+from gitshadow.maintenance.reindex import context_from_refs, reindex
 from gitshadow.maintenance.startup_repair import mend
 from gitshadow.model import Oid, RepoPath
-from gitshadow.service.ephemeral_journal import context_from_refs
 from gitshadow.store import machine
 from gitshadow.store.journal import events, sessions
 from gitshadow.store.layout import machines
