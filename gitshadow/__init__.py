@@ -73,9 +73,10 @@ _HOMES = {
         "UndoTransaction",
         "UndoTransactionProvider",
     ),
-    "gitshadow.sdk.turns.registry": ("ToolOptions", "ToolRegistry"),
+    "gitshadow.sdk.turns.registry": ("ToolRegistry",),
     "gitshadow.sdk.turns.report": ("Domain", "UndoItem", "UndoKind", "UndoReport"),
     "gitshadow.sdk.turns.session": ("AgentUndo", "Turn"),
+    "gitshadow.sdk.turns.tool": ("ToolOptions",),
     "gitshadow.sdk.turns.turn_states": ("TurnStatus",),
     "gitshadow.sdk.turns.values": (
         "Conflict",

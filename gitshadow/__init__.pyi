@@ -58,7 +58,6 @@ from gitshadow.sdk.turns.protocols import UndoTransaction as UndoTransaction
 from gitshadow.sdk.turns.protocols import (
     UndoTransactionProvider as UndoTransactionProvider,
 )
-from gitshadow.sdk.turns.registry import ToolOptions as ToolOptions
 from gitshadow.sdk.turns.registry import ToolRegistry as ToolRegistry
 from gitshadow.sdk.turns.report import Domain as Domain
 from gitshadow.sdk.turns.report import UndoItem as UndoItem
@@ -66,6 +65,7 @@ from gitshadow.sdk.turns.report import UndoKind as UndoKind
 from gitshadow.sdk.turns.report import UndoReport as UndoReport
 from gitshadow.sdk.turns.session import AgentUndo as AgentUndo
 from gitshadow.sdk.turns.session import Turn as Turn
+from gitshadow.sdk.turns.tool import ToolOptions as ToolOptions
 from gitshadow.sdk.turns.turn_states import TurnStatus as TurnStatus
 from gitshadow.sdk.turns.values import Conflict as Conflict
 from gitshadow.sdk.turns.values import Inverse as Inverse

@@ -9,7 +9,7 @@ import pytest
 from gitshadow.adapters.registry import KNOWN_AGENTS
 from gitshadow.config import KEYS
 from gitshadow.sdk.turns.policy import Policy
-from gitshadow.sdk.turns.registry import ToolOptions
+from gitshadow.sdk.turns.tool import ToolOptions
 from tests.support import agent_pages, chains, config_page, console
 from tests.support.repo import Repo
 from tests.support.shadow import Shadow

@@ -27,7 +27,7 @@ from gitshadow.model import ToolClass
 from gitshadow.sdk.integrations.runs import Asked, FrameworkRuns, elsewhere
 from gitshadow.sdk.integrations.tool_exposure import description, exposed, plain_name
 from gitshadow.sdk.turns.errors import ToolFailure
-from gitshadow.sdk.turns.registry import Tool, ToolOptions
+from gitshadow.sdk.turns.tool import Tool, ToolOptions
 from gitshadow.sdk.turns.values import Outcome, Reversibility
 
 _DOMAIN = "claude"

@@ -28,7 +28,7 @@ from gitshadow.sdk.integrations.tool_exposure import (
     plain_name,
 )
 from gitshadow.sdk.turns.errors import ToolFailure
-from gitshadow.sdk.turns.registry import Tool
+from gitshadow.sdk.turns.tool import Tool
 
 Answer: TypeAlias = "ToolMessage | Command[object]"
 Execute: TypeAlias = Callable[[ToolCallRequest], Awaitable[Answer]]

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 
 from gitshadow.errors import UsageError
 from gitshadow.sdk.turns.declarations import ServerOrigin, options_of
-from gitshadow.sdk.turns.registry import ToolOptions
+from gitshadow.sdk.turns.tool import ToolOptions
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}")
 _SERVER_KEYS = frozenset({"command", "cwd", "env", "trusted", "timeout_s", "tools"})

@@ -13,7 +13,8 @@ from gitshadow.sdk.integrations.mcp_turns import ProxyOptions
 from gitshadow.sdk.turns.declarations import ServerOrigin
 from gitshadow.sdk.turns.errors import RegistrationError
 from gitshadow.sdk.turns.mcp_tools import Forward, Offered, offered
-from gitshadow.sdk.turns.registry import ToolOptions, ToolRegistry
+from gitshadow.sdk.turns.registry import ToolRegistry
+from gitshadow.sdk.turns.tool import ToolOptions
 from gitshadow.sdk.turns.values import Reversibility
 
 _MOST_PAGES = 100

@@ -20,7 +20,7 @@ from agents.tool_context import ToolContext
 from gitshadow.sdk.integrations.runs import Asked, FrameworkRuns
 from gitshadow.sdk.integrations.tool_exposure import description, exposed, plain_name
 from gitshadow.sdk.turns.errors import ToolFailure
-from gitshadow.sdk.turns.registry import Tool
+from gitshadow.sdk.turns.tool import Tool
 
 
 def undo_tools(runs: FrameworkRuns) -> list[FunctionTool]:

@@ -19,7 +19,7 @@ from pydantic_ai.toolsets import FunctionToolset, ToolsetTool, WrapperToolset
 
 from gitshadow.sdk.integrations.runs import Asked, FrameworkRuns
 from gitshadow.sdk.integrations.tool_exposure import description, exposed, plain_name
-from gitshadow.sdk.turns import registry
+from gitshadow.sdk.turns.tool import Tool as DeclaredTool
 
 _TO_THE_FRAMEWORK = (ModelRetry, ToolFailed, CallDeferred, ApprovalRequired)
 
@@ -68,7 +68,7 @@ def undo_toolset(runs: FrameworkRuns) -> UndoToolset[Any]:
     return UndoToolset(FunctionToolset([_tool(one) for one in runs.registry]), runs)
 
 
-def _tool(declared: registry.Tool) -> Tool[Any]:
+def _tool(declared: DeclaredTool) -> Tool[Any]:
     name, said = plain_name(declared.name), description(declared)
     schema = declared.options.get("schema")
     if schema is None:

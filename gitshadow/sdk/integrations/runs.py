@@ -27,7 +27,8 @@ from gitshadow.sdk.turns.commands import Returned
 from gitshadow.sdk.turns.errors import ToolFailure
 from gitshadow.sdk.turns.hook_turns import concluded
 from gitshadow.sdk.turns.policy import Policy
-from gitshadow.sdk.turns.registry import Tool, ToolRegistry
+from gitshadow.sdk.turns.registry import ToolRegistry
+from gitshadow.sdk.turns.tool import Tool
 from gitshadow.sdk.turns.turn_end import Check
 from gitshadow.sdk.turns.values import Outcome, OutcomeKind
 from gitshadow.store.journal.saga_rows import SagaCall

@@ -14,7 +14,7 @@ from typing import TypeAlias, get_type_hints
 
 from gitshadow.errors import UsageError
 from gitshadow.sdk.turns.commands import Returned
-from gitshadow.sdk.turns.registry import Tool
+from gitshadow.sdk.turns.tool import Tool
 
 Errors: TypeAlias = tuple[type[Exception], ...]
 

@@ -36,9 +36,10 @@ from gitshadow.sdk.turns.file_recording import FileRecorder
 from gitshadow.sdk.turns.host import Host
 from gitshadow.sdk.turns.policy import Limits, Policy
 from gitshadow.sdk.turns.protocols import Clock, SessionStore
-from gitshadow.sdk.turns.registry import Tool, ToolRegistry
+from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.report import UndoReport
 from gitshadow.sdk.turns.session_runtime import Opening, SessionRuntime
+from gitshadow.sdk.turns.tool import Tool
 from gitshadow.sdk.turns.turn import TurnCore
 from gitshadow.sdk.turns.undo_operation import Whole
 from gitshadow.sdk.turns.undo_request import UndoRequest

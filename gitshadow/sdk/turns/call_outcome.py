@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from gitshadow.sdk.turns.commands import Event, Raised, Returned
 from gitshadow.sdk.turns.errors import ToolFailure
-from gitshadow.sdk.turns.registry import Tool
+from gitshadow.sdk.turns.tool import Tool
 from gitshadow.sdk.turns.values import Outcome, OutcomeKind, Reversibility
 from gitshadow.store.journal.saga_rows import SagaCall
 

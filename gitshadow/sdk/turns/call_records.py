@@ -10,7 +10,8 @@ from hashlib import blake2b
 
 from gitshadow.errors import UsageError
 from gitshadow.sdk.turns import json_values
-from gitshadow.sdk.turns.registry import Tool, ToolRegistry
+from gitshadow.sdk.turns.registry import ToolRegistry
+from gitshadow.sdk.turns.tool import Tool
 from gitshadow.store.journal.saga_rows import Held, SagaCall, SagaTurn
 
 _KEY_BYTES = 16

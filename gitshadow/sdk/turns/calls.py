@@ -43,8 +43,8 @@ from gitshadow.sdk.turns.commands import (
 from gitshadow.sdk.turns.errors import ToolFailure
 from gitshadow.sdk.turns.json_values import NotStorableError, Observation
 from gitshadow.sdk.turns.policy import Proposal
-from gitshadow.sdk.turns.registry import Tool
 from gitshadow.sdk.turns.telemetry import WorkSpan
+from gitshadow.sdk.turns.tool import Tool
 from gitshadow.sdk.turns.turn import TurnCore
 from gitshadow.sdk.turns.values import (
     Inverse,

@@ -9,16 +9,13 @@
 Invariant: an unknown key or an unfit value is refused with its name, never passed over.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Literal, NamedTuple, TypeAlias
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
 
 from gitshadow.sdk.turns import templates
 from gitshadow.sdk.turns.errors import RegistrationError
-from gitshadow.sdk.turns.registry import BuildInverse, Capture, ToolOptions
+from gitshadow.sdk.turns.tool import BuildInverse, Call, Capture, ToolOptions
 from gitshadow.sdk.turns.values import Inverse, Reversibility
-
-Call: TypeAlias = Callable[[str, Mapping[str, object]], object]
-"""Call a tool of the same server by name, with arguments; the value, or an awaitable of it."""
 
 _BEFORE = frozenset({"arguments"})
 _AFTER = frozenset(templates.SOURCES)

@@ -13,7 +13,7 @@ from hashlib import blake2b
 from gitshadow.sdk.turns import call_outcome, json_values
 from gitshadow.sdk.turns.call_outcome import CallKnowledge
 from gitshadow.sdk.turns.commands import FindHiddenCall, Procedure, standing
-from gitshadow.sdk.turns.registry import Tool
+from gitshadow.sdk.turns.tool import Tool
 from gitshadow.sdk.turns.turn import TurnCore
 from gitshadow.sdk.turns.values import Reversibility
 from gitshadow.store.journal.saga_rows import Effect, SagaCall

@@ -19,7 +19,7 @@ from gitshadow.sdk.turns.commands import (
 from gitshadow.sdk.turns.host import Host
 from gitshadow.sdk.turns.json_values import StoredInverse
 from gitshadow.sdk.turns.policy import Policy, Proposal
-from gitshadow.sdk.turns.registry import Tool
+from gitshadow.sdk.turns.tool import Tool
 from gitshadow.sdk.turns.values import Reversibility
 from gitshadow.store.journal.saga_rows import SagaCall
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from gitshadow.sdk.turns import json_values
 from gitshadow.sdk.turns.call_records import arguments_of
-from gitshadow.sdk.turns.registry import Tool
+from gitshadow.sdk.turns.tool import Tool
 from gitshadow.store.journal.saga_rows import SagaCall
 
 _KEPT = 1000

@@ -8,9 +8,9 @@ Invariant: what an untrusted server says of its tools changes nothing about how 
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from gitshadow.sdk.turns.declarations import Call, ServerOrigin, options_of
+from gitshadow.sdk.turns.declarations import ServerOrigin, options_of
 from gitshadow.sdk.turns.errors import RegistrationError
-from gitshadow.sdk.turns.registry import Tool, ToolOptions, ToolRegistry
+from gitshadow.sdk.turns.tool import Call, ToolOptions
 from gitshadow.sdk.turns.values import Json, Reversibility
 
 META_KEY = "gitshadow/undo"
@@ -71,30 +71,37 @@ def offered(listed: object) -> Iterator[Offered]:
     yield from map(_offered, tools)
 
 
-def declare(
-    registry: ToolRegistry,
+def declared(
+    server: str | None,
     listed: object,
     *,
     trusted: bool,
     overrides: Mapping[str, ToolOptions],
     call: Call | None,
-) -> list[Tool]:
-    """Declare the tools of a server; as `ToolRegistry.import_mcp`."""
+) -> Iterator[tuple[str, "Forward", ToolOptions]]:
+    """Yield what `ToolRegistry.import_mcp` adds: name, function and options of each tool.
+
+    Args:
+        server: The name by which inverses reach the server; None where they cannot.
+        listed: See `offered`.
+        trusted: Whether the server's word counts.
+        overrides: Options that count more than the server's word, by tool name.
+        call: Calls a tool of the server.
+
+    Raises:
+        RegistrationError: an override names no listed tool, or the result is none.
+    """
     found = list(offered(listed))
     unknown = sorted(overrides.keys() - {tool.name for tool in found})
     if unknown:
         raise RegistrationError(
             f"cannot import {unknown[0]}: the server lists no such tool"
         )
-    server = registry.prefix
     origin = ServerOrigin(server, call or _elsewhere) if server is not None else None
-    made = []
     for tool in found:
         options = tool.options(trusted=trusted, origin=origin)
         options |= overrides.get(tool.name, {})
-        function = Forward(tool.name, call or _elsewhere)
-        made.append(registry.add(tool.name, function, **options))
-    return made
+        yield tool.name, Forward(tool.name, call or _elsewhere), options
 
 
 def _elsewhere(name: str, arguments: Mapping[str, object]) -> object:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Protocol, TypeAlias
 
 from gitshadow.sdk.turns.events import Message
-from gitshadow.sdk.turns.registry import Tool
+from gitshadow.sdk.turns.tool import Tool
 from gitshadow.sdk.turns.values import Json
 
 

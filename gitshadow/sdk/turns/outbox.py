@@ -21,7 +21,7 @@ from gitshadow.sdk.turns.commands import (
     now,
     told,
 )
-from gitshadow.sdk.turns.registry import Tool
+from gitshadow.sdk.turns.tool import Tool
 from gitshadow.sdk.turns.turn import TurnCore, TurnSettings
 from gitshadow.sdk.turns.values import Outcome, Release
 from gitshadow.store.journal.saga_rows import CallName, Held, SagaCall

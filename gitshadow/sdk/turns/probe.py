@@ -11,7 +11,8 @@ from gitshadow.sdk.turns import json_values, path_images
 from gitshadow.sdk.turns.call_records import key_of
 from gitshadow.sdk.turns.commands import Invoke, Procedure, Raised, Returned, Save, ask
 from gitshadow.sdk.turns.kept_secrets import KeptSecrets
-from gitshadow.sdk.turns.registry import Tool, ToolRegistry
+from gitshadow.sdk.turns.registry import ToolRegistry
+from gitshadow.sdk.turns.tool import Tool
 from gitshadow.sdk.turns.values import Inverse, Outcome
 from gitshadow.store.journal.saga_rows import SagaCall, SagaEntry
 

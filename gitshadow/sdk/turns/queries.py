@@ -19,8 +19,8 @@ from gitshadow.sdk.turns import (
     undo_request,
 )
 from gitshadow.sdk.turns.call_outcome import CallKnowledge
-from gitshadow.sdk.turns.registry import Tool
 from gitshadow.sdk.turns.report import UndoKind
+from gitshadow.sdk.turns.tool import Tool
 from gitshadow.sdk.turns.values import EVERYTHING, Release
 from gitshadow.store.journal import history, outbox, saga
 from gitshadow.store.journal.db import Db

@@ -11,8 +11,9 @@ from gitshadow.sdk.turns.call_outcome import CallKnowledge
 from gitshadow.sdk.turns.evidence import Resolution
 from gitshadow.sdk.turns.external_inverses import Outside
 from gitshadow.sdk.turns.json_values import StoredInverse
-from gitshadow.sdk.turns.registry import Tool, ToolRegistry
+from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.report import Domain, UndoItem
+from gitshadow.sdk.turns.tool import Tool
 from gitshadow.sdk.turns.values import Reversibility
 from gitshadow.store.journal.saga_rows import SagaCall
 from gitshadow.undo.report import Action, Reason, State

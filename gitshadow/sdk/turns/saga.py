@@ -34,9 +34,10 @@ from gitshadow.sdk.turns.external_inverses import Outside, patience_s
 from gitshadow.sdk.turns.json_values import StoredInverse
 from gitshadow.sdk.turns.kept_secrets import KeptSecrets
 from gitshadow.sdk.turns.probe import Sources, settled
-from gitshadow.sdk.turns.registry import Tool, ToolRegistry
+from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.report import UndoItem, UndoKind, UndoReport, item_from_json
 from gitshadow.sdk.turns.reversibility import JudgedCalls
+from gitshadow.sdk.turns.tool import Tool
 from gitshadow.sdk.turns.undo_operation import PhaseResult
 from gitshadow.sdk.turns.undo_request import UndoRequest
 from gitshadow.sdk.turns.values import OnDrift, Outcome

@@ -11,7 +11,7 @@ from gitshadow.sdk.turns import drift, json_values
 from gitshadow.sdk.turns.call_records import key_of
 from gitshadow.sdk.turns.commands import Invoke, Procedure, Raised, Returned, ask
 from gitshadow.sdk.turns.kept_secrets import KeptSecrets
-from gitshadow.sdk.turns.registry import Tool
+from gitshadow.sdk.turns.tool import Tool
 from gitshadow.sdk.turns.values import Reversibility
 from gitshadow.store.journal.saga_rows import SagaCall
 

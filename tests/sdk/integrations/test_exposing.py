@@ -8,7 +8,8 @@ import pytest
 
 from gitshadow.errors import UsageError
 from gitshadow.sdk.integrations.tool_exposure import Cell, exposed
-from gitshadow.sdk.turns.registry import Tool, ToolRegistry
+from gitshadow.sdk.turns.registry import ToolRegistry
+from gitshadow.sdk.turns.tool import Tool
 
 
 def added(function: object, **options: str) -> Tool:

@@ -12,7 +12,8 @@ from gitshadow.sdk.testing.trials import Script
 from gitshadow.sdk.turns.errors import ToolFailure
 from gitshadow.sdk.turns.inverse_kinds import Allowed
 from gitshadow.sdk.turns.policy import Policy
-from gitshadow.sdk.turns.registry import ToolOptions, ToolRegistry
+from gitshadow.sdk.turns.registry import ToolRegistry
+from gitshadow.sdk.turns.tool import ToolOptions
 from gitshadow.sdk.turns.values import Inverse, Retry, Reversibility
 from tests.sdk.turns.world import World, registry
 

@@ -8,8 +8,8 @@ from typing import Unpack
 import pytest
 
 from gitshadow.errors import ExitCode, UsageError
-from gitshadow.sdk.turns.registry import ToolOptions
 from gitshadow.sdk.turns.report import UndoReport
+from gitshadow.sdk.turns.tool import ToolOptions
 from gitshadow.sdk.turns.values import Inverse, Outcome, Retry, Reversibility
 from tests.sdk.turns.front import FREE, Front, Session, settled
 from tests.sdk.turns.recorded import Recorded

@@ -7,7 +7,8 @@ import pytest
 
 from gitshadow.sdk.turns import templates
 from gitshadow.sdk.turns.errors import RegistrationError
-from gitshadow.sdk.turns.registry import Tool, ToolRegistry
+from gitshadow.sdk.turns.registry import ToolRegistry
+from gitshadow.sdk.turns.tool import Tool
 from gitshadow.sdk.turns.values import Inverse, Outcome, Reversibility
 from tests.sdk.turns.front import Front
 

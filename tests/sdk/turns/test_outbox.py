@@ -7,8 +7,9 @@ import pytest
 from gitshadow.sdk.turns.errors import RegistrationError, TimeLimitExceeded, ToolFailure
 from gitshadow.sdk.turns.host import Host
 from gitshadow.sdk.turns.policy import Limits, Policy
-from gitshadow.sdk.turns.registry import ToolOptions, ToolRegistry
+from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.report import UndoReport
+from gitshadow.sdk.turns.tool import ToolOptions
 from gitshadow.sdk.turns.values import (
     Inverse,
     Outcome,

@@ -4,8 +4,8 @@ import pytest
 
 from gitshadow.errors import UsageError
 from gitshadow.sdk.turns.errors import SessionBusy
-from gitshadow.sdk.turns.registry import ToolOptions
 from gitshadow.sdk.turns.report import UndoItem
+from gitshadow.sdk.turns.tool import ToolOptions
 from gitshadow.sdk.turns.values import Inverse, Outcome, Reversibility
 from tests.sdk.turns.front import Front, Session
 from tests.sdk.turns.world import BoomError, World

@@ -6,8 +6,9 @@ import pytest
 
 from gitshadow.sdk.turns.errors import RegistrationError
 from gitshadow.sdk.turns.json_values import parse
-from gitshadow.sdk.turns.registry import ToolOptions, ToolRegistry
+from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.report import UndoItem, UndoReport
+from gitshadow.sdk.turns.tool import ToolOptions
 from gitshadow.sdk.turns.values import Inverse, Reversibility
 from tests.sdk.turns.front import Front, Session
 from tests.sdk.turns.world import AT_ONCE

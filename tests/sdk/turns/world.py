@@ -11,7 +11,8 @@ from functools import wraps
 from pathlib import Path
 from typing import TypedDict
 
-from gitshadow.sdk.turns.registry import ToolOptions, ToolRegistry
+from gitshadow.sdk.turns.registry import ToolRegistry
+from gitshadow.sdk.turns.tool import ToolOptions
 from gitshadow.sdk.turns.values import Conflict, Inverse, Outcome, Retry, Reversibility
 
 AT_ONCE = Retry(attempts=3, backoff_s=0, timeout_s=None)
