@@ -16,7 +16,6 @@ from gitshadow.sdk.turns.errors import FinalFailure as FinalFailure
 from gitshadow.sdk.turns.errors import InvocationNotFound as InvocationNotFound
 from gitshadow.sdk.turns.errors import LimitExceeded as LimitExceeded
 from gitshadow.sdk.turns.errors import NothingToUndo as NothingToUndo
-from gitshadow.sdk.turns.errors import PartialUndo as PartialUndo
 from gitshadow.sdk.turns.errors import RegistrationError as RegistrationError
 from gitshadow.sdk.turns.errors import RoundTripLimitExceeded as RoundTripLimitExceeded
 from gitshadow.sdk.turns.errors import SessionBusy as SessionBusy
@@ -26,7 +25,6 @@ from gitshadow.sdk.turns.errors import ToolCallLimitExceeded as ToolCallLimitExc
 from gitshadow.sdk.turns.errors import ToolFailure as ToolFailure
 from gitshadow.sdk.turns.errors import TurnCancelled as TurnCancelled
 from gitshadow.sdk.turns.errors import TurnClosed as TurnClosed
-from gitshadow.sdk.turns.errors import TurnError as TurnError
 from gitshadow.sdk.turns.errors import UndoPending as UndoPending
 from gitshadow.sdk.turns.errors import ValidationFailed as ValidationFailed
 from gitshadow.sdk.turns.events import Message as Message
@@ -60,6 +58,8 @@ from gitshadow.sdk.turns.protocols import (
 )
 from gitshadow.sdk.turns.registry import ToolRegistry as ToolRegistry
 from gitshadow.sdk.turns.report import Domain as Domain
+from gitshadow.sdk.turns.report import PartialUndo as PartialUndo
+from gitshadow.sdk.turns.report import TurnError as TurnError
 from gitshadow.sdk.turns.report import UndoItem as UndoItem
 from gitshadow.sdk.turns.report import UndoKind as UndoKind
 from gitshadow.sdk.turns.report import UndoReport as UndoReport

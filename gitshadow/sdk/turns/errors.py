@@ -22,21 +22,12 @@
 
 `ToolFailure` stands apart: a tool raises it to say "no" without ending the turn, and an inverse to
 say that it did nothing; `FinalFailure` is one of an inverse that it is no use to try again.
+`TurnError` and `PartialUndo` carry a report and are defined with it, in `report`.
 Invariant: whatever ends a turn carries the rollback's report as `undo_report`.
 """
 
-from typing import TYPE_CHECKING
-
-from gitshadow.errors import ExitCode, ShadowError
-
-if TYPE_CHECKING:
-    from gitshadow.sdk.turns.report import UndoReport
-
-
-class TurnError(ShadowError):
-    """Report a turn, an undo or a rewind that could not go on."""
-
-    undo_report: "UndoReport | None" = None
+from gitshadow.errors import ExitCode
+from gitshadow.sdk.turns.report import TurnError
 
 
 class RegistrationError(TurnError):
@@ -97,16 +88,6 @@ class EngineError(TurnError):
 
 class UndoPending(TurnError):
     """Report an undo that has not ended in the time that was given; it goes on."""
-
-
-class PartialUndo(TurnError):
-    """Report an undo that left something standing; `report` says what."""
-
-    exit_code = ExitCode.PARTIAL
-
-    def __init__(self, report: "UndoReport") -> None:
-        super().__init__(f"cannot undo all of {report.target}: {report.headline}")
-        self.report = report
 
 
 class ToolFailure(Exception):

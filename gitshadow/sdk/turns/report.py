@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from gitshadow.errors import ExitCode, JournalError
-from gitshadow.sdk.turns.errors import PartialUndo
+from gitshadow.errors import ExitCode, JournalError, ShadowError
 from gitshadow.undo.report import EXITS, Action, Reason, State, Status, Uncovered
 from gitshadow.undo.report import overall as overall_status
 from gitshadow.words import printable
@@ -240,6 +239,22 @@ class UndoReport:
         lines += [f"  note: {note}" for note in self.notes]
         lines += [f"  not undone: {one.what}: {one.why}" for one in self.not_covered]
         return "\n".join(map(printable, lines))
+
+
+class TurnError(ShadowError):
+    """Report a turn, an undo or a rewind that could not go on."""
+
+    undo_report: UndoReport | None = None
+
+
+class PartialUndo(TurnError):
+    """Report an undo that did not reverse everything; `report` says what is left."""
+
+    exit_code = ExitCode.PARTIAL
+
+    def __init__(self, report: UndoReport) -> None:
+        super().__init__(f"cannot undo all of {report.target}: {report.headline}")
+        self.report = report
 
 
 def from_json(row: Mapping[str, object]) -> UndoReport:

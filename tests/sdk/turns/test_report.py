@@ -6,9 +6,8 @@ import json
 import pytest
 
 from gitshadow.errors import RefusedError
-from gitshadow.sdk.turns.errors import PartialUndo
 from gitshadow.sdk.turns.policy import Policy
-from gitshadow.sdk.turns.report import UndoReport, from_json
+from gitshadow.sdk.turns.report import PartialUndo, UndoReport, from_json
 from tests.sdk.turns.front import Front, Session
 from tests.sdk.turns.world import BoomError, World
 
