@@ -39,7 +39,6 @@ from gitshadow.sdk.integrations.dbos_access import (
 )
 from gitshadow.sdk.turns.commands import Command, Part, Procedure, T
 from gitshadow.sdk.turns.compensation_engine import (
-    Bench,
     Deadline,
     WorkerDriver,
     carry_out,
@@ -47,9 +46,10 @@ from gitshadow.sdk.turns.compensation_engine import (
 from gitshadow.sdk.turns.errors import EngineError, SessionBusy
 from gitshadow.sdk.turns.host import Host
 from gitshadow.sdk.turns.policy import Policy
+from gitshadow.sdk.turns.protocols import Bench
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.report import UndoReport
-from gitshadow.sdk.turns.session_runtime import Opening
+from gitshadow.sdk.turns.session_runtime import Opening, SessionBench
 from gitshadow.store.journal.saga_rows import SagaOp
 
 _LOG = logging.getLogger(__name__)
@@ -124,7 +124,7 @@ class DbosEngine:
         if self._queue not in ("", queue):
             raise UsageError("cannot use one DbosEngine for two repositories")
         self._queue = queue
-        self._benches[bench.opening.session] = bench
+        self._benches[bench.session] = bench
         return DbosRunner(self, bench)
 
     @contextmanager
@@ -157,7 +157,7 @@ class DbosEngine:
                 "cannot serve: undos of this engine run in another process"
             )
         opening = Opening("", tools, None, policy or Policy(), host or Host())
-        bench = Bench(path, opening)
+        bench = SessionBench(path, opening)
         self.bind(bench)
         self.door()
         ended = threading.Event()

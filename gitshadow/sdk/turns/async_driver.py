@@ -34,8 +34,9 @@ from gitshadow.sdk.turns.commands import (
     in_the_open,
     riding,
 )
-from gitshadow.sdk.turns.driver import AtOnce, Base, Means, pull
+from gitshadow.sdk.turns.driver import AtOnce, Base, pull
 from gitshadow.sdk.turns.journal_store import JournalStore
+from gitshadow.sdk.turns.protocols import Means
 
 
 class AsyncDriver(Base):

@@ -8,24 +8,18 @@ Invariant: who carries an undo out holds its session's lock until it has ended.
 import asyncio
 import inspect
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from functools import partial
 
-from gitshadow.errors import UnsupportedError
-from gitshadow.sdk.turns import json_values
 from gitshadow.sdk.turns.commands import Event, Invoke
 from gitshadow.sdk.turns.driver import Driver
-from gitshadow.sdk.turns.errors import EngineError, SessionBusy, UndoPending
-from gitshadow.sdk.turns.journal_store import JournalStore
-from gitshadow.sdk.turns.report import UndoReport, from_json
-from gitshadow.sdk.turns.session_runtime import Opening, SessionRuntime
-from gitshadow.store.journal import saga
+from gitshadow.sdk.turns.errors import UndoPending
+from gitshadow.sdk.turns.executor import told
+from gitshadow.sdk.turns.protocols import Bench, OpenedSession
+from gitshadow.sdk.turns.report import UndoReport
 from gitshadow.store.journal.saga_rows import SagaOp
-from gitshadow.store.layout import discover
 
-_LOOK_S = 0.01
 _GRACE_S = 1.0
 
 
@@ -50,128 +44,13 @@ class Deadline:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class Bench:
-    """Hold what it takes to carry out undos of one session.
-
-    Args:
-        path: The root of the working tree.
-        opening: What the session was opened with: its tools among it.
-    """
-
-    path: str
-    opening: Opening
-
-    @property
-    def journal(self) -> str:
-        """Return the path of the journal.
-
-        Raises:
-            UnsupportedError: there is no Git working tree.
-        """
-        layout = discover(self.path)
-        if layout is None:
-            raise UnsupportedError(f"cannot find a Git working tree at {self.path}")
-        return layout.journal
-
-    def of(self, session: str) -> "Bench":
-        """Return the same for another session of the program."""
-        return Bench(self.path, replace(self.opening, session=session))
-
-    def runtime(self) -> SessionRuntime:
-        """Open the session once more, for the calling thread; to be closed."""
-        host = replace(self.opening.host, engine=None)
-        return SessionRuntime.open(self.path, replace(self.opening, host=host))
-
-    @contextmanager
-    def at_work(self, check: Callable[[], None]) -> Iterator[SessionRuntime]:
-        """Open the session and hold its lock, as soon as whoever has it gives it back.
-
-        Args:
-            check: Called while it is not free; it raises where waiting is to end.
-        """
-        with closing(self.runtime()) as runtime, ExitStack() as held:
-            while not _taken(runtime, held):
-                check()
-                time.sleep(_LOOK_S)
-            yield runtime
-
-    def unfinished(self) -> list[SagaOp]:
-        """Return the undos of the session that have no report, oldest first."""
-        with closing(self.runtime()) as runtime:
-            return runtime.carrying.unfinished()
-
-    def is_free(self) -> bool:
-        """Tell whether nobody is at work in the session."""
-        with closing(self.runtime()) as runtime:
-            try:
-                runtime.take()
-            except SessionBusy:
-                return False
-            return True
-
-    @contextmanager
-    def idle(self) -> Iterator[list[SagaOp]]:
-        """Hold the session's lock for a block that gets the undos without a report.
-
-        Raises:
-            SessionBusy: somebody is at work in the session.
-        """
-        with closing(self.runtime()) as runtime, runtime.locked(finishing=True):
-            yield runtime.carrying.unfinished()
-
-    def sessions_with_work(self) -> list[str]:
-        """Return the sessions of the repository that have an undo without a report."""
-        with closing(self.runtime()) as runtime:
-            store = runtime.store
-            assert isinstance(store, JournalStore)
-            return saga.sessions_with_work(store.db)
-
-    def told(self, op_id: str) -> UndoReport | None:
-        """Return the report of an undo, None while it has none."""
-        with closing(self.runtime()) as runtime:
-            return _told(runtime, op_id)
-
-    def report(self, op_id: str, check: Callable[[], None]) -> UndoReport:
-        """Wait until the journal holds the report of an undo, and return it.
-
-        Args:
-            op_id: The undo.
-            check: Called while there is none; it raises where waiting is to end.
-        """
-        with closing(self.runtime()) as runtime:
-            while (found := _told(runtime, op_id)) is None:
-                check()
-                time.sleep(_LOOK_S)
-        return found
-
-
-def carry_out(runtime: SessionRuntime, op_id: str, driver: Driver) -> UndoReport:
+def carry_out(runtime: OpenedSession, op_id: str, driver: Driver) -> UndoReport:
     """Bring an undo to its end, from wherever it stands; to be called under the lock.
 
     Raises:
         EngineError: the journal has no such undo.
     """
-    return _told(runtime, op_id) or driver.run(runtime.carrying.finish(op_id))
-
-
-def _told(runtime: SessionRuntime, op_id: str) -> UndoReport | None:
-    """Return the report of an undo, None while it has none."""
-    op = runtime.store.op(op_id)
-    if op is None:
-        raise EngineError(f"cannot find undo {op_id} in the journal")
-    if op.status != "done" or op.report is None:
-        return None
-    return from_json(json_values.parse(op.report))
-
-
-def _taken(runtime: SessionRuntime, held: ExitStack) -> bool:
-    """Take a session's lock if it is free, and hold it until the stack ends."""
-    try:
-        held.enter_context(runtime.locked(finishing=True))
-    except SessionBusy:
-        return False
-    return True
+    return told(runtime.store, op_id) or driver.run(runtime.finish(op_id))
 
 
 class WorkerDriver(Driver):

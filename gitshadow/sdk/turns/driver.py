@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextvars import copy_context
 from functools import partial
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from gitshadow.sdk.turns import events
 from gitshadow.sdk.turns.commands import (
@@ -43,23 +43,8 @@ from gitshadow.sdk.turns.commands import (
     in_the_open,
     riding,
 )
-from gitshadow.sdk.turns.file_recording import FileRecorder
-from gitshadow.sdk.turns.protocols import Clock, SessionStore
-from gitshadow.sdk.turns.undo_operation import Whole
-from gitshadow.store.journal.saga_rows import CallName, SagaCall, SagaOp
-
-
-class Means(Protocol):
-    """What a driver works with."""
-
-    store: SessionStore
-    clock: Clock
-    recorder: FileRecorder | None
-
-    def composed(self, op: SagaOp) -> Whole:
-        """Return the undo that an op stands for."""
-        ...
-
+from gitshadow.sdk.turns.protocols import Means, SessionStore
+from gitshadow.store.journal.saga_rows import CallName, SagaCall
 
 AtOnce: TypeAlias = (
     Save

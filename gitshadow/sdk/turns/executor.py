@@ -6,28 +6,41 @@ Invariant: whoever carries an undo out holds the session's lock; who hands one o
 """
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from gitshadow.errors import UsageError
+from gitshadow.sdk.turns import json_values
 from gitshadow.sdk.turns.commands import Invoke, Procedure, Save, demand, now
-from gitshadow.sdk.turns.errors import SessionBusy
-from gitshadow.sdk.turns.report import UndoKind, UndoReport
+from gitshadow.sdk.turns.errors import EngineError, SessionBusy
+from gitshadow.sdk.turns.protocols import (
+    CompensationEngine,
+    SagaStore,
+    SessionLock,
+)
+from gitshadow.sdk.turns.report import UndoKind, UndoReport, from_json
 from gitshadow.sdk.turns.turn_states import TurnEvent, TurnStatus, advance
+from gitshadow.sdk.turns.turn_undo import Undoing
 from gitshadow.sdk.turns.undo_operation import Whole
 from gitshadow.store.journal.saga_rows import SagaOp
-
-if TYPE_CHECKING:
-    from gitshadow.sdk.turns.protocols import CompensationEngine
-    from gitshadow.sdk.turns.session_runtime import SessionRuntime
 
 _SUBMITTED = "submitted"
 
 
 class Carrying:
-    """Bring the undos of a session to their end; all of it under its lock."""
+    """Bring the undos of a session to their end; all of it under its lock.
 
-    def __init__(self, runtime: "SessionRuntime") -> None:
-        self._runtime = runtime
+    Args:
+        undoing: Makes the undos.
+        engine: Carries them out; None where that is done in place.
+        lock: The session's lock; it is released once an engine has taken an undo over.
+    """
+
+    def __init__(
+        self, undoing: Undoing, engine: CompensationEngine | None, lock: SessionLock
+    ) -> None:
+        self._undoing = undoing
+        self._store, self._setting = undoing.store, undoing.setting
+        self._engine = engine
+        self._lock = lock
 
     def run(self, work: Whole, *, again: bool = False) -> Procedure[UndoReport]:
         """Carry an undo out, in place or by the session's engine.
@@ -40,7 +53,7 @@ class Carrying:
             RefusedError: the token does not fit; nothing was done.
             UndoPending, EngineError: as `CompensationEngine.wait`.
         """
-        engine = self._runtime.engine
+        engine = self._engine
         if engine is None or not work.calls_handlers:
             return (yield from self._done(work))
         yield from work.admit()
@@ -49,12 +62,12 @@ class Carrying:
         hand = Invoke(engine.submit, (op,))
         hand = Invoke(engine.resume, (op.id,)) if again else hand
         yield from demand(hand._replace(blocking=True))
-        self._runtime.release()
+        self._lock.release()
         return (yield from _awaited(engine, op.id))
 
     def recover(self) -> Procedure[list[UndoReport]]:
         """Bring the undos to their end that lost their process, in place or by the engine."""
-        engine = self._runtime.engine
+        engine = self._engine
         if engine is None:
             found = []
             for op in self.unfinished():
@@ -63,7 +76,7 @@ class Carrying:
             return found
         taken = yield from demand(Invoke(engine.recover, blocking=True))
         assert isinstance(taken, list)
-        self._runtime.release()
+        self._lock.release()
         found = []
         for op_id in taken:
             report = yield from _awaited(engine, op_id)
@@ -76,7 +89,7 @@ class Carrying:
         found = yield from self._done(work)
         if work.op.kind != UndoKind.ROLLBACK:
             return found
-        turn = self._runtime.store.turn(self._runtime.session, turn_of(work.op))
+        turn = self._store.turn(self._setting.session, turn_of(work.op))
         if turn is not None and turn.status == TurnStatus.ROLLING_BACK:
             event = TurnEvent.UNWOUND if found.ok else TurnEvent.STUCK
             moment = yield from now()
@@ -86,7 +99,7 @@ class Carrying:
 
     def _done(self, work: Whole) -> Procedure[UndoReport]:
         """Carry an undo out here, and tell those who want to know."""
-        telling = self._runtime.setting.telling
+        telling = self._setting.telling
         if work.op.kind == UndoKind.REWIND:
             return (yield from telling.rewind(work))
         return (yield from telling.undo(work))
@@ -101,7 +114,7 @@ class Carrying:
 
     def unfinished(self) -> list[SagaOp]:
         """Return the undos, rollbacks and rewinds without a report, oldest first."""
-        ops = self._runtime.store.ops(self._runtime.session)
+        ops = self._store.ops(self._setting.session)
         return [op for op in ops if op.status != "done"]
 
     def check_none_waits(self) -> None:
@@ -118,12 +131,12 @@ class Carrying:
                 )
 
     def _work(self, op_id: str) -> Whole:
-        op = self._runtime.store.op(op_id)
-        if op is None or op.session != self._runtime.session:
+        op = self._store.op(op_id)
+        if op is None or op.session != self._setting.session:
             raise UsageError(
-                f"cannot find undo {op_id} in session {self._runtime.session}"
+                f"cannot find undo {op_id} in session {self._setting.session}"
             )
-        return self._runtime.composed(replace(op, status="applying"))
+        return self._undoing.of(replace(op, status="applying"))
 
 
 def turn_of(op: SagaOp) -> str:
@@ -131,7 +144,21 @@ def turn_of(op: SagaOp) -> str:
     return op.target.partition(":")[0]
 
 
-def _awaited(engine: "CompensationEngine", op_id: str) -> Procedure[UndoReport]:
+def told(store: SagaStore, op_id: str) -> UndoReport | None:
+    """Return the report of an undo, None while it has none.
+
+    Raises:
+        EngineError: the journal has no such undo.
+    """
+    op = store.op(op_id)
+    if op is None:
+        raise EngineError(f"cannot find undo {op_id} in the journal")
+    if op.status != "done" or op.report is None:
+        return None
+    return from_json(json_values.parse(op.report))
+
+
+def _awaited(engine: CompensationEngine, op_id: str) -> Procedure[UndoReport]:
     found = yield from demand(Invoke(engine.wait, (op_id, None), blocking=True))
     assert isinstance(found, UndoReport)
     return found

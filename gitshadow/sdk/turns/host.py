@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from gitshadow.sdk.turns.commands import Invoke, Procedure, Raised, Returned, ask, now
 from gitshadow.sdk.turns.protocols import (
@@ -19,13 +19,11 @@ from gitshadow.sdk.turns.protocols import (
     Telemetry,
     UndoTransactionProvider,
 )
-
-if TYPE_CHECKING:
-    from gitshadow.sdk.turns.report import UndoReport
+from gitshadow.sdk.turns.report import UndoReport
 
 _NS_PER_S = 1_000_000_000
 
-Listener: TypeAlias = "Callable[[UndoReport], object]"
+Listener: TypeAlias = Callable[[UndoReport], object]
 """Told of an undo; what it returns is not looked at, but awaited with the async front."""
 
 
@@ -65,9 +63,9 @@ class Host:
     secrets: Mapping[str, str] | Callable[[str], str] | None = None
     mcp: McpCaller | None = None
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
-    pre_undo: "Listener | None" = None
-    post_undo: "Listener | None" = None
-    post_rewind: "Listener | None" = None
+    pre_undo: Listener | None = None
+    post_undo: Listener | None = None
+    post_rewind: Listener | None = None
     telemetry: Telemetry | None = None
     clock: Clock = time.time_ns
     files: bool | None = None

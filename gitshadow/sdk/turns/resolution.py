@@ -4,20 +4,17 @@ Invariant: what the machine knew stays; a person's word is a row of the log besi
 """
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from gitshadow.errors import UsageError
 from gitshadow.sdk.turns import evidence, json_values, probe, reversibility
 from gitshadow.sdk.turns.commands import Procedure, now
+from gitshadow.sdk.turns.session_runtime import SessionRuntime
 from gitshadow.store.journal.saga_rows import SagaEntry
 from gitshadow.undo.report import State
 
-if TYPE_CHECKING:
-    from gitshadow.sdk.turns.session_runtime import SessionRuntime
-
 
 def resolve(
-    runtime: "SessionRuntime", turn: str, call: str, state: State, note: str
+    runtime: SessionRuntime, turn: str, call: str, state: State, note: str
 ) -> None:
     """Record what a person has found out about a call, or has done about it.
 
@@ -56,7 +53,7 @@ def resolve(
         runtime.store.save([after, row, *closed])
 
 
-def ask_probes(runtime: "SessionRuntime") -> Procedure[None]:
+def ask_probes(runtime: SessionRuntime) -> Procedure[None]:
     """Ask about every call whose effect is unknown, where its tool can tell."""
     setting = runtime.setting
     for call in runtime.store.unsettled(runtime.session):

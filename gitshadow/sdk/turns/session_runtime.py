@@ -6,8 +6,9 @@ in the journal while the lock is free has lost its process.
 
 import fnmatch
 import os
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 
 from gitshadow.errors import (
@@ -16,34 +17,43 @@ from gitshadow.errors import (
     UnsupportedError,
     UsageError,
 )
-from gitshadow.sdk.turns import evidence, json_values, session_fork
+from gitshadow.sdk.turns import (
+    events,
+    json_values,
+    rewind,
+    session_fork,
+    state_rollback,
+)
 from gitshadow.sdk.turns.call_records import held_row
-from gitshadow.sdk.turns.commands import Tell
+from gitshadow.sdk.turns.commands import Procedure, Tell
 from gitshadow.sdk.turns.errors import SessionBusy
-from gitshadow.sdk.turns.executor import Carrying
+from gitshadow.sdk.turns.executor import Carrying, told
 from gitshadow.sdk.turns.file_recording import FileRecorder
 from gitshadow.sdk.turns.host import ContextCache, Host
 from gitshadow.sdk.turns.journal_store import JournalStore
 from gitshadow.sdk.turns.policy import Policy
 from gitshadow.sdk.turns.protocols import CompensationEngine, SessionStore
 from gitshadow.sdk.turns.registry import ToolRegistry
-from gitshadow.sdk.turns.saga import Unwind
-from gitshadow.sdk.turns.session_history import SessionHistory
-from gitshadow.sdk.turns.turn import TurnCore, TurnSettings
+from gitshadow.sdk.turns.report import UndoReport
+from gitshadow.sdk.turns.turn import TurnCore, TurnSettings, creation
 from gitshadow.sdk.turns.turn_states import TurnStatus
 from gitshadow.sdk.turns.turn_undo import Undoing
 from gitshadow.sdk.turns.undo_operation import Whole
 from gitshadow.sdk.turns.undo_request import UndoRequest
 from gitshadow.sdk.turns.user_hooks import UserHooks
 from gitshadow.sdk.turns.values import UndoEntry
+from gitshadow.store.journal import saga
 from gitshadow.store.journal.saga_rows import (
     SagaCall,
     SagaEntry,
     SagaOp,
     SagaRow,
     SagaTurn,
+    SessionEvent,
 )
 from gitshadow.store.layout import Layout, discover
+
+_LOOK_S = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +144,7 @@ class SessionRuntime:
         self._lock.release()
 
     @property
-    def past(self) -> SessionHistory:
+    def past(self) -> "SessionHistory":
         """Return the session's history and the ways back in it."""
         return SessionHistory(self)
 
@@ -146,7 +156,7 @@ class SessionRuntime:
     @property
     def carrying(self) -> Carrying:
         """Return what brings the session's undos to their end."""
-        return Carrying(self)
+        return Carrying(self.undoing, self.engine, self._lock)
 
     def new_turn(self, label: str, policy: Policy | None = None) -> TurnCore:
         """Take the lock and return the next turn, not begun yet; None: the session's policy.
@@ -279,18 +289,20 @@ class SessionRuntime:
         Raises:
             UsageError: there is no such turn.
         """
-        if self.store.turn(self.session, turn) is None:
-            raise UsageError(f"cannot find turn {turn} in session {self.session}")
-        return self.store.calls(self.session, turn)
+        return self.undoing.calls(turn)
 
     @property
     def undoing(self) -> Undoing:
         """Return what makes the undos of this session."""
-        return Undoing(self)
+        return Undoing(self.store, self.setting, self.recorder)
 
     def composed(self, op: SagaOp) -> Whole:
         """Return the undo that an op stands for, new or begun before."""
         return self.undoing.of(op)
+
+    def finish(self, op_id: str) -> Procedure[UndoReport]:
+        """Carry an undo out in place, from wherever it stopped; under the lock."""
+        return self.carrying.finish(op_id)
 
     def unwind(self, turn: str, request: UndoRequest) -> Whole:
         """Return the undo of a turn, not begun yet.
@@ -299,32 +311,6 @@ class SessionRuntime:
             UsageError: there is no such turn.
         """
         return self.undoing.undo(turn, request)
-
-    def unwind_of(
-        self, op: SagaOp, calls: Iterable[SagaCall], request: UndoRequest
-    ) -> Unwind:
-        """Return the undo of these calls, as a part of an op."""
-        found = tuple(calls)
-        log = [
-            row
-            for turn in dict.fromkeys(call.turn for call in found)
-            for row in self.store.log(self.session, turn)
-        ]
-        altered = evidence.altered(found, log)
-        outside = evidence.reaching_outside(found)
-        if outside and self.store.broken_at() is not None:
-            altered |= outside
-        return Unwind(
-            op=op,
-            calls=tuple(evidence.without_inverse(found, altered)),
-            registry=self.setting.registry,
-            outside=self.setting.outside,
-            request=request,
-            owner=self.setting.owner,
-            given=self.setting.given,
-            altered=altered,
-            resolutions=evidence.resolutions(log),
-        )
 
     def _after_losses(self) -> None:
         """Mark what lost its process: claims, and an open turn.
@@ -337,6 +323,167 @@ class SessionRuntime:
         if is_open and last is not None and (last.lease_ns or 0) > self.clock():
             raise _busy(self.session)
         self.interrupt_open()
+
+
+class SessionHistory:
+    """Look at a session's history and go back in it."""
+
+    def __init__(self, runtime: SessionRuntime) -> None:
+        self._runtime = runtime
+
+    def create(self, state: Mapping[str, object]) -> None:
+        """Begin the session's history with a state.
+
+        Raises:
+            UsageError: it has a history already.
+        """
+        with self._runtime.locked():
+            if self._runtime.store.last_seq(self._runtime.session) >= 0:
+                raise UsageError(f"could not create {self._runtime.session}: it exists")
+            self._runtime.store.save(
+                [creation(self._runtime.session, state, self._runtime.clock())]
+            )
+
+    def last_live(self) -> str:
+        """Return the newest invocation that counts.
+
+        Raises:
+            NothingToUndo: there is none.
+        """
+        return rewind.last_live(self._runtime.store, self._runtime.session)
+
+    def events(self) -> list[SessionEvent]:
+        """Return the session's whole history, oldest first."""
+        return self._runtime.store.events(self._runtime.session)
+
+    def live_events(self) -> list[SessionEvent]:
+        """Return the events that count, oldest first."""
+        return events.live(
+            self.events(), self._runtime.store.markers(self._runtime.session)
+        )
+
+    def state(self, before: str | None = None) -> dict[str, object]:
+        """Return the state, as it is or as it was before an invocation.
+
+        Raises:
+            InvocationNotFound: there is no such invocation.
+        """
+        seq = self._runtime.store.last_seq(self._runtime.session) + 1
+        if before is not None:
+            seq = rewind.find(self._runtime.store, self._runtime.session, before).first
+        return state_rollback.values(
+            self._runtime.store.state_before(self._runtime.session, seq)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SessionBench:
+    """Open one session again, to carry out its undos; see `protocols.Bench`.
+
+    Args:
+        path: The root of the working tree.
+        opening: What the session was opened with: its tools among it.
+    """
+
+    path: str
+    opening: Opening
+
+    @property
+    def session(self) -> str:
+        """Return the session's id."""
+        return self.opening.session
+
+    @property
+    def journal(self) -> str:
+        """Return the path of the journal.
+
+        Raises:
+            UnsupportedError: there is no Git working tree.
+        """
+        layout = discover(self.path)
+        if layout is None:
+            raise UnsupportedError(f"cannot find a Git working tree at {self.path}")
+        return layout.journal
+
+    def of(self, session: str) -> "SessionBench":
+        """Return the same for another session of the program."""
+        return SessionBench(self.path, replace(self.opening, session=session))
+
+    def runtime(self) -> SessionRuntime:
+        """Open the session once more, for the calling thread; to be closed."""
+        host = replace(self.opening.host, engine=None)
+        return SessionRuntime.open(self.path, replace(self.opening, host=host))
+
+    @contextmanager
+    def at_work(self, check: Callable[[], None]) -> Iterator[SessionRuntime]:
+        """Open the session and hold its lock, as soon as whoever has it gives it back.
+
+        Args:
+            check: Called while it is not free; it raises where waiting is to end.
+        """
+        with closing(self.runtime()) as runtime, ExitStack() as held:
+            while not _taken(runtime, held):
+                check()
+                time.sleep(_LOOK_S)
+            yield runtime
+
+    def unfinished(self) -> list[SagaOp]:
+        """Return the undos of the session that have no report, oldest first."""
+        with closing(self.runtime()) as runtime:
+            return runtime.carrying.unfinished()
+
+    def is_free(self) -> bool:
+        """Return whether nobody is at work in the session."""
+        with closing(self.runtime()) as runtime:
+            try:
+                runtime.take()
+            except SessionBusy:
+                return False
+            return True
+
+    @contextmanager
+    def idle(self) -> Iterator[list[SagaOp]]:
+        """Hold the session's lock for a block that gets the undos without a report.
+
+        Raises:
+            SessionBusy: somebody is at work in the session.
+        """
+        with closing(self.runtime()) as runtime, runtime.locked(finishing=True):
+            yield runtime.carrying.unfinished()
+
+    def sessions_with_work(self) -> list[str]:
+        """Return the sessions of the repository that have an undo without a report."""
+        with closing(self.runtime()) as runtime:
+            store = runtime.store
+            assert isinstance(store, JournalStore)
+            return saga.sessions_with_work(store.db)
+
+    def told(self, op_id: str) -> UndoReport | None:
+        """Return the report of an undo, None while it has none."""
+        with closing(self.runtime()) as runtime:
+            return told(runtime.store, op_id)
+
+    def report(self, op_id: str, check: Callable[[], None]) -> UndoReport:
+        """Wait until the journal holds the report of an undo, and return it.
+
+        Args:
+            op_id: The undo.
+            check: Called while there is none; it raises where waiting is to end.
+        """
+        with closing(self.runtime()) as runtime:
+            while (found := told(runtime.store, op_id)) is None:
+                check()
+                time.sleep(_LOOK_S)
+        return found
+
+
+def _taken(runtime: SessionRuntime, held: ExitStack) -> bool:
+    """Take a session's lock if it is free, and hold it until the stack ends."""
+    try:
+        held.enter_context(runtime.locked(finishing=True))
+    except SessionBusy:
+        return False
+    return True
 
 
 def _hooks(layout: Layout | None, opening: Opening) -> UserHooks | None:
@@ -370,9 +517,7 @@ def _bound(layout: Layout | None, opening: Opening) -> CompensationEngine | None
         return None
     if layout is None:
         raise UsageError("cannot use an engine without a repository's journal")
-    from gitshadow.sdk.turns.compensation_engine import Bench
-
-    return provider.bind(Bench(layout.root, opening))
+    return provider.bind(SessionBench(layout.root, opening))
 
 
 def _recorder(layout: Layout | None, opening: Opening) -> FileRecorder | None:

@@ -7,19 +7,22 @@ artifacts, files, effects that wait for the files.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from gitshadow.errors import RefusedError, UsageError
 from gitshadow.sdk.turns import (
     call_undo,
     events,
+    evidence,
     file_undo,
     json_values,
     rewind,
     undo_phases,
     undo_request,
 )
+from gitshadow.sdk.turns.file_recording import FileRecorder
 from gitshadow.sdk.turns.file_undo import Began, FileWork
+from gitshadow.sdk.turns.protocols import SessionStore
 from gitshadow.sdk.turns.report import UndoKind, from_json
 from gitshadow.sdk.turns.rewind import RewindTarget
 from gitshadow.sdk.turns.saga import Unwind, new_op
@@ -31,14 +34,12 @@ from gitshadow.sdk.turns.state_rollback import (
     stretch_of,
     with_missing,
 )
+from gitshadow.sdk.turns.turn import TurnSettings
 from gitshadow.sdk.turns.undo_operation import UndoPhase, Whole, begun, ended_phases
 from gitshadow.sdk.turns.undo_request import WITHOUT_EFFECTS, UndoRequest
 from gitshadow.sdk.turns.values import EVERYTHING, Scope
 from gitshadow.store.journal.saga_rows import MARKER, SagaCall, SagaOp, SagaTurn
 from gitshadow.undo.report import Uncovered
-
-if TYPE_CHECKING:
-    from gitshadow.sdk.turns.session_runtime import SessionRuntime
 
 _SCOPES = {
     UndoKind.ROLLBACK: EVERYTHING - {Scope.EVENTS},
@@ -59,12 +60,18 @@ class _Parts(NamedTuple):
 
 
 class Undoing:
-    """Make the undos of one session."""
+    """Make the undos of one session; `recorder` is None where files are not recorded."""
 
-    def __init__(self, runtime: "SessionRuntime") -> None:
-        self._runtime = runtime
-        self._store = runtime.store
-        self._session = runtime.session
+    def __init__(
+        self,
+        store: SessionStore,
+        setting: TurnSettings,
+        recorder: FileRecorder | None,
+    ) -> None:
+        self.store = store
+        self.setting = setting
+        self._recorder = recorder
+        self._session = setting.session
 
     def undo(self, target: str, request: UndoRequest) -> Whole:
         """Return the undo of a turn, or of one call alone, not begun yet.
@@ -73,10 +80,10 @@ class Undoing:
             UsageError: there is no such turn or call, or several turns have that call.
         """
         op = self._new(UndoKind.UNDO, target, request)
-        if self._store.turn(self._session, target) is None:
-            op = call_undo.narrowed(op, self._store, request)
+        if self.store.turn(self._session, target) is None:
+            op = call_undo.narrowed(op, self.store, request)
         elif request.only is not None:
-            known = {call.id for call in self._runtime.calls(target)}
+            known = {call.id for call in self.calls(target)}
             for name in sorted(request.only - known):
                 raise UsageError(f"cannot find call {name} in {target}")
         return self.of(op, request.token)
@@ -89,8 +96,8 @@ class Undoing:
             InvocationNotFound: it has no such invocation.
             RefusedError: it goes back to what was rewound, and effects are not made again.
         """
-        target = rewind.find(self._store, self._session, before)
-        gaps = events.hidden(self._store.markers(self._session))
+        target = rewind.find(self.store, self._session, before)
+        gaps = events.hidden(self.store.markers(self._session))
         if request.covers(Scope.EFFECTS) and not events.is_live(target.first, gaps):
             raise RefusedError(
                 f"cannot rewind before {before} with effects: it was rewound already,"
@@ -115,15 +122,15 @@ class Undoing:
         """
         kind = UndoKind(op.kind)
         request = undo_request.from_text(op.request, _SCOPES.get(kind, EVERYTHING))
-        is_known = self._store.op(op.id) is not None
-        log = list(self._store.log(self._session)) if is_known else []
+        is_known = self.store.op(op.id) is not None
+        log = list(self.store.log(self._session)) if is_known else []
         make = {UndoKind.REWIND: self._rewind, UndoKind.REDO: self._redo}
         parts = make.get(kind, self._turn)(op, request)
         tries = begun(op, log, undo_phases.FILES)
         number = len(tries) + (not tries or tries[-1])
         why = json_values.parse(op.request).get("why")
         unwinds = [
-            self._runtime.unwind_of(op, calls, request)
+            self._unwind(op, calls, request)
             for calls in parts.calls
             if request.covers(Scope.EFFECTS)
         ]
@@ -137,8 +144,43 @@ class Undoing:
             not_covered=tuple(self._outstanding(op, request, parts)),
         )
 
+    def calls(self, turn: str) -> list[SagaCall]:
+        """Return the calls of a turn in the order in which they started.
+
+        Raises:
+            UsageError: there is no such turn.
+        """
+        if self.store.turn(self._session, turn) is None:
+            raise UsageError(f"cannot find turn {turn} in session {self._session}")
+        return self.store.calls(self._session, turn)
+
+    def _unwind(
+        self, op: SagaOp, calls: Sequence[SagaCall], request: UndoRequest
+    ) -> Unwind:
+        """Return the undo of these calls, as a part of an op."""
+        log = [
+            row
+            for turn in dict.fromkeys(call.turn for call in calls)
+            for row in self.store.log(self._session, turn)
+        ]
+        altered = evidence.altered(calls, log)
+        outside = evidence.reaching_outside(calls)
+        if outside and self.store.broken_at() is not None:
+            altered |= outside
+        return Unwind(
+            op=op,
+            calls=tuple(evidence.without_inverse(calls, altered)),
+            registry=self.setting.registry,
+            outside=self.setting.outside,
+            request=request,
+            owner=self.setting.owner,
+            given=self.setting.given,
+            altered=altered,
+            resolutions=evidence.resolutions(log),
+        )
+
     def _new(self, kind: UndoKind, target: str, request: UndoRequest) -> SagaOp:
-        op = new_op(self._session, kind, target, self._runtime.clock())
+        op = new_op(self._session, kind, target, self.setting.host.clock())
         return replace(op, request=undo_request.to_text(request))
 
     def _phases(
@@ -166,16 +208,14 @@ class Undoing:
         for calls in () if request.covers(Scope.EFFECTS) else parts.calls[::-1]:
             yield from undo_phases.outstanding(op, calls)
 
-    # -- a turn ----------------------------------------------------------------------------
-
     def _turn(self, op: SagaOp, request: UndoRequest) -> _Parts:
         turn, savepoint = call_undo.turn_and_savepoint(op)
         since = json_values.parse(op.request).get("since")
         mark = since if isinstance(since, int) else 0
-        calls = [one for one in self._runtime.calls(turn) if one.ordinal > mark]
+        calls = [one for one in self.calls(turn) if one.ordinal > mark]
         if call_undo.is_one_call(op):
             calls = call_undo.with_needed(calls, op.target)
-        row = self._store.turn(self._session, turn)
+        row = self.store.turn(self._session, turn)
         assert row is not None, "its calls were found"
         is_all = request.only is None and not request.declined
         work = self._work(op, request, [turn])
@@ -190,7 +230,7 @@ class Undoing:
         self, op: SagaOp, turn: str, request: UndoRequest
     ) -> Sequence[UndoPhase]:
         """Return what takes back what a turn set and said, where it did."""
-        store, session = self._store, self._session
+        store, session = self.store, self._session
         stretch = stretch_of(store, session, turn)
         if stretch is not None:
             stretch = _since_mark(op, stretch)
@@ -214,11 +254,9 @@ class Undoing:
         changes = changes.within(request)
         return undo_phases.history(Taking(op=op, changes=changes, wording=wording))
 
-    # -- a rewind --------------------------------------------------------------------------
-
     def _rewind(self, op: SagaOp, request: UndoRequest) -> _Parts:
-        target = rewind.find(self._store, self._session, op.target)
-        changes = with_missing(self._store, target.changes).within(request)
+        target = rewind.find(self.store, self._session, op.target)
+        changes = with_missing(self.store, target.changes).within(request)
         covers = request.covers(Scope.EVENTS)
         wording = Wording(
             text="Session rewound",
@@ -229,19 +267,19 @@ class Undoing:
             seq=target.marker,
         )
         history = undo_phases.history(Taking(op=op, changes=changes, wording=wording))
-        rows = [self._store.turn(self._session, one) for one in target.hides]
+        rows = [self.store.turn(self._session, one) for one in target.hides]
         turns = [row for row in rows if row is not None]
         work = self._work(op, request, [row.id for row in turns])
         if work is not None:
             work = replace(work, turns=file_undo.began(turns))
-        calls = [self._store.calls(self._session, row.id) for row in reversed(turns)]
+        calls = [self.store.calls(self._session, row.id) for row in reversed(turns)]
         return _Parts(calls, history, work, self._back_again(work, target))
 
     def _back_again(
         self, work: FileWork | None, target: RewindTarget
     ) -> FileWork | None:
         """Return the files that a rewind had taken, where that rewind is taken back."""
-        event = self._store.events(self._session)[target.first]
+        event = self.store.events(self._session)[target.first]
         before = (
             json_values.parse(event.body).get("op") if event.kind == MARKER else None
         )
@@ -249,8 +287,6 @@ class Undoing:
             return None
         ops = tuple(self._file_ops(str(before)))
         return replace(work, verb="redo", turns=(), ops=ops, told=())
-
-    # -- a redo ----------------------------------------------------------------------------
 
     def _redo(self, op: SagaOp, request: UndoRequest) -> _Parts:
         before = self._undone(op.target)
@@ -263,7 +299,7 @@ class Undoing:
         return _Parts((), history, work, instead=named)
 
     def _undone(self, op_id: str) -> SagaOp:
-        op = self._store.op(op_id)
+        op = self.store.op(op_id)
         kinds = (UndoKind.UNDO, UndoKind.ROLLBACK, UndoKind.REWIND)
         if op is None or op.session != self._session or op.kind not in kinds:
             raise UsageError(
@@ -277,15 +313,15 @@ class Undoing:
         Newest first: whoever settled them, a redo makes none of them again.
         """
         named = _named_in(op)
-        turns = [turn.id for turn in self._store.turns(self._session)]
-        found = (c for turn in turns for c in self._store.calls(self._session, turn))
+        turns = [turn.id for turn in self.store.turns(self._session)]
+        found = (c for turn in turns for c in self.store.calls(self._session, turn))
         mine = [one for one in found if one.op == op.id or one.id in named]
         mine = [one for one in mine if one.undo == "done" or one.outcome == "dropped"]
         return mine[::-1]
 
     def _redone_history(self, op: SagaOp, before: SagaOp) -> Sequence[UndoPhase]:
         """Return what gives state and artifacts the values that an undo took from them."""
-        store, session = self._store, self._session
+        store, session = self.store, self._session
         event = next(
             (
                 one
@@ -314,9 +350,9 @@ class Undoing:
 
     def _file_ops(self, op_id: str) -> Iterator[str]:
         """Yield the ids by which the recorder may know an op's files, newest first."""
-        op = self._store.op(op_id)
+        op = self.store.op(op_id)
         if op is not None:
-            tries = len(begun(op, self._store.log(self._session), undo_phases.FILES))
+            tries = len(begun(op, self.store.log(self._session), undo_phases.FILES))
             yield from (f"{op_id}-{number}" for number in range(tries, 1, -1))
             yield op_id
 
@@ -324,10 +360,10 @@ class Undoing:
         self, op: SagaOp, request: UndoRequest, turns: Sequence[str]
     ) -> FileWork | None:
         """Return the work on files without what it is about; None where that is not meant."""
-        recorder = self._runtime.recorder
+        recorder = self._recorder
         if recorder is None or not request.covers(Scope.FILES):
             return None
-        log = (row for turn in turns for row in self._store.log(self._session, turn))
+        log = (row for turn in turns for row in self.store.log(self._session, turn))
         return FileWork(
             op=op,
             recorder=recorder,
