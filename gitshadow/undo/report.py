@@ -5,17 +5,25 @@ with them; the field names are those of the command line's contract, added to, n
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import NamedTuple
+from enum import EnumType, StrEnum
+from types import NoneType
+from typing import Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 from gitshadow.errors import ExitCode, JournalError
 from gitshadow.model import Oid, OpKind
 from gitshadow.undo.about import About
 from gitshadow.undo.hunk_selection import Hunk
 
-_STATES_SHOWN = ("reversed", "compensated", "not_reversed", "no_effect")
+_T = TypeVar("_T")
+_WORDS: Mapping[object, str] = {
+    str: "a string",
+    int: "a number",
+    bool: "true or false",
+    tuple: "a list of strings",
+    Mapping: "an object",
+}
 
 
 class Action(StrEnum):
@@ -90,19 +98,17 @@ EXITS: Mapping[Status, ExitCode] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Item:
-    """Hold what happens, or happened, to one thing of the unit.
+class BaseItem:
+    """Hold what happens, or happened, to one thing, whatever kind of thing it is.
 
-    `path` and `old_path` are display text (lossless, relative to the worktree); a rename goes
-    from `old_path`, where the file stands now, to `path`. `detail` is one sentence for people.
-    `overwrites` marks an item that replaces later work because it was asked to, `by_timing` one
-    of which only the time says that the unit wrote it. `added` and
-    `removed` count lines; None where lines mean nothing. `hunks` are there where a plan is to
-    be chosen from.
+    `detail` is one sentence for people; `residue` what stays although the item was reversed.
+    `old_path` is display text, as the path of an item is (lossless, relative to the worktree): a
+    rename goes from it, where the file is now, to the path. `overwrites` marks an item that
+    replaces later work because that was asked for. `added` and `removed` count lines; None where
+    lines mean nothing.
     """
 
-    path: str
-    session: str | None
+    session: str | None = None
     action: Action
     state: State
     reason: Reason | None = None
@@ -110,35 +116,58 @@ class Item:
     residue: str | None = None
     old_path: str | None = None
     overwrites: bool = False
-    by_timing: bool = False
     added: int | None = None
     removed: int | None = None
-    domain: str = "files"
-    hunks: tuple[Hunk, ...] = ()
 
-    def to_json(self) -> dict[str, object]:
-        """Return the item as a JSON object."""
-        row: dict[str, object] = {
-            "domain": self.domain,
-            "path": self.path,
+    def outcome(self) -> dict[str, object]:
+        """Return the part of the JSON object that says what became of the thing."""
+        return {
             "session": self.session,
             "action": self.action.value,
             "state": self.state.value,
             "reason": self.reason.value if self.reason else None,
             "residue": self.residue,
-            "detail": self.detail,
         }
-        if self.old_path is not None:
-            row["old_path"] = self.old_path
-        if self.overwrites:
-            row["overwrites"] = True
-        if self.by_timing:
-            row["by_timing"] = True
-        if self.added is not None and self.removed is not None:
-            row |= {"added": self.added, "removed": self.removed}
-        if self.hunks:
-            row["hunks"] = [hunk.to_json() for hunk in self.hunks]
-        return row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item(BaseItem):
+    """Hold what happens, or happened, to one file of the unit.
+
+    `by_timing` marks an item of which only the time says that the unit wrote it. `hunks` are
+    given where a plan is to be chosen from.
+    """
+
+    path: str
+    by_timing: bool = False
+    domain: str = "files"
+    hunks: tuple[Hunk, ...] = ()
+
+    def to_json(self) -> dict[str, object]:
+        """Return the item as a JSON object."""
+        return {
+            "domain": self.domain,
+            "path": self.path,
+            **self.outcome(),
+            "detail": self.detail,
+            **given(
+                old_path=self.old_path,
+                overwrites=self.overwrites,
+                by_timing=self.by_timing,
+                added=self.added,
+                removed=self.removed,
+                hunks=[hunk.to_json() for hunk in self.hunks],
+            ),
+        }
+
+
+def given(**facts: object) -> dict[str, object]:
+    """Return the facts that say something: not those that are None, False or an empty list."""
+    return {
+        key: value
+        for key, value in facts.items()
+        if value is not None and value is not False and value != []
+    }
 
 
 def overall(states: Set[State], *, planned: bool) -> Status:
@@ -168,35 +197,28 @@ class Uncovered(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """Hold one undo, planned or done.
+class BaseReport:
+    """Hold one undo, planned or done, of files or of effects.
 
-    `op_id` and `commit` are None where nothing was changed. `maybe` are the paths that may be
-    the agent's too and were left alone, `unclear` those of them that may be another session's as
-    well; `head_moved` says in sentences how HEAD moved since. `about` is what the report is about;
-    it is not stored, because prompts are forgotten with their sessions.
+    `op_id` and `commit` are None where nothing was changed. `not_covered` names what the unit did
+    that no item is about; it never changes the status.
     """
 
-    kind: OpKind
+    kind: StrEnum
     target: str
-    items: tuple[Item, ...]
+    items: tuple[BaseItem, ...]
     token: str
     op_id: str | None = None
     commit: Oid | None = None
     planned: bool = False
     not_covered: tuple[Uncovered, ...] = ()
-    headline: str = ""
     notes: tuple[str, ...] = ()
-    maybe: tuple[str, ...] = ()
-    unclear: tuple[str, ...] = ()
-    head_moved: tuple[str, ...] = ()
-    about: tuple[About, ...] = field(default=(), compare=False)
 
     @property
     def counts(self) -> Mapping[str, int]:
         """Return how many items are in each state; they sum to the items."""
-        found = Counter(item.state.value for item in self.items)
-        return {state: found[state] for state in _STATES_SHOWN}
+        found = Counter(item.state for item in self.items)
+        return {state.value: found[state] for state in State}
 
     @property
     def status(self) -> Status:
@@ -208,20 +230,47 @@ class Report:
         """Return the exit code of the verb that gives this report."""
         return EXITS[self.status]
 
-    def to_json(self) -> dict[str, object]:
-        """Return the report as one JSON object."""
+    def summary(
+        self, items: Iterable[Mapping[str, object]], headline: str
+    ) -> dict[str, object]:
+        """Return the part of the JSON object that the reports of all undos begin with."""
         return {
             "op_id": self.op_id,
             "kind": self.kind.value,
             "target": self.target,
             "status": self.status.value,
             "token": self.token,
-            "items": [item.to_json() for item in self.items],
+            "items": list(items),
             "counts": dict(self.counts),
             "commit": self.commit,
             "not_covered": [entry.to_json() for entry in self.not_covered],
-            "headline": self.headline,
+            "headline": headline,
             "notes": list(self.notes),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report(BaseReport):
+    """Hold one undo of files, planned or done.
+
+    `maybe` are the paths that may be the agent's too and were left alone, `unclear` those of them
+    that may be another session's as well; `head_moved` says in sentences how HEAD moved since.
+    `about` is what the report is about; it is not stored, because prompts are forgotten with their
+    sessions.
+    """
+
+    kind: OpKind
+    items: tuple[Item, ...]
+    headline: str = ""
+    maybe: tuple[str, ...] = ()
+    unclear: tuple[str, ...] = ()
+    head_moved: tuple[str, ...] = ()
+    about: tuple[About, ...] = field(default=(), compare=False)
+
+    def to_json(self) -> dict[str, object]:
+        """Return the report as one JSON object."""
+        return {
+            **self.summary((item.to_json() for item in self.items), self.headline),
             "maybe": list(self.maybe),
             "unclear": list(self.unclear),
             "head_moved": list(self.head_moved),
@@ -235,81 +284,82 @@ def from_json(row: Mapping[str, object]) -> Report:
         JournalError: it is not one.
     """
     try:
-        return Report(
-            kind=OpKind(_text(row, "kind")),
-            target=_text(row, "target"),
-            items=tuple(_item(each) for each in _rows(row, "items")),
-            token=_text(row, "token"),
-            op_id=_maybe_text(row, "op_id"),
-            commit=_commit(row),
-            planned=_text(row, "status") == Status.PLANNED,
-            not_covered=tuple(
-                Uncovered(
-                    _text(each, "what"), _text(each, "why"), _maybe_text(each, "path")
-                )
-                for each in _rows(row, "not_covered")
-            ),
-            headline=_text(row, "headline"),
-            notes=_texts(row, "notes"),
-            maybe=_texts(row, "maybe"),
-            unclear=_texts(row, "unclear") if "unclear" in row else (),
-            head_moved=_texts(row, "head_moved"),
-        )
+        return report_of(Report, row, _item, about=())
     except (KeyError, TypeError, ValueError) as error:
         raise JournalError(f"cannot read a stored report: {error}") from error
 
 
 def _item(row: Mapping[str, object]) -> Item:
-    reason = _maybe_text(row, "reason")
-    return Item(
-        path=_text(row, "path"),
-        session=_maybe_text(row, "session"),
-        action=Action(_text(row, "action")),
-        state=State(_text(row, "state")),
-        reason=Reason(reason) if reason else None,
-        detail=_maybe_text(row, "detail"),
-        residue=_maybe_text(row, "residue"),
-        old_path=_maybe_text(row, "old_path"),
-        overwrites=row.get("overwrites") is True,
-        by_timing=row.get("by_timing") is True,
-        added=_maybe_number(row, "added"),
-        removed=_maybe_number(row, "removed"),
-        domain=_text(row, "domain"),
+    return decoded(Item, row, hunks=())
+
+
+def report_of(
+    kind: Callable[..., _T],
+    row: Mapping[str, object],
+    item: Callable[[Mapping[str, object]], BaseItem],
+    **own: object,
+) -> _T:
+    """Return a stored report of any undo.
+
+    Args:
+        kind: The class of the report.
+        row: The JSON object.
+        item: Reads an item.
+        own: Fields that are not stored.
+
+    Raises:
+        KeyError, TypeError, ValueError: it is no such report.
+    """
+    not_covered = tuple(
+        decoded(Uncovered, each) for each in _objects(row, "not_covered")
+    )
+    return decoded(
+        kind,
+        row,
+        items=tuple(map(item, _objects(row, "items"))),
+        planned=row["status"] == Status.PLANNED,
+        not_covered=not_covered,
+        **own,
     )
 
 
-def _commit(row: Mapping[str, object]) -> Oid | None:
-    commit = _maybe_text(row, "commit")
-    return Oid(commit) if commit is not None else None
+def decoded(kind: Callable[..., _T], row: Mapping[str, object], **own: object) -> _T:
+    """Return a part of a stored report: each field is the value of the key of its name.
+
+    Args:
+        kind: A class whose fields are texts, numbers, flags, names of an enumeration, or lists of
+            texts; a field with a default may be absent.
+        row: The JSON object.
+        own: Fields that are not stored, or not so.
+
+    Raises:
+        KeyError, TypeError, ValueError: the object is no such part.
+    """
+    found = {
+        name: _value(row[name], hint, name)
+        for name, hint in get_type_hints(kind).items()
+        if name in row and name not in own
+    }
+    return kind(**own, **found)
 
 
-def _text(row: Mapping[str, object], key: str) -> str:
-    value = row[key]
-    if not isinstance(value, str):
-        raise TypeError(f"{key} is not a string")
+def _value(value: object, hint: object, name: str) -> object:
+    """Return a JSON value as the value of a field of that type."""
+    options = get_args(hint)
+    if get_origin(hint) is tuple and isinstance(value, list):
+        return tuple(_value(each, str, name) for each in value)
+    if NoneType in options:
+        return None if value is None else _value(value, options[0], name)
+    if isinstance(hint, EnumType):
+        return hint(value)
+    wanted: Any = get_origin(hint) or getattr(hint, "__supertype__", hint)
+    if not isinstance(value, wanted):
+        raise TypeError(f"{name} is not {_WORDS[wanted]}")
     return value
 
 
-def _maybe_text(row: Mapping[str, object], key: str) -> str | None:
-    return _text(row, key) if row.get(key) is not None else None
-
-
-def _maybe_number(row: Mapping[str, object], key: str) -> int | None:
-    value = row.get(key)
-    if value is not None and not isinstance(value, int):
-        raise TypeError(f"{key} is not a number")
-    return value
-
-
-def _rows(row: Mapping[str, object], key: str) -> Sequence[Mapping[str, object]]:
+def _objects(row: Mapping[str, object], key: str) -> Sequence[Mapping[str, object]]:
     value = row[key]
     if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
         raise TypeError(f"{key} is not a list of objects")
     return value
-
-
-def _texts(row: Mapping[str, object], key: str) -> tuple[str, ...]:
-    value = row.get(key, [])
-    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-        raise TypeError(f"{key} is not a list of strings")
-    return tuple(value)

@@ -22,7 +22,7 @@ from gitshadow.sdk.turns.file_recording import FileRecorder, FilesTold
 from gitshadow.sdk.turns.report import Domain, UndoItem, UndoReport
 from gitshadow.sdk.turns.undo_operation import PhaseResult, blank
 from gitshadow.store.journal.saga_rows import SagaLogRow, SagaOp, SagaTurn
-from gitshadow.undo.report import Item, Report, Status, Uncovered
+from gitshadow.undo.report import Report, Status, Uncovered
 
 
 class Began(NamedTuple):
@@ -118,7 +118,7 @@ class FileWork:
         told += [Uncovered(path, why, path) for path in found.loose]
         return replace(
             part,
-            items=tuple(_item(one) for one in found.report.items),
+            items=tuple(map(UndoItem.of_file, found.report.items)),
             commit=found.report.commit,
             token=found.report.token if found.report.items else "",
             not_covered=tuple(told),
@@ -151,23 +151,3 @@ def _notes(report: Report) -> Iterable[str]:
         yield f"uncertain changes, skipped: {', '.join(report.maybe)}"
     if report.status is Status.NOTHING_TO_DO and report.headline and report.items:
         yield f"files: {report.headline}"
-
-
-def _item(one: Item) -> UndoItem:
-    return UndoItem(
-        call_id="",
-        tool="",
-        klass="",
-        domain=Domain.FILES,
-        path=one.path,
-        session=one.session,
-        action=one.action,
-        state=one.state,
-        reason=one.reason,
-        detail=one.detail,
-        residue=one.residue,
-        old_path=one.old_path,
-        overwrites=one.overwrites,
-        added=one.added,
-        removed=one.removed,
-    )

@@ -5,13 +5,24 @@ DESIGN section 7 with fields added.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 
 from gitshadow.errors import ExitCode, JournalError, ShadowError
-from gitshadow.undo.report import EXITS, Action, Reason, State, Status, Uncovered
-from gitshadow.undo.report import overall as overall_status
+from gitshadow.undo.report import (
+    Action,
+    BaseItem,
+    BaseReport,
+    Item,
+    Reason,
+    State,
+    Status,
+    decoded,
+    given,
+    overall,
+    report_of,
+)
 from gitshadow.words import printable
 
 _SHOWN = {
@@ -46,66 +57,55 @@ class Domain(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UndoItem:
+class UndoItem(BaseItem):
     """Hold what became, or would become, of one call.
 
-    `residue` is what stays although the inverse ran; `follow_up` what a person can still do;
-    `detail` one sentence. `already` marks a call that an earlier undo had taken back. An item of
-    another domain than effects has a `path` instead of a call: a file, the key of a state, the
-    name of an artifact. The last four are those of `undo.report.Item`.
+    `follow_up` is what a person can still do. `already` marks a call that an earlier undo had
+    taken back. An item of another domain than effects has a `path` instead of a call: a file, the
+    key of a state, the name of an artifact.
     """
 
     call_id: str
     tool: str
     klass: str
-    state: State
     action: Action = Action.NONE
-    reason: Reason | None = None
     domain: Domain = Domain.EFFECTS
-    session: str | None = None
-    detail: str | None = None
-    residue: str | None = None
     follow_up: str | None = None
     attempts: int = 0
     error: str | None = None
     already: bool = False
     path: str | None = None
-    old_path: str | None = None
-    overwrites: bool = False
-    added: int | None = None
-    removed: int | None = None
+
+    @classmethod
+    def of_file(cls, item: Item) -> "UndoItem":
+        """Return the item of a file undo as one of a turn's undo."""
+        shared = {one.name: getattr(item, one.name) for one in fields(BaseItem)}
+        domain = Domain.FILES
+        return cls(
+            call_id="", tool="", klass="", domain=domain, path=item.path, **shared
+        )
 
     def to_json(self) -> dict[str, object]:
         """Return the item as a JSON object."""
-        row: dict[str, object] = {
+        return {
             "domain": self.domain.value,
             "call_id": self.call_id,
             "tool": self.tool,
             "class": self.klass,
-            "session": self.session,
-            "action": self.action.value,
-            "state": self.state.value,
-            "reason": self.reason.value if self.reason else None,
-            "residue": self.residue,
+            **self.outcome(),
             "follow_up": self.follow_up,
             "detail": self.detail,
             "attempts": self.attempts,
             "error": self.error,
             "already_undone": self.already,
+            **given(
+                path=self.path,
+                old_path=self.old_path,
+                overwrites=self.overwrites,
+                added=self.added,
+                removed=self.removed,
+            ),
         }
-        if self.path is not None:
-            row["path"] = self.path
-        return row | self._of_file()
-
-    def _of_file(self) -> dict[str, object]:
-        row: dict[str, object] = {}
-        if self.old_path is not None:
-            row["old_path"] = self.old_path
-        if self.overwrites:
-            row["overwrites"] = True
-        if self.added is not None and self.removed is not None:
-            row |= {"added": self.added, "removed": self.removed}
-        return row
 
     def line(self) -> str:
         """Return the item as one line for people."""
@@ -124,51 +124,32 @@ class UndoItem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UndoReport:
-    """Hold one undo, planned or done; items stand in the order in which they are taken back.
+class UndoReport(BaseReport):
+    """Hold one undo of turns, planned or done; items are in the order in which they are undone.
 
-    `not_covered` names what the turn did beside its recorded calls; it never changes the status.
-    A rewind tells what it set in the state (None: the key is absent), which invocations it hid, and
-    the number of the event that says so.
+    A rewind has what it set in the state (None: the key is absent), which invocations it hid, and
+    the number of the event that records it.
     """
 
-    op_id: str | None
     kind: UndoKind
-    target: str
     items: tuple[UndoItem, ...]
-    token: str
-    planned: bool = False
-    commit: str | None = None
-    not_covered: tuple[Uncovered, ...] = ()
-    notes: tuple[str, ...] = ()
     state_delta: Mapping[str, object] = field(default_factory=dict)
     artifact_delta: Mapping[str, object] = field(default_factory=dict)
     hidden_invocations: tuple[str, ...] = ()
     marker_event: int | None = None
 
     @property
-    def counts(self) -> Mapping[str, int]:
-        """Return how many items are in each state; they sum to the items."""
-        found = Counter(item.state for item in self.items)
-        return {state.value: found[state] for state in State}
-
-    @property
     def status(self) -> Status:
         """Return how the undo as a whole ended."""
         if not self.planned and self.already_undone:
             return Status.NOTHING_TO_DO
-        return overall_status({item.state for item in self.items}, planned=self.planned)
+        return overall({item.state for item in self.items}, planned=self.planned)
 
     @property
     def already_undone(self) -> bool:
         """Tell whether earlier undos had left nothing to do."""
         mutating = [item for item in self.items if item.state is not State.NO_EFFECT]
         return bool(mutating) and all(item.already for item in mutating)
-
-    @property
-    def exit_code(self) -> ExitCode:
-        """Return the exit code of a verb that gives this report."""
-        return EXITS[self.status]
 
     @property
     def ok(self) -> bool:
@@ -211,17 +192,7 @@ class UndoReport:
     def to_json(self) -> dict[str, object]:
         """Return the report as one JSON object."""
         return {
-            "op_id": self.op_id,
-            "kind": self.kind.value,
-            "target": self.target,
-            "status": self.status.value,
-            "token": self.token,
-            "items": [item.to_json() for item in self.items],
-            "counts": dict(self.counts),
-            "commit": self.commit,
-            "not_covered": [entry.to_json() for entry in self.not_covered],
-            "headline": self.headline,
-            "notes": list(self.notes),
+            **self.summary((item.to_json() for item in self.items), self.headline),
             "already_undone": self.already_undone,
             "state_delta": dict(self.state_delta),
             "artifact_delta": dict(self.artifact_delta),
@@ -264,92 +235,24 @@ def from_json(row: Mapping[str, object]) -> UndoReport:
         JournalError: it is not one.
     """
     try:
-        return UndoReport(
-            op_id=_text(row, "op_id"),
-            kind=UndoKind(str(row["kind"])),
-            target=str(row["target"]),
-            items=tuple(item_from_json(each) for each in _rows(row, "items")),
-            token=str(row["token"]),
-            planned=row["status"] == Status.PLANNED,
-            commit=_text(row, "commit"),
-            not_covered=tuple(
-                Uncovered(str(each["what"]), str(each["why"]))
-                for each in _rows(row, "not_covered")
-            ),
-            notes=tuple(str(each) for each in _list(row, "notes")),
-            state_delta=_mapping(row, "state_delta"),
-            artifact_delta=_mapping(row, "artifact_delta"),
-            hidden_invocations=tuple(map(str, _list(row, "hidden_invocations"))),
-            marker_event=_number(row, "marker_event"),
-        )
+        found = report_of(UndoReport, row, item_from_json)
     except (KeyError, TypeError, ValueError) as error:
         raise JournalError(f"could not read a stored report: {error}") from error
+    # A stored entry has no path, so that the same entry of two parts becomes one.
+    pathless = tuple(one._replace(path=None) for one in found.not_covered)
+    return replace(found, not_covered=pathless)
 
 
-def item_from_json(value: object) -> UndoItem:
+def item_from_json(row: object) -> UndoItem:
     """Return the item that `to_json` gave.
 
     Raises:
         JournalError: it is not one.
     """
-    if not isinstance(value, Mapping):
+    if not isinstance(row, Mapping):
         raise JournalError("could not read a stored item: it is not an object")
     try:
-        return _item(value)
+        already = row["already_undone"] is True
+        return decoded(UndoItem, row, klass=str(row["class"]), already=already)
     except (KeyError, TypeError, ValueError) as error:
         raise JournalError(f"could not read a stored item: {error}") from error
-
-
-def _item(row: Mapping[str, object]) -> UndoItem:
-    reason = _text(row, "reason")
-    path = row.get("path")
-    return UndoItem(
-        call_id=str(row["call_id"]),
-        tool=str(row["tool"]),
-        klass=str(row["class"]),
-        state=State(str(row["state"])),
-        action=Action(str(row["action"])),
-        reason=Reason(reason) if reason else None,
-        domain=Domain(str(row["domain"])),
-        session=_text(row, "session"),
-        detail=_text(row, "detail"),
-        residue=_text(row, "residue"),
-        follow_up=_text(row, "follow_up"),
-        attempts=_number(row, "attempts") or 0,
-        path=None if path is None else str(path),
-        old_path=None if row.get("old_path") is None else _text(row, "old_path"),
-        overwrites=row.get("overwrites") is True,
-        added=_number(row, "added") if "added" in row else None,
-        removed=_number(row, "removed") if "removed" in row else None,
-        error=_text(row, "error"),
-        already=row["already_undone"] is True,
-    )
-
-
-def _text(row: Mapping[str, object], key: str) -> str | None:
-    value = row[key]
-    return None if value is None else str(value)
-
-
-def _number(row: Mapping[str, object], key: str) -> int | None:
-    value = row[key]
-    return value if isinstance(value, int) else None
-
-
-def _mapping(row: Mapping[str, object], key: str) -> Mapping[str, object]:
-    value = row[key]
-    if not isinstance(value, Mapping):
-        raise TypeError(f"{key} is not an object")
-    return value
-
-
-def _list(row: Mapping[str, object], key: str) -> Sequence[object]:
-    value = row[key]
-    if not isinstance(value, list):
-        raise TypeError(f"{key} is not a list")
-    return value
-
-
-def _rows(row: Mapping[str, object], key: str) -> Sequence[Mapping[str, object]]:
-    value = _list(row, key)
-    return [each for each in value if isinstance(each, Mapping)]
