@@ -42,7 +42,7 @@ _HOMES = {
     "gitshadow.sdk.turns.events": ("Message",),
     "gitshadow.sdk.turns.hook_payloads": ("take_hook",),
     "gitshadow.sdk.turns.hook_turns": ("HookedTurns",),
-    "gitshadow.sdk.turns.host": ("Context", "Host"),
+    "gitshadow.sdk.turns.host": ("Context", "Host", "Program"),
     "gitshadow.sdk.turns.inverse_kinds": ("Allowed",),
     "gitshadow.sdk.turns.json_values": ("NotStorableError",),
     "gitshadow.sdk.turns.model_io": (
@@ -60,7 +60,6 @@ _HOMES = {
         "Verdict",
         "VerdictKind",
     ),
-    "gitshadow.sdk.turns.program": ("Program",),
     "gitshadow.sdk.turns.protocols": (
         "CompensationEngine",
         "ContextSource",

@@ -32,6 +32,7 @@ from gitshadow.sdk.turns.hook_payloads import take_hook as take_hook
 from gitshadow.sdk.turns.hook_turns import HookedTurns as HookedTurns
 from gitshadow.sdk.turns.host import Context as Context
 from gitshadow.sdk.turns.host import Host as Host
+from gitshadow.sdk.turns.host import Program as Program
 from gitshadow.sdk.turns.inverse_kinds import Allowed as Allowed
 from gitshadow.sdk.turns.json_values import NotStorableError as NotStorableError
 from gitshadow.sdk.turns.model_io import ModelProvider as ModelProvider
@@ -45,7 +46,6 @@ from gitshadow.sdk.turns.policy import Policy as Policy
 from gitshadow.sdk.turns.policy import Proposal as Proposal
 from gitshadow.sdk.turns.policy import Verdict as Verdict
 from gitshadow.sdk.turns.policy import VerdictKind as VerdictKind
-from gitshadow.sdk.turns.program import Program as Program
 from gitshadow.sdk.turns.protocols import CompensationEngine as CompensationEngine
 from gitshadow.sdk.turns.protocols import ContextSource as ContextSource
 from gitshadow.sdk.turns.protocols import EngineProvider as EngineProvider

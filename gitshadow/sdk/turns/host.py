@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from gitshadow.sdk.turns.commands import Invoke, Procedure, Raised, Returned, ask, now
+from gitshadow.sdk.turns.policy import Policy
 from gitshadow.sdk.turns.protocols import (
     Clock,
     ContextSource,
@@ -19,6 +20,7 @@ from gitshadow.sdk.turns.protocols import (
     Telemetry,
     UndoTransactionProvider,
 )
+from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.report import UndoReport
 
 _NS_PER_S = 1_000_000_000
@@ -79,6 +81,23 @@ class Host:
         """
         known = self.environ if self.secrets is None else self.secrets
         return known[name] if isinstance(known, Mapping) else known(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Name what a program opens its sessions with, for `--tools MODULE:NAME`.
+
+    The program says here what an undo may run; the journal and the repository have no say.
+
+    Args:
+        tools: Its tools and compensators.
+        policy: Which inverses outside of it may run, and who is asked.
+        host: Its secrets, its MCP servers, who is told of undos.
+    """
+
+    tools: ToolRegistry
+    policy: Policy | None = None
+    host: Host | None = None
 
 
 @dataclass(slots=True)

@@ -27,7 +27,7 @@ from gitshadow.sdk.turns.commands import (
     now,
     told,
 )
-from gitshadow.sdk.turns.drift import Drift
+from gitshadow.sdk.turns.drift import Drift, VerificationFinding, still_there
 from gitshadow.sdk.turns.errors import FinalFailure
 from gitshadow.sdk.turns.evidence import Resolution
 from gitshadow.sdk.turns.external_inverses import Outside, patience_s
@@ -41,7 +41,6 @@ from gitshadow.sdk.turns.tool import Tool
 from gitshadow.sdk.turns.undo_operation import PhaseResult
 from gitshadow.sdk.turns.undo_request import UndoRequest
 from gitshadow.sdk.turns.values import OnDrift, Outcome
-from gitshadow.sdk.turns.verification import VerificationFinding, still_there
 from gitshadow.store.journal.saga_rows import CallName, SagaCall, SagaEntry, SagaOp
 from gitshadow.undo.report import Reason, State
 

@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 from gitshadow.errors import RefusedError, UsageError
 from gitshadow.sdk.turns import (
-    call_undo,
     events,
     evidence,
     file_undo,
     json_values,
+    reversibility,
     rewind,
     undo_phases,
     undo_request,
@@ -37,7 +37,7 @@ from gitshadow.sdk.turns.state_rollback import (
 from gitshadow.sdk.turns.turn import TurnSettings
 from gitshadow.sdk.turns.undo_operation import UndoPhase, Whole, begun, ended_phases
 from gitshadow.sdk.turns.undo_request import WITHOUT_EFFECTS, UndoRequest
-from gitshadow.sdk.turns.values import EVERYTHING, Scope
+from gitshadow.sdk.turns.values import EVERYTHING, Reversibility, Scope
 from gitshadow.store.journal.saga_rows import MARKER, SagaCall, SagaOp, SagaTurn
 from gitshadow.undo.report import Uncovered
 
@@ -45,6 +45,8 @@ _SCOPES = {
     UndoKind.ROLLBACK: EVERYTHING - {Scope.EVENTS},
     UndoKind.REWIND: WITHOUT_EFFECTS,
 }
+_SHOWN = 5
+"""How many later calls a warning names."""
 _AGAIN = 100
 """Where the numbers begin of file ops that bring back what an earlier op had taken."""
 
@@ -81,7 +83,7 @@ class Undoing:
         """
         op = self._new(UndoKind.UNDO, target, request)
         if self.store.turn(self._session, target) is None:
-            op = call_undo.narrowed(op, self.store, request)
+            op = _narrowed(op, self.store, request)
         elif request.only is not None:
             known = {call.id for call in self.calls(target)}
             for name in sorted(request.only - known):
@@ -209,12 +211,12 @@ class Undoing:
             yield from undo_phases.outstanding(op, calls)
 
     def _turn(self, op: SagaOp, request: UndoRequest) -> _Parts:
-        turn, savepoint = call_undo.turn_and_savepoint(op)
+        turn, savepoint = _turn_and_savepoint(op)
         since = json_values.parse(op.request).get("since")
         mark = since if isinstance(since, int) else 0
         calls = [one for one in self.calls(turn) if one.ordinal > mark]
-        if call_undo.is_one_call(op):
-            calls = call_undo.with_needed(calls, op.target)
+        if _is_one_call(op):
+            calls = _with_needed(calls, op.target)
         row = self.store.turn(self._session, turn)
         assert row is not None, "its calls were found"
         is_all = request.only is None and not request.declined
@@ -393,7 +395,7 @@ def _of_calls(
 
 def _since_mark(op: SagaOp, stretch: Stretch) -> Stretch | None:
     """Return what of a turn's events came after a savepoint, None for nothing."""
-    if not call_undo.turn_and_savepoint(op)[1]:
+    if not _turn_and_savepoint(op)[1]:
         return stretch
     mark = json_values.parse(op.request).get("since_seq")
     if not isinstance(mark, int) or mark >= stretch.last:
@@ -408,3 +410,71 @@ def _named_in(op: SagaOp) -> frozenset[str]:
     return frozenset(
         one.call_id for one in from_json(json_values.parse(op.report)).items
     )
+
+
+def _narrowed(op: SagaOp, store: SessionStore, request: UndoRequest) -> SagaOp:
+    """Return the undo of the call that an op names, with what there is to say of the others.
+
+    Raises:
+        UsageError: no turn has such a call, or several have.
+    """
+    found = [
+        call
+        for turn in store.turns(op.session)
+        for call in store.calls(op.session, turn.id)
+        if call.id == op.target
+    ]
+    if not found:
+        raise UsageError(f"cannot find turn {op.target} in session {op.session}")
+    if len(found) > 1:
+        turns = ", ".join(call.turn for call in found)
+        raise UsageError(
+            f"ambiguous call {op.target}: {turns} have one",
+            hint="undo it by its turn, with only=",
+        )
+    (call,) = found
+    meant = replace(request, only=frozenset({call.id}))
+    why = _later(call, store.calls(op.session, call.turn))
+    return replace(op, request=undo_request.to_text(meant, turn=call.turn, why=why))
+
+
+def _is_one_call(op: SagaOp) -> bool:
+    """Return whether an op is about one call."""
+    return json_values.parse(op.request).get("turn") is not None
+
+
+def _turn_and_savepoint(op: SagaOp) -> tuple[str, str]:
+    """Return the turn that an op is about, and the name of its savepoint, if it is of one."""
+    turn = json_values.parse(op.request).get("turn")
+    if turn is not None:
+        return str(turn), ""
+    name, _, savepoint = op.target.partition(":")
+    return name, savepoint
+
+
+def _with_needed(calls: Sequence[SagaCall], name: str) -> list[SagaCall]:
+    """Return a call, and those whose inverses its own has to wait for."""
+    by_id = {call.id: call for call in calls}
+    wanted, found = [name], dict.fromkeys([name])
+    while wanted:
+        for one in reversibility.needed(by_id[wanted.pop()]):
+            if one in by_id and one not in found:
+                found[one] = None
+                wanted.append(one)
+    return [call for call in calls if call.id in found]
+
+
+def _later(call: SagaCall, calls: Sequence[SagaCall]) -> str | None:
+    """Warn of what came later in the same turn and stands."""
+    later = [
+        f"{one.id} ({one.tool})"
+        for one in reversibility.mutating(calls)
+        if one.ordinal > call.ordinal
+        and one.klass != Reversibility.READ_ONLY
+        and one.undo not in ("done", "skipped", "resolved")
+    ]
+    if not later:
+        return None
+    more = f" and {len(later) - _SHOWN} more" if len(later) > _SHOWN else ""
+    named = ", ".join(later[:_SHOWN])
+    return f"only this call was undone; later calls were kept and may depend on it: {named}{more}"

@@ -3,10 +3,9 @@
 import os
 from pathlib import Path
 
-from gitshadow.sdk.turns.host import Host
+from gitshadow.sdk.turns.host import Host, Program
 from gitshadow.sdk.turns.inverse_kinds import Allowed
 from gitshadow.sdk.turns.policy import Policy
-from gitshadow.sdk.turns.program import Program
 from gitshadow.sdk.turns.registry import ToolRegistry
 from tests.sdk.turns.world import Toys, World, registry
 
