@@ -105,6 +105,12 @@ def test_every_directory_is_seen_by_the_contracts() -> None:
     [
         ("utils.py", "", "Every module has its layer"),
         ("model.py", "import gitshadow.config", "Every module has its layer"),
+        ("sdk/turns/utils.py", "", "Every module of sdk.turns has its layer"),
+        (
+            "sdk/turns/values.py",
+            "import gitshadow.sdk.turns.turn",
+            "Every module of sdk.turns has its layer",
+        ),
         ("model.py", "import pygit2", "Only store.repo imports pygit2"),
         ("config.py", "import sqlite3", "Only store.journal imports sqlite3"),
         ("config.py", "import watchfiles", "Only capture.inotify imports watchfiles"),
@@ -146,6 +152,9 @@ def test_contract_breaks_when_a_module_is_out_of_place(
     target.mkdir()
     for name in ("__init__", "errors", "model", "config"):
         shutil.copy(PACKAGE / f"{name}.py", target)
+    (target / "sdk" / "turns").mkdir(parents=True)
+    for name in ("__init__", "turns/__init__", "turns/turn"):
+        (target / "sdk" / f"{name}.py").touch()
     with (target / path).open("a", encoding="utf-8") as stream:
         stream.write(f"{line}\n")
     done = lint_imports(tmp_path)
