@@ -152,9 +152,10 @@ def test_contract_breaks_when_a_module_is_out_of_place(
     target.mkdir()
     for name in ("__init__", "errors", "model", "config"):
         shutil.copy(PACKAGE / f"{name}.py", target)
-    (target / "sdk" / "turns").mkdir(parents=True)
-    for name in ("__init__", "turns/__init__", "turns/turn"):
-        (target / "sdk" / f"{name}.py").touch()
+    for package in ("sdk", "sdk/turns", "recording", "blame"):
+        (target / package).mkdir()
+        (target / package / "__init__.py").touch()
+    (target / "sdk" / "turns" / "turn.py").touch()
     with (target / path).open("a", encoding="utf-8") as stream:
         stream.write(f"{line}\n")
     done = lint_imports(tmp_path)
