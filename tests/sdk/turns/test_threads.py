@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from gitshadow.sdk.turns.async_session import AsyncAgentUndo
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.session import AgentUndo
 from gitshadow.sdk.turns.values import Inverse, Outcome, Retry, Reversibility
-from tests.sdk.turns.front import FREE, Front
+from tests.sdk.turns.front import FREE, Front, journal_of
 
 
 @pytest.fixture
@@ -199,3 +200,47 @@ def test_fifty_threads_may_call_one_turn(place: Path) -> None:
     assert world == set()
     assert sorted(row.ordinal for row in rows) == list(range(1, 51))
     assert {row.undo for row in rows} == {"done"}
+
+
+def commits_of_an_undo(place: Path, count: int) -> int:
+    """Return how often the journal is committed to undo a turn of so many calls."""
+    tools, ran = ToolRegistry(), list[str]()
+    tools.compensator("n.give", idempotent=True)(lambda n: None)
+    tools.tool(
+        "n.take",
+        reversibility=Reversibility.REVERSIBLE,
+        inverse=lambda a, c, r: Inverse.tool("n.give", n=a["n"]),
+    )(lambda n: None)
+    session = f"s{count}"
+    with closing(
+        AgentUndo.open(place, session=session, tools=tools, policy=FREE)
+    ) as au:
+        with au.turn("many") as turn:
+            for n in range(count):
+                turn.call("n.take", n=n)
+        journal_of(au).db._connection.set_trace_callback(ran.append)
+        assert au.undo("t-1").status == "reversed"
+    return sum(sql.startswith("COMMIT") for sql in ran)
+
+
+def test_an_inverse_costs_one_commit(place: Path) -> None:
+    """The claim of the next one is written with the outcome of the one before."""
+    assert commits_of_an_undo(place, 25) - commits_of_an_undo(place, 5) == 20
+
+
+async def test_calls_are_written_down_outside_of_the_loop(place: Path) -> None:
+    """However many calls run at once, the loop of the program goes on."""
+    tools, writers = ToolRegistry(), set[int]()
+    tools.tool("n.take", reversibility=Reversibility.READ_ONLY)(lambda n: None)
+
+    def traced(_: str) -> None:
+        writers.add(threading.get_ident())
+
+    async with AsyncAgentUndo.open(place, session="s", tools=tools, policy=FREE) as au:
+        connection = journal_of(au).db._connection
+        async with au.turn("many") as turn:
+            connection.set_trace_callback(traced)
+            await asyncio.gather(*(turn.call("n.take", n=n) for n in range(20)))
+            connection.set_trace_callback(None)
+    assert writers
+    assert threading.get_ident() not in writers
