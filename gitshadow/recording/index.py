@@ -113,12 +113,14 @@ class IndexView:
         stat = self._stat_index()
         return self._git.staged_stats(paths, stat[0]) if stat is not None else {}
 
-    def is_from_head(self, path: RepoPath, stat: StatKey) -> bool:
-        """Tell whether Git wrote the file at a path, with what HEAD has there."""
-        staged = self.staged([path]).get(path)
-        if staged is None or not staged.is_of(stat):
-            return False
-        return self.head_entry(path) == (staged.mode, staged.oid)
+    def from_head(self, stats: Mapping[RepoPath, StatKey]) -> set[RepoPath]:
+        """Return the files, by path and stat, that Git wrote with what HEAD has there."""
+        return {
+            path
+            for path, entry in self.staged(stats.keys()).items()
+            if entry.is_of(stats[path])
+            and self.head_entry(path) == (entry.mode, entry.oid)
+        }
 
     def converted(self, paths: Collection[RepoPath]) -> Collection[RepoPath]:
         """Return those of some paths whose bytes on the disk are not those of their blob."""

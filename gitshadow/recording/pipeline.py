@@ -422,15 +422,13 @@ class Pipeline:
         entering: list[Seen] = []
         others: list[Seen] = []
         same: dict[RepoPath, FileState] = {}
+        held = {one.path: self._carried(one) for one in seen if one.before is None}
+        left_out = self._left_out([one for one in seen if held.get(one.path)])
         for one in seen:
-            carried = self._carried(one) if one.before is None else None
-            if (
-                carried is not None
-                and one.after
-                and carried.version == one.after.version
-            ):
+            carried = held.get(one.path)
+            if carried and one.after and carried.version == one.after.version:
                 same[one.path] = one.after
-            elif carried is not None and self._is_left_out(one.path, one.after):
+            elif carried is not None and one.path in left_out:
                 known = replace(carried, seen_ns=self.settled_ns)
                 others.append(one._replace(before=known))
             elif carried is not None:
@@ -443,12 +441,13 @@ class Pipeline:
         self._ws.recorder.restat(same)
         return entering, others
 
-    def _is_left_out(self, path: RepoPath, after: FileState | None) -> bool:
-        """Tell whether a sparse checkout left out a path that somebody else than Git wrote."""
-        index = self._ws.index
-        if after is None or not index.sparse() or self.uncovered.holds(path):
-            return False
-        return not index.is_from_head(path, after.stat)
+    def _left_out(self, seen: Sequence[Seen]) -> set[RepoPath]:
+        """Return what a sparse checkout left out, and somebody else than Git wrote."""
+        index, held = self._ws.index, self.uncovered.holds
+        if not seen or not index.sparse():
+            return set()
+        stats = {one.path: one.after.stat for one in seen if one.after is not None}
+        return {path for path in stats if not held(path)} - index.from_head(stats)
 
     def _touch_entering(self, one: Seen) -> None:
         """Note a write that came before its path was covered: what it replaced is not known."""
