@@ -4,10 +4,14 @@ Invariant: nothing here runs by itself; what expose writes, unexpose takes back 
 that somebody else made there is never touched.
 """
 
-from gitshadow.api import Document, Params
 from gitshadow.errors import RefusedError, UsageError
+from gitshadow.messages.sharing import (
+    ExposeAnswer,
+    ExposeRequest,
+    UnexposeAnswer,
+    UnexposeRequest,
+)
 from gitshadow.model import Chain
-from gitshadow.query import params as read
 from gitshadow.query.resolve import session_of
 from gitshadow.recording.context import RecorderContext
 from gitshadow.sharing.remotes import is_ours
@@ -17,7 +21,7 @@ from gitshadow.store.refs import EXPOSED_PREFIX, exposed_ref
 _REMOTE = EXPOSED_PREFIX.split("/")[2]
 
 
-def expose(context: RecorderContext, params: Params) -> Document:
+def expose(context: RecorderContext, request: ExposeRequest) -> ExposeAnswer:
     """Show a session's chains, as they are now."""
     repo = context.workspace.repo
     context.observer.settle()
@@ -27,8 +31,7 @@ def expose(context: RecorderContext, params: Params) -> Document:
             hint=f"git remote rename {_REMOTE} <other name>",
         )
     refs = {
-        exposed_ref(chain.ref): chain.tip
-        for chain in _chains(context, read.needed(params, "session"))
+        exposed_ref(chain.ref): chain.tip for chain in _chains(context, request.session)
     }
     for ref in refs:
         present = repo.ref(ref)
@@ -39,14 +42,14 @@ def expose(context: RecorderContext, params: Params) -> Document:
             )
     for ref, tip in refs.items():
         repo.force_ref(ref, tip)
-    return {"exposed": sorted(refs)}
+    return ExposeAnswer(tuple(sorted(refs)))
 
 
-def unexpose(context: RecorderContext, params: Params) -> Document:
+def unexpose(context: RecorderContext, request: UnexposeRequest) -> UnexposeAnswer:
     """Take back what `expose` wrote for a session, or for all of them."""
     repo = context.workspace.repo
-    typed = read.text(params, "session")
-    if typed is None and not read.flag(params, "all"):
+    typed = request.session
+    if typed is None and not request.all:
         raise UsageError("missing argument: SESSION, or --all")
     shown = repo.refs(EXPOSED_PREFIX)
     if typed is not None:
@@ -55,7 +58,7 @@ def unexpose(context: RecorderContext, params: Params) -> Document:
     gone = sorted(ref for ref, tip in shown.items() if is_ours(repo, tip))
     for ref in gone:
         repo.delete_ref(ref)
-    return {"unexposed": gone, "left": sorted(shown.keys() - set(gone))}
+    return UnexposeAnswer(tuple(gone), tuple(sorted(shown.keys() - set(gone))))
 
 
 def _chains(context: RecorderContext, typed: str) -> list[Chain]:

@@ -2,9 +2,16 @@
 
 import re
 
-from gitshadow.api import Document, Params
 from gitshadow.errors import UsageError
-from gitshadow.query import params as read
+from gitshadow.messages.pins import (
+    PinAnswer,
+    PinRequest,
+    PinRow,
+    PinsAnswer,
+    PinsRequest,
+    UnpinAnswer,
+    UnpinRequest,
+)
 from gitshadow.query.rows import rfc3339
 from gitshadow.recording.context import RecorderContext
 from gitshadow.store import refs
@@ -14,9 +21,9 @@ from gitshadow.store.journal.pins import Pin
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,35}")
 
 
-def pin(context: RecorderContext, params: Params) -> Document:
+def pin(context: RecorderContext, request: PinRequest) -> PinAnswer:
     """Name the present state of the working tree."""
-    name = read.needed(params, "name")
+    name = request.name
     if _NAME.fullmatch(name) is None:
         raise UsageError(
             f"cannot use {name!r} as a pin name",
@@ -38,34 +45,28 @@ def pin(context: RecorderContext, params: Params) -> Document:
     )
     with ws.db.write():
         journal.put(ws.db, row)
-    return {"name": name, "commit": commit, "ref": ref, "ts": rfc3339(now_ns)}
+    return PinAnswer(name, commit, ref, rfc3339(now_ns))
 
 
-def pins(context: RecorderContext, params: Params) -> Document:
+def pins(context: RecorderContext, request: PinsRequest) -> PinsAnswer:
     """Return the pins, newest first."""
-    del params
     found = journal.list_pins(context.workspace.db)
-    rows = [
-        {
-            "name": one.name,
-            "commit": one.commit,
-            "ref": one.ref,
-            "worktree": one.worktree,
-            "ts": rfc3339(one.ts_ns),
-        }
-        for one in found
-    ]
-    return {"rows": rows}
+    return PinsAnswer(
+        tuple(
+            PinRow(one.name, one.commit, one.ref, one.worktree, rfc3339(one.ts_ns))
+            for one in found
+        )
+    )
 
 
-def unpin(context: RecorderContext, params: Params) -> Document:
+def unpin(context: RecorderContext, request: UnpinRequest) -> UnpinAnswer:
     """Delete a pin; no file changes."""
     ws = context.workspace
-    name = read.needed(params, "name")
+    name = request.name
     known = journal.get(ws.db, name)
     if known is None:
         raise UsageError(f"cannot find pin {name}", hint="git agent-undo pins")
     with ws.db.write():
         journal.drop(ws.db, name)
     ws.repo.delete_ref(known.ref)
-    return {"name": name, "deleted": True}
+    return UnpinAnswer(name, deleted=True)

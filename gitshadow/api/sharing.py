@@ -3,9 +3,19 @@
 Invariant: nothing here runs by itself.
 """
 
-from gitshadow.api import Document, Params
 from gitshadow.errors import UsageError
-from gitshadow.query import params as read
+from gitshadow.messages.sharing import (
+    CameBackAnswer,
+    CameBackRequest,
+    FetchAnswer,
+    FetchedMark,
+    FetchRequest,
+    MirrorAnswer,
+    MirrorRequest,
+    PushAnswer,
+    PushRequest,
+    UnreadableRef,
+)
 from gitshadow.recording import ingest
 from gitshadow.recording.context import RecorderContext
 from gitshadow.sharing.mirror import mirror_now
@@ -15,7 +25,7 @@ from gitshadow.store.journal import returned
 from gitshadow.store.layout import machines
 
 
-def push(context: RecorderContext, params: Params) -> Document:
+def push(context: RecorderContext, request: PushRequest) -> PushAnswer:
     """Send sessions to a remote, unless they hold what looks secret.
 
     Raises:
@@ -23,38 +33,36 @@ def push(context: RecorderContext, params: Params) -> Document:
         StoreError: the remote did not take all of it.
     """
     context.observer.settle()
-    remote = read.needed(params, "remote")
+    remote = request.remote
     sending = Sending(context)
-    parcel = sending.chosen(read.strings(params, "sessions"))
+    parcel = sending.chosen(request.sessions)
     if not parcel.refs:
         raise UsageError("cannot push: no session or review mark to send")
-    if not read.flag(params, "force_secrets"):
+    if not request.force_secrets:
         sending.check_secrets(parcel.chains)
-    as_branches = read.flag(params, "as_branches")
     sent = sending.send(
-        remote, parcel, as_branches=as_branches, force=read.flag(params, "force")
+        remote, parcel, as_branches=request.as_branches, force=request.force
     )
     if any(one.refused for one in sent.values()):
         raise refused(remote, sent)
-    return {
-        "remote": remote,
-        "pushed": sorted(sent),
-        "changed": sorted(ref for ref, one in sent.items() if one.changed),
-        "sessions": parcel.sessions,
-        "marks": sorted(one.id for one in parcel.marks),
-        "as": BRANCHES if as_branches else None,
-    }
+    return PushAnswer(
+        remote=remote,
+        pushed=tuple(sorted(sent)),
+        changed=tuple(sorted(ref for ref, one in sent.items() if one.changed)),
+        sessions=tuple(parcel.sessions),
+        marks=tuple(sorted(one.id for one in parcel.marks)),
+        as_=BRANCHES if request.as_branches else None,
+    )
 
 
-def came_back(context: RecorderContext, params: Params) -> Document:
+def came_back(context: RecorderContext, request: CameBackRequest) -> CameBackAnswer:
     """Note that what came back from a mirror is in place: a daemon may copy there again."""
-    del params
     with context.workspace.db.write():
         returned.settle(context.workspace.db)
-    return {}
+    return CameBackAnswer()
 
 
-def mirror(context: RecorderContext, params: Params) -> Document:
+def mirror(context: RecorderContext, request: MirrorRequest) -> MirrorAnswer:
     """Bring the mirror up to what is here.
 
     Raises:
@@ -68,23 +76,23 @@ def mirror(context: RecorderContext, params: Params) -> Document:
             "cannot mirror: no mirror is set",
             hint="git config --global agent-undo.mirror DIRECTORY",
         )
-    return {"mirror": place}
+    return MirrorAnswer(place)
 
 
-def fetch(context: RecorderContext, params: Params) -> Document:
+def fetch(context: RecorderContext, request: FetchRequest) -> FetchAnswer:
     """Bring the sessions of other machines from a remote, and take them in."""
-    remote = read.needed(params, "remote")
+    remote = request.remote
     fetching = Fetching(context)
-    fetched = fetching.fetch(remote, read.strings(params, "sessions"))
+    fetched = fetching.fetch(remote, request.sessions)
     ws = context.workspace
     taken = ingest.follow(ws.layout, ws.repo)
     came = {place for _, place in fetched}
     new = [one for one in marks.list_marks(ws.repo) if one.ref in came]
-    return {
-        "remote": remote,
-        "fetched": [list(one) for one in fetched],
-        "sessions": list(taken.sessions),
-        "marks": [{"id": one.id, "who": one.who, "target": one.target} for one in new],
-        "broken": [{"ref": ref, "why": why} for ref, why in taken.broken],
-        "machines": machines(ws.layout),
-    }
+    return FetchAnswer(
+        remote=remote,
+        fetched=tuple(tuple(one) for one in fetched),
+        sessions=tuple(taken.sessions),
+        marks=tuple(FetchedMark(one.id, one.who, one.target) for one in new),
+        broken=tuple(UnreadableRef(ref, why) for ref, why in taken.broken),
+        machines=tuple(machines(ws.layout)),
+    )

@@ -82,8 +82,8 @@ def log_command(
     )
     reply = send(LOG, request)
     print_list(
-        reply.document,
-        lambda: _enough(reply.answer.rows, request),
+        reply,
+        lambda answer: _enough(answer.rows, request),
         log_lines,
         as_json=as_json,
         empty=_no_changes(request.agent),
@@ -126,8 +126,8 @@ def sessions_command(everything: bool, as_json: bool) -> None:
     """List sessions: runs of agents, and periods of other work."""
     reply = send(SESSIONS, SessionsRequest())
     print_list(
-        reply.document,
-        lambda: reply.answer.rows,
+        reply,
+        lambda answer: answer.rows,
         session_lines,
         as_json=as_json,
         empty="no sessions were recorded",
@@ -145,8 +145,8 @@ def turns_command(session: str | None, as_json: bool) -> None:
     """List turns and their prompts; with SESSION, only its turns."""
     reply = send(TURNS, TurnsRequest(session))
     print_list(
-        reply.document,
-        lambda: reply.answer.rows,
+        reply,
+        lambda answer: answer.rows,
         turn_lines,
         as_json=as_json,
         empty=_NO_TURNS,
@@ -163,8 +163,8 @@ def ops_command(limit: int | None, as_json: bool) -> None:
     """List undos, redos and restores, newest first."""
     reply = send(OPS, OpsRequest(limit))
     print_list(
-        reply.document,
-        lambda: reply.answer.rows,
+        reply,
+        lambda answer: answer.rows,
         op_lines,
         as_json=as_json,
         empty=_NO_OPS,

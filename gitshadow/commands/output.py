@@ -8,7 +8,9 @@ from typing import TypeVar
 
 import click
 
+from gitshadow.commands.client import Reply
 from gitshadow.commands.terminal import screen
+from gitshadow.messages.codec import A
 from gitshadow.render import json, output
 from gitshadow.render.document import Document, rows, texts
 from gitshadow.render.style import View, printable
@@ -27,6 +29,16 @@ def print_document(
         return
     shown = screen()
     output.show(text_of(document, shown.view), pager=shown.pager if paged else None)
+
+
+def print_answer(
+    reply: Reply[A], text_of: Callable[[A, View], Iterator[str]], *, as_json: bool
+) -> None:
+    """Print one answer: its document as JSON, or text."""
+    if as_json:
+        json.show(reply.document)
+    else:
+        output.show(text_of(reply.answer, screen().view))
 
 
 def print_rows(
@@ -50,8 +62,8 @@ def print_rows(
 
 
 def print_list(
-    document: Document,
-    rows_of: Callable[[], Sequence[R]],
+    reply: Reply[A],
+    rows_of: Callable[[A], Sequence[R]],
     text_of: Callable[[Sequence[R], View], Iterator[str]],
     *,
     as_json: bool,
@@ -60,16 +72,16 @@ def print_list(
     """Print a list: one JSON object per line, or text through the pager.
 
     Args:
-        document: The answer as it was sent; its `rows` are the objects.
-        rows_of: Returns the rows as values; not called for JSON.
+        reply: The answer; the `rows` of its document are the objects.
+        rows_of: Returns its rows as values; not called for JSON.
         text_of: Formats rows.
         as_json: Print objects, and nothing where there are none.
         empty: What to print on standard error if there is no row.
     """
     if as_json:
-        json.show_lines(rows(document, "rows"))
+        json.show_lines(rows(reply.document, "rows"))
         return
-    _print_lines(rows_of(), text_of, empty)
+    _print_lines(rows_of(reply.answer), text_of, empty)
 
 
 def _print_lines(

@@ -2,11 +2,18 @@
 
 import click
 
-from gitshadow.commands.client import ask
+from gitshadow.commands.client import send
 from gitshadow.commands.options import colour_option, json_option
-from gitshadow.commands.output import print_document, print_rows
-from gitshadow.render.keep import pin_lines, unpin_lines
-from gitshadow.render.text import pin_lines as list_lines
+from gitshadow.commands.output import print_answer, print_list
+from gitshadow.messages.pins import (
+    PIN,
+    PINS,
+    UNPIN,
+    PinRequest,
+    PinsRequest,
+    UnpinRequest,
+)
+from gitshadow.render.text import pin_lines, pinned_lines, unpinned_lines
 
 
 @click.command("pin")
@@ -14,8 +21,7 @@ from gitshadow.render.text import pin_lines as list_lines
 @click.argument("name")
 def pin_command(name: str, as_json: bool) -> None:
     """Save the current state under NAME; `restore --pin NAME` restores it."""
-    document = ask("pin", {"name": name})
-    print_document(document, pin_lines, as_json=as_json)
+    print_answer(send(PIN, PinRequest(name)), pinned_lines, as_json=as_json)
 
 
 _EMPTY = "no pins; to save the current state: git agent-undo pin NAME"
@@ -26,7 +32,13 @@ _EMPTY = "no pins; to save the current state: git agent-undo pin NAME"
 @json_option
 def pins_command(as_json: bool) -> None:
     """List the pins."""
-    print_rows(ask("pins", {}), list_lines, as_json=as_json, empty=_EMPTY)
+    print_list(
+        send(PINS, PinsRequest()),
+        lambda answer: answer.rows,
+        pin_lines,
+        as_json=as_json,
+        empty=_EMPTY,
+    )
 
 
 @click.command("unpin")
@@ -34,5 +46,4 @@ def pins_command(as_json: bool) -> None:
 @click.argument("name")
 def unpin_command(name: str, as_json: bool) -> None:
     """Delete a pin; files are not changed."""
-    document = ask("unpin", {"name": name})
-    print_document(document, unpin_lines, as_json=as_json)
+    print_answer(send(UNPIN, UnpinRequest(name)), unpinned_lines, as_json=as_json)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import click
 
-from gitshadow.commands.client import ask
+from gitshadow.commands.client import ask, send
 from gitshadow.commands.daemon import standstill
 from gitshadow.commands.options import SeparatingCommand, separated, spelled_paths
 from gitshadow.commands.terminal import screen
@@ -18,6 +18,8 @@ from gitshadow.commands.undo_flow import (
     target,
 )
 from gitshadow.errors import ExitCode, UsageError
+from gitshadow.messages.codec import decode
+from gitshadow.messages.sharing import CAME_BACK, BringBackAnswer, CameBackRequest
 from gitshadow.render import output
 from gitshadow.render.document import number
 from gitshadow.render.sharing import returned_lines
@@ -78,7 +80,7 @@ def _from_mirror(mirror: str, paths: Sequence[str], manner: UndoFlags) -> int:
     with standstill():
         document = ask("bring_back", named)
     if not manner.as_json:
-        output.show(returned_lines(document, screen().view))
+        output.show(returned_lines(decode(BringBackAnswer, document), screen().view))
     request = UndoCommand(
         verb="restore",
         targets=[target(path, path_only=True) for path in paths],
@@ -86,5 +88,5 @@ def _from_mirror(mirror: str, paths: Sequence[str], manner: UndoFlags) -> int:
     )
     code = carry_out(request, manner)
     if code == ExitCode.DONE and not manner.dry_run:
-        ask("came_back", {})
+        send(CAME_BACK, CameBackRequest())
     return code

@@ -2,11 +2,28 @@
 
 import click
 
-from gitshadow.commands.client import ask
+from gitshadow.commands.client import send
 from gitshadow.commands.options import json_option
-from gitshadow.commands.output import print_document
-from gitshadow.render.keep import expose_lines, unexpose_lines
-from gitshadow.render.sharing import fetch_lines, mirror_lines, push_lines
+from gitshadow.commands.output import print_answer
+from gitshadow.messages.sharing import (
+    EXPOSE,
+    FETCH,
+    MIRROR,
+    PUSH,
+    UNEXPOSE,
+    ExposeRequest,
+    FetchRequest,
+    MirrorRequest,
+    PushRequest,
+    UnexposeRequest,
+)
+from gitshadow.render.sharing import (
+    expose_lines,
+    fetch_lines,
+    mirror_lines,
+    push_lines,
+    unexpose_lines,
+)
 
 
 @click.command("push")
@@ -26,19 +43,19 @@ from gitshadow.render.sharing import fetch_lines, mirror_lines, push_lines
 @click.argument("remote")
 @click.argument("sessions", nargs=-1, metavar="[SESSION]...")
 def push_command(
+    remote: str,
     named: tuple[str, ...],
     sessions: tuple[str, ...],
     as_json: bool,
-    **others: str | bool,
+    **others: bool,
 ) -> None:
     """Send sessions, or all of this machine, to REMOTE; nothing else ever sends them.
 
     Review marks that name them, or were set here, are sent too. Anything that looks like a
     secret, by file name or content, is refused unless you force it.
     """
-    params = {"sessions": [*named, *sessions], **others}
-    document = ask("push", params)
-    print_document(document, push_lines, as_json=as_json)
+    request = PushRequest(remote, (*named, *sessions), **others)
+    print_answer(send(PUSH, request), push_lines, as_json=as_json)
 
 
 @click.command("fetch")
@@ -51,8 +68,8 @@ def fetch_command(as_json: bool, remote: str, sessions: tuple[str, ...]) -> None
     You can inspect them like your own (log --session, show, diff, blame). They are kept
     separate: they cannot be undone here, and are never sent on.
     """
-    document = ask("fetch", {"remote": remote, "sessions": list(sessions)})
-    print_document(document, fetch_lines, as_json=as_json)
+    reply = send(FETCH, FetchRequest(remote, sessions))
+    print_answer(reply, fetch_lines, as_json=as_json)
 
 
 @click.command("mirror")
@@ -62,7 +79,7 @@ def mirror_command(as_json: bool) -> None:
 
     To set a mirror, once: git config --global agent-undo.mirror DIRECTORY
     """
-    print_document(ask("mirror", {}), mirror_lines, as_json=as_json)
+    print_answer(send(MIRROR, MirrorRequest()), mirror_lines, as_json=as_json)
 
 
 @click.command("expose")
@@ -70,8 +87,8 @@ def mirror_command(as_json: bool) -> None:
 @click.argument("session")
 def expose_command(session: str, as_json: bool) -> None:
     """Show SESSION to Git tools as refs/remotes/agent-undo/<session>, which no push sends."""
-    document = ask("expose", {"session": session})
-    print_document(document, expose_lines, as_json=as_json)
+    reply = send(EXPOSE, ExposeRequest(session))
+    print_answer(reply, expose_lines, as_json=as_json)
 
 
 @click.command("unexpose")
@@ -80,5 +97,5 @@ def expose_command(session: str, as_json: bool) -> None:
 @click.argument("session", required=False)
 def unexpose_command(session: str | None, every: bool, as_json: bool) -> None:
     """Hide SESSION from Git tools again."""
-    document = ask("unexpose", {"session": session, "all": every})
-    print_document(document, unexpose_lines, as_json=as_json)
+    reply = send(UNEXPOSE, UnexposeRequest(session, every))
+    print_answer(reply, unexpose_lines, as_json=as_json)

@@ -1,4 +1,4 @@
-"""Pins and upkeep as text: what was done, and what to type next.
+"""Upkeep as text: what was done, and what to type next.
 
 Invariant: the first line answers the command; nothing from a repository is printed raw.
 """
@@ -10,19 +10,6 @@ from gitshadow.render.status import size
 from gitshadow.render.style import View, printable
 from gitshadow.render.text import local_time
 from gitshadow.words import counted
-
-
-def pin_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
-    """Yield what `pin` named."""
-    name = printable(text(document, "name"))
-    yield f"pinned the working tree as {name}"
-    yield f"to restore it: git agent-undo restore --pin {name}"
-
-
-def unpin_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
-    """Yield what `unpin` deleted."""
-    yield f"pin {printable(text(document, 'name'))} was deleted; no file changed"
-
 
 _DEAREST = 10
 _KINDS: Mapping[str, str] = {
@@ -105,27 +92,6 @@ def mirror_warning(document: Mapping[str, object], view: View) -> Iterator[str]:
             yield f"{warning} the mirror {place} still holds it: {printable(ref)}"
         if trouble := text(one, "trouble"):
             yield f"{warning} the mirror {place} still holds it: {printable(trouble)}"
-
-
-def expose_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
-    """Yield the refs that Git programs list now."""
-    for ref in texts(document, "exposed"):
-        yield f"visible to Git tools as {printable(ref)}"
-    if texts(document, "exposed"):
-        yield "a snapshot: run expose again to update it, unexpose to remove it"
-    else:
-        yield "nothing to show: the session changed nothing"
-
-
-def unexpose_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
-    """Yield the refs that are gone again."""
-    gone = texts(document, "unexposed")
-    for ref in gone:
-        yield f"hidden again: {printable(ref)}"
-    for ref in texts(document, "left"):
-        yield f"skipped, not created by gitshadow: {printable(ref)}"
-    if not gone:
-        yield "nothing to hide: it was not shown"
 
 
 def reindex_lines(document: Mapping[str, object], view: View) -> Iterator[str]:

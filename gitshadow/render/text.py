@@ -8,6 +8,7 @@ from datetime import datetime
 from itertools import groupby
 
 from gitshadow.messages.codec import decode, encode
+from gitshadow.messages.pins import PinAnswer, PinRow, UnpinAnswer
 from gitshadow.messages.rows import EventRow, OpRow, SessionRow, TurnRow
 from gitshadow.render.document import flag, inner, rows, text, texts
 from gitshadow.render.report import about_line, report_lines
@@ -179,11 +180,23 @@ def op_lines(found: Sequence[OpRow], view: View) -> Iterator[str]:
             yield from view.fold(f"    {about_line(encode(about))}", _INDENT)
 
 
-def pin_lines(found: Sequence[Mapping[str, object]], view: View) -> Iterator[str]:
+def pin_lines(found: Sequence[PinRow], view: View) -> Iterator[str]:
     """Yield one line per pin: name, time, commit."""
     for row in found:
-        name = view.paint(f"{printable(text(row, 'name')):<20}", "bold")
-        yield f"{name}  {local_time(text(row, 'ts'))}  {short(text(row, 'commit'))}"
+        name = view.paint(f"{printable(row.name):<20}", "bold")
+        yield f"{name}  {local_time(row.ts or '')}  {short(row.commit)}"
+
+
+def pinned_lines(answer: PinAnswer, view: View) -> Iterator[str]:
+    """Yield what `pin` named."""
+    name = printable(answer.name)
+    yield f"pinned the working tree as {name}"
+    yield f"to restore it: git agent-undo restore --pin {name}"
+
+
+def unpinned_lines(answer: UnpinAnswer, view: View) -> Iterator[str]:
+    """Yield what `unpin` deleted."""
+    yield f"pin {printable(answer.name)} was deleted; no file changed"
 
 
 def show_lines(document: Mapping[str, object], view: View) -> Iterator[str]:

@@ -12,6 +12,8 @@ from gitshadow.api.init import describe
 from gitshadow.errors import LockedError
 from gitshadow.maintenance import setup
 from gitshadow.maintenance.startup_repair import mend
+from gitshadow.messages.codec import encode
+from gitshadow.messages.sharing import BringBackAnswer
 from gitshadow.recording.context import RecorderContext, open_context
 from gitshadow.service import hook_intake, settings
 from gitshadow.store.layout import Layout
@@ -191,12 +193,10 @@ def _bring_back(layout: Layout, params: Params) -> Document:
         context.observer.settle()
     finally:
         context.close()
-    return {
-        "mirror": done.mirror,
-        "refs": done.refs,
-        "branches": list(done.branches),
-        "at": done.newest_ns,
-    }
+    answer = BringBackAnswer(
+        done.mirror, done.refs, tuple(done.branches), done.newest_ns
+    )
+    return encode(answer)
 
 
 def _init(layout: Layout, params: Params) -> Document:

@@ -14,6 +14,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from gitshadow.errors import ShadowError
+from gitshadow.messages.codec import decode
+from gitshadow.messages.pins import PinRow
 from gitshadow.render.document import Document, rows, text
 from gitshadow.render.style import View, printable
 from gitshadow.render.text import pin_lines
@@ -90,7 +92,9 @@ class PinsScreen(ModalScreen[bool]):
             return
         self._pins = rows(document, "rows")
         self._say("" if self._pins else _NONE)
-        self.query_one(Choices).show(pin_lines(self._pins, View()))
+        self.query_one(Choices).show(
+            pin_lines([decode(PinRow, row) for row in self._pins], View())
+        )
 
     def _say(self, said: str) -> None:
         self.query_one("#said", Static).update(glyphs_of(self).text(said))

@@ -12,6 +12,7 @@ from gitshadow import commands
 from gitshadow.cli import group
 from gitshadow.messages.codec import decode
 from gitshadow.messages.rows import SessionRow, TurnRow
+from gitshadow.messages.sharing import BringBackAnswer, PushAnswer
 from gitshadow.render import effects, keep, purge, sharing, text
 from gitshadow.render.document import Document
 from gitshadow.render.status import doctor_lines, init_lines, status_lines
@@ -130,10 +131,10 @@ def lines_of_one() -> Iterator[str]:
         yield from lines(many, view)
     for lines in (keep.pack_lines, keep.prune_lines, purge.purge_lines):
         yield from lines(many, view)
-    for lines in (keep.reindex_lines, sharing.returned_lines):
-        yield from lines(many, view)
+    yield from keep.reindex_lines(many, view)
+    yield from sharing.returned_lines(decode(BringBackAnswer, many), view)
     yield from keep.du_lines({**many, "packs": {"count": 1, "bytes": 1}}, view)
-    yield from sharing.push_lines(many, view)
+    yield from sharing.push_lines(decode(PushAnswer, many), view)
     rows = [{**one, **counts}]
     yield from text.session_lines([decode(SessionRow, row) for row in rows], view)
     yield from text.turn_lines([decode(TurnRow, row) for row in rows], view)

@@ -4,10 +4,20 @@ from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
-from gitshadow.render import keep
+from gitshadow.messages.codec import M, decode
+from gitshadow.messages.pins import PinAnswer, UnpinAnswer
+from gitshadow.messages.sharing import ExposeAnswer, UnexposeAnswer
+from gitshadow.render import keep, sharing, text
 from gitshadow.render.style import View
 
 Lines = Callable[[Mapping[str, object], View], Iterator[str]]
+
+
+def typed(kind: type[M], lines: Callable[[M, View], Iterator[str]]) -> Lines:
+    """Return a renderer of answers as one of documents."""
+    return lambda document, view: lines(decode(kind, document), view)
+
+
 ONE = {"id": "codex-1", "started": "2026-11-20T10:00:00.000000Z"}
 
 
@@ -15,7 +25,7 @@ ONE = {"id": "codex-1", "started": "2026-11-20T10:00:00.000000Z"}
     ("lines", "document", "shown"),
     [
         (
-            keep.pin_lines,
+            typed(PinAnswer, text.pinned_lines),
             {"name": "good"},
             [
                 "pinned the working tree as good",
@@ -23,7 +33,7 @@ ONE = {"id": "codex-1", "started": "2026-11-20T10:00:00.000000Z"}
             ],
         ),
         (
-            keep.unpin_lines,
+            typed(UnpinAnswer, text.unpinned_lines),
             {"name": "good", "deleted": True},
             ["pin good was deleted; no file changed"],
         ),
@@ -91,16 +101,20 @@ ONE = {"id": "codex-1", "started": "2026-11-20T10:00:00.000000Z"}
             ],
         ),
         (
-            keep.expose_lines,
+            typed(ExposeAnswer, sharing.expose_lines),
             {"exposed": ["refs/remotes/agent-undo/x"]},
             [
                 "visible to Git tools as refs/remotes/agent-undo/x",
                 "a snapshot: run expose again to update it, unexpose to remove it",
             ],
         ),
-        (keep.unexpose_lines, {"unexposed": []}, ["nothing to hide: it was not shown"]),
         (
-            keep.unexpose_lines,
+            typed(UnexposeAnswer, sharing.unexpose_lines),
+            {"unexposed": []},
+            ["nothing to hide: it was not shown"],
+        ),
+        (
+            typed(UnexposeAnswer, sharing.unexpose_lines),
             {"unexposed": ["refs/remotes/agent-undo/x"]},
             ["hidden again: refs/remotes/agent-undo/x"],
         ),

@@ -1,5 +1,7 @@
 """push and fetch as text: numbers with their nouns, and nothing said that is not so."""
 
+from gitshadow.messages.codec import decode
+from gitshadow.messages.sharing import BringBackAnswer, FetchAnswer, PushAnswer
 from gitshadow.render.sharing import fetch_lines, push_lines, returned_lines
 from gitshadow.render.style import View
 
@@ -10,7 +12,8 @@ MARK = "review-20261122-0123456789"
 
 def push(changed: list[str], **more: object) -> list[str]:
     document = {"remote": "origin", "sessions": [S1], "marks": [], **more}
-    return list(push_lines({**document, "changed": changed}, VIEW))
+    answer = decode(PushAnswer, {**document, "changed": changed})
+    return list(push_lines(answer, VIEW))
 
 
 def test_push_counts_and_names_what_went() -> None:
@@ -38,7 +41,7 @@ def test_push_of_nothing_new_says_that_it_is_there() -> None:
 def test_fetch_names_marks_with_their_authors() -> None:
     mark = {"id": MARK, "who": "Bob <b@x>", "target": S1}
     document = {"remote": "origin", "sessions": [], "marks": [mark], "broken": []}
-    assert list(fetch_lines(document, VIEW)) == [
+    assert list(fetch_lines(decode(FetchAnswer, document), VIEW)) == [
         "1 review mark from origin",
         f"  {MARK}: review of {S1} by Bob <b@x>",
     ]
@@ -46,9 +49,11 @@ def test_fetch_names_marks_with_their_authors() -> None:
 
 def test_fetch_of_nothing_says_so() -> None:
     document = {"remote": "origin", "sessions": [], "marks": [], "broken": []}
-    assert list(fetch_lines(document, VIEW)) == ["nothing new in origin"]
+    assert list(fetch_lines(decode(FetchAnswer, document), VIEW)) == [
+        "nothing new in origin"
+    ]
 
 
 def test_mirror_of_which_all_is_here_brought_nothing_back() -> None:
-    lines = list(returned_lines({"mirror": "/m/x.git", "refs": 0}, VIEW))
+    lines = list(returned_lines(BringBackAnswer("/m/x.git", 0, (), None), VIEW))
     assert lines == ["nothing to restore: all history in /m/x.git is already here"]

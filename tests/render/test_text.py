@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from gitshadow.messages.codec import decode
+from gitshadow.messages.pins import PinRow
 from gitshadow.messages.rows import EventRow, OpRow, SessionRow, TurnRow
 from gitshadow.render.style import View
 from gitshadow.render.text import (
@@ -134,7 +135,7 @@ def test_op_and_pin_lines() -> None:
     assert list(op_lines([decode(OpRow, op | {"undone_by": "o2"})], View())) == [
         "o1  2026-11-21 08:00:01  oops      done          b1  (undone by o2)"
     ]
-    assert list(pin_lines([pin], View())) == [
+    assert list(pin_lines([decode(PinRow, pin)], View())) == [
         "good                  2026-11-21 08:00:01  0123456789ab"
     ]
 
@@ -192,7 +193,7 @@ def test_no_line_holds_a_control_character() -> None:
         *session_lines([decode(SessionRow, row)], View()),
         *turn_lines([decode(TurnRow, row)], View()),
         *op_lines([decode(OpRow, row)], View()),
-        *pin_lines([row], View()),
+        *pin_lines([decode(PinRow, row)], View()),
         *show_lines({**row, "diff": evil}, View()),
     ]
     assert all(line.isprintable() for line in lines)
