@@ -67,7 +67,6 @@ _MODULES: Mapping[str, str] = {
     "fetch": "sharing",
     "prune": "upkeep",
     "purge": "upkeep",
-    "du": "upkeep",
     "doctor": "doctor",
 }
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from gitshadow.api import Document, Params
 from gitshadow.attribution.lifecycle import SILENCE_NS
 from gitshadow.config import DaemonMode
+from gitshadow.messages.codec import encode
 from gitshadow.model import Actor, Excluded, RepoPath, Session
 from gitshadow.query import params as read
 from gitshadow.query.rows import Row, closing_row, rfc3339
@@ -57,7 +58,7 @@ def status(context: RecorderContext, params: Params) -> Document:
             "tracked": len(ws.states.all()),
             "excluded": [] if brief else excluded_rows(context),
         },
-        "disk": disk(ws.layout.state_dir, ws.layout.common_dir),
+        "disk": encode(disk(ws.layout.state_dir, ws.layout.common_dir)),
         "undo_window": _window(context),
         "hints": _hints(context),
     }

@@ -1,4 +1,4 @@
-"""prune, purge, du: dropping sessions, dropping contents, and what the history costs.
+"""prune, purge: delete sessions, erase contents.
 
 Invariant: objects are never removed; refs and rows go, Git's own gc does the rest.
 """
@@ -7,15 +7,24 @@ import base64
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gitshadow.api import Document, Params
 from gitshadow.maintenance import prune as forgetting
 from gitshadow.maintenance import purge as purging
 from gitshadow.maintenance import retention
 from gitshadow.maintenance.purge import Remains, Survey, remains
 from gitshadow.maintenance.retention import RetentionLimits, RetentionUnit
-from gitshadow.maintenance.upkeep import Scales, usage
-from gitshadow.query import params as read
-from gitshadow.query.rows import Row, rfc3339
+from gitshadow.maintenance.upkeep import Scales
+from gitshadow.messages.storage import (
+    ClearedMirror,
+    PruneAnswer,
+    PrunedUnit,
+    PruneRequest,
+    PurgeAnswer,
+    PurgeRequest,
+    Remaining,
+    RemainingCommit,
+)
+from gitshadow.query.params import typed_paths
+from gitshadow.query.rows import rfc3339
 from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.workspace import Workspace
 from gitshadow.sharing import mirror
@@ -26,7 +35,7 @@ from gitshadow.store.refs import display_path
 _LOCK_S = 20.0
 
 
-def prune(context: RecorderContext, params: Params) -> Document:
+def prune(context: RecorderContext, request: PruneRequest) -> PruneAnswer:
     """Drop sessions for good: whole ones, closed ones, never a pin.
 
     With `all` every session goes that is not open in an agent, the person's own too; else what
@@ -34,25 +43,23 @@ def prune(context: RecorderContext, params: Params) -> Document:
     """
     context.observer.settle()
     found = forgetting.units_of(context.workspace)
-    going = _going(context.workspace, found, params)
-    dry = read.flag(params, "dry_run")
+    going = _going(context.workspace, found, request)
     mirrored: list[Cleared] = []
-    if not dry:
+    if not request.dry_run:
         names = forgetting.refs_of(context.workspace, going)
         for _ in forgetting.forget(context, going, wait_s=_LOCK_S):
             pass
         mirrored = mirror.forget(context.workspace, names)
-    rows = [_row(unit) for unit in going]
     staying = [unit for unit in found if unit not in going]
-    return {
-        "dropped": rows,
-        "dry_run": dry,
-        "mirror": _trouble(mirrored),
-        "mirrors": _mirror_rows(mirrored),
-        "open": sum(unit.is_open for unit in staying),
-        "kept": sum(unit.is_kept and not unit.is_open for unit in staying),
-        "needed": retention.needed(staying),
-    }
+    return PruneAnswer(
+        dropped=tuple(_unit(unit) for unit in going),
+        dry_run=request.dry_run,
+        mirror=_trouble(mirrored),
+        mirrors=_mirrors(mirrored),
+        open=sum(unit.is_open for unit in staying),
+        kept=sum(unit.is_kept and not unit.is_open for unit in staying),
+        needed=retention.needed(staying),
+    )
 
 
 def _trouble(mirrored: Sequence[Cleared]) -> str | None:
@@ -61,79 +68,70 @@ def _trouble(mirrored: Sequence[Cleared]) -> str | None:
     return next(found, None)
 
 
-def _mirror_rows(mirrored: Sequence[Cleared]) -> list[Row]:
-    return [
-        {
-            "place": one.place,
-            "dropped": list(one.dropped),
-            "held": list(one.held),
-            "trouble": one.trouble,
-        }
+def _mirrors(mirrored: Sequence[Cleared]) -> tuple[ClearedMirror, ...]:
+    return tuple(
+        ClearedMirror(one.place, tuple(one.dropped), tuple(one.held), one.trouble)
         for one in mirrored
-    ]
+    )
 
 
 def _going(
-    ws: Workspace, found: Sequence[RetentionUnit], params: Params
+    ws: Workspace, found: Sequence[RetentionUnit], request: PruneRequest
 ) -> list[RetentionUnit]:
-    if read.flag(params, "all"):
+    if request.all:
         return retention.everything(found)
-    limits = RetentionLimits(
-        read.number(params, "older_than"),
-        read.number(params, "keep"),
-        read.number(params, "size"),
-    )
-    if read.flag(params, "retention"):
+    limits = RetentionLimits(request.older_than, request.keep, request.size)
+    if request.retention:
         limits = forgetting.limits_of(ws)
     return retention.beyond(found, limits, ws.clock.now_ns(), Scales(ws))
 
 
-def _row(unit: RetentionUnit) -> Row:
-    return {
-        "id": unit.name,
-        "sessions": list(unit.ids),
-        "programs": list(unit.programs),
-        "started": rfc3339(unit.started_ns),
-    }
+def _unit(unit: RetentionUnit) -> PrunedUnit:
+    return PrunedUnit(
+        id=unit.name,
+        sessions=tuple(unit.ids),
+        programs=tuple(unit.programs),
+        started=rfc3339(unit.started_ns),
+    )
 
 
-def purge(context: RecorderContext, params: Params) -> Document:
+def purge(context: RecorderContext, request: PurgeRequest) -> PurgeAnswer:
     """Rewrite the history without the content of paths, or without texts wherever they stand.
 
     Without either only say what remains of what was purged. With `dry_run` nothing changes.
     """
     ws = context.workspace
-    paths = read.repo_paths(ws.layout, params, "paths")
-    texts = [base64.b64decode(one) for one in read.strings(params, "texts")]
-    dry = read.flag(params, "dry_run")
+    paths = typed_paths(ws.layout, request.cwd, request.paths)
+    texts = [base64.b64decode(one) for one in request.texts]
+    dry = request.dry_run
     found, said = purging.NOTHING, _Said()
     if paths or texts:
         context.observer.settle()
         found = purging.survey(ws, paths, texts)
-        said = (_planned if dry else _purged)(context, found, params)
+        said = (_planned if dry else _purged)(context, found, request)
     left = Remains() if dry else remains(ws)
-    return {
-        "dry_run": dry,
-        "names": [display_path(name) for name in found.names],
-        "contents": len(found.contents),
-        "rewritten": list(found.refs),
-        "rows": dict(found.elsewhere.found.rows),
-        "named": dict(found.elsewhere.found.names),
-        "named_files": len(found.holding.trees),
-        "effects": found.elsewhere.found.effects,
-        "files": list(found.elsewhere.files),
-        "holding": len(found.holding.blobs | found.holding.commits),
-        "unsearched": found.holding.unsearched,
-        "texts": len(texts),
-        "journal_holds": said.journal,
-        "fetched_dropped": said.fetched,
-        "mirror": _trouble(said.mirrors),
-        "mirrors": _mirror_rows(said.mirrors),
-        "on_disk": [
+    return PurgeAnswer(
+        dry_run=dry,
+        names=tuple(display_path(name) for name in found.names),
+        contents=len(found.contents),
+        rewritten=tuple(found.refs),
+        rows=dict(found.elsewhere.found.rows),
+        named=dict(found.elsewhere.found.names),
+        named_files=len(found.holding.trees),
+        effects=found.elsewhere.found.effects,
+        files=tuple(found.elsewhere.files),
+        holding=len(found.holding.blobs | found.holding.commits),
+        unsearched=found.holding.unsearched,
+        texts=len(texts),
+        journal_holds=tuple(said.journal),
+        fetched_dropped=tuple(said.fetched),
+        mirror=_trouble(said.mirrors),
+        mirrors=_mirrors(said.mirrors),
+        on_disk=tuple(
             display_path(p) for p in found.on_disk if ws.files.look(p) is not None
-        ],
-        "remains": _remains_row(left),
-    }
+        ),
+        remains=_remaining(left),
+    )
 
 
 class _Said(NamedTuple):
@@ -144,40 +142,33 @@ class _Said(NamedTuple):
     fetched: Sequence[str] = ()
 
 
-def _planned(context: RecorderContext, found: Survey, params: Params) -> _Said:
-    if not read.flag(params, "fetched"):
+def _planned(context: RecorderContext, found: Survey, request: PurgeRequest) -> _Said:
+    if not request.fetched:
         return _Said()
     return _Said(fetched=purging.fetched_holding(context.workspace, found))
 
 
-def _purged(context: RecorderContext, found: Survey, params: Params) -> _Said:
+def _purged(context: RecorderContext, found: Survey, request: PurgeRequest) -> _Said:
     purging.purge(context, found)
-    fetched = purging.drop_fetched(context) if read.flag(params, "fetched") else []
+    fetched = purging.drop_fetched(context) if request.fetched else []
     ws = context.workspace
     held_by = purging.proof(ws, found)
     return _Said(mirror.scrub(ws, journal.awaited(ws.db)), held_by, fetched)
 
 
-def _remains_row(left: Remains) -> Row:
-    return {
-        "objects": left.waiting,
-        "commits": [
-            {
-                "commit": one.commit,
-                "path": None if one.path is None else display_path(one.path),
-                "refs": list(one.refs),
-            }
+def _remaining(left: Remains) -> Remaining:
+    return Remaining(
+        objects=left.waiting,
+        commits=tuple(
+            RemainingCommit(
+                commit=one.commit,
+                path=None if one.path is None else display_path(one.path),
+                refs=tuple(one.refs),
+            )
             for one in left.commits
-        ],
-        "staged": [display_path(path) for path in left.staged],
-        "history": [display_path(path) for path in left.history],
-        "fetched": list(left.fetched),
-        "standing": list(left.standing),
-    }
-
-
-def du(context: RecorderContext, params: Params) -> Document:
-    """Return what the history takes, session by session and in total."""
-    del params
-    ws = context.workspace
-    return usage(ws.layout, ws.git, ws.repo, ws.db)
+        ),
+        staged=tuple(display_path(path) for path in left.staged),
+        history=tuple(display_path(path) for path in left.history),
+        fetched=tuple(left.fetched),
+        standing=tuple(left.standing),
+    )

@@ -27,9 +27,9 @@ from gitshadow.store.layout import Layout, discover, is_bare
 class Reply(Generic[A]):
     """The answer of a verb, as the document that was sent and as typed value."""
 
-    def __init__(self, verb: Verb[Q, A], document: JsonObject) -> None:
+    def __init__(self, kind: type[A], document: JsonObject) -> None:
         self.document = document
-        self._kind = verb.answer
+        self._kind = kind
 
     @cached_property
     def answer(self) -> A:
@@ -37,9 +37,14 @@ class Reply(Generic[A]):
         return decode(self._kind, self.document)
 
 
+def made_here(answer: A) -> Reply[A]:
+    """Return an answer that this process made as a reply."""
+    return Reply(type(answer), encode(answer))
+
+
 def send(verb: Verb[Q, A], request: Q, *, root_hint: str | None = None) -> Reply[A]:
     """Have a verb answered here, by the daemon or in this process; errors as `ask`."""
-    return Reply(verb, ask(verb.name, encode(request), root_hint=root_hint))
+    return Reply(verb.answer, ask(verb.name, encode(request), root_hint=root_hint))
 
 
 def ask(

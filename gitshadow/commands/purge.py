@@ -5,11 +5,12 @@ from typing import IO
 
 import click
 
-from gitshadow.commands.client import ask
+from gitshadow.commands.client import send
 from gitshadow.commands.daemon import standstill
 from gitshadow.commands.options import json_option, spelled_paths, yes_option
-from gitshadow.commands.output import print_document
+from gitshadow.commands.output import print_answer
 from gitshadow.errors import RefusedError, UsageError
+from gitshadow.messages.storage import PURGE, PurgeRequest
 from gitshadow.render.purge import purge_lines
 
 
@@ -61,14 +62,14 @@ def command(  # noqa: PLR0913 - one per option
             "purge what? nothing given",
             hint="name paths, --content FILE, --text TEXT, or --check",
         )
-    params: dict[str, object] = {
-        "paths": spelled_paths(paths),
-        "texts": [base64.b64encode(one).decode("ascii") for one in wanted],
-        "fetched": fetched,
-        "dry_run": dry_run,
-    }
+    request = PurgeRequest(
+        paths=tuple(spelled_paths(paths)),
+        texts=tuple(base64.b64encode(one).decode("ascii") for one in wanted),
+        fetched=fetched,
+        dry_run=dry_run,
+    )
     if check or dry_run:
-        print_document(ask("purge", params), purge_lines, as_json=as_json)
+        print_answer(send(PURGE, request), purge_lines, as_json=as_json)
         return
     if not yes:
         raise RefusedError(
@@ -76,5 +77,5 @@ def command(  # noqa: PLR0913 - one per option
             hint="check with --dry-run first, then use --yes",
         )
     with standstill():
-        document = ask("purge", params)
-    print_document(document, purge_lines, as_json=as_json)
+        reply = send(PURGE, request)
+    print_answer(reply, purge_lines, as_json=as_json)

@@ -2,7 +2,7 @@
 
 import click
 
-from gitshadow.commands.client import ask, find_layout
+from gitshadow.commands.client import Reply, ask, find_layout, made_here, send
 from gitshadow.commands.daemon import standstill
 from gitshadow.commands.options import (
     ask_yes,
@@ -10,10 +10,11 @@ from gitshadow.commands.options import (
     json_option,
     yes_option,
 )
-from gitshadow.commands.output import print_document
+from gitshadow.commands.output import print_answer
 from gitshadow.commands.times import parse_length
 from gitshadow.config import parse_size
 from gitshadow.errors import ExitCode, RefusedError, UsageError
+from gitshadow.messages.storage import PRUNE, PruneRequest, ReindexAnswer
 from gitshadow.render.keep import du_lines, pack_lines, prune_lines, reindex_lines
 
 
@@ -28,7 +29,7 @@ def du_command(as_json: bool) -> None:
     ask("flush", {})
     from gitshadow.service import in_process
 
-    print_document(in_process.du(find_layout()), du_lines, as_json=as_json)
+    print_answer(made_here(in_process.du(find_layout())), du_lines, as_json=as_json)
 
 
 @click.command("pack")
@@ -41,7 +42,7 @@ def pack_command(as_json: bool) -> None:
     ask("flush", {})
     from gitshadow.service import in_process
 
-    print_document(in_process.pack(find_layout()), pack_lines, as_json=as_json)
+    print_answer(made_here(in_process.pack(find_layout())), pack_lines, as_json=as_json)
 
 
 @click.command("prune")
@@ -82,26 +83,25 @@ def prune_command(  # noqa: PLR0913 - one per option
     sessions are kept; so are sessions that contain a pin, except with --all. Sessions of your
     own edits are deleted too. The daemon prunes by itself, as set by agent-undo.retention*.
     """
-    limits = {"older_than": _age(older_than), "keep": keep, "size": _size(size)}
-    limited = any(value is not None for value in limits.values())
+    limits = (_age(older_than), keep, _size(size))
+    limited = any(value is not None for value in limits)
     if everything + retention + limited != 1:
         raise UsageError(
             "delete what? no limit given",
             hint="--all, --retention, or limits as --older-than 30d, --keep 100, --size 500m",
         )
-    params = {"all": everything, "retention": retention, **limits, "dry_run": dry_run}
+    request = PruneRequest(everything, retention, *limits, dry_run=dry_run)
     if not (dry_run or yes):
         if as_json or not is_interactive():
             raise RefusedError("nothing was deleted: it needs a yes", hint="--yes")
-        plan = ask("prune", {**params, "dry_run": True})
-        print_document(plan, prune_lines, as_json=False)
-        if not plan["dropped"]:
+        plan = send(PRUNE, request._replace(dry_run=True))
+        print_answer(plan, prune_lines, as_json=False)
+        if not plan.answer.dropped:
             return int(ExitCode.DONE)
         if not ask_yes("delete these permanently?", default=False):
             click.echo("nothing was deleted")
             return int(ExitCode.REFUSED)
-    document = ask("prune", params)
-    print_document(document, prune_lines, as_json=as_json)
+    print_answer(send(PRUNE, request), prune_lines, as_json=as_json)
     return int(ExitCode.DONE)
 
 
@@ -128,4 +128,4 @@ def reindex_command(as_json: bool) -> None:
     """Rebuild the journal from the refs; the old one is set aside, never overwritten."""
     with standstill():
         document = ask("reindex", {})
-    print_document(document, reindex_lines, as_json=as_json)
+    print_answer(Reply(ReindexAnswer, document), reindex_lines, as_json=as_json)

@@ -18,6 +18,14 @@ from typing import NamedTuple
 from gitshadow.errors import JournalError, LockedError, ShadowError, StoreError
 from gitshadow.maintenance.prune import finish, forget, limits_of, units_of
 from gitshadow.maintenance.retention import RetentionLimits, RetentionUnit, beyond
+from gitshadow.messages.storage import (
+    DuAnswer,
+    OtherCost,
+    PackAnswer,
+    PacksCost,
+    SessionCost,
+    TotalCost,
+)
 from gitshadow.model import Oid
 from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.workspace import Workspace
@@ -129,7 +137,7 @@ class Scales:
         return self._ledger
 
 
-def usage(layout: Layout, git: Git, repo: Repo, db: Db) -> dict[str, object]:
+def usage(layout: Layout, git: Git, repo: Repo, db: Db) -> DuAnswer:
     """Return what the history takes, session by session, dearest first, and in total.
 
     Raises:
@@ -147,28 +155,24 @@ def usage(layout: Layout, git: Git, repo: Repo, db: Db) -> dict[str, object]:
     for kind, is_one in _KINDS:
         found = [ref for ref in left if is_one(ref)]
         left = [ref for ref in left if ref not in found]
-        other.append(_row({"kind": kind}, ledger.of(found), found))
-    other.append(_row({"kind": "other"}, ledger.of(left), left))
+        other.append((kind, found))
+    other.append(("other", left))
     total = ledger.total()
     packs = Packs(layout.objects_dir, layout.packing_dir).ours()
-    return {
-        **disk(layout.state_dir, layout.common_dir),
-        "total": {"objects": total.objects, "bytes": total.size_bytes},
-        "packs": {"count": len(packs), "bytes": sum(one.size_bytes for one in packs)},
-        "sessions": [_row({"id": name}, costs[name], chains[name]) for name in dearest],
-        "other": [row for row in other if row["refs"]],
-    }
-
-
-def _row(
-    named: Mapping[str, object], cost: Cost, names: Sequence[str]
-) -> dict[str, object]:
-    return {
-        **named,
-        "refs": sorted(names),
-        "objects": cost.objects,
-        "bytes": cost.size_bytes,
-    }
+    return DuAnswer(
+        *disk(layout.state_dir, layout.common_dir),
+        total=TotalCost(*total),
+        packs=PacksCost(len(packs), sum(one.size_bytes for one in packs)),
+        sessions=tuple(
+            SessionCost(name, tuple(sorted(chains[name])), *costs[name])
+            for name in dearest
+        ),
+        other=tuple(
+            OtherCost(kind, tuple(sorted(found)), *ledger.of(found))
+            for kind, found in other
+            if found
+        ),
+    )
 
 
 def work_of(repo: Repo) -> PackingWork:
@@ -356,7 +360,7 @@ def at_end(ws: Workspace) -> Callable[[], None] | None:
 
 def pack_now(
     layout: Layout, environ: Mapping[str, str], *, wait_s: float
-) -> dict[str, object]:
+) -> PackAnswer:
     """Pack whatever of the history is loose, and say what there is then.
 
     Raises:
@@ -371,12 +375,12 @@ def pack_now(
     packer = Packer(layout, Git(layout, dict(environ)))
     done = packer.pack(work, wait_s=wait_s, afresh=True)
     packs = packer.packs.ours()
-    return {
-        "packed": done.objects,
-        "merged": done.merged,
-        "packs": len(packs),
-        "bytes": sum(pack.size_bytes for pack in packs),
-    }
+    return PackAnswer(
+        packed=done.objects,
+        merged=done.merged,
+        packs=len(packs),
+        bytes=sum(pack.size_bytes for pack in packs),
+    )
 
 
 def _tell(ws: Workspace, trouble: str | None) -> None:

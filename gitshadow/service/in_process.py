@@ -14,6 +14,7 @@ from gitshadow.maintenance import setup
 from gitshadow.maintenance.startup_repair import mend
 from gitshadow.messages.codec import encode
 from gitshadow.messages.sharing import BringBackAnswer
+from gitshadow.messages.storage import DuAnswer, PackAnswer, ReindexAnswer
 from gitshadow.recording.context import RecorderContext, open_context
 from gitshadow.service import hook_intake, settings
 from gitshadow.store.layout import Layout
@@ -57,7 +58,7 @@ def run(
     return document
 
 
-def pack(layout: Layout) -> Document:
+def pack(layout: Layout) -> PackAnswer:
     """Pack what the history has loose, beside whoever records.
 
     Raises:
@@ -69,7 +70,7 @@ def pack(layout: Layout) -> Document:
     return pack_now(layout, os.environ, wait_s=LOCK_S)
 
 
-def du(layout: Layout) -> Document:
+def du(layout: Layout) -> DuAnswer:
     """Count what the history takes, beside whoever records.
 
     Raises:
@@ -171,14 +172,15 @@ def _reindex(layout: Layout) -> Document:
         context.observer.settle()
     finally:
         context.close()
-    return {
-        "events": done.events,
-        "sessions": done.sessions,
-        "salvaged": done.salvaged,
-        "damaged": list(done.damaged),
-        "unreadable": [ref for ref, _ in done.unreadable],
-        "set_aside": done.set_aside,
-    }
+    answer = ReindexAnswer(
+        events=done.events,
+        sessions=done.sessions,
+        salvaged=done.salvaged,
+        damaged=tuple(done.damaged),
+        unreadable=tuple(ref for ref, _ in done.unreadable),
+        set_aside=done.set_aside,
+    )
+    return encode(answer)
 
 
 def _bring_back(layout: Layout, params: Params) -> Document:

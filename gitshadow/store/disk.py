@@ -2,8 +2,10 @@
 
 import os
 
+from gitshadow.messages.storage import DiskFigures
 
-def disk(state_dir: str, common_dir: str) -> dict[str, int]:
+
+def disk(state_dir: str, common_dir: str) -> DiskFigures:
     """Return the loose objects and packs of the repository, and the bytes of our own files.
 
     Git's own gc may remove any of them meanwhile.
@@ -14,7 +16,7 @@ def disk(state_dir: str, common_dir: str) -> dict[str, int]:
     packs = sum(
         name.endswith(".pack") for name in _names(os.path.join(objects, "pack"))
     )
-    return {"loose": loose, "packed": packs, "bytes": own_bytes(state_dir)}
+    return DiskFigures(loose, packs, own_bytes(state_dir))
 
 
 def own_bytes(state_dir: str) -> int:

@@ -13,6 +13,13 @@ from gitshadow.cli import group
 from gitshadow.messages.codec import decode
 from gitshadow.messages.rows import SessionRow, TurnRow
 from gitshadow.messages.sharing import BringBackAnswer, PushAnswer
+from gitshadow.messages.storage import (
+    DuAnswer,
+    PackAnswer,
+    PruneAnswer,
+    PurgeAnswer,
+    ReindexAnswer,
+)
 from gitshadow.render import effects, keep, purge, sharing, text
 from gitshadow.render.document import Document
 from gitshadow.render.status import doctor_lines, init_lines, status_lines
@@ -129,11 +136,14 @@ def lines_of_one() -> Iterator[str]:
     view = View()
     for lines in (status_lines, init_lines, doctor_lines):
         yield from lines(many, view)
-    for lines in (keep.pack_lines, keep.prune_lines, purge.purge_lines):
-        yield from lines(many, view)
-    yield from keep.reindex_lines(many, view)
+    yield from keep.pack_lines(decode(PackAnswer, many), view)
+    yield from keep.prune_lines(decode(PruneAnswer, many), view)
+    yield from purge.purge_lines(decode(PurgeAnswer, many), view)
+    yield from keep.reindex_lines(decode(ReindexAnswer, many), view)
     yield from sharing.returned_lines(decode(BringBackAnswer, many), view)
-    yield from keep.du_lines({**many, "packs": {"count": 1, "bytes": 1}}, view)
+    yield from keep.du_lines(
+        decode(DuAnswer, {**many, "packs": {"count": 1, "bytes": 1}}), view
+    )
     yield from sharing.push_lines(decode(PushAnswer, many), view)
     rows = [{**one, **counts}]
     yield from text.session_lines([decode(SessionRow, row) for row in rows], view)

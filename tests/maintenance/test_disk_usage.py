@@ -2,6 +2,7 @@
 
 from random import Random
 
+from gitshadow.messages.codec import encode
 from gitshadow.service import in_process
 from tests.support.packed import Shelf
 from tests.support.repo import Repo
@@ -48,10 +49,10 @@ def test_du_is_gits_own_count(repo: Repo) -> None:
     """KEEP-12: loose and packed, by session and in total."""
     with studio_of(repo) as studio:
         recorded(studio)
-        check(repo, studio.run("du"))
+        check(repo, encode(in_process.du(studio.context.workspace.layout)))
         layout = studio.context.workspace.layout
         in_process.pack(layout)
-        found = in_process.du(layout)
+        found = encode(in_process.du(layout))
         check(repo, found)
         ours = Shelf(repo).packer.packs.ours()
         size = sum(pack.size_bytes for pack in ours)
@@ -62,9 +63,9 @@ def test_what_the_user_committed_costs_nothing(repo: Repo) -> None:
     """KEEP-12: it would be there without us."""
     with studio_of(repo) as studio:
         studio.write("S1", "n", Random(1).randbytes(20_000))
-        before = studio.run("du")["total"]
+        before = encode(in_process.du(studio.context.workspace.layout))["total"]
         studio.commit("takes it over")
-        after = studio.run("du")["total"]
+        after = encode(in_process.du(studio.context.workspace.layout))["total"]
         assert isinstance(before, dict)
         assert isinstance(after, dict)
         assert before["bytes"] > after["bytes"] > 0

@@ -224,10 +224,10 @@ def test_pack_packs_what_there_is(repo: Repo) -> None:
     with studio_of(repo) as studio:
         studio.hand("a", "one\n")
         layout = studio.context.workspace.layout
-        document = in_process.pack(layout)
+        answer = in_process.pack(layout)
         shelf = Shelf(repo)
-        assert document["packed"] == len(shelf.ours())
-        assert document["packs"] == 1
+        assert answer.packed == len(shelf.ours())
+        assert answer.packs == 1
         assert not shelf.ours() & shelf.loose()
         studio.hand("a", "two\n")
         assert studio.run("cat", path="a")["oid"] == repo.blob("a")

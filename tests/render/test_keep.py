@@ -7,6 +7,12 @@ import pytest
 from gitshadow.messages.codec import M, decode
 from gitshadow.messages.pins import PinAnswer, UnpinAnswer
 from gitshadow.messages.sharing import ExposeAnswer, UnexposeAnswer
+from gitshadow.messages.storage import (
+    DuAnswer,
+    PackAnswer,
+    PruneAnswer,
+    ReindexAnswer,
+)
 from gitshadow.render import keep, sharing, text
 from gitshadow.render.style import View
 
@@ -38,7 +44,7 @@ ONE = {"id": "codex-1", "started": "2026-11-20T10:00:00.000000Z"}
             ["pin good was deleted; no file changed"],
         ),
         (
-            keep.du_lines,
+            typed(DuAnswer, keep.du_lines),
             {
                 "bytes": 2048,
                 "loose": 7,
@@ -57,7 +63,7 @@ ONE = {"id": "codex-1", "started": "2026-11-20T10:00:00.000000Z"}
             ],
         ),
         (
-            keep.pack_lines,
+            typed(PackAnswer, keep.pack_lines),
             {"packed": 3, "merged": 2, "packs": 1, "bytes": 2048},
             [
                 "3 objects packed",
@@ -65,9 +71,13 @@ ONE = {"id": "codex-1", "started": "2026-11-20T10:00:00.000000Z"}
                 "the history has 1 pack, 2.0 KiB",
             ],
         ),
-        (keep.prune_lines, {"dropped": [], "dry_run": True}, ["nothing to delete"]),
         (
-            keep.prune_lines,
+            typed(PruneAnswer, keep.prune_lines),
+            {"dropped": [], "dry_run": True},
+            ["nothing to delete"],
+        ),
+        (
+            typed(PruneAnswer, keep.prune_lines),
             {"dropped": [], "dry_run": False, "open": 2, "kept": 1},
             [
                 "nothing to delete; sessions kept: 2 in open agent sessions,"
@@ -75,7 +85,7 @@ ONE = {"id": "codex-1", "started": "2026-11-20T10:00:00.000000Z"}
             ],
         ),
         (
-            keep.prune_lines,
+            typed(PruneAnswer, keep.prune_lines),
             {"dropped": [], "dry_run": False, "open": 2, "kept": 0, "needed": 3},
             [
                 "nothing to delete; sessions kept: 2 in open agent sessions,"
@@ -83,7 +93,7 @@ ONE = {"id": "codex-1", "started": "2026-11-20T10:00:00.000000Z"}
             ],
         ),
         (
-            keep.prune_lines,
+            typed(PruneAnswer, keep.prune_lines),
             {"dropped": [ONE], "dry_run": True},
             [
                 "would delete 1 session permanently",
@@ -91,7 +101,7 @@ ONE = {"id": "codex-1", "started": "2026-11-20T10:00:00.000000Z"}
             ],
         ),
         (
-            keep.prune_lines,
+            typed(PruneAnswer, keep.prune_lines),
             {"dropped": [ONE, ONE], "dry_run": False},
             [
                 "deleted 2 sessions",
@@ -119,7 +129,7 @@ ONE = {"id": "codex-1", "started": "2026-11-20T10:00:00.000000Z"}
             ["hidden again: refs/remotes/agent-undo/x"],
         ),
         (
-            keep.reindex_lines,
+            typed(ReindexAnswer, keep.reindex_lines),
             {
                 "events": 3,
                 "sessions": 2,

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 
 import pytest
 
+from gitshadow.messages.codec import decode
+from gitshadow.messages.storage import PurgeAnswer
 from gitshadow.render.purge import purge_lines
 from gitshadow.render.style import View
 
@@ -133,4 +135,4 @@ def test_lines_answer_first_and_say_whose_a_copy_is(
     document: Mapping[str, object], shown: list[str]
 ) -> None:
     """KEEP-09."""
-    assert list(purge_lines(document, View())) == shown
+    assert list(purge_lines(decode(PurgeAnswer, document), View())) == shown

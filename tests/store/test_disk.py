@@ -4,6 +4,7 @@ import os
 import threading
 from pathlib import Path
 
+from gitshadow.messages.storage import DiskFigures
 from gitshadow.store.disk import disk
 
 
@@ -32,4 +33,4 @@ def test_disk_is_counted_while_directories_come_and_go(tmp_path: Path) -> None:
     finally:
         done.set()
         tidying.join()
-    assert all(one == {"loose": 0, "packed": 1, "bytes": 4} for one in found)
+    assert all(one == DiskFigures(loose=0, packed=1, bytes=4) for one in found)

@@ -1,0 +1,186 @@
+"""du, pack, prune, purge, reindex: what the history takes, and what is deleted from it."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from gitshadow.messages.codec import Verb
+
+
+class TotalCost(NamedTuple):
+    """What some objects take; `bytes` is their size in the object store."""
+
+    objects: int
+    bytes: int
+
+
+class SessionCost(NamedTuple):
+    """What one session takes, by the refs that reach its objects."""
+
+    id: str
+    refs: tuple[str, ...]
+    objects: int
+    bytes: int
+
+
+class OtherCost(NamedTuple):
+    """What belongs to no session; `kind` is pins, reviews, artifacts, or other."""
+
+    kind: str
+    refs: tuple[str, ...]
+    objects: int
+    bytes: int
+
+
+class PacksCost(NamedTuple):
+    """Our own packs."""
+
+    count_: int
+    bytes: int
+
+
+class DiskFigures(NamedTuple):
+    """Loose objects and packs of the whole repository, and the bytes of our own files."""
+
+    loose: int
+    packed: int
+    bytes: int
+
+
+class DuAnswer(NamedTuple):
+    """What the history takes; the first three fields are those of `DiskFigures`."""
+
+    loose: int
+    packed: int
+    bytes: int
+    total: TotalCost
+    packs: PacksCost
+    sessions: tuple[SessionCost, ...]
+    other: tuple[OtherCost, ...]
+
+
+class PackAnswer(NamedTuple):
+    """Objects that were packed, packs that were merged, and the packs that there are now."""
+
+    packed: int
+    merged: int
+    packs: int
+    bytes: int
+
+
+class ReindexAnswer(NamedTuple):
+    """What the refs gave back, and what could not be read.
+
+    `salvaged` are other rows of the old journal, `damaged` its tables that were not wholly
+    readable, `set_aside` is where the old journal was moved.
+    """
+
+    events: int
+    sessions: int
+    salvaged: int
+    damaged: tuple[str, ...]
+    unreadable: tuple[str, ...]
+    set_aside: str | None
+
+
+class PruneRequest(NamedTuple):
+    """Which sessions to delete: `all`, those beyond the settings, or beyond these limits.
+
+    `older_than` is an age in nanoseconds, `keep` a number of sessions, `size` in bytes.
+    """
+
+    all: bool = False
+    retention: bool = False
+    older_than: int | None = None
+    keep: int | None = None
+    size: int | None = None
+    dry_run: bool = False
+
+
+class PrunedUnit(NamedTuple):
+    """A session with its subagents, or a program, that went or would go."""
+
+    id: str
+    sessions: tuple[str, ...]
+    programs: tuple[str, ...]
+    started: str | None
+
+
+class ClearedMirror(NamedTuple):
+    """What a mirror dropped, what it still holds, and what was in the way."""
+
+    place: str
+    dropped: tuple[str, ...]
+    held: tuple[str, ...]
+    trouble: str | None
+
+
+class PruneAnswer(NamedTuple):
+    """What went, and how many sessions stay because they are open, kept or needed."""
+
+    dropped: tuple[PrunedUnit, ...]
+    dry_run: bool
+    mirror: str | None
+    mirrors: tuple[ClearedMirror, ...]
+    open: int
+    kept: int
+    needed: int
+
+
+class PurgeRequest(NamedTuple):
+    """What to erase: the content of paths, and texts in base64; none: only look."""
+
+    paths: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
+    fetched: bool = False
+    dry_run: bool = False
+    cwd: str | None = None
+
+
+class RemainingCommit(NamedTuple):
+    """A commit of the user that still has purged content; without a path in its message."""
+
+    commit: str
+    path: str | None
+    refs: tuple[str, ...]
+
+
+class Remaining(NamedTuple):
+    """Where purged content still is: objects, your commits, your index, our history."""
+
+    objects: int
+    commits: tuple[RemainingCommit, ...]
+    staged: tuple[str, ...]
+    history: tuple[str, ...]
+    fetched: tuple[str, ...]
+    standing: tuple[str, ...]
+
+
+class PurgeAnswer(NamedTuple):
+    """What was purged, or would be.
+
+    `rows` and `named` count rows by column of the journal; `journal_holds` are files that
+    another process kept from being cleared.
+    """
+
+    dry_run: bool
+    names: tuple[str, ...]
+    contents: int
+    rewritten: tuple[str, ...]
+    rows: Mapping[str, int]
+    named: Mapping[str, int]
+    named_files: int
+    effects: int
+    files: tuple[str, ...]
+    holding: int
+    unsearched: int
+    texts: int
+    journal_holds: tuple[str, ...]
+    fetched_dropped: tuple[str, ...]
+    mirror: str | None
+    mirrors: tuple[ClearedMirror, ...]
+    on_disk: tuple[str, ...]
+    remains: Remaining
+
+
+PRUNE = Verb("prune", PruneRequest, PruneAnswer)
+PURGE = Verb("purge", PurgeRequest, PurgeAnswer)
