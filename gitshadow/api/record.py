@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from gitshadow.api import Document, Params
 from gitshadow.attribution import lifecycle
-from gitshadow.attribution.lifecycle import Who, microseconds
+from gitshadow.attribution.lifecycle import Who
 from gitshadow.attribution.process import ProcessId, ProcessScan, process_start
 from gitshadow.config import PromptPolicy
 from gitshadow.errors import StoreError, UsageError
@@ -17,6 +17,7 @@ from gitshadow.query.rows import credited
 from gitshadow.recording.attributor import BY_HAND_NATIVE, EXEC_NATIVE, MANUAL_NATIVE
 from gitshadow.recording.context import RecorderContext
 from gitshadow.store.journal import events, sessions, turns
+from gitshadow.store.journal.db import micro
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.refs import display_path
 
@@ -115,7 +116,7 @@ def session_start(context: RecorderContext, params: Params) -> Document:
                 native_id=native,
                 actor=Actor.HUMAN,
                 agent=None,
-                started_ns=microseconds(now_ns),
+                started_ns=micro(now_ns),
                 last_seen_ns=now_ns,
             )
             sessions.put(ws.db, session)
@@ -236,7 +237,7 @@ def _open_call(
         turn=tool.turn,
         tool=tool.name,
         tool_class=tool.kind,
-        opened_ns=microseconds(opened_ns),
+        opened_ns=micro(opened_ns),
         paths=tool.paths,
         pid=session.pid,
         pid_started=session.pid_started,

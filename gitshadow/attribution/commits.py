@@ -119,11 +119,9 @@ def _subcommand(words: Sequence[bytes]) -> bytes | None:
 
 
 def _is_hook(words: Sequence[bytes]) -> bool:
-    """Tell a hook from an editor, from what signs and from git's own helpers."""
-    if not words or os.path.basename(words[0]) == b"git" or _signs(words):
+    """Return whether a child of git is a hook, not an editor, a signer or one of git's helpers."""
+    if not words or os.path.basename(words[0]) == b"git":
+        return False
+    if any(pair in _SIGNING for pair in pairwise(words)):
         return False
     return not words[-1].endswith(_MESSAGE_FILE)
-
-
-def _signs(words: Sequence[bytes]) -> bool:
-    return any(pair in _SIGNING for pair in pairwise(words))

@@ -14,13 +14,13 @@ from gitshadow.adapters import registry
 from gitshadow.adapters.base import HookEvent, HookPhase
 from gitshadow.attribution import lifecycle
 from gitshadow.attribution.delivery import reach
-from gitshadow.attribution.lifecycle import Who, microseconds
+from gitshadow.attribution.lifecycle import Who
 from gitshadow.attribution.markers import SESSION_VARIABLE
 from gitshadow.attribution.process import ProcessId, agent_process, started_ns
 from gitshadow.attribution.windows import OUTCOME_DENIED
 from gitshadow.model import Call, RepoPath, Session, ToolClass
 from gitshadow.store.journal import events, models, sessions, turns
-from gitshadow.store.journal.db import Db
+from gitshadow.store.journal.db import Db, micro
 
 OUTCOMES: Mapping[HookPhase, str] = {
     HookPhase.AFTER: "ok",
@@ -447,7 +447,7 @@ class _Intake:
             turn=turn,
             tool=event.tool or "tool",
             tool_class=kind,
-            opened_ns=microseconds(opened_ns),
+            opened_ns=micro(opened_ns),
             closed_ns=closed_ns,
             outcome=outcome,
             paths=self._reach.paths,

@@ -20,7 +20,7 @@ from gitshadow.attribution.process import process_start as process_start
 from gitshadow.attribution.process_evidence import is_guessed
 from gitshadow.model import Actor, Attribution, Call, Session, Turn
 from gitshadow.store.journal import sessions, turns
-from gitshadow.store.journal.db import Db
+from gitshadow.store.journal.db import Db, micro
 from gitshadow.store.machine import part
 from gitshadow.store.refs import session_id
 
@@ -64,11 +64,6 @@ class Who:
     process: ProcessId | None = None
 
 
-def microseconds(at_ns: int) -> int:
-    """Cut a time to whole microseconds, the precision of the refs."""
-    return at_ns - at_ns % 1_000
-
-
 def see_session(db: Db, who: Who, at_ns: int, *, may_open: bool) -> Session:
     """Return the session of an agent, opened where it is new and touched where it is not.
 
@@ -109,7 +104,7 @@ def end_session(db: Db, session: Session, at_ns: int, reason: str) -> list[str]:
 
 
 def _new_session(db: Db, who: Who, at_ns: int) -> Session:
-    started_ns = microseconds(at_ns)
+    started_ns = micro(at_ns)
     name = fresh_id(db, who.agent, who.native_id, started_ns)
     return _touched(
         Session(
@@ -170,7 +165,7 @@ def begin_turn(
     The same prompt delivered twice is one turn. An id that an ended turn has already gets a
     number.
     """
-    started_ns = microseconds(at_ns)
+    started_ns = micro(at_ns)
     all_turns = turns.list_turns(db, session_id)
     again = _delivered_before(all_turns, wanted, started_ns, prompt)
     if again is not None:

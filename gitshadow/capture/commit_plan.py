@@ -23,6 +23,7 @@ from gitshadow.model import (
     git_mode,
 )
 from gitshadow.store import refs
+from gitshadow.store.journal.db import micro
 from gitshadow.store.refs import PathNote, ShadowCommit
 from gitshadow.store.trees import Entry
 
@@ -153,11 +154,6 @@ def is_odd(mode: int, modes: tuple[int, int]) -> bool:
     """Return whether a file's exact mode is not what its Git mode stands for."""
     plain = modes[git_mode(mode) == 0o100755]
     return mode != LINK_MODE and mode != 0o100000 | plain
-
-
-def micro(time_ns: int) -> int:
-    """Cut a time to whole microseconds, the precision of the refs."""
-    return time_ns // 1000 * 1000
 
 
 def _row(draft: Draft, group: Group, frame: Frame, seq: int, ts_ns: int) -> Event:

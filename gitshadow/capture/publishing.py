@@ -20,7 +20,7 @@ from gitshadow.capture.chains import (
     ChainWriter,
     Published,
 )
-from gitshadow.capture.commit_plan import CommitStep, micro
+from gitshadow.capture.commit_plan import CommitStep
 from gitshadow.capture.drafts import Draft
 from gitshadow.capture.states import Modes, StateTable
 from gitshadow.errors import StoreError
@@ -42,7 +42,7 @@ from gitshadow.store import machine
 from gitshadow.store.files import WorkFiles, blob_oid
 from gitshadow.store.journal import events, sessions
 from gitshadow.store.journal.corrections import Correction
-from gitshadow.store.journal.db import Db
+from gitshadow.store.journal.db import Db, micro
 from gitshadow.store.journal.state import WorktreeRow
 from gitshadow.store.repo import Repo
 from gitshadow.store.trees import Entry

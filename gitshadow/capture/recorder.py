@@ -17,7 +17,6 @@ from gitshadow.capture.commit_plan import (
     Group,
     correction_of,
     group_of,
-    micro,
     split_writes,
     step_of,
 )
@@ -48,7 +47,7 @@ from gitshadow.store.journal import (
     turns,
 )
 from gitshadow.store.journal.corrections import Correction
-from gitshadow.store.journal.db import Db
+from gitshadow.store.journal.db import Db, micro
 from gitshadow.store.journal.state import WorktreeRow
 from gitshadow.store.refs import parse_rows
 from gitshadow.store.repo import Repo

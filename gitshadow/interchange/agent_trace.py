@@ -92,7 +92,11 @@ def _record(origin: TraceOrigin, tool: str, files: Sequence[FileSpans]) -> Recor
     if origin.commit is not None:
         record["vcs"] = {"type": "git", "revision": origin.commit}
     evidence = {
-        one.path.decode(): [_evidence(w) for w, _ in one.spans] for one in files
+        one.path.decode(): [
+            {"session": writer.session, "confidence": writer.confidence}
+            for writer, _ in one.spans
+        ]
+        for one in files
     }
     return record | {
         "tool": {"name": tool, "version": "unknown"},
@@ -129,10 +133,6 @@ def _range(data: bytes, span: Span) -> Record:
         "end_line": span.last,
         "content_hash": f"sha256:{digest}",
     }
-
-
-def _evidence(writer: SpanWriter) -> Record:
-    return {"session": writer.session, "confidence": writer.confidence}
 
 
 def model_id(model: str) -> str:

@@ -19,6 +19,7 @@ from gitshadow.capture.commit_plan import (
     STORM_PATHS,
     AttributedDraft,
 )
+from gitshadow.capture.coverage import TOO_LARGE
 from gitshadow.capture.drafts import BatchTime, Draft, Seen, draft_changes
 from gitshadow.capture.reconcile import Change, ObservedChanges, observe
 from gitshadow.errors import StoreError
@@ -53,7 +54,12 @@ from gitshadow.recording.head import (
 )
 from gitshadow.recording.index import ExcludedIndex
 from gitshadow.recording.related_files import Kin
-from gitshadow.recording.switches import SwitchStage, Witness, split_switched
+from gitshadow.recording.switches import (
+    SwitchStage,
+    Witness,
+    is_gitlink,
+    split_switched,
+)
 from gitshadow.recording.workspace import Workspace
 from gitshadow.store.agreement import CatchUp
 from gitshadow.store.files import Look, digest
@@ -61,7 +67,6 @@ from gitshadow.store.journal import bursts, events, state
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.refs import exact_mode
 
-TOO_LARGE = "too large"
 _PLACES_LOOKED_AT = 1000  # about 15 ms, when each is in a directory of its own
 _SECOND_NS = 1_000_000_000
 
@@ -99,7 +104,7 @@ class Pipeline:
         self.settled_ns = workspace.recorder.row.walked_ns
         self.missed: dict[RepoPath, StoreError] = {}
         self._compared: tuple[Sequence[HeadMove], Sequence[HeadStep]] | None = None
-        self.before_claims: Callable[[], None] = _nothing
+        self.before_claims: Callable[[], None] = lambda: None
         self.alive: dict[ProcessId, int] = {}
 
     def capture(
@@ -591,10 +596,6 @@ class Pipeline:
         return look.stat.ctime_ns if look is not None else None
 
 
-def _nothing() -> None:
-    return
-
-
 def _is_odd_text(data: bytes) -> bool:
-    """Tell text that an agent may show otherwise than it is."""
+    """Return whether a text has bytes that an agent may leave out when it shows it."""
     return b"\r" in data or data.startswith(codecs.BOM_UTF8)

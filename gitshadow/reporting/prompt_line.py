@@ -54,7 +54,10 @@ class Prompting:
 
 def _burst(ws: Workspace) -> str:
     recent = bursts.newest(ws.db, ws.layout.worktree, _MOST_BURSTS)
-    long = any(_span(one) > _MOST_EVENTS for one in recent[:_LOOKED_AT])
+    # An upper bound: numbers in between may be those of other bursts.
+    long = any(
+        one.last_seq - one.first_seq >= _MOST_EVENTS for one in recent[:_LOOKED_AT]
+    )
     if long or len(recent) == _MOST_BURSTS:
         return _about(ws, recent[:_LOOKED_AT])
     chosen = Chooser(ws.db, ws.layout.worktree).oops()
@@ -65,11 +68,6 @@ def _burst(ws: Workspace) -> str:
     agent = plain(who.agent or "") if who is not None else ""
     files = len({event.path for event in chosen.taken})
     return f"{agent}\n{files}\n{newest.burst or ''}"
-
-
-def _span(burst: Burst) -> int:
-    """Return how many events it has at most; others may have written meanwhile."""
-    return burst.last_seq - burst.first_seq + 1
 
 
 def _about(ws: Workspace, recent: Sequence[Burst]) -> str:

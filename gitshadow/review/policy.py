@@ -179,7 +179,8 @@ def policies_for(
         UsageError: a setting of the user's is not allowed.
     """
     found = Policies([PolicySource(SETTINGS, read_config(ws.repo, environ).check)])
-    before, after = _before(ws, change), _after(ws, change)
+    before = None if change.before is None else _committed(ws, change.before)
+    after = _after(ws, change)
     if after is not None:
         reading = _read_file(ws, after)
         _take(found, _NAME if before == after else f"{_NAME} in this change", reading)
@@ -206,10 +207,6 @@ def _broken(why: str) -> PolicyFinding:
         level=Level.REFUSE,
         source=_NAME,
     )
-
-
-def _before(ws: Workspace, change: ReviewedChange) -> Entry | None:
-    return None if change.before is None else _committed(ws, change.before)
 
 
 def _after(ws: Workspace, change: ReviewedChange) -> Entry | None:

@@ -196,7 +196,8 @@ class _Run:
         except OSError as error:
             if error.errno in _FULL:
                 raise _full() from error
-            self._fail(step.path, Failure(Reason.IO_ERROR, _words(error)))
+            why = error.strerror or str(error)
+            self._fail(step.path, Failure(Reason.IO_ERROR, why))
 
     def _stage(self, step: PlanStep) -> None:
         assert step.after is not None
@@ -465,10 +466,6 @@ def rmdir_quietly(files: WorkFiles, directory: RepoPath) -> bool:
         return files.rmdir_if_empty(directory)
     except (OSError, UnsafePathError):
         return False  # gone already, or something else by now: it is not ours
-
-
-def _words(error: OSError) -> str:
-    return error.strerror or str(error)
 
 
 def _full() -> FullError:

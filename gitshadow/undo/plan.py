@@ -272,7 +272,12 @@ def _finish(
         clear=_clear(steps, world),
         sweep=_sweep(steps, wish),
         seqs=seqs,
-        taken=frozenset(seq for case in cases if _is_taken(case) for seq in case.seqs),
+        taken=frozenset(
+            seq
+            for case in cases
+            if case.turned.reason is not Reason.DECLINED
+            for seq in case.seqs
+        ),
     )
 
 
@@ -283,10 +288,6 @@ def _shown(cases: Sequence[Case]) -> list[Case]:
 
 def _place(case: Case) -> tuple[RepoPath, RepoPath]:
     return case.turned.target.path, case.start.path
-
-
-def _is_taken(case: Case) -> bool:
-    return case.turned.reason is not Reason.DECLINED
 
 
 def _planned(
