@@ -13,7 +13,7 @@ from gitshadow.errors import UnknownIdError, UsageError
 from gitshadow.messages.codec import encode, parse
 from gitshadow.query.rows import marked
 from gitshadow.recording.context import RecorderContext
-from gitshadow.undo import recovered_ops
+from gitshadow.undo.effective import take_notes
 
 Document = dict[str, object]
 Params = Mapping[str, object]
@@ -119,7 +119,7 @@ def run(context: RecorderContext, verb: str, params: Params) -> Document:
         context.others.close()
     if verb not in _UNATTENDED:
         ws = context.workspace
-        told = recovered_ops.take_notes(ws.db, ws.layout.worktree)
+        told = take_notes(ws.db, ws.layout.worktree)
         if told:
             document["recovered"] = told
     return document

@@ -1,20 +1,23 @@
-"""Which ops and which bursts are in effect at present.
+"""Find which ops and bursts are in effect at present, and note what became of interrupted ops.
 
-Invariant: an op counts unless an op that counts took it back; only finished ops are looked at.
+Invariant: an op counts unless an op that counts undid it; only finished ops are looked at. A note
+about an op that a crash interrupted is shown once: who takes the notes shows them.
 """
 
+import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from gitshadow.model import Confidence, Event, Op, OpKind, RepoPath
-from gitshadow.store.journal import events, ops
+from gitshadow.store.journal import events, meta, ops
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.undo.targets import Undoings, Unit, unit_of_ids
 
 BACKWARD = (OpKind.OOPS, OpKind.UNDO, OpKind.RESTORE)
 """The kinds of ops that `redo` takes back."""
+_NOTED = "recovered:"
 
 
 class EffectiveOps(NamedTuple):
@@ -119,3 +122,25 @@ class Undone:
 def _is_low(event: Event) -> bool:
     who = event.attribution
     return who is not None and who.confidence is Confidence.LOW
+
+
+def add_notes(db: Db, worktree: str, sentences: Sequence[str]) -> None:
+    """Store sentences about interrupted ops until they are shown."""
+    if sentences:
+        said = [*_noted(db, worktree), *sentences]
+        with db.write():
+            meta.put(db, _NOTED + worktree, json.dumps(said))
+
+
+def take_notes(db: Db, worktree: str) -> list[str]:
+    """Return and drop the sentences about interrupted ops, so that each is shown once."""
+    said = _noted(db, worktree)
+    if said:
+        with db.write():
+            meta.put(db, _NOTED + worktree, "[]")
+    return said
+
+
+def _noted(db: Db, worktree: str) -> list[str]:
+    said: list[str] = json.loads(meta.get(db, _NOTED + worktree) or "[]")
+    return said

@@ -16,7 +16,7 @@ from gitshadow.model import Event, Oid, Op, OpKind, OpStatus, RepoPath
 from gitshadow.store.journal import events, ops
 from gitshadow.store.purged import is_purged
 from gitshadow.store.refs import display_path
-from gitshadow.undo import oplog, recovered_ops, report_context, restore_plan
+from gitshadow.undo import oplog, report_context, restore_plan
 from gitshadow.undo.about import about
 from gitshadow.undo.apply import StepHook, Tools, apply, no_hook
 from gitshadow.undo.choose import (
@@ -27,7 +27,7 @@ from gitshadow.undo.choose import (
     is_ambiguous,
     only_by,
 )
-from gitshadow.undo.effective import undoings_of
+from gitshadow.undo.effective import add_notes, take_notes, undoings_of
 from gitshadow.undo.path_plans import World
 from gitshadow.undo.plan import PathFilter, Plan, PlanRequest, plan_states, plan_unit
 from gitshadow.undo.port import FileUndoRequest, UndoPort
@@ -75,7 +75,7 @@ def recover(engine: UndoPort, hook: StepHook = no_hook) -> list[oplog.Recovery]:
     engine.catch_up()
     found = oplog.recover(engine.db, engine.worktree, _tools(engine, hook))
     sentences = [one.sentence() for one in found]
-    recovered_ops.note(engine.db, engine.worktree, sentences)
+    add_notes(engine.db, engine.worktree, sentences)
     return found
 
 
@@ -107,7 +107,7 @@ class _Undo:
     def run(self) -> Report:
         """Return the report of the plan or of what was done."""
         recover(self.engine, self.hook)
-        self.notes += recovered_ops.take_notes(self.engine.db, self.engine.worktree)
+        self.notes += take_notes(self.engine.db, self.engine.worktree)
         if self.request.apply and self.request.op is not None:
             before = oplog.report_of(self.engine.db, self.request.op)
             if before is not None:
@@ -423,7 +423,7 @@ class _Undo:
             engine.catch_up()
             found = oplog.settle(engine.db, op.id, tools)
             if found.finished:
-                recovered_ops.note(engine.db, engine.worktree, [found.sentence()])
+                add_notes(engine.db, engine.worktree, [found.sentence()])
 
     def _ended(self, draft: _Draft, report: Report) -> Report:
         return replace(report, headline=self._headline(draft.selection, report))

@@ -10,7 +10,7 @@ import pytest
 from gitshadow.errors import JournalError, StoreError
 from gitshadow.model import Op, OpStatus
 from gitshadow.store.journal import ops, sessions
-from gitshadow.undo.recovered_ops import take_notes
+from gitshadow.undo.effective import take_notes
 from gitshadow.undo.run import recover
 from tests.support.repo import Repo
 from tests.support.shadow import Shadow
