@@ -57,7 +57,6 @@ from gitshadow.recording.related_files import Kin
 from gitshadow.recording.switches import (
     SwitchStage,
     Witness,
-    is_gitlink,
     split_switched,
 )
 from gitshadow.recording.workspace import Workspace
