@@ -12,6 +12,7 @@ from gitshadow.errors import UsageError
 from gitshadow.sdk.turns import json_values
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.tool import Tool
+from gitshadow.sdk.turns.values import JsonObject
 from gitshadow.store.journal.saga_rows import Held, SagaCall, SagaTurn
 
 _KEY_BYTES = 16
@@ -27,7 +28,7 @@ class CallRequest:
     """
 
     tool: str
-    arguments: Mapping[str, object]
+    arguments: JsonObject
     call_id: str | None = None
     again: bool = False
     function: Callable[..., object] | None = None
@@ -37,8 +38,8 @@ class CallRequest:
 def requested(
     registry: ToolRegistry,
     tool: str,
-    arguments: Mapping[str, object] | None,
-    named: Mapping[str, object],
+    arguments: JsonObject | None,
+    named: JsonObject,
     *,
     call_id: str | None,
     again: bool,
@@ -88,7 +89,7 @@ def row_of(
     return replace(row, key=key_of(row, "undo"))
 
 
-def paths_of(arguments: Mapping[str, object], names: Iterable[str]) -> Iterator[str]:
+def paths_of(arguments: JsonObject, names: Iterable[str]) -> Iterator[str]:
     """Yield the paths among the arguments of these names: one each, or a list of them."""
     for name in names:
         value = arguments.get(name)
@@ -106,7 +107,7 @@ def _class_word(tool: Tool | None) -> str:
     return tool.reversibility.value
 
 
-def arguments_of(call: SagaCall) -> Mapping[str, object]:
+def arguments_of(call: SagaCall) -> JsonObject:
     """Return the arguments that a call was written down with; secret ones are not there.
 
     Raises:

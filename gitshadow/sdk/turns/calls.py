@@ -48,6 +48,7 @@ from gitshadow.sdk.turns.tool import Tool
 from gitshadow.sdk.turns.turn import TurnCore
 from gitshadow.sdk.turns.values import (
     Inverse,
+    JsonObject,
     Outcome,
     OutcomeKind,
     Reversibility,
@@ -120,7 +121,7 @@ def conclude(
     turn: TurnCore,
     row: SagaCall,
     ended: Outcome | Exception,
-    arguments: Mapping[str, object],
+    arguments: JsonObject,
 ) -> Procedure[None]:
     """Write down how an announced call ended."""
     tool = turn.setting.registry.find(row.tool)
@@ -149,9 +150,7 @@ def run_held(
     return (yield from _Call(turn, row, arguments_of(row)).send(tool))
 
 
-def _result(
-    event: Event, tool: Tool, arguments: Mapping[str, object]
-) -> Outcome | BaseException:
+def _result(event: Event, tool: Tool, arguments: JsonObject) -> Outcome | BaseException:
     """Return how a tool ended; what it raised to end the turn is an exception."""
     if isinstance(event, Returned):
         value = event.value
@@ -176,7 +175,7 @@ def _asked(turn: TurnCore, row: SagaCall, request: CallRequest) -> "_Call":
 class _Call:
     turn: TurnCore
     row: SagaCall
-    arguments: Mapping[str, object]
+    arguments: JsonObject
     secrets: tuple[str, ...] = ()
     again: bool = False
     origin: str | None = None
@@ -518,9 +517,7 @@ class _Call:
         contexts.invalidate()
         return replace(outcome, state=(yield from contexts.section()))
 
-    def _write(
-        self, kind: str, body: Mapping[str, object], *more: SagaRow
-    ) -> Procedure[None]:
+    def _write(self, kind: str, body: JsonObject, *more: SagaRow) -> Procedure[None]:
         self.turn.calls[self.row.id] = self.row
         moment = yield from now()
         yield Save((self.row, self.turn.note(kind, body, moment, self.row.id), *more))

@@ -4,7 +4,7 @@ Invariant: the user's words are in the history before the first request; the ans
 transaction that commits the turn, so what failed has none.
 """
 
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field, replace
 
 from gitshadow.sdk.turns import calls, json_values
@@ -30,7 +30,7 @@ from gitshadow.sdk.turns.model_io import (
     schema_warnings,
 )
 from gitshadow.sdk.turns.turn import TurnCore
-from gitshadow.sdk.turns.values import Outcome
+from gitshadow.sdk.turns.values import JsonObject, Outcome
 
 
 @dataclass(slots=True)
@@ -43,7 +43,7 @@ class LoopCore:
     turn: TurnCore | None = None
     running: bool = False
     text: str = ""
-    usage: Mapping[str, object] | None = None
+    usage: JsonObject | None = None
     warnings: tuple[str, ...] = ()
     history: list[Message] = field(default_factory=list)
     _said: str = ""

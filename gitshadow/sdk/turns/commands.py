@@ -7,13 +7,14 @@ define a frozen dataclass takes six times as long.
 Invariant: user code runs in drivers alone; what it raises comes back as an event.
 """
 
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from gitshadow.model import Oid
 from gitshadow.sdk.turns.policy import Proposal
+from gitshadow.sdk.turns.values import JsonObject
 from gitshadow.store.journal.saga_rows import (
     CallName,
     Held,
@@ -37,7 +38,7 @@ class Invoke(NamedTuple):
 
     function: Callable[..., object]
     args: tuple[object, ...] = ()
-    kwargs: Mapping[str, object] = MappingProxyType({})
+    kwargs: JsonObject = MappingProxyType({})
     timeout_s: float | None = None
     blocking: bool = False
 

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 from gitshadow.sdk.turns import templates
 from gitshadow.sdk.turns.errors import RegistrationError
 from gitshadow.sdk.turns.tool import BuildInverse, Call, Capture, ToolOptions
-from gitshadow.sdk.turns.values import Inverse, Reversibility
+from gitshadow.sdk.turns.values import Inverse, JsonObject, Reversibility
 
 _BEFORE = frozenset({"arguments"})
 _AFTER = frozenset(templates.SOURCES)
@@ -44,9 +44,9 @@ class Template(NamedTuple):
     """Hold one call to be made: a tool of the server, arguments to be filled in."""
 
     tool: str
-    arguments: Mapping[str, object]
+    arguments: JsonObject
 
-    def filled(self, scene: Mapping[str, object]) -> dict[str, object]:
+    def filled(self, scene: JsonObject) -> JsonObject:
         """Return the arguments with the scene's values in them.
 
         Raises:
@@ -58,7 +58,7 @@ class Template(NamedTuple):
 
 
 def options_of(
-    name: str, table: Mapping[str, object], origin: ServerOrigin | None
+    name: str, table: JsonObject, origin: ServerOrigin | None
 ) -> ToolOptions:
     """Return what a table declares.
 
@@ -75,7 +75,7 @@ def options_of(
 
 class _Reader:
     def __init__(
-        self, name: str, table: Mapping[str, object], origin: ServerOrigin | None
+        self, name: str, table: JsonObject, origin: ServerOrigin | None
     ) -> None:
         self._name, self._table, self._origin = name, table, origin
 
@@ -162,7 +162,7 @@ class _Reader:
     def _reader(self, key: str) -> Capture:
         template, call = self._template(key, _BEFORE), self._someone().call
 
-        def read(arguments: Mapping[str, object], /) -> object:
+        def read(arguments: JsonObject, /) -> object:
             return call(template.tool, template.filled({"arguments": arguments}))
 
         return read
@@ -171,7 +171,7 @@ class _Reader:
         template, origin = self._template("inverse", _AFTER), self._someone()
 
         def build(
-            arguments: Mapping[str, object], captured: object, result: object, /
+            arguments: JsonObject, captured: object, result: object, /
         ) -> Inverse:
             scene = {"arguments": arguments, "captured": captured, "result": result}
             arguments = template.filled(scene)

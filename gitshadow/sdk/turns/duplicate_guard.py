@@ -7,7 +7,6 @@ Invariant: where nothing was rewound or replayed no call is ever a duplicate.
 """
 
 import json
-from collections.abc import Mapping
 from hashlib import blake2b
 
 from gitshadow.sdk.turns import call_outcome, json_values
@@ -15,14 +14,14 @@ from gitshadow.sdk.turns.call_outcome import CallKnowledge
 from gitshadow.sdk.turns.commands import FindHiddenCall, Procedure, standing
 from gitshadow.sdk.turns.tool import Tool
 from gitshadow.sdk.turns.turn import TurnCore
-from gitshadow.sdk.turns.values import Reversibility
+from gitshadow.sdk.turns.values import JsonObject, Reversibility
 from gitshadow.store.journal.saga_rows import Effect, SagaCall
 
 _DIGEST_BYTES = 16
 
 
 def repeats(
-    turn: TurnCore, tool: Tool, arguments: Mapping[str, object], origin: str | None
+    turn: TurnCore, tool: Tool, arguments: JsonObject, origin: str | None
 ) -> Procedure[str | None]:
     """Return what a model is told of a call that still has its effect, or None."""
     if turn.setting.policy.duplicates == "allow" or not _counts(tool):
@@ -43,7 +42,7 @@ def repeats(
 def begun(
     call: SagaCall,
     tool: Tool,
-    arguments: Mapping[str, object],
+    arguments: JsonObject,
     origin: str | None = None,
 ) -> list[Effect]:
     """Return the rows by which a later call is known to be the same."""
@@ -62,9 +61,7 @@ def _counts(tool: Tool) -> bool:
     return not (options.get("idempotent", False) or options.get("files_only", False))
 
 
-def _digest(
-    tool: Tool, arguments: Mapping[str, object], origin: str | None = None
-) -> str:
+def _digest(tool: Tool, arguments: JsonObject, origin: str | None = None) -> str:
     names = tool.options.get("secrets", ())
     shown = json_values.redact_arguments(arguments, names)
     said = [tool.name, shown, *([] if origin is None else [origin])]

@@ -9,7 +9,6 @@ Invariant: nothing here raises into a turn; what could not be told is returned a
 import json
 import os
 import threading
-from collections.abc import Mapping
 from typing import NamedTuple
 
 from gitshadow.adapters.generic import NAME as GENERIC
@@ -17,6 +16,7 @@ from gitshadow.errors import ShadowError
 from gitshadow.ipc import hook
 from gitshadow.model import RepoPath
 from gitshadow.sdk.turns.commands import Tell
+from gitshadow.sdk.turns.values import JsonObject
 from gitshadow.service.client import answer
 from gitshadow.store.layout import Layout
 from gitshadow.store.refs import display_path
@@ -74,7 +74,7 @@ class FileRecorder:
             self._is_known = not told.hooked
             return None
 
-    def ask(self, verb: str, params: Mapping[str, object]) -> FilesTold:
+    def ask(self, verb: str, params: JsonObject) -> FilesTold:
         """Have the recorder take files back, or plan to; what stops it is a text.
 
         Args:
@@ -144,7 +144,7 @@ class FileRecorder:
         return self._above[pid]
 
 
-def _told(document: Mapping[str, object]) -> FilesTold:
+def _told(document: JsonObject) -> FilesTold:
     """Read the document of a verb; a daemon gives an error as one."""
     error = document.get("error")
     if error is not None:

@@ -5,7 +5,7 @@ gives its report, so that a crash between the two leaves no file undone twice.
 Invariant: a recorder that cannot be asked makes an item that was not taken back.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -21,6 +21,7 @@ from gitshadow.sdk.turns.commands import (
 from gitshadow.sdk.turns.file_recording import FileRecorder, FilesTold
 from gitshadow.sdk.turns.report import Domain, UndoItem, UndoReport
 from gitshadow.sdk.turns.undo_operation import PhaseResult, blank
+from gitshadow.sdk.turns.values import JsonObject
 from gitshadow.store.journal.saga_rows import SagaLogRow, SagaOp, SagaTurn
 from gitshadow.undo.report import Report, Status, Uncovered
 
@@ -33,9 +34,9 @@ class Began(NamedTuple):
     agent: str | None = None
     call: str | None = None
 
-    def row(self) -> dict[str, object]:
+    def row(self) -> JsonObject:
         """Return it as the recorder reads it."""
-        row: dict[str, object] = {"since_ns": self.since_ns, "agent": self.agent}
+        row = {"since_ns": self.since_ns, "agent": self.agent}
         if self.call is None:
             return {**row, "id": self.id}
         return {**row, "turn": self.id, "id": self.call}
@@ -90,7 +91,7 @@ class FileWork:
         why = event.error if isinstance(event, Raised) else "no answer"
         return FilesTold(why=f"{type(why).__name__}: {why}")
 
-    def _params(self, *, apply: bool) -> Mapping[str, object]:
+    def _params(self, *, apply: bool) -> JsonObject:
         program = {
             "turns": [one.row() for one in self.turns],
             "calls": [one.row() for one in self.calls],

@@ -17,7 +17,7 @@ from gitshadow.errors import UsageError
 from gitshadow.sdk.turns.errors import SessionBusy
 from gitshadow.sdk.turns.hook_turns import HookedTurns
 from gitshadow.sdk.turns.session import AgentUndo
-from gitshadow.sdk.turns.values import Outcome
+from gitshadow.sdk.turns.values import JsonObject, Outcome
 
 T = TypeVar("T")
 
@@ -52,7 +52,7 @@ def take_hook(payload: bytes, opened: Callable[[str], AgentUndo]) -> bytes:
         return _patiently(_Hook(au, event, fields).take)
 
 
-def _decoded(payload: bytes) -> Mapping[str, object]:
+def _decoded(payload: bytes) -> JsonObject:
     try:
         found = json.loads(payload.decode("utf-8", "surrogateescape"), strict=False)
     except (ValueError, RecursionError) as error:
@@ -75,9 +75,7 @@ def _patiently(take: Callable[[], T]) -> T:
 
 
 class _Hook:
-    def __init__(
-        self, au: AgentUndo, event: HookEvent, payload: Mapping[str, object]
-    ) -> None:
+    def __init__(self, au: AgentUndo, event: HookEvent, payload: JsonObject) -> None:
         self._au = au
         self._turns = HookedTurns(au)
         self._event = event

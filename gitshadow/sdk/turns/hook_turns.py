@@ -19,7 +19,7 @@ from gitshadow.sdk.turns.session import AgentUndo
 from gitshadow.sdk.turns.session_runtime import SessionRuntime
 from gitshadow.sdk.turns.turn import TurnCore
 from gitshadow.sdk.turns.turn_end import finish
-from gitshadow.sdk.turns.values import Outcome
+from gitshadow.sdk.turns.values import JsonObject, Outcome
 
 T = TypeVar("T")
 
@@ -58,7 +58,7 @@ class HookedTurns:
             return self._opened(runtime, label).row.id
 
     def before(
-        self, tool: str, arguments: Mapping[str, object], *, call_id: str
+        self, tool: str, arguments: JsonObject, *, call_id: str
     ) -> Outcome | None:
         """A tool is about to run: write its intent down.
 
@@ -73,7 +73,7 @@ class HookedTurns:
         call_id: str,
         result: object = None,
         *,
-        arguments: Mapping[str, object] | None = None,
+        arguments: JsonObject | None = None,
     ) -> None:
         """A tool has run: write down how that ended, and its inverse.
 
@@ -133,7 +133,7 @@ def concluded(
     turn: TurnCore,
     call_id: str,
     ended: Outcome | Exception,
-    arguments: Mapping[str, object] | None = None,
+    arguments: JsonObject | None = None,
 ) -> Procedure[None]:
     """Write down how an announced call ended.
 

@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
+from gitshadow.sdk.turns.values import JsonObject
+
 COMMAND, HTTP, MCP = "command", "http", "mcp"
 """Handlers without a domain: no registered one can have these names."""
 
@@ -29,7 +31,7 @@ def is_external(handler: str) -> bool:
     return handler in _CHECKS
 
 
-def check(handler: str, args: Mapping[str, object]) -> None:
+def check(handler: str, args: JsonObject) -> None:
     """Check the arguments of an external inverse, as stored: secrets by name.
 
     Raises:
@@ -38,7 +40,7 @@ def check(handler: str, args: Mapping[str, object]) -> None:
     _CHECKS[handler](args)
 
 
-def described(handler: str, args: Mapping[str, object]) -> str:
+def described(handler: str, args: JsonObject) -> str:
     """Return for people what would be done."""
     if handler == COMMAND:
         place = f" (in {args['cwd']})" if args.get("cwd") else ""
@@ -61,7 +63,7 @@ class Allowed(NamedTuple):
     urls: tuple[str, ...] = ()
     mcp: tuple[str, ...] = ()
 
-    def covers(self, handler: str, args: Mapping[str, object]) -> bool:
+    def covers(self, handler: str, args: JsonObject) -> bool:
         """Tell whether an external inverse is allowed."""
         if handler == COMMAND:
             argv = _texts(args["argv"])
@@ -85,7 +87,7 @@ def _origin(url: SplitResult) -> tuple[str, str | None, int | None]:
     return url.scheme, url.hostname, url.port or _PORTS.get(url.scheme)
 
 
-def _check_command(args: Mapping[str, object]) -> None:
+def _check_command(args: JsonObject) -> None:
     argv, cwd, env = args.get("argv"), args.get("cwd"), args.get("env")
     if not isinstance(argv, list) or not argv or not all(map(_is_word, argv)):
         raise ValueError("a command must be a list of strings")
@@ -97,7 +99,7 @@ def _check_command(args: Mapping[str, object]) -> None:
         raise ValueError("variables of a command must be secrets, given by name")
 
 
-def _check_http(args: Mapping[str, object]) -> None:
+def _check_http(args: JsonObject) -> None:
     method, url, headers = args.get("method"), args.get("url"), args.get("headers")
     if not isinstance(method, str) or not _METHOD.fullmatch(method):
         raise ValueError("a method must be a word in capitals")
@@ -146,7 +148,7 @@ def _check_header(name: object, value: object) -> None:
         raise ValueError(f"the header {name} is not a line of text")
 
 
-def _check_mcp(args: Mapping[str, object]) -> None:
+def _check_mcp(args: JsonObject) -> None:
     if not all(isinstance(args.get(name), str) for name in ("server", "tool")):
         raise ValueError("a server and its tool must be strings")
     if not isinstance(args.get("arguments"), Mapping):
@@ -169,7 +171,7 @@ def _texts(value: object) -> list[str]:
     return list(map(str, value)) if isinstance(value, Sequence) else []
 
 
-_CHECKS: Mapping[str, Callable[[Mapping[str, object]], None]] = {
+_CHECKS: Mapping[str, Callable[[JsonObject], None]] = {
     COMMAND: _check_command,
     HTTP: _check_http,
     MCP: _check_mcp,

@@ -12,7 +12,15 @@ from typing import Any, NamedTuple
 
 from gitshadow.errors import JournalError
 from gitshadow.sdk.turns import inverse_kinds
-from gitshadow.sdk.turns.values import Conflict, Inverse, Json, Outcome, Retry, Secret
+from gitshadow.sdk.turns.values import (
+    Conflict,
+    Inverse,
+    Json,
+    JsonObject,
+    Outcome,
+    Retry,
+    Secret,
+)
 
 REDACTED = "[redacted]"
 # What only looks like a reference (a value that a tool once read) is wrapped, never looked up.
@@ -132,7 +140,7 @@ def altered(value: object) -> str | None:
     return None if is_same else "not JSON: they would change"
 
 
-def intent(text: str) -> dict[str, object]:
+def intent(text: str) -> JsonObject:
     """Return what was written down before a call, with arguments and capture as they were.
 
     Raises:
@@ -179,7 +187,7 @@ def token(value: object) -> str:
     return blake2b(lenient(value).encode(), digest_size=_TOKEN_BYTES).hexdigest()
 
 
-def parse(text: str | None) -> dict[str, object]:
+def parse(text: str | None) -> JsonObject:
     """Return the object that a text of the journal holds; none for no text.
 
     Raises:
@@ -217,16 +225,14 @@ def in_words(error: BaseException) -> str:
     return storable(words)
 
 
-def secret_values(arguments: Mapping[str, object], names: Iterable[str]) -> list[str]:
+def secret_values(arguments: JsonObject, names: Iterable[str]) -> list[str]:
     """Return the texts of secret arguments, as they would turn up elsewhere, in JSON too."""
     found = [str(arguments[name]) for name in names if name in arguments]
     forms = dict.fromkeys((*found, *(canonical(text)[1:-1] for text in found)))
     return [text for text in forms if len(text) >= _SHORTEST_SECRET]
 
 
-def redact_arguments(
-    arguments: Mapping[str, object], names: Collection[str]
-) -> dict[str, object]:
+def redact_arguments(arguments: JsonObject, names: Collection[str]) -> JsonObject:
     """Return arguments without the values of those named."""
     return {
         name: REDACTED if name in names else value for name, value in arguments.items()
@@ -256,7 +262,7 @@ class StoredInverse:
 
     handler: str
     version: str
-    args: Mapping[str, object]
+    args: JsonObject
     residue: str | None
     depends_on: tuple[str, ...]
     critical: bool
@@ -267,7 +273,7 @@ class StoredInverse:
     retry: Retry
     non_retryable: tuple[str, ...]
 
-    def resolved(self, look_up: Callable[[str], str]) -> dict[str, object]:
+    def resolved(self, look_up: Callable[[str], str]) -> JsonObject:
         """Return the arguments with secrets looked up by name.
 
         Raises:
@@ -398,7 +404,7 @@ def _restored(value: object, look_up: Callable[[str], str]) -> object:
     return value
 
 
-def _is_special(value: Mapping[str, object]) -> bool:
+def _is_special(value: JsonObject) -> bool:
     return value.keys() in ({inverse_kinds.SECRET_KEY}, {_LITERAL_KEY})
 
 

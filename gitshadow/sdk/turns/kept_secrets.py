@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from gitshadow.sdk.turns import json_values
 from gitshadow.sdk.turns.call_records import arguments_of
 from gitshadow.sdk.turns.tool import Tool
+from gitshadow.sdk.turns.values import JsonObject
 from gitshadow.store.journal.saga_rows import SagaCall
 
 _KEPT = 1000
@@ -27,17 +28,15 @@ class SecretNotKeptError(LookupError):
 class KeptSecrets:
     """Keep the arguments of the calls of one session that had secrets."""
 
-    _kept: dict[tuple[str, str, int], Mapping[str, object]] = field(
-        default_factory=dict
-    )
+    _kept: dict[tuple[str, str, int], JsonObject] = field(default_factory=dict)
 
-    def keep(self, call: SagaCall, arguments: Mapping[str, object]) -> None:
+    def keep(self, call: SagaCall, arguments: JsonObject) -> None:
         """Keep the arguments of a call; the oldest ones are forgotten."""
         self._kept[_name(call)] = dict(arguments)
         while len(self._kept) > _KEPT:
             del self._kept[next(iter(self._kept))]
 
-    def of(self, call: SagaCall) -> Mapping[str, object]:
+    def of(self, call: SagaCall) -> JsonObject:
         """Return the arguments of a call; one that is not kept raises when it is asked for.
 
         Raises:
@@ -64,7 +63,7 @@ class KeptSecrets:
 class _WithoutSecrets(Mapping[str, object]):
     """Give all arguments but those that the journal has not."""
 
-    def __init__(self, stored: Mapping[str, object]) -> None:
+    def __init__(self, stored: JsonObject) -> None:
         self._stored = stored
 
     def __getitem__(self, name: str) -> object:

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from gitshadow.sdk.turns.declarations import ServerOrigin, options_of
 from gitshadow.sdk.turns.errors import RegistrationError
 from gitshadow.sdk.turns.tool import Call, ToolOptions
-from gitshadow.sdk.turns.values import Json, Reversibility
+from gitshadow.sdk.turns.values import Json, JsonObject, Reversibility
 
 META_KEY = "gitshadow/undo"
 
@@ -20,7 +20,7 @@ META_KEY = "gitshadow/undo"
 class Dumpable(Protocol):
     """A value of the `mcp` package, as far as we look at it."""
 
-    def model_dump(self, *, mode: str, by_alias: bool) -> dict[str, object]:
+    def model_dump(self, *, mode: str, by_alias: bool) -> JsonObject:
         """Return it as JSON."""
         ...
 
@@ -31,8 +31,8 @@ class Offered(NamedTuple):
     name: str
     description: str
     schema: Mapping[str, Json]
-    hints: Mapping[str, object]
-    declared: Mapping[str, object] | None
+    hints: JsonObject
+    declared: JsonObject | None
     is_shaped: bool = False
 
     def options(self, *, trusted: bool, origin: ServerOrigin | None) -> ToolOptions:
@@ -104,7 +104,7 @@ def declared(
         yield tool.name, Forward(tool.name, call or _elsewhere), options
 
 
-def _elsewhere(name: str, arguments: Mapping[str, object]) -> object:
+def _elsewhere(name: str, arguments: JsonObject) -> object:
     """Stand for a tool that nobody here can call.
 
     Raises:

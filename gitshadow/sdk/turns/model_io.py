@@ -9,7 +9,7 @@ from typing import Protocol, TypeAlias
 
 from gitshadow.sdk.turns.events import Message
 from gitshadow.sdk.turns.tool import Tool
-from gitshadow.sdk.turns.values import Json
+from gitshadow.sdk.turns.values import Json, JsonObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +25,14 @@ class ToolCall:
 
     id: str
     name: str
-    arguments: Mapping[str, object] = field(default_factory=dict)
+    arguments: JsonObject = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
     """Hold what a request cost, in the provider's own terms."""
 
-    report: Mapping[str, object]
+    report: JsonObject
 
 
 ModelEvent: TypeAlias = TextDelta | ToolCall | Usage

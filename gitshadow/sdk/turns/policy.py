@@ -3,13 +3,13 @@
 Invariant: a deny from any guard wins; the first guard that asks owns the question.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal, TypeAlias
 
 from gitshadow.sdk.turns.inverse_kinds import Allowed
-from gitshadow.sdk.turns.values import Reversibility
+from gitshadow.sdk.turns.values import JsonObject, Reversibility
 
 _RANKS = tuple(Reversibility)
 
@@ -51,7 +51,7 @@ class Proposal:
 
     call_id: str
     tool: str
-    arguments: Mapping[str, object]
+    arguments: JsonObject
     reversibility: Reversibility
     question: str = ""
 

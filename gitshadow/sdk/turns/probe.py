@@ -3,7 +3,7 @@
 Invariant: nothing is guessed: without an answer the call stays in doubt, and no inverse runs.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ from gitshadow.sdk.turns.commands import Invoke, Procedure, Raised, Returned, Sa
 from gitshadow.sdk.turns.kept_secrets import KeptSecrets
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.tool import Tool
-from gitshadow.sdk.turns.values import Inverse, Outcome
+from gitshadow.sdk.turns.values import Inverse, JsonObject, Outcome
 from gitshadow.store.journal.saga_rows import SagaCall, SagaEntry
 
 
@@ -47,7 +47,7 @@ def settled(
     """
     tool = sources.registry.find(call.tool)
     found = yield from asked(call, tool, sources.given)
-    body: dict[str, object] = {"op": op} if op is not None else {}
+    body = {} if op is None else {"op": op}
     if found is None:
         said = yield from path_images.restored(call, before, sources.root)
     else:
@@ -83,7 +83,7 @@ def happened(
     tool: Tool,
     found: object,
     moment_ns: int,
-    body: Mapping[str, object],
+    body: JsonObject,
 ) -> Procedure[SagaCall]:
     """Write down that a call had its effect, and bind its inverse now."""
     inverse, trouble = yield from _late_inverse(sources, tool, call, found)
@@ -130,9 +130,7 @@ def _why(event: object) -> str | None:
     return json_values.in_words(event.error)
 
 
-def _note(
-    call: SagaCall, kind: str, moment_ns: int, body: Mapping[str, object]
-) -> SagaEntry:
+def _note(call: SagaCall, kind: str, moment_ns: int, body: JsonObject) -> SagaEntry:
     return SagaEntry(
         session=call.session,
         turn=call.turn,

@@ -4,7 +4,7 @@ Every method may be a plain function or, with the async front, a coroutine funct
 session store are plain functions in both.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import Protocol, runtime_checkable
 
@@ -13,7 +13,7 @@ from gitshadow.sdk.turns.commands import Procedure
 from gitshadow.sdk.turns.file_recording import FileRecorder
 from gitshadow.sdk.turns.report import UndoReport
 from gitshadow.sdk.turns.undo_operation import Whole
-from gitshadow.sdk.turns.values import Revision, UndoEntry, Work
+from gitshadow.sdk.turns.values import JsonObject, Revision, UndoEntry, Work
 from gitshadow.store.journal.saga_rows import (
     CallName,
     Held,
@@ -78,7 +78,7 @@ class McpCaller(Protocol):
         self,
         server: str,
         tool: str,
-        arguments: Mapping[str, object],
+        arguments: JsonObject,
         idempotency_key: str,
     ) -> Awaitable[object] | object:
         """Call a tool; `Outcome.failed` or `ToolFailure` only where surely nothing was done."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 
 from gitshadow.errors import ExitCode, JournalError, ShadowError
+from gitshadow.sdk.turns.values import JsonObject
 from gitshadow.undo.report import (
     Action,
     BaseItem,
@@ -133,8 +134,8 @@ class UndoReport(BaseReport):
 
     kind: UndoKind
     items: tuple[UndoItem, ...]
-    state_delta: Mapping[str, object] = field(default_factory=dict)
-    artifact_delta: Mapping[str, object] = field(default_factory=dict)
+    state_delta: JsonObject = field(default_factory=dict)
+    artifact_delta: JsonObject = field(default_factory=dict)
     hidden_invocations: tuple[str, ...] = ()
     marker_event: int | None = None
 
@@ -228,7 +229,7 @@ class PartialUndo(TurnError):
         self.report = report
 
 
-def from_json(row: Mapping[str, object]) -> UndoReport:
+def from_json(row: JsonObject) -> UndoReport:
     """Return the report that `to_json` gave.
 
     Raises:

@@ -40,7 +40,7 @@ from gitshadow.sdk.turns.reversibility import JudgedCalls
 from gitshadow.sdk.turns.tool import Tool
 from gitshadow.sdk.turns.undo_operation import PhaseResult
 from gitshadow.sdk.turns.undo_request import UndoRequest
-from gitshadow.sdk.turns.values import OnDrift, Outcome
+from gitshadow.sdk.turns.values import JsonObject, OnDrift, Outcome
 from gitshadow.store.journal.saga_rows import CallName, SagaCall, SagaEntry, SagaOp
 from gitshadow.undo.report import Reason, State
 
@@ -151,7 +151,7 @@ class Unwind:
         done = self.after[-1:]
         return done[0] if done and done[0].id == call.id else call
 
-    def _take_back(self, call: SagaCall) -> Procedure[dict[str, object]]:
+    def _take_back(self, call: SagaCall) -> Procedure[JsonObject]:
         if reversibility.is_doubtful(call) or (
             call.outcome == "held" and call.undo == "none"
         ):
@@ -249,7 +249,7 @@ class Unwind:
             event: Event = Raised(FinalFailure(f"no such secret: {error}"))
             return event, _trouble(event)
         if "idempotency_key" in handler.takes:
-            arguments["idempotency_key"] = call.key
+            arguments = {**arguments, "idempotency_key": call.key}
         with telemetry.of_undo(
             self.outside.host.telemetry, call, handler.name
         ) as watch:
@@ -321,7 +321,7 @@ class Unwind:
                 )
 
     def _note(
-        self, kind: str, body: Mapping[str, object], call: SagaCall | None = None
+        self, kind: str, body: JsonObject, call: SagaCall | None = None
     ) -> SagaEntry:
         return SagaEntry(
             session=self.op.session,

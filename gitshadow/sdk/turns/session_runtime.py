@@ -7,7 +7,7 @@ in the journal while the lock is free has lost its process.
 import fnmatch
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -41,7 +41,7 @@ from gitshadow.sdk.turns.turn_undo import Undoing
 from gitshadow.sdk.turns.undo_operation import Whole
 from gitshadow.sdk.turns.undo_request import UndoRequest
 from gitshadow.sdk.turns.user_hooks import UserHooks
-from gitshadow.sdk.turns.values import UndoEntry
+from gitshadow.sdk.turns.values import JsonObject, UndoEntry
 from gitshadow.store.journal import saga
 from gitshadow.store.journal.saga_rows import (
     SagaCall,
@@ -331,7 +331,7 @@ class SessionHistory:
     def __init__(self, runtime: SessionRuntime) -> None:
         self._runtime = runtime
 
-    def create(self, state: Mapping[str, object]) -> None:
+    def create(self, state: JsonObject) -> None:
         """Begin the session's history with a state.
 
         Raises:

@@ -17,7 +17,7 @@ from gitshadow.sdk.turns.protocols import SessionStore
 from gitshadow.sdk.turns.report import Domain, UndoItem, UndoReport
 from gitshadow.sdk.turns.undo_operation import PhaseResult, blank
 from gitshadow.sdk.turns.undo_request import UndoRequest
-from gitshadow.sdk.turns.values import OnDrift, Scope
+from gitshadow.sdk.turns.values import JsonObject, OnDrift, Scope
 from gitshadow.store.journal.saga_rows import MARKER, NewEvent, SagaOp, Version
 from gitshadow.undo.report import Action, Reason, State
 
@@ -99,7 +99,7 @@ class Wording:
     invocation: str
     hides: Stretch | None = None
     hidden: tuple[str, ...] = ()
-    body: Mapping[str, object] = field(default_factory=dict)
+    body: JsonObject = field(default_factory=dict)
     always: bool = False
     seq: int
 

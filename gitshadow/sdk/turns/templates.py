@@ -8,6 +8,8 @@ Invariant: what a text names is there, or the whole template is refused; nothing
 
 from collections.abc import Mapping, Sequence
 
+from gitshadow.sdk.turns.values import JsonObject
+
 SOURCES = ("arguments", "captured", "result")
 
 
@@ -15,7 +17,7 @@ class TemplateError(ValueError):
     """Report a template that names what is not there; the text says what."""
 
 
-def fill(template: object, scene: Mapping[str, object]) -> object:
+def fill(template: object, scene: JsonObject) -> object:
     """Return a template with the values of a scene in it.
 
     Args:
@@ -46,7 +48,7 @@ def names(template: object) -> set[str]:
     return set()
 
 
-def _text(text: str, scene: Mapping[str, object]) -> object:
+def _text(text: str, scene: JsonObject) -> object:
     if text.startswith("$$"):
         return text[1:]
     if not text.startswith("$"):

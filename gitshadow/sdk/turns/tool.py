@@ -9,18 +9,18 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NotRequired, Protocol, TypeAlias, TypedDict
 
-from gitshadow.sdk.turns.values import Inverse, Json, Retry, Reversibility
+from gitshadow.sdk.turns.values import Inverse, Json, JsonObject, Retry, Reversibility
 
 _NS_PER_S = 1_000_000_000
 
-Call: TypeAlias = Callable[[str, Mapping[str, object]], object]
+Call: TypeAlias = Callable[[str, JsonObject], object]
 """Call a tool of one server by name, with arguments; the value, or an awaitable of it."""
 
 
 class Capture(Protocol):
     """Read, before a call, what its inverse will need."""
 
-    def __call__(self, arguments: Mapping[str, object], /) -> object:
+    def __call__(self, arguments: JsonObject, /) -> object:
         """Return it: JSON, or an awaitable of it with the async front."""
         ...
 
@@ -28,9 +28,7 @@ class Capture(Protocol):
 class KeyedCapture(Protocol):
     """As `Capture`, and given the key that the tool gets."""
 
-    def __call__(
-        self, arguments: Mapping[str, object], /, *, idempotency_key: str
-    ) -> object:
+    def __call__(self, arguments: JsonObject, /, *, idempotency_key: str) -> object:
         """Return it."""
         ...
 
@@ -39,7 +37,7 @@ class BuildInverse(Protocol):
     """Make the inverse of a call that has just succeeded."""
 
     def __call__(
-        self, arguments: Mapping[str, object], captured: object, result: object, /
+        self, arguments: JsonObject, captured: object, result: object, /
     ) -> Inverse:
         """Return it; it is stored at once and never made again."""
         ...
@@ -50,7 +48,7 @@ class KeyedBuildInverse(Protocol):
 
     def __call__(
         self,
-        arguments: Mapping[str, object],
+        arguments: JsonObject,
         captured: object,
         result: object,
         /,
@@ -65,7 +63,7 @@ class Verify(Protocol):
     """Look, after an inverse has returned, whether the effect of its call is gone."""
 
     def __call__(
-        self, arguments: Mapping[str, object], captured: object, /
+        self, arguments: JsonObject, captured: object, /
     ) -> Awaitable[bool] | bool:
         """Return it, or an awaitable of it with the async front."""
         ...
@@ -76,7 +74,7 @@ class KeyedVerify(Protocol):
 
     def __call__(
         self,
-        arguments: Mapping[str, object],
+        arguments: JsonObject,
         captured: object,
         /,
         *,
@@ -124,7 +122,7 @@ class ToolOptions(TypedDict):
     on_capture_failure: NotRequired[Literal["refuse", "record"]]
     observe: NotRequired[Capture | KeyedCapture]
     probe: NotRequired[Capture | KeyedCapture]
-    describe: NotRequired[Callable[[Mapping[str, object]], str]]
+    describe: NotRequired[Callable[[JsonObject], str]]
     retry: NotRequired[Retry]
     undo_for_s: NotRequired[float]
     undo_for: NotRequired[str]
@@ -218,7 +216,7 @@ class Tool:
         """Return what the function of an option gets besides its own arguments."""
         return {"idempotency_key": key} if option in self.keyed else {}
 
-    def misfit(self, arguments: Mapping[str, object]) -> str | None:
+    def misfit(self, arguments: JsonObject) -> str | None:
         """Return why the function cannot be called with these arguments, or None.
 
         Only its own signature counts: what a decorator passes on is not known before the call.
@@ -230,9 +228,7 @@ class Tool:
             return None
         return self._unbound(signature, arguments)
 
-    def misfit_inside(
-        self, error: BaseException, arguments: Mapping[str, object]
-    ) -> str | None:
+    def misfit_inside(self, error: BaseException, arguments: JsonObject) -> str | None:
         """Return why a decorated function could not be called, or None for any other error.
 
         Python names the function whose parameters do not fit, and no frame of it is in the
@@ -251,7 +247,7 @@ class Tool:
         return self._unbound(inspect.signature(inner), arguments)
 
     def _unbound(
-        self, signature: inspect.Signature, arguments: Mapping[str, object]
+        self, signature: inspect.Signature, arguments: JsonObject
     ) -> str | None:
         ours = dict.fromkeys(self.takes)
         try:

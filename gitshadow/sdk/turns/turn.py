@@ -4,7 +4,6 @@ Invariant: a turn that began ends exactly once, with one commit or one rollback 
 transaction; what ends it carries the report.
 """
 
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -52,7 +51,7 @@ from gitshadow.sdk.turns.saga import new_op
 from gitshadow.sdk.turns.turn_states import TurnEvent, TurnStatus, advance
 from gitshadow.sdk.turns.undo_operation import Whole
 from gitshadow.sdk.turns.user_hooks import UserHooks
-from gitshadow.sdk.turns.values import Release, UndoEntry
+from gitshadow.sdk.turns.values import JsonObject, Release, UndoEntry
 from gitshadow.store.journal.saga_rows import (
     NewEvent,
     SagaCall,
@@ -273,7 +272,7 @@ class TurnCore:
         _attach(report, error)
 
     def note(
-        self, kind: str, body: Mapping[str, object], ts_ns: int, call: str | None = None
+        self, kind: str, body: JsonObject, ts_ns: int, call: str | None = None
     ) -> SagaEntry:
         """Return a row for the log."""
         return SagaEntry(
@@ -300,7 +299,7 @@ class TurnCore:
         )
 
     def say(
-        self, author: str, text: str, kind: str, data: Mapping[str, object]
+        self, author: str, text: str, kind: str, data: JsonObject
     ) -> Procedure[None]:
         """Add an event of the conversation."""
         moment = yield from now()
@@ -314,7 +313,7 @@ class TurnCore:
         kind, moment = author, self.row.started_ns
         self._last_words.append(self.event(author, kind, text, moment))
 
-    def set_state(self, changes: Mapping[str, object]) -> Procedure[None]:
+    def set_state(self, changes: JsonObject) -> Procedure[None]:
         """Change the session's state; None makes a key absent."""
         moment = yield from now()
         self.check_open()
@@ -458,7 +457,7 @@ class TurnCore:
             raise
 
 
-def creation(session: str, state: Mapping[str, object], ts_ns: int) -> NewEvent:
+def creation(session: str, state: JsonObject, ts_ns: int) -> NewEvent:
     """Return the event that every session's history begins with: the state it was made with."""
     return NewEvent(
         session=session,

@@ -14,6 +14,7 @@ from gitshadow.sdk.turns import json_values
 from gitshadow.sdk.turns.commands import Part, Procedure, Save, now
 from gitshadow.sdk.turns.report import UndoItem, UndoKind, UndoReport, from_json
 from gitshadow.sdk.turns.undo_request import UndoRequest
+from gitshadow.sdk.turns.values import JsonObject
 from gitshadow.store.journal.saga_rows import (
     SagaCall,
     SagaEntry,
@@ -219,7 +220,7 @@ class Whole:
         body = {"status": report.status.value, "counts": report.counts}
         yield Save((self.op, self._note("undo_ended", body, moment)))
 
-    def _note(self, kind: str, body: Mapping[str, object], moment_ns: int) -> SagaEntry:
+    def _note(self, kind: str, body: JsonObject, moment_ns: int) -> SagaEntry:
         return SagaEntry(
             session=self.op.session,
             turn=None,
@@ -257,7 +258,7 @@ def _not_begun(item: UndoItem) -> UndoItem:
     )
 
 
-def _bodies(op: SagaOp, log: Iterable[SagaLogRow]) -> Iterator[Mapping[str, object]]:
+def _bodies(op: SagaOp, log: Iterable[SagaLogRow]) -> Iterator[JsonObject]:
     for row in log:
         if row.kind == PHASE:
             body = json_values.parse(row.body)

@@ -3,13 +3,13 @@
 Invariant: an op that is gone on with does what it was asked for at first.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TypedDict
 
 from gitshadow.errors import UsageError
 from gitshadow.sdk.turns import json_values
-from gitshadow.sdk.turns.values import EVERYTHING, OnDrift, Scope
+from gitshadow.sdk.turns.values import EVERYTHING, JsonObject, OnDrift, Scope
 
 WITHOUT_EFFECTS = EVERYTHING - {Scope.EFFECTS}
 """What a rewind is about, unless it is asked for more."""
@@ -127,7 +127,7 @@ def to_text(request: UndoRequest, **more: object) -> str:
 
 def from_text(text: str, default: frozenset[Scope] = EVERYTHING) -> UndoRequest:
     """Return the request that `to_text` wrote; `default` is the scope of one that names none."""
-    told: Mapping[str, object] = json_values.parse(text)
+    told: JsonObject = json_values.parse(text)
     only, on_drift = told.get("only"), told.get("on_drift")
     scope, declined = told.get("scope"), told.get("declined")
     return UndoRequest(

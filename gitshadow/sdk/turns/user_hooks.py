@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from gitshadow.sdk.turns.values import JsonObject
 from gitshadow.store.layout import Layout
 
 HookName: TypeAlias = Literal["pre_undo", "post_undo", "post_rewind"]
@@ -43,9 +44,7 @@ class UserHooks:
             "post_rewind": found.post_rewind,
         }
 
-    def run(
-        self, name: HookName, argv: tuple[str, ...], report: Mapping[str, object]
-    ) -> None:
+    def run(self, name: HookName, argv: tuple[str, ...], report: JsonObject) -> None:
         """Run a hook, with a report on its standard input.
 
         Raises:

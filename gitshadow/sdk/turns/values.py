@@ -13,6 +13,11 @@ Json: TypeAlias = (
     "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 )
 """What `json.dumps` writes without help."""
+JsonObject: TypeAlias = Mapping[str, object]
+"""An object that becomes JSON or came from it: arguments of tools, values of a state, a report.
+
+Its values are not `Json` alone, because a program may pass what cannot be stored, as secrets.
+"""
 
 Revision: TypeAlias = int | str | None
 """A version of the host's own document: a counter, or a text such as a Git tree id."""
@@ -212,7 +217,7 @@ class Inverse:
     """
 
     handler: str
-    args: Mapping[str, object] = field(default_factory=dict)
+    args: JsonObject = field(default_factory=dict)
     residue: str | None = None
     depends_on: tuple[str, ...] = ()
     critical: bool = False
