@@ -74,17 +74,16 @@ class FileRecorder:
             self._is_known = not told.hooked
             return None
 
-    def ask(self, verb: str, params: JsonObject) -> FilesTold:
-        """Have the recorder take files back, or plan to; what stops it is a text.
+    def ask(self, verb: str, program: JsonObject, manner: JsonObject) -> FilesTold:
+        """Have the recorder undo files, or plan to; what stops it is a text.
 
         Args:
             verb: The engine's name of the verb.
-            params: Its parameters; `program` names what is meant by the program's own ids.
+            program: What is meant, by the program's own ids.
+            manner: The other parameters of the verb.
         """
-        program = params.get("program")
-        assert isinstance(program, dict)
         whole = {
-            **params,
+            **manner,
             "program": {**program, "session": self.session},
             "runner": self._runner.session,
             "by_program": self._runner.is_program,

@@ -82,30 +82,26 @@ class FileWork:
         return PhaseResult(self._part(found))
 
     def _asked(self, *, apply: bool) -> Procedure[FilesTold]:
-        params = self._params(apply=apply)
-        call = Invoke(self.recorder.ask, ("undo", params), blocking=True)
-        event = yield from ask(call)
-        if isinstance(event, Returned):
-            assert isinstance(event.value, FilesTold)
-            return event.value
-        why = event.error if isinstance(event, Raised) else "no answer"
-        return FilesTold(why=f"{type(why).__name__}: {why}")
-
-    def _params(self, *, apply: bool) -> JsonObject:
         program = {
             "turns": [one.row() for one in self.turns],
             "calls": [one.row() for one in self.calls],
             "loose_since_ns": self.loose_since_ns,
             "ops": list(self.ops),
         }
-        return {
+        manner = {
             "verb": self.verb,
-            "program": program,
             "on_conflict": self.on_conflict,
             "op": self.op_id,
             "yes": apply,
             "dry_run": not apply,
         }
+        call = Invoke(self.recorder.ask, ("undo", program, manner), blocking=True)
+        event = yield from ask(call)
+        if isinstance(event, Returned):
+            assert isinstance(event.value, FilesTold)
+            return event.value
+        why = event.error if isinstance(event, Raised) else "no answer"
+        return FilesTold(why=f"{type(why).__name__}: {why}")
 
     def _part(self, found: FilesTold) -> UndoReport:
         part = replace(blank(self.op), not_covered=self.told)
