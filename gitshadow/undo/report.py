@@ -99,7 +99,7 @@ EXITS: Mapping[Status, ExitCode] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaseItem:
-    """Hold what happens, or happened, to one thing, whatever kind of thing it is.
+    """What an undo does, or did, with one thing of any kind.
 
     `detail` is one sentence for people; `residue` what stays although the item was reversed.
     `old_path` is display text, as the path of an item is (lossless, relative to the worktree): a
@@ -132,7 +132,7 @@ class BaseItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item(BaseItem):
-    """Hold what happens, or happened, to one file of the unit.
+    """What an undo does, or did, with one file of the unit.
 
     `by_timing` marks an item of which only the time says that the unit wrote it. `hunks` are
     given where a plan is to be chosen from.
@@ -198,7 +198,7 @@ class Uncovered(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaseReport:
-    """Hold one undo, planned or done, of files or of effects.
+    """One undo, planned or done, of files or of effects.
 
     `op_id` and `commit` are None where nothing was changed. `not_covered` names what the unit did
     that no item is about; it never changes the status.
@@ -251,7 +251,7 @@ class BaseReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report(BaseReport):
-    """Hold one undo of files, planned or done.
+    """One undo of files, planned or done.
 
     `maybe` are the paths that may be the agent's too and were left alone, `unclear` those of them
     that may be another session's as well; `head_moved` says in sentences how HEAD moved since.

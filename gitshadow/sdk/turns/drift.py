@@ -96,7 +96,7 @@ def _difference(call: SagaCall, seen: str) -> str | None:
 
 
 class VerificationFinding(NamedTuple):
-    """Say why an inverse does not count as done; `sure`: the world was seen as the call left it."""
+    """Why an inverse does not count as done; `sure`: the world is as the call left it."""
 
     text: str
     sure: bool

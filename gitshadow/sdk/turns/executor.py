@@ -26,7 +26,7 @@ _SUBMITTED = "submitted"
 
 
 class Carrying:
-    """Bring the undos of a session to their end; all of it under its lock.
+    """Finish the undos of a session; every method is called under its lock.
 
     Args:
         undoing: Makes the undos.

@@ -373,7 +373,7 @@ class SessionStore(SagaStore, HistoryStore, BlobStore, Protocol):
 
 
 class Clock(Protocol):
-    """Tell the time."""
+    """Return the time."""
 
     def __call__(self) -> int:
         """Return nanoseconds since the epoch; it may go back, nothing is ordered by it."""
@@ -432,7 +432,7 @@ class Bench(Protocol):
     def at_work(
         self, check: Callable[[], None]
     ) -> AbstractContextManager[OpenedSession]:
-        """Open the session and hold its lock for a block, as soon as the lock is free.
+        """Open the session and lock it for a block, as soon as the lock is free.
 
         Args:
             check: Called while it is not free; it raises where waiting is to end.
@@ -448,7 +448,7 @@ class Bench(Protocol):
         ...
 
     def idle(self) -> AbstractContextManager[list[SagaOp]]:
-        """Hold the session's lock for a block that gets the undos without a report.
+        """Lock the session for a block that gets the undos without a report.
 
         Raises:
             SessionBusy: somebody is at work in the session.

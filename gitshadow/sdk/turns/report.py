@@ -43,7 +43,7 @@ class UndoKind(StrEnum):
 
 
 class Domain(StrEnum):
-    """Say which part of the world an item lies in."""
+    """Name the part of the world that an item is about."""
 
     EFFECTS = "effects"
     FILES = "files"
@@ -59,7 +59,7 @@ class Domain(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndoItem(BaseItem):
-    """Hold what became, or would become, of one call.
+    """What an undo did, or would do, with one call.
 
     `follow_up` is what a person can still do. `already` marks a call that an earlier undo had
     taken back. An item of another domain than effects has a `path` instead of a call: a file, the
@@ -126,7 +126,7 @@ class UndoItem(BaseItem):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndoReport(BaseReport):
-    """Hold one undo of turns, planned or done; items are in the order in which they are undone.
+    """One undo of turns, planned or done; items are in the order in which they are undone.
 
     A rewind has what it set in the state (None: the key is absent), which invocations it hid, and
     the number of the event that records it.

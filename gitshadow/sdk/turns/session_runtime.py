@@ -145,7 +145,7 @@ class SessionRuntime:
 
     @property
     def past(self) -> "SessionHistory":
-        """Return the session's history and the ways back in it."""
+        """Return the session's history."""
         return SessionHistory(self)
 
     @property
@@ -326,7 +326,7 @@ class SessionRuntime:
 
 
 class SessionHistory:
-    """Look at a session's history and go back in it."""
+    """Read the history of a session, and begin it."""
 
     def __init__(self, runtime: SessionRuntime) -> None:
         self._runtime = runtime
@@ -416,7 +416,7 @@ class SessionBench:
 
     @contextmanager
     def at_work(self, check: Callable[[], None]) -> Iterator[SessionRuntime]:
-        """Open the session and hold its lock, as soon as whoever has it gives it back.
+        """Open the session and lock it for a block, as soon as the lock is free.
 
         Args:
             check: Called while it is not free; it raises where waiting is to end.
@@ -443,7 +443,7 @@ class SessionBench:
 
     @contextmanager
     def idle(self) -> Iterator[list[SagaOp]]:
-        """Hold the session's lock for a block that gets the undos without a report.
+        """Lock the session for a block that gets the undos without a report.
 
         Raises:
             SessionBusy: somebody is at work in the session.
@@ -478,7 +478,7 @@ class SessionBench:
 
 
 def _taken(runtime: SessionRuntime, held: ExitStack) -> bool:
-    """Take a session's lock if it is free, and hold it until the stack ends."""
+    """Lock a session until the stack ends, if it is free; return whether it was."""
     try:
         held.enter_context(runtime.locked(finishing=True))
     except SessionBusy:

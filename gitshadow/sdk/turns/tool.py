@@ -18,7 +18,7 @@ Call: TypeAlias = Callable[[str, JsonObject], object]
 
 
 class Capture(Protocol):
-    """Read, before a call, what its inverse will need."""
+    """Read before a call what its inverse will need."""
 
     def __call__(self, arguments: JsonObject, /) -> object:
         """Return it: JSON, or an awaitable of it with the async front."""
@@ -60,7 +60,7 @@ class KeyedBuildInverse(Protocol):
 
 
 class Verify(Protocol):
-    """Look, after an inverse has returned, whether the effect of its call is gone."""
+    """Check after an inverse has returned whether the effect of its call is gone."""
 
     def __call__(
         self, arguments: JsonObject, captured: object, /
@@ -147,7 +147,7 @@ class ToolOptions(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """Hold one declared tool; `options` as in `ToolOptions`.
+    """One declared tool; `options` are those of `ToolOptions`.
 
     `reversibility` is None for a tool that declares none. `foreign` is what stands for a program or
     server of others: it is handed a key, and nobody knows whether it heeds that. `blocking` is what
@@ -179,12 +179,12 @@ class Tool:
         return self.options.get("version", "")
 
     def serves(self, version: str) -> bool:
-        """Tell whether it can run an inverse that was written down for a version."""
+        """Return whether it can run an inverse that was stored for a version."""
         return version == self.version or version in self.options.get("accepts", ())
 
     @property
     def repeatable(self) -> bool:
-        """Tell whether a second call with one key or arguments is the same as one."""
+        """Return whether a second call with the same key or arguments changes nothing."""
         return self.heeds_key or self.options.get("idempotent", False)
 
     @property
