@@ -18,10 +18,10 @@ from dbos import DBOS
 from bench.measure import Row, ms, timed
 from bench.places import Place, empty
 from gitshadow.sdk.integrations.dbos import DbosEngine
+from gitshadow.sdk.turns.bench import EngineProvider
 from gitshadow.sdk.turns.host import Host
 from gitshadow.sdk.turns.journal_store import JournalStore
 from gitshadow.sdk.turns.policy import Limits, Policy
-from gitshadow.sdk.turns.protocols import EngineProvider
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.session import AgentUndo
 from gitshadow.sdk.turns.values import Inverse, Reversibility

@@ -19,6 +19,7 @@ _HOMES = {
     ),
     "gitshadow.sdk.turns.async_chat": ("AsyncAgentSession",),
     "gitshadow.sdk.turns.async_session": ("AsyncAgentUndo", "AsyncTurn"),
+    "gitshadow.sdk.turns.bench": ("EngineProvider",),
     "gitshadow.sdk.turns.chat": ("AgentSession",),
     "gitshadow.sdk.turns.compensation_engine": ("JournalEngine",),
     "gitshadow.sdk.turns.errors": (
@@ -63,7 +64,6 @@ _HOMES = {
     "gitshadow.sdk.turns.protocols": (
         "CompensationEngine",
         "ContextSource",
-        "EngineProvider",
         "McpCaller",
         "RevisionProvider",
         "SessionStore",

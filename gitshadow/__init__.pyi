@@ -9,6 +9,7 @@ from gitshadow.errors import UsageError as UsageError
 from gitshadow.sdk.turns.async_chat import AsyncAgentSession as AsyncAgentSession
 from gitshadow.sdk.turns.async_session import AsyncAgentUndo as AsyncAgentUndo
 from gitshadow.sdk.turns.async_session import AsyncTurn as AsyncTurn
+from gitshadow.sdk.turns.bench import EngineProvider as EngineProvider
 from gitshadow.sdk.turns.chat import AgentSession as AgentSession
 from gitshadow.sdk.turns.compensation_engine import JournalEngine as JournalEngine
 from gitshadow.sdk.turns.errors import EngineError as EngineError
@@ -48,7 +49,6 @@ from gitshadow.sdk.turns.policy import Verdict as Verdict
 from gitshadow.sdk.turns.policy import VerdictKind as VerdictKind
 from gitshadow.sdk.turns.protocols import CompensationEngine as CompensationEngine
 from gitshadow.sdk.turns.protocols import ContextSource as ContextSource
-from gitshadow.sdk.turns.protocols import EngineProvider as EngineProvider
 from gitshadow.sdk.turns.protocols import McpCaller as McpCaller
 from gitshadow.sdk.turns.protocols import RevisionProvider as RevisionProvider
 from gitshadow.sdk.turns.protocols import SessionStore as SessionStore

@@ -37,6 +37,7 @@ from gitshadow.sdk.integrations.dbos_access import (
     can_go_on,
     translated,
 )
+from gitshadow.sdk.turns.bench import Bench
 from gitshadow.sdk.turns.commands import Command, Part, Procedure, T
 from gitshadow.sdk.turns.compensation_engine import (
     Deadline,
@@ -46,10 +47,9 @@ from gitshadow.sdk.turns.compensation_engine import (
 from gitshadow.sdk.turns.errors import EngineError, SessionBusy
 from gitshadow.sdk.turns.host import Host
 from gitshadow.sdk.turns.policy import Policy
-from gitshadow.sdk.turns.protocols import Bench
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.report import UndoReport
-from gitshadow.sdk.turns.session_runtime import Opening, SessionBench
+from gitshadow.sdk.turns.session_runtime import Opening
 from gitshadow.store.journal.saga_rows import SagaOp
 
 _LOG = logging.getLogger(__name__)
@@ -157,7 +157,7 @@ class DbosEngine:
                 "cannot serve: undos of this engine run in another process"
             )
         opening = Opening("", tools, None, policy or Policy(), host or Host())
-        bench = SessionBench(path, opening)
+        bench = opening.bench(path)
         self.bind(bench)
         self.door()
         ended = threading.Event()

@@ -27,9 +27,10 @@ from gitshadow.sdk.testing.three_step_turn import (
     states,
 )
 from gitshadow.sdk.turns.async_session import AsyncAgentUndo
+from gitshadow.sdk.turns.bench import EngineProvider
 from gitshadow.sdk.turns.errors import SessionBusy
 from gitshadow.sdk.turns.host import Host
-from gitshadow.sdk.turns.protocols import CompensationEngine, EngineProvider
+from gitshadow.sdk.turns.protocols import CompensationEngine
 from gitshadow.sdk.turns.report import UndoKind, UndoReport
 from gitshadow.sdk.turns.saga import new_op
 from gitshadow.store.journal.saga_rows import SagaOp

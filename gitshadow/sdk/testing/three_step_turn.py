@@ -14,12 +14,12 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gitshadow.sdk.turns.bench import Bench, EngineProvider
 from gitshadow.sdk.turns.host import Host
-from gitshadow.sdk.turns.protocols import EngineProvider
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.report import UndoReport
 from gitshadow.sdk.turns.session import AgentUndo
-from gitshadow.sdk.turns.session_runtime import Opening, SessionBench
+from gitshadow.sdk.turns.session_runtime import Opening
 from gitshadow.sdk.turns.values import Inverse, Retry, Reversibility
 from gitshadow.store.journal.db import Db
 
@@ -154,9 +154,9 @@ def opened(
         yield au
 
 
-def bench_of(steps: Steps) -> SessionBench:
+def bench_of(steps: Steps) -> Bench:
     """Return what an engine is bound to for session s."""
-    return SessionBench(str(steps.root), Opening("s", steps.tools()))
+    return Opening("s", steps.tools()).bench(str(steps.root))
 
 
 @contextmanager

@@ -12,11 +12,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 
+from gitshadow.sdk.turns.bench import Bench, OpenedSession, told
 from gitshadow.sdk.turns.commands import Event, Invoke
 from gitshadow.sdk.turns.driver import Driver
 from gitshadow.sdk.turns.errors import UndoPending
-from gitshadow.sdk.turns.executor import told
-from gitshadow.sdk.turns.protocols import Bench, OpenedSession
 from gitshadow.sdk.turns.report import UndoReport
 from gitshadow.store.journal.saga_rows import SagaOp
 

@@ -8,15 +8,13 @@ Invariant: whoever carries an undo out holds the session's lock; who hands one o
 from dataclasses import replace
 
 from gitshadow.errors import UsageError
-from gitshadow.sdk.turns import json_values
 from gitshadow.sdk.turns.commands import Invoke, Procedure, Save, demand, now
-from gitshadow.sdk.turns.errors import EngineError, SessionBusy
+from gitshadow.sdk.turns.errors import SessionBusy
 from gitshadow.sdk.turns.protocols import (
     CompensationEngine,
-    SagaStore,
     SessionLock,
 )
-from gitshadow.sdk.turns.report import UndoKind, UndoReport, from_json
+from gitshadow.sdk.turns.report import UndoKind, UndoReport
 from gitshadow.sdk.turns.turn_states import TurnEvent, TurnStatus, advance
 from gitshadow.sdk.turns.turn_undo import Undoing
 from gitshadow.sdk.turns.undo_operation import Whole
@@ -142,20 +140,6 @@ class Carrying:
 def turn_of(op: SagaOp) -> str:
     """Return the turn that an undo is about; a savepoint's is `turn:name`."""
     return op.target.partition(":")[0]
-
-
-def told(store: SagaStore, op_id: str) -> UndoReport | None:
-    """Return the report of an undo, None while it has none.
-
-    Raises:
-        EngineError: the journal has no such undo.
-    """
-    op = store.op(op_id)
-    if op is None:
-        raise EngineError(f"cannot find undo {op_id} in the journal")
-    if op.status != "done" or op.report is None:
-        return None
-    return from_json(json_values.parse(op.report))
 
 
 def _awaited(engine: CompensationEngine, op_id: str) -> Procedure[UndoReport]:

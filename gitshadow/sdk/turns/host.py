@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from gitshadow.sdk.turns.bench import EngineProvider
 from gitshadow.sdk.turns.commands import Invoke, Procedure, Raised, Returned, ask, now
 from gitshadow.sdk.turns.policy import Policy
 from gitshadow.sdk.turns.protocols import (
     Clock,
     ContextSource,
-    EngineProvider,
     McpCaller,
     RevisionProvider,
     Telemetry,

@@ -5,11 +5,9 @@ session store are plain functions in both.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
 from typing import Protocol, runtime_checkable
 
 from gitshadow.model import Oid
-from gitshadow.sdk.turns.commands import Procedure
 from gitshadow.sdk.turns.file_recording import FileRecorder
 from gitshadow.sdk.turns.report import UndoReport
 from gitshadow.sdk.turns.undo_operation import Whole
@@ -389,93 +387,4 @@ class Means(Protocol):
 
     def composed(self, op: SagaOp) -> Whole:
         """Return the undo that an op stands for."""
-        ...
-
-
-class OpenedSession(Means, Protocol):
-    """A session as an engine opens it to carry out one of its undos."""
-
-    def finish(self, op_id: str) -> Procedure[UndoReport]:
-        """Carry an undo out from wherever it stopped; to be run under the session's lock."""
-        ...
-
-    def close(self) -> None:
-        """Release the store and the lock."""
-        ...
-
-
-class Bench(Protocol):
-    """What an engine is given: one session of a repository, and its undos."""
-
-    @property
-    def session(self) -> str:
-        """Return the session's id."""
-        ...
-
-    @property
-    def journal(self) -> str:
-        """Return the path of the journal.
-
-        Raises:
-            UnsupportedError: there is no Git working tree.
-        """
-        ...
-
-    def of(self, session: str) -> "Bench":
-        """Return the same for another session of the program."""
-        ...
-
-    def runtime(self) -> OpenedSession:
-        """Open the session once more, for the calling thread; to be closed."""
-        ...
-
-    def at_work(
-        self, check: Callable[[], None]
-    ) -> AbstractContextManager[OpenedSession]:
-        """Open the session and lock it for a block, as soon as the lock is free.
-
-        Args:
-            check: Called while it is not free; it raises where waiting is to end.
-        """
-        ...
-
-    def unfinished(self) -> list[SagaOp]:
-        """Return the undos of the session that have no report, oldest first."""
-        ...
-
-    def is_free(self) -> bool:
-        """Return whether nobody is at work in the session."""
-        ...
-
-    def idle(self) -> AbstractContextManager[list[SagaOp]]:
-        """Lock the session for a block that gets the undos without a report.
-
-        Raises:
-            SessionBusy: somebody is at work in the session.
-        """
-        ...
-
-    def sessions_with_work(self) -> list[str]:
-        """Return the sessions of the repository that have an undo without a report."""
-        ...
-
-    def told(self, op_id: str) -> UndoReport | None:
-        """Return the report of an undo, None while it has none."""
-        ...
-
-    def report(self, op_id: str, check: Callable[[], None]) -> UndoReport:
-        """Wait until the journal has the report of an undo, and return it.
-
-        Args:
-            op_id: The undo.
-            check: Called while there is none; it raises where waiting is to end.
-        """
-        ...
-
-
-class EngineProvider(Protocol):
-    """Something that carries undos out: `Host(engine=...)`."""
-
-    def bind(self, bench: Bench) -> CompensationEngine:
-        """Return the engine of one session."""
         ...

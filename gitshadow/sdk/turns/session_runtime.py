@@ -6,9 +6,8 @@ in the journal while the lock is free has lost its process.
 
 import fnmatch
 import os
-import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from gitshadow.errors import (
@@ -24,10 +23,11 @@ from gitshadow.sdk.turns import (
     session_fork,
     state_rollback,
 )
+from gitshadow.sdk.turns.bench import Bench
 from gitshadow.sdk.turns.call_records import held_row
 from gitshadow.sdk.turns.commands import Procedure, Tell
 from gitshadow.sdk.turns.errors import SessionBusy
-from gitshadow.sdk.turns.executor import Carrying, told
+from gitshadow.sdk.turns.executor import Carrying
 from gitshadow.sdk.turns.file_recording import FileRecorder
 from gitshadow.sdk.turns.host import ContextCache, Host
 from gitshadow.sdk.turns.journal_store import JournalStore
@@ -53,8 +53,6 @@ from gitshadow.store.journal.saga_rows import (
 )
 from gitshadow.store.layout import Layout, discover
 
-_LOOK_S = 0.01
-
 
 @dataclass(frozen=True, slots=True)
 class Opening:
@@ -65,6 +63,15 @@ class Opening:
     agent: str | None = None
     policy: Policy = field(default_factory=Policy)
     host: Host = field(default_factory=Host)
+
+    def bench(self, path: str) -> Bench:
+        """Return what an engine of the session is given, by the root of the working tree."""
+        host = replace(self.host, engine=None)
+
+        def opened(session: str) -> SessionRuntime:
+            return SessionRuntime.open(path, replace(self, session=session, host=host))
+
+        return Bench(path, self.session, opened)
 
 
 class SessionRuntime:
@@ -300,6 +307,15 @@ class SessionRuntime:
         """Return the undo that an op stands for, new or begun before."""
         return self.undoing.of(op)
 
+    def unfinished(self) -> list[SagaOp]:
+        """Return the undos of the session that have no report, oldest first."""
+        return self.carrying.unfinished()
+
+    def sessions_with_work(self) -> list[str]:
+        """Return the sessions of the repository that have an undo without a report."""
+        assert isinstance(self.store, JournalStore)
+        return saga.sessions_with_work(self.store.db)
+
     def finish(self, op_id: str) -> Procedure[UndoReport]:
         """Carry an undo out in place, from wherever it stopped; under the lock."""
         return self.carrying.finish(op_id)
@@ -376,116 +392,6 @@ class SessionHistory:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class SessionBench:
-    """Open one session again, to carry out its undos; see `protocols.Bench`.
-
-    Args:
-        path: The root of the working tree.
-        opening: What the session was opened with: its tools among it.
-    """
-
-    path: str
-    opening: Opening
-
-    @property
-    def session(self) -> str:
-        """Return the session's id."""
-        return self.opening.session
-
-    @property
-    def journal(self) -> str:
-        """Return the path of the journal.
-
-        Raises:
-            UnsupportedError: there is no Git working tree.
-        """
-        layout = discover(self.path)
-        if layout is None:
-            raise UnsupportedError(f"cannot find a Git working tree at {self.path}")
-        return layout.journal
-
-    def of(self, session: str) -> "SessionBench":
-        """Return the same for another session of the program."""
-        return SessionBench(self.path, replace(self.opening, session=session))
-
-    def runtime(self) -> SessionRuntime:
-        """Open the session once more, for the calling thread; to be closed."""
-        host = replace(self.opening.host, engine=None)
-        return SessionRuntime.open(self.path, replace(self.opening, host=host))
-
-    @contextmanager
-    def at_work(self, check: Callable[[], None]) -> Iterator[SessionRuntime]:
-        """Open the session and lock it for a block, as soon as the lock is free.
-
-        Args:
-            check: Called while it is not free; it raises where waiting is to end.
-        """
-        with closing(self.runtime()) as runtime, ExitStack() as held:
-            while not _taken(runtime, held):
-                check()
-                time.sleep(_LOOK_S)
-            yield runtime
-
-    def unfinished(self) -> list[SagaOp]:
-        """Return the undos of the session that have no report, oldest first."""
-        with closing(self.runtime()) as runtime:
-            return runtime.carrying.unfinished()
-
-    def is_free(self) -> bool:
-        """Return whether nobody is at work in the session."""
-        with closing(self.runtime()) as runtime:
-            try:
-                runtime.take()
-            except SessionBusy:
-                return False
-            return True
-
-    @contextmanager
-    def idle(self) -> Iterator[list[SagaOp]]:
-        """Lock the session for a block that gets the undos without a report.
-
-        Raises:
-            SessionBusy: somebody is at work in the session.
-        """
-        with closing(self.runtime()) as runtime, runtime.locked(finishing=True):
-            yield runtime.carrying.unfinished()
-
-    def sessions_with_work(self) -> list[str]:
-        """Return the sessions of the repository that have an undo without a report."""
-        with closing(self.runtime()) as runtime:
-            store = runtime.store
-            assert isinstance(store, JournalStore)
-            return saga.sessions_with_work(store.db)
-
-    def told(self, op_id: str) -> UndoReport | None:
-        """Return the report of an undo, None while it has none."""
-        with closing(self.runtime()) as runtime:
-            return told(runtime.store, op_id)
-
-    def report(self, op_id: str, check: Callable[[], None]) -> UndoReport:
-        """Wait until the journal holds the report of an undo, and return it.
-
-        Args:
-            op_id: The undo.
-            check: Called while there is none; it raises where waiting is to end.
-        """
-        with closing(self.runtime()) as runtime:
-            while (found := told(runtime.store, op_id)) is None:
-                check()
-                time.sleep(_LOOK_S)
-        return found
-
-
-def _taken(runtime: SessionRuntime, held: ExitStack) -> bool:
-    """Lock a session until the stack ends, if it is free; return whether it was."""
-    try:
-        held.enter_context(runtime.locked(finishing=True))
-    except SessionBusy:
-        return False
-    return True
-
-
 def _hooks(layout: Layout | None, opening: Opening) -> UserHooks | None:
     if layout is None:
         return None
@@ -517,7 +423,7 @@ def _bound(layout: Layout | None, opening: Opening) -> CompensationEngine | None
         return None
     if layout is None:
         raise UsageError("cannot use an engine without a repository's journal")
-    return provider.bind(SessionBench(layout.root, opening))
+    return provider.bind(opening.bench(layout.root))
 
 
 def _recorder(layout: Layout | None, opening: Opening) -> FileRecorder | None:

@@ -9,6 +9,7 @@ import pytest
 
 from gitshadow.sdk.testing import CompensationEngineKit, OpenEngine
 from gitshadow.sdk.turns import json_values
+from gitshadow.sdk.turns.bench import Bench, EngineProvider
 from gitshadow.sdk.turns.compensation_engine import (
     JournalEngine,
     JournalRunner,
@@ -16,7 +17,6 @@ from gitshadow.sdk.turns.compensation_engine import (
     carry_out,
 )
 from gitshadow.sdk.turns.driver import Driver
-from gitshadow.sdk.turns.protocols import Bench, EngineProvider
 from gitshadow.sdk.turns.report import UndoKind, UndoReport
 from tests.sdk.testing.broken import rules_of
 

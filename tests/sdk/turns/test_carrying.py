@@ -6,10 +6,10 @@ import pytest
 
 from gitshadow.errors import UsageError
 from gitshadow.sdk.testing import MemoryStore
+from gitshadow.sdk.turns.bench import Bench
 from gitshadow.sdk.turns.compensation_engine import JournalEngine
 from gitshadow.sdk.turns.errors import EngineError, SessionBusy
 from gitshadow.sdk.turns.host import Host
-from gitshadow.sdk.turns.protocols import Bench
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.report import UndoReport
 from gitshadow.sdk.turns.session import AgentUndo
