@@ -7,6 +7,8 @@ JOBS ?= 2
 WAITING_JOBS ?= 3
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DEMO_VENV := .venv-demo
+DEMO := $(or $(wildcard $(STAMP)),$(DEMO_VENV)/.installed)
 PYTHON ?= $(shell for name in python3 python3.11 python3.12 python3.13 python3.14; do \
 	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& echo $$name && break; done)
@@ -49,9 +51,10 @@ pictures: venv
 	$(BIN)/python -m tests.support.pictures
 	$(BIN)/python -m tests.support.chains
 
-# A real repository, a scripted agent, undo and redo: REPO=path or URL, else this one.
-demo: venv
-	PATH="$(abspath $(BIN)):$$PATH" REPO="$(REPO)" demo/run.sh
+# A real repository, a scripted agent, undo and redo: REPO=path or URL, else this one. Without the
+# environment of `make venv` it makes one that has nothing but the program itself.
+demo: $(DEMO)
+	PATH="$(abspath $(<D)/bin):$$PATH" REPO="$(REPO)" demo/run.sh
 
 # Debian unstable's git, built here: tests/e2e/test_newer_git.py runs on it. Minutes.
 newer-git:
@@ -68,6 +71,12 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
+$(DEMO_VENV)/.installed: pyproject.toml
+	@test -n "$(PYTHON)" || { echo "error: no Python 3.11 or newer found" >&2; exit 1; }
+	test -x $(DEMO_VENV)/bin/python || $(PYTHON) -m venv $(DEMO_VENV)
+	$(DEMO_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+	rm -rf $(VENV) $(DEMO_VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis \
 		.import_linter_cache .coverage* dist .newer-git site
