@@ -138,29 +138,42 @@ def repo(make_repo: Callable[..., Repo]) -> Repo:
 
 
 @pytest.fixture
-def make_shadow() -> Iterator[Callable[..., Shadow]]:
+def make_shadow(request: pytest.FixtureRequest) -> Iterator[Callable[..., Shadow]]:
     """Return a function that gives a repository its command; `init` is not done."""
     with ExitStack() as stack:
 
         def make(repo: Repo, *, daemon: bool = True) -> Shadow:
             made = Shadow(repo, daemon)
+            made.executes |= request.node.get_closest_marker("process") is not None
             stack.callback(made.close)
             return made
 
         yield make
 
 
-@pytest.fixture(params=["daemon", "nodaemon"])
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Choose the modes: with the daemon; without it too where the mode matters, or in a full run.
+
+    Capture, hooks and the atomicity of an undo depend on it. Elsewhere the same code runs in
+    another process.
+    """
+    if "shadow_new" in metafunc.fixturenames:
+        both = FULL or metafunc.definition.get_closest_marker("both_modes")
+        modes = ["daemon", "nodaemon"] if both else ["daemon"]
+        metafunc.parametrize("shadow_new", modes, indirect=True)
+
+
+@pytest.fixture
 def shadow_new(
     request: pytest.FixtureRequest, repo: Repo, make_shadow: Callable[..., Shadow]
 ) -> Shadow:
-    """Return the command before `init`, with and without the daemon."""
+    """Return the command before `init`, in each mode of the test."""
     return make_shadow(repo, daemon=request.param == "daemon")
 
 
 @pytest.fixture
 def shadow(shadow_new: Shadow) -> Shadow:
-    """Return the command in R, with and without the daemon."""
+    """Return the command in R, in each mode of the test."""
     shadow_new.init()
     return shadow_new
 
@@ -183,5 +196,5 @@ def shadow_n(repo: Repo, make_shadow: Callable[..., Shadow]) -> Shadow:
 
 @pytest.fixture
 def agent(shadow: Shadow) -> Claude:
-    """Return an agent session in R, with and without the daemon."""
+    """Return an agent session in R, in each mode of the test."""
     return Claude(shadow)

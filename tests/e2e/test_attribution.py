@@ -15,7 +15,7 @@ from tests.support.reports import items, reasons
 from tests.support.shadow import Document, Shadow
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.usefixtures("untouched")
+pytestmark = [pytest.mark.usefixtures("untouched"), pytest.mark.both_modes]
 
 WHO = ("session", "turn", "call")
 

@@ -23,6 +23,8 @@ from tests.support.reports import uncovered
 from tests.support.shadow import Result, Shadow
 from tests.support.small_disk import fill, small_disk
 
+pytestmark = pytest.mark.process
+
 VERBS = (
     ("init",),
     ("status",),

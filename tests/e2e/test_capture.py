@@ -18,6 +18,8 @@ from tests.support.kept import kept
 from tests.support.repo import Repo, ten_lines
 from tests.support.shadow import Document, Shadow
 
+pytestmark = pytest.mark.both_modes
+
 _SECBIT_NOROOT = 1
 _PR_SET_SECUREBITS = 28
 _IN_OPEN = 0x20
@@ -378,6 +380,7 @@ def without_privilege() -> Iterator[None]:
         assert libc.prctl(_PR_SET_SECUREBITS, 0, 0, 0, 0) == 0
 
 
+@pytest.mark.process
 def test_one_unreadable_path_does_not_stop_the_rest(
     repo: Repo, shadow_new: Shadow, claude: Claude
 ) -> None:

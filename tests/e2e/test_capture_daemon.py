@@ -17,6 +17,8 @@ from tests.support.repo import Repo, ten_lines
 from tests.support.shadow import Document, Shadow
 from tests.support.waiting import HANGS_S, until
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture
 def agent_d(shadow_d: Shadow) -> Claude:

@@ -15,7 +15,7 @@ from tests.support.reports import items, states
 from tests.support.shadow import Document, Result, Shadow
 from tests.support.terminal import on_a_terminal
 
-pytestmark = pytest.mark.usefixtures("untouched")
+pytestmark = [pytest.mark.usefixtures("untouched"), pytest.mark.process]
 
 Untouched = Callable[[], None]
 
@@ -399,6 +399,7 @@ def test_second_init_reconciles(shadow: Shadow) -> None:
     assert shadow.ok("status", "--json").json()["gaps"] == 0
 
 
+@pytest.mark.both_modes
 def test_interrupt_at_the_question_changes_nothing(wronged: Shadow) -> None:
     """UX-09: Ctrl-C with the prompt open is 130."""
     shown = on_a_terminal(wronged, "oops", typed=b"\x03")
@@ -407,6 +408,7 @@ def test_interrupt_at_the_question_changes_nothing(wronged: Shadow) -> None:
     assert wronged.ok("ops", "--json").rows() == []
 
 
+@pytest.mark.both_modes
 def test_interrupted_apply_is_whole(agent: Claude) -> None:
     """UX-09: Ctrl-C while it runs is 130; finished or rolled back."""
     shadow, repo = agent.shadow, agent.shadow.repo

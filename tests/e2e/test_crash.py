@@ -14,6 +14,8 @@ from tests.support.claude import Claude
 from tests.support.repo import Repo, ten_lines
 from tests.support.shadow import Shadow
 
+pytestmark = [pytest.mark.both_modes, pytest.mark.process]
+
 _MANY = 150
 _POLLS = 4000
 _ROUNDS = 30 if FULL else 1

@@ -10,6 +10,8 @@ from tests.support.claude import Claude
 from tests.support.repo import Repo
 from tests.support.shadow import COMMAND, Shadow
 
+pytestmark = pytest.mark.process
+
 _WORDS = "error: could not open a file: too many files are open\nhint: raise the limit"
 
 

@@ -15,7 +15,11 @@ from tests.support.reports import items, reasons
 from tests.support.shadow import COMMAND, Document, Shadow
 from tests.support.waiting import HANGS_S, until
 
-pytestmark = pytest.mark.usefixtures("untouched")
+pytestmark = [
+    pytest.mark.usefixtures("untouched"),
+    pytest.mark.both_modes,
+    pytest.mark.process,
+]
 
 
 def rows_of(shadow: Shadow, *args: str) -> dict[str, Document]:

@@ -14,6 +14,8 @@ from tests.support.kept import kept
 from tests.support.repo import Repo, ten_lines
 from tests.support.shadow import Document, Shadow
 
+pytestmark = pytest.mark.both_modes
+
 REF = re.compile(r"refs/agent-undo/[a-z0-9-]{1,40}")
 HOOKS = (
     "applypatch-msg",

@@ -12,6 +12,8 @@ from tests.support.repo import Repo
 from tests.support.shadow import Shadow
 from tests.support.terminal import on_a_terminal
 
+pytestmark = [pytest.mark.both_modes, pytest.mark.process]
+
 SETTINGS = b'{"model": "opus"}\n'
 
 

@@ -9,6 +9,8 @@ import pytest
 from tests.support.repo import Repo
 from tests.support.shadow import Shadow
 
+pytestmark = [pytest.mark.both_modes, pytest.mark.process]
+
 
 @pytest.fixture
 def shadow(repo: Repo, make_shadow: Callable[..., Shadow]) -> Shadow:

@@ -11,6 +11,8 @@ from tests.support.claude import Claude
 from tests.support.repo import Repo, ten_lines
 from tests.support.shadow import Document, Shadow
 
+pytestmark = pytest.mark.both_modes
+
 _KEPT = "not_created_by_unit"
 
 

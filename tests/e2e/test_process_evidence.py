@@ -12,7 +12,11 @@ import pytest
 from tests.support.claude import Claude
 from tests.support.shadow import Document, Shadow
 
-pytestmark = pytest.mark.usefixtures("untouched")
+pytestmark = [
+    pytest.mark.usefixtures("untouched"),
+    pytest.mark.both_modes,
+    pytest.mark.process,
+]
 
 WAIT = "import sys; print(1, flush=True); sys.stdin.read()"
 Agent = Callable[[str], "subprocess.Popen[bytes]"]

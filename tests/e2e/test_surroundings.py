@@ -12,6 +12,8 @@ from tests.support.claude import Claude
 from tests.support.repo import ten_lines
 from tests.support.shadow import Shadow
 
+pytestmark = pytest.mark.process
+
 _UNSAFE = ("../x", "/etc/x", ".git/config", ".GIT/hooks/pre-commit")
 _GPG = """#!/bin/sh
 cat >/dev/null

@@ -65,6 +65,7 @@ def one_turn(agent: Claude) -> None:
     agent.stop()
 
 
+@pytest.mark.both_modes
 def test_turn_is_taken_back_and_forth(agent: Claude) -> None:
     """UNDO-01, UNDO-02: each state exactly, one command and one op each."""
     shadow, repo = agent.shadow, agent.shadow.repo
@@ -193,6 +194,7 @@ def test_conflict_is_marked_when_told(conflict: Shadow) -> None:
     assert text_of(conflict.repo, "a") == with_line("a", 4, "human")
 
 
+@pytest.mark.both_modes
 def test_users_own_files_are_not_touched(
     shadow_new: Shadow, untouched: Untouched
 ) -> None:
@@ -594,6 +596,7 @@ def test_dry_run_plans_what_is_done_for_links(shadow_new: Shadow) -> None:
     assert (outside / "one").read_text() == "theirs\n"
 
 
+@pytest.mark.both_modes
 def test_token_refuses_when_the_world_has_moved(agent: Claude) -> None:
     """UNDO-28: exit 5, nothing changed, says what moved."""
     shadow, repo = agent.shadow, agent.shadow.repo
@@ -613,6 +616,7 @@ def test_token_refuses_when_the_world_has_moved(agent: Claude) -> None:
     assert text_of(repo, "a") == ten_lines("a") + "human\n"
 
 
+@pytest.mark.both_modes
 def test_writes_during_an_apply_are_recorded(agent: Claude) -> None:
     """UNDO-29: a human's and an agent's write while it runs; neither is swallowed."""
     shadow, repo = agent.shadow, agent.shadow.repo
@@ -634,6 +638,7 @@ def test_writes_during_an_apply_are_recorded(agent: Claude) -> None:
     assert (text_of(repo, "a"), text_of(repo, "new")) == ("human\n", "agent or not\n")
 
 
+@pytest.mark.both_modes
 def test_file_that_cannot_be_replaced_is_named(agent: Claude) -> None:
     """UNDO-30: two `reversed`, one `not_reversed` with the system's reason; exit 4."""
     shadow, repo = agent.shadow, agent.shadow.repo

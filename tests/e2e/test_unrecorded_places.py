@@ -2,10 +2,14 @@
 
 from collections.abc import Callable
 
+import pytest
+
 from tests.support.claude import Claude
 from tests.support.repo import Repo, ten_lines
 from tests.support.reports import items, uncovered
 from tests.support.shadow import Document, Shadow
+
+pytestmark = pytest.mark.both_modes
 
 
 def states(report: Document) -> dict[str, tuple[object, object]]:

@@ -8,18 +8,19 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from gitshadow.commands import client
 from gitshadow.errors import ShadowError
+from gitshadow.ipc import client as ipc_client
 from gitshadow.ipc import launch
 from gitshadow.store.layout import Layout
-from tests.support import audit
+from tests.support import audit, fork_server
 from tests.support.repo import PathLike, Repo
-from tests.support.waiting import HANGS_S
+from tests.support.waiting import HANGS_S, until
 
 COMMAND = str(Path(sys.executable).parent / "git-agent-undo")
 Document = dict[str, object]
@@ -29,6 +30,7 @@ _MARK = "SHADOW_TEST_MARK"
 _DAEMON = b"-m\0gitshadow.daemon\0"
 _EXIT_SECONDS = HANGS_S
 _ENDING_SECONDS = 20.0
+_EXECUTES = os.environ.get("GITSHADOW_TEST_FULL") == "1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +64,9 @@ class Result:
 class Shadow:
     """Run the installed `git-agent-undo` in one repository.
 
-    `env` is added to the environment of every call. All processes started here carry a
-    mark in their environment, so that one left behind is found whoever started it.
+    `env` is added to the environment of every call. Where `executes` is false, commands and the
+    daemon are forks of a process that has imported them (`fork_server`). All processes started
+    here carry a mark in their environment, so that one left behind is found whoever started it.
     """
 
     repo: Repo
@@ -71,6 +74,7 @@ class Shadow:
     env: dict[str, str] = field(default_factory=dict)
     timeout_seconds: float = HANGS_S
     mark: str = field(default_factory=lambda: uuid.uuid4().hex)
+    executes: bool = _EXECUTES
 
     def __call__(
         self,
@@ -80,20 +84,33 @@ class Shadow:
         env: Mapping[str, str] | None = None,
     ) -> Result:
         """Run one command to its end."""
-        done = subprocess.run(
-            [COMMAND, *args],
-            cwd=cwd or self.repo.root,
-            env=self.environment(env),
-            input=stdin,
-            capture_output=True,
-            timeout=self.timeout_seconds,
-            check=False,
-        )
+        done = self._run(args, stdin, cwd or self.repo.root, self.environment(env))
         return Result(
             args=tuple(os.fsdecode(arg) for arg in args),
             code=done.returncode,
             raw=done.stdout,
             err=done.stderr.decode("utf-8", "surrogateescape"),
+        )
+
+    def _run(
+        self,
+        args: Sequence[PathLike],
+        stdin: bytes,
+        cwd: str | os.PathLike[str],
+        env: Mapping[str, str],
+    ) -> "subprocess.CompletedProcess[bytes] | fork_server.Ended":
+        words = [COMMAND, *(os.fsdecode(arg) for arg in args)]
+        if not self.executes and fork_server.can_fork(env):
+            asked = fork_server.Request("command", words, os.fspath(cwd), env)
+            return fork_server.run(asked, stdin, self.timeout_seconds)
+        return subprocess.run(
+            words,
+            cwd=cwd,
+            env=env,
+            input=stdin,
+            capture_output=True,
+            timeout=self.timeout_seconds,
+            check=False,
         )
 
     def ok(
@@ -176,6 +193,8 @@ class Shadow:
         with self._in_its_environment() as layout:
             client.ask("init", {"force": False}, root_hint=layout.root)
             if self.daemon:
+                if not self.executes and fork_server.can_fork(os.environ):
+                    _fork_daemon(layout)
                 launch.start(layout)
 
     def settle(self) -> None:
@@ -207,7 +226,7 @@ class Shadow:
 
     def _reap(self) -> None:
         """Check that no process is left, and end those that are."""
-        left = [pid for pid in self.processes() if not _exits(pid)]
+        left = [pid for pid in self.processes() if not _exits(pid, _EXIT_SECONDS)]
         assert _kill(left) == []
 
     def processes(self) -> Iterator[int]:
@@ -222,6 +241,18 @@ class Shadow:
     def daemons(self) -> list[int]:
         """Return the pids of living daemons that this test started."""
         return self.running("-m", "gitshadow.daemon")
+
+
+def _fork_daemon(layout: Layout) -> None:
+    """Start the daemon as `launch.spawn` does, and wait until it answers."""
+    words = [sys.executable, "-P", "-m", "gitshadow.daemon", layout.root]
+    env = {name: value for name, value in os.environ.items() if name[:4] != "GIT_"}
+    env.pop("GITSHADOW_SESSION", None)
+    asked = fork_server.Request("daemon", words, "/", env)
+    log = os.open(layout.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    with open(os.devnull, "r+b") as nothing, open(log, "ab") as errors:
+        fork_server.start(asked, (nothing, nothing, errors), HANGS_S)
+    until(lambda: ipc_client.ping(layout) is not None)
 
 
 def end_daemons(mark: str) -> None:
@@ -263,7 +294,7 @@ def _read_proc(pid: int, name: str) -> bytes:
         return b""
 
 
-def _exits(pid: int, seconds: float = _EXIT_SECONDS) -> bool:
+def _exits(pid: int, seconds: float) -> bool:
     """Wait for a process to end; tell whether it did in time."""
     try:
         handle = os.pidfd_open(pid)

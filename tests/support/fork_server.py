@@ -1,0 +1,255 @@
+"""Runs the command and the daemon in forks of one process that has imported them already.
+
+To start Python and to import takes five times as long as what most commands do. A fork looks to
+/proc like a program that was executed: the test is its parent, and it has its own arguments and
+environment. Tests whose subject is the process itself execute the installed command instead.
+"""
+
+import atexit
+import ctypes
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import platform
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from typing import IO, NoReturn
+
+import pygit2
+from pygit2.enums import ConfigLevel, Option
+
+# clone(2). The flag makes the test the parent of a fork, as subprocess would: hooks report their
+# ancestors, and the nearest one counts as the agent.
+_CLONE = {"x86_64": 56, "aarch64": 220}.get(platform.machine())
+_CLONE_PARENT = 0x8000
+# What a fork's own arguments and environment replace: it must be as long.
+_ARGUMENTS = "x" * 16_384
+_ENVIRONMENT = "x" * 65_536
+_LEFT_OUT = ("gitshadow.sdk", "gitshadow.ui")
+
+
+def _read_at_start(env: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the variables that Python reads when it starts, and never again."""
+    read = ("PYTHON", "LANG", "LC_")
+    return {name: value for name, value in env.items() if name.startswith(read)}
+
+
+# As every test has them: a test's environment is sealed.
+_AT_START = {
+    "LC_ALL": "C",
+    **{
+        name: value
+        for name, value in os.environ.items()
+        if name.startswith("PYTHON") and name != "PYTHONDONTWRITEBYTECODE"
+    },
+}
+
+
+def can_fork(env: Mapping[str, str]) -> bool:
+    """Return whether a fork behaves as a new process with this environment does.
+
+    Coverage begins when a process starts.
+    """
+    counted = any(name.startswith(("COV_", "COVERAGE_")) for name in env)
+    return _CLONE is not None and not counted and _read_at_start(env) == _AT_START
+
+
+def umask() -> int:
+    """Return the permissions that this process withholds from new files."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A program to fork: "command" or "daemon", with what the kernel passes to a program."""
+
+    program: str
+    arguments: Sequence[str]
+    cwd: str
+    env: Mapping[str, str]
+    umask: int = field(default_factory=umask)
+
+
+def run(request: Request, stdin: bytes, timeout_s: float) -> "Ended":
+    """Run a program to its end and return what became of it.
+
+    Raises:
+        subprocess.TimeoutExpired: it took longer; it is killed.
+    """
+    with _file(stdin) as given, _file() as out, _file() as err:
+        code = start(request, (given, out, err), timeout_s)
+        return Ended(code, _content(out), _content(err))
+
+
+def start(request: Request, streams: Sequence[IO[bytes]], timeout_s: float) -> int:
+    """Fork a program on three streams, wait for it, and return its exit code.
+
+    Raises:
+        subprocess.TimeoutExpired: it took longer; it is killed.
+    """
+    pid = _server().fork(request, streams)
+    handle = os.pidfd_open(pid)
+    try:
+        if not select.select([handle], [], [], timeout_s)[0]:
+            raise subprocess.TimeoutExpired(list(request.arguments), timeout_s)
+    except BaseException:  # pytest-timeout raises here too
+        os.kill(pid, signal.SIGKILL)
+        raise
+    finally:
+        os.close(handle)
+        _, status = os.waitpid(pid, 0)
+    return os.waitstatus_to_exitcode(status)
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The exit code of a program, negative for a signal, and its two outputs."""
+
+    returncode: int
+    stdout: bytes
+    stderr: bytes
+
+
+class _Server:
+    """The process that is forked, seen from the tests."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", __name__, str(theirs.fileno()), _ARGUMENTS],
+                env={**_AT_START, "FILLER": _ENVIRONMENT},
+                cwd=os.path.dirname(os.path.dirname(os.path.dirname(__file__))),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+            )
+        atexit.register(self._end)
+
+    def fork(self, request: Request, streams: Sequence[IO[bytes]]) -> int:
+        with self._lock, _file(json.dumps(asdict(request)).encode()) as body:
+            fds = [stream.fileno() for stream in (body, *streams)]
+            socket.send_fds(self._socket, [b"."], fds)
+            return int(self._socket.recv(64))
+
+    def _end(self) -> None:
+        self._socket.close()
+        self._process.wait()
+
+
+@cache
+def _server() -> _Server:
+    return _Server()
+
+
+def _file(data: bytes = b"") -> IO[bytes]:
+    file = os.fdopen(os.memfd_create("test"), "w+b")
+    file.write(data)
+    file.seek(0)
+    return file
+
+
+def _content(file: IO[bytes]) -> bytes:
+    file.seek(0)
+    return file.read()
+
+
+# In the process that is forked
+
+
+def _serve(connection: socket.socket) -> None:
+    os.environ.clear()  # libc keeps no pointer to what `_disguise` replaces
+    while True:
+        message, fds, _, _ = socket.recv_fds(connection, 1, 4)
+        if not message:
+            return
+        pid = _fork()
+        if pid == 0:
+            _become(*fds)
+        connection.send(str(pid).encode())
+        for fd in fds:
+            os.close(fd)
+
+
+def _fork() -> int:
+    # Only this class of ctypes keeps the interpreter's lock during the call.
+    python = ctypes.PyDLL(None)
+    python.PyOS_BeforeFork()
+    pid = int(python.syscall(_CLONE, _CLONE_PARENT | signal.SIGCHLD, 0, 0, 0, 0))
+    if pid == 0:
+        python.PyOS_AfterFork_Child()
+    else:
+        python.PyOS_AfterFork_Parent()
+    return pid
+
+
+def _become(body: int, *streams: int) -> NoReturn:
+    with open(body, "rb") as file:
+        request = Request(**json.load(file))
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+    os.closerange(3, 256)
+    os.umask(request.umask)
+    os.chdir(request.cwd)
+    os.environ.update(request.env)
+    time.tzset()
+    for level in (ConfigLevel.GLOBAL, ConfigLevel.XDG):
+        # None has libgit2 look at the environment again.
+        pygit2.option(Option.SET_SEARCH_PATH, level, None)
+    _disguise(request)
+    sys.argv = list(request.arguments)
+    if request.program == "command":
+        from gitshadow import entry
+
+        with open("/proc/self/comm", "w") as name:
+            name.write(os.path.basename(sys.argv[0]))
+        sys.exit(entry.main())
+    from gitshadow.daemon.__main__ import main
+
+    os.setsid()
+    sys.argv = sys.argv[-2:]
+    sys.exit(main())
+
+
+def _disguise(request: Request) -> None:
+    """Write arguments and environment where the kernel has those of this process; proc(5)."""
+    with open("/proc/self/stat", "rb") as file:
+        fields = file.read().rpartition(b")")[2].split()
+    parts = [os.fsencode(part) for part in request.arguments]
+    _overwrite(int(fields[45]), int(fields[46]), parts)
+    named = [os.fsencode(f"{name}={value}") for name, value in request.env.items()]
+    _overwrite(int(fields[47]), int(fields[48]), named)
+
+
+def _overwrite(start: int, end: int, parts: Sequence[bytes]) -> None:
+    data = b"".join(part + b"\0" for part in parts)
+    ctypes.memset(start, 0, end - start)
+    ctypes.memmove(start, data, min(len(data), end - start - 1))
+
+
+def main() -> None:
+    """Import the program, then fork it for every request."""
+    importlib.import_module("gitshadow.entry")
+    package = importlib.import_module("gitshadow")
+    for module in pkgutil.walk_packages(package.__path__, "gitshadow."):
+        if not module.name.startswith(_LEFT_OUT):
+            importlib.import_module(module.name)
+    gc.freeze()
+    _serve(socket.socket(fileno=int(sys.argv[1])))
+
+
+if __name__ == "__main__":
+    main()
