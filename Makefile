@@ -2,9 +2,8 @@
 # .ci/run runs; it needs Python 3.11 or newer and git, and makes its own environment.
 
 VENV ?= .venv
-JOBS ?= 2
-# End-to-end tests wait a good part of their time.
-WAITING_JOBS ?= 3
+# Tests wait part of their time: one process more than this machine has cores is right.
+JOBS ?= 3
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DEMO_VENV := .venv-demo
@@ -13,16 +12,27 @@ PYTHON ?= $(shell for name in python3 python3.11 python3.12 python3.13 python3.1
 	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& echo $$name && break; done)
 
-.PHONY: test test-full lint fmt docs pictures demo bench newer-git venv clean
+.PHONY: test test-full nightly coverage lint fmt docs pictures demo bench newer-git venv clean
 
-# Two halves, the second with the end-to-end tests; both run, whatever the first one finds.
-test: lint
+# All that every change has to pass: lint, types and layers, and beside them the tests. Where it
+# does not matter, a test runs with the daemon only and its command is a fork (tests/conftest.py).
+test: venv
 	$(BIN)/python -m compileall -q gitshadow
-	JOBS=$(JOBS) WAITING_JOBS=$(WAITING_JOBS) $(BIN)/python -m tests.support.whole_run $(PYTEST_ARGS)
+	JOBS=$(JOBS) CHECKS="$(MAKE) --no-print-directory lint" \
+		$(BIN)/python -m tests.support.whole_run $(PYTEST_ARGS)
 
-# Long property and scale runs, without coverage.
+# Every test in each mode and through the installed command, the routes of a release (sdist, pipx,
+# uv, the site, demo, benchmarks, Git's own programs), and long property and scale runs.
 test-full: lint
 	GITSHADOW_TEST_FULL=1 $(BIN)/python -m pytest -n $(JOBS) --timeout 900 $(PYTEST_ARGS)
+
+# Branch coverage and its floor. Tracing makes tests two or three times as long.
+coverage: venv
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal \
+		-m "not uncounted and not release" --cov --cov-report= $(PYTEST_ARGS)
+
+nightly:
+	$(MAKE) --keep-going coverage test-full
 
 lint: venv
 	$(BIN)/ruff check

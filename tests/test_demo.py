@@ -13,7 +13,7 @@ import pytest
 from tests.support.repo import Repo
 from tests.support.waiting import HANGS_S
 
-pytestmark = pytest.mark.uncounted
+pytestmark = [pytest.mark.uncounted, pytest.mark.release]
 
 DEMO = Path(__file__).parent.parent / "demo"
 COMMAND = Path(sys.executable).parent / "git-agent-undo"

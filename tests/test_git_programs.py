@@ -12,6 +12,7 @@ from tests.support.studio import Studio, studio_of
 from tests.support.tools import need
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.release
 REMOTE_LABEL = "ffddaa"
 """The ground of remote branches' names in gitk 2.39 (`remotebgcolor`)."""
 

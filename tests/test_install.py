@@ -29,7 +29,14 @@ def first_minute() -> list[console.Step]:
     return [*steps[: last + 1], steps[verbs.index("uninstall")]]
 
 
-@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
+@pytest.mark.parametrize(
+    "route",
+    [
+        pytest.param(route, marks=[] if route.name == "pip" else pytest.mark.release)
+        for route in ROUTES
+    ],
+    ids=lambda route: route.name,
+)
 def test_first_minute_works_on_a_fresh_machine(
     route: Route, machine: Machine, repo: Repo, make_shadow: Callable[..., Shadow]
 ) -> None:
@@ -47,6 +54,7 @@ def test_first_minute_works_on_a_fresh_machine(
     assert machine.traces() == []
 
 
+@pytest.mark.release
 @pytest.mark.skipif(
     os.geteuid() != 0
     or subprocess.run(["unshare", "--mount", "true"], check=False).returncode != 0,

@@ -104,6 +104,7 @@ def test_wheel_installs_what_other_programs_look_for(
     assert shared == expected
 
 
+@pytest.mark.release
 def test_release_made_from_the_sdist_is_the_one_of_the_tree(
     released: Path, wheel: Path
 ) -> None:
@@ -113,6 +114,7 @@ def test_release_made_from_the_sdist_is_the_one_of_the_tree(
     assert again.read_bytes() == wheel.read_bytes()
 
 
+@pytest.mark.release
 def test_sdist_has_what_the_test_command_needs(released: Path) -> None:
     (made,) = released.glob("*.tar.gz")
     with tarfile.open(made) as archive:
@@ -123,6 +125,7 @@ def test_sdist_has_what_the_test_command_needs(released: Path) -> None:
     assert {".venv", ".git", "dist"} & tops == set()
 
 
+@pytest.mark.release
 def test_version_is_one_wherever_it_stands(
     released: Path, wheel_files: dict[str, bytes]
 ) -> None:

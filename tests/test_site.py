@@ -24,7 +24,7 @@ from tests.support.waiting import HANGS_S, until
 
 ROOT = Path(__file__).parent.parent
 CONFIG = ROOT / "mkdocs.yml"
-pytestmark = pytest.mark.uncounted
+pytestmark = [pytest.mark.uncounted, pytest.mark.release]
 _STRUCTURE = re.compile(
     "h[1-4]|[ou]l|li|table|tr|pre|p|img|a|blockquote|strong|em|code"
 )

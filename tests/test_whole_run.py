@@ -1,4 +1,4 @@
-"""The test command runs both halves and sums up, whatever the first one finds."""
+"""The test command runs the suite and the checks and sums up, whatever either of them finds."""
 
 import os
 import subprocess
@@ -66,22 +66,29 @@ def test_summary_ends_with_the_counts_of_both_halves() -> None:
     ]
 
 
-def test_second_half_runs_after_a_failure_in_the_first(suite: Path) -> None:
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "tests.support.whole_run",
-            *_half(suite).args,
-            "--no-cov",
-        ],
-        env={**os.environ, "JOBS": "1", "WAITING_JOBS": "1"},
+def _whole_run(suite: Path, checks: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tests.support.whole_run", *_half(suite).args],
+        env={**os.environ, "JOBS": "1", "CHECKS": checks},
         cwd=Path(__file__).parent.parent,
         capture_output=True,
         text=True,
         timeout=200,
         check=False,
     )
+
+
+def test_checks_are_shown_and_the_tests_counted_after_a_failure(suite: Path) -> None:
+    done = _whole_run(suite, "sh -c 'echo checked'")
     assert done.returncode == 1
-    assert "end-to-end tests" not in done.stdout  # nothing of the small suite is in it
+    assert "\nchecked\n" in done.stdout
     assert done.stdout.endswith("\n1 passed, 2 failed, 1 skipped\n"), done.stdout
+
+
+def test_run_fails_where_a_check_does(suite: Path) -> None:
+    (suite / "test_it.py").write_text("def test_good(): pass\n")
+    done = _whole_run(suite, "sh -c 'echo wrong >&2; exit 3'")
+    assert done.returncode == 1
+    assert "\nwrong\n" in done.stdout
+    assert "exit 3'" in done.stdout
+    assert done.stdout.endswith(": failed\n1 passed, 0 failed, 0 skipped\n")

@@ -7,7 +7,7 @@ from bench.accuracy import REQUIRED
 from bench.outcome import Cell, Outcome
 from bench.scoring import Tally, failures
 
-pytestmark = pytest.mark.uncounted
+pytestmark = [pytest.mark.uncounted, pytest.mark.release]
 
 
 @pytest.mark.parametrize("style", ["named", "shell", "mixed"])

@@ -8,7 +8,7 @@ from bench import damage
 from bench.__main__ import damage_page
 from bench.recipes import RECIPES, Ours
 
-pytestmark = pytest.mark.uncounted
+pytestmark = [pytest.mark.uncounted, pytest.mark.release]
 
 ROOT = Path(__file__).parent.parent.parent
 

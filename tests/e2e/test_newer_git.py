@@ -13,6 +13,8 @@ from tests.support.repo import Repo
 from tests.support.shadow import Shadow
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.release
+
 
 @pytest.fixture(autouse=True)
 def _newer(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,10 @@
-"""The test command: both halves of the suite, then one summary of them.
+"""The test command: the suite, with the checks of the code beside it, then one summary.
 
-The second half runs even if the first one fails, so that one run shows everything that is wrong.
+The suite runs even if a check fails, so that one run shows everything that is wrong.
 """
 
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -13,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-# pytest(1): no test matched, which is right for a half when PYTEST_ARGS name files.
+# pytest(1): no test matched, which is right for a part when PYTEST_ARGS name files.
 _NO_TESTS = 5
 
 
@@ -89,40 +90,27 @@ def exit_code(outcomes: Sequence[Outcome]) -> int:
 
 
 def main() -> int:
-    """Run both halves; the command line goes to both, after their own arguments.
+    """Run the suite and the checks; the command line goes to pytest, after its own arguments.
 
-    JOBS and WAITING_JOBS set how many processes each half has. Coverage is counted where it is
-    cheap: the end-to-end tests start thousands of processes, the properties of undo and blame
-    play tens of thousands of examples. Only its total is printed, since a table of all modules
-    hides the tests that failed; `--cov-report term-missing` shows it.
+    JOBS sets how many processes run tests. CHECKS is a command that runs at the same time: the
+    tests wait part of their time, so that it costs little. Its output is printed at the end.
     """
-    more = sys.argv[1:]
-    spread = ("--dist", "worksteal")
-    halves = (
-        Half(
-            "counted tests",
-            (
-                "-n",
-                os.environ["JOBS"],
-                *spread,
-                "-m",
-                "not uncounted",
-                "--cov",
-                "--cov-report=",
-                *more,
-            ),
-        ),
-        Half(
-            "end-to-end tests",
-            ("-n", os.environ["WAITING_JOBS"], *spread, "-m", "uncounted", *more),
-        ),
-    )
     begun = time.monotonic()
-    named = [(half.name, run(half)) for half in halves]
-    print(f"\nboth halves took {time.monotonic() - begun:.0f} s")
-    for line in summary(named):
+    words = shlex.split(os.environ.get("CHECKS", ""))
+    with tempfile.TemporaryFile("w+") as output:
+        checks = (
+            subprocess.Popen(words, stdout=output, stderr=output) if words else None
+        )
+        args = ("-n", os.environ["JOBS"], "--dist", "worksteal", "-m", "not release")
+        outcome = run(Half("tests", (*args, *sys.argv[1:])))
+        failed = checks is not None and checks.wait() != 0
+        output.seek(0)
+        print(f"\n{output.read()}\nthe run took {time.monotonic() - begun:.0f} s")
+    if failed:
+        print(f"{shlex.join(words)}: failed")
+    for line in summary([("tests", outcome)]):
         print(line)
-    return exit_code([outcome for _, outcome in named])
+    return 1 if failed else exit_code([outcome])
 
 
 if __name__ == "__main__":
