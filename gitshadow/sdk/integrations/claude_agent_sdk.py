@@ -24,7 +24,7 @@ from pydantic import TypeAdapter
 
 from gitshadow.adapters.claude_code import SHAPE
 from gitshadow.model import ToolClass
-from gitshadow.sdk.integrations.runs import Asked, FrameworkRuns, elsewhere
+from gitshadow.sdk.integrations.runs import Asked, Runs, elsewhere
 from gitshadow.sdk.integrations.tool_exposure import description, exposed, plain_name
 from gitshadow.sdk.turns.errors import ToolFailure
 from gitshadow.sdk.turns.tool import Tool, ToolOptions
@@ -60,7 +60,7 @@ class ClaudeUndo:
         runs: The session's turns.
     """
 
-    def __init__(self, runs: FrameworkRuns) -> None:
+    def __init__(self, runs: Runs) -> None:
         self._runs = runs
         self._own: set[str] = set()
         self._told: list[_Told] = []

@@ -19,7 +19,7 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 
 from gitshadow.errors import UsageError
-from gitshadow.sdk.integrations.runs import Asked, CallEnd, FrameworkRuns
+from gitshadow.sdk.integrations.runs import Asked, CallEnd, Runs
 from gitshadow.sdk.integrations.sync_runs import SyncRuns
 from gitshadow.sdk.integrations.tool_exposure import (
     description,
@@ -35,13 +35,13 @@ Execute: TypeAlias = Callable[[ToolCallRequest], Awaitable[Answer]]
 ExecuteSync: TypeAlias = Callable[[ToolCallRequest], Answer]
 
 
-def undo_tools(runs: FrameworkRuns | SyncRuns) -> list[BaseTool]:
+def undo_tools(runs: Runs | SyncRuns) -> list[BaseTool]:
     """Return the registered tools as LangChain tools; they run in an `undo_node` alone."""
     return [_tool(declared) for declared in runs.registry]
 
 
 def undo_node(
-    runs: FrameworkRuns | SyncRuns, tools: Sequence[BaseTool] | None = None
+    runs: Runs | SyncRuns, tools: Sequence[BaseTool] | None = None
 ) -> ToolNode:
     """Return a tool node whose calls belong to the turn in which the graph runs.
 
@@ -51,7 +51,7 @@ def undo_node(
     run, and the turn is rolled back.
 
     Args:
-        runs: The session's turns: `FrameworkRuns` for a graph that runs by `ainvoke` or `astream`,
+        runs: The session's turns: `Runs` for a graph that runs by `ainvoke` or `astream`,
             `SyncRuns` for one that is run by `invoke` or `stream`.
         tools: The tools; without any, the registered ones.
     """
@@ -76,7 +76,7 @@ class _InOrder(ToolNode):
 
 
 def around_calls(
-    runs: FrameworkRuns,
+    runs: Runs,
 ) -> Callable[[ToolCallRequest, Execute], Awaitable[Answer]]:
     """Return what stands around each call of a tool node, for one of your own."""
 

@@ -17,18 +17,18 @@ from agents.tool import (
 )
 from agents.tool_context import ToolContext
 
-from gitshadow.sdk.integrations.runs import Asked, FrameworkRuns
+from gitshadow.sdk.integrations.runs import Asked, Runs
 from gitshadow.sdk.integrations.tool_exposure import description, exposed, plain_name
 from gitshadow.sdk.turns.errors import ToolFailure
 from gitshadow.sdk.turns.tool import Tool
 
 
-def undo_tools(runs: FrameworkRuns) -> list[FunctionTool]:
+def undo_tools(runs: Runs) -> list[FunctionTool]:
     """Return the registered tools as function tools; their functions run in the turn."""
     return [undoable(_tool(declared), runs) for declared in runs.registry]
 
 
-def undoable(tool: FunctionTool, runs: FrameworkRuns) -> FunctionTool:
+def undoable(tool: FunctionTool, runs: Runs) -> FunctionTool:
     """Return a tool like this one whose calls belong to the turn in which the agent runs.
 
     It is declared by a registered name that is its own, or its own with a dot for an underscore

@@ -17,7 +17,7 @@ from pydantic_ai.exceptions import (
 from pydantic_ai.tools import AgentDepsT
 from pydantic_ai.toolsets import FunctionToolset, ToolsetTool, WrapperToolset
 
-from gitshadow.sdk.integrations.runs import Asked, FrameworkRuns
+from gitshadow.sdk.integrations.runs import Asked, Runs
 from gitshadow.sdk.integrations.tool_exposure import description, exposed, plain_name
 from gitshadow.sdk.turns.tool import Tool as DeclaredTool
 
@@ -36,7 +36,7 @@ class UndoToolset(WrapperToolset[AgentDepsT]):
         runs: The session's turns.
     """
 
-    runs: FrameworkRuns
+    runs: Runs
 
     async def call_tool(
         self,
@@ -63,7 +63,7 @@ class UndoToolset(WrapperToolset[AgentDepsT]):
         return done.answer.value if done.answer is not None else done.outcome.text
 
 
-def undo_toolset(runs: FrameworkRuns) -> UndoToolset[Any]:
+def undo_toolset(runs: Runs) -> UndoToolset[Any]:
     """Return the registered tools as a toolset; their functions run in the turn."""
     return UndoToolset(FunctionToolset([_tool(one) for one in runs.registry]), runs)
 

@@ -117,7 +117,7 @@ class _Run:
             await self.idle.wait()
 
 
-class FrameworkRuns:
+class Runs:
     """Hold the turn in which a framework runs at the moment.
 
     Args:

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import pytest
 
-from gitshadow.sdk.integrations.runs import FrameworkRuns
+from gitshadow.sdk.integrations.runs import Runs
 from tests.sdk.integrations.toy import SCRIPT, Step
 from tests.support.tools import REQUIRED
 
@@ -16,7 +16,7 @@ Batches: TypeAlias = Sequence[Sequence[Step]]
 Heard: TypeAlias = dict[str, str]
 """What the model read of each call, by the call's id."""
 
-Through: TypeAlias = Callable[[FrameworkRuns, Batches], Awaitable[Heard]]
+Through: TypeAlias = Callable[[Runs, Batches], Awaitable[Heard]]
 """Run an agent to its end."""
 
 MODULES = {

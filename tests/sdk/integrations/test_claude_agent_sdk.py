@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gitshadow.sdk.integrations.runs import FrameworkRuns
+from gitshadow.sdk.integrations.runs import Runs
 from gitshadow.sdk.turns.async_session import AsyncAgentUndo
 from gitshadow.sdk.turns.policy import Policy, Proposal, Verdict
 from gitshadow.sdk.turns.registry import ToolRegistry
@@ -63,7 +63,7 @@ async def test_a_prompt_alone_is_a_turn_that_its_stop_commits(
 ) -> None:
     """Spec 3.3: what a tool raises is text for the model, and nothing is undone by itself."""
     agent = ScriptedAgent(((CREATE,), (BOOM,)))
-    await run_agent(ClaudeUndo(FrameworkRuns(au)), agent, "Order 7\nplease")
+    await run_agent(ClaudeUndo(Runs(au)), agent, "Order 7\nplease")
     assert [(turn.label, turn.status) for turn in au.turns()] == [
         ("Order 7", "committed")
     ]
@@ -77,7 +77,7 @@ async def test_a_prompt_after_an_interruption_marks_the_turn_before(
     au: AsyncAgentUndo, world: World
 ) -> None:
     """Spec 3.3: no stop came; the call at work is in doubt, and its turn is not undone."""
-    undo = ClaudeUndo(FrameworkRuns(au))
+    undo = ClaudeUndo(Runs(au))
     stopped = ScriptedAgent(((CREATE,), (BASH,)), native={"Bash": interrupted})
     await run_agent(undo, stopped, "one")
     await run_agent(undo, ScriptedAgent(()), "two")
@@ -99,7 +99,7 @@ async def test_tools_of_the_agent_are_declared(au: AsyncAgentUndo) -> None:
         (Step(f"c{at}", name, given),) for at, (name, given) in enumerate(used.items())
     ]
     native = {name: lambda **arguments: "ok" for name in used}
-    runs = FrameworkRuns(au)
+    runs = Runs(au)
     async with runs.turn("go"):
         await run_agent(ClaudeUndo(runs), ScriptedAgent(script, native=native))
     assert [(row.tool, row.klass, row.outcome) for row in saga_rows(au, "t-1")] == [
@@ -115,7 +115,7 @@ async def test_a_declaration_of_ones_own_counts(
     au: AsyncAgentUndo, tools: ToolRegistry
 ) -> None:
     tools.add("claude.Bash", lambda **arguments: None, follow_up="look at the build")
-    runs = FrameworkRuns(au)
+    runs = Runs(au)
     async with runs.turn("go"):
         agent = ScriptedAgent(((BASH,),), native={"Bash": lambda command: "ok"})
         await run_agent(ClaudeUndo(runs), agent)
@@ -130,7 +130,7 @@ async def test_a_denied_tool_of_the_agent_does_not_run(
     ran: list[str] = []
     agent = ScriptedAgent(((BASH,),), native={"Bash": ran.append})
     with closing(opened(place, tools, Policy(non_reversible="deny"))) as au:
-        runs = FrameworkRuns(au)
+        runs = Runs(au)
         async with runs.turn("go"):
             await run_agent(ClaudeUndo(runs), agent)
         assert [call.outcome for call in au.calls("t-1")] == ["denied"]
@@ -149,7 +149,7 @@ async def test_a_guard_that_fails_denies_and_ends_the_run(
     ran: list[str] = []
     agent = ScriptedAgent(((BASH,),), native={"Bash": ran.append})
     with closing(opened(place, tools, Policy(guards=(guard,)))) as au:
-        runs = FrameworkRuns(au)
+        runs = Runs(au)
         with pytest.raises(ConnectionError):
             async with runs.turn("go"):
                 await run_agent(ClaudeUndo(runs), agent)
@@ -165,7 +165,7 @@ async def test_a_tool_that_raised_stops_the_agent_at_its_next_call(
     au: AsyncAgentUndo, later: Step
 ) -> None:
     """OUT-06: the agent shows the error to its model and would go on."""
-    runs = FrameworkRuns(au)
+    runs = Runs(au)
     last = Step("c9", "Read", {"file_path": "a"})
     agent = ScriptedAgent(
         ((BOOM,), (later,), (last,)), native={"Bash": str, "Read": str}
@@ -185,7 +185,7 @@ async def test_what_a_failed_shell_did_is_not_known(au: AsyncAgentUndo) -> None:
         raise OSError("exit code 2")
 
     edit = Step("c1", "Edit", {"file_path": "a"})
-    runs = FrameworkRuns(au)
+    runs = Runs(au)
     async with runs.turn("go"):
         agent = ScriptedAgent(((edit,), (BASH,)), native={"Bash": fails, "Edit": fails})
         await run_agent(ClaudeUndo(runs), agent)
@@ -201,7 +201,7 @@ async def test_like_calls_at_once_keep_their_ids(
 ) -> None:
     """The server is told of arguments alone; each call takes one id, the older first."""
     twins = (CREATE, Step("c9", "draft.create", {"title": "A"}))
-    runs = FrameworkRuns(au)
+    runs = Runs(au)
     async with runs.turn("go"):
         await run_agent(ClaudeUndo(runs), ScriptedAgent((twins,)))
     assert [call.id for call in au.calls("t-1")] == ["c1", "c9"]
@@ -220,7 +220,7 @@ async def test_a_server_of_ones_own_is_taken_back_by_declaration(
         return {"content": [{"type": "text", "text": "made"}], "id": 4}
 
     agent = ScriptedAgent(((CREATE,), (Step("c2", "draft.create", {"title": "B"}),)))
-    runs = FrameworkRuns(au)
+    runs = Runs(au)
     undo = ClaudeUndo(runs)
     options = ClaudeAgentOptions(
         hooks=undo.hooks(), mcp_servers={"shop": undo.server("shop", [create])}
@@ -239,7 +239,7 @@ async def test_a_server_of_ones_own_is_taken_back_by_declaration(
 
 async def test_subagents_are_in_the_history_of_their_turn(au: AsyncAgentUndo) -> None:
     """AN-30: their calls are calls of the turn."""
-    runs = FrameworkRuns(au)
+    runs = Runs(au)
     undo = ClaudeUndo(runs)
     agent = ScriptedAgent(())
     about = {"agent_id": "a1", "agent_type": "reviewer"}
@@ -264,7 +264,7 @@ async def test_files_that_the_agent_edits_are_the_calls_own(
         "Bash": lambda command: (repo.root / "b").write_text(command),
     }
     with closing(opened(repo.root, recorded.front.tools, FREE)) as au:
-        runs = FrameworkRuns(au)
+        runs = Runs(au)
         async with runs.turn("go"):
             agent = ScriptedAgent(((write,), (BASH,)), native=native)
             await run_agent(ClaudeUndo(runs), agent)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gitshadow.sdk.integrations.runs import FrameworkRuns
+from gitshadow.sdk.integrations.runs import Runs
 from gitshadow.sdk.turns.async_session import AsyncAgentUndo, AsyncTurn
 from gitshadow.sdk.turns.base_session import SessionFront
 from gitshadow.sdk.turns.errors import SessionBusy, TurnCancelled
@@ -84,7 +84,7 @@ async def test_the_log_is_that_of_this_process(
     run: Through, au: AsyncAgentUndo, tmp_path: Path
 ) -> None:
     """AN-40, EN-01: intents, outcomes, inverses, keys and the framework's own call ids."""
-    runs = FrameworkRuns(au)
+    runs = Runs(au)
     async with runs.turn("go"):
         await run(runs, ONE_BY_ONE)
     log, rows = in_process(recorded(tmp_path / "elsewhere"), ONE_BY_ONE)
@@ -96,7 +96,7 @@ async def test_calls_asked_for_together_are_in_order(
     run: Through, au: AsyncAgentUndo, tmp_path: Path
 ) -> None:
     """AN-08: what a model asks for in one message starts in that order."""
-    runs = FrameworkRuns(au)
+    runs = Runs(au)
     async with runs.turn("go"):
         await run(runs, TOGETHER)
     _, rows = in_process(recorded(tmp_path / "elsewhere"), TOGETHER)
@@ -108,7 +108,7 @@ async def test_a_model_reads_what_did_not_work(
     run: Through, au: AsyncAgentUndo
 ) -> None:
     """OUT-01, OUT-04: a failure and a conflict are text, and the turn goes on."""
-    runs = FrameworkRuns(au)
+    runs = Runs(au)
     failing = (
         (Step("c1", "toy.soft_fail", {}),),
         (Step("c2", "toy.stale", {}),),
@@ -132,7 +132,7 @@ async def test_a_denied_call_does_not_run(
     """OUT-02: the model reads why."""
     mail = ((Step("c1", "mail.send", {"to": "bob"}),),)
     with closing(opened(place, tools, Policy(non_reversible="deny"))) as au:
-        runs = FrameworkRuns(au)
+        runs = Runs(au)
         async with runs.turn("go"):
             heard = await run(runs, mail)
         assert heard == {"c1": "mail.send cannot be undone"}
@@ -146,7 +146,7 @@ async def test_a_held_call_runs_when_the_run_has_ended(
     """AN-19: the model reads that, and it is no error."""
     sent: list[str] = []
     tools.tool("mail.later", hold=True)(lambda to: sent.append(to))
-    runs = FrameworkRuns(au)
+    runs = Runs(au)
     async with runs.turn("go"):
         heard = await run(runs, ((Step("c1", "mail.later", {"to": "bob"}),),))
         assert sent == []
@@ -158,7 +158,7 @@ async def test_a_tool_that_raises_rolls_the_run_back(
     run: Through, au: AsyncAgentUndo, world: World
 ) -> None:
     """TX-07, TX-10, OUT-06: the tool's own error comes out, with the report."""
-    runs = FrameworkRuns(au)
+    runs = Runs(au)
     before = world.text
     with pytest.raises(BoomError) as caught:
         async with runs.turn("go"):
@@ -180,7 +180,7 @@ async def test_files_that_tools_wrote_go_back_with_the_run(
     made = Recorded.make(repo, tmp_path / "world", "async")
     write = Step("c2", "file.write", {"path": str(repo.root / "notes"), "text": "x\n"})
     with closing(opened(repo.root, made.front.tools)) as au:
-        runs = FrameworkRuns(au)
+        runs = Runs(au)
         with pytest.raises(BoomError) as caught:
             async with runs.turn("go"):
                 await run(runs, ((CREATE,), (write,), (BOOM,)))
@@ -198,7 +198,7 @@ async def test_an_error_outside_the_tools_rolls_the_run_back(
     run: Through, au: AsyncAgentUndo, world: World
 ) -> None:
     """OUT-07."""
-    runs = FrameworkRuns(au)
+    runs = Runs(au)
     before = world.text
     with pytest.raises(RuntimeError, match="out of stock"):
         async with runs.turn("go"):
@@ -211,7 +211,7 @@ async def test_a_cancelled_turn_starts_no_other_call(
     run: Through, au: AsyncAgentUndo, tools: ToolRegistry, world: World
 ) -> None:
     """CAN-02, CAN-06."""
-    runs = FrameworkRuns(au)
+    runs = Runs(au)
     before = world.text
     tools.tool("turn.cancel")(lambda: stopping[0].cancel())
     stopping: list[AsyncTurn] = []
@@ -228,7 +228,7 @@ async def test_a_cancelled_task_rolls_back_and_stays_cancelled(
     run: Through, au: AsyncAgentUndo, tools: ToolRegistry, world: World
 ) -> None:
     """CAN-04, CAN-05, CAN-12: the call at work is interrupted, and in doubt."""
-    runs = FrameworkRuns(au)
+    runs = Runs(au)
     before = world.text
     begun = asyncio.Event()
 
@@ -255,7 +255,7 @@ async def test_an_undo_goes_by_the_start_of_calls_that_overlap(
     run: Through, au: AsyncAgentUndo, tools: ToolRegistry, world: World
 ) -> None:
     """AN-08: the first to start ends last, and is taken back last all the same."""
-    runs = FrameworkRuns(au)
+    runs = Runs(au)
     undone: list[str] = []
     other_is_done = asyncio.Event()
 
@@ -288,7 +288,7 @@ async def test_a_call_that_overlaps_a_failure_ends_before_the_rollback(
     run: Through, au: AsyncAgentUndo, tools: ToolRegistry
 ) -> None:
     """TX-07: some frameworks cancel it, others leave it at work; nothing of it may stay."""
-    runs = FrameworkRuns(au)
+    runs = Runs(au)
     done: list[str] = []
     undone: list[str] = []
     failing, ended = asyncio.Event(), asyncio.Event()
@@ -333,7 +333,7 @@ def test_a_run_opens_no_connection_and_leaves_no_thread(
         raise AssertionError(f"a connection to {address}")
 
     async def agent() -> None:
-        runs = FrameworkRuns(au)
+        runs = Runs(au)
         async with runs.turn("go"):
             await run(runs, ((CREATE,),))
 
@@ -347,7 +347,7 @@ async def test_a_second_turn_at_once_is_refused(
     run: Through, au: AsyncAgentUndo, world: World
 ) -> None:
     """AN-13: the one at work goes on."""
-    runs = FrameworkRuns(au)
+    runs = Runs(au)
     async with runs.turn("one"):
         with pytest.raises(SessionBusy):
             async with runs.turn("two"):
@@ -361,7 +361,7 @@ async def test_a_second_turn_at_once_is_refused(
 async def test_a_run_outside_a_turn_does_nothing(
     au: AsyncAgentUndo, world: World, framework: str
 ) -> None:
-    run, runs = through(framework), FrameworkRuns(au)
+    run, runs = through(framework), Runs(au)
     with pytest.raises(Exception, match="no turn is running"):
         await run(runs, ((CREATE,),))
     assert world.calls == []

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gitshadow.errors import UsageError
-from gitshadow.sdk.integrations.runs import FrameworkRuns
+from gitshadow.sdk.integrations.runs import Runs
 from gitshadow.sdk.turns.async_session import AsyncAgentUndo
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.values import Inverse, Reversibility
@@ -74,7 +74,7 @@ async def test_a_tool_is_taken_back_by_its_declaration(
         drafts.append(title)
         return title
 
-    runs = FrameworkRuns(au)
+    runs = Runs(au)
     async with runs.turn("go"):
         heard = await run_node(undo_node(runs, [draft_create]), ((CREATE,),))
     assert (heard, drafts) == ({"c1": "A"}, ["A"])
@@ -92,7 +92,7 @@ async def test_an_artifact_is_the_result(au: AsyncAgentUndo, drafts: list[str]) 
         drafts.append(title)
         return "a draft was made", title
 
-    runs = FrameworkRuns(au)
+    runs = Runs(au)
     async with runs.turn("go"):
         heard = await run_node(undo_node(runs, [draft_create]), ((CREATE,),))
     assert heard == {"c1": "a draft was made"}
@@ -110,7 +110,7 @@ async def test_an_error_that_the_tool_tells_the_model_fails_the_call_alone(
         raise ToolException("no such title")
 
     draft_create.handle_tool_error = True
-    runs = FrameworkRuns(au)
+    runs = Runs(au)
     async with runs.turn("go"):
         heard = await run_node(undo_node(runs, [draft_create]), ((CREATE,),))
     assert heard == {"c1": "no such title"}
@@ -128,7 +128,7 @@ async def test_a_node_that_shows_errors_to_the_model_goes_no_further(
         raise ZeroDivisionError("boom")
 
     tools.tool("toy.late")(lambda: drafts.append("late"))
-    runs = FrameworkRuns(au)
+    runs = Runs(au)
     node = ToolNode(
         undo_tools(runs), awrap_tool_call=around_calls(runs), handle_tool_errors=True
     )
@@ -152,7 +152,7 @@ async def test_an_interrupt_is_no_failure(
             drafts.append(title)
         return title
 
-    runs = FrameworkRuns(au)
+    runs = Runs(au)
     graph = graph_of(undo_node(runs, [draft_create]), model(((CREATE,),)), {}).compile(
         checkpointer=InMemorySaver()
     )
@@ -177,7 +177,7 @@ async def test_a_graph_resumed_in_the_same_turn_tries_again_under_an_id_of_its_o
             drafts.append(title)
         return title
 
-    runs = FrameworkRuns(au)
+    runs = Runs(au)
     graph = graph_of(undo_node(runs, [draft_create]), model(((CREATE,),)), {}).compile(
         checkpointer=InMemorySaver()
     )
@@ -201,7 +201,7 @@ async def test_a_replayed_call_is_not_run_again(
         drafts.append(title)
         return title
 
-    runs = FrameworkRuns(au)
+    runs = Runs(au)
     node = undo_node(runs, [draft_create])
     async with runs.turn("go"):
         await run_node(node, ((CREATE,),))
@@ -220,7 +220,7 @@ async def test_a_replayed_call_that_is_held_is_sent_once(
     au.runtime.setting.registry.tool("mail.later", hold=True)(
         lambda to: sent.append(to)
     )
-    runs = FrameworkRuns(au)
+    runs = Runs(au)
     said: list[str] = []
     around = around_calls(runs)
 
@@ -250,7 +250,7 @@ def test_a_graph_that_does_not_wait_is_refused(
 
     call = {"name": "draft_create", "args": {"title": "A"}, "id": "c1"}
     graph = StateGraph(MessagesState)
-    graph.add_node("tools", undo_node(FrameworkRuns(au), [draft_create]))
+    graph.add_node("tools", undo_node(Runs(au), [draft_create]))
     graph.add_edge(START, "tools")
     start = MessagesState(messages=[AIMessage("", tool_calls=[call])])
     with pytest.raises(UsageError, match="asynchronous"):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gitshadow.sdk.integrations.runs import FrameworkRuns
+from gitshadow.sdk.integrations.runs import Runs
 from gitshadow.sdk.turns.async_session import AsyncAgentUndo
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.values import Inverse, Json, Reversibility
@@ -57,7 +57,7 @@ async def test_a_tool_with_a_context_is_taken_back_by_its_declaration(
         drafts.append(title)
         return len(drafts) - 1
 
-    runs = FrameworkRuns(au)
+    runs = Runs(au)
     async with runs.turn("go"):
         heard = await run_tools([undoable(draft_create, runs)], ((CREATE,),))
     assert (heard, drafts) == ({"c1": "0"}, ["A"])
@@ -75,7 +75,7 @@ async def test_an_error_that_the_tool_tells_the_model_fails_the_call_alone(
     def draft_create(title: str) -> int:
         raise ValueError("no such title")
 
-    runs = FrameworkRuns(au)
+    runs = Runs(au)
     async with runs.turn("go"):
         heard = await run_tools([undoable(draft_create, runs)], ((CREATE,),))
     assert heard["c1"].startswith("An error occurred")
@@ -90,7 +90,7 @@ async def test_an_error_that_ends_the_run_ends_the_turn(au: AsyncAgentUndo) -> N
     def draft_create(title: str) -> int:
         raise ValueError("no such title")
 
-    runs = FrameworkRuns(au)
+    runs = Runs(au)
     with pytest.raises(ValueError, match="no such title"):
         async with runs.turn("go"):
             await run_tools([undoable(draft_create, runs)], ((CREATE,),))
@@ -107,7 +107,7 @@ async def test_a_tool_with_a_schema_of_its_own_shows_that(
     }
     said: list[object] = []
     tools.add("slack.post", lambda text: said.append(text), schema=schema)
-    runs = FrameworkRuns(au)
+    runs = Runs(au)
     made = {tool.name: tool for tool in undo_tools(runs)}
     assert made["slack_post"].params_json_schema == schema
     async with runs.turn("go"):
@@ -120,7 +120,7 @@ async def test_calls_of_an_agent_that_is_a_tool_belong_to_the_turn(
 ) -> None:
     """AN-30: the outer call is at work until the inner ones have ended."""
     tools.tool("toy.read", reversibility=Reversibility.READ_ONLY)(lambda: "text")
-    runs = FrameworkRuns(au)
+    runs = Runs(au)
     read = Step("c2", "toy.read", {})
     inner = Agent(name="inner", model=model(((read,),)), tools=[*undo_tools(runs)])
     delegate = undoable(inner.as_tool("delegate", "Ask another agent"), runs)

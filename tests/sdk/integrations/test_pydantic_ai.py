@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gitshadow.sdk.integrations.runs import FrameworkRuns
+from gitshadow.sdk.integrations.runs import Runs
 from gitshadow.sdk.turns.async_session import AsyncAgentUndo
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.values import Inverse, Reversibility
@@ -60,7 +60,7 @@ async def test_a_tool_with_a_context_is_taken_back_by_its_declaration(
     au: AsyncAgentUndo, drafts: list[str]
 ) -> None:
     """TX-05, INV-05: its toolset runs it; the inverse is made from its own result."""
-    runs, toolset = FrameworkRuns(au), FunctionToolset[list[str]]()
+    runs, toolset = Runs(au), FunctionToolset[list[str]]()
 
     @toolset.tool
     def draft_create(ctx: RunContext[list[str]], title: str) -> int:
@@ -83,7 +83,7 @@ async def test_a_tool_that_wants_another_try_has_done_nothing(
 ) -> None:
     """OUT-01: `ModelRetry` goes on to the framework, which counts the tries."""
     heard: Heard = {}
-    runs, toolset = FrameworkRuns(au), FunctionToolset[None]()
+    runs, toolset = Runs(au), FunctionToolset[None]()
 
     @toolset.tool_plain
     def draft_create(title: str) -> int:
@@ -114,7 +114,7 @@ async def test_a_registered_tool_may_want_another_try(au: AsyncAgentUndo) -> Non
 
     heard: Heard = {}
     steps = (Step("c1", "toy.again", {}),), (Step("c2", "toy.again", {}),)
-    runs = FrameworkRuns(au)
+    runs = Runs(au)
     agent = Agent(model(steps, heard), toolsets=[undo_toolset(runs)])
     async with runs.turn("go"):
         await agent.run("go")
@@ -125,7 +125,7 @@ async def test_a_registered_tool_may_want_another_try(au: AsyncAgentUndo) -> Non
 async def test_a_tool_that_asks_first_runs_in_the_turn_of_the_answer(
     au: AsyncAgentUndo, drafts: list[str]
 ) -> None:
-    runs, toolset = FrameworkRuns(au), FunctionToolset[None]()
+    runs, toolset = Runs(au), FunctionToolset[None]()
 
     @toolset.tool
     def draft_create(ctx: RunContext[None], title: str) -> int:
@@ -157,7 +157,7 @@ async def test_a_tool_that_is_declared_nowhere_cannot_be_taken_back(
     au: AsyncAgentUndo,
 ) -> None:
     """CLS-03."""
-    runs, toolset = FrameworkRuns(au), FunctionToolset[None]()
+    runs, toolset = Runs(au), FunctionToolset[None]()
 
     @toolset.tool_plain
     def post(text: str) -> str:

@@ -3,7 +3,7 @@
 from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient
 
 from gitshadow.sdk.integrations.claude_agent_sdk import ClaudeUndo
-from gitshadow.sdk.integrations.runs import FrameworkRuns
+from gitshadow.sdk.integrations.runs import Runs
 from tests.sdk.integrations.claude_agent import ScriptedAgent
 from tests.sdk.integrations.frameworks import Batches, Heard
 
@@ -13,7 +13,7 @@ def model(batches: Batches) -> ScriptedAgent:
     return ScriptedAgent(batches)
 
 
-async def run(runs: FrameworkRuns, batches: Batches) -> Heard:
+async def run(runs: Runs, batches: Batches) -> Heard:
     """Run an agent to its end and return what the model read of each call."""
     agent = ScriptedAgent(batches)
     await run_agent(ClaudeUndo(runs), agent)

@@ -7,7 +7,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
 
 from gitshadow.sdk.integrations.langgraph import undo_node
-from gitshadow.sdk.integrations.runs import FrameworkRuns
+from gitshadow.sdk.integrations.runs import Runs
 from gitshadow.sdk.integrations.tool_exposure import plain_name
 from tests.sdk.integrations.frameworks import Batches, Heard
 
@@ -24,7 +24,7 @@ def model(batches: Batches) -> Scripted:
     return Scripted(responses=spoken(batches))
 
 
-async def run(runs: FrameworkRuns, batches: Batches) -> Heard:
+async def run(runs: Runs, batches: Batches) -> Heard:
     """Run a graph to its end and return what the model read of each call."""
     return await run_node(undo_node(runs), batches)
 

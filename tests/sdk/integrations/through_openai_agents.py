@@ -25,7 +25,7 @@ from openai.types.responses import (
 from openai.types.responses.response_prompt_param import ResponsePromptParam
 
 from gitshadow.sdk.integrations.openai_agents import undo_tools
-from gitshadow.sdk.integrations.runs import FrameworkRuns
+from gitshadow.sdk.integrations.runs import Runs
 from gitshadow.sdk.integrations.tool_exposure import plain_name
 from tests.sdk.integrations.frameworks import Batches, Heard
 from tests.sdk.integrations.toy import Step
@@ -93,7 +93,7 @@ def model(batches: Batches) -> Scripted:
     return Scripted(batches)
 
 
-async def run(runs: FrameworkRuns, batches: Batches) -> Heard:
+async def run(runs: Runs, batches: Batches) -> Heard:
     """Run an agent to its end and return what the model read of each call."""
     return await run_tools(undo_tools(runs), batches)
 

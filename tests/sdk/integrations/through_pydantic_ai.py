@@ -12,12 +12,12 @@ from pydantic_ai.messages import (
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from gitshadow.sdk.integrations.pydantic_ai import undo_toolset
-from gitshadow.sdk.integrations.runs import FrameworkRuns
+from gitshadow.sdk.integrations.runs import Runs
 from gitshadow.sdk.integrations.tool_exposure import plain_name
 from tests.sdk.integrations.frameworks import Batches, Heard
 
 
-async def run(runs: FrameworkRuns, batches: Batches) -> Heard:
+async def run(runs: Runs, batches: Batches) -> Heard:
     """Run an agent to its end and return what the model read of each call."""
     heard: Heard = {}
     agent = Agent(model(batches, heard), toolsets=[undo_toolset(runs)])
