@@ -12,7 +12,7 @@ PYTHON ?= $(shell for name in python3 python3.11 python3.12 python3.13 python3.1
 	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& echo $$name && break; done)
 
-.PHONY: test test-full nightly coverage lint fmt docs pictures demo bench newer-git venv clean
+.PHONY: test test-full nightly coverage lint fmt fronts docs pictures demo bench newer-git venv clean
 
 # All that every change has to pass: lint, types and layers, and beside them the tests. Where it
 # does not matter, a test runs with the daemon only and its command is a fork (tests/conftest.py).
@@ -43,6 +43,10 @@ lint: venv
 fmt: venv
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
+
+# The sync fronts of the SDK, from the async ones.
+fronts: venv
+	$(BIN)/python -m tests.support.sync_fronts
 
 # What is made from code: the table of settings, the facts of each agent, the stored `--help`
 # texts, the list of all visible texts, the manual page; then the site, in site/. What is silenced is an advertisement, no warning.

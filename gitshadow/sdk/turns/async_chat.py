@@ -1,13 +1,15 @@
 """The async front of the loop.
 
+`make fronts` generates `chat`, the sync front, from this module. A cancelled task ends `send` at
+once, also in a stream that stalls.
 Invariant: one `send` is one turn.
 """
 
 from typing import Literal
 
 from gitshadow.sdk.turns.async_session import AsyncAgentUndo
-from gitshadow.sdk.turns.chat import LoopFront
-from gitshadow.sdk.turns.chat_loop import LoopCore
+from gitshadow.sdk.turns.chat_loop import LoopCore, LoopFront
+from gitshadow.sdk.turns.events import Message
 from gitshadow.sdk.turns.model_io import ModelProvider
 from gitshadow.sdk.turns.report import UndoReport
 
@@ -15,7 +17,14 @@ _LABEL_CHARS = 60
 
 
 class AsyncAgentSession(LoopFront):
-    """Run a model with tools, turn by turn; as `AgentSession`, awaited."""
+    """Run a model with tools, turn by turn, on a session of `AsyncAgentUndo`.
+
+    Args:
+        au: The session.
+        provider: The model.
+        persona: A description of the model's role.
+        directives: Rules for the model.
+    """
 
     def __init__(
         self,
@@ -25,15 +34,27 @@ class AsyncAgentSession(LoopFront):
         persona: str = "",
         directives: tuple[str, ...] = (),
     ) -> None:
-        super().__init__(au, LoopCore(provider, persona, directives))
+        super().__init__(LoopCore(provider, persona, directives))
         self._au = au
+
+    def messages(self) -> list[Message]:
+        """Return the conversation as messages to a model."""
+        return self._au.messages()
 
     async def send(
         self, text: str, *, on_error: Literal["keep", "rewind"] = "keep"
     ) -> str:
-        """Run one turn and return the model's answer; as `AgentSession.send`.
+        """Run one turn and return the model's answer.
 
-        A cancelled task ends at once, also in a stream that stalls.
+        Args:
+            text: The user's words; they stay in the conversation even if the turn fails.
+            on_error: `rewind` removes a failed turn from the conversation as well.
+
+        Raises:
+            SessionBusy: a turn or an undo of the session is running; nothing was changed.
+            TurnCancelled: `cancel` was called.
+            LimitExceeded: a limit was reached.
+            Exception: the exception of the provider or a tool; the turn was rolled back.
         """
         turn = self._au.turn(text[:_LABEL_CHARS])
         began = False
@@ -50,5 +71,5 @@ class AsyncAgentSession(LoopFront):
             self._core.running = self._core.running and not began
 
     async def undo_last(self, *, effects: bool = False) -> UndoReport:
-        """Take the last message and what followed out of the conversation."""
+        """Remove the last message and all later ones from the conversation."""
         return await self._au.undo_last(effects=effects)

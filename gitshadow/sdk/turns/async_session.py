@@ -1,14 +1,16 @@
 """The async front: sessions and turns for programs with an event loop.
 
-Invariant: every method runs the procedure that `session` runs, awaited; the end of a turn and
-every undo are shielded from cancellation.
+`make fronts` generates `session`, the sync front, from this module; a line or block marked
+`async only` is left out there, of a marked `try` only its body is kept. The beginning and the end
+of a turn and every undo are shielded from cancellation. A cancelled task stays cancelled: its own
+`CancelledError` is raised again after the rollback.
+Invariant: a method only runs a procedure of the core, so that both fronts do the same.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from functools import wraps
-from os import PathLike
 from types import TracebackType
 from typing import ParamSpec, TypeVar, Unpack, overload
 
@@ -19,12 +21,9 @@ from gitshadow.sdk.turns.base_session import SessionFront, TurnFront, stays_prim
 from gitshadow.sdk.turns.call_records import CallRequest, requested
 from gitshadow.sdk.turns.commands import Procedure
 from gitshadow.sdk.turns.errors import ValidationFailed
-from gitshadow.sdk.turns.host import Host
 from gitshadow.sdk.turns.policy import Policy
-from gitshadow.sdk.turns.protocols import SessionStore
-from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.report import UndoReport
-from gitshadow.sdk.turns.session_runtime import Opening, SessionRuntime
+from gitshadow.sdk.turns.session_runtime import SessionRuntime
 from gitshadow.sdk.turns.turn_end import Check, Terms, finish, may_retry, validated
 from gitshadow.sdk.turns.undo_request import (
     UndoOptions,
@@ -38,7 +37,7 @@ R = TypeVar("R")
 
 
 class AsyncTurn(TurnFront):
-    """Hold one turn; an async context manager that commits, or rolls back on exceptions."""
+    """Run tool calls as one turn: an async context manager that commits or rolls back."""
 
     def __init__(
         self, runtime: SessionRuntime, driver: AsyncDriver, label: str, terms: Terms
@@ -50,21 +49,18 @@ class AsyncTurn(TurnFront):
         """Begin the turn.
 
         Raises:
-            SessionBusy: the session has a turn or an undo at work; nothing was changed.
+            SessionBusy: a turn or an undo of the session is running; nothing was changed.
         """
         core = self._runtime.new_turn(self._label, self._terms.policy)
         try:
             await self._driver.shielded(outbox.release(core.setting))
+            try:  # async only: a cancellation is raised after the turn has begun
+                await self._driver.shielded(core.begin())
+            except BaseException as error:  # async only
+                await self._driver.shielded(core.finish(error))
+                raise
         except BaseException:
             self._runtime.release()
-            raise
-        try:
-            await self._driver.shielded(core.begin())
-        except BaseException as error:
-            try:
-                await self._driver.shielded(core.finish(error))
-            finally:
-                self._runtime.release()
             raise
         self._core = core
         return self
@@ -75,10 +71,7 @@ class AsyncTurn(TurnFront):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """End the turn; an exception goes on, with the rollback's report as `undo_report`.
-
-        A cancelled task stays cancelled: its own `CancelledError` goes on, after the rollback.
-        """
+        """End the turn; an exception is raised again with the rollback report as `undo_report`."""
         try:
             if error is None:
                 await self._driver.run(validated(self.core, self._terms.validate))
@@ -95,8 +88,8 @@ class AsyncTurn(TurnFront):
             await self._driver.shielded(finish(self.core, error))
         except ShadowError as trouble:
             stays_primary(error, trouble)
-        except asyncio.CancelledError:
-            # Cancelled again meanwhile: the first one, which has the report, goes on.
+        except asyncio.CancelledError:  # async only
+            # This is a second cancellation. The first one has the report and is raised again.
             if not isinstance(error, asyncio.CancelledError):
                 raise
 
@@ -110,7 +103,26 @@ class AsyncTurn(TurnFront):
         again: bool = False,
         **more: object,
     ) -> Outcome:
-        """Run one tool call; as `Turn.call`. Calls may overlap: their start is their order."""
+        """Run one tool call; calls may overlap, and are ordered by their start.
+
+        Args:
+            tool: The name of the tool.
+            arguments: Its arguments under any names. Keywords work too, except for arguments
+                named `call_id` or `again`.
+            call_id: The model's own id for the call.
+            again: Run the call although a rewind hid the same call, whose effect was not undone.
+            more: Arguments.
+
+        Returns:
+            The outcome. A failure, a denial, a conflict or an unknown tool is an outcome for the
+            model to read, and the turn continues.
+
+        Raises:
+            UsageError: `call_id` or `again` was meant for the tool: pass it in `arguments`.
+            TurnCancelled: `cancel` was called before.
+            LimitExceeded: a limit of the turn was reached.
+            Exception: the tool's own exception. Let it leave the block to roll the turn back.
+        """
         registry = self.core.setting.registry
         request = requested(
             registry, tool, arguments, more, call_id=call_id, again=again
@@ -126,7 +138,20 @@ class AsyncTurn(TurnFront):
         call_id: str | None = None,
         origin: str | None = None,
     ) -> Outcome:
-        """Run one call of a tool whose work something else does; as `Turn.call_through`."""
+        """Run one tool call whose work is done by other code, for example a framework.
+
+        Args:
+            function: Called instead of the registered function, with the arguments and with those
+                that the registered function requests (`idempotency_key`, `revision`).
+            tool: The name of the tool.
+            arguments: Its arguments, which the journal keeps.
+            call_id: The model's own id for the call.
+            origin: A text that is equal only if a framework replays this call, in any turn.
+                A replay is a duplicate if the effect of the first call was not undone.
+
+        Returns:
+            The outcome, as from `call`, which also lists the errors.
+        """
         request = CallRequest(
             tool, arguments, call_id, function=function, origin=origin
         )
@@ -135,20 +160,40 @@ class AsyncTurn(TurnFront):
     async def say(
         self, author: str, text: str, *, kind: str = "note", **data: object
     ) -> None:
-        """Add an event to the session's history; as `Turn.say`."""
+        """Add an event to the session's history; it stays even if the turn is rolled back.
+
+        Args:
+            author: The author of the text.
+            text: The text for people and models.
+            kind: `user`, `assistant`, `call`, `result`, `system` are messages to a model.
+            data: JSON values kept with it; `call_id` and `tool` belong to a call or its result.
+        """
         await self._driver.run(self.core.say(author, text, kind, data))
 
     async def set_state(self, changes: Mapping[str, object]) -> None:
-        """Change the session's state; as `Turn.set_state`."""
+        """Change the session's state: JSON values, None to remove a key.
+
+        A rollback of the turn restores the values.
+        """
         await self._driver.run(self.core.set_state(changes))
 
     async def save_artifact(self, name: str, data: bytes) -> int:
-        """Save a new version of an artifact and return its number; as `Turn.save_artifact`."""
+        """Save a new version of an artifact and return its number, from 0.
+
+        A rollback of the turn makes the previous version current again.
+
+        Raises:
+            StoreError: it could not be written.
+        """
         return await self._driver.run(self.core.save_artifact(name, data))
 
     @asynccontextmanager
     async def savepoint(self, name: str) -> AsyncIterator[None]:
-        """Take back what was done inside the block if something leaves it by exception."""
+        """Undo the work of the block if an exception leaves it.
+
+        The exception is raised again with the report as `undo_report`; code that catches it can
+        continue the turn.
+        """
         mark = await self._driver.run(self.core.mark())
         try:
             yield
@@ -160,53 +205,23 @@ class AsyncTurn(TurnFront):
             raise
 
     async def undo(self, **options: Unpack[UndoOptions]) -> UndoReport:
-        """Take back what the turn did, after it has ended; as `AgentUndo.undo`."""
+        """Undo the turn after it has ended; as `AsyncAgentUndo.undo`."""
         with self._runtime.locked():
             whole = self._runtime.unwind(self.id, request_of(options))
             return await self._driver.shielded(self._runtime.carrying.run(whole))
 
 
 class AsyncAgentUndo(SessionFront):
-    """Hold one session of an agent program; an async context manager that closes it."""
+    """Work in one session of an agent program; an async context manager that closes it."""
 
     def __init__(self, runtime: SessionRuntime) -> None:
         super().__init__(runtime)
         self._driver = AsyncDriver(runtime)
 
-    def close(self) -> None:
+    def close(self) -> None:  # async only
         """Close the session store, and end the thread that writes it."""
         self._driver.close()
         super().close()
-
-    @classmethod
-    def open(
-        cls,
-        path: str | PathLike[str] = ".",
-        *,
-        session: str,
-        tools: ToolRegistry,
-        agent: str | None = None,
-        policy: Policy | None = None,
-        host: Host | None = None,
-    ) -> "AsyncAgentUndo":
-        """Open a session; as `AgentUndo.open`."""
-        opening = Opening(session, tools, agent, policy or Policy(), host or Host())
-        return cls(SessionRuntime.open(path, opening))
-
-    @classmethod
-    def over(
-        cls,
-        store: SessionStore,
-        *,
-        session: str,
-        tools: ToolRegistry,
-        agent: str | None = None,
-        policy: Policy | None = None,
-        host: Host | None = None,
-    ) -> "AsyncAgentUndo":
-        """Open a session kept in a store of the program's own; as `AgentUndo.over`."""
-        opening = Opening(session, tools, agent, policy or Policy(), host or Host())
-        return cls(SessionRuntime(store, opening))
 
     async def __aenter__(self) -> "AsyncAgentUndo":
         return self
@@ -226,7 +241,14 @@ class AsyncAgentUndo(SessionFront):
         policy: Policy | None = None,
         validate: Check | None = None,
     ) -> AsyncTurn:
-        """Return a turn; it begins where its `async with` block does; as `AgentUndo.turn`."""
+        """Return a turn; its `async with` block begins it.
+
+        Args:
+            label: A description for people.
+            policy: The policy for its calls, instead of the session's.
+            validate: Called when the block ends without an exception: any result but True rolls
+                the turn back and raises `ValidationFailed`.
+        """
         terms = Terms(policy=policy, validate=validate)
         return AsyncTurn(self._runtime, self._driver, label, terms)
 
@@ -239,7 +261,21 @@ class AsyncAgentUndo(SessionFront):
         validate: Check | None = None,
         retries: int = 0,
     ) -> R:
-        """Run a coroutine function in a turn of its own; as `AgentUndo.run_turn`."""
+        """Run a coroutine function in a turn of its own and return its value.
+
+        Args:
+            label: A description of the turn for people.
+            work: The function; its argument is the turn.
+            policy: As for `turn`.
+            validate: As for `turn`.
+            retries: The number of further runs, each in a new turn, if the check fails. There is
+                none after an incomplete rollback.
+
+        Raises:
+            ValidationFailed: the check failed each time.
+            SessionBusy: a turn or an undo of the session is running; nothing was changed.
+            Exception: the function's own exception; the turn was rolled back.
+        """
         for left in range(max(retries, 0), -1, -1):
             try:
                 async with self.turn(label, policy=policy, validate=validate) as turn:
@@ -270,7 +306,7 @@ class AsyncAgentUndo(SessionFront):
         validate: Check | None = None,
         retries: int = 0,
     ) -> object:
-        """Have every run of a coroutine function be a turn; as `AgentUndo.undoable`."""
+        """Make each run of a coroutine function a turn with its name as label; see `run_turn`."""
 
         def declare(
             function: Callable[..., Awaitable[object]],
@@ -289,18 +325,39 @@ class AsyncAgentUndo(SessionFront):
         return declare if function is None else declare(function)
 
     async def plan(self, turn: str, **options: Unpack[UndoOptions]) -> UndoReport:
-        """Say what `undo` would do; no inverse is called, no file is touched."""
+        """Return what `undo` would do; call no inverse and change no file."""
         whole = self._runtime.unwind(turn, request_of(options))
         return await self._driver.run(whole.plan())
 
     async def undo(self, turn: str, **options: Unpack[UndoOptions]) -> UndoReport:
-        """Take a turn back; as `AgentUndo.undo`."""
+        """Undo a turn: its effects, newest first, its state and artifacts, its files.
+
+        Args:
+            turn: The id of the turn, or of one call to undo only that; the report then warns of
+                later calls that may depend on it.
+            options: See `UndoOptions`; a token is valid only with the options of its plan.
+
+        Returns:
+            The report, per item. A second undo repeats nothing and retries what failed.
+
+        Raises:
+            UsageError: there is no such turn.
+            SessionBusy: a turn or an undo of the session is running.
+            RefusedError: the token is not valid, or not all can be undone; nothing was done.
+        """
         with self._runtime.locked():
             whole = self._runtime.unwind(turn, request_of(options))
             return await self._driver.shielded(self._runtime.carrying.run(whole))
 
     async def redo(self, op: str, *, token: str | None = None) -> UndoReport:
-        """Take an undo back; as `AgentUndo.redo`."""
+        """Redo: reverse an undo in files, state, artifacts and conversation.
+
+        Effects are not repeated; the report names those that were undone.
+
+        Raises:
+            UsageError: the session has no such undo.
+            SessionBusy: a turn or an undo of the session is running.
+        """
         with self._runtime.locked():
             found = self._runtime.undoing.redo(op, token)
             return await self._driver.shielded(self._runtime.carrying.run(found))
@@ -313,14 +370,35 @@ class AsyncAgentUndo(SessionFront):
         scope: Collection[str] | None = None,
         token: str | None = None,
     ) -> UndoReport:
-        """Go back to before an invocation; as `AgentUndo.rewind`."""
+        """Restore state and files from before an invocation, and hide all later events.
+
+        Nothing is deleted.
+
+        Args:
+            before: A turn, or the invocation of an earlier rewind, which is then undone.
+            effects: Whether to undo external effects too; otherwise the report names them.
+            scope: Any of `files`, `effects`, `state`, `artifacts`, `events`; all but effects by
+                default.
+            token: The token of a plan: refuse if the plan has changed since.
+
+        Raises:
+            SessionNotFound: the session has no history.
+            InvocationNotFound: it has no such invocation.
+            SessionBusy: a turn or an undo of the session is running.
+            RefusedError: it was already rewound, and effects are not repeated; or the plan does
+                not match the token.
+        """
         with self._runtime.locked():
             request = rewind_request(effects=effects, scope=scope, token=token)
             found = self._runtime.undoing.rewind(before, request)
             return await self._driver.shielded(self._runtime.carrying.run(found))
 
     async def undo_last(self, *, effects: bool = False) -> UndoReport:
-        """Go back to before the newest invocation that counts; again: one further."""
+        """Rewind to before the newest invocation that is not rewound yet.
+
+        Raises:
+            NothingToUndo: there is none.
+        """
         with self._runtime.locked():
             request = rewind_request(effects=effects, scope=None)
             found = self._runtime.undoing.rewind(
@@ -329,7 +407,7 @@ class AsyncAgentUndo(SessionFront):
             return await self._driver.shielded(self._runtime.carrying.run(found))
 
     async def resume(self, op: str) -> UndoReport:
-        """Go on with an undo that left something or was interrupted; what is done stays."""
+        """Continue an undo that was interrupted or left something to do; nothing is repeated."""
         with self._runtime.locked(finishing=True):
             work = self._runtime.carrying.resumed(op)
             return await self._driver.shielded(
@@ -337,12 +415,20 @@ class AsyncAgentUndo(SessionFront):
             )
 
     async def release(self) -> list[Release]:
-        """Send the held calls whose time has come; as `AgentUndo.release`."""
+        """Send the held calls that are due; turns do so when they begin and commit.
+
+        Raises:
+            SessionBusy: a turn or an undo of the session is running.
+        """
         with self._runtime.locked():
             return await self._driver.shielded(outbox.release(self._runtime.setting))
 
     async def recover(self) -> list[UndoReport]:
-        """Bring to their end what a crash interrupted; as `AgentUndo.recover`."""
+        """Complete the rollbacks and undos of this session that a crash interrupted.
+
+        First, the `probe` of a tool is called for each of its calls that began and never ended;
+        calls without a probe stay in doubt, see `attention`. An interrupted turn is not undone.
+        """
         with self._runtime.locked(finishing=True):
             await self._driver.shielded(resolution.ask_probes(self._runtime))
             return await self._driver.shielded(self._runtime.carrying.recover())

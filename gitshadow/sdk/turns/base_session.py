@@ -1,18 +1,27 @@
-"""What both fronts have that waits for nothing: looking at a session and at a turn.
+"""What both fronts share: opening a session, and reading a session and a turn.
 
 Invariant: no method here runs user code.
 """
 
 from collections.abc import Mapping
+from os import PathLike
 from typing import Self
 
 from gitshadow.errors import ShadowError, UsageError
 from gitshadow.sdk.turns import comparison, resolution
 from gitshadow.sdk.turns.comparison import Difference
 from gitshadow.sdk.turns.events import Message, messages
-from gitshadow.sdk.turns.policy import Proposal
+from gitshadow.sdk.turns.host import Host
+from gitshadow.sdk.turns.policy import Policy, Proposal
+from gitshadow.sdk.turns.protocols import SessionStore
+from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.report import UndoReport
-from gitshadow.sdk.turns.session_runtime import SessionRuntime, chosen, entries_of
+from gitshadow.sdk.turns.session_runtime import (
+    Opening,
+    SessionRuntime,
+    chosen,
+    entries_of,
+)
 from gitshadow.sdk.turns.turn import TurnCore
 from gitshadow.sdk.turns.turn_end import Terms
 from gitshadow.sdk.turns.turn_states import TurnStatus
@@ -28,10 +37,10 @@ from gitshadow.undo.report import State
 
 
 def stays_primary(error: BaseException | None, trouble: ShadowError) -> None:
-    """Let what ended a turn go on although its rollback stopped, and say so in a note.
+    """Add a stopped rollback as a note to the error that ended the turn.
 
     Raises:
-        ShadowError: nothing else had ended the turn, so the trouble itself does.
+        ShadowError: no error had ended the turn, so `trouble` is raised.
     """
     if error is None:
         raise trouble
@@ -41,7 +50,7 @@ def stays_primary(error: BaseException | None, trouble: ShadowError) -> None:
 
 
 class TurnFront:
-    """Look at a turn, cancel it, answer its questions."""
+    """Read a turn, cancel it, answer its questions."""
 
     def __init__(self, runtime: SessionRuntime, label: str, terms: Terms) -> None:
         self._runtime = runtime
@@ -54,7 +63,7 @@ class TurnFront:
         """Return the turn's state.
 
         Raises:
-            UsageError: the block was not entered, so there is none.
+            UsageError: the block was not entered.
         """
         if self._core is None:
             raise UsageError(
@@ -70,7 +79,7 @@ class TurnFront:
 
     @property
     def status(self) -> TurnStatus:
-        """Return how far the turn got."""
+        """Return the status of the turn."""
         return self.core.status
 
     @property
@@ -80,7 +89,7 @@ class TurnFront:
 
     @property
     def released(self) -> tuple[Release, ...]:
-        """Return what became of the held calls that were sent when this turn committed."""
+        """Return the results of the held calls that were sent when this turn committed."""
         return tuple(self.core.released)
 
     @property
@@ -94,10 +103,10 @@ class TurnFront:
         return chosen(self.core.entries, tool)
 
     def cancel(self) -> None:
-        """Have the turn end before its next call; from any thread, or from within a tool.
+        """End the turn before its next call; from any thread, or from within a tool.
 
-        The call at work finishes, then everything is rolled back and `TurnCancelled` raised. A
-        turn that has ended is not touched.
+        The running call finishes, then everything is rolled back and `TurnCancelled` is raised. A
+        turn that has ended is not changed.
         """
         self.core.cancel()
 
@@ -108,20 +117,20 @@ class TurnFront:
 
 
 class Artifacts:
-    """Look at the artifacts of a session."""
+    """Read the artifacts of a session."""
 
     def __init__(self, runtime: SessionRuntime) -> None:
         self._runtime = runtime
 
     def list(self) -> list[str]:
-        """Return the names of what there is, sorted."""
+        """Return the names of the artifacts, sorted."""
         return sorted(self._runtime.store.artifacts(self._runtime.session))
 
     def load(self, name: str, version: int | None = None) -> bytes | None:
-        """Return the bytes of a version (None: the current one), or None where there is none.
+        """Return the bytes of a version (None: the current one), or None if there is none.
 
         Raises:
-            StoreError: there is one, and its bytes are gone.
+            StoreError: the version exists, but its bytes are gone.
         """
         found = self._runtime.store.versions(self._runtime.session, name)
         wanted = found[-1:] if version is None else found[version : version + 1]
@@ -135,10 +144,57 @@ class Artifacts:
 
 
 class SessionFront:
-    """Look at a session's turns, calls and log."""
+    """Open a session, and read its turns, calls and log."""
 
     def __init__(self, runtime: SessionRuntime) -> None:
         self._runtime = runtime
+
+    @classmethod
+    def open(
+        cls,
+        path: str | PathLike[str] = ".",
+        *,
+        session: str,
+        tools: ToolRegistry,
+        agent: str | None = None,
+        policy: Policy | None = None,
+        host: Host | None = None,
+    ) -> Self:
+        """Open a session.
+
+        Args:
+            path: Any directory of a Git working tree in which `git agent-undo init` was run.
+            session: The program's own id; turns with the same id form one sequence.
+            tools: The tools that its models may call.
+            agent: A name for people.
+            policy: The policy for calls.
+            host: The program's own implementations.
+
+        Raises:
+            UnsupportedError: there is no Git working tree.
+            NotInitialisedError: the working tree is not recorded.
+            JournalError: the journal cannot be used.
+        """
+        opening = Opening(session, tools, agent, policy or Policy(), host or Host())
+        return cls(SessionRuntime.open(path, opening))
+
+    @classmethod
+    def over(
+        cls,
+        store: SessionStore,
+        *,
+        session: str,
+        tools: ToolRegistry,
+        agent: str | None = None,
+        policy: Policy | None = None,
+        host: Host | None = None,
+    ) -> Self:
+        """Open a session in a store of the program's own, without any repository.
+
+        Closing the session closes the store.
+        """
+        opening = Opening(session, tools, agent, policy or Policy(), host or Host())
+        return cls(SessionRuntime(store, opening))
 
     def close(self) -> None:
         """Close the session store."""
@@ -158,39 +214,39 @@ class SessionFront:
 
     @property
     def runtime(self) -> SessionRuntime:
-        """Return what the session works on; for adapters built on it."""
+        """Return the opened session itself; for adapters built on it."""
         return self._runtime
 
     def log(self, turn: str | None = None) -> list[SagaLogRow]:
-        """Return what happened in the session (in one turn), step by step, oldest first."""
+        """Return the log of the session or of one turn, oldest row first."""
         return list(self._runtime.store.log(self._runtime.session, turn))
 
     def create(self, state: Mapping[str, object]) -> None:
-        """Begin the session with a state; without it, it begins with an empty one.
+        """Begin the session with a state; otherwise it begins with an empty one.
 
         Raises:
-            UsageError: the session has a history already.
+            UsageError: the session already has a history.
         """
         self._runtime.past.create(state)
 
     def fork(self, before: str, session: str) -> Self:
-        """Open another session that begins where this one was before an invocation.
+        """Open another session with the history of this one before an invocation.
 
-        State, artifacts and conversation are those of that moment, whatever followed; files that
-        its turns write are recorded on a shadow ref of its own. This session is not touched.
-        Effects and files of what followed stand as they are: forking takes nothing back.
+        State, artifacts and conversation are those of that moment; files that its turns write are
+        recorded on a shadow ref of its own. This session does not change. A fork undoes nothing:
+        later effects and files stay as they are.
 
         Args:
             before: An invocation of this session.
-            session: The id of the new one.
+            session: The id of the new session.
 
         Returns:
-            The new session, opened as this one was; it is closed by itself.
+            The new session, opened as this one was; close it separately.
 
         Raises:
-            SessionNotFound, InvocationNotFound: there is nothing to begin with.
-            UsageError: the new session has a history already.
-            StoreError: an artifact's bytes are gone; nothing was begun.
+            SessionNotFound, InvocationNotFound: this session has no such invocation.
+            UsageError: the new session already has a history.
+            StoreError: an artifact's bytes are gone; the new session was not begun.
         """
         return type(self)(self._runtime.fork(before, session))
 
@@ -204,7 +260,7 @@ class SessionFront:
         return self._runtime.past.state(invocation)
 
     def diff(self, first: str, second: str | None = None) -> Difference:
-        """Return what changed in state and artifacts from before one invocation to before another.
+        """Return the changes of state and artifacts between two invocations, before each.
 
         Args:
             first: An invocation.
@@ -217,46 +273,45 @@ class SessionFront:
         return comparison.between(runtime.store, runtime.session, first, second)
 
     def events(self) -> list[SessionEvent]:
-        """Return the session's whole history, what was rewound included, oldest first."""
+        """Return the session's whole history with rewound events, oldest first."""
         return self._runtime.past.events()
 
     def live_events(self) -> list[SessionEvent]:
-        """Return the events that count: what no rewind has taken out, and no marker."""
+        """Return the events that no rewind has hidden, without markers."""
         return self._runtime.past.live_events()
 
     def messages(self) -> list[Message]:
-        """Return the conversation as a model gets it."""
+        """Return the conversation as messages to a model."""
         return messages(self._runtime.past.live_events())
 
     @property
     def artifacts(self) -> "Artifacts":
-        """Return the session's artifacts, to look at; a turn saves them."""
+        """Return the session's artifacts for reading; a turn saves them."""
         return Artifacts(self._runtime)
 
     def attention(self) -> list[SagaCall]:
-        """Return the calls that a person should look at: in doubt, or not taken back."""
+        """Return the calls that need a person: in doubt, or not undone."""
         return self._runtime.store.unsettled(self._runtime.session)
 
     def held(self) -> list[Held]:
-        """Return the calls that wait to be sent, or could not be."""
+        """Return the calls that wait to be sent, or failed to be sent."""
         return self._runtime.store.waiting(self._runtime.session)
 
     def resolve(self, turn: str, call: str, outcome: str, *, note: str) -> None:
-        """Record what a person has found out about a call, or has done about it.
+        """Record a person's decision about a call.
 
-        What the machine knew stays in the log and in the item's `error`.
+        The recorded outcome stays in the log and in the item's `error`.
 
         Args:
-            turn: Its turn.
-            call: Its id.
-            outcome: `reversed` (it is taken back), `compensated` (made up for, the note says how),
-                `not_reversed` (it stays), `no_effect` (it never happened).
-            note: How that is known.
+            turn: The turn of the call.
+            call: The id of the call.
+            outcome: `reversed` (its effect is undone), `compensated` (the note explains how),
+                `not_reversed` (its effect stays), `no_effect` (it had none).
+            note: The reason for the decision.
 
         Raises:
-            UsageError: there is no such call, it has nothing left to resolve, or the
-                outcome is none.
-            SessionBusy: a turn or an undo of this session is at work.
+            UsageError: there is no such call, it is already resolved, or the outcome is unknown.
+            SessionBusy: a turn or an undo of the session is running.
         """
         if outcome not in list(State):
             raise UsageError(f"cannot resolve {call}: {outcome} is not an outcome")

@@ -29,6 +29,7 @@ from gitshadow.sdk.turns.model_io import (
     definition,
     schema_warnings,
 )
+from gitshadow.sdk.turns.policy import Proposal
 from gitshadow.sdk.turns.turn import TurnCore
 from gitshadow.sdk.turns.values import JsonObject, Outcome
 
@@ -158,3 +159,59 @@ class LoopCore:
             asked, role="result", text=json_values.redact(outcome.text, secrets)
         )
         return [asked, result]
+
+
+class LoopFront:
+    """Read a loop, cancel it, answer its questions."""
+
+    def __init__(self, core: LoopCore) -> None:
+        self._core = core
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a turn is running."""
+        return self._core.running
+
+    @property
+    def current_text(self) -> str:
+        """Return the model's text in this turn so far; kept until the next one starts."""
+        return self._core.text
+
+    @property
+    def active_tool_calls(self) -> list[str]:
+        """Return the ids of the running calls."""
+        turn = self._core.turn
+        return list(turn.active) if turn is not None else []
+
+    @property
+    def pending_confirmation(self) -> Proposal | None:
+        """Return the call that waits for an answer, or None."""
+        questions = self._core.turn.questions if self._core.turn is not None else []
+        return questions[0].proposal if questions else None
+
+    @property
+    def last_usage_report(self) -> Mapping[str, object] | None:
+        """Return the provider's latest usage report in this turn, or None."""
+        return self._core.usage
+
+    @property
+    def last_schema_warnings(self) -> tuple[str, ...]:
+        """Return the problems in schemas of tools; they never end a turn."""
+        return self._core.warnings
+
+    @property
+    def last_context_diagnostics(self) -> tuple[str, ...]:
+        """Return the errors of context sources in this turn."""
+        turn = self._core.turn
+        return tuple(turn.setting.contexts.diagnostics) if turn is not None else ()
+
+    def cancel(self) -> None:
+        """End the turn at the next event, request or call; a turn that has ended is not changed."""
+        if self._core.turn is not None:
+            self._core.turn.cancel()
+
+    def answer(self, yes: bool) -> None:
+        """Answer the pending confirmation, if there is one."""
+        questions = self._core.turn.questions if self._core.turn is not None else []
+        for question in questions[:1]:
+            question.answer(yes)
