@@ -82,7 +82,7 @@ def proxy(
     """
     layout = _initialised()
     need_mcp()
-    from gitshadow.sdk.integrations.mcp_stdio import Proxying, run
+    from gitshadow.sdk.integrations.mcp_proxy import Proxying, run
 
     spec = _spec(layout, tools, server, argv)
     if shutil.which(spec.command[0]) is None:

@@ -1,9 +1,9 @@
 """Claude Agent SDK: hooks for the agent's own tools, and in-process servers for the program's.
 
-The agent runs in a process of its own and calls back: hooks before and after each tool, and the
-tools of in-process servers themselves. After claude-agent-sdk 0.2 and "Hooks reference" of Claude
-Code. Invariant: a hook never raises, since the agent would go on as if there were none; what is
-wrong denies the call.
+The agent runs in a process of its own. It calls our hooks before and after each tool, and the
+tools of in-process servers themselves. Sources: claude-agent-sdk 0.2, "Hooks reference" of Claude
+Code. Invariant: a hook never raises, because the agent would continue as if there were no hook;
+an error denies the call.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -32,7 +32,7 @@ from gitshadow.sdk.turns.values import Outcome, Reversibility
 
 _DOMAIN = "claude"
 _LABEL_CHARS = 120
-# These write no file, and yet are felt elsewhere.
+# These write no file, but have external effects.
 _OUTSIDE = frozenset({"CronCreate", "CronDelete", "SendMessage", "TaskStop"})
 
 _Answer = dict[str, Any]
@@ -40,7 +40,7 @@ _Payload = Mapping[str, Any]
 
 
 class _Told(NamedTuple):
-    """Hold a call of which the hook told; its tool is about to be called by the server."""
+    """A call that the hook reported; the server will call its tool next."""
 
     name: str
     arguments: Mapping[str, object]
@@ -48,13 +48,13 @@ class _Told(NamedTuple):
 
 
 class ClaudeUndo:
-    """Take an agent of the Claude Agent SDK.
+    """Connect an agent of the Claude Agent SDK to turns.
 
-    A run inside `runs.turn(...)` is that turn. A prompt outside of one opens a turn that its stop
-    commits; nothing rolls that back by itself. The agent's own tools are declared as
-    `claude.<name>`, those of other servers as `<server>.<name>`: what edits files is taken back
-    with the files of the turn, what reads has no effect, all else (`claude.Bash`) counts as
-    non-reversible unless the registry says how it is taken back.
+    A run inside `runs.turn(...)` is that turn. A prompt outside of one opens a turn, and the stop
+    hook commits it; it is not rolled back automatically. The agent's own tools are declared as
+    `claude.<name>`, those of other servers as `<server>.<name>`. Tools that edit files are undone
+    with the files of the turn, tools that read have no effect, and all others (`claude.Bash`)
+    count as non-reversible unless the registry declares an inverse.
 
     Args:
         runs: The session's turns.
@@ -86,9 +86,9 @@ class ClaudeUndo:
         """Return an in-process server, for `ClaudeAgentOptions(mcp_servers={name: ...})`.
 
         Args:
-            name: The same as its key there.
-            tools: Its tools; without any, the registered ones. An answer with `is_error` has failed
-                the call; a tool that raises has failed the turn.
+            name: The same name as its key there.
+            tools: Its tools; None means the registered ones. An answer with `is_error` fails the
+                call; an exception of a tool fails the turn.
         """
         found = tools
         if found is None:
@@ -122,9 +122,9 @@ class ClaudeUndo:
         return replace(tool, handler=handle)
 
     def _id_of(self, name: str, arguments: Mapping[str, object]) -> str | None:
-        """Return the id under which the hook told of a call, the oldest of several; None: none did.
+        """Return the id that the hook reported for a call, the oldest of several, or None.
 
-        The server is told of a tool and its arguments alone.
+        The server gets only the name of a tool and its arguments.
         """
         for told in self._told:
             if (told.name, told.arguments) == (name, arguments):
@@ -184,7 +184,7 @@ class ClaudeUndo:
         return {}
 
     def _over(self) -> SyncHookJSONOutput:
-        """Have the agent stop where a tool has failed the turn."""
+        """Stop the agent if a tool has failed the turn."""
         error = self._runs.failed
         if error is None:
             return {}
@@ -201,7 +201,7 @@ def _hook(take: Callable[[_Payload], Awaitable[SyncHookJSONOutput]]) -> HookMatc
 
 
 def _built_in() -> list[tuple[str, ToolOptions]]:
-    """Return how the agent's own tools are declared, as far as it is known."""
+    """Return the declarations of the agent's own tools that are known."""
     reading: ToolOptions = {"reversibility": Reversibility.READ_ONLY}
     editing: ToolOptions = {
         "reversibility": Reversibility.REVERSIBLE,
@@ -253,7 +253,7 @@ def _tool(declared: Tool) -> SdkMcpTool[Any]:
 
 
 def _schema_of(function: Callable[..., Awaitable[object]]) -> Mapping[str, Any]:
-    """Return the JSON schema of a function's arguments; pydantic takes a function for its call."""
+    """Return the JSON schema of a function's arguments; pydantic reads it from the function."""
     adapter: TypeAdapter[object] = TypeAdapter(function)  # type: ignore[arg-type]
     return adapter.json_schema()
 

@@ -1,15 +1,17 @@
 """DBOS as an engine for undos: one workflow per undo, one step per inverse, in SQLite or Postgres.
 
-The journal stays the truth: a workflow is told which undo, reads everything else from there, and
-writes every step there before DBOS hears of it. What DBOS lost, or never knew, is started anew.
-Invariant: a workflow holds its session's lock; one whose lock is free while it is said to run has
-lost its process, whatever the id of that process was.
+The journal stays the source of truth: a workflow gets the id of an undo, reads everything else from
+the journal, and writes each step there before DBOS records it. An undo that DBOS lost or never had
+is started again.
+Invariant: a workflow holds its session's lock; if the lock is free while DBOS reports the workflow
+as running, its process is gone. Every error of the database is raised as `EngineError`.
 """
 
 import logging
 import os
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -23,20 +25,15 @@ from dbos import (
     DBOSClient,
     DBOSConfig,
     DBOSPortableJSONSerializer,
+    EnqueueOptions,
     SetWorkflowID,
     WorkflowSerializationFormat,
+    WorkflowStatus,
 )
+from dbos import error as dbos_error
+from sqlalchemy.exc import SQLAlchemyError
 
 from gitshadow.errors import ShadowError, UsageError
-from gitshadow.sdk.integrations.dbos_access import (
-    APPLICATION_VERSION,
-    AT_WORK,
-    WORKFLOW,
-    Door,
-    WorkflowWatch,
-    can_go_on,
-    translated,
-)
 from gitshadow.sdk.turns.bench import Bench
 from gitshadow.sdk.turns.commands import Command, Part, Procedure, T
 from gitshadow.sdk.turns.compensation_engine import (
@@ -51,7 +48,14 @@ from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.report import UndoReport
 from gitshadow.sdk.turns.session_runtime import Opening
 from gitshadow.store.journal.saga_rows import SagaOp
+from gitshadow.store.journal.schema import VERSION
 
+# DBOS runs a workflow only with the version that started it: that of the journal.
+APPLICATION_VERSION = f"gitshadow-{VERSION}"
+_WORKFLOW = "gitshadow.undo"
+_LOOKS_S = 0.25
+_AT_WORK = ("PENDING", "ENQUEUED", "DELAYED")
+_CAN_CONTINUE = (*_AT_WORK, "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
 _LOG = logging.getLogger(__name__)
 Workflow: TypeAlias = Callable[[str, str], dict[str, object]]
 
@@ -60,21 +64,21 @@ _DIGEST_BYTES = 8
 
 
 class UndoLocation(StrEnum):
-    """Say where the undos of a program are carried out."""
+    """Where the undos of a program run."""
 
     HERE = "here"
     ELSEWHERE = "elsewhere"
 
 
 class DbosEngine:
-    """Carry undos out as DBOS workflows: `Host(engine=DbosEngine(url))`; a context manager.
+    """Run undos as DBOS workflows: `Host(engine=DbosEngine(url))`; a context manager.
 
     Args:
-        url: The database, `sqlite:////path/file.db` or `postgresql://...`; made if need be.
-        program: Whose tools these are. Processes of one program on one repository carry out each
-            other's undos, so they must have the same tools.
-        runs: `here`: in threads of this process, in which nobody else may use DBOS. `elsewhere`:
-            in another process of this host, which has `serve` open; here is a client alone.
+        url: The database, `sqlite:////path/file.db` or `postgresql://...`; created if needed.
+        program: The name of the program. Its processes on one repository run each other's undos,
+            so they must have the same tools.
+        runs: `here`: in threads of this process, which must not use DBOS otherwise. `elsewhere`:
+            in another process of this host that runs `serve`; this process is only a client.
     """
 
     def __init__(
@@ -91,7 +95,7 @@ class DbosEngine:
         self._queue = ""
         self._starting = threading.Lock()
         self._closing = threading.Event()
-        self._door: Door | None = None
+        self._workflows: _Workflows | None = None
         self._undo: Workflow | None = None
 
     def __enter__(self) -> "DbosEngine":
@@ -106,16 +110,16 @@ class DbosEngine:
         self.close()
 
     def close(self) -> None:
-        """End threads and connections; an undo at work stops after the inverse that it is at."""
+        """End threads and connections; a running undo stops after its current inverse."""
         self._closing.set()
         if self._undo is not None:
             DBOS.destroy()
-        if self._door is not None:
-            self._door.client.destroy()
-        self._undo, self._door = None, None
+        if self._workflows is not None:
+            self._workflows.client.destroy()
+        self._undo, self._workflows = None, None
 
     def bind(self, bench: Bench) -> "DbosRunner":
-        """Return the engine of one session; nothing is started before there is work.
+        """Return the engine of one session; nothing is started before the first undo.
 
         Raises:
             UsageError: it is the engine of another repository.
@@ -137,20 +141,19 @@ class DbosEngine:
         host: Host | None = None,
         every_s: float = 5.0,
     ) -> Iterator[None]:
-        """Carry out the undos of all sessions of a repository while the block runs.
+        """Run the undos of all sessions of a repository while the block runs.
 
-        What has lost its process, rollbacks of turns among it, is taken over at the beginning and
-        every so often.
+        Undos and rollbacks whose process is gone are taken over at the start and every `every_s`.
 
         Args:
             path: The root of the working tree.
-            tools: As the program that submits has them.
-            policy: Which inverses that reach outside may run.
-            host: What else they need, as `secrets`.
-            every_s: How often to look for what has lost its process.
+            tools: The tools of the submitting program.
+            policy: Decides which external inverses may run.
+            host: Other things that they need, for example `secrets`.
+            every_s: Seconds between two searches for undos whose process is gone.
 
         Raises:
-            UsageError: the engine runs elsewhere, or somebody else uses DBOS in this process.
+            UsageError: the engine runs elsewhere, or other code uses DBOS in this process.
         """
         if self.runs is not UndoLocation.HERE:
             raise UsageError(
@@ -159,7 +162,7 @@ class DbosEngine:
         opening = Opening("", tools, None, policy or Policy(), host or Host())
         bench = opening.bench(path)
         self.bind(bench)
-        self.door()
+        self.workflows()
         ended = threading.Event()
         keeper = threading.Thread(
             target=self._keep, args=(bench, ended, every_s), daemon=True
@@ -173,39 +176,39 @@ class DbosEngine:
 
     def start(self, op: SagaOp) -> None:
         """Start the workflow of an undo; it is in the database when this returns."""
-        door = self.door()
+        workflows = self.workflows()
         if self._undo is None:
-            door.enqueue(op)
+            workflows.enqueue(op)
             return
-        with translated(), SetWorkflowID(op.id):
+        with _translated(), SetWorkflowID(op.id):
             DBOS.start_workflow(self._undo, op.session, op.id)
 
-    def door(self) -> "Door":
-        """Return the way to the database; what is to run here is started with it.
+    def workflows(self) -> "_Workflows":
+        """Return the workflows in the database; start DBOS if they run in this process.
 
         Raises:
-            UsageError: somebody else uses DBOS in this process.
+            UsageError: other code uses DBOS in this process.
             EngineError: the database cannot be reached.
         """
-        with self._starting, translated():
-            if self._door is None:
-                self._door = self._opened()
-            return self._door
+        with self._starting, _translated():
+            if self._workflows is None:
+                self._workflows = self._opened()
+            return self._workflows
 
-    def _opened(self) -> "Door":
+    def _opened(self) -> "_Workflows":
         DBOS.migrate(self._url)
         client = DBOSClient(
             system_database_url=self._url, serializer=DBOSPortableJSONSerializer()
         )
         try:
-            # Before the launch: a queue that comes later is seen a second later.
+            # Before the launch: DBOS sees a queue that is registered later only after a second.
             client.register_queue(self._queue, polling_interval_sec=_POLL_S)
             if self.runs is UndoLocation.HERE:
                 self._launch()
         except BaseException:
             client.destroy()
             raise
-        return Door(client, self._queue)
+        return _Workflows(client, self._queue)
 
     def _launch(self) -> None:
         logging.getLogger("dbos").setLevel(logging.ERROR)
@@ -217,11 +220,11 @@ class DbosEngine:
             "executor_id": executor,
             "serializer": DBOSPortableJSONSerializer(),
             "log_level": "ERROR",
-            # No undo waits for a message; closing waits for whoever listens to them.
+            # No undo waits for a message, but closing waits for the listener.
             "notification_listener_polling_interval_sec": _POLL_S,
         }
         DBOS(config=config)
-        # There is one per process: the constructor returns whichever was made first.
+        # A process has one instance: the constructor returns the first one that was made.
         if DBOS.executor_id != executor:
             raise UsageError(
                 "could not start DBOS: this process already uses it",
@@ -236,7 +239,7 @@ class DbosEngine:
         """Register the workflow; every process finds it by its name."""
 
         @DBOS.workflow(
-            name=WORKFLOW, serialization_type=WorkflowSerializationFormat.PORTABLE
+            name=_WORKFLOW, serialization_type=WorkflowSerializationFormat.PORTABLE
         )
         def undo(session: str, op_id: str) -> dict[str, object]:
             with self._bench(session).at_work(self._check_open) as runtime:
@@ -266,7 +269,7 @@ class DbosEngine:
 
 @dataclass(frozen=True, slots=True)
 class DbosRunner:
-    """Carry out the undos of one session; see `CompensationEngine`."""
+    """Run the undos of one session; see `CompensationEngine`."""
 
     engine: DbosEngine
     bench: Bench
@@ -276,73 +279,73 @@ class DbosRunner:
         self.engine.start(op)
 
     def wait(self, op_id: str, timeout_s: float | None) -> UndoReport:
-        """Wait until the journal holds the report.
+        """Wait until the report is in the journal, and return it.
 
         Raises:
-            UndoPending: the time is over.
+            UndoPending: the time limit was reached.
             EngineError: the workflow failed or was cancelled, or there is none.
         """
-        until, door = Deadline(op_id, timeout_s), self.engine.door()
-        look = WorkflowWatch(door, op_id)
+        until, workflows = Deadline(op_id, timeout_s), self.engine.workflows()
+        look = _WorkflowWatch(workflows, op_id)
 
         def check() -> None:
             until.check()
             if look.is_due():
-                self._go_on(op_id, look.status())
+                self._take_lost(op_id, look.status())
 
         found = self.bench.report(op_id, check)
-        # The report is there a moment before the workflow lets go of the session.
-        while not self.bench.is_free() and door.is_running(op_id):
+        # The workflow releases the session a moment after it has written the report.
+        while not self.bench.is_free() and workflows.is_running(op_id):
             until.check()
         return found
 
-    def _go_on(self, op_id: str, status: str) -> None:
-        """Take an undo over whose process is gone, where that is our business.
+    def _take_lost(self, op_id: str, status: str) -> None:
+        """Take over an undo whose process is gone, if undos run in this process.
 
         Raises:
-            EngineError: it is nobody's any more.
+            EngineError: no process will continue it.
         """
         if status == "PENDING" and self.engine.runs is UndoLocation.HERE:
             self.take_over()
-        elif status not in AT_WORK and self.bench.told(op_id) is None:
+        elif status not in _AT_WORK and self.bench.told(op_id) is None:
             raise EngineError(
                 f"cannot carry out undo {op_id}: its workflow is {status}",
                 hint="continue it with recover()",
             )
 
     def resume(self, op_id: str) -> None:
-        """Start the workflow of an undo anew; what it did is in the journal and stays."""
-        self.engine.door().forget(op_id)
+        """Restart the workflow of an undo; its completed steps are in the journal and stay."""
+        self.engine.workflows().forget(op_id)
         for op in self.bench.unfinished():
             if op.id == op_id:
                 self.engine.start(op)
 
     def recover(self) -> list[str]:
-        """Go on with the workflows of the undos without a report, or start them anew."""
-        door, lost = self.engine.door(), self.bench.unfinished()
+        """Continue or restart the workflows of the undos that have no report."""
+        workflows, lost = self.engine.workflows(), self.bench.unfinished()
         for op in lost:
-            found = door.find(op.id)
-            if found is not None and can_go_on(found):
-                door.go_on(op.id)
+            found = workflows.find(op.id)
+            if found is not None and _can_continue(found):
+                workflows.proceed(op.id)
             else:
-                door.forget(op.id)
+                workflows.forget(op.id)
                 self.engine.start(op)
         return [op.id for op in lost]
 
     def take_over(self) -> None:
-        """Do as `recover`, with what nobody is at work on and no person has to look at."""
-        door = self.engine.door()
+        """Do as `recover`, for undos without a running process that need no person."""
+        workflows = self.engine.workflows()
         with suppress(SessionBusy), self.bench.idle() as lost:
             for op in lost:
-                found = door.find(op.id)
+                found = workflows.find(op.id)
                 if found is None:
                     self.engine.start(op)
-                elif door.is_running(op.id):
-                    door.go_on(op.id)
+                elif workflows.is_running(op.id):
+                    workflows.proceed(op.id)
 
 
 class _StepDriver(WorkerDriver):
-    """Run an undo inside a workflow: what DBOS has a record of is not done again."""
+    """Run an undo inside a workflow: a step that DBOS has recorded is not repeated."""
 
     def opened(self, procedure: Procedure[T]) -> Procedure[T]:
         return procedure
@@ -359,3 +362,80 @@ def _queue_of(program: str, journal: str) -> str:
     place = f"{socket.gethostname()}:{os.path.realpath(journal)}"
     digest = blake2b(place.encode(), digest_size=_DIGEST_BYTES).hexdigest()
     return f"gitshadow-{program}-{digest}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Workflows:
+    """The workflows in the database of DBOS; each has the id of its undo."""
+
+    client: DBOSClient
+    queue: str
+
+    def enqueue(self, op: SagaOp) -> None:
+        """Add the workflow of an undo to the queue, for any process."""
+        options: EnqueueOptions = {
+            "workflow_name": _WORKFLOW,
+            "queue_name": self.queue,
+            "workflow_id": op.id,
+            "app_version": APPLICATION_VERSION,
+            "serialization_type": WorkflowSerializationFormat.PORTABLE,
+        }
+        with _translated():
+            self.client.enqueue(options, op.session, op.id)
+
+    def find(self, op_id: str) -> WorkflowStatus | None:
+        """Return the workflow of an undo, or None."""
+        with _translated():
+            found = self.client.list_workflows(workflow_ids=[op_id])
+        return found[0] if found else None
+
+    def is_running(self, op_id: str) -> bool:
+        """Whether a process has taken the workflow, even if it is gone since."""
+        found = self.find(op_id)
+        return found is not None and found.status == "PENDING"
+
+    def proceed(self, op_id: str) -> None:
+        """Let a process take the workflow again; its steps stay."""
+        with _translated():
+            self.client.resume_workflow(op_id, queue_name=self.queue)
+
+    def forget(self, op_id: str) -> None:
+        """Delete the workflow and its steps, if it exists."""
+        with _translated():
+            self.client.delete_workflow(op_id)
+
+
+class _WorkflowWatch:
+    """Ask for the status of one workflow, but not too often."""
+
+    def __init__(self, workflows: _Workflows, op_id: str) -> None:
+        self._workflows = workflows
+        self._op_id = op_id
+        self._next = time.monotonic() + _LOOKS_S
+
+    def is_due(self) -> bool:
+        """Whether it is time to ask again."""
+        return time.monotonic() >= self._next
+
+    def status(self) -> str:
+        """Return the status as DBOS calls it, or `gone`."""
+        self._next = time.monotonic() + _LOOKS_S
+        found = self._workflows.find(self._op_id)
+        return found.status if found is not None else "gone"
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    """Raise an error of DBOS or its database as `EngineError`."""
+    try:
+        yield
+    except (dbos_error.DBOSException, SQLAlchemyError) as error:
+        raise EngineError(
+            f"cannot use DBOS: {error}",
+            hint="a submitted undo is kept; to finish it here: git agent-undo recover",
+        ) from error
+
+
+def _can_continue(found: WorkflowStatus) -> bool:
+    """Whether DBOS would run a workflow again; it never runs one of another schema."""
+    return found.status in _CAN_CONTINUE and found.app_version == APPLICATION_VERSION

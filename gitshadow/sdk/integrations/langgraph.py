@@ -1,8 +1,8 @@
 """LangGraph: a tool node each call of which passes through the turn.
 
-After `ToolNode` of langgraph-prebuilt 1.1, whose `awrap_tool_call` stands around every call.
-Invariant: an interrupt is no failure: the call that it stopped has done nothing yet, and runs when
-the graph is resumed.
+Source: `ToolNode` of langgraph-prebuilt 1.1, which wraps each call in `awrap_tool_call`.
+Invariant: an interrupt is no failure: the interrupted call did nothing yet, and runs when the graph
+is resumed.
 """
 
 import json
@@ -19,8 +19,7 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 
 from gitshadow.errors import UsageError
-from gitshadow.sdk.integrations.runs import Asked, CallEnd, Runs
-from gitshadow.sdk.integrations.sync_runs import SyncRuns
+from gitshadow.sdk.integrations.runs import Asked, CallEnd, Runs, SyncRuns
 from gitshadow.sdk.integrations.tool_exposure import (
     description,
     exposed,
@@ -36,7 +35,7 @@ ExecuteSync: TypeAlias = Callable[[ToolCallRequest], Answer]
 
 
 def undo_tools(runs: Runs | SyncRuns) -> list[BaseTool]:
-    """Return the registered tools as LangChain tools; they run in an `undo_node` alone."""
+    """Return the registered tools as LangChain tools; they run only in an `undo_node`."""
     return [_tool(declared) for declared in runs.registry]
 
 
@@ -45,15 +44,15 @@ def undo_node(
 ) -> ToolNode:
     """Return a tool node whose calls belong to the turn in which the graph runs.
 
-    A tool is declared by a registered name that is its own, or its own with a dot for an underscore
-    (`draft_create` is `draft.create`); one that is not counts as non-reversible. An error of which
-    the tool or the node makes a message for the model has failed the call; any other ends the
-    run, and the turn is rolled back.
+    The declaration of a tool has the same name, or a dot for an underscore (`draft_create` is
+    `draft.create`); a tool without one counts as non-reversible. If the tool or the node turns an
+    exception into a message for the model, the call has failed; any other exception ends the run,
+    and the turn is rolled back.
 
     Args:
-        runs: The session's turns: `Runs` for a graph that runs by `ainvoke` or `astream`,
-            `SyncRuns` for one that is run by `invoke` or `stream`.
-        tools: The tools; without any, the registered ones.
+        runs: The session's turns: `Runs` for a graph that you run with `ainvoke` or `astream`,
+            `SyncRuns` for one that you run with `invoke` or `stream`.
+        tools: The tools; None means the registered ones.
     """
     named = undo_tools(runs) if tools is None else list(tools)
     if isinstance(runs, SyncRuns):
@@ -66,7 +65,7 @@ def undo_node(
 
 
 class _InOrder(ToolNode):
-    """Run the calls of one message in their order, where ToolNode starts a thread for each."""
+    """Run the calls of one message in their order; ToolNode starts a thread for each."""
 
     def invoke(
         self, input: object, config: RunnableConfig | None = None, **kwargs: object
@@ -78,7 +77,7 @@ class _InOrder(ToolNode):
 def around_calls(
     runs: Runs,
 ) -> Callable[[ToolCallRequest, Execute], Awaitable[Answer]]:
-    """Return what stands around each call of a tool node, for one of your own."""
+    """Return the wrapper of each call, for a tool node of your own."""
 
     async def around(request: ToolCallRequest, execute: Execute) -> Answer:
         told: list[Answer] = []
@@ -97,7 +96,7 @@ def around_calls(
 def around_sync_calls(
     runs: SyncRuns,
 ) -> Callable[[ToolCallRequest, ExecuteSync], Answer]:
-    """Return what stands around each call of a tool node in a graph that nobody awaits."""
+    """Return the wrapper of each call, for a tool node of your own in a sync graph."""
 
     def around(request: ToolCallRequest, execute: ExecuteSync) -> Answer:
         told: list[Answer] = []
@@ -119,10 +118,10 @@ def _asked(request: ToolCallRequest) -> Asked:
 
 
 def _origin(request: ToolCallRequest) -> str | None:
-    """Return the name of a call that only its replay from a checkpoint has too, or None.
+    """Return a text that is equal only for a replay of this call from a checkpoint, or None.
 
-    Ids of calls are the model's, and may repeat. The id of its message is LangGraph's, which the
-    checkpoints of a thread keep; a graph that has no thread has no checkpoints.
+    Call ids are made by the model and may repeat. Message ids are made by LangGraph, and the
+    checkpoints of a thread keep them; a graph without a thread has no checkpoints.
     """
     config = getattr(request.runtime, "config", None) or {}
     thread = config.get("configurable", {}).get("thread_id")
@@ -139,7 +138,7 @@ def _origin(request: ToolCallRequest) -> str | None:
 
 
 def _answer(asked: Asked, done: CallEnd, told: Sequence[Answer]) -> Answer:
-    """Return what the model is told: the node's own words where the tool was run and heard."""
+    """Return the answer to the model: the node's own one if it is the result of the call."""
     if told and (done.outcome.ok or _is_error(told[0])):
         return told[0]
     return ToolMessage(
@@ -151,10 +150,10 @@ def _answer(asked: Asked, done: CallEnd, told: Sequence[Answer]) -> Answer:
 
 
 def _result(answer: Answer) -> object:
-    """Return what a tool gave, as far as its message tells.
+    """Return the result of a tool from its message.
 
     Raises:
-        ToolFailure: the message says that it failed.
+        ToolFailure: the message is an error.
     """
     if not isinstance(answer, ToolMessage):
         return answer

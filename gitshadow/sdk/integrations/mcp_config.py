@@ -1,4 +1,4 @@
-"""The user's own file about MCP servers: how each is started, how its tools are taken back.
+"""The user's file about MCP servers: their commands and the inverses of their tools.
 
 ::
 
@@ -11,7 +11,7 @@
     capture = { tool = "get", arguments = { id = "$arguments.id" } }
     inverse = { tool = "update", arguments = { id = "$arguments.id", name = "$captured.name" } }
 
-Invariant: what undoing may start is in this file alone; the journal names servers and tools.
+Invariant: an undo starts only commands of this file; the journal has names of servers and tools.
 """
 
 import os
@@ -26,7 +26,7 @@ from gitshadow.sdk.turns.tool import ToolOptions
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}")
 _SERVER_KEYS = frozenset({"command", "cwd", "env", "trusted", "timeout_s", "tools"})
-# What a table of a tool may say beside what any declaration may.
+# The keys of a tool's table that other declarations do not have.
 _OWN_KEYS = frozenset({"key_argument", "errors"})
 _TIMEOUT_S = 30.0
 _FROM_ENVIRONMENT = "env:"
@@ -34,7 +34,7 @@ _FROM_ENVIRONMENT = "env:"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSpec:
-    """Hold what the user says of one server; `env` values may be `env:NAME`."""
+    """The user's table about one server; `env` values may be `env:NAME`."""
 
     name: str
     command: tuple[str, ...] = ()
@@ -54,16 +54,16 @@ class ServerSpec:
         )
 
     def key_argument(self, tool: str) -> str | None:
-        """Return the argument in which a tool takes an idempotency key, if it does."""
+        """Return the name of a tool's argument for an idempotency key, or None."""
         found = self.tools.get(tool, {}).get("key_argument")
         return None if found is None else str(found)
 
     def does_nothing_on_errors(self, tool: str) -> bool:
-        """Tell whether a tool that reports an error has surely done nothing."""
+        """Whether a tool that reports an error certainly did nothing."""
         return self.tools.get(tool, {}).get("errors") == "nothing_done"
 
     def options(self, tool: str, origin: ServerOrigin) -> ToolOptions:
-        """Return how a tool is declared here; nothing for one that is not.
+        """Return the declaration of a tool; empty if there is none.
 
         Raises:
             RegistrationError: the declaration is wrong.
@@ -73,10 +73,10 @@ class ServerSpec:
         return options_of(tool, known, origin)
 
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """Return the variables that the server is started with.
+        """Return the environment of the server.
 
         Raises:
-            UsageError: one that is taken from the environment is not there.
+            UsageError: a variable to copy from the environment does not exist.
         """
         found = dict(environ)
         for name, value in self.env.items():
@@ -101,7 +101,7 @@ def parse(text: str) -> dict[str, ServerSpec]:
     """Return the servers of a file by name.
 
     Raises:
-        UsageError: it is no TOML, or says what nobody understands.
+        UsageError: it is not TOML, or a key or value is unknown.
     """
     try:
         document = tomllib.loads(text)
@@ -117,7 +117,7 @@ def read(path: str, root: str) -> dict[str, ServerSpec]:
     """Return the servers of a file outside the working tree.
 
     Raises:
-        UsageError: it lies where agents write, cannot be read, or is wrong.
+        UsageError: it is inside the working tree, cannot be read, or is wrong.
     """
     real = os.path.realpath(path)
     if os.path.commonpath([real, os.path.realpath(root)]) == os.path.realpath(root):

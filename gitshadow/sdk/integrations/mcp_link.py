@@ -1,8 +1,8 @@
-"""Messages between one MCP client and one MCP server, passed on as they are.
+"""Messages between one MCP client and one MCP server, passed on unchanged.
 
-Only `tools/call` is looked at: each goes to a `Taker`, which lets it through with `ask`. What the
-protocol may add later passes as well, because nothing else is understood here.
-Invariant: a client's request keeps its id, and every one of them gets one answer.
+Only a `tools/call` is read: it goes to a `Taker`, which sends it to the server with `ask`. Later
+additions to the protocol pass as well, because no other message is interpreted.
+Invariant: a client's request keeps its id, and each request gets one answer.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -29,32 +29,32 @@ _RESERVED = "io.modelcontextprotocol/"
 
 
 class Reads(Protocol):
-    """A stream of messages that come in."""
+    """A stream of incoming messages."""
 
     async def receive(self) -> SessionMessage | Exception:
-        """Return the next message; anyio's `EndOfStream` where there is none."""
+        """Return the next message; raise anyio's `EndOfStream` at the end."""
         ...
 
 
 class Writes(Protocol):
-    """A stream that messages are written to."""
+    """A stream of outgoing messages."""
 
     async def send(self, item: SessionMessage, /) -> None:
-        """Send one."""
+        """Send a message."""
         ...
 
 
 class GoneError(ServerError):
-    """Report that the server is not there any more."""
+    """The server has stopped."""
 
 
 Taker: TypeAlias = Callable[[JSONRPCRequest], Awaitable[Answer]]
-"""Take a client's `tools/call` and return what the client is to be told."""
+"""Handles a client's `tools/call` and returns the answer to the client."""
 
 
 @dataclass(slots=True)
 class _Asked:
-    """Hold a request that waits for the server's answer."""
+    """A request that waits for the server's answer."""
 
     there: anyio.Event = field(default_factory=anyio.Event)
     answer: Answer | None = None
@@ -81,10 +81,10 @@ class McpLink:
     _is_gone: bool = False
 
     async def run(self, take: Taker, end: Callable[[], Awaitable[None]]) -> bool:
-        """Pass messages on; tell whether it was the client that ended it.
+        """Pass messages on until one side ends; return whether it was the client.
 
-        Calls that are under way are abandoned then. `end` runs after them, while the server, if
-        it was not that which ended, can still be asked.
+        Running calls are then abandoned. `end` runs after them; if the client ended, the server
+        still answers requests.
         """
         async with anyio.create_task_group() as tasks:
             async with anyio.create_task_group() as calls:
@@ -97,14 +97,14 @@ class McpLink:
         return not self._is_gone
 
     def stop(self) -> None:
-        """Have it end as if the client had."""
+        """End as if the client had ended."""
         self._reading.cancel()
 
     async def ask(self, request: JSONRPCRequest) -> Answer:
-        """Send a request to the server and return its answer, however long that takes.
+        """Send a request to the server and return its answer, without a time limit.
 
         Raises:
-            GoneError: the server is not there any more.
+            GoneError: the server has stopped.
         """
         asked = self._asked[request.id] = _Asked()
         try:
@@ -120,10 +120,10 @@ class McpLink:
     async def request(
         self, method: str, params: Mapping[str, object], like: JSONRPCRequest
     ) -> Answer:
-        """Ask something of our own, in the protocol version of one of the client's requests.
+        """Send a request of our own, in the protocol version of one of the client's requests.
 
         Raises:
-            GoneError: the server is not there any more.
+            GoneError: the server has stopped.
         """
         meta = _envelope(like)
         told = {**params, "_meta": meta} if meta else dict(params)
@@ -133,12 +133,12 @@ class McpLink:
         )
 
     def gave_up(self, request: JSONRPCRequest) -> bool:
-        """Tell whether the client has given a request up that waits for its answer."""
+        """Whether the client has cancelled a request that waits for its answer."""
         asked = self._asked.get(request.id)
         return asked is not None and asked.is_cancelled
 
     def _look(self, message: Message) -> None:
-        """Take note of what a client says of itself and of what it gives up."""
+        """Read the client's name and the requests that it cancels."""
         params = getattr(message, "params", None) or {}
         if isinstance(message, JSONRPCRequest):
             meta = params.get("_meta")
@@ -155,7 +155,7 @@ class McpLink:
                 asked.is_cancelled = True
 
     async def _pass_up(self, take: Taker, calls: TaskGroup) -> None:
-        """Take calls, and hand everything else to the server, until the client ends."""
+        """Handle calls, and pass everything else to the server, until the client ends."""
 
         async def take_one(request: JSONRPCRequest) -> None:
             await _put(self.to_client, await take(request))
@@ -168,7 +168,7 @@ class McpLink:
                 await _put(self.to_server, message)
 
     async def _pass_down(self, calls: anyio.CancelScope) -> None:
-        """Hand answers to who waits for them, all else to the client, until the server ends."""
+        """Pass answers to waiting calls, all else to the client, until the server ends."""
         async for message in self._messages(self.from_server, "server"):
             if isinstance(message, JSONRPCResponse | JSONRPCError):
                 asked = self._asked.get("" if message.id is None else message.id)
@@ -185,7 +185,7 @@ class McpLink:
         calls.cancel()
 
     async def _messages(self, stream: Reads, side: str) -> AsyncIterator[Message]:
-        """Return messages until the stream ends; what is none is noted and passed over."""
+        """Yield messages until the stream ends; note and skip anything else."""
         while True:
             try:
                 found = await stream.receive()
@@ -198,13 +198,13 @@ class McpLink:
 
 
 async def _put(stream: Writes, message: Message) -> None:
-    """Send a message; a side that is gone is noticed where it is read from."""
+    """Send a message; the reader of that side notices if it is gone."""
     with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
         await stream.send(SessionMessage(message))
 
 
 def _envelope(request: JSONRPCRequest) -> dict[str, object]:
-    """Return what a request says of the protocol itself; nothing in older versions."""
+    """Return the protocol fields of a request; older versions have none."""
     meta = (request.params or {}).get("_meta")
     known = meta if isinstance(meta, Mapping) else {}
     return {key: value for key, value in known.items() if key.startswith(_RESERVED)}

@@ -1,37 +1,173 @@
-"""An MCP server that is another one, with every tool call in a turn.
+"""An MCP server that runs another one: each tool call of the client is part of a turn.
 
-Invariant: what the server answers reaches the client unchanged, and only after it was written down.
+The client is on our own input and output, the server is our child.
+Invariant: the client gets the server's answer unchanged, and only after it was journaled; the turn
+has ended and the server has stopped before this process ends.
 """
 
-from collections.abc import Mapping
+import os
+import signal
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import NoReturn
 
 import anyio
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.server.stdio import stdio_server
 from mcp_types import JSONRPCError, JSONRPCRequest
 
+from gitshadow.attribution.process import ancestors
 from gitshadow.errors import ShadowError
 from gitshadow.sdk.integrations import mcp_link, mcp_results
+from gitshadow.sdk.integrations.mcp_config import ServerSpec
 from gitshadow.sdk.integrations.mcp_link import Answer, McpLink
-from gitshadow.sdk.integrations.mcp_listing import ToolListing
 from gitshadow.sdk.integrations.mcp_results import ServerError
 from gitshadow.sdk.integrations.mcp_turns import Passing, ProxyOptions, Turns
-from gitshadow.sdk.turns.values import Outcome
+from gitshadow.sdk.turns.declarations import ServerOrigin
+from gitshadow.sdk.turns.errors import RegistrationError
+from gitshadow.sdk.turns.mcp_tools import Forward, Offered, offered
+from gitshadow.sdk.turns.registry import ToolOptions, ToolRegistry
+from gitshadow.sdk.turns.values import Outcome, Reversibility
+from gitshadow.service.client import answer
+from gitshadow.store.layout import Layout
 
 _PASSING: ContextVar[Passing] = ContextVar("passing")
+_MOST_PAGES = 100
+_ID_BYTES = 3
+_NAME_CHARS = 16
+_SIGNALLED = 128
+_SERVER_ENDED = 1
 
 
-class Proxy:
-    """Take the calls of one connection."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proxying:
+    """The parameters of a proxy; without a session, it begins a new one."""
+
+    layout: Layout
+    server: ServerSpec
+    session: str | None
+    idle_s: float
+    denies: bool
+    environ: Mapping[str, str]
+
+    def options(self, note: Callable[[str], None]) -> ProxyOptions:
+        """Return the options for the connection."""
+        return ProxyOptions(
+            root=self.layout.root,
+            session=self.session or new_session(self.server.name),
+            server=self.server,
+            idle_s=self.idle_s,
+            non_reversible="deny" if self.denies else "allow",
+            note=note,
+            hooks_tell=self._hooks_tell,
+        )
+
+    def _hooks_tell(self) -> bool:
+        """Whether an agent above this process reports through hooks."""
+        above = [list(one) for one in ancestors(os.getpid())]
+        params = {"ancestors": above, "cwd": self.layout.root}
+        try:
+            found = answer(self.layout, "own_above", params)
+        except ShadowError:
+            return False
+        return bool(found.get("sessions"))
+
+    def parameters(self) -> StdioServerParameters:
+        """Return the parameters to start the server with our own environment.
+
+        Raises:
+            UsageError: a variable that its settings name does not exist.
+        """
+        program, *rest = self.server.command
+        return StdioServerParameters(
+            command=program,
+            args=rest,
+            env=self.server.environment(self.environ),
+            cwd=self.server.cwd,
+        )
+
+
+def run(
+    proxying: Proxying,
+    *,
+    note: Callable[[str], None],
+    leave: Callable[[int], NoReturn],
+) -> NoReturn:
+    """Serve until the client, the server or a signal ends it.
+
+    Args:
+        proxying: The parameters.
+        note: Shows a problem to people.
+        leave: Ends this process with a code: 0 for the client, 1 for the server, 128 and the
+            number of a signal.
+
+    Raises:
+        UsageError: a variable that the server's settings name does not exist.
+    """
+    parameters = proxying.parameters()
+    anyio.run(_run, proxying.options(note), parameters, leave)
+    raise AssertionError("leave() does not return")
+
+
+def new_session(server: str) -> str:
+    """Return the id of a new session."""
+    day = datetime.now(UTC).strftime("%Y%m%d")
+    name = server.lower().replace("_", "-")[:_NAME_CHARS]
+    return f"mcp-{name}-{day}-{os.urandom(_ID_BYTES).hex()}"
+
+
+async def _run(
+    options: ProxyOptions,
+    parameters: StdioServerParameters,
+    leave: Callable[[int], NoReturn],
+) -> None:
+    async with stdio_server() as (from_client, to_client):
+        try:
+            async with stdio_client(parameters) as (from_server, to_server):
+                link = McpLink(
+                    from_client, to_client, from_server, to_server, options.note
+                )
+                code = await _served(link, options)
+        except OSError as error:
+            options.note(f"could not start {options.server.name}: {error}")
+            code = _SERVER_ENDED
+        leave(code)
+
+
+async def _served(link: McpLink, options: ProxyOptions) -> int:
+    """Serve and return the exit code."""
+    signalled: list[int] = []
+    async with anyio.create_task_group() as tasks:
+
+        async def watch_signals() -> None:
+            wanted = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+            with anyio.open_signal_receiver(*wanted) as received:
+                async for number in received:
+                    signalled.append(number)
+                    link.stop()
+
+        tasks.start_soon(watch_signals)
+        by_client = await serve(link, options)
+        tasks.cancel_scope.cancel()
+    if signalled:
+        return _SIGNALLED + signalled[0]
+    if not by_client:
+        options.note(f"{options.server.name} has stopped")
+    return 0 if by_client else _SERVER_ENDED
+
+
+class _Proxy:
+    """Run the calls of one connection."""
 
     def __init__(self, link: McpLink, options: ProxyOptions) -> None:
         self._link, self._options = link, options
         self._turns = Turns(link, options)
-        self._tools = ToolListing(
-            self._turns.registry, options, self._forward, self._read
-        )
+        self._tools = _Listing(self._turns.registry, options, self._forward, self._read)
 
     async def take(self, request: JSONRPCRequest) -> Answer:
-        """Run one call in the turn at hand and return what the client is told."""
+        """Run one call in the current turn and return the answer to the client."""
         with anyio.CancelScope() as scope:
             passing = Passing(request, scope)
             with self._turns.holding(passing):
@@ -39,7 +175,7 @@ class Proxy:
         return mcp_link.error(request, "the call was abandoned")
 
     async def watch(self) -> None:
-        """End turns in which nothing is called any more."""
+        """End turns that have no more calls."""
         await self._turns.watch()
 
     async def close(self) -> None:
@@ -67,12 +203,12 @@ class Proxy:
         if self._tools.is_stale(self._link, name):
             await self._tools.learn(self._link, passing.request)
         turn = await self._turns.current(passing.turn)
-        # Not before: what the turn before held is sent when that ends, and is no call of now.
+        # Only now: the end of the previous turn sends its held calls, which are not this call.
         _PASSING.set(passing)
         return await turn.call(name, passing.arguments)
 
     async def _forward(self, name: str, arguments: Mapping[str, object]) -> Outcome:
-        """Let the client's own request through; what was held is asked anew."""
+        """Send the client's own request; a held call is sent as a new request."""
         passing = _PASSING.get(None)
         if passing is None or passing.is_sent:
             return self._judged(name, await self._asked(name, arguments))
@@ -85,7 +221,7 @@ class Proxy:
         return self._judged(name, passing.answer)
 
     async def _read(self, name: str, arguments: Mapping[str, object]) -> object:
-        """Call a tool on our own, to know a value before the client's call."""
+        """Call a tool ourselves, to read a value before the client's call."""
         outcome = self._judged(name, await self._asked(name, arguments))
         if not outcome.ok:
             raise ServerError(outcome.text)
@@ -105,10 +241,93 @@ class Proxy:
 
 
 async def serve(link: McpLink, options: ProxyOptions) -> bool:
-    """Stand between a client and a server until one of them ends; True: the client did."""
-    proxy = Proxy(link, options)
+    """Pass messages until one side ends; return whether it was the client."""
+    proxy = _Proxy(link, options)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(proxy.watch)
         by_client = await link.run(proxy.take, proxy.close)
         tasks.cancel_scope.cancel()
     return by_client
+
+
+class _Listing:
+    """Declare the tools that the server lists, as the user's file describes them.
+
+    A tool is judged by the newest list; one with a wrong declaration counts as undeclared.
+    """
+
+    def __init__(
+        self,
+        registry: ToolRegistry,
+        options: ProxyOptions,
+        forward: Callable[[str, Mapping[str, object]], object],
+        read: Callable[[str, Mapping[str, object]], object],
+    ) -> None:
+        self._registry, self._options, self._forward = registry, options, forward
+        spec = options.server
+        self._origin = ServerOrigin(spec.name, read, spec.repeatable)
+        self._listed: int | None = None
+        self._shaped: set[str] = set()
+        self._lock = anyio.Lock()
+
+    def is_stale(self, link: McpLink, name: str) -> bool:
+        """Whether the server must list its tools before this one can be judged."""
+        return self._listed != link.lists_changed or self._registry.find(name) is None
+
+    def is_harmless(self, name: str) -> bool:
+        """Whether a tool that reports an error certainly did nothing."""
+        tool = self._registry.find(f"{self._options.server.name}.{name}")
+        reads = tool is not None and tool.effective is Reversibility.READ_ONLY
+        return reads or self._options.server.does_nothing_on_errors(name)
+
+    def is_shaped(self, name: str) -> bool:
+        """Whether a tool's results have a schema; only errors need not match it."""
+        return name in self._shaped
+
+    async def learn(self, link: McpLink, like: JSONRPCRequest) -> None:
+        """Ask the server for its tools and declare each."""
+        async with self._lock:
+            changed = link.lists_changed
+            listed = await self._list(link, like)
+            if listed is None:
+                return
+            self._listed = changed
+            tools = list(offered({"tools": listed}))
+            self._shaped = {tool.name for tool in tools if tool.is_shaped}
+            for tool in tools:
+                self._declare(tool)
+
+    async def _list(self, link: McpLink, like: JSONRPCRequest) -> list[object] | None:
+        found: list[object] = []
+        params: dict[str, object] = {}
+        for _ in range(_MOST_PAGES):
+            answer = await link.request("tools/list", params, like)
+            if isinstance(answer, JSONRPCError):
+                self._options.note(f"cannot list tools: {answer.error.message}")
+                return None
+            tools = answer.result.get("tools")
+            found += tools if isinstance(tools, list) else []
+            cursor = answer.result.get("nextCursor")
+            if not cursor:
+                break
+            params = {"cursor": cursor}
+        return found
+
+    def _declare(self, tool: Offered) -> None:
+        spec = self._options.server
+        self._registry.remove(f"{spec.name}.{tool.name}")
+        try:
+            self._add(tool, self._said(tool))
+        except RegistrationError as error:
+            self._options.note(f"{error}; {tool.name} counts as non-reversible")
+            self._add(tool, {})
+
+    def _said(self, tool: Offered) -> ToolOptions:
+        spec = self._options.server
+        options = tool.options(trusted=spec.trusted, origin=self._origin)
+        return options | spec.options(tool.name, self._origin)
+
+    def _add(self, tool: Offered, options: ToolOptions) -> None:
+        function = Forward(tool.name, self._forward)
+        view = self._registry.domain(self._options.server.name)
+        view.add(tool.name, function, **options)

@@ -1,7 +1,7 @@
-"""What an answer of an MCP server to `tools/call` means for the log: pure.
+"""The outcome of a call from the answer of an MCP server to `tools/call`: pure.
 
-Invariant: only an answer that says so counts as done, and only one that cannot mean anything else
-counts as not done; between the two the call has raised, and nobody knows what it did.
+Invariant: only an answer that reports success counts as done, and only one that excludes any effect
+counts as not done; after any other answer the effect of the call is unknown.
 """
 
 import json
@@ -15,7 +15,7 @@ _REFUSED = frozenset({-32600, -32601, -32602})
 
 
 class ServerError(Exception):
-    """Report an answer after which nobody knows what the call did."""
+    """An answer that leaves the effect of the call unknown."""
 
 
 def refused(code: int, message: str) -> Outcome:
@@ -30,14 +30,14 @@ def refused(code: int, message: str) -> Outcome:
 
 
 def outcome_of(result: Mapping[str, object], *, is_harmless: bool) -> Outcome:
-    """Return the outcome that a result stands for.
+    """Return the outcome of a result.
 
     Args:
-        result: Of `tools/call`, by the protocol's own names.
-        is_harmless: Whether a call that reports an error has surely done nothing.
+        result: The result of `tools/call`, with the names of the protocol.
+        is_harmless: Whether a call that reports an error certainly did nothing.
 
     Raises:
-        ServerError: it reports an error, or work that goes on.
+        ServerError: it reports an error, or unfinished work.
     """
     if result.get("resultType") == "input_required":
         return Outcome.failed("the server asks for more input first")
@@ -53,10 +53,10 @@ def outcome_of(result: Mapping[str, object], *, is_harmless: bool) -> Outcome:
 
 
 def value_of(result: Mapping[str, object]) -> object:
-    """Return the value that inverses are built from.
+    """Return the value from which inverses are built.
 
-    Structured content where there is any, without the wrapping that the official server puts
-    around what is no object; else the text, read as JSON if it is JSON.
+    It is the structured content, without the `result` wrapper that the official server puts around
+    other values than objects. Without structured content it is the text, parsed if it is JSON.
     """
     structured = result.get("structuredContent")
     if isinstance(structured, Mapping) and structured.keys() == {"result"}:
@@ -84,9 +84,9 @@ def text_of(result: Mapping[str, object]) -> str:
 
 
 def answer_of(outcome: Outcome, *, is_shaped: bool) -> Json:
-    """Return the result that tells a model of a call that did not run: a no, or not yet.
+    """Return the result for a model about a call that was denied or is held.
 
-    Where results have a schema (`is_shaped`), a text alone may be sent as an error only.
+    If results have a schema (`is_shaped`), only an error may be a text alone.
     """
     content = [{"type": "text", "text": outcome.text}]
     is_error = is_shaped or outcome.kind is not OutcomeKind.HELD

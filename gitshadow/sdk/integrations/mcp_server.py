@@ -1,7 +1,7 @@
-"""An MCP server for an agent about its own work: look, plan, take back.
+"""An MCP server for an agent about its own work: list, plan, undo.
 
-Which session is its own follows from the processes above this one, never from what is asked.
-Invariant: there is no argument by which an agent could name another's work and have it changed.
+The agent's own session is found from the processes above this one, never from an argument.
+Invariant: an agent has no argument to change the work of another one.
 """
 
 import os
@@ -35,19 +35,19 @@ kept. Files only: effects outside the file tree are not undone here."""
 
 
 class OwnWork:
-    """Ask the engine about the work of the session that this process is in."""
+    """The work of the session to which this process belongs."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
         self._above = [list(one) for one in ancestors(os.getpid())]
-        # The engine has one writer; two calls at once would wait for each other in vain.
+        # The recorder has one writer; two calls at once would block each other.
         self._one_at_a_time = threading.Lock()
 
     def ask(self, verb: str, params: Mapping[str, object]) -> Document:
-        """Return what a verb of the engine answers.
+        """Return the answer of a verb.
 
         Raises:
-            ToolError: it failed, in words for a model.
+            ToolError: it failed; the text is for a model.
         """
         told = {**params, "ancestors": self._above, "cwd": self._layout.root}
         try:

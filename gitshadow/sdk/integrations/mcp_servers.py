@@ -1,6 +1,6 @@
 """The MCP servers of a user's file, started when an undo needs one of them.
 
-Invariant: only what the file declares is ever started, with the file's own command.
+Invariant: only servers of the file are started, with the commands of the file.
 """
 
 import asyncio
@@ -20,11 +20,11 @@ from gitshadow.sdk.turns.values import Outcome
 
 
 class Servers:
-    """Reach servers for inverses and for what they look at; `Host(mcp=...)` of the async front.
+    """Call servers for inverses and for values that they read; `Host(mcp=...)`, async front only.
 
     Args:
         specs: The user's servers by name.
-        environ: What they are started with, beside what their `env` says.
+        environ: Their environment, to which each server's `env` is added.
     """
 
     def __init__(
@@ -36,11 +36,11 @@ class Servers:
 
     @property
     def allowed(self) -> Allowed:
-        """Return what an undo may call without a question: every tool of the servers."""
+        """Return what an undo may call without confirmation: every tool of the servers."""
         return Allowed(mcp=tuple(self._specs))
 
     def registry(self) -> ToolRegistry:
-        """Return the tools that the file declares, under their servers' names.
+        """Return the tools that the file declares, under the names of their servers.
 
         Raises:
             RegistrationError: a declaration is wrong.
@@ -61,12 +61,12 @@ class Servers:
         arguments: Mapping[str, object],
         idempotency_key: str,
     ) -> Outcome:
-        """Call a tool to take something back.
+        """Call a tool to undo an effect.
 
         Raises:
-            ToolFailure: the server could not be started, so surely nothing was done.
-            ServerError: the server reports an error, and nobody knows what it did.
-            MCPError, TimeoutError: it gave no answer that anybody could use.
+            ToolFailure: the server could not be started, so nothing was done.
+            ServerError: the server reports an error, and the effect is unknown.
+            MCPError, TimeoutError: there was no valid answer.
         """
         spec = self._specs.get(server)
         if spec is None:
@@ -78,7 +78,7 @@ class Servers:
     async def ask(
         self, spec: ServerSpec, tool: str, arguments: Mapping[str, object]
     ) -> Outcome:
-        """Call a tool of a server, which is started if it does not run yet."""
+        """Call a tool of a server; start the server first if it does not run."""
         client = await self._connected(spec)
         try:
             found = await client.call_tool(
@@ -130,11 +130,11 @@ class _Reader:
 
 
 class _Connection:
-    """Hold one server that runs as long as its event loop does."""
+    """One server that runs as long as its event loop."""
 
     def __init__(self, parameters: StdioServerParameters) -> None:
         self.client: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
-        # The loop ends it: a task that is cancelled closes the server's input and waits for it.
+        # The end of the loop cancels the task, which closes the server's input and waits for it.
         self._task = asyncio.create_task(self._keep(parameters))
 
     async def _keep(self, parameters: StdioServerParameters) -> None:

@@ -1,8 +1,8 @@
 """The session and the turn of one MCP connection.
 
-The protocol tells of calls, never of prompts, so where a turn ends is our decision: when nothing
-was called for a while, when the client names another one, or with the connection.
-Invariant: a turn is open while a call is under way that the client has not given up.
+The protocol has calls, but no prompts, so a turn ends after some time without a call, when the
+client names another turn, or with the connection.
+Invariant: a turn is open while a call is running that the client has not cancelled.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -28,17 +28,17 @@ _NAME_CHARS = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxyOptions:
-    """Say what a proxy stands for.
+    """Options of a proxy.
 
     Args:
         root: The working tree whose journal is written.
         session: The id of the session.
-        server: What the user says of the server.
-        idle_s: After so many seconds without a call the turn ends.
-        non_reversible: Whether tools that nothing takes back may run.
-        note: Where to tell people of troubles.
-        hooks_tell: Whether the hooks of the agent that calls tell the recorder of its calls; asked
-            once, at the first call. Two who claim a file would leave it to neither.
+        server: The user's table about the server.
+        idle_s: The turn ends after so many seconds without a call.
+        non_reversible: Whether tools without an inverse may run.
+        note: Shows a problem to people.
+        hooks_tell: Whether the hooks of the calling agent report its calls to the recorder; called
+            once, at the first call. A file with two claims would be ambiguous.
     """
 
     root: str
@@ -52,7 +52,7 @@ class ProxyOptions:
 
 @dataclass(slots=True)
 class Passing:
-    """Hold one call of the client on its way."""
+    """One running call of the client."""
 
     request: JSONRPCRequest
     scope: anyio.CancelScope
@@ -66,25 +66,25 @@ class Passing:
 
     @property
     def tool(self) -> str:
-        """Return the name of the tool, as the server knows it."""
+        """Return the server's name of the tool."""
         return str(self.params.get("name"))
 
     @property
     def arguments(self) -> Mapping[str, object]:
-        """Return the arguments; none where they are no object."""
+        """Return the arguments; empty if they are not an object."""
         found = self.params.get("arguments")
         return found if isinstance(found, Mapping) else {}
 
     @property
     def turn(self) -> str | None:
-        """Return the turn that the client names, if it does."""
+        """Return the turn that the client names, or None."""
         meta = self.params.get("_meta")
         found = meta.get(TURN_KEY) if isinstance(meta, Mapping) else None
         return found if isinstance(found, str) else None
 
 
 class Turns:
-    """Keep the session, and the turn at hand while there is one."""
+    """The session of a connection, and its current turn."""
 
     def __init__(self, link: McpLink, options: ProxyOptions) -> None:
         self.registry = ToolRegistry()
@@ -99,13 +99,13 @@ class Turns:
 
     @property
     def latest(self) -> JSONRPCRequest:
-        """Return the newest call of the client; there is one before anything is asked."""
+        """Return the newest call of the client; there is always one."""
         assert self._latest is not None
         return self._latest
 
     @contextmanager
     def holding(self, passing: Passing) -> Iterator[None]:
-        """Keep the turn open for a block."""
+        """Keep the turn open during a block."""
         self._latest = passing.request
         self._passing.append(passing)
         self._beat()
@@ -116,10 +116,10 @@ class Turns:
             self._beat()
 
     async def current(self, named: str | None) -> AsyncTurn:
-        """Return the turn at hand; begin one where there is none or another one is named.
+        """Return the current turn; begin one if there is none or another one is named.
 
         Raises:
-            SessionBusy: somebody takes something of this session back.
+            SessionBusy: an undo of this session is running.
             ShadowError: the journal cannot be used.
         """
         async with self._lock:
@@ -133,7 +133,7 @@ class Turns:
             return self._turn
 
     async def watch(self) -> None:
-        """End the turn each time that it was silent for long enough."""
+        """End the turn each time that it had no call for `idle_s`."""
         while True:
             pulse = self._pulse
             with anyio.move_on_after(self._options.idle_s):
@@ -145,7 +145,7 @@ class Turns:
                     await self._send_what_is_due()
 
     async def close(self) -> None:
-        """End the turn and the session; what is under way is in doubt from now on."""
+        """End the turn and the session; running calls are in doubt from now on."""
         with anyio.CancelScope(shield=True):
             try:
                 await self._end()

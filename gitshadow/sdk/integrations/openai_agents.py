@@ -1,8 +1,8 @@
 """OpenAI Agents SDK: function tools each call of which passes through the turn.
 
-After `FunctionTool` of openai-agents 0.24. Invariant: the tool itself says whether an error is
-for the model or ends the run (`failure_error_function`); one for the model has failed the call,
-so nothing of it is taken for done.
+Source: `FunctionTool` of openai-agents 0.24. Invariant: the tool itself decides whether an error
+is for the model or ends the run (`failure_error_function`); an error for the model fails the call,
+which is then not recorded as done.
 """
 
 import copy
@@ -29,12 +29,12 @@ def undo_tools(runs: Runs) -> list[FunctionTool]:
 
 
 def undoable(tool: FunctionTool, runs: Runs) -> FunctionTool:
-    """Return a tool like this one whose calls belong to the turn in which the agent runs.
+    """Return a copy of a tool whose calls belong to the turn in which the agent runs.
 
-    It is declared by a registered name that is its own, or its own with a dot for an underscore
-    (`draft_create` is `draft.create`); one that is not counts as non-reversible. What it raises is
-    told to the model where its `failure_error_function` says so, which is the default of
-    `function_tool`; else it ends the run, and the turn is rolled back.
+    Its declaration has the same name, or a dot for an underscore (`draft_create` is
+    `draft.create`); a tool without one counts as non-reversible. The model gets an exception if
+    the tool has a `failure_error_function`, which is the default of `function_tool`; otherwise the
+    exception ends the run, and the turn is rolled back.
     """
     raising = copy.copy(tool)
     set_function_tool_failure_error_function(raising, None)
@@ -89,7 +89,7 @@ def _by_keywords(
 
 
 def _arguments(said: str) -> dict[str, object]:
-    """Return the arguments that a model wrote; what is no object is kept as it is."""
+    """Return the arguments that a model wrote; any other value is kept as `input`."""
     try:
         found = json.loads(said or "{}")
     except ValueError:

@@ -1,7 +1,7 @@
-"""OpenTelemetry: a span per call of a tool, and per attempt to take one back, linked to it.
+"""OpenTelemetry: a span for each tool call, and a linked one for each attempt to undo it.
 
-Names after the conventions for generative AI, "execute tool" (status: Development). Only the API is
-needed; without an SDK set up by the program its spans go nowhere.
+The names follow the semantic conventions for generative AI, "execute tool" (status: Development).
+Only the API is needed; the spans are exported if the program has set up an SDK.
 Invariant: no argument, result or error text is in a span.
 """
 
@@ -22,17 +22,17 @@ _HEADER = "traceparent"
 
 
 class OpenTelemetry:
-    """Tell OpenTelemetry what runs: `Host(telemetry=OpenTelemetry())`.
+    """Report calls to OpenTelemetry: `Host(telemetry=OpenTelemetry())`.
 
     Args:
-        provider: Where the spans go; the program's own by default.
+        provider: The provider of the tracer; the global one by default.
     """
 
     def __init__(self, provider: TracerProvider | None = None) -> None:
         self._tracer = trace.get_tracer("gitshadow", __version__, provider)
 
     def started(self, work: Work) -> "Spanning":
-        """Begin the span of a call, or of an attempt to take one back."""
+        """Begin the span of a call, or of an attempt to undo one."""
         attributes = {
             "gen_ai.tool.name": work.tool,
             "gen_ai.tool.call.id": work.call_id,
@@ -56,21 +56,21 @@ class OpenTelemetry:
 
 
 class Spanning:
-    """Hold one span that has begun."""
+    """One span that has begun."""
 
     def __init__(self, span: Span) -> None:
         self._span = span
 
     @property
     def reference(self) -> str:
-        """Return the span as a W3C `traceparent`; a span that is not recorded has an empty one."""
+        """Return the span as a W3C `traceparent`; empty for a span that is not recorded."""
         carrier: dict[str, str] = {}
         context = trace.set_span_in_context(self._span)
         TraceContextTextMapPropagator().inject(carrier, context)
         return carrier.get(_HEADER, "")
 
     def around(self, function: Callable[..., object]) -> Callable[..., object]:
-        """Return a function during which the span is the current one, also in another thread."""
+        """Return a function that runs with the span as the current one, in any thread."""
         if inspect.iscoroutinefunction(function):
 
             @wraps(function)
@@ -89,7 +89,7 @@ class Spanning:
         return called
 
     def _current(self) -> AbstractContextManager[Span]:
-        # By itself it would put the text of an exception into the span.
+        # The defaults would put the text of an exception into the span.
         return trace.use_span(
             self._span, record_exception=False, set_status_on_exception=False
         )
@@ -104,7 +104,7 @@ class Spanning:
 
 
 def _links(reference: str | None) -> list[Link]:
-    """Return the link to a span of which the `traceparent` was kept."""
+    """Return a link to the span of a stored `traceparent`."""
     context = TraceContextTextMapPropagator().extract({_HEADER: reference or ""})
     found = trace.get_current_span(context).get_span_context()
     return [Link(found)] if reference and found.is_valid else []

@@ -1,7 +1,7 @@
 """PydanticAI: a toolset around toolsets, each call of which passes through the turn.
 
-After `WrapperToolset` of pydantic-ai 2.68. Invariant: the wrapped toolset validates and runs its
-tools as ever; what it raises to talk to the model or the program goes on to the framework.
+Source: `WrapperToolset` of pydantic-ai 2.68. Invariant: the wrapped toolset validates and runs its
+tools as before; its exceptions that are messages to the model or the program reach the framework.
 """
 
 from dataclasses import dataclass
@@ -28,8 +28,8 @@ _TO_THE_FRAMEWORK = (ModelRetry, ToolFailed, CallDeferred, ApprovalRequired)
 class UndoToolset(WrapperToolset[AgentDepsT]):
     """Wrap a toolset so that its calls belong to the turn in which the agent runs.
 
-    A tool is declared by a registered name that is its own, or its own with a dot for an underscore
-    (`draft_create` is `draft.create`); one that is not counts as non-reversible.
+    The declaration of a tool has the same name, or a dot for an underscore (`draft_create` is
+    `draft.create`); a tool without one counts as non-reversible.
 
     Args:
         wrapped: The toolset.
@@ -45,12 +45,12 @@ class UndoToolset(WrapperToolset[AgentDepsT]):
         ctx: RunContext[AgentDepsT],
         tool: ToolsetTool[AgentDepsT],
     ) -> Any:
-        """Run a call in the turn; a failure, a denial or a conflict is told to the model.
+        """Run a call in the turn; a failure, a denial or a conflict is an answer to the model.
 
         Raises:
             UsageError: no turn is running.
-            ToolFailed: the call did nothing; the model reads why.
-            Exception: what the tool raised.
+            ToolFailed: the call did nothing; the model reads the reason.
+            Exception: the tool's own exception.
         """
 
         async def execute() -> object:

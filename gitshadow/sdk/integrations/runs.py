@@ -1,11 +1,13 @@
-"""A framework's run as one turn: what the adapters of all frameworks are made of.
+"""A framework's run as one turn: the base of the adapters of all frameworks.
 
 A framework runs tools in its own way; here each of its calls passes through the turn in which it
-runs. Invariant: a tool that raised has failed the turn, whatever its framework makes of the error,
-and every call has ended before its turn does.
+runs. `Runs` is for frameworks that await tools, `SyncRuns` for those that call them.
+Invariant: a tool that raised has failed the turn, even if its framework hides the error, and every
+call has ended before its turn does.
 """
 
 import asyncio
+import threading
 from collections.abc import (
     AsyncIterator,
     Awaitable,
@@ -15,8 +17,9 @@ from collections.abc import (
     Mapping,
 )
 from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from gitshadow.errors import UsageError
 from gitshadow.sdk.integrations.tool_exposure import Cell, Errors, plain_name
@@ -28,19 +31,25 @@ from gitshadow.sdk.turns.errors import ToolFailure
 from gitshadow.sdk.turns.hook_turns import concluded
 from gitshadow.sdk.turns.policy import Policy
 from gitshadow.sdk.turns.registry import ToolRegistry
+from gitshadow.sdk.turns.session import AgentUndo, Turn
 from gitshadow.sdk.turns.tool import Tool
 from gitshadow.sdk.turns.turn_end import Check
 from gitshadow.sdk.turns.values import Outcome, OutcomeKind
 from gitshadow.store.journal.saga_rows import SagaCall
 
+T = TypeVar("T")
+
 NO_ERRORS = (OutcomeKind.SUCCESS, OutcomeKind.HELD)
-"""Outcomes of calls that did their work, or are to do it after the turn."""
+"""Outcomes of calls that did their work, or will do it after the turn."""
+
+# A tool may run another agent: the variable is copied into the threads of its framework.
+_IN_A_CALL: ContextVar[bool] = ContextVar("gitshadow_in_a_call", default=False)
 
 
 class Asked(NamedTuple):
-    """Hold what a model asked for: the tool as the framework names it, and the framework's id.
+    """A call that a model requested: the framework's name of the tool, and its id of the call.
 
-    `origin` is what the framework gives again only where it replays this very call.
+    `origin` is a text that is equal only if the framework replays this call.
     """
 
     name: str
@@ -50,37 +59,54 @@ class Asked(NamedTuple):
 
 
 class CallEnd(NamedTuple):
-    """Hold how a call ended, and what the framework's own tool answered; None: it did not run."""
+    """The outcome of a call, and the answer of the framework's tool; None if it did not run."""
 
     outcome: Outcome
     answer: Returned | None
 
     @property
     def is_error(self) -> bool:
-        """Tell whether the model reads it as an error; a call that is held is none."""
+        """Whether the model reads it as an error; a held call is no error."""
         return self.outcome.kind not in NO_ERRORS
 
 
 @dataclass(slots=True)
-class _Work:
-    """What a framework does in one call, as a function of the tool's arguments."""
+class _Work(Generic[T]):
+    """The framework's own work in one call, as a function of the tool's arguments."""
 
-    execute: Callable[[], Awaitable[object]]
+    execute: Callable[[], T]
     takes: frozenset[str]
     passing: Errors
     passed: Exception | None = None
     answer: Returned | None = None
 
-    async def run(self, **given: object) -> object:
-        """Have it done; return what the tool's own function gave, else the framework's answer."""
+    async def run(self: "_Work[Awaitable[object]]", **given: object) -> object:
+        """Await it; return the value of the tool's own function, else the framework's answer."""
+        with self._carrying(given) as cell:
+            answer = self.answer = Returned(await self.execute())
+        return (cell.result or answer).value
+
+    def run_sync(self, **given: object) -> object:
+        """Do as `run` for a framework that does not await its tools."""
+        with self._carrying(given) as cell:
+            answer = self.answer = Returned(self.execute())
+        return (cell.result or answer).value
+
+    @contextmanager
+    def _carrying(self, given: Mapping[str, object]) -> Iterator[Cell]:
         cell = Cell({name: given[name] for name in self.takes}, self.passing)
         with cell.carried():
             try:
-                answer = self.answer = Returned(await self.execute())
+                yield cell
             except self.passing as error:
                 self.passed = error
                 raise ToolFailure(str(error) or type(error).__name__) from error
-        return (cell.result or answer).value
+
+    def ended(self, outcome: Outcome) -> CallEnd:
+        """Return the end of the call; raise the error that is between tool and framework."""
+        if self.passed is not None:
+            raise self.passed
+        return CallEnd(outcome, self.answer)
 
 
 @dataclass(slots=True)
@@ -93,7 +119,7 @@ class _Run:
 
     @contextmanager
     def busy(self) -> Iterator[None]:
-        """Say that a call is at work; what it raises fails a turn that is a block."""
+        """Count a running call; its exception fails a turn that is a block."""
         task = asyncio.current_task()
         assert task is not None, "a call runs in a task"
         self.at_work.append(task)  # twice where a tool runs another agent
@@ -110,7 +136,7 @@ class _Run:
                 self.idle.set()
 
     async def settle(self, *, cancel: bool) -> None:
-        """Wait until no call is at work; a cancelled run cancels those that are."""
+        """Wait until no call is running; a cancelled run cancels those that are."""
         for task in set(self.at_work) if cancel else ():
             task.cancel()
         if self.at_work:
@@ -118,7 +144,7 @@ class _Run:
 
 
 class Runs:
-    """Hold the turn in which a framework runs at the moment.
+    """Pass the calls of a framework through the turn in which it runs.
 
     Args:
         au: The session; it has one turn at a time.
@@ -130,34 +156,34 @@ class Runs:
 
     @property
     def registry(self) -> ToolRegistry:
-        """Return how the tools are declared."""
+        """Return the declarations of the tools."""
         return self._au.runtime.setting.registry
 
     @property
     def failed(self) -> Exception | None:
-        """Return what a tool of the turn at work raised, or None."""
+        """Return the exception of a tool of the running turn, or None."""
         return self._run.failed if self._run is not None else None
 
     @property
     def by_hooks(self) -> bool | None:
-        """Tell whether hooks opened the turn at work, and not a block; None: there is none."""
+        """Whether hooks opened the running turn, and not a block; None if there is no turn."""
         return self._run.by_hooks if self._run is not None else None
 
     @asynccontextmanager
     async def turn(
         self, label: str, *, policy: Policy | None = None, validate: Check | None = None
     ) -> AsyncIterator[AsyncTurn]:
-        """Have a block be one turn: whatever the framework runs inside it.
+        """Make a block one turn, with all calls that the framework runs in it.
 
         Args:
-            label: For people.
+            label: A description for people.
             policy: As for `AgentUndo.turn`.
             validate: As for `AgentUndo.turn`.
 
         Raises:
-            SessionBusy: the session has a turn or an undo at work; nothing was changed.
-            Exception: what a tool raised, itself, even where the framework wrapped it or showed
-                it to the model; the turn was rolled back, and the report is its `undo_report`.
+            SessionBusy: a turn or an undo of the session is running; nothing was changed.
+            Exception: the original exception of a tool, even if the framework wrapped it or
+                showed it to the model; the turn was rolled back, `undo_report` is the report.
         """
         async with self._au.turn(label, policy=policy, validate=validate) as turn:
             run = self._run = _Run(turn)
@@ -179,20 +205,20 @@ class Runs:
         execute: Callable[[], Awaitable[object]],
         passing: Errors = (),
     ) -> CallEnd:
-        """Run a framework's call in the turn at work.
+        """Run a framework's call in the running turn.
 
         Args:
-            asked: What the model asked for.
-            execute: Has the framework run its tool.
-            passing: Errors by which a tool talks to its framework (try again, ask first); the call
-                has done nothing then, and the turn goes on.
+            asked: The call that the model requested.
+            execute: Makes the framework run its tool.
+            passing: Errors that are messages of a tool to its framework (retry, ask first); such
+                a call did nothing, and the turn continues.
 
         Returns:
-            How it ended; a call that has done its work in this turn is a `duplicate`.
+            The end of the call; a call that already did its work in this turn is a `duplicate`.
 
         Raises:
             UsageError: no turn is running.
-            Exception: what the tool raised, or an earlier one: the turn is over. One of `passing`.
+            Exception: of this tool or an earlier one, which ends the turn; or one of `passing`.
         """
         run = self._at_work(asked.name)
         if run.failed is not None:
@@ -210,40 +236,38 @@ class Runs:
                 call_id=fresh_id(known, asked.call_id),
                 origin=asked.origin,
             )
-        if work.passed is not None:
-            raise work.passed
-        return CallEnd(outcome, work.answer)
+        return work.ended(outcome)
 
     async def begin(self, label: str) -> None:
-        """Open a turn because a hook tells of one; nothing rolls it back by itself.
+        """Open a turn for a hook; it is not rolled back automatically.
 
-        One that hooks opened and that has no end was interrupted: it is marked so.
+        An earlier turn of hooks that did not end is marked as interrupted.
 
         Raises:
-            SessionBusy: the session has a turn or an undo at work.
+            SessionBusy: a turn or an undo of the session is running.
         """
         if self.by_hooks:
-            self._au.runtime.release()  # whoever takes it next finds the turn and marks it
+            self._au.runtime.release()  # the next owner of the lock marks the turn
         self._run = None
         turn = self._au.turn(label)
         await turn.__aenter__()
         self._run = _Run(turn, by_hooks=True)
 
     async def end(self) -> None:
-        """Commit the turn that hooks opened, if one is open."""
+        """Commit the turn that hooks opened, if any."""
         if self._run is not None and self._run.by_hooks:
             run = self._run
             await self._settle(run)
             await run.turn.__aexit__(None, None, None)
 
     async def announce(self, asked: Asked) -> Outcome | None:
-        """Write down a call that runs elsewhere, in a turn of its own where none is at work.
+        """Record the start of a call that runs elsewhere; open a turn if none is running.
 
         Returns:
-            None to let it run; an outcome for the model where it must not.
+            None if the call may run; otherwise an outcome for the model.
 
         Raises:
-            Exception: what a guard raised, or an earlier error: the turn is over.
+            Exception: of a guard or an earlier tool, which ends the turn.
         """
         if self._run is None:
             await self.begin("")
@@ -256,7 +280,7 @@ class Runs:
             return await self._au.drive(calls.announce(run.turn.core, request))
 
     async def conclude(self, call_id: str, ended: Outcome | Exception) -> None:
-        """Write down how an announced call ended; one that nobody announced is left alone."""
+        """Record the end of an announced call; ignore a call that was not announced."""
         run = self._run
         row = run.turn.core.calls.get(call_id) if run is not None else None
         if run is not None and row is not None and row.outcome is None:
@@ -264,12 +288,12 @@ class Runs:
                 await self._au.drive(concluded(run.turn.core, call_id, ended))
 
     async def note(self, author: str, text: str) -> None:
-        """Add a line to the session's history, if a turn is at work."""
+        """Add a line to the session's history, if a turn is running."""
         if self._run is not None:
             await self._run.turn.say(author, text)
 
     async def _settle(self, run: _Run, *, cancel: bool = False) -> None:
-        """Let no other call begin, and wait for those at work."""
+        """Let no other call begin, and wait for the running ones."""
         self._run = None
         await run.settle(cancel=cancel)
 
@@ -282,8 +306,99 @@ class Runs:
         return self._run
 
 
+@dataclass(slots=True)
+class _SyncRun:
+    turn: Turn
+    failed: Exception | None = None
+
+    def fail(self, error: Exception) -> None:
+        """Keep the first error; a later one may follow from it."""
+        self.failed = self.failed or error
+
+
+class SyncRuns:
+    """Pass the calls of a framework through the turn in which it runs, without an event loop.
+
+    A framework may run tools in threads of its own; their calls are run one after the other.
+
+    Args:
+        au: The session; it has one turn at a time.
+    """
+
+    def __init__(self, au: AgentUndo) -> None:
+        self._au = au
+        self._run: _SyncRun | None = None
+        self._one_at_a_time = threading.Lock()
+
+    @property
+    def registry(self) -> ToolRegistry:
+        """Return the declarations of the tools."""
+        return self._au.runtime.setting.registry
+
+    @contextmanager
+    def turn(
+        self, label: str, *, policy: Policy | None = None, validate: Check | None = None
+    ) -> Iterator[Turn]:
+        """Make a block one turn, with all calls that the framework runs in it; as `Runs.turn`."""
+        with self._au.turn(label, policy=policy, validate=validate) as turn:
+            run = self._run = _SyncRun(turn)
+            try:
+                yield turn
+            except Exception:
+                if run.failed is None:
+                    raise
+            finally:
+                with self._one_at_a_time:  # so no call is at work
+                    self._run = None
+            if run.failed is not None:
+                raise run.failed
+
+    def call(
+        self, asked: Asked, execute: Callable[[], object], passing: Errors = ()
+    ) -> CallEnd:
+        """Run a framework's call in the running turn, after earlier calls; as `Runs.call`."""
+        # The call of an agent that a tool runs: the call of that tool waits for it.
+        if _IN_A_CALL.get():
+            return self._called(asked, execute, passing)
+        with self._one_at_a_time:
+            token = _IN_A_CALL.set(True)
+            try:
+                return self._called(asked, execute, passing)
+            finally:
+                _IN_A_CALL.reset(token)
+
+    def _called(
+        self, asked: Asked, execute: Callable[[], object], passing: Errors
+    ) -> CallEnd:
+        run = self._run
+        if run is None:
+            raise UsageError(
+                f"cannot call {asked.name}: no turn is running",
+                hint="run the framework inside: with runs.turn(...)",
+            )
+        if run.failed is not None:
+            raise run.failed
+        known = run.turn.core.calls
+        if (before := done_before(known, asked)) is not None:
+            return before
+        tool = declared(self.registry, asked.name)
+        work = _Work(execute, tool.takes, passing)
+        try:
+            outcome = run.turn.call_through(
+                work.run_sync,
+                tool.name,
+                asked.arguments,
+                call_id=fresh_id(known, asked.call_id),
+                origin=asked.origin,
+            )
+        except Exception as error:
+            run.fail(error)
+            raise
+        return work.ended(outcome)
+
+
 def declared(registry: ToolRegistry, name: str) -> Tool:
-    """Return how a framework's tool is declared; one that is not becomes undeclared."""
+    """Return the declaration of a framework's tool; add an empty one if there is none."""
     for tool in registry:
         if name in (tool.name, plain_name(tool.name)):
             return tool
@@ -292,7 +407,7 @@ def declared(registry: ToolRegistry, name: str) -> Tool:
 
 
 def done_before(known: Mapping[str, SagaCall], asked: Asked) -> CallEnd | None:
-    """Return the duplicate where a call of this id has done its work, or is to do it later."""
+    """Return a duplicate if a call of this id did its work, or will do it later; or None."""
     row = known.get(asked.call_id) if asked.call_id is not None else None
     if row is None or row.outcome not in NO_ERRORS:
         return None
@@ -301,7 +416,7 @@ def done_before(known: Mapping[str, SagaCall], asked: Asked) -> CallEnd | None:
 
 
 def fresh_id(known: Container[str | None], call_id: str | None) -> str | None:
-    """Return an id that is new; another attempt of a call that did nothing gets a number."""
+    """Return an unused id; a retry of a call that did nothing gets a number."""
     attempt, found = 1, call_id
     while found in known:
         attempt += 1
@@ -310,5 +425,5 @@ def fresh_id(known: Container[str | None], call_id: str | None) -> str | None:
 
 
 def elsewhere(**arguments: object) -> object:
-    """Stand for the function of a tool that its framework runs."""
+    """Refuse to run; registered for a tool that its framework runs."""
     raise UsageError("cannot run a tool that its framework runs")

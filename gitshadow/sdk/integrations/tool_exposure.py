@@ -1,8 +1,8 @@
-"""Registered functions as frameworks are to see them.
+"""Registered functions in the form that frameworks need.
 
-A framework reads a function's name, types and text for its model, runs it in a task or thread of
-its own and makes a message of what it gives. Invariant: our own arguments are shown to nobody, and
-what the function itself gave or raised reaches the turn, whatever became of it on the way.
+A framework reads a function's name, types and docstring for its model, runs it in a task or thread
+of its own and makes a message from the result. Invariant: our own arguments are hidden from the
+model, and the original result or exception reaches the turn, even if the framework changes it.
 """
 
 import inspect
@@ -21,9 +21,9 @@ Errors: TypeAlias = tuple[type[Exception], ...]
 
 @dataclass(slots=True)
 class Cell:
-    """Carry our own arguments to a tool's function, and its result or error back.
+    """Our own arguments for a tool's function, and its original result or error.
 
-    Errors of the types in `passing` are between the tool and its framework.
+    Errors of the types in `passing` are messages of the tool to its framework.
     """
 
     extras: Mapping[str, object]
@@ -33,7 +33,7 @@ class Cell:
 
     @contextmanager
     def carried(self) -> Iterator[None]:
-        """Let the tool's function find the cell; its own error goes on, not what became of it."""
+        """Make the cell visible to the tool's function; raise the function's original error."""
         token = _CELL.set(self)
         try:
             yield
@@ -47,7 +47,7 @@ class Cell:
 
     @contextmanager
     def noting_errors(self) -> Iterator[None]:
-        """Keep the error of the tool's own function, which goes on."""
+        """Keep an error of the tool's own function and raise it again."""
         try:
             yield
         except Exception as error:
@@ -56,25 +56,25 @@ class Cell:
             raise
 
 
-# The context goes along into the tasks and threads in which frameworks run tools.
+# Python copies the context into the tasks and threads in which frameworks run tools.
 _CELL: ContextVar[Cell | None] = ContextVar("gitshadow_call", default=None)
 
 
 def plain_name(tool: str) -> str:
-    """Return a tool's name as models take it: without dots."""
+    """Return a tool's name without dots, which models do not accept."""
     return tool.replace(".", "_")
 
 
 def description(tool: Tool) -> str:
-    """Return what a model is told of a tool."""
+    """Return the description of a tool for a model."""
     said = tool.options.get("description") or inspect.getdoc(tool.function)
     return said or tool.name
 
 
 def exposed(tool: Tool) -> Callable[..., Awaitable[object]]:
-    """Return a tool's function as a framework is to see it: named, typed, without our arguments.
+    """Return a tool's function for a framework: with name and types, without our arguments.
 
-    It runs only while a cell is carried, which fills those in.
+    It runs only inside `Cell.carried`, which provides those arguments.
     """
 
     async def run(*args: object, **kwargs: object) -> object:
@@ -89,7 +89,7 @@ def exposed(tool: Tool) -> Callable[..., Awaitable[object]]:
 
 
 def exposed_sync(tool: Tool) -> Callable[..., object]:
-    """Return a tool's function as `exposed` does, for a framework that does not await it."""
+    """Do as `exposed`, for a framework that does not await the function."""
 
     def run(*args: object, **kwargs: object) -> object:
         cell = _cell(tool)
@@ -116,7 +116,7 @@ def _cell(tool: Tool) -> Cell:
 
 
 def _dress(run: Callable[..., object], tool: Tool) -> None:
-    """Give a function the name, the text and the parameters that a model is to see."""
+    """Set the name, docstring and parameters of a function for the model."""
     parameters = _shown(tool)
     run.__name__ = run.__qualname__ = plain_name(tool.name)
     run.__doc__ = description(tool)
@@ -129,7 +129,7 @@ def _dress(run: Callable[..., object], tool: Tool) -> None:
 
 
 def _shown(tool: Tool) -> list[inspect.Parameter]:
-    """Return the parameters that a model fills in, their types resolved."""
+    """Return the parameters for the model, with resolved types."""
     try:
         hints = get_type_hints(tool.function, include_extras=True)
     except TypeError:

@@ -12,7 +12,7 @@ import pytest
 from dbos import DBOS, DBOSClient, DBOSPortableJSONSerializer, WorkflowStatus
 
 from gitshadow.errors import UsageError
-from gitshadow.sdk.integrations import dbos, dbos_access
+from gitshadow.sdk.integrations import dbos
 from gitshadow.sdk.integrations.dbos import DbosEngine
 from gitshadow.sdk.testing.three_step_turn import (
     Steps,
@@ -230,8 +230,7 @@ def test_a_workflow_of_another_schema_is_started_anew(
     steps.plan(_2=["kill after"])
 
     def undo() -> None:
-        for module in (dbos, dbos_access):
-            monkeypatch.setattr(module, "APPLICATION_VERSION", "gitshadow-1")
+        monkeypatch.setattr(dbos, "APPLICATION_VERSION", "gitshadow-1")
         with DbosEngine(sqlite) as engine, opened(steps, engine) as au:
             au.undo("t-1")
 

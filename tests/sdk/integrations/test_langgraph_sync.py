@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gitshadow.errors import UsageError
-from gitshadow.sdk.integrations.sync_runs import SyncRuns
+from gitshadow.sdk.integrations.runs import SyncRuns
 from gitshadow.sdk.turns.errors import SessionBusy
 from gitshadow.sdk.turns.policy import Policy
 from gitshadow.sdk.turns.registry import ToolRegistry

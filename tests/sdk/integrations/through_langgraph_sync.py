@@ -6,7 +6,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
 
 from gitshadow.sdk.integrations.langgraph import undo_node
-from gitshadow.sdk.integrations.sync_runs import SyncRuns
+from gitshadow.sdk.integrations.runs import SyncRuns
 from tests.sdk.integrations.frameworks import Batches, Heard
 from tests.sdk.integrations.through_langgraph import model
 
