@@ -1,8 +1,8 @@
-"""The async driver: does what procedures ask for, awaiting what is awaitable.
+"""The async driver: runs the commands of procedures and awaits what is awaitable.
 
 The journal is written in a thread of its own, so that the loop never waits for a disk.
-Invariant: `shielded` ends only when its procedure has, however often the task is cancelled; no
-cancellation comes between a row that was written and what is done next.
+Invariant: `shielded` ends only when its procedure has, even if the task is cancelled several times;
+no cancellation is raised between a written row and the next step.
 """
 
 import asyncio
@@ -44,17 +44,17 @@ class AsyncDriver(Base):
 
     def __init__(self, runtime: Means) -> None:
         super().__init__(runtime)
-        # A store of the host's own may belong to the thread that made it.
+        # A store of the host may only be used in the thread that made it.
         is_ours = isinstance(runtime.store, JournalStore)
         self._journal = _JournalThread(self.at_once) if is_ours else None
 
     def close(self) -> None:
-        """End the journal's thread when it has done what it was asked for."""
+        """End the journal's thread after its last command."""
         if self._journal is not None:
             self._journal.close()
 
     async def run(self, procedure: Procedure[T]) -> T:
-        """Run a procedure and return its value; what it raises goes on."""
+        """Run a procedure and return its value; raise what it raises."""
         flat = riding(in_the_open(procedure))
         step: Callable[[], Command] = partial(flat.send, None)
         while True:
@@ -69,7 +69,7 @@ class AsyncDriver(Base):
                 step = partial(flat.throw, error)
 
     async def shielded(self, procedure: Procedure[T]) -> T:
-        """Run a procedure that no cancellation stops; one that came is raised at its end."""
+        """Run a procedure to its end; a cancellation of the task is raised only then."""
         task = asyncio.ensure_future(self.run(procedure))
         cancelled: asyncio.CancelledError | None = None
         while not task.done():
@@ -78,12 +78,12 @@ class AsyncDriver(Base):
             except asyncio.CancelledError as error:
                 cancelled = error
         if cancelled is not None:
-            task.exception()  # looked at, so that it is not called lost
+            task.exception()  # asyncio warns of an exception that nobody retrieves
             raise cancelled
         return task.result()
 
     async def perform(self, command: Command) -> object:
-        """Carry a command out and return its event."""
+        """Run a command and return its event."""
         if isinstance(command, Invoke):
             return await _invoke(command)
         if isinstance(command, Answer):
@@ -102,9 +102,9 @@ class AsyncDriver(Base):
 
 
 class _JournalThread:
-    """Do what a journal is asked for in one thread, in order; rows that came together in one go.
+    """Run commands on a journal in one thread, in order; write rows that wait together at once.
 
-    Each call of `do` returns when its rows are on the disk, whoever else's are with them.
+    Each call of `do` returns when its own rows are on the disk.
     """
 
     def __init__(self, perform: Callable[[AtOnce], object]) -> None:
@@ -115,12 +115,12 @@ class _JournalThread:
         self._closed = False
 
     def close(self) -> None:
-        """Have the thread end when nothing waits; later commands meet a closed journal."""
+        """End the thread when nothing waits; later commands find a closed journal."""
         self._closed = True
         self._thread.shutdown()
 
     async def do(self, command: AtOnce) -> object:
-        """Return the event of a command; a cancellation is kept back until there is one."""
+        """Return the event of a command; raise a cancellation only after it."""
         if self._closed:
             return self._perform(command)
         future: Future[object] = Future()
@@ -142,11 +142,11 @@ class _JournalThread:
                     self._answer(command, future)
 
     def _saved(self, together: list[tuple[AtOnce, Future[object]]]) -> bool:
-        """Write the rows of several in one transaction; return whether that could be done."""
+        """Write the rows of several commands in one transaction; return whether that worked."""
         rows = [row for one, _ in together if isinstance(one, Save) for row in one.rows]
         try:
             self._perform(Save(tuple(rows)))
-        except Exception:  # noqa: BLE001 - each is tried alone, and told of its own error
+        except Exception:  # noqa: BLE001 - then each is tried alone and gets its own error
             return False
         for _, future in together:
             future.set_result(None)
@@ -162,7 +162,7 @@ class _JournalThread:
 
 
 async def _uncancelled(future: "asyncio.Future[object]") -> object:
-    """Await what must not be left half way; a cancellation comes at the next wait instead."""
+    """Await a future to its end; a cancellation is raised at the next wait instead."""
     task = asyncio.current_task()
     cancelled: asyncio.CancelledError | None = None
     while not future.done():
@@ -178,7 +178,7 @@ async def _uncancelled(future: "asyncio.Future[object]") -> object:
 
 
 async def _invoke(command: Invoke) -> Event:
-    """Call a function of the host and say how that ended."""
+    """Call a function of the host and return the event of its end."""
     limit = asyncio.timeout(command.timeout_s)
     function = partial(command.function, *command.args, **command.kwargs)
     is_plain = not inspect.iscoroutinefunction(command.function)
@@ -193,7 +193,7 @@ async def _invoke(command: Invoke) -> Event:
         task = asyncio.current_task()
         if task is None or task.cancelling():
             raise
-        return Raised(error)  # of work of its own, which was cancelled
+        return Raised(error)  # a task of the function itself was cancelled
     except Exception as error:  # noqa: BLE001 - the host's own errors are events
         if limit.expired() and command.timeout_s is not None:
             return TimedOut(command.timeout_s, goes_on)
@@ -201,7 +201,7 @@ async def _invoke(command: Invoke) -> Event:
 
 
 async def _in_thread(function: Callable[[], object]) -> object:
-    """Call a plain function in a thread of its own, which nobody waits for at the end."""
+    """Call a plain function in a daemon thread, which the end of the process does not wait for."""
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[object] = loop.create_future()
 
@@ -219,7 +219,9 @@ async def _in_thread(function: Callable[[], object]) -> object:
             value = function()
         except BaseException as error:  # noqa: BLE001 - raised where the value is awaited
             raised = error
-        with suppress(RuntimeError):  # the loop is closed, and nobody waits any more
+        with suppress(
+            RuntimeError
+        ):  # the loop is closed, so nothing waits for the value
             loop.call_soon_threadsafe(tell, value, raised)
 
     target = partial(copy_context().run, work)

@@ -1,7 +1,7 @@
-"""The sync driver: does what procedures ask for, in the caller's thread.
+"""The sync driver: runs the commands of procedures in the caller's thread.
 
-Invariant: what user code raises becomes an event; what the process is told (an interrupt, an
-exit) goes through the procedure and out.
+Invariant: an exception of user code becomes an event; an interrupt or exit of the process is raised
+inside the procedure, and then by it.
 """
 
 import inspect
@@ -61,15 +61,15 @@ AtOnce: TypeAlias = (
 
 
 class Base:
-    """Do what needs no waiting: both drivers are alike in it."""
+    """Run the commands that wait for nothing; the same in both drivers."""
 
     def __init__(self, runtime: Means) -> None:
         self.runtime = runtime
-        # Calls of one turn may come from several threads; what the host does runs without it.
+        # Calls of one turn may come from several threads; code of the host runs without the lock.
         self.lock = threading.RLock()
 
     def at_once(self, command: AtOnce) -> object:
-        """Carry a command out and return its event."""
+        """Run a command and return its event."""
         with self.lock:
             return self._at_once(command)
 
@@ -105,7 +105,7 @@ class Base:
         )
 
     def tell(self, command: Tell) -> str | None:
-        """Tell the recorder; it may take a while."""
+        """Send a hook event to the recorder, which may take some time."""
         recorder = self.runtime.recorder
         return None if recorder is None else recorder.tell(command)
 
@@ -133,7 +133,7 @@ class Driver(Base):
     """Run procedures to their end."""
 
     def run(self, procedure: Procedure[T]) -> T:
-        """Run a procedure and return its value; what it raises goes on."""
+        """Run a procedure and return its value; raise what it raises."""
         flat = riding(self.opened(procedure))
         step: Callable[[], Command] = partial(flat.send, None)
         while True:
@@ -149,11 +149,11 @@ class Driver(Base):
                 step = partial(flat.throw, error)
 
     def opened(self, procedure: Procedure[T]) -> Procedure[T]:
-        """Return a procedure as it is run; an engine that keeps parts runs each on its own."""
+        """Open the parts of a procedure; an engine that records parts runs each separately."""
         return in_the_open(procedure)
 
     def perform(self, command: Command) -> object:
-        """Carry a command out and return its event."""
+        """Run a command and return its event."""
         if isinstance(command, Invoke):
             return self._invoke(command)
         if isinstance(command, Answer):
@@ -175,11 +175,11 @@ class Driver(Base):
 
 
 def called(command: Invoke) -> Event:
-    """Call a function of the host and say how that ended."""
+    """Call a function of the host and return the event of its end."""
     try:
         value = command.function(*command.args, **command.kwargs)
     except BaseException as error:
-        # Nothing cancels a plain function: what it lets through comes of work of its own.
+        # Nothing cancels a plain function: a CancelledError comes from its own event loop.
         if isinstance(error, Exception) or type(error).__name__ == "CancelledError":
             return Raised(error)
         raise
@@ -191,7 +191,7 @@ def called(command: Invoke) -> Event:
 
 
 def pull(command: Pull) -> Returned | Raised | StreamEnded:
-    """Take the next item of a plain stream."""
+    """Return the next item of a plain stream as an event."""
     if not isinstance(command.stream, Iterator):
         return Raised(TypeError("the stream is async: use AsyncAgentUndo"))
     try:
@@ -203,7 +203,7 @@ def pull(command: Pull) -> Returned | Raised | StreamEnded:
 
 
 def _within(command: Invoke, seconds: float) -> Event:
-    """Call a function in a thread of its own, and wait only so long."""
+    """Call a function in a thread of its own, and wait for a limited time."""
     found: list[Event] = []
     context = copy_context()
     target: Callable[[], None] = lambda: found.append(context.run(called, command))  # noqa: E731
