@@ -15,7 +15,7 @@ _HOMES = {
         "VersionedDocument",
     ),
     "gitshadow.sdk.testing.rollback": ("prove_rollback", "prove_rollback_async"),
-    "gitshadow.sdk.testing.store_factory": ("OpenStore",),
+    "gitshadow.sdk.testing.saga_kit": ("OpenStore",),
     "gitshadow.sdk.testing.store_kit": ("SessionStoreKit",),
 }
 

@@ -15,5 +15,5 @@ from gitshadow.sdk.testing.provider_kit import UndoProviderKit as UndoProviderKi
 from gitshadow.sdk.testing.provider_kit import VersionedDocument as VersionedDocument
 from gitshadow.sdk.testing.rollback import prove_rollback as prove_rollback
 from gitshadow.sdk.testing.rollback import prove_rollback_async as prove_rollback_async
-from gitshadow.sdk.testing.store_factory import OpenStore as OpenStore
+from gitshadow.sdk.testing.saga_kit import OpenStore as OpenStore
 from gitshadow.sdk.testing.store_kit import SessionStoreKit as SessionStoreKit

@@ -1,49 +1,223 @@
-"""What every engine is asked, as tests to be inherited: order, retries, kills, cancelling.
+"""Tests of an engine, for inheritance: order, retries, kills, cancelling.
 
-Invariant: a rule knows nothing of the engine; what it looks at is on the disk.
+The rules undo a turn of three steps. Its inverses note each call in a file, and another file makes
+them fail, hang, or kill the process that runs them.
+Invariant: a rule knows nothing about the engine; it reads only the disk.
 """
 
 import asyncio
+import json
 import os
 import signal
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
-from gitshadow.sdk.testing.three_step_turn import (
-    PATIENCE_S,
-    STEPS,
-    Steps,
-    bench_of,
-    forked,
-    in_child,
-    lock_of,
-    opened,
-    recorded,
-    states,
-)
 from gitshadow.sdk.turns.async_session import AsyncAgentUndo
-from gitshadow.sdk.turns.bench import EngineProvider
+from gitshadow.sdk.turns.bench import Bench, EngineProvider
 from gitshadow.sdk.turns.errors import SessionBusy
 from gitshadow.sdk.turns.host import Host
 from gitshadow.sdk.turns.protocols import CompensationEngine
+from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.report import UndoKind, UndoReport
 from gitshadow.sdk.turns.saga import new_op
+from gitshadow.sdk.turns.session import AgentUndo
+from gitshadow.sdk.turns.session_runtime import Opening
+from gitshadow.sdk.turns.values import Inverse, Retry, Reversibility
+from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.saga_rows import SagaOp
 
+STEPS = (1, 2, 3)
+PATIENCE_S = 60.0
+"""The time limit of every wait."""
+_CUT_OFF_S = 0.2
 _OTHERS = [("t-1.2", "reversed"), ("t-1.1", "reversed")]
 
 
+@dataclass(slots=True)
+class Steps:
+    """A directory in which inverses note their calls and read their next failures.
+
+    `troubles` maps a step to the failures of its next calls: `fail`, `hang`, `wait` (until `go`),
+    `kill` (before its effect) or `kill after`.
+    """
+
+    root: Path
+    begun: threading.Event = field(default_factory=threading.Event)
+    go: threading.Event = field(default_factory=threading.Event)
+
+    def plan(self, **troubles: list[str]) -> None:
+        """Set the next failures of steps: `_2=["fail"]`."""
+        (self.root / "troubles.json").write_text(json.dumps(troubles))
+
+    @property
+    def calls(self) -> list[tuple[int, str]]:
+        """Return the calls of inverses as step and key, oldest first."""
+        return self._noted("calls")
+
+    @property
+    def undone(self) -> list[int]:
+        """Return the steps whose inverses had their effect, in order."""
+        return [step for step, _ in self._noted("effects")]
+
+    def undo(self, step: int, *, idempotency_key: str) -> None:
+        """Undo a step."""
+        self._note("calls", step, idempotency_key)
+        trouble = self._trouble(step)
+        if trouble == "fail":
+            raise OSError("no answer")
+        if trouble == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if trouble == "hang":
+            self.go.wait(PATIENCE_S)
+        if trouble == "wait":
+            self.begun.set()
+            self.go.wait(PATIENCE_S)
+        self._note("effects", step, idempotency_key)
+        if trouble == "fail after":
+            raise OSError("the answer was lost")
+        if trouble == "kill after":
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def blind(self, step: int) -> None:
+        """Undo a step without a key, so it must not be repeated."""
+        self.undo(step, idempotency_key="")
+
+    async def later(self, step: int, *, idempotency_key: str) -> None:
+        """Undo a step in a coroutine."""
+        await asyncio.sleep(0)
+        self.undo(step, idempotency_key=idempotency_key)
+
+    def tools(self) -> ToolRegistry:
+        """Return tools with these inverses."""
+        tools = ToolRegistry()
+        for name, handler in (
+            ("step.do", self.undo),
+            ("step.blind", self.blind),
+            ("step.later", self.later),
+        ):
+            undo = f"{name}.undo"
+            tools.compensator(undo)(handler)
+            tools.tool(
+                name,
+                reversibility=Reversibility.REVERSIBLE,
+                inverse=_inverse_of(undo),
+                retry=Retry(
+                    attempts=3,
+                    backoff_s=0,
+                    timeout_s=_CUT_OFF_S if name == "step.blind" else None,
+                ),
+            )(_nothing)
+        return tools
+
+    def _trouble(self, step: int) -> str | None:
+        """Return the failure of this call, and remove it from the list."""
+        path = self.root / "troubles.json"
+        if not path.exists():
+            return None
+        troubles: dict[str, list[str]] = json.loads(path.read_text())
+        found = troubles.get(f"_{step}", [])
+        trouble = found.pop(0) if found else None
+        path.write_text(json.dumps(troubles))
+        return trouble
+
+    def _note(self, name: str, step: int, key: str) -> None:
+        with (self.root / name).open("a") as stream:
+            stream.write(json.dumps([step, key]) + "\n")
+
+    def _noted(self, name: str) -> list[tuple[int, str]]:
+        path = self.root / name
+        lines = path.read_text().splitlines() if path.exists() else []
+        return [(step, key) for step, key in map(json.loads, lines)]
+
+
+def recorded(root: Path, *, tool: str = "step.do", also: str | None = None) -> Steps:
+    """Make a recorded working tree in which turn t-1 of session s ran its steps."""
+    git = root / ".git"
+    for name in ("objects", "refs"):
+        (git / name).mkdir(parents=True)
+    (git / "HEAD").write_text("ref: refs/heads/main\n")
+    with closing(Db.open(str(git / "agent-undo" / "journal.db"), create=True)):
+        steps = Steps(root)
+    with opened(steps, None) as au, au.turn("steps") as turn:
+        for step in STEPS:
+            turn.call(tool, step=step)
+        if also is not None:
+            turn.call(also, step=0)
+    return steps
+
+
+@contextmanager
+def opened(
+    steps: Steps, engine: EngineProvider | None, tools: ToolRegistry | None = None
+) -> Iterator[AgentUndo]:
+    """Open session s with an engine."""
+    host = Host(engine=engine)
+    with AgentUndo.open(
+        str(steps.root), session="s", tools=tools or steps.tools(), host=host
+    ) as au:
+        yield au
+
+
+def bench_of(steps: Steps) -> Bench:
+    """Return the bench of session s, for an engine."""
+    return Bench(str(steps.root), Opening("s", steps.tools()))
+
+
+@contextmanager
+def lock_of(steps: Steps) -> Iterator[None]:
+    """Keep the lock of session s during a block, so that no engine can begin."""
+    with closing(bench_of(steps).runtime()) as runtime, runtime.locked():
+        yield
+
+
+def states(report: UndoReport) -> list[tuple[str, str]]:
+    """Return call and state of each item, in the order of the undo."""
+    return [(item.call_id, item.state.value) for item in report.items]
+
+
+def forked(act: Callable[[], None]) -> int:
+    """Call a function in a process of its own; return its id."""
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            act()
+            code = 0
+        finally:
+            os._exit(code)
+    return pid
+
+
+def in_child(act: Callable[[], None]) -> int:
+    """Call a function in a process of its own; return its exit code, or minus its signal."""
+    return os.waitstatus_to_exitcode(os.waitpid(forked(act), 0)[1])
+
+
+def _nothing(step: int) -> None:
+    """Do nothing: the tests are only about the undo of the step."""
+
+
+def _inverse_of(
+    undo: str,
+) -> Callable[[object, object, object], Inverse]:
+    def build(arguments: object, captured: object, result: object) -> Inverse:
+        assert isinstance(arguments, dict)
+        return Inverse.tool(undo, step=arguments["step"])
+
+    return build
+
+
 OpenEngine: TypeAlias = Callable[[Path], AbstractContextManager[EngineProvider]]
-"""Opens the engine of the working tree at a place; the same one every time."""
+"""Opens the engine of the working tree at a path; the same one every time."""
 
 
 class CompensationEngineKit:
-    """Check an engine.
+    """Rules for an engine.
 
     Inherit from it, and override the fixture `open_engine`: an `OpenEngine`. Processes are forked
     and killed, so nothing of the engine may run in the test's own process while none is open.
@@ -52,7 +226,7 @@ class CompensationEngineKit:
     def test_inverses_run_in_reverse_order(
         self, open_engine: OpenEngine, tmp_path: Path
     ) -> None:
-        """ENG-01."""
+        """The newest step is undone first."""
         steps = recorded(tmp_path)
         with _undone(open_engine, steps) as report:
             assert states(report) == [("t-1.3", "reversed"), *_OTHERS]
@@ -61,7 +235,7 @@ class CompensationEngineKit:
     def test_a_failed_inverse_is_tried_again_with_its_key(
         self, open_engine: OpenEngine, tmp_path: Path
     ) -> None:
-        """ENG-04, ENG-05."""
+        """Each attempt of one inverse has the same key."""
         steps = recorded(tmp_path)
         steps.plan(_2=["fail", "fail"])
         with _undone(open_engine, steps) as report:
@@ -72,7 +246,7 @@ class CompensationEngineKit:
     def test_a_lasting_failure_is_alone_and_can_be_resumed(
         self, open_engine: OpenEngine, tmp_path: Path
     ) -> None:
-        """ENG-06: the same undo goes on, and touches only what failed."""
+        """The same undo continues with only the failed step."""
         steps = recorded(tmp_path)
         steps.plan(_2=["fail"] * 3)
         with open_engine(tmp_path) as engine, opened(steps, engine) as au:
@@ -86,7 +260,7 @@ class CompensationEngineKit:
     def test_a_hanging_inverse_is_cut_off_and_not_repeated(
         self, open_engine: OpenEngine, tmp_path: Path
     ) -> None:
-        """ENG-09: one that is not safe to repeat is in doubt; the others go on."""
+        """An inverse that is not safe to repeat is in doubt; the others run."""
         steps = recorded(tmp_path, also="step.blind")
         steps.plan(_0=["hang"])
         with _undone(open_engine, steps) as report:
@@ -98,7 +272,7 @@ class CompensationEngineKit:
     def test_an_inverse_that_ran_and_then_failed_is_not_taken_for_failed(
         self, open_engine: OpenEngine, tmp_path: Path
     ) -> None:
-        """One with a key is asked again with it; any other is in doubt, and not repeated."""
+        """An inverse with a key is repeated with it; any other is in doubt and not repeated."""
         steps = recorded(tmp_path, also="step.blind")
         steps.plan(_0=["fail after"], _2=["fail after"])
         with _undone(open_engine, steps) as report:
@@ -110,7 +284,7 @@ class CompensationEngineKit:
     def test_a_handler_that_is_gone_is_named(
         self, open_engine: OpenEngine, tmp_path: Path
     ) -> None:
-        """AN-33."""
+        """The report has it as `handler_missing`; the other inverses run."""
         steps = recorded(tmp_path, also="step.blind")
         tools = steps.tools()
         tools.remove("step.blind.undo")
@@ -125,7 +299,7 @@ class CompensationEngineKit:
     def test_inverses_may_be_coroutines(
         self, open_engine: OpenEngine, tmp_path: Path
     ) -> None:
-        """Also where nobody has an event loop."""
+        """This holds in a program without an event loop, too."""
         steps = recorded(tmp_path, tool="step.later")
         with _undone(open_engine, steps) as report:
             assert report.status == "reversed"
@@ -134,7 +308,7 @@ class CompensationEngineKit:
     def test_undoing_twice_is_undoing_once(
         self, open_engine: OpenEngine, tmp_path: Path
     ) -> None:
-        """ENG-03."""
+        """The second undo calls no inverse."""
         steps = recorded(tmp_path)
         with open_engine(tmp_path) as engine, opened(steps, engine) as au:
             first, second = au.undo("t-1"), au.undo("t-1")
@@ -144,7 +318,7 @@ class CompensationEngineKit:
     def test_an_undo_submitted_twice_runs_once(
         self, open_engine: OpenEngine, tmp_path: Path
     ) -> None:
-        """And both who wait for it get the same report."""
+        """Both waiting threads get the same report."""
         steps = recorded(tmp_path)
         with open_engine(tmp_path) as engine:
             runner, op = _submitted(steps, engine)
@@ -173,7 +347,7 @@ class CompensationEngineKit:
     def test_a_kill_at_any_step_is_finished_by_recover(
         self, open_engine: OpenEngine, tmp_path: Path
     ) -> None:
-        """ENG-07: done is not repeated, the one at work is retried with its key."""
+        """Completed inverses are not repeated; the running one is retried with its key."""
         for step in STEPS:
             for when in ("kill", "kill after"):
                 place = tmp_path / f"{when}-{step}"
@@ -187,7 +361,7 @@ class CompensationEngineKit:
     def test_the_built_in_engine_finishes_what_was_killed(
         self, open_engine: OpenEngine, tmp_path: Path
     ) -> None:
-        """The journal is the truth: it takes no engine to go on."""
+        """All data is in the journal, so the undo can continue without the engine."""
         for step in STEPS:
             place = tmp_path / str(step)
             place.mkdir()
@@ -204,7 +378,7 @@ class CompensationEngineKit:
     def test_it_finishes_what_the_built_in_engine_left(
         self, open_engine: OpenEngine, tmp_path: Path
     ) -> None:
-        """An engine may be taken into use at any time."""
+        """A program may begin to use an engine at any time."""
         steps = recorded(tmp_path)
         steps.plan(_2=["kill after"])
 
@@ -219,7 +393,7 @@ class CompensationEngineKit:
     def test_two_recoverers_call_each_inverse_once(
         self, open_engine: OpenEngine, tmp_path: Path
     ) -> None:
-        """AN-05."""
+        """Each inverse runs in only one of them."""
         steps = recorded(tmp_path)
         _kill(open_engine, steps, 2, "kill")
 
@@ -241,7 +415,7 @@ class CompensationEngineKit:
     def test_cancelling_who_waits_does_not_stop_the_undo(
         self, open_engine: OpenEngine, tmp_path: Path
     ) -> None:
-        """CAN-15: all inverses ran, however often it is cancelled."""
+        """All inverses run, even after several cancellations."""
         steps = recorded(tmp_path)
         steps.plan(_3=["wait"])
 
@@ -269,7 +443,7 @@ class CompensationEngineKit:
     def test_no_turn_begins_while_an_undo_is_carried_out(
         self, open_engine: OpenEngine, tmp_path: Path
     ) -> None:
-        """Whoever carries it out holds the session's lock; afterwards it is free."""
+        """The running undo has the session's lock; afterwards the lock is free."""
         steps = recorded(tmp_path)
         steps.plan(_3=["wait"])
         with open_engine(tmp_path) as engine, opened(steps, engine) as au:
@@ -292,7 +466,7 @@ class CompensationEngineKit:
     def test_a_rewind_takes_effects_back(
         self, open_engine: OpenEngine, tmp_path: Path
     ) -> None:
-        """RW-13 turned round: asked for effects, it takes them back first."""
+        """With `effects=True`, a rewind undoes the effects first."""
         steps = recorded(tmp_path)
         with open_engine(tmp_path) as engine, opened(steps, engine) as au:
             assert au.rewind("t-1", effects=True).ok
@@ -309,7 +483,7 @@ def _undone(open_engine: OpenEngine, steps: Steps) -> Iterator[UndoReport]:
 def _submitted(
     steps: Steps, engine: EngineProvider
 ) -> tuple[CompensationEngine, SagaOp]:
-    """Hand an undo over as sessions do: into the journal first."""
+    """Submit an undo as sessions do: write it into the journal first."""
     bench = bench_of(steps)
     op = new_op("s", UndoKind.UNDO, "t-1", 1)
     op = replace(op, status="submitted")

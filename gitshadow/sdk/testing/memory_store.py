@@ -1,17 +1,16 @@
-"""Sessions kept in this process: for tests, which then need no repository and no disk.
+"""Sessions in this process: for tests, which then need no repository and no disk.
 
-Invariant: what `JournalStore` does, this does: one suite runs through both.
+Invariant: it behaves as `JournalStore`: one suite runs on both.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from hashlib import sha1
 from threading import Lock
 
 from gitshadow.errors import LockedError, StoreError
 from gitshadow.model import Oid
-from gitshadow.sdk.testing.memory_history import SessionEvents
 from gitshadow.sdk.turns import json_values
 from gitshadow.sdk.turns.call_outcome import RAISED
 from gitshadow.sdk.turns.protocols import SessionLock
@@ -21,6 +20,7 @@ from gitshadow.store.journal.saga_rows import (
     Effect,
     Held,
     Marker,
+    NewEvent,
     SagaCall,
     SagaEntry,
     SagaLogRow,
@@ -38,8 +38,66 @@ _WAITING = ("held", "due", "sending", "failed")
 _SETTLED = ("done", "skipped", "resolved")
 
 
+@dataclass(slots=True)
+class _ValueHistory:
+    """The values of one key or artifact with their event numbers, oldest first."""
+
+    seqs: list[int] = field(default_factory=list)
+    values: list[str | None] = field(default_factory=list)
+
+    def before(self, seq: int | None) -> str | None:
+        """Return the value before an event (None: now)."""
+        found = self.number_before(seq)
+        return None if found is None else self.values[found]
+
+    def number_before(self, seq: int | None) -> int | None:
+        """Return the index of that value; None if there was none."""
+        known = [n for n, at in enumerate(self.seqs) if seq is None or at < seq]
+        return known[-1] if known else None
+
+    def since(self, seq: int) -> bool:
+        """Whether a value was set in an event or after it."""
+        return bool(self.seqs) and self.seqs[-1] >= seq
+
+
+@dataclass(slots=True)
+class _SessionEvents:
+    """The events of one session, and their values by key and artifact; nothing is removed."""
+
+    events: list[SessionEvent] = field(default_factory=list)
+    state: dict[str, _ValueHistory] = field(
+        default_factory=lambda: defaultdict(_ValueHistory)
+    )
+    files: dict[str, _ValueHistory] = field(
+        default_factory=lambda: defaultdict(_ValueHistory)
+    )
+
+    def add(self, event: NewEvent) -> None:
+        """Add an event with its number, values and versions."""
+        seq = len(self.events)
+        self.events.append(
+            SessionEvent(
+                session=event.session,
+                seq=seq,
+                invocation=event.invocation,
+                author=event.author,
+                kind=event.kind,
+                ts_ns=event.ts_ns,
+                text=event.text,
+                body=event.body,
+            )
+        )
+        for changes, values in (
+            (self.state, event.delta),
+            (self.files, event.artifacts),
+        ):
+            for name, value in values.items():
+                changes[name].seqs.append(seq)
+                changes[name].values.append(value)
+
+
 class MemoryStore:
-    """Keep sessions in memory; see `SessionStore` for what each method does.
+    """Keep sessions in memory; `SessionStore` describes each method.
 
     Any number of sessions may use one store, one after the other or in several threads. It ends
     with the process: nothing can be recovered from it.
@@ -50,7 +108,7 @@ class MemoryStore:
         self._calls: dict[tuple[str, str, str], SagaCall] = {}
         self._ops: dict[str, SagaOp] = {}
         self._log: list[SagaLogRow] = []
-        self._histories: dict[str, SessionEvents] = defaultdict(SessionEvents)
+        self._histories: dict[str, _SessionEvents] = defaultdict(_SessionEvents)
         self._blobs: dict[Oid, bytes] = {}
         self._held: dict[tuple[str, str, str], Held] = {}
         self._effects: dict[tuple[str, str], list[tuple[int, Effect]]] = {}
@@ -58,14 +116,14 @@ class MemoryStore:
         self._mutex = Lock()
 
     def lock(self, session: str) -> SessionLock:
-        """Return the lock of a session, which holds within this store."""
+        """Return the lock of a session; it is valid for this store only."""
         return _MemoryLock(self._taken, self._mutex, session)
 
     def close(self) -> None:
-        """Do nothing: another session may go on with the store."""
+        """Do nothing: another session may use the store."""
 
     def save(self, rows: Iterable[SagaRow]) -> None:
-        found = tuple(rows)  # what raises here leaves nothing
+        found = tuple(rows)  # an exception here leaves no rows
         with self._mutex:
             for row in found:
                 self._put(row)
@@ -210,7 +268,7 @@ class MemoryStore:
         return sorted(found, key=lambda row: (row.turn, row.ordinal))
 
     def _is_doubtful(self, row: SagaCall) -> bool:
-        """Return whether nobody knows how a call ended, in a turn that is over."""
+        """Whether a call of an ended turn has an unknown end."""
         turn = self._turns.get((row.session, row.turn))
         is_over = turn is None or turn.status != "open"
         begun = row.outcome in (None, RAISED) and row.undo == "none"
@@ -308,13 +366,13 @@ class MemoryStore:
     def has(self, oid: Oid) -> bool:
         return oid in self._blobs
 
-    def _history(self, session: str) -> SessionEvents:
-        """Return a session's history; looking at one that is not there makes none."""
-        return self._histories.get(session) or SessionEvents()
+    def _history(self, session: str) -> _SessionEvents:
+        """Return a session's history; reading a missing one creates none."""
+        return self._histories.get(session) or _SessionEvents()
 
 
 class _MemoryLock:
-    """Hold the lock of one session among those who share a store."""
+    """The lock of one session among the users of one store."""
 
     def __init__(self, taken: set[str], mutex: Lock, session: str) -> None:
         self._taken = taken
@@ -338,7 +396,7 @@ class _MemoryLock:
 
 
 def _is_free(row: SagaCall, owner: str, now_ns: int) -> bool:
-    """Tell whether an inverse can be claimed."""
+    """Whether an inverse can be claimed."""
     if row.undo != "running":
         return row.undo in ("planned", "failed")
     return row.owner == owner or (row.lease_ns is not None and row.lease_ns <= now_ns)
@@ -357,6 +415,6 @@ def _marker(event: SessionEvent) -> Marker:
 
 
 def _is_open_doubt(row: Held, call: SagaCall) -> bool:
-    """Tell whether nobody knows yet what became of a held call."""
+    """Whether the end of a held call is still unknown."""
     is_open = call.outcome in (None, RAISED) and call.undo == "none"
     return row.state == "in_doubt" and is_open

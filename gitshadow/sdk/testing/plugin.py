@@ -1,17 +1,17 @@
 """Fixtures for tests of agent programs; pytest loads this module wherever gitshadow is installed.
 
-Invariant: nothing is imported here but pytest: whoever does not use a fixture pays for none.
+Invariant: the module itself imports only pytest, so that an unused fixture costs nothing.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from gitshadow.sdk.testing.proof import Proof
     from gitshadow.sdk.turns.async_session import AsyncAgentUndo
@@ -20,11 +20,22 @@ if TYPE_CHECKING:
     from gitshadow.sdk.turns.registry import ToolRegistry
     from gitshadow.sdk.turns.session import AgentUndo
 
-_KITS = (
-    *("saga_kit", "outbox_kit", "history_kit", "store_kit", "provider_kit"),
-    "engines",
-)
+_KITS = ("saga_kit", "store_kit", "provider_kit", "engine_kit")
 pytest.register_assert_rewrite(*(f"gitshadow.sdk.testing.{kit}" for kit in _KITS))
+
+# gitrepository-layout(5): what a directory needs for Git to take it for a repository.
+_DIRECTORIES = ("objects/info", "objects/pack", "refs/heads", "refs/tags", "info")
+_CONFIG = """\
+[core]
+\trepositoryformatversion = 0
+\tfilemode = true
+\tbare = false
+[user]
+\tname = Test
+\temail = test@example.com
+[agent-undo]
+\tdaemon = off
+"""
 
 
 @pytest.fixture
@@ -90,9 +101,22 @@ def undo_repo(tmp_path: Path) -> Path:
 
     Its branch `main` has no commit yet; an identity for commits is set.
     """
-    from gitshadow.sdk.testing.repository import recorded_repository
+    from gitshadow.errors import UnsupportedError
+    from gitshadow.service import in_process
+    from gitshadow.store.layout import discover
 
-    return recorded_repository(tmp_path / "undo_repo")
+    # `git init` would copy the user's template.
+    root = tmp_path / "undo_repo"
+    git = root / ".git"
+    for name in _DIRECTORIES:
+        (git / name).mkdir(parents=True)
+    (git / "HEAD").write_text("ref: refs/heads/main\n", encoding="utf-8")
+    (git / "config").write_text(_CONFIG, encoding="utf-8")
+    layout = discover(str(root))
+    if layout is None:
+        raise UnsupportedError(f"cannot make a repository in {root}")
+    in_process.run(layout, "init", {"force": True})
+    return Path(layout.root)
 
 
 @pytest.fixture

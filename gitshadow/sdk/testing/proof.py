@@ -1,7 +1,7 @@
-"""What came of proving that a script can be rolled back: a finding per step, readable as it is.
+"""The result of a proof that a script can be rolled back: a finding per step, as readable text.
 
-Invariant: frozen, and a proof is good only where each step was seen to do something and to be
-taken back as its tool declares.
+Invariant: frozen; a proof is good only if each step was observed to change the state, and to be
+undone as its tool declares.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,7 +15,7 @@ _WIDTH = 60
 
 
 class Finding(StrEnum):
-    """Say what is true of a step's inverse: four that are as declared, then the flaws."""
+    """The finding about a step's inverse: four are as declared, the others are flaws."""
 
     REVERSED = "reversed"
     COMPENSATED = "compensated"
@@ -32,7 +32,7 @@ class Finding(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Flaw:
-    """Hold one thing that is not as declared; `when` says in which trial it showed."""
+    """A difference from the declaration; `when` names the trial that found it."""
 
     finding: Finding
     when: str
@@ -41,9 +41,9 @@ class Flaw:
 
 @dataclass(frozen=True, slots=True)
 class StepProof:
-    """Hold what was found of one step, counted from 1.
+    """The findings about one step, counted from 1.
 
-    `proven` is what its rollback was seen to do; `said` what stays, or what a person can do.
+    `proven` is the observed result of its rollback; `said` names a residue or a follow-up.
     """
 
     number: int
@@ -54,7 +54,7 @@ class StepProof:
 
     @property
     def finding(self) -> Finding:
-        """Return the first flaw, or what was proven where there is none."""
+        """Return the first flaw, or `proven` if there is none."""
         return self.flaws[0].finding if self.flaws else self.proven
 
     def lines(self) -> Iterator[str]:
@@ -68,14 +68,14 @@ class StepProof:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """Hold what was found of a script; `notes` name what could not be proven."""
+    """The findings about a script; `notes` name the parts that could not be proven."""
 
     steps: tuple[StepProof, ...]
     notes: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
-        """Tell whether no step has a flaw."""
+        """Whether no step has a flaw."""
         return not any(step.flaws for step in self.steps)
 
     @property
@@ -84,7 +84,7 @@ class Proof:
         return [step.finding for step in self.steps]
 
     def without(self, *accepted: Finding) -> "Proof":
-        """Return the proof as if these flaws were none."""
+        """Return the proof without these flaws."""
         steps = (
             replace(
                 step,
@@ -108,7 +108,7 @@ class Proof:
 
 
 def difference(before: object, after: object) -> str:
-    """Return in words how two observations differ: the first few places."""
+    """Return the first few differences of two observations as text."""
     found = _differences(before, after, "")
     shown = list(islice(found, _SHOWN))
     more = sum(1 for _ in found)
@@ -146,7 +146,7 @@ def _parts(
 
 
 def _cut(before: object, after: object) -> tuple[str, str]:
-    """Return two values as short texts; of long ones the part where they begin to differ."""
+    """Return two values as short texts; long ones from just before their first difference."""
     if not (isinstance(before, str | bytes) and isinstance(after, str | bytes)):
         return _short(before), _short(after)
     same = sum(1 for _ in takewhile(bool, map(_equal, before, after)))

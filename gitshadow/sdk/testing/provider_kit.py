@@ -1,8 +1,8 @@
-"""What a host's own undo machinery and its revisions are asked, as tests to be inherited.
+"""Tests of a host's own undo and of its revisions, for inheritance.
 
 Everything under test may be a plain function or a coroutine function: each rule runs in an event
 loop of its own.
-Invariant: a rule looks at the document, never into the machinery.
+Invariant: a rule reads only the document, never the implementation.
 """
 
 import asyncio
@@ -24,19 +24,19 @@ T = TypeVar("T")
 
 
 class UndoableDocument(Protocol):
-    """A document and the undo machinery of it, which is under test."""
+    """A document and its undo provider, which is under test."""
 
     @property
     def provider(self) -> UndoTransactionProvider:
-        """Return the machinery, the same one every time."""
+        """Return the provider, the same one every time."""
         ...
 
     def change(self) -> Awaitable[object] | object:
-        """Change the document as a tool would; every change is another one."""
+        """Change the document as a tool would; no two changes are equal."""
         ...
 
     def look(self) -> Awaitable[object] | object:
-        """Return what the document holds, as a value that can be compared."""
+        """Return the content of the document, as a value that can be compared."""
         ...
 
 
@@ -49,18 +49,18 @@ class VersionedDocument(Protocol):
         ...
 
     def change(self) -> Awaitable[object] | object:
-        """Change the document; every change is another one."""
+        """Change the document; no two changes are equal."""
         ...
 
 
 class UndoProviderKit:
-    """Check an `UndoTransactionProvider`.
+    """Rules for an `UndoTransactionProvider`.
 
     Inherit from it, and override the fixture `subject`: an `UndoableDocument`, new for each test.
     """
 
     def test_a_commit_keeps_what_was_done(self, subject: UndoableDocument) -> None:
-        """Whatever comes after it."""
+        """The next rolled-back turn does not change it."""
 
         async def rule() -> None:
             before = await _settled(subject.look())
@@ -73,7 +73,7 @@ class UndoProviderKit:
         asyncio.run(rule())
 
     def test_a_rollback_restores_the_document(self, subject: UndoableDocument) -> None:
-        """All changes since the transaction began, however many."""
+        """A rollback reverts all changes since the transaction began."""
 
         async def rule() -> None:
             before = await _settled(subject.look())
@@ -83,7 +83,7 @@ class UndoProviderKit:
         asyncio.run(rule())
 
     def test_turns_follow_each_other(self, subject: UndoableDocument) -> None:
-        """What one leaves open does not reach into the next."""
+        """A transaction has no effect on the next one."""
 
         async def rule() -> None:
             for _ in range(3):
@@ -97,7 +97,7 @@ class UndoProviderKit:
     def test_a_turn_without_work_changes_nothing(
         self, subject: UndoableDocument
     ) -> None:
-        """A turn that only talks has a transaction too, whichever way it ends."""
+        """A turn without calls has a transaction too."""
 
         async def rule() -> None:
             await _kept_turn(subject)
@@ -109,7 +109,7 @@ class UndoProviderKit:
         asyncio.run(rule())
 
     def test_entries_change_nothing(self, subject: UndoableDocument) -> None:
-        """They name what was done; a call may have one that changed no document."""
+        """An entry names a call, which need not have changed the document."""
 
         async def rule() -> None:
             before = await _settled(subject.look())
@@ -123,7 +123,7 @@ class UndoProviderKit:
         asyncio.run(rule())
 
     def test_any_label_is_taken(self, subject: UndoableDocument) -> None:
-        """It is what a person or a model wrote."""
+        """People and models write labels."""
 
         async def rule() -> None:
             for label in ("", "ü\n'\"%s{}", "x" * 10_000):
@@ -136,7 +136,7 @@ class UndoProviderKit:
     def test_a_failed_turn_restores_the_document(
         self, subject: UndoableDocument
     ) -> None:
-        """As a session drives it: by what a tool raises."""
+        """A session rolls back after an exception of a tool."""
 
         async def rule() -> None:
             before = await _settled(subject.look())
@@ -162,7 +162,7 @@ class RevisionProviderKit:
     """
 
     def test_a_revision_is_a_number_or_a_text(self, subject: VersionedDocument) -> None:
-        """It goes into the journal and to tools, as it is."""
+        """It is stored in the journal and passed to tools."""
 
         async def rule() -> None:
             await _settled(subject.change())
@@ -172,7 +172,7 @@ class RevisionProviderKit:
         asyncio.run(rule())
 
     def test_a_revision_is_steady(self, subject: VersionedDocument) -> None:
-        """To ask for it is no change."""
+        """Reading it changes nothing."""
 
         async def rule() -> None:
             found = [
@@ -183,7 +183,7 @@ class RevisionProviderKit:
         asyncio.run(rule())
 
     def test_every_change_is_a_revision(self, subject: VersionedDocument) -> None:
-        """Seen at once, and none comes twice: a model's stale one must not fit again."""
+        """A new revision after each change; a stale one of a model must never match again."""
 
         async def rule() -> None:
             found = [await _settled(subject.provider.current_revision())]
@@ -197,7 +197,7 @@ class RevisionProviderKit:
     def test_a_tool_gets_the_revision_of_its_call(
         self, subject: VersionedDocument
     ) -> None:
-        """Also when the call before changed the document."""
+        """This holds after an earlier call changed the document."""
 
         async def rule() -> None:
             provider = subject.provider
@@ -225,7 +225,7 @@ async def _work(
 
 
 async def _kept_turn(subject: UndoableDocument, *, changes: int = 1) -> object:
-    """Run a turn that commits; return what its changes left, before the commit."""
+    """Run a turn that commits; return the document before the commit."""
     opened = await _work(subject, changes)
     found = await _settled(subject.look())
     await _settled(opened.commit())
@@ -242,7 +242,7 @@ async def _lost_turn(
 def _session(
     subject: UndoableDocument | VersionedDocument, host: Host
 ) -> AsyncAgentUndo:
-    """Return a session whose one tool changes the document and returns the revision it got."""
+    """Return a session with one tool that changes the document and returns its revision."""
     tools = ToolRegistry()
 
     # To the session it is a read: the host's own machinery takes it back.

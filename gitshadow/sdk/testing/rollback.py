@@ -1,18 +1,345 @@
-"""Prove that a script of calls can be taken back, by failing at every step of it.
+"""Prove that a script of calls can be undone, by failing at every step of it.
 
-Invariant: both functions run one procedure, so what is proven does not depend on the front.
+First each step alone, with the steps before it committed; then all steps together; then each before
+later ones. The state is compared by the result of `observe`, never by the report of an inverse.
+Invariant: both functions run one procedure, so a proof does not depend on the front.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
-from gitshadow.sdk.testing.combined_steps import Together
-from gitshadow.sdk.testing.proof import Proof, StepProof
-from gitshadow.sdk.testing.single_step import Alone
-from gitshadow.sdk.testing.trials import AsyncHurried, Hurried, Script, Trials
-from gitshadow.sdk.turns.commands import Procedure
+from gitshadow.errors import UsageError
+from gitshadow.sdk.testing.proof import Finding, Flaw, Proof, StepProof, difference
+from gitshadow.sdk.testing.trials import (
+    AsyncHurried,
+    BrokenError,
+    Hurried,
+    Script,
+    Trial,
+    Trials,
+)
+from gitshadow.sdk.turns import json_values
+from gitshadow.sdk.turns.commands import (
+    ClaimCompensation,
+    Command,
+    Invoke,
+    Procedure,
+    Returned,
+    Save,
+)
 from gitshadow.sdk.turns.host import Host
+from gitshadow.sdk.turns.inverse_kinds import is_external
 from gitshadow.sdk.turns.policy import Policy
 from gitshadow.sdk.turns.registry import ToolRegistry
+from gitshadow.sdk.turns.report import Domain, UndoItem, UndoReport
+from gitshadow.sdk.turns.turn import TurnCore
+from gitshadow.sdk.turns.values import Outcome
+from gitshadow.store.journal.saga_rows import SagaCall, SagaEntry
+from gitshadow.undo.report import State
+
+_PROVEN = {
+    State.REVERSED: Finding.REVERSED,
+    State.COMPENSATED: Finding.COMPENSATED,
+    State.NOT_REVERSED: Finding.STAYS,
+    State.NO_EFFECT: Finding.NO_EFFECT,
+}
+_ERASED = (State.REVERSED, State.NO_EFFECT)
+
+
+@dataclass(slots=True)
+class _SingleStep:
+    """Prove one step of a script."""
+
+    trials: Trials
+    index: int
+
+    def prove(self) -> Procedure[StepProof]:
+        """Prove one step after the steps before it were committed."""
+        trial = yield from self.trials.fresh()
+        if self.index:
+            first = yield from self.trials.commit(trial, range(self.index))
+        flaws = yield from self._broken_before(trial)
+        proof, found = yield from self._broken_after(trial)
+        if not found and proof.proven in (Finding.REVERSED, Finding.COMPENSATED):
+            found = yield from self._repeated(trial)
+        if not found and self._has_probe:
+            found = yield from self._lost(trial)
+        if self.index:
+            yield from self.trials.undo(trial, first.row.id)
+        return replace(proof, flaws=(*flaws, *found))
+
+    def _broken_before(self, trial: Trial) -> Procedure[list[Flaw]]:
+        """Fail before the tool runs: `capture`, `observe` and `describe` must change nothing."""
+        when = "failed before it"
+        before = yield from self.trials.look()
+        if before != (yield from self.trials.look()):
+            raise UsageError("cannot prove: observe gives two answers for one state")
+
+        def body(core: TurnCore) -> Procedure[None]:
+            self.trials.rig.failing = "before"
+            yield from self.trials.call(core, trial, self.index)
+
+        yield from self.trials.turn(trial, body, broken=True)
+        after = yield from self.trials.look()
+        if after == before:
+            return []
+        said = "capture, observe or describe changed the state"
+        return [Flaw(Finding.IMPURE, when, f"{said}: {difference(before, after)}")]
+
+    def _broken_after(self, trial: Trial) -> Procedure[tuple[StepProof, list[Flaw]]]:
+        """Fail after the step: the report must match the state."""
+        before = yield from self.trials.look()
+        worlds: list[object] = []
+
+        def body(core: TurnCore) -> Procedure[None]:
+            yield from self.trials.call(core, trial, self.index)
+            worlds.append((yield from self.trials.look()))
+
+        core = yield from self.trials.turn(trial, body, broken=True)
+        trial.results.pop()
+        seen = _Seen(before, worlds[0], (yield from self.trials.look()))
+        assert core.report is not None, "a broken turn is rolled back"
+        (item,) = (one for one in core.report.items if one.call_id)
+        tool = self.trials.script[self.index][0]
+        proof = StepProof(self.index + 1, tool, _PROVEN[item.state], _said(item))
+        flaw = seen.judged(item)
+        return proof, [] if flaw is None else [flaw]
+
+    @property
+    def _has_probe(self) -> bool:
+        """Whether a lost answer can be settled; without a probe it stays in doubt."""
+        tool = self.trials.tools.find(self.trials.script[self.index][0])
+        return tool is not None and "probe" in tool.options and not tool.holds
+
+    def _lost(self, trial: Trial) -> Procedure[list[Flaw]]:
+        """Fail after the tool's work and before its answer: its probe must find the effect."""
+        before = yield from self.trials.look()
+        worlds: list[object] = []
+
+        def body(core: TurnCore) -> Procedure[None]:
+            self.trials.rig.failing = "after"
+            try:
+                yield from self.trials.call(core, trial, self.index)
+            except BrokenError:
+                worlds.append((yield from self.trials.look()))
+                raise
+
+        core = yield from self.trials.turn(trial, body, broken=True)
+        seen = _Seen(
+            before, worlds[0], (yield from self.trials.look()), "ran, then failed"
+        )
+        assert core.report is not None, "a broken turn is rolled back"
+        (item,) = (one for one in core.report.items if one.call_id)
+        flaw = seen.judged(item)
+        return [] if flaw is None else [flaw]
+
+    def _repeated(self, trial: Trial) -> Procedure[list[Flaw]]:
+        """Run each inverse twice with one key: a lost answer must do no harm."""
+        when = "repeated with its key"
+        flaws: list[Flaw] = []
+        attempts: list[SagaCall] = []
+        turns: list[TurnCore] = []
+
+        def body(core: TurnCore) -> Procedure[None]:
+            turns.append(core)
+            yield from self.trials.call(core, trial, self.index)
+
+        def again(command: Command, event: object) -> Procedure[None]:
+            if isinstance(command, ClaimCompensation):
+                attempts.extend(_attempted(command, turns[0]))
+            elif isinstance(command, Invoke) and attempts:
+                said = yield from self._twice(command, attempts.pop())
+                if said is not None:
+                    flaws.append(Flaw(Finding.NOT_IDEMPOTENT, when, said))
+
+        yield from self.trials.turn(trial, body, broken=True, watch=again)
+        trial.results.pop()
+        return flaws
+
+    def _twice(self, command: Invoke, call: SagaCall) -> Procedure[str | None]:
+        """Run an inverse again if an engine might; return the difference to one run, or None."""
+        if not self._is_repeatable(call):
+            return None
+        before = yield from self.trials.look()
+        event = yield command
+        after = yield from self.trials.look()
+        if before != after:
+            return f"the second run changed the world: {difference(before, after)}"
+        return "the second run failed" if _failed(event) else None
+
+    def _is_repeatable(self, call: SagaCall) -> bool:
+        """Whether an engine would repeat an inverse after a lost answer."""
+        inverse = json_values.stored_inverse(call.inverse or "")
+        if is_external(inverse.handler):
+            return inverse.idempotent
+        handler = self.trials.tools.handler(inverse.handler)
+        return handler is not None and handler.repeatable
+
+
+def _attempted(command: ClaimCompensation, core: TurnCore) -> Iterator[SagaCall]:
+    """Return the call whose inverse runs next."""
+    for row in command.then:
+        if isinstance(row, SagaEntry) and row.kind == "undo_attempt" and row.call:
+            yield core.calls[row.call]
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """The state before a step, after it, and after its rollback."""
+
+    before: object
+    done: object
+    undone: object
+    when: str = "failed after it"
+
+    def judged(self, item: UndoItem) -> Flaw | None:
+        """Return the flaw of a report's item, or None."""
+        when = self.when
+        if item.domain is Domain.OUTBOX:
+            if self.undone == self.before:
+                return None
+            said = difference(self.before, self.undone)
+            return Flaw(Finding.LIES, when, f"it reports never sent, but {said}")
+        if item.state is State.NO_EFFECT:
+            if self.done == self.before:
+                return None
+            said = f"it reports {item.detail or 'read-only'}, but changed the state"
+            return Flaw(Finding.LIES, when, f"{said}: {self._done()}")
+        if item.state is State.NOT_REVERSED:
+            why = item.reason.value if item.reason else "not reversed"
+            if why in ("non_reversible", "undeclared"):
+                return None
+            return Flaw(Finding.FAILS, when, f"{why}: {item.error or item.detail}")
+        if self.done == self.before:
+            return Flaw(Finding.UNSEEN, when, "observe does not see what the tool does")
+        if self.undone == self.done:
+            said = (
+                f"it reports {item.state.value}, but the state is as the call left it"
+            )
+            return Flaw(Finding.LIES, when, f"{said}: {self._done()}")
+        if item.state is State.REVERSED and self.undone != self.before:
+            said = difference(self.before, self.undone)
+            return Flaw(Finding.RESIDUE, when, f"it reports reversed, but {said}")
+        return None
+
+    def _done(self) -> str:
+        return difference(self.before, self.done)
+
+
+def _said(item: UndoItem) -> str | None:
+    return item.residue or item.follow_up
+
+
+def _failed(event: object) -> bool:
+    """Whether an attempt failed."""
+    if not isinstance(event, Returned):
+        return True
+    return isinstance(event.value, Outcome) and not event.value.ok
+
+
+class _Ending(NamedTuple):
+    """The state before a script and after its undo."""
+
+    start: object
+    end: object
+    refused: bool
+    erased: bool
+
+
+@dataclass(slots=True)
+class _CombinedSteps:
+    """Prove steps that are sound alone: undone together, and each before later ones."""
+
+    trials: Trials
+    steps: list[StepProof]
+    notes: list[str] = field(default_factory=list)
+    worlds: list[object] = field(default_factory=list)
+    undone: dict[int, object] = field(default_factory=dict)
+    numbers: dict[str, int] = field(default_factory=dict)
+
+    def prove(self) -> Procedure[Proof]:
+        """Return the proof of the whole script."""
+        self._compare((yield from self._newest_first()))
+        if not any(step.flaws for step in self.steps):
+            yield from self._out_of_order()
+        return Proof(tuple(self.steps), tuple(self.notes))
+
+    def _newest_first(self) -> Procedure[UndoReport]:
+        """Fail after the last step, and observe the state after each inverse."""
+        trials = self.trials
+        trial = yield from trials.fresh()
+
+        def body(core: TurnCore) -> Procedure[None]:
+            self.worlds.append((yield from trials.look()))
+            for index in range(len(trials.script)):
+                yield from trials.call(core, trial, index)
+                self.worlds.append((yield from trials.look()))
+
+        def settled(command: Command, event: object) -> Procedure[None]:
+            rows = command.rows if isinstance(command, Save) else ()
+            for row in rows:
+                if isinstance(row, SagaCall) and row.undo == "done":
+                    self.undone[row.ordinal] = yield from trials.look()
+
+        core = yield from trials.turn(trial, body, broken=True, watch=settled)
+        self.numbers = {call.id: call.ordinal for call in core.calls.values()}
+        assert core.report is not None, "a broken turn is rolled back"
+        return core.report
+
+    def _compare(self, report: UndoReport) -> None:
+        """Compare the states of the undo with those of the script, while the order is reversed."""
+        before = len(self.steps) + 1
+        for item in report.items:
+            number = self.numbers.get(item.call_id)
+            if number is None or item.state is State.NO_EFFECT:
+                continue
+            if item.domain is Domain.OUTBOX:
+                continue
+            if item.state is not State.REVERSED or number > before:
+                return
+            expected, found = self.worlds[number - 1], self.undone[number]
+            if found != expected:
+                said = f"sound by itself, but not here: {difference(expected, found)}"
+                self._flaw(number, "undone with the others", said)
+                return
+            before = number
+
+    def _out_of_order(self) -> Procedure[None]:
+        """Undo each step before later ones, then the rest."""
+        in_order = yield from self._ending(None)
+        if not in_order.erased and self.trials.reset is None:
+            self.notes.append("steps undone out of order need reset=")
+            return
+        for step in self.steps[:-1]:
+            if step.proven not in (Finding.REVERSED, Finding.COMPENSATED):
+                continue
+            found = yield from self._ending(step.number)
+            expected = found.start if in_order.erased else in_order.end
+            if not found.refused and found.end != expected:
+                said = difference(expected, found.end)
+                self._flaw(step.number, "undone before later steps", said)
+
+    def _ending(self, first: int | None) -> Procedure[_Ending]:
+        """Undo all steps, `first` before the others; an engine may refuse that one safely."""
+        trials = self.trials
+        trial = yield from trials.fresh()
+        start = yield from trials.look()
+        core = yield from trials.commit(trial, range(len(trials.script)))
+        ids = {call.ordinal: call.id for call in core.calls.values()}
+        refused = False
+        if first is not None:
+            early = yield from trials.undo(trial, core.row.id, frozenset({ids[first]}))
+            states = {item.call_id: item.state for item in early.items}
+            refused = states[ids[first]] is State.NOT_REVERSED
+        report = yield from trials.undo(trial, core.row.id)
+        erased = all(item.state in _ERASED for item in report.items)
+        return _Ending(start, (yield from trials.look()), refused, erased)
+
+    def _flaw(self, number: int, when: str, detail: str) -> None:
+        step = self.steps[number - 1]
+        flaw = Flaw(Finding.ORDER, when, detail)
+        self.steps[number - 1] = replace(step, flaws=(*step.flaws, flaw))
 
 
 def prove_rollback(
@@ -24,23 +351,23 @@ def prove_rollback(
     policy: Policy | None = None,
     host: Host | None = None,
 ) -> Proof:
-    """Run a script many times, fail before and after each step, and look what came back.
+    """Run a script many times, fail before and after each step, and compare the state.
 
     Args:
-        tools: As the program declares them. Every tool and inverse runs several times.
+        tools: The program's tools. Every tool and inverse runs several times.
         script: The calls; each must succeed.
-        observe: Returns the part of the world that the tools change, as a value that can be
-            compared: nested dicts and lists make the most readable proof.
-        reset: Puts the world back before each trial; without it each begins where the last ended.
-        policy: What calls and inverses must pass; tools that nothing takes back may run here.
-        host: What the program plugs in.
+        observe: Returns the state that the tools change, as a value that can be compared: nested
+            dicts and lists make the most readable proof.
+        reset: Restores the state before each trial; without it each begins where the last ended.
+        policy: The policy for calls and inverses; tools without an inverse may run here.
+        host: The program's own implementations.
 
     Returns:
         The proof. `assert proof.ok, proof` is a test.
 
     Raises:
-        UsageError: a step of the script did not succeed, or `observe` is not steady.
-        Exception: what a tool, `observe` or `reset` raised.
+        UsageError: a step of the script failed, or `observe` has two results for one state.
+        Exception: of a tool, `observe` or `reset`.
     """
     rules, plugs = policy or Policy(), host or Host()
     trials = Trials(tools, script, observe, reset, rules, plugs)
@@ -63,11 +390,11 @@ async def prove_rollback_async(
 
 
 def _proof(trials: Trials) -> Procedure[Proof]:
-    """Prove each step alone, then all together, then each before its time."""
+    """Prove each step alone, then all together, then each before later ones."""
     steps: list[StepProof] = []
     for index in range(len(trials.script)):
-        steps += [(yield from Alone(trials, index).prove())]
+        steps += [(yield from _SingleStep(trials, index).prove())]
     if any(step.flaws for step in steps):
         note = "all steps together: one of them is flawed by itself"
         return Proof(tuple(steps), (note,))
-    return (yield from Together(trials, steps).prove())
+    return (yield from _CombinedSteps(trials, steps).prove())

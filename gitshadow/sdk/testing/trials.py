@@ -1,6 +1,6 @@
-"""The trials of a proof: turns on a store in memory that end well or break on purpose.
+"""The trials of a proof: turns on a store in memory that commit or fail on purpose.
 
-Invariant: a trial is a turn like any other, so what is proven is what will run; a step of the
+Invariant: a trial is an ordinary turn, so a proof tests the code that will run; a step of the
 script that does not succeed ends the proof.
 """
 
@@ -59,20 +59,20 @@ class Hurried(Driver):
     """Run procedures without the pauses between two attempts."""
 
     def perform(self, command: Command) -> object:
-        """Carry a command out; a pause is none."""
+        """Run a command, but skip pauses."""
         return None if isinstance(command, Pause) else super().perform(command)
 
 
 class AsyncHurried(AsyncDriver):
-    """As `Hurried`, awaiting."""
+    """As `Hurried`, awaited."""
 
     async def perform(self, command: Command) -> object:
-        """Carry a command out; a pause is none."""
+        """Run a command, but skip pauses."""
         return None if isinstance(command, Pause) else await super().perform(command)
 
 
 class BrokenError(Exception):
-    """End a turn on purpose."""
+    """The exception that ends a turn on purpose."""
 
 
 class Rigged(ToolRegistry):
@@ -84,7 +84,7 @@ class Rigged(ToolRegistry):
         self.failing: Literal["before", "after"] | None = None
 
     def find(self, name: str) -> Tool | None:
-        """Return a tool, one that fails where the next call is to."""
+        """Return a tool; it fails if `failing` is set."""
         found = self._inner.find(name)
         if found is None or self.failing is None:
             return found
@@ -92,7 +92,7 @@ class Rigged(ToolRegistry):
         return replace(found, function=_fail if is_before else _Ran(found.function))
 
     def handler(self, name: str) -> Tool | None:
-        """Return what an inverse calls; it never fails on purpose."""
+        """Return the handler of an inverse; it never fails on purpose."""
         return self._inner.handler(name)
 
     def __iter__(self) -> Iterator[Tool]:
@@ -104,7 +104,7 @@ def _fail(**arguments: object) -> None:
 
 
 class _Ran:
-    """Do a tool's work, and lose the answer."""
+    """Do a tool's work, but lose the answer."""
 
     def __init__(self, function: Callable[..., object]) -> None:
         self._function = function
@@ -122,7 +122,7 @@ class _Ran:
 
 @dataclass(slots=True)
 class Trial:
-    """Hold a world at the start of a trial and what has been done in it."""
+    """The session of a trial, and the results of its calls."""
 
     runtime: SessionRuntime
     results: list[object] = field(default_factory=list)
@@ -130,7 +130,7 @@ class Trial:
 
 @dataclass(slots=True)
 class Trials:
-    """Make trials and run turns in them; also what the drivers work with."""
+    """Make trials and run turns in them; the session of both drivers."""
 
     tools: ToolRegistry
     script: Script
@@ -159,11 +159,11 @@ class Trials:
         return Trial(self.runtimes[name])
 
     def composed(self, op: SagaOp) -> Whole:
-        """Return the undo that an op of a trial stands for."""
+        """Return the undo of an op of a trial."""
         return self.runtimes[op.session].composed(op)
 
     def look(self) -> Procedure[object]:
-        """Return the world; a copy, for it may be the live one."""
+        """Return a copy of the observed state, which may be live."""
         return deepcopy((yield from demand(Invoke(self.observe))))
 
     def turn(
@@ -174,7 +174,7 @@ class Trials:
         broken: bool,
         watch: Callable[[Command, object], Procedure[None]] | None = None,
     ) -> Procedure[TurnCore]:
-        """Run a turn that ends well, or breaks after its body."""
+        """Run a turn that commits, or fails after its body."""
         core = trial.runtime.new_turn("proof")
         try:
             yield from core.begin()
@@ -219,7 +219,7 @@ class Trials:
     def undo(
         self, trial: Trial, turn: str, only: frozenset[str] | None = None
     ) -> Procedure[UndoReport]:
-        """Take a committed turn back, or some of its calls."""
+        """Undo a committed turn, or some of its calls."""
         with trial.runtime.locked():
             unwind = trial.runtime.unwind(turn, UndoRequest(only=only))
             return (yield from unwind.run())
@@ -228,7 +228,7 @@ class Trials:
 def watched(
     inner: Procedure[T], watch: Callable[[Command, object], Procedure[None]]
 ) -> Procedure[T]:
-    """Run a procedure, and another after each of its commands with the event that answered it."""
+    """Run a procedure, and call `watch` with each of its commands and the event of it."""
     inner = in_the_open(inner)
     event: object = None
     while True:

@@ -14,7 +14,7 @@ from dbos import DBOS, DBOSClient, DBOSPortableJSONSerializer, WorkflowStatus
 from gitshadow.errors import UsageError
 from gitshadow.sdk.integrations import dbos
 from gitshadow.sdk.integrations.dbos import DbosEngine
-from gitshadow.sdk.testing.three_step_turn import (
+from gitshadow.sdk.testing.engine_kit import (
     Steps,
     bench_of,
     forked,

@@ -3,9 +3,11 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from gitshadow.sdk.testing import plugin
 from tests.support.waiting import HANGS_S
 
 pytest_plugins = ["pytester"]
@@ -199,6 +201,11 @@ def test_a_kit_fails_with_both_values(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_inprocess("-p", "no:cacheprovider", "-k", "last_number")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["E*At index 0 diff: 7 != -1"])
+
+
+def test_assertions_of_every_kit_are_rewritten() -> None:
+    kits = {path.stem for path in Path(plugin.__file__).parent.glob("*_kit.py")}
+    assert set(plugin._KITS) == kits
 
 
 def test_nothing_is_loaded_for_who_uses_no_fixture() -> None:

@@ -10,7 +10,7 @@ import pytest
 from gitshadow.errors import LockedError
 from gitshadow.model import Oid
 from gitshadow.sdk.testing import MemoryStore, SessionStoreKit
-from gitshadow.sdk.testing.store_factory import OpenStore
+from gitshadow.sdk.testing.saga_kit import OpenStore
 from gitshadow.sdk.turns.journal_store import JournalStore
 from gitshadow.sdk.turns.protocols import SessionLock
 from gitshadow.store.journal.saga_rows import (
