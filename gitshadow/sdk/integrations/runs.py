@@ -82,18 +82,18 @@ class _Work(Generic[T]):
 
     async def run(self: "_Work[Awaitable[object]]", **given: object) -> object:
         """Await it; return the value of the tool's own function, else the framework's answer."""
-        with self._carrying(given) as cell:
+        with self._carrying(**given) as cell:
             answer = self.answer = Returned(await self.execute())
         return (cell.result or answer).value
 
     def run_sync(self, **given: object) -> object:
         """Do as `run` for a framework that does not await its tools."""
-        with self._carrying(given) as cell:
+        with self._carrying(**given) as cell:
             answer = self.answer = Returned(self.execute())
         return (cell.result or answer).value
 
     @contextmanager
-    def _carrying(self, given: Mapping[str, object]) -> Iterator[Cell]:
+    def _carrying(self, **given: object) -> Iterator[Cell]:
         cell = Cell({name: given[name] for name in self.takes}, self.passing)
         with cell.carried():
             try:

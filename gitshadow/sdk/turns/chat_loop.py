@@ -1,7 +1,7 @@
 """The small loop: a prompt, requests, tool calls, an answer; optional, and no framework.
 
-Invariant: the user's words are in the history before the first request; the answer joins it in the
-transaction that commits the turn, so what failed has none.
+Invariant: the prompt is in the history before the first request; the answer is added by the
+transaction that commits the turn, so a failed turn has none.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -36,7 +36,7 @@ from gitshadow.sdk.turns.values import JsonObject, Outcome
 
 @dataclass(slots=True)
 class LoopCore:
-    """Hold what can be seen of a loop while it runs and after."""
+    """The state of a loop, to read while it runs and after."""
 
     provider: ModelProvider
     persona: str
@@ -50,7 +50,7 @@ class LoopCore:
     _said: str = ""
 
     def start(self, turn: TurnCore, history: list[Message]) -> None:
-        """Forget what the turn before left to be seen."""
+        """Begin a turn: clear the state of the previous one."""
         self.turn, self.history = turn, history
         self.text, self._said, self.usage = "", "", None
         turn.setting.contexts.diagnostics.clear()
@@ -61,11 +61,11 @@ class LoopCore:
         )
 
     def run(self, prompt: str) -> Procedure[str]:
-        """Go from a prompt to the answer.
+        """Run requests and calls until the model answers a prompt.
 
         Raises:
             TurnCancelled, LimitExceeded: between two events, requests or calls.
-            Exception: what the provider or a tool raised.
+            Exception: the exception of the provider or a tool.
         """
         turn = self._turn
         yield from turn.say("user", prompt, "user", {})
