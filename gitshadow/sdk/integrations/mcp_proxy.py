@@ -28,7 +28,8 @@ from gitshadow.sdk.integrations.mcp_turns import Passing, ProxyOptions, Turns
 from gitshadow.sdk.turns.declarations import ServerOrigin
 from gitshadow.sdk.turns.errors import RegistrationError
 from gitshadow.sdk.turns.mcp_tools import Forward, Offered, offered
-from gitshadow.sdk.turns.registry import ToolOptions, ToolRegistry
+from gitshadow.sdk.turns.registry import ToolRegistry
+from gitshadow.sdk.turns.tool import ToolOptions
 from gitshadow.sdk.turns.values import Outcome, Reversibility
 from gitshadow.service.client import answer
 from gitshadow.store.layout import Layout

@@ -165,7 +165,7 @@ def opened(
 
 def bench_of(steps: Steps) -> Bench:
     """Return the bench of session s, for an engine."""
-    return Bench(str(steps.root), Opening("s", steps.tools()))
+    return Opening("s", steps.tools()).bench(str(steps.root))
 
 
 @contextmanager

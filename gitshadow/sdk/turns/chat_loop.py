@@ -190,7 +190,7 @@ class LoopFront:
         return questions[0].proposal if questions else None
 
     @property
-    def last_usage_report(self) -> Mapping[str, object] | None:
+    def last_usage_report(self) -> JsonObject | None:
         """Return the provider's latest usage report in this turn, or None."""
         return self._core.usage
 
