@@ -44,15 +44,15 @@ def recover_command(
     Everything that undoes or sends is listed first and needs your yes.
     """
     from gitshadow.sdk.turns import queries
-    from gitshadow.store.journal import outbox, saga
+    from gitshadow.store.journal import saga
 
     with journal() as db:
         moment = time.time_ns()
         found = list(queries.attention_rows(db, session, moment))
         work = list(dict.fromkeys(_sessions(found)))
         unfinished = any(saga.unfinished(db, name) for name in work)
-        waiting = dict.fromkeys(one.session for one in outbox.waiting(db, session))
-        sending = [name for name in waiting if outbox.due(db, name, moment)]
+        waiting = dict.fromkeys(one.session for one in saga.held_waiting(db, session))
+        sending = [name for name in waiting if saga.held_due(db, name, moment)]
     todo = [row for row in found if _is_to_do(row)]
     if dry_run:
         print_rows({"rows": todo}, attention_lines, as_json=as_json, empty=_NOTHING)

@@ -193,19 +193,6 @@ class Trees:
                 stack.pop()
         return found
 
-    def subtrees(self, root: Oid, known: frozenset[Oid] = frozenset()) -> set[Oid]:
-        """Return the oids of a tree and of the trees below it, leaving out `known` ones."""
-        found: set[Oid] = set()
-        stack = [root]
-        while stack:
-            oid = stack.pop()
-            if oid in found or oid in known:
-                continue
-            found.add(oid)
-            rows = _parse(self._objects.read_tree(oid)).items()
-            stack.extend(entry[1] for _, entry in rows if entry[0] == TREE_MODE)
-        return found
-
     def diff(self, old: Oid | None, new: Oid | None) -> list[TreeChange]:
         """Return the paths that differ, by path bytes; directories are never listed."""
         changes: list[TreeChange] = []

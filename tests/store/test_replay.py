@@ -511,7 +511,7 @@ def test_catch_up_reports_a_ref_that_went_back(world: World) -> None:
     world.repo.move_ref(ref, last, first)
     done = catch_up(world.db, world.repo, "main")
     assert [(lost.chain.tip, lost.tip) for lost in done.lost] == [(last, first)]
-    chain = sessions.chain_by_ref(world.db, ref)
+    chain = sessions.get_chain(world.db, AGENT, "main")
     assert chain is not None
     assert chain.tip == first
     assert done.rows == ()

@@ -219,22 +219,6 @@ def test_splice_answers_alike_when_its_memory_is_tiny(
     store.close()
 
 
-def test_subtrees_are_those_that_git_lists(repo: Repo) -> None:
-    repo.write("d/e/f", "x")
-    repo.write("g/h", "y")
-    repo.commit("nested")
-    store = open_store(repo)
-    root = Oid(repo.git("rev-parse", "HEAD^{tree}"))
-    listed = set(repo.git("ls-tree", "-rtd", "--format=%(objectname)", root).split())
-    assert store.trees.subtrees(root) == listed | {root}
-    inner = Oid(repo.git("rev-parse", "HEAD:d"))
-    assert store.trees.subtrees(root, frozenset({inner})) == {
-        root,
-        repo.git("rev-parse", "HEAD:g"),
-    }
-    store.close()
-
-
 def test_missing_tree_is_an_error_when_it_is_on_the_way(repo: Repo) -> None:
     store = open_store(repo)
     gone = Oid("1" * 40)

@@ -318,7 +318,7 @@ class World:
         ref = refs.chain_ref(session_id, self.worktree)
         tip = self.repo.ref(ref)
         if tip is not None:
-            known = sessions.chain_by_ref(self.db, ref)
+            known = sessions.get_chain(self.db, session_id, self.worktree)
             seq = known.tip_seq if known else 0
             return self._at(ref, session_id, tip, seq), []
         session = sessions.get(self.db, session_id)

@@ -12,7 +12,7 @@ from gitshadow.errors import JournalError, LockedError
 from gitshadow.model import Oid
 from gitshadow.sdk.turns.blob_store import Vault
 from gitshadow.sdk.turns.protocols import SessionLock
-from gitshadow.store.journal import history, outbox, saga
+from gitshadow.store.journal import history, saga
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.saga_rows import (
     CallName,
@@ -83,16 +83,16 @@ class JournalStore:
         saga.free_leases(self.db, session)
 
     def due(self, session: str, now_ns: int) -> list[Held]:
-        return outbox.due(self.db, session, now_ns)
+        return saga.held_due(self.db, session, now_ns)
 
     def waiting(self, session: str) -> list[Held]:
-        return outbox.waiting(self.db, session)
+        return saga.held_waiting(self.db, session)
 
     def take_out(self, call: CallName, owner: str, now_ns: int, until_ns: int) -> bool:
-        return outbox.take(self.db, call, owner, now_ns, until_ns)
+        return saga.take_held(self.db, call, owner, now_ns, until_ns)
 
     def withdraw(self, call: CallName) -> bool:
-        return outbox.withdraw(self.db, call)
+        return saga.withdraw_held(self.db, call)
 
     def turn(self, session: str, turn: str) -> SagaTurn | None:
         return saga.turn(self.db, session, turn)
@@ -121,7 +121,7 @@ class JournalStore:
         return saga.ops(self.db, session)
 
     def log(self, session: str, turn: str | None = None) -> Iterator[SagaLogRow]:
-        return saga.log(self.db, session, turn)
+        return iter(saga.log(self.db, session, turn))
 
     def broken_at(self) -> int | None:
         return saga.broken_at(self.db)

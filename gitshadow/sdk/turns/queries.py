@@ -22,7 +22,7 @@ from gitshadow.sdk.turns.call_outcome import CallKnowledge
 from gitshadow.sdk.turns.report import UndoKind
 from gitshadow.sdk.turns.tool import Tool
 from gitshadow.sdk.turns.values import EVERYTHING, Release
-from gitshadow.store.journal import history, outbox, saga
+from gitshadow.store.journal import history, saga
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.saga_rows import Held, SagaCall, SagaTurn
 
@@ -191,7 +191,7 @@ def attention_rows(
                 }
     for call in saga.unsettled(db, session):
         yield _call_row(call)
-    for held in outbox.waiting(db, session):
+    for held in saga.held_waiting(db, session):
         if held.state != "in_doubt":  # its call has said so
             yield held_row(db, held, now_ns)
     closing = None if now_ns is None else saga.next_to_close(db, now_ns, session)

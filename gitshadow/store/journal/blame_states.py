@@ -9,16 +9,9 @@ from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from gitshadow.model import RepoPath
-from gitshadow.store.journal.db import Db, Row
+from gitshadow.store.journal.db import Db
+from gitshadow.store.journal.table import Table
 
-_COLUMNS = "worktree, path, seq, made_by, heads, fed, named, names, committed, data"
-_NEWEST = (
-    f"SELECT {_COLUMNS} FROM blame_states WHERE worktree = ? AND path = ?"
-    " AND seq < ? ORDER BY seq DESC LIMIT 1"
-)
-_PUT = (
-    f"INSERT OR REPLACE INTO blame_states ({_COLUMNS}) VALUES ({', '.join('?' * 10)})"
-)
 _STANDING = (
     "SELECT seq, made_by, heads FROM blame_states WHERE worktree = ? AND path = ?"
 )
@@ -48,17 +41,18 @@ class BlameState(NamedTuple):
     data: bytes
 
 
+_STATES = Table("blame_states", BlameState)
+_NEWEST = "WHERE worktree = ? AND path = ? AND seq < ? ORDER BY seq DESC LIMIT 1"
+
+
 def newest_first(
     db: Db, worktree: str, path: RepoPath, until: int | None = None
 ) -> Iterator[BlameState]:
     """Yield the snapshots of a file, none after the event `until`, each read when asked for."""
     below = _LAST if until is None else until + 1
-    while True:
-        row = db.row(_NEWEST, (worktree, path, below))
-        if row is None:
-            return
-        yield _state(row)
-        below = row[2]
+    while (state := _STATES.get(db, _NEWEST, worktree, path, below)) is not None:
+        yield state
+        below = state.seq
 
 
 def standing(db: Db, worktree: str, path: RepoPath) -> list[tuple[int, str, str]]:
@@ -68,8 +62,7 @@ def standing(db: Db, worktree: str, path: RepoPath) -> list[tuple[int, str, str]
 
 def put(db: Db, state: BlameState) -> None:
     """Store a snapshot; call it inside `db.write()`."""
-    names = b"\0".join(state.names)
-    db.run(_PUT, (*state[:7], names, *state[8:]))
+    _STATES.put(db, state)
 
 
 def drop(db: Db, state: BlameState) -> None:
@@ -93,19 +86,3 @@ def trim(db: Db, most_bytes: int) -> None:
         if total > most_bytes:
             db.run(_TRIM, (rowid,))
             return
-
-
-def _state(row: Row) -> BlameState:
-    worktree, path, seq, made_by, heads, fed, named, names, committed, data = row
-    return BlameState(
-        worktree=worktree,
-        path=path,
-        seq=seq,
-        made_by=made_by,
-        heads=heads,
-        fed=fed,
-        named=named,
-        names=tuple(RepoPath(name) for name in names.split(b"\0")),
-        committed=committed,
-        data=data,
-    )

@@ -10,22 +10,18 @@ from dataclasses import replace
 from hashlib import blake2b
 
 from gitshadow.model import Burst
-from gitshadow.store.journal.db import Db, Row
+from gitshadow.store.journal.db import Db
+from gitshadow.store.journal.table import Table
 
-_COLUMNS = (
-    "id, session, worktree, turn, ordinal, started_ns, ended_ns, first_seq, last_seq,"
-    " open"
-)
-_SELECT = f"SELECT {_COLUMNS} FROM bursts"
+_BURSTS = Table("bursts", Burst)
 _OPEN = (
-    f"{_SELECT} WHERE session = ? AND worktree = ? AND turn IS ? AND open = 1"
+    "WHERE session = ? AND worktree = ? AND turn IS ? AND open = 1"
     " ORDER BY last_seq DESC LIMIT 1"
 )
 _MAX_ORDINAL = (
     "SELECT MAX(ordinal) FROM bursts WHERE session = ?1 AND worktree = ?2"
     " AND (?3 IS NULL OR first_seq < ?3)"
 )
-_PUT = f"INSERT OR REPLACE INTO bursts ({_COLUMNS}) VALUES ({', '.join('?' * 10)})"
 
 
 def assign(
@@ -42,9 +38,8 @@ def assign(
     A new burst has zero times and sequence numbers; the caller fills and puts it. One whose idle
     gap has passed is closed here. With several new ones in a batch, see `apart`.
     """
-    row = db.row(_OPEN, (session, worktree, turn))
-    if row is not None:
-        known = _burst(row)
+    known = _BURSTS.get(db, _OPEN, session, worktree, turn)
+    if known is not None:
         if turn is not None or ts_ns - known.ended_ns <= idle_gap_ns:
             return known
         with db.write():
@@ -92,19 +87,7 @@ def next_ordinal(
 
 def put(db: Db, burst: Burst) -> None:
     """Store a burst, new or grown; call it inside `db.write()`."""
-    values = (
-        burst.id,
-        burst.session,
-        burst.worktree,
-        burst.turn,
-        burst.ordinal,
-        burst.started_ns,
-        burst.ended_ns,
-        burst.first_seq,
-        burst.last_seq,
-        int(burst.open),
-    )
-    db.run(_PUT, values)
+    _BURSTS.put(db, burst)
 
 
 def recount(db: Db, changed: Collection[str | None]) -> None:
@@ -129,45 +112,44 @@ def recount(db: Db, changed: Collection[str | None]) -> None:
 
 def get(db: Db, burst: str) -> Burst | None:
     """Return a burst, or None."""
-    row = db.row(f"{_SELECT} WHERE id = ?", (burst,))
-    return None if row is None else _burst(row)
+    return _BURSTS.get(db, "WHERE id = ?", burst)
 
 
 def by_prefix(db: Db, prefix: str) -> list[Burst]:
     """Return the bursts whose id begins so; an exact id stands alone."""
-    exact = db.rows(f"{_SELECT} WHERE id = ?", (prefix,))
-    rows = exact or db.rows(
-        f"{_SELECT} WHERE substr(id, 1, length(?1)) = ?1 ORDER BY last_seq", (prefix,)
-    )
-    return [_burst(row) for row in rows]
+    return _BURSTS.by_prefix(db, prefix, "ORDER BY last_seq")
 
 
 def list_bursts(db: Db, worktree: str, session: str | None = None) -> list[Burst]:
     """Return the bursts of a worktree (and session), newest last event first."""
-    rows = db.rows(
-        f"{_SELECT} WHERE worktree = ?1 AND (?2 IS NULL OR session = ?2)"
-        " ORDER BY last_seq DESC",
-        (worktree, session),
+    return _BURSTS.rows(
+        db,
+        "WHERE worktree = ?1 AND (?2 IS NULL OR session = ?2) ORDER BY last_seq DESC",
+        worktree,
+        session,
     )
-    return [_burst(row) for row in rows]
 
 
 def between(
     db: Db, worktree: str, begin_ns: int, end_ns: int, limit: int
 ) -> list[Burst]:
     """Return the newest bursts that meet a closed interval, newest last event first."""
-    rows = db.rows(
-        f"{_SELECT} WHERE worktree = ? AND ended_ns >= ? AND started_ns <= ?"
+    return _BURSTS.rows(
+        db,
+        "WHERE worktree = ? AND ended_ns >= ? AND started_ns <= ?"
         " ORDER BY last_seq DESC LIMIT ?",
-        (worktree, begin_ns, end_ns, limit),
+        worktree,
+        begin_ns,
+        end_ns,
+        limit,
     )
-    return [_burst(row) for row in rows]
 
 
 def newest(db: Db, worktree: str, most: int) -> list[Burst]:
     """Return some bursts of a worktree, newest last event first."""
-    query = f"{_SELECT} WHERE worktree = ? ORDER BY last_seq DESC LIMIT ?"
-    return [_burst(row) for row in db.rows(query, (worktree, most))]
+    return _BURSTS.rows(
+        db, "WHERE worktree = ? ORDER BY last_seq DESC LIMIT ?", worktree, most
+    )
 
 
 def close_for_checkout(db: Db, worktree: str, mover: str | None) -> None:
@@ -189,18 +171,3 @@ def _fresh_id(db: Db, session: str, worktree: str, ordinal: int) -> str:
     while get(db, f"b-{digits[:length]}") is not None:
         length += 2
     return f"b-{digits[:length]}"
-
-
-def _burst(row: Row) -> Burst:
-    return Burst(
-        id=row[0],
-        session=row[1],
-        worktree=row[2],
-        turn=row[3],
-        ordinal=row[4],
-        started_ns=row[5],
-        ended_ns=row[6],
-        first_seq=row[7],
-        last_seq=row[8],
-        open=row[9] != 0,
-    )

@@ -8,10 +8,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from gitshadow.model import Actor, Oid, RepoPath
-from gitshadow.store.journal.db import Db, Row
-
-_COLUMNS = "source, commit_oid, path, first, last, actor, agent, model, session"
-_INSERT = f"INSERT OR REPLACE INTO claims ({_COLUMNS}) VALUES ({', '.join('?' * 9)})"
+from gitshadow.store.journal.db import Db
+from gitshadow.store.journal.table import Table
 
 WHOLE_COMMIT = RepoPath(b"")
 """The path of a claim that is about a commit and not about certain lines."""
@@ -31,16 +29,19 @@ class ClaimRow(NamedTuple):
     session: str | None
 
 
+_CLAIMS = Table("claims", ClaimRow, renamed={"commit": "commit_oid"})
+
+
 def replace(db: Db, source: str, commit: Oid, rows: Iterable[ClaimRow]) -> int:
     """Put what a source says of a commit in place of what it said; inside `db.write()`.
 
     Returns:
         How many claims stand now.
     """
-    values = [(*row[:5], row.actor.value, *row[6:]) for row in rows]
+    claimed = list(rows)
     db.run("DELETE FROM claims WHERE source = ? AND commit_oid = ?", (source, commit))
-    db.run_many(_INSERT, values)
-    return len(values)
+    _CLAIMS.put(db, *claimed)
+    return len(claimed)
 
 
 def commits(db: Db) -> set[Oid]:
@@ -50,19 +51,4 @@ def commits(db: Db) -> set[Oid]:
 
 def of_commit(db: Db, commit: Oid) -> list[ClaimRow]:
     """Return what is claimed of a commit, by path and line."""
-    sql = f"SELECT {_COLUMNS} FROM claims WHERE commit_oid = ? ORDER BY path, first"
-    return [_claim(row) for row in db.rows(sql, (commit,))]
-
-
-def _claim(row: Row) -> ClaimRow:
-    return ClaimRow(
-        row[0],
-        Oid(row[1]),
-        RepoPath(row[2]),
-        row[3],
-        row[4],
-        Actor(row[5]),
-        row[6],
-        row[7],
-        row[8],
-    )
+    return _CLAIMS.rows(db, "WHERE commit_oid = ? ORDER BY path, first", commit)

@@ -19,6 +19,7 @@ from gitshadow.model import (
     RepoPath,
 )
 from gitshadow.store.journal.db import Db, Row, Value
+from gitshadow.store.journal.table import version, version_cells
 
 _COLUMNS = (
     "seq, ts_ns, worktree, kind, path, old_path, before_oid, before_mode, after_oid,"
@@ -419,15 +420,6 @@ def newest_with(
     return None if row is None else _event(row)
 
 
-def path_known_before(db: Db, worktree: str, prefix: RepoPath, seq: int) -> bool:
-    """Tell whether any event before `seq` is about a path below a directory."""
-    sql = (
-        "SELECT 1 FROM events WHERE worktree = ? AND path > ? AND path < ? AND seq < ?"
-    )
-    values = (worktree, prefix + b"/", prefix + b"0", seq)
-    return db.row(sql + " LIMIT 1", values) is not None
-
-
 def _of_paths(
     db: Db, worktree: str | None, paths: Sequence[RepoPath], since_seq: int
 ) -> list[Event]:
@@ -490,7 +482,7 @@ def _like(text: str) -> str:
 
 
 def _values(event: Event) -> Row:
-    who, before, after = event.attribution, event.before, event.after
+    who = event.attribution
     return (
         event.seq,
         event.ts_ns,
@@ -498,10 +490,8 @@ def _values(event: Event) -> Row:
         event.kind.value,
         event.path,
         event.old_path,
-        before.oid if before else None,
-        before.mode if before else None,
-        after.oid if after else None,
-        after.mode if after else None,
+        *version_cells(event.before),
+        *version_cells(event.after),
         *(attribution_values(who) if who else (None,) * 9),
         event.burst,
         event.commit,
@@ -537,8 +527,8 @@ def _event(row: Row) -> Event:
         kind=EventKind(row[3]),
         path=row[4],
         old_path=row[5],
-        before=FileVersion(row[6], row[7]) if row[6] is not None else None,
-        after=FileVersion(row[8], row[9]) if row[8] is not None else None,
+        before=version(row[6], row[7]),
+        after=version(row[8], row[9]),
         attribution=_attribution(row),
         burst=row[19],
         commit=row[20],

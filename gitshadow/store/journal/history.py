@@ -4,7 +4,7 @@ Invariant: nothing is deleted or changed; a value that is None says that the key
 version without a blob that the artifact is.
 """
 
-from gitshadow.store.journal.db import Db, Row
+from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.saga_rows import (
     MARKER,
     Marker,
@@ -12,10 +12,9 @@ from gitshadow.store.journal.saga_rows import (
     SessionEvent,
     Version,
 )
+from gitshadow.store.journal.table import Table
 
-_SELECT = (
-    "SELECT session, seq, invocation, author, kind, ts_ns, text, body FROM saga_events"
-)
+_EVENTS = Table("saga_events", SessionEvent)
 _LAST = "SELECT max(seq) FROM saga_events WHERE session = ?"
 
 
@@ -47,8 +46,7 @@ def last_seq(db: Db, session: str) -> int:
 
 def events(db: Db, session: str) -> list[SessionEvent]:
     """Return all events of a session, oldest first."""
-    sql = f"{_SELECT} WHERE session = ? ORDER BY seq"
-    return [_event(row) for row in db.rows(sql, (session,))]
+    return _EVENTS.rows(db, "WHERE session = ? ORDER BY seq", session)
 
 
 def first_of(db: Db, session: str, invocation: str) -> int | None:
@@ -166,16 +164,3 @@ def _value(db: Db, session: str, key: str, seq: int | None) -> str | None:
     )
     row = db.row(sql, (session, key, seq))
     return None if row is None else row[0]
-
-
-def _event(row: Row) -> SessionEvent:
-    return SessionEvent(
-        session=row[0],
-        seq=row[1],
-        invocation=row[2],
-        author=row[3],
-        kind=row[4],
-        ts_ns=row[5],
-        text=row[6],
-        body=row[7],
-    )

@@ -6,11 +6,10 @@ Invariant: an outcome and its inverse are written in one transaction; JSON texts
 where they are part of the chain.
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import fields
+from collections.abc import Iterable
 
 from gitshadow.errors import JournalError
-from gitshadow.store.journal import history, outbox
+from gitshadow.store.journal import history
 from gitshadow.store.journal.db import Db, Row, Value
 from gitshadow.store.journal.saga_rows import (
     CallName,
@@ -26,40 +25,22 @@ from gitshadow.store.journal.saga_rows import (
     digest_of,
     first_broken,
 )
+from gitshadow.store.journal.table import Table
 
-_TURN = [field.name for field in fields(SagaTurn)]
-_CALL = ["class" if f.name == "klass" else f.name for f in fields(SagaCall)]
-_OP = [field.name for field in fields(SagaOp)]
-_HELD = [field.name for field in fields(Held)]
-_TABLES = {
-    SagaTurn: "saga_turns",
-    SagaCall: "saga_calls",
-    SagaOp: "saga_ops",
-    Held: "saga_outbox",
-}
-_COLUMNS = {SagaTurn: _TURN, SagaCall: _CALL, SagaOp: _OP, Held: _HELD}
-_KEYS = {
-    SagaTurn: "session, id",
-    SagaCall: "session, turn, id",
-    SagaOp: "id",
-    Held: "session, turn, call",
-}
-_PUTS = {
-    kind: f"INSERT INTO {table} ({', '.join(_COLUMNS[kind])})"
-    f" VALUES ({', '.join('?' * len(_COLUMNS[kind]))}) ON CONFLICT ({_KEYS[kind]})"
-    f" DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in _COLUMNS[kind])}"
-    for kind, table in _TABLES.items()
-}
-_SELECT_TURN = f"SELECT {', '.join(_TURN)} FROM saga_turns"
-_SELECT_CALL = f"SELECT {', '.join(_CALL)} FROM saga_calls"
-_SELECT_OP = f"SELECT {', '.join(_OP)} FROM saga_ops"
-_SELECT_LOG = "SELECT seq, session, turn, call, kind, ts_ns, body, digest FROM saga_log"
+_TURNS = Table("saga_turns", SagaTurn, key="session, id")
+_CALLS = Table(
+    "saga_calls", SagaCall, renamed={"klass": "class"}, key="session, turn, id"
+)
+_OPS = Table("saga_ops", SagaOp, key="id")
+_LOG = Table("saga_log", SagaLogRow)
+_OUTBOX = Table("saga_outbox", Held, key="session, turn, call")
+_CLASS = _CALLS.columns.index("class")
 _BEGUN = (
     "INSERT OR IGNORE INTO saga_effects SELECT ?1, ?2, COALESCE(MAX(seq), -1), ?3, ?4"
     " FROM saga_events WHERE session = ?1"
 )
 _STANDING = (
-    f"SELECT {', '.join(f'c.{name}' for name in _CALL)} FROM saga_effects e"
+    f"SELECT {', '.join(f'c.{name}' for name in _CALLS.columns)} FROM saga_effects e"
     " JOIN saga_calls c ON (c.session, c.turn, c.id) = (e.session, e.turn, e.call)"
     " WHERE e.session = ? AND e.digest = ? AND e.seq BETWEEN ? AND ?"
     " AND (c.outcome IS NULL OR c.outcome IN ('success', 'held', 'raised'))"
@@ -71,11 +52,28 @@ _CLAIM = (
     " OR (undo = 'running' AND (owner = ? OR lease_ns <= ?)))"
 )
 
-
 _IN_DOUBT = (
     "(COALESCE(outcome, 'raised') = 'raised' AND undo = 'none' AND class <> 'read_only'"
     " AND NOT EXISTS (SELECT 1 FROM saga_turns t WHERE"
     " t.session = saga_calls.session AND t.id = turn AND t.status = 'open'))"
+)
+# One in doubt is settled as its call is: by a probe, by a person.
+_WAITING = (
+    f"SELECT {', '.join(f'o.{name}' for name in _OUTBOX.columns)} FROM saga_outbox o"
+    " JOIN saga_calls c ON (c.session, c.turn, c.id) = (o.session, o.turn, o.call)"
+    " WHERE (?1 IS NULL OR o.session = ?1) AND (o.state IN ('held', 'due', 'sending', 'failed')"
+    " OR o.state = 'in_doubt' AND COALESCE(c.outcome, 'raised') = 'raised' AND c.undo = 'none')"
+    " ORDER BY o.rowid"
+)
+_TAKE = (
+    "UPDATE saga_outbox SET state = 'sending', attempts = attempts + 1, owner = ?,"
+    " lease_ns = ? WHERE session = ? AND turn = ? AND call = ?"
+    " AND (state = 'due' OR state = 'sending' AND (owner = ? OR lease_ns <= ?))"
+)
+_WITHDRAW = (
+    "UPDATE saga_outbox SET state = CASE state WHEN 'sending' THEN 'in_doubt' ELSE 'dropped' END"
+    " WHERE session = ? AND turn = ? AND call = ?"
+    " AND state IN ('held', 'due', 'sending', 'dropped') RETURNING state"
 )
 
 
@@ -93,9 +91,14 @@ def save(db: Db, rows: Iterable[SagaRow]) -> None:
                 history.append(db, row)
             elif isinstance(row, Effect):
                 db.run(_BEGUN, (row.session, row.digest, row.turn, row.call))
+            elif isinstance(row, SagaTurn):
+                _TURNS.put(db, row)
+            elif isinstance(row, SagaCall):
+                _CALLS.put(db, row)
+            elif isinstance(row, SagaOp):
+                _OPS.put(db, row)
             else:
-                kind = type(row)
-                db.run(_PUTS[kind], [getattr(row, field.name) for field in fields(row)])
+                _OUTBOX.put(db, row)
 
 
 def claim(db: Db, call: CallName, owner: str, now_ns: int, until_ns: int) -> bool:
@@ -118,41 +121,71 @@ def free_leases(db: Db, session: str) -> None:
             "UPDATE saga_calls SET lease_ns = 0 WHERE session = ? AND undo = 'running'",
             (session,),
         )
-        outbox.free_leases(db, session)
+        db.run(
+            "UPDATE saga_outbox SET lease_ns = 0 WHERE session = ? AND state = 'sending'",
+            (session,),
+        )
+
+
+def held_due(db: Db, session: str, now_ns: int) -> list[Held]:
+    """Return what is to be sent now, or was being sent when its sender died; held first, first."""
+    return _OUTBOX.rows(
+        db,
+        "WHERE session = ? AND (state = 'due' AND due_ns <= ?"
+        " OR state = 'sending' AND lease_ns <= ?) ORDER BY rowid",
+        session,
+        now_ns,
+        now_ns,
+    )
+
+
+def held_waiting(db: Db, session: str | None = None) -> list[Held]:
+    """Return what was not sent (to its end) and not dropped, held first, first."""
+    return [_OUTBOX.load(row) for row in db.rows(_WAITING, (session,))]
+
+
+def take_held(db: Db, call: CallName, owner: str, now_ns: int, until_ns: int) -> bool:
+    """Take a call for one attempt to send it; tell whether it is ours."""
+    name = (call.session, call.turn, call.id)
+    with db.write():
+        return db.run(_TAKE, (owner, until_ns, *name, owner, now_ns)) == 1
+
+
+def withdraw_held(db: Db, call: CallName) -> bool:
+    """Keep a call from being sent; tell whether it is dropped: nobody had begun to send it."""
+    with db.write():
+        rows = db.rows(_WITHDRAW, (call.session, call.turn, call.id))
+    return [state for (state,) in rows] == ["dropped"]
 
 
 def turn(db: Db, session: str, turn: str) -> SagaTurn | None:
     """Return a turn, or None."""
-    row = db.row(f"{_SELECT_TURN} WHERE session = ? AND id = ?", (session, turn))
-    return None if row is None else _turn(row)
+    return _TURNS.get(db, "WHERE session = ? AND id = ?", session, turn)
 
 
 def last_turn(db: Db, session: str) -> SagaTurn | None:
     """Return the newest turn of a session, or None."""
-    sql = f"{_SELECT_TURN} WHERE session = ? ORDER BY ordinal DESC LIMIT 1"
-    row = db.row(sql, (session,))
-    return None if row is None else _turn(row)
+    return _TURNS.get(db, "WHERE session = ? ORDER BY ordinal DESC LIMIT 1", session)
 
 
 def turns(db: Db, session: str | None = None) -> list[SagaTurn]:
     """Return the turns: of one session by number, of all of them by start."""
-    sql = (
-        f"{_SELECT_TURN} WHERE ?1 IS NULL OR session = ?1"
-        " ORDER BY CASE WHEN ?1 IS NULL THEN started_ns END, ordinal"
+    return _TURNS.rows(
+        db,
+        "WHERE ?1 IS NULL OR session = ?1"
+        " ORDER BY CASE WHEN ?1 IS NULL THEN started_ns END, ordinal",
+        session,
     )
-    return [_turn(row) for row in db.rows(sql, (session,))]
 
 
 def calls(db: Db, session: str, turn: str) -> list[SagaCall]:
     """Return the calls of a turn, in the order in which they started."""
-    sql = f"{_SELECT_CALL} WHERE session = ? AND turn = ? ORDER BY ordinal"
-    return [_call(row) for row in db.rows(sql, (session, turn))]
+    return _calls(db, "WHERE session = ? AND turn = ? ORDER BY ordinal", session, turn)
 
 
 def calls_named(db: Db, call: str, session: str | None = None) -> list[SagaCall]:
     """Return the calls of an id, which several turns may have."""
-    sql = f"{_SELECT_CALL} WHERE id = ?1 AND (?2 IS NULL OR session = ?2)"
-    return [_call(row) for row in db.rows(sql, (call, session))]
+    return _calls(db, "WHERE id = ?1 AND (?2 IS NULL OR session = ?2)", call, session)
 
 
 def standing(
@@ -165,37 +198,36 @@ def standing(
 
 def unsettled(db: Db, session: str | None = None) -> list[SagaCall]:
     """Return the calls that somebody must look at: in doubt, or with an inverse that failed."""
-    sql = (
-        f"{_SELECT_CALL} WHERE (?1 IS NULL OR session = ?1)"
+    return _calls(
+        db,
+        "WHERE (?1 IS NULL OR session = ?1)"
         f" AND (undo IN ('running', 'failed', 'in_doubt') OR {_IN_DOUBT})"
-        " ORDER BY session, turn, ordinal"
+        " ORDER BY session, turn, ordinal",
+        session,
     )
-    return [_call(row) for row in db.rows(sql, (session,))]
 
 
 def next_to_close(db: Db, now_ns: int, session: str | None = None) -> SagaCall | None:
     """Return the call that can be taken back for the shortest time from now, or None."""
-    sql = (
-        f"{_SELECT_CALL} WHERE expires_ns IS NOT NULL AND undo IN ('planned', 'failed')"
+    found = _calls(
+        db,
+        "WHERE expires_ns IS NOT NULL AND undo IN ('planned', 'failed')"
         " AND expires_ns >= ?1 AND (?2 IS NULL OR session = ?2)"
-        " ORDER BY expires_ns LIMIT 1"
+        " ORDER BY expires_ns LIMIT 1",
+        now_ns,
+        session,
     )
-    row = db.row(sql, (now_ns, session))
-    return None if row is None else _call(row)
+    return found[0] if found else None
 
 
 def op(db: Db, op: str) -> SagaOp | None:
     """Return an undo, or None."""
-    row = db.row(f"{_SELECT_OP} WHERE id = ?", (op,))
-    return None if row is None else SagaOp(**dict(zip(_OP, row, strict=True)))
+    return _OPS.get(db, "WHERE id = ?", op)
 
 
 def ops(db: Db, session: str) -> list[SagaOp]:
     """Return the undos of a session, oldest first."""
-    sql = f"{_SELECT_OP} WHERE session = ? ORDER BY rowid"
-    return [
-        SagaOp(**dict(zip(_OP, row, strict=True))) for row in db.rows(sql, (session,))
-    ]
+    return _OPS.rows(db, "WHERE session = ? ORDER BY rowid", session)
 
 
 def sessions_with_work(db: Db) -> list[str]:
@@ -214,13 +246,14 @@ def unfinished(db: Db, session: str) -> bool:
 
 def log(
     db: Db, session: str | None = None, turn: str | None = None
-) -> Iterator[SagaLogRow]:
+) -> list[SagaLogRow]:
     """Return the log (of one session, of one turn), oldest first."""
-    sql = (
-        f"{_SELECT_LOG} WHERE (?1 IS NULL OR session = ?1) AND (?2 IS NULL OR turn = ?2)"
-        " ORDER BY seq"
+    return _LOG.rows(
+        db,
+        "WHERE (?1 IS NULL OR session = ?1) AND (?2 IS NULL OR turn = ?2) ORDER BY seq",
+        session,
+        turn,
     )
-    return (_noted(row) for row in db.rows(sql, (session, turn)))
 
 
 def broken_at(db: Db) -> int | None:
@@ -243,18 +276,11 @@ def _append(db: Db, note: SagaEntry) -> None:
     )
 
 
-def _turn(row: Row) -> SagaTurn:
-    return SagaTurn(**dict(zip(_TURN, row, strict=True)))
+def _calls(db: Db, rest: str, *values: Value) -> list[SagaCall]:
+    return [_call(row) for row in db.rows(f"{_CALLS.select} {rest}", values)]
 
 
 def _call(row: Row) -> SagaCall:
-    named = dict(zip(_CALL, row, strict=True))
-    klass = named.pop("class")
-    if not isinstance(klass, str):
+    if not isinstance(row[_CLASS], str):
         raise JournalError("could not read a call: its class is not a string")
-    return SagaCall(klass=klass, **named)
-
-
-def _noted(row: Row) -> SagaLogRow:
-    names = [field.name for field in fields(SagaLogRow)]
-    return SagaLogRow(**dict(zip(names, row, strict=True)))
+    return _CALLS.load(row)

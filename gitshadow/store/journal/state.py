@@ -4,7 +4,7 @@ Invariant: one row per covered path of one worktree, written in the transaction 
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gitshadow.model import (
     LINK_MODE,
@@ -15,6 +15,7 @@ from gitshadow.model import (
 )
 from gitshadow.store.journal import meta
 from gitshadow.store.journal.db import Db
+from gitshadow.store.journal.table import Table
 from gitshadow.store.states import Flat, States, uncollected
 
 _COLUMNS = "path, oid, mode, digest, size, mtime_ns, ctime_ns, inode, seen_ns, racy"
@@ -25,15 +26,8 @@ _NAMED = f"SELECT {_COLUMNS} FROM file_state WHERE inode = ? AND +worktree = ?"
 _ODD = "SELECT path, mode FROM file_state WHERE worktree = ? AND mode NOT IN (?, ?, ?)"
 _PUT = "INSERT OR REPLACE INTO file_state VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _DROP = "DELETE FROM file_state WHERE worktree = ? AND path = ?"
-_PUT_WORKTREE = "INSERT OR REPLACE INTO worktrees VALUES (?, ?, ?, ?, ?, ?)"
-_GET_WORKTREE = (
-    "SELECT id, path, tree, head, head_ref, walked_ns FROM worktrees WHERE id = ?"
-)
 _HEAD_MARK = "head mark of "
-_TOUCHES = (
-    "SELECT worktree, path, why, ts_ns, session, turn, call FROM touches"
-    " WHERE worktree = ? AND ts_ns >= ? AND ts_ns <= ? ORDER BY ts_ns"
-)
+_TOUCHES = Table("touches", Touch)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +46,9 @@ class WorktreeRow:
     head_ref: str | None = None
     walked_ns: int = 0
     head_mark: str = ""
+
+
+_WORKTREES = Table("worktrees", WorktreeRow, without=("head_mark",))
 
 
 def load(db: Db, worktree: str) -> States:
@@ -136,53 +133,36 @@ def drop_states(db: Db, worktree: str) -> None:
 
 def worktrees(db: Db) -> list[WorktreeRow]:
     """Return the rows of all worktrees, by name."""
-    names = [row[0] for row in db.rows("SELECT id FROM worktrees ORDER BY id")]
-    found = (get_worktree(db, name) for name in names)
-    return [row for row in found if row is not None]
+    return [_with_mark(db, row) for row in _WORKTREES.rows(db, "ORDER BY id")]
 
 
 def get_worktree(db: Db, worktree: str) -> WorktreeRow | None:
     """Return a worktree's row, or None."""
-    row = db.row(_GET_WORKTREE, (worktree,))
-    if row is None:
-        return None
-    return WorktreeRow(
-        id=row[0],
-        path=row[1],
-        tree=row[2],
-        head=row[3],
-        head_ref=row[4],
-        walked_ns=row[5],
-        head_mark=meta.get(db, _HEAD_MARK + worktree) or "",
-    )
+    row = _WORKTREES.get(db, "WHERE id = ?", worktree)
+    return None if row is None else _with_mark(db, row)
 
 
 def put_worktree(db: Db, row: WorktreeRow) -> None:
     """Store a worktree's row; call it inside `db.write()`."""
-    values = (row.id, row.path, row.tree, row.head, row.head_ref, row.walked_ns)
-    db.run(_PUT_WORKTREE, values)
+    _WORKTREES.put(db, row)
     meta.put(db, _HEAD_MARK + row.id, row.head_mark)
 
 
 def put_touches(db: Db, touches: Iterable[Touch]) -> None:
     """Note writes to uncovered paths; call it inside `db.write()`."""
-    rows = [
-        (t.worktree, t.path, t.why, t.ts_ns, t.session, t.turn, t.call) for t in touches
-    ]
-    db.run_many("INSERT INTO touches VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+    _TOUCHES.put(db, *touches)
 
 
 def touches_between(db: Db, worktree: str, begin_ns: int, end_ns: int) -> list[Touch]:
     """Return the touches of a closed interval, oldest first."""
-    return [
-        Touch(
-            worktree=row[0],
-            path=RepoPath(row[1]),
-            why=row[2],
-            ts_ns=row[3],
-            session=row[4],
-            turn=row[5],
-            call=row[6],
-        )
-        for row in db.rows(_TOUCHES, (worktree, begin_ns, end_ns))
-    ]
+    return _TOUCHES.rows(
+        db,
+        "WHERE worktree = ? AND ts_ns >= ? AND ts_ns <= ? ORDER BY ts_ns",
+        worktree,
+        begin_ns,
+        end_ns,
+    )
+
+
+def _with_mark(db: Db, row: WorktreeRow) -> WorktreeRow:
+    return replace(row, head_mark=meta.get(db, _HEAD_MARK + row.id) or "")

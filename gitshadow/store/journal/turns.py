@@ -4,47 +4,36 @@ Invariant: a window is `[opened_ns, closed_ns)` of the file system's clock; it i
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
-from gitshadow.model import Call, RepoPath, ToolClass, Turn
-from gitshadow.store.journal.db import Db, Row, micro
+from gitshadow.model import Call, RepoPath, Turn
+from gitshadow.store.journal.db import Db, Row
+from gitshadow.store.journal.table import Table, rows_by_prefix
 
 _CHECKPOINT_KEPT_NS = 3_600_000_000_000
-_TURN = "SELECT session, id, ordinal, started_ns, ended_ns, prompt FROM turns"
+_TURNS = Table("turns", Turn, micro_ns="started_ns")
+_CALLS = Table("calls", Call, without=("paths", "began_ns"), micro_ns="opened_ns")
 _CALL = (
-    "SELECT session, id, turn, tool, tool_class, opened_ns, closed_ns, outcome, pid,"
-    " pid_started, worktree, (SELECT began_ns FROM call_runs AS run"
+    f"SELECT {', '.join(_CALLS.columns)}, (SELECT began_ns FROM call_runs AS run"
     " WHERE run.session = calls.session AND run.call = calls.id) FROM calls"
 )
 
 
 def put_turn(db: Db, turn: Turn) -> None:
     """Store a turn, new or changed; call it inside `db.write()`."""
-    db.run(
-        "INSERT OR REPLACE INTO turns VALUES (?, ?, ?, ?, ?, ?)",
-        (
-            turn.session,
-            turn.id,
-            turn.ordinal,
-            micro(turn.started_ns),
-            turn.ended_ns,
-            turn.prompt,
-        ),
-    )
+    _TURNS.put(db, turn)
 
 
 def get_turn(db: Db, session: str, turn: str) -> Turn | None:
     """Return a turn, or None."""
-    row = db.row(f"{_TURN} WHERE session = ? AND id = ?", (session, turn))
-    return None if row is None else _turn(row)
+    return _TURNS.get(db, "WHERE session = ? AND id = ?", session, turn)
 
 
 def open_turn_of(db: Db, session: str) -> Turn | None:
     """Return the newest turn of a session that has not ended, or None."""
-    row = db.row(
-        f"{_TURN} WHERE session = ? AND ended_ns IS NULL ORDER BY ordinal DESC",
-        (session,),
+    return _TURNS.get(
+        db, "WHERE session = ? AND ended_ns IS NULL ORDER BY ordinal DESC", session
     )
-    return None if row is None else _turn(row)
 
 
 def close_turn(db: Db, session: str, turn: str, ended_ns: int) -> None:
@@ -58,18 +47,19 @@ def close_turn(db: Db, session: str, turn: str, ended_ns: int) -> None:
 
 def open_at(db: Db, moment_ns: int) -> list[Turn]:
     """Return the turns that were open at a moment, oldest first."""
-    rows = db.rows(
-        f"{_TURN} WHERE +started_ns <= ?1 AND (ended_ns IS NULL OR ended_ns > ?1)"
+    return _TURNS.rows(
+        db,
+        "WHERE +started_ns <= ?1 AND (ended_ns IS NULL OR ended_ns > ?1)"
         " ORDER BY started_ns, ordinal",
-        (moment_ns,),
+        moment_ns,
     )
-    return [_turn(row) for row in rows]
 
 
 def list_turns(db: Db, session: str | None = None) -> list[Turn]:
     """Return the turns of a session (None: of all), oldest first."""
-    sql = f"{_TURN} WHERE ?1 IS NULL OR session = ?1 ORDER BY started_ns, ordinal"
-    return [_turn(row) for row in db.rows(sql, (session,))]
+    return _TURNS.rows(
+        db, "WHERE ?1 IS NULL OR session = ?1 ORDER BY started_ns, ordinal", session
+    )
 
 
 def first_prompt(db: Db, session: str) -> str | None:
@@ -84,31 +74,12 @@ def first_prompt(db: Db, session: str) -> str | None:
 
 def turns_by_prefix(db: Db, prefix: str) -> list[Turn]:
     """Return the turns whose id begins so; an exact id stands alone."""
-    exact = db.rows(f"{_TURN} WHERE id = ?", (prefix,))
-    rows = exact or db.rows(
-        f"{_TURN} WHERE substr(id, 1, length(?1)) = ?1 ORDER BY started_ns", (prefix,)
-    )
-    return [_turn(row) for row in rows]
+    return _TURNS.by_prefix(db, prefix, "ORDER BY started_ns")
 
 
 def open_call(db: Db, call: Call) -> None:
     """Store a call, new or changed, with the paths it names; call it inside `db.write()`."""
-    db.run(
-        "INSERT OR REPLACE INTO calls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            call.session,
-            call.id,
-            call.turn,
-            call.tool,
-            call.tool_class.value,
-            micro(call.opened_ns),
-            call.closed_ns,
-            call.outcome,
-            call.pid,
-            call.pid_started,
-            call.worktree,
-        ),
-    )
+    _CALLS.put(db, call)
     db.run_many(
         "INSERT OR IGNORE INTO call_paths VALUES (?, ?, ?)",
         [(call.session, call.id, path) for path in call.paths],
@@ -205,10 +176,7 @@ def checkpoint_before(
 
 def calls_by_prefix(db: Db, prefix: str) -> list[Call]:
     """Return the calls whose id begins so; an exact id stands alone."""
-    exact = db.rows(f"{_CALL} WHERE id = ?", (prefix,))
-    rows = exact or db.rows(
-        f"{_CALL} WHERE substr(id, 1, length(?1)) = ?1 ORDER BY opened_ns", (prefix,)
-    )
+    rows = rows_by_prefix(db, _CALL, prefix, "ORDER BY opened_ns")
     return [_call(db, row) for row in rows]
 
 
@@ -217,30 +185,8 @@ def _paths(db: Db, session: str, call: str) -> Iterable[RepoPath]:
     return (RepoPath(row[0]) for row in db.rows(sql, (session, call)))
 
 
-def _turn(row: Row) -> Turn:
-    return Turn(
-        session=row[0],
-        id=row[1],
-        ordinal=row[2],
-        started_ns=row[3],
-        ended_ns=row[4],
-        prompt=row[5],
-    )
-
-
 def _call(db: Db, row: Row) -> Call:
-    return Call(
-        session=row[0],
-        id=row[1],
-        turn=row[2],
-        tool=row[3],
-        tool_class=ToolClass(row[4]),
-        opened_ns=row[5],
-        closed_ns=row[6],
-        outcome=row[7],
-        pid=row[8],
-        pid_started=row[9],
-        worktree=row[10],
-        began_ns=row[11],
-        paths=tuple(_paths(db, row[0], row[1])),
-    )
+    *cells, began_ns = row
+    call = _CALLS.load(cells)
+    paths = tuple(_paths(db, call.session, call.id))
+    return replace(call, began_ns=began_ns, paths=paths)
