@@ -30,7 +30,7 @@ from gitshadow.review.rules import (
     strictest,
 )
 from gitshadow.store.marks import list_marks
-from gitshadow.store.quoting import display_path, parse_path
+from gitshadow.store.paths import display_path, parse_path
 
 FROM_REFS = (
     "there is no journal here, so only the refs were used: they contain no prompts,"

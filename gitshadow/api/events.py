@@ -10,7 +10,7 @@ from gitshadow.query import params as read
 from gitshadow.query.rows import Row, call_row, event_row, rfc3339, turn_row
 from gitshadow.recording.context import RecorderContext
 from gitshadow.store import machine
-from gitshadow.store.journal import events, models, sessions, turns
+from gitshadow.store.journal import events, sessions, turns
 from gitshadow.store.journal.db import Db
 from gitshadow.store.replay import REBUILT
 
@@ -55,7 +55,7 @@ def _sessions(
 def _context(db: Db, found: list[Session]) -> list[Row]:
     lines = [_session_line(one) for one in found]
     for one in found:
-        for since_ns, model in models.of_session(db, one.id):
+        for since_ns, model in sessions.models_of(db, one.id):
             since = rfc3339(since_ns)
             lines.append(
                 {"type": "model", "session": one.id, "since": since, "model": model}

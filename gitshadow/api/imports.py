@@ -18,7 +18,7 @@ from gitshadow.recording import ingest
 from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.workspace import Workspace
 from gitshadow.store import machine
-from gitshadow.store.quoting import parse_path
+from gitshadow.store.paths import parse_path
 
 _SOURCES = ("git-ai", "entire")
 _MOST_SHOWN = 200

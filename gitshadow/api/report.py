@@ -28,7 +28,7 @@ from gitshadow.reporting.session_report import (
     Story,
     is_write,
 )
-from gitshadow.store.journal import events, models, ops, sessions, state
+from gitshadow.store.journal import events, ops, sessions, state
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.refs import display_path
 from gitshadow.undo.effective import standing
@@ -116,7 +116,7 @@ def _session(context: RecorderContext, story: Story) -> Row:
         "files": len(files),
         "turns": sum(step.turn is not None for step in story.steps),
     }
-    names = [name for _, name in models.of_session(db, session.id)]
+    names = [name for _, name in sessions.models_of(db, session.id)]
     return {
         **encode(session_row(session, chain, counts, story.worktree)),
         "models": list(dict.fromkeys(names)),

@@ -22,7 +22,7 @@ from gitshadow.store import machine, marks
 from gitshadow.store.journal import events, sessions, turns
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.marks import Reviewed, ReviewMark
-from gitshadow.store.quoting import display_path
+from gitshadow.store.paths import display_path
 
 _SHELLS = (ToolClass.SHELL, ToolClass.OTHER)
 _Lines = Iterable[tuple[bytes, Credit]]

@@ -21,7 +21,7 @@ from gitshadow.recording.context import RecorderContext
 from gitshadow.sharing.mirror import mirror_now
 from gitshadow.sharing.transfer import BRANCHES, Fetching, Sending, refused
 from gitshadow.store import marks
-from gitshadow.store.journal import returned
+from gitshadow.store.journal import meta
 from gitshadow.store.layout import machines
 
 
@@ -58,7 +58,7 @@ def push(context: RecorderContext, request: PushRequest) -> PushAnswer:
 def came_back(context: RecorderContext, request: CameBackRequest) -> CameBackAnswer:
     """Note that what came back from a mirror is in place: a daemon may copy there again."""
     with context.workspace.db.write():
-        returned.settle(context.workspace.db)
+        meta.settle_return(context.workspace.db)
     return CameBackAnswer()
 
 

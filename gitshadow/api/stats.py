@@ -11,7 +11,7 @@ from gitshadow.blame.scope import scope_of
 from gitshadow.model import Actor, Event
 from gitshadow.query.rows import Row
 from gitshadow.recording.context import RecorderContext
-from gitshadow.store.journal import models, turns
+from gitshadow.store.journal import sessions, turns
 from gitshadow.store.journal.db import Db
 from gitshadow.store.refs import display_path
 
@@ -55,7 +55,7 @@ def stats(context: RecorderContext, params: Params) -> Document:
 
 def _model(db: Db, event: Event) -> str | None:
     who = event.attribution
-    return None if who is None else models.at(db, who.session, event.ts_ns)
+    return None if who is None else sessions.model_at(db, who.session, event.ts_ns)
 
 
 def _part(lines: int, total: int) -> Row:

@@ -19,7 +19,7 @@ from gitshadow.attribution.markers import SESSION_VARIABLE
 from gitshadow.attribution.process import ProcessId, agent_process, started_ns
 from gitshadow.attribution.windows import OUTCOME_DENIED
 from gitshadow.model import Call, RepoPath, Session, ToolClass
-from gitshadow.store.journal import events, models, sessions, turns
+from gitshadow.store.journal import events, sessions, turns
 from gitshadow.store.journal.db import Db, micro
 
 OUTCOMES: Mapping[HookPhase, str] = {
@@ -155,7 +155,7 @@ class _Intake:
         event = self._event
         session = self._see()
         if event.model is not None:
-            models.note(self._db, session.id, self._at_ns, event.model)
+            sessions.note_model(self._db, session.id, self._at_ns, event.model)
         done = Intake(
             session=session.id,
             paths=self._reach.paths,

@@ -15,8 +15,8 @@ from gitshadow.blame.owners import Origin, OriginSource, Owner
 from gitshadow.errors import StoreError, UsageError
 from gitshadow.model import Actor, Confidence, Event, Oid, RepoPath
 from gitshadow.recording.context import Others
-from gitshadow.store.journal import claims
-from gitshadow.store.journal.claims import WHOLE_COMMIT, ClaimRow
+from gitshadow.store.journal import blame
+from gitshadow.store.journal.blame import WHOLE_COMMIT, ClaimRow
 from gitshadow.store.journal.db import Db
 from gitshadow.store.repo import Repo
 
@@ -142,7 +142,7 @@ class Crediting:
     def claimed(self) -> frozenset[Oid]:
         """Return the commits of which somebody claims something."""
         if self._claimed is None:
-            self._claimed = frozenset(claims.commits(self._db))
+            self._claimed = frozenset(blame.claimed_commits(self._db))
         return self._claimed
 
     def _credit(self, owner: Owner, claim: ClaimRow | None) -> Credit:
@@ -171,7 +171,7 @@ class Crediting:
         ):
             return None
         if commit not in self._claims:
-            self._claims[commit] = claims.of_commit(self._db, commit)
+            self._claims[commit] = blame.claims_of(self._db, commit)
         whole: ClaimRow | None = None
         for row in self._claims[commit]:
             if row.actor is not Actor.AGENT:

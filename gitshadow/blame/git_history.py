@@ -19,7 +19,7 @@ from gitshadow.store.git import Git
 from gitshadow.store.journal import events
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
-from gitshadow.store.quoting import unquote
+from gitshadow.store.paths import unquote
 from gitshadow.store.repo import Repo
 
 _HEADER = re.compile(rb"([0-9a-f]{40}) ([0-9]{1,9}) ([0-9]{1,9})(?: [0-9]{1,9})?")

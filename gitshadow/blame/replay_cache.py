@@ -17,8 +17,8 @@ from gitshadow.blame.replay import Replay
 from gitshadow.blame.snapshots import DoubtError, FingerprintSet, mark_of_oid
 from gitshadow.errors import JournalError
 from gitshadow.model import Event, RepoPath
-from gitshadow.store.journal import blame_states, bursts, events, ops
-from gitshadow.store.journal.blame_states import BlameState
+from gitshadow.store.journal import blame, bursts, events, ops
+from gitshadow.store.journal.blame import BlameState
 from gitshadow.store.journal.db import Db
 from gitshadow.store.repo import LIBGIT2_VERSION
 from gitshadow.undo.targets import unit_of_ids
@@ -52,9 +52,7 @@ class Resuming:
         Raises:
             DoubtError: the events since need what it does not tell.
         """
-        for row in blame_states.newest_first(
-            self._db, self._worktree, self._path, until
-        ):
+        for row in blame.newest_states(self._db, self._worktree, self._path, until):
             tail = self._tail(row)
             if tail is None or not self._begin(replay, row):
                 continue
@@ -156,7 +154,7 @@ class Resuming:
 
     def _standing(self) -> set[int]:
         """Return after which events snapshots stand that the present reflog fits."""
-        found = blame_states.standing(self._db, self._worktree, self._path)
+        found = blame.states_at(self._db, self._worktree, self._path)
         ours = _MADE_BY, self._past.heads()
         return {seq for seq, *made in found if tuple(made) == ours}
 
@@ -179,14 +177,14 @@ class Resuming:
 
     def _drop(self, row: BlameState) -> None:
         with contextlib.suppress(JournalError), self._db.write():
-            blame_states.drop(self._db, row)
+            blame.drop_state(self._db, row)
 
     def _store(self, taken: Sequence[BlameState], wanted: Collection[int]) -> None:
         with contextlib.suppress(JournalError), self._db.write():
             for row in taken:
-                blame_states.put(self._db, row)
-            blame_states.keep(self._db, self._worktree, self._path, wanted)
-            blame_states.trim(self._db, _MOST_BYTES)
+                blame.put_state(self._db, row)
+            blame.keep_states(self._db, self._worktree, self._path, wanted)
+            blame.trim_states(self._db, _MOST_BYTES)
 
 
 def _names_of(rows: Iterable[Event]) -> frozenset[RepoPath]:

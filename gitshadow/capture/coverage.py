@@ -19,7 +19,7 @@ from gitshadow.capture.patterns import RuleList, parse_patterns, parse_rules
 from gitshadow.errors import is_shortage
 from gitshadow.model import LINK_MODE, Excluded, RepoPath, StatKey
 from gitshadow.store.files import TEMP_PREFIX, Look, WorkFiles
-from gitshadow.store.safe_paths import safe_path
+from gitshadow.store.paths import safe_path
 from gitshadow.store.trees import Entry
 
 Scope = tuple[int, RuleList]

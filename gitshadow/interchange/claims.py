@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gitshadow.model import Actor, Oid, RepoPath
-from gitshadow.store.safe_paths import safe_path
+from gitshadow.store.paths import safe_path
 
 MOST_BYTES = 8 * 1024 * 1024
 """So large a note may be (git-ai's notes backend takes no larger one)."""

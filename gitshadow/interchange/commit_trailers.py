@@ -24,7 +24,7 @@ from gitshadow.model import Actor
 from gitshadow.recording.context import RecorderContext
 from gitshadow.review import changes
 from gitshadow.review.changes import Added, Additions
-from gitshadow.store.journal import models
+from gitshadow.store.journal.sessions import model_at
 
 CHECKPOINT = "Entire-Checkpoint"
 _LINE = re.compile(r"([A-Za-z0-9][A-Za-z0-9-]*)[ \t]*:[ \t]*(.*)")
@@ -148,7 +148,7 @@ def trailers_of(context: RecorderContext, index: str | None) -> list[Trailer]:
     sessions: dict[str, None] = {}
     for one in change.files:
         for writer in _writers(additions.to(one)):
-            model = models.at(ws.db, writer.session, writer.ts_ns)
+            model = model_at(ws.db, writer.session, writer.ts_ns)
             name = f"{writer.agent}:{model}" if model else writer.agent
             agents[bounded(name)] = None
             sessions[writer.session] = None

@@ -33,10 +33,9 @@ from gitshadow.model import (
     Turn,
 )
 from gitshadow.recording.workspace import Workspace
-from gitshadow.store.journal import events, models, sessions, turns
-from gitshadow.store.quoting import parse_path
+from gitshadow.store.journal import events, sessions, turns
+from gitshadow.store.paths import parse_path, safe_path
 from gitshadow.store.replay import REBUILT
-from gitshadow.store.safe_paths import safe_path
 
 FORMAT = "agent-undo-events"
 VERSION = 1
@@ -318,10 +317,10 @@ class Importer:
 
     def _model(self, told: ModelLine) -> None:
         db = self.workspace.db
-        before = models.at(db, told.session, told.since_ns)
+        before = sessions.model_at(db, told.session, told.since_ns)
         if self._may_change(told.session):
-            models.note(db, told.session, told.since_ns, told.model)
-        self._count(models.at(db, told.session, told.since_ns) != before)
+            sessions.note_model(db, told.session, told.since_ns, told.model)
+        self._count(sessions.model_at(db, told.session, told.since_ns) != before)
 
     def _turn(self, told: Turn) -> None:
         db = self.workspace.db

@@ -16,7 +16,7 @@ from gitshadow.query import params as read
 from gitshadow.query.resolve import session_of
 from gitshadow.query.rows import rfc3339
 from gitshadow.recording.context import RecorderContext
-from gitshadow.store.journal import models, sessions
+from gitshadow.store.journal import sessions
 
 Seqs = Collection[int]
 """Numbers of events."""
@@ -154,7 +154,7 @@ class Exporting:
             agent=credit.agent,
             session=session,
             native=known.native_id if known is not None else session,
-            model=models.at(self._ws.db, session, event.ts_ns),
+            model=sessions.model_at(self._ws.db, session, event.ts_ns),
             part=credit.call or credit.turn,
             confidence=credit.confidence.value,
             person=person,

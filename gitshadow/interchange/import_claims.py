@@ -13,7 +13,7 @@ from gitshadow.interchange import agent_trace, authorship, commit_trailers
 from gitshadow.interchange.claims import ExternalClaim, Reader, Span
 from gitshadow.model import GITLINK_MODE, TREE_MODE, Actor, Oid
 from gitshadow.recording.workspace import Workspace
-from gitshadow.store.journal import claims
+from gitshadow.store.journal import blame
 
 NOTES = "refs/notes/ai"
 _MOST_SKIPPED = 200
@@ -78,7 +78,7 @@ class Believer:
                 ExternalClaim(
                     "entire",
                     commit,
-                    claims.WHOLE_COMMIT,
+                    blame.WHOLE_COMMIT,
                     Span(number, number),
                     Actor.AGENT,
                     session=name,
@@ -108,17 +108,17 @@ class Believer:
                 self.done.skip([f"{reader.what}: commit {commit[:10]} is not here"])
                 continue
             rows = [_row(claim) for claim in found]
-            self.done.claims += claims.replace(self._ws.db, source, commit, rows)
+            self.done.claims += blame.replace_claims(self._ws.db, source, commit, rows)
             self.done.commits.add(commit)
             self.done.lines += sum(
                 row.last - row.first + 1
                 for row in rows
-                if row.path != claims.WHOLE_COMMIT
+                if row.path != blame.WHOLE_COMMIT
             )
 
 
-def _row(claim: ExternalClaim) -> claims.ClaimRow:
-    return claims.ClaimRow(
+def _row(claim: ExternalClaim) -> blame.ClaimRow:
+    return blame.ClaimRow(
         claim.source,
         claim.commit,
         claim.path,

@@ -24,17 +24,14 @@ from gitshadow.recording.workspace import Workspace
 from gitshadow.store import refs
 from gitshadow.store.git import OF_THE_USER, Git
 from gitshadow.store.journal import purge as journal
-from gitshadow.store.journal import scrub
 from gitshadow.store.journal.db import Db
-from gitshadow.store.journal.purge import PendingPurge
-from gitshadow.store.journal.scrub import TextCounts
+from gitshadow.store.journal.purge import PendingPurge, TextCounts
 from gitshadow.store.layout import Layout, recorded
 from gitshadow.store.lock import WriterLock
 from gitshadow.store.packing import Packer
 from gitshadow.store.purged import forms_of, holds, ordered, without
 from gitshadow.store.repo import Repo
-from gitshadow.store.rewriting import Gone, Rewriter
-from gitshadow.store.searching import Holding, search
+from gitshadow.store.rewriting import Gone, Holding, Rewriter, search
 
 _MOST_COMMITS = 20
 _SIDES = ("-wal", "-shm")
@@ -168,7 +165,7 @@ def look(layout: Layout, db: Db, forms: Sequence[bytes]) -> Scrubbing:
     if not forms:
         return Scrubbing()
     files = (os.path.relpath(path, layout.state_dir) for path in _files(layout, forms))
-    return Scrubbing(scrub.find(db, forms), tuple(sorted(files)))
+    return Scrubbing(journal.find_texts(db, forms), tuple(sorted(files)))
 
 
 def refuse_unsent(db: Db, forms: Sequence[bytes]) -> None:
@@ -177,7 +174,7 @@ def refuse_unsent(db: Db, forms: Sequence[bytes]) -> None:
     Raises:
         RefusedError: there is such a call.
     """
-    found = scrub.unsent(db, forms) if forms else []
+    found = journal.unsent(db, forms) if forms else []
     if found:
         session, call = found[0]
         raise RefusedError(
@@ -204,7 +201,7 @@ def clear_files(layout: Layout, forms: Sequence[bytes]) -> None:
 def still_there(layout: Layout, forms: Sequence[bytes]) -> list[str]:
     """Return the files of the journal whose bytes hold a text, used pages or free ones."""
     names = (layout.journal + side for side in ("", *_SIDES))
-    return [os.path.basename(path) for path in names if scrub.in_bytes(path, forms)]
+    return [os.path.basename(path) for path in names if journal.in_bytes(path, forms)]
 
 
 def _files(layout: Layout, forms: Sequence[bytes]) -> Iterator[str]:
@@ -221,12 +218,12 @@ def _files(layout: Layout, forms: Sequence[bytes]) -> Iterator[str]:
 def _is_held(path: str, forms: Sequence[bytes]) -> bool:
     name = os.path.basename(path)
     if name.startswith(_JOURNAL + ".") and not name.endswith(_SIDES):
-        return scrub.in_copy(path, forms)
+        return journal.in_copy(path, forms)
     if os.path.basename(os.path.dirname(path)) == "spool":
         delivery = parse_spool(path)
         if delivery is not None and holds(delivery.payload, forms):
             return True
-    return scrub.in_bytes(path, forms)
+    return journal.in_bytes(path, forms)
 
 
 def _clear_file(path: str, forms: Sequence[bytes]) -> None:
@@ -324,7 +321,7 @@ def purge(context: RecorderContext, found: Survey) -> None:
         noted = PendingPurge(found.names, found.gone.blobs, found.gone.messages, salt)
         with ws.db.write():
             journal.begin(ws.db, noted)
-            scrub.clear(ws.db, found.forms, found.elsewhere.found)
+            journal.clear_texts(ws.db, found.forms, found.elsewhere.found)
             known = {*journal.awaited(ws.db), *_all_of(found)}
             journal.await_gone(ws.db, sorted(known))
         _purge(context, packer, noted)
@@ -426,7 +423,7 @@ def _purge(context: RecorderContext, packer: Packer, noted: PendingPurge) -> Non
     if new_tree is not None:
         ws.recorder.set_tree(new_tree, ws.recorder.row.head, ws.recorder.row.head_ref)
     with suppress(JournalError):  # a reader, or no room: the proof says what is left
-        scrub.squeeze(ws.db)
+        journal.squeeze(ws.db)
     with ws.db.write():
         journal.end(ws.db)
 

@@ -31,17 +31,17 @@ from gitshadow.recording.context import RecorderContext, open_context
 from gitshadow.recording.workspace import make_state_dirs, read_config, save_modes
 from gitshadow.sharing.mirror import MACHINES, ROOT
 from gitshadow.store import machine, refs, remotes
-from gitshadow.store.bare import Bare
 from gitshadow.store.commit_rows import KnownModes
 from gitshadow.store.files import digest
 from gitshadow.store.git import Git
-from gitshadow.store.journal import events, returned, sessions, state
+from gitshadow.store.journal import events, meta, sessions, state
 from gitshadow.store.journal.db import Db, is_damaged
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.journal.salvage import Salvaged, salvage
 from gitshadow.store.journal.state import WorktreeRow
 from gitshadow.store.layout import BorrowedLayout, Layout, recorded
 from gitshadow.store.lock import WriterLock
+from gitshadow.store.remotes import Bare
 from gitshadow.store.replay import Tail, is_foreign, read_tail, rebuild
 from gitshadow.store.repo import Repo
 
@@ -293,13 +293,13 @@ def _moment(layout: Layout, mirror: str, there: Container[str]) -> int:
     """
     db = Db.open(layout.journal, create=False)
     try:
-        before = returned.pending(db)
+        before = meta.pending_return(db)
         if before is not None and before.mirror == mirror:
             return before.newest_ns
         newest_ns = _newest(db, layout, there)
-        came = returned.MirrorReturn(mirror, newest_ns, time.time_ns())
+        came = meta.MirrorReturn(mirror, newest_ns, time.time_ns())
         with db.write():
-            returned.note(db, came)
+            meta.note_return(db, came)
         return newest_ns
     finally:
         db.close()

@@ -27,7 +27,7 @@ from gitshadow.recording.workspace import (
 from gitshadow.sharing import remotes
 from gitshadow.store import machine
 from gitshadow.store.files import Reading, blob_oid, digest
-from gitshadow.store.journal import excluded, sessions
+from gitshadow.store.journal import sessions, state
 from gitshadow.store.journal.db import Db
 from gitshadow.store.layout import Layout
 from gitshadow.store.repo import Repo
@@ -223,7 +223,7 @@ def _store(
         looks = {item.path: key for item, key in found.excluded if key is not None}
         unread = found.files.keys() - states.keys()
         looks |= {path: found.files[path].stat for path in unread}
-        excluded.replace(ws.db, ws.layout.worktree, looks)
+        state.replace_excluded(ws.db, ws.layout.worktree, looks)
     ws.recorder.use_modes(modes)
     ws.recorder.settled(began_ns)
     tree = ws.repo.trees.splice(None, entries)

@@ -29,9 +29,9 @@ from gitshadow.messages.storage import (
 from gitshadow.model import Oid
 from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.workspace import Workspace
-from gitshadow.store import autogc, refs
+from gitshadow.store import packing, refs
 from gitshadow.store.artifacts import artifact_ref
-from gitshadow.store.disk import disk
+from gitshadow.store.disk import Weights, disk
 from gitshadow.store.git import Git, StoppedError
 from gitshadow.store.journal import meta, sessions
 from gitshadow.store.journal.db import Db
@@ -39,7 +39,6 @@ from gitshadow.store.layout import Layout
 from gitshadow.store.packing import Packed, Packer, PackingWork
 from gitshadow.store.packs import Packs
 from gitshadow.store.repo import Repo
-from gitshadow.store.weighing import Weights
 
 _KINDS = (
     ("pins", refs.is_pin),
@@ -332,7 +331,7 @@ class _Choice(threading.Thread):
 def busy_limit(ws: Workspace) -> int:
     """Return how many files in the sampled directory are too many even while others write."""
     try:
-        return autogc.pack_at(ws.git.version(), ws.repo.config_get)
+        return packing.pack_at(ws.git.version(), ws.repo.config_get)
     except StoreError:
         return 1
 

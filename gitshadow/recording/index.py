@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 from gitshadow.errors import StoreError
 from gitshadow.model import GITLINK_MODE, Oid, RepoPath, StatKey
 from gitshadow.store.git import Git, Staged, parse_staged
-from gitshadow.store.journal import excluded
+from gitshadow.store.journal import state
 from gitshadow.store.journal.db import Db
 from gitshadow.store.layout import Layout
 from gitshadow.store.repo import Repo
@@ -168,7 +168,7 @@ class ExcludedIndex:
     def known(self) -> Mapping[RepoPath, StatKey]:
         """Return the paths as of the last walk."""
         if self._known is None:
-            self._known = excluded.load(self._db, self._worktree)
+            self._known = state.load_excluded(self._db, self._worktree)
         return self._known
 
     def holds(self, path: RepoPath) -> bool:
@@ -194,7 +194,7 @@ class ExcludedIndex:
         if now == self.known():
             return
         with self._db.write():
-            excluded.replace(self._db, self._worktree, now)
+            state.replace_excluded(self._db, self._worktree, now)
         self._known = dict(now)
 
 

@@ -25,8 +25,8 @@ from gitshadow.model import (
 from gitshadow.recording.head import HeadMove, HeadMoveKind, HeadStep, is_gitlink
 from gitshadow.store.files import digest
 from gitshadow.store.git import Staged
+from gitshadow.store.paths import parents
 from gitshadow.store.refs import exact_mode
-from gitshadow.store.safe_paths import parents
 from gitshadow.store.trees import Entry
 
 _SECOND_NS = 1_000_000_000

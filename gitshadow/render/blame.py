@@ -199,12 +199,12 @@ def _names(owner: Mapping[str, object]) -> bytes:
 
 def _name(path: str) -> bytes:
     """Return a path as Git writes it: C-quoted where a byte of it is not plain (quote.c)."""
-    from gitshadow.store import quoting
+    from gitshadow.store import paths
 
-    real = quoting.parse_path(path)
+    real = paths.parse_path(path)
     if all(0x20 <= byte < 0x7F and byte not in b'"\\' for byte in real):
         return real
-    return quoting.c_quoted(real).encode("ascii")
+    return paths.c_quoted(real).encode("ascii")
 
 
 # -- text --------------------------------------------------------------------------------------

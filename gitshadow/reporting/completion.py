@@ -102,7 +102,7 @@ def _spelled(path: bytes) -> str:
         text = ""
     if text.isprintable() and text and not text.startswith('"'):
         return text
-    from gitshadow.store.quoting import c_quoted  # 10 ms, for odd names
+    from gitshadow.store.paths import c_quoted  # 10 ms, for odd names
 
     return c_quoted(path)
 

@@ -22,10 +22,10 @@ from gitshadow.errors import JournalError, ShadowError, StoreError
 from gitshadow.model import Oid
 from gitshadow.recording.workspace import Workspace
 from gitshadow.store import machine, refs, remotes
-from gitshadow.store.bare import Bare
 from gitshadow.store.git import Git
-from gitshadow.store.journal import meta, prune, purge, returned
+from gitshadow.store.journal import meta, prune, purge
 from gitshadow.store.layout import Layout
+from gitshadow.store.remotes import Bare
 from gitshadow.store.repo import Repo
 from gitshadow.words import counted
 
@@ -224,7 +224,7 @@ def mirror_now(ws: Workspace, git: Git) -> str | None:
             clear(ws, Bare(git, place), gone)
         left = Bare(git, place).refs().keys() - ws.repo.refs().keys()
         with ws.db.write():
-            returned.settle(ws.db)
+            meta.settle_return(ws.db)
             meta.put(ws.db, _LEFT, " ".join(filter(refs.is_chain, left)))
         _note(ws, _state_of(ws), "", place)
     return place
@@ -271,7 +271,7 @@ class Mirroring:
     def _care(self) -> "_Care":
         db = self._ws.db
         left = (meta.get(db, _LEFT) or "").split()
-        return _Care(prune.dropped_refs(db).union(left), returned.is_pending(db))
+        return _Care(prune.dropped_refs(db).union(left), meta.is_return_pending(db))
 
     def close(self) -> None:
         """Wait for what is going on."""

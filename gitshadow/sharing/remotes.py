@@ -9,7 +9,7 @@ from typing import NamedTuple
 from gitshadow.errors import StoreError
 from gitshadow.model import Oid
 from gitshadow.store.refs import EXPOSED_PREFIX
-from gitshadow.store.refspecs import sends
+from gitshadow.store.remotes import sends
 from gitshadow.store.repo import FORMAT_MARK, REF_PREFIX, Repo
 
 

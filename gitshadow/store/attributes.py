@@ -1,17 +1,28 @@
-"""Extended attributes of regular files: what a file that takes another's place takes over.
+"""Extended attributes of regular files, which their replacement keeps, and times of creation.
 
 POSIX access lists, capabilities and `user.*`; labels of the system (`security.selinux`) come from
 its own rules, and Git knows none of them. xattr(7), acl(5), capabilities(7).
-Invariant: best effort; who wants to know what is missing compares.
+For statx(2), which has the time of creation, this Python has no function.
+Invariant: best effort: who wants to know which attributes are missing compares; a time of creation
+is never a guess.
 """
 
+import ctypes
 import os
 import stat as st
-from collections.abc import Mapping
+import struct
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import cache
+from typing import NamedTuple
 
 ACCESS_LIST = "system.posix_acl_access"
 _CARRIED = frozenset({ACCESS_LIST, "security.capability"})
+_NO_FOLLOW = 0x100
+_BIRTH, _INODE = 0x800, 0x100
+_SIZE = 256
+_FIELDS = struct.Struct("<I28xQ40xqI")
+"""Of `struct statx`: the mask, the inode number, the time of birth."""
 
 
 def attributes_at(parent: int, name: bytes) -> dict[str, bytes]:
@@ -58,3 +69,43 @@ def _attributes(fd: int) -> dict[str, bytes]:
                 with suppress(OSError):
                     found[name] = os.getxattr(place, name)
     return found
+
+
+class Birth(NamedTuple):
+    """Hold which file was created when."""
+
+    inode: int
+    born_ns: int
+
+
+def birth_of(name: bytes, dir_fd: int) -> Birth | None:
+    """Return when what stands at a name was created, without following a link."""
+    statx = _statx()
+    if statx is None:
+        return None
+    buffer = ctypes.create_string_buffer(_SIZE)
+    if statx(dir_fd, name, _NO_FOLLOW, _BIRTH | _INODE, buffer) != 0:
+        return None
+    mask, inode, seconds, rest = _FIELDS.unpack_from(buffer)
+    if not mask & _BIRTH:
+        return None
+    return Birth(inode, seconds * 1_000_000_000 + rest)
+
+
+@cache
+def _statx() -> Callable[..., int] | None:
+    """Return the C library's function, None where it has none."""
+    try:
+        found = ctypes.CDLL(None, use_errno=True).statx
+    except (OSError, AttributeError):
+        return None
+    found.argtypes = [
+        ctypes.c_int,
+        ctypes.c_char_p,
+        ctypes.c_int,
+        ctypes.c_uint,
+        ctypes.c_void_p,
+    ]
+    found.restype = ctypes.c_int
+    result: Callable[..., int] = found
+    return result

@@ -1,8 +1,23 @@
-"""What a repository and our own files take on disk, counted without starting Git."""
+"""What a repository and our own files take on disk, and which objects each of our refs keeps.
+
+`disk` and `own_bytes` do not start Git. `Weights` makes one walk for all refs: Git lists and sizes
+the objects once, and once for every commit what its tree has that its parent's has not. A ref
+keeps what its commits brought, so no tree is read as a whole, and none twice.
+Invariant: reads only, and by Git's children alone, so that any thread may ask.
+"""
 
 import os
+from array import array
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import NamedTuple
 
 from gitshadow.messages.storage import DiskFigures
+from gitshadow.model import Oid
+from gitshadow.store.git import Git
+
+_EMPTY_TREE = Oid("4b825dc642cb6eb9a060e54bf8d69288fbee4904")
+_Brought = dict[Oid, "array[int]"]
 
 
 def disk(state_dir: str, common_dir: str) -> DiskFigures:
@@ -40,3 +55,104 @@ def _size(path: str) -> int:
         return os.lstat(path).st_size
     except FileNotFoundError:
         return 0
+
+
+class _Commit(NamedTuple):
+    """Hold what a walk says of a commit; one of the user's is known by its tree alone."""
+
+    tree: Oid
+    parents: tuple[Oid, ...]
+    of_user: bool
+
+
+class Weights:
+    """Weigh what refs keep; objects are numbered, and looked at when first asked for.
+
+    Raises:
+        StoreError: the objects could not be read; any method may.
+    """
+
+    def __init__(self, git: Git, tips: Mapping[str, Oid], users: Iterable[Oid]) -> None:
+        """Take refs of ours, and the commits from which the user's are reached."""
+        self._git = git
+        self._tips = tips
+        self._users = sorted(users)
+
+    @cached_property
+    def sizes(self) -> "array[int]":
+        """Return the bytes on disk of everything that any of the refs keeps."""
+        sizes = self._git.disk_sizes(list(self._numbers))
+        return array("Q", (sizes.get(oid, 0) for oid in self._numbers))
+
+    def kept_by(self, refs: Iterable[str]) -> set[int]:
+        """Return the numbers of the objects that some refs keep."""
+        found: set[int] = set()
+        seen: set[Oid] = set()
+        stack = [self._tips[ref] for ref in refs if ref in self._tips]
+        while stack:
+            oid = stack.pop()
+            if oid in seen or oid not in self._brought:
+                continue
+            seen.add(oid)
+            found.update(self._brought[oid])
+            stack += self._commits[oid].parents
+        return found
+
+    @cached_property
+    def _numbers(self) -> dict[Oid, int]:
+        listed = self._git.reachable([*self._tips.values()], self._users)
+        return {oid: number for number, oid in enumerate(dict.fromkeys(listed))}
+
+    @cached_property
+    def _commits(self) -> dict[Oid, _Commit]:
+        """Return the commits that the refs reach and the user does not, and those below them."""
+        asked = [*self._tips.values(), *(f"^{oid}" for oid in self._users)]
+        how = ("rev-list", "--boundary", "--format=%m %H %T %P", "--stdin")
+        listed = "".join(f"{one}\n" for one in asked).encode("ascii")
+        rows = self._git.run(*how, stdin=listed).decode("ascii").splitlines()
+        return dict(_parsed(row) for row in rows if not row.startswith("commit "))
+
+    @cached_property
+    def _brought(self) -> _Brought:
+        """Return for each commit that the user does not keep the objects that came with it."""
+        found: _Brought = {}
+        new = self._differences()
+        for oid, commit in self._commits.items():
+            if not commit.of_user:
+                objects = (oid, commit.tree, *new.get(self._step(commit), ()))
+                numbers = (self._numbers.get(one) for one in objects)
+                found[oid] = array("I", (one for one in numbers if one is not None))
+        return found
+
+    def _step(self, commit: _Commit) -> tuple[Oid, Oid]:
+        """Return the trees before and after a commit."""
+        first = self._commits.get(commit.parents[0]) if commit.parents else None
+        return _EMPTY_TREE if first is None else first.tree, commit.tree
+
+    def _differences(self) -> dict[tuple[Oid, Oid], list[Oid]]:
+        """Return the objects that each step brings, trees among them."""
+        own = (one for one in self._commits.values() if not one.of_user)
+        steps = {self._step(one) for one in own}
+        asked = "".join(f"{a} {b}\n" for a, b in sorted(steps) if a != b)
+        how = ("diff-tree", "--stdin", "-r", "-t", "--raw", "--no-renames")
+        out = self._git.run(*how, "--no-abbrev", stdin=asked.encode("ascii"))
+        return _by_step(out.splitlines())
+
+
+def _parsed(row: str) -> tuple[Oid, _Commit]:
+    mark, oid, tree, *parents = row.split()
+    above = tuple(Oid(one) for one in parents)
+    return Oid(oid), _Commit(Oid(tree), above, mark == "-")
+
+
+def _by_step(rows: Iterable[bytes]) -> dict[tuple[Oid, Oid], list[Oid]]:
+    """Read what git-diff-tree(1) prints: two trees, then a line for each entry that differs."""
+    found: dict[tuple[Oid, Oid], list[Oid]] = {}
+    current: list[Oid] = []
+    for row in rows:
+        if row.startswith(b":"):
+            current.append(Oid(row.split(b" ", 4)[3].decode("ascii")))
+        else:
+            before, after = row.decode("ascii").split()
+            current = found.setdefault((Oid(before), Oid(after)), [])
+    return found

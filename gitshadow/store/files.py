@@ -19,9 +19,8 @@ from blake3 import blake3
 
 from gitshadow.errors import MovedError, is_shortage
 from gitshadow.model import LINK_MODE, TREE_MODE, Digest, Oid, RepoPath, StatKey
-from gitshadow.store.attributes import attributes_at, put_on
-from gitshadow.store.birth import birth_of
-from gitshadow.store.safe_paths import UnsafePathError, check_path
+from gitshadow.store.attributes import attributes_at, birth_of, put_on
+from gitshadow.store.paths import UnsafePathError, check_path
 
 TEMP_PREFIX = b".agent-undo-tmp-"
 RACY_NS = 20_000_000

@@ -13,7 +13,7 @@ from hashlib import blake2b
 
 from gitshadow.errors import UsageError
 from gitshadow.model import Oid
-from gitshadow.store.quoting import c_quoted
+from gitshadow.store.paths import c_quoted
 
 MARK = "[purged]"
 """What stands for a text within a longer one, such as a prompt or an argument."""

@@ -23,11 +23,11 @@ from gitshadow.model import (
     ToolClass,
     format_mode,
 )
-from gitshadow.store.quoting import c_quoted, split_quoted
-from gitshadow.store.quoting import display_path as display_path
-from gitshadow.store.quoting import parse_path as parse_path
-from gitshadow.store.quoting import quote as quote
-from gitshadow.store.quoting import unquote as unquote
+from gitshadow.store.paths import c_quoted, split_quoted
+from gitshadow.store.paths import display_path as display_path
+from gitshadow.store.paths import parse_path as parse_path
+from gitshadow.store.paths import quote as quote
+from gitshadow.store.paths import unquote as unquote
 
 REF_PREFIX = "refs/agent-undo/"
 EXPOSED_PREFIX = "refs/remotes/agent-undo/"

@@ -1,14 +1,17 @@
-"""Refs that go to other repositories and come from them, by `git push` and `git fetch`.
+"""Other repositories: refs that are pushed and fetched, and a bare repository of our own.
 
-Invariant: these are the only calls that reach a network, and none is made unasked.
+Invariant: `push`, `remote_refs` and `fetch` are the only calls that reach a network, and none is
+made unasked; of a worktree's own repository nothing but fetched refs is changed.
 """
 
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from gitshadow.errors import StoreError
 from gitshadow.model import Oid
 from gitshadow.store.git import Git
+from gitshadow.store.refs import REF_PREFIX
 
 
 class RefResult(NamedTuple):
@@ -67,3 +70,87 @@ def _pushed(said: str) -> Iterator[tuple[str, RefResult]]:
         if len(words) == 2 and ":" in words[0]:
             name = words[0].rpartition(":")[2]
             yield name, RefResult(words[1] if flag == "!" else None, flag != "=")
+
+
+def sends(specs: Iterable[str], namespace: str) -> bool:
+    """Return whether push refspecs send any ref below a namespace (`refs/x/`).
+
+    A negative one (`^refs/x/*`) excludes what others send, wherever it is in the list; in doubt
+    the namespace counts as sent. git-push(1), gitglossary(7).
+    """
+    wanted = False
+    for spec in specs:
+        if spec.startswith("^"):
+            if _covers(spec[1:], namespace):
+                return False
+        else:
+            source = spec.removeprefix("+").partition(":")[0]
+            wanted |= _meets(source, namespace)
+    return wanted
+
+
+def _meets(source: str, namespace: str) -> bool:
+    before, star, _ = source.partition("*")
+    if not star:
+        return source.startswith(namespace)
+    return namespace.startswith(before) or before.startswith(namespace)
+
+
+def _covers(source: str, namespace: str) -> bool:
+    before, star, after = source.partition("*")
+    return bool(star) and not after and namespace.startswith(before)
+
+
+class Bare:
+    """Use one bare repository; errors are StoreErrors."""
+
+    def __init__(self, git: Git, path: str) -> None:
+        self._git = git
+        self.path = path
+
+    def make(self) -> None:
+        """Make it, private whatever the umask, unless it is there."""
+        if not os.path.exists(os.path.join(self.path, "HEAD")):
+            os.makedirs(self.path, mode=0o700, exist_ok=True)
+            self._run("init", "--quiet", "--bare", "--shared=0600")
+
+    def put(self, key: str, value: str) -> None:
+        """Set one value of its configuration."""
+        self._run("config", "--replace-all", key, value)
+
+    def get(self, key: str) -> str | None:
+        """Return a value of its configuration, None for none."""
+        out = self._run("config", "--get", key, ok=(0, 1))
+        return out.decode("utf-8", "surrogateescape").removesuffix("\n") or None
+
+    def refs(self) -> dict[str, Oid]:
+        """Return all its refs."""
+        out = self._run("for-each-ref", "--format=%(objectname) %(refname)")
+        lines = out.decode("utf-8", "replace").splitlines()
+        rows = (line.split(" ", 1) for line in lines)
+        return {name: Oid(oid) for oid, name in rows}
+
+    def drop(self, names: Sequence[str]) -> None:
+        """Delete some of its refs."""
+        listed = "".join(f"delete {name}\n" for name in names)
+        self._run("update-ref", "--stdin", stdin=listed.encode("utf-8"))
+
+    def having(self, oids: Collection[Oid]) -> set[Oid]:
+        """Return which of some objects are there, reachable or not."""
+        listed = "".join(f"{oid}\n" for oid in sorted(oids)).encode("ascii")
+        out = self._run("cat-file", "--batch-check=%(objectname)", stdin=listed)
+        lines = (line.split(" ") for line in out.decode("ascii").splitlines())
+        return {Oid(words[0]) for words in lines if len(words) == 1}
+
+    def keeps(self, ref: str, oids: Collection[Oid]) -> bool:
+        """Tell whether a ref reaches one of some objects; one of ours beside the user's refs."""
+        apart = ("--not", "--branches", "--tags") if ref.startswith(REF_PREFIX) else ()
+        out = self._run("rev-list", "--objects", "--no-object-names", ref, *apart)
+        return not set(out.decode("ascii").split()).isdisjoint(oids)
+
+    def scrub(self) -> None:
+        """Remove what none of its refs reaches, at once."""
+        self._run("gc", "--quiet", "--prune=now")
+
+    def _run(self, *args: str, stdin: bytes = b"", ok: Sequence[int] = (0,)) -> bytes:
+        return self._git.run_in(self.path, *args, stdin=stdin, ok=ok)

@@ -1,17 +1,21 @@
-"""Rewriting shadow history so that nothing of it holds what was purged.
+"""Search all objects for texts, and rewrite shadow history without what was purged.
 
-Objects alone are written; who moves refs and rows has the maps of what became of what.
+The search reads every object, reachable or not; an object too large to be read is counted.
+Rewriting writes objects only; who moves refs and rows has the maps of what became of what.
 Invariant: the same history and salt give the same objects, and what is clean stays as it is, so
 it can be done again after a crash.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from gitshadow.model import GITLINK_MODE, TREE_MODE, Oid, RepoPath
-from gitshadow.store.purged import is_purged, stand_in
+from gitshadow.store.git import Git
+from gitshadow.store.purged import holds, is_purged, stand_in
 from gitshadow.store.repo import Repo
 from gitshadow.store.trees import Entry
+
+_MOST_BYTES = 256 * 1024 * 1024
 
 
 class Gone(NamedTuple):
@@ -135,3 +139,33 @@ class Rewriter:
                     found[RepoPath(name)] = entry
             self._inner[tree] = found
         return self._inner[tree]
+
+
+class Holding(NamedTuple):
+    """Hold the objects with a text in them; of trees it stands in the name of a file."""
+
+    blobs: frozenset[Oid] = frozenset()
+    commits: frozenset[Oid] = frozenset()
+    trees: frozenset[Oid] = frozenset()
+    unsearched: int = 0
+
+
+def search(git: Git, repo: Repo, forms: Sequence[bytes]) -> Holding:
+    """Return every object that holds one of the forms of some texts.
+
+    Raises:
+        StoreError: an object could not be read.
+    """
+    found: dict[str, set[Oid]] = {"blob": set(), "commit": set(), "tree": set()}
+    unsearched = 0
+    for oid, kind, size in git.all_objects():
+        if size > _MOST_BYTES:
+            unsearched += 1
+        elif kind in found and holds(repo.raw(oid), forms):
+            found[kind].add(oid)
+    return Holding(
+        frozenset(found["blob"]),
+        frozenset(found["commit"]),
+        frozenset(found["tree"]),
+        unsearched,
+    )

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from gitshadow.errors import ShadowError
 from gitshadow.model import RepoPath
 from gitshadow.render.style import View, printable, printable_line
-from gitshadow.store import quoting
+from gitshadow.store import paths
 
 LINES = 50_000
 """So many lines of a patch are taken in, all its files together."""
@@ -223,11 +223,11 @@ def _plain(name: str, *, cut: int) -> str:
     if not name.startswith('"'):
         return name[cut:]
     try:
-        real = quoting.parse_path(name)
+        real = paths.parse_path(name)
     except ShadowError:
         return name
 
-    return quoting.display_path(RepoPath(real[cut:]))
+    return paths.display_path(RepoPath(real[cut:]))
 
 
 def _shown(path: str) -> str:

@@ -17,7 +17,7 @@ from gitshadow.model import FileState, FileVersion, Oid, RepoPath
 from gitshadow.store import attributes
 from gitshadow.store.clock import EpochClock
 from gitshadow.store.files import Reading, WorkFiles, digest
-from gitshadow.store.safe_paths import UnsafePathError, parents
+from gitshadow.store.paths import UnsafePathError, parents
 from gitshadow.undo.plan import Plan, PlannedItem, PlanStep
 from gitshadow.undo.report import Action, Item, Reason, State
 from gitshadow.undo.reverse import blob_oid

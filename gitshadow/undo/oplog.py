@@ -18,8 +18,8 @@ from gitshadow.store.journal import events, ops
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.journal.ops import OpStep as Written
+from gitshadow.store.paths import UnsafePathError
 from gitshadow.store.refs import display_path
-from gitshadow.store.safe_paths import UnsafePathError
 from gitshadow.undo.apply import (
     Tools,
     directories_to_make,

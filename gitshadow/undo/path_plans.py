@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gitshadow.model import FileVersion, RepoPath, format_mode, git_mode
-from gitshadow.store.safe_paths import parents, safe_path
+from gitshadow.store.paths import parents, safe_path
 from gitshadow.undo import merge
 from gitshadow.undo.hunk_selection import Choice, Hunk, HunkKind
 from gitshadow.undo.lineage import LineageRecord

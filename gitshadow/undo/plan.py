@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from gitshadow.attribution.ladder import by_time_only
 from gitshadow.model import Event, FileVersion, Oid, RepoPath
+from gitshadow.store.paths import parents
 from gitshadow.store.refs import display_path
-from gitshadow.store.safe_paths import parents
 from gitshadow.undo import merge, path_plans
 from gitshadow.undo.hunk_selection import Choice
 from gitshadow.undo.lineage import (

@@ -16,8 +16,8 @@ from gitshadow.store.files import Look, WorkFiles
 from gitshadow.store.journal import events, state
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
+from gitshadow.store.paths import parents, safe_path
 from gitshadow.store.repo import Repo
-from gitshadow.store.safe_paths import parents, safe_path
 from gitshadow.undo.path_plans import Below, World
 from gitshadow.undo.report import Reason
 from gitshadow.undo.reverse import blob_oid

@@ -20,7 +20,7 @@ from gitshadow.attribution.lifecycle import close_gone
 from gitshadow.attribution.process import ProcessId, process_start
 from gitshadow.attribution.windows import Evidence, Scene
 from gitshadow.model import Actor, Call, Confidence, RepoPath, Session, ToolClass, Turn
-from gitshadow.store.journal import models, sessions, turns
+from gitshadow.store.journal import sessions, turns
 from gitshadow.store.journal.db import Db
 
 MS = 1_000_000
@@ -632,7 +632,7 @@ def test_model_is_noted_where_a_hook_names_one(context: HookIntake) -> None:
     context.send(0, "SessionStart", model="claude-sonnet-5")
     context.send(1, "UserPromptSubmit", prompt="go")
     context.send(2, "SessionStart", source="resume", model="claude-opus-5")
-    assert models.of_session(context.db, context.session().id) == [
+    assert sessions.models_of(context.db, context.session().id) == [
         (at(0), "claude-sonnet-5"),
         (at(2), "claude-opus-5"),
     ]

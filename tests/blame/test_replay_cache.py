@@ -14,7 +14,7 @@ from gitshadow.blame.replay_cache import Resuming
 from gitshadow.blame.snapshots import DoubtError
 from gitshadow.errors import UsageError
 from gitshadow.model import Event, RepoPath
-from gitshadow.store.journal import blame_states
+from gitshadow.store.journal import blame
 from tests.blame.test_snapshots import Answer, described
 from tests.conftest import FULL
 from tests.support.context import Near, desk_of
@@ -245,7 +245,7 @@ def test_snapshot_of_another_version_is_not_used(
 
 
 def standing(near: Near) -> list[tuple[int, str, str]]:
-    return blame_states.standing(near.context.workspace.db, "main", A)
+    return blame.states_at(near.context.workspace.db, "main", A)
 
 
 @pytest.mark.usefixtures("steps")

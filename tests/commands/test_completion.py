@@ -11,7 +11,7 @@ import pytest
 
 from gitshadow.cli import group
 from gitshadow.commands import completion, names
-from gitshadow.store.quoting import c_quoted
+from gitshadow.store.paths import c_quoted
 from tests.support.repo import Repo
 from tests.support.shadow import Shadow
 from tests.support.shells import Shell, shell

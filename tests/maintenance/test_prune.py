@@ -17,7 +17,7 @@ from gitshadow.recording.context import RecorderContext
 from gitshadow.sdk.testing import sample_rows
 from gitshadow.service import in_process
 from gitshadow.store import artifacts
-from gitshadow.store.journal import events, saga, scrub, turns
+from gitshadow.store.journal import events, purge, saga, turns
 from gitshadow.store.journal import prune as journal
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.journal.saga_rows import SagaEntry
@@ -116,7 +116,7 @@ def test_what_was_corrected_or_measured_of_a_session_goes_with_it(repo: Repo) ->
         ws.recorder.correct({row: nobody}, ws.clock.now_ns())
         left = rows_left(repo)
         assert (left["call_runs"], left["corrections"]) == (1, 1)
-        purged = scrub.find(ws.db, (session.encode(),))
+        purged = purge.find_texts(ws.db, (session.encode(),))
         assert ("corrections.chain", 1) in purged.names, "a purge leaves it as it is"
         list(prune.forget(studio.context, chosen(studio.context, session), wait_s=5))
         left = rows_left(repo)

@@ -16,7 +16,7 @@ from gitshadow.maintenance import purge
 from gitshadow.sdk.testing import sample_rows
 from gitshadow.service import in_process
 from gitshadow.store.journal import purge as journal
-from gitshadow.store.journal import saga, scrub
+from gitshadow.store.journal import saga
 from gitshadow.store.journal.db import Db
 from gitshadow.store.purged import forms_of, without
 from tests.support.audit import audit
@@ -88,7 +88,7 @@ def test_bytes_that_stay_in_the_journal_are_said(
     def refuse(_: Db) -> None:
         raise JournalBusyError("cannot use the journal: it is locked")
 
-    monkeypatch.setattr(scrub, "squeeze", refuse)
+    monkeypatch.setattr(journal, "squeeze", refuse)
     with studio_of(repo) as studio:
         tell(studio)
         assert studio.run("purge", texts=asked())["journal_holds"] != []
@@ -181,7 +181,7 @@ _STEPS = (
     (purge, "_release"),
     (journal, "rename"),
     (journal, "rename_trees"),
-    (scrub, "squeeze"),
+    (journal, "squeeze"),
     (shutil, "rmtree"),
 )
 

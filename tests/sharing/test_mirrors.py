@@ -11,7 +11,7 @@ from gitshadow.service import settings
 from gitshadow.sharing import mirror as mirroring
 from gitshadow.sharing.mirror import Mirroring, mirror_now
 from gitshadow.store import machine
-from gitshadow.store.journal import meta, returned
+from gitshadow.store.journal import meta
 from tests.support.purging import SECRET, end, holders, play
 from tests.support.repo import Repo
 from tests.support.studio import Studio, studio_of
@@ -208,7 +208,7 @@ def test_a_daemon_waits_while_a_restore_is_planned(repo: Repo, tmp_path: Path) -
         mirrored(studio, tmp_path / "m")
         db = studio.context.workspace.db
         with db.write():
-            returned.note(db, returned.MirrorReturn(str(tmp_path), 5, 1))
+            meta.note_return(db, meta.MirrorReturn(str(tmp_path), 5, 1))
         studio.hand("b", "the loss\n")
         assert "planned and not applied" in copied_by_the_daemon(studio)
         studio.run("came_back")
@@ -220,13 +220,13 @@ def test_the_moment_stays_until_a_restore_followed(repo: Repo) -> None:
     with studio_of(repo) as studio:
         studio.write("S1", "a", "agent\n")
         db = studio.context.workspace.db
-        came = returned.MirrorReturn("m", 5, 1)
+        came = meta.MirrorReturn("m", 5, 1)
         with db.write():
-            returned.note(db, came)
-        assert returned.pending(db) == came
+            meta.note_return(db, came)
+        assert meta.pending_return(db) == came
         asked = {"targets": [{"text": "a", "path_only": True}], "yes": True}
         studio.run("undo", **asked, verb="restore")
-        assert returned.pending(db) is None
+        assert meta.pending_return(db) is None
 
 
 def test_a_branch_that_the_user_rewrote_is_copied_too(

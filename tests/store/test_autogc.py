@@ -2,7 +2,7 @@
 
 import pytest
 
-from gitshadow.store.autogc import pack_at
+from gitshadow.store.packing import pack_at
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from gitshadow.store.files import (
     blob_oid,
     digest,
 )
-from gitshadow.store.safe_paths import UnsafePathError, safe_path
+from gitshadow.store.paths import UnsafePathError, safe_path
 from tests.support.examples import shares_fixture
 from tests.support.repo import Repo
 

@@ -26,7 +26,7 @@ from gitshadow.model import (
     Touch,
     Turn,
 )
-from gitshadow.store.journal import bursts, excluded, ops, pins, sessions, state, turns
+from gitshadow.store.journal import bursts, ops, pins, sessions, state, turns
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.state import WorktreeRow
 
@@ -349,12 +349,12 @@ def test_worktree_row_is_cleared_with_its_states(db: Db) -> None:
     )
     state.put_worktree(db, row)
     state.put_many(db, "main", {A: file_state()})
-    excluded.replace(db, "main", {A: StatKey(1, 2, 3, 4)})
+    state.replace_excluded(db, "main", {A: StatKey(1, 2, 3, 4)})
     assert state.get_worktree(db, "main") == row
-    assert excluded.load(db, "main") == {A: StatKey(1, 2, 3, 4)}
+    assert state.load_excluded(db, "main") == {A: StatKey(1, 2, 3, 4)}
     state.clear(db, "main")
     assert state.get_worktree(db, "main") is None
-    assert (dict(state.load(db, "main")), excluded.load(db, "main")) == ({}, {})
+    assert (dict(state.load(db, "main")), state.load_excluded(db, "main")) == ({}, {})
 
 
 def test_touches_of_a_time_come_oldest_first(db: Db) -> None:

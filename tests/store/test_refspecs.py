@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gitshadow.store.refspecs import sends
+from gitshadow.store.remotes import sends
 from tests.support.repo import Repo
 
 OURS = "refs/agent-undo/"

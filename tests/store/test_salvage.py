@@ -29,7 +29,6 @@ from gitshadow.store.journal import (
     bursts,
     events,
     meta,
-    models,
     ops,
     saga,
     sessions,
@@ -239,9 +238,9 @@ def test_a_newer_journal_is_refused(old: str, new: Db) -> None:
 def test_models_and_claims_come_over(old: str, new: Db) -> None:
     """KEEP-10: what a session said of its model, and what others claim, is in no ref."""
     with closing(Db.open(old, create=False)) as db, db.write():
-        models.note(db, "s-1", 7, "sonnet")
+        sessions.note_model(db, "s-1", 7, "sonnet")
     take(new, old)
-    assert models.of_session(new, "s-1") == [(7, "sonnet")]
+    assert sessions.models_of(new, "s-1") == [(7, "sonnet")]
 
 
 def test_an_older_journal_is_whole_without_the_tables_of_later_ones(

@@ -3,8 +3,8 @@
 import os
 
 from gitshadow.model import Oid
+from gitshadow.store.disk import Weights
 from gitshadow.store.git import Git
-from gitshadow.store.weighing import Weights
 from tests.support.repo import Repo
 from tests.support.studio import Studio, layout_of, studio_of
 

@@ -20,7 +20,7 @@ from gitshadow.model import (
 from gitshadow.recording.head import HeadMove, HeadStep
 from gitshadow.recording.switches import Witness, split_switched
 from gitshadow.store.files import digest
-from gitshadow.store.safe_paths import parents
+from gitshadow.store.paths import parents
 from gitshadow.undo import plan as planning
 from gitshadow.undo.hunk_selection import Choice
 from gitshadow.undo.path_plans import Below, World

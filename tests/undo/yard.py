@@ -33,7 +33,7 @@ from gitshadow.model import (
 )
 from gitshadow.recording.head import HeadPosition, read_moves, reflog_mark, steps_of
 from gitshadow.recording.switches import Witness, split_switched
-from gitshadow.store.birth import birth_of
+from gitshadow.store.attributes import birth_of
 from gitshadow.store.clock import StampClock
 from gitshadow.store.files import TEMP_PREFIX, WorkFiles, digest
 from gitshadow.store.git import Git

@@ -7,6 +7,7 @@ only grows.
 import json
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from gitshadow.model import (
     Actor,
@@ -18,6 +19,7 @@ from gitshadow.model import (
     Oid,
     RepoPath,
 )
+from gitshadow.store.journal import meta
 from gitshadow.store.journal.db import Db, Row, Value
 from gitshadow.store.journal.table import version, version_cells
 
@@ -55,6 +57,10 @@ _NEWEST = (
     " ORDER BY seq DESC LIMIT 1"
 )
 _SURE = "NOT (actor IS 'agent' AND confidence IS 'low')"  # as `Attribution.is_maybe`
+_GAPS = (
+    f"SELECT seq, ts_ns, note FROM events WHERE {_RARE} AND kind = 'gap' ORDER BY seq"
+)
+_GAPS_SEEN = "gaps_seen"
 _CHUNK = 400
 _PAGE = 100
 
@@ -83,6 +89,15 @@ class EventFilter:
     before_seq: int | None = None
     after_seq: int | None = None
     text: str | None = None
+
+
+class GapRow(NamedTuple):
+    """Hold one gap: its number, when it was journalled, why, and whether nobody has seen it."""
+
+    seq: int
+    ts_ns: int
+    note: str
+    is_new: bool
 
 
 def files_of_burst(db: Db, burst: str) -> int:
@@ -555,3 +570,17 @@ def _attribution(row: Row) -> Attribution | None:
         reason=row[17],
         candidates=tuple(json.loads(row[18])) if row[18] else (),
     )
+
+
+def list_gaps(db: Db) -> list[GapRow]:
+    """Return every gap, oldest first."""
+    seen = int(meta.get(db, _GAPS_SEEN) or "0")
+    return [GapRow(seq, ts, note or "", seq > seen) for seq, ts, note in db.rows(_GAPS)]
+
+
+def see_gaps(db: Db) -> list[GapRow]:
+    """Have every gap count as seen; return those that were new. Call it inside `db.write()`."""
+    fresh = [one for one in list_gaps(db) if one.is_new]
+    if fresh:
+        meta.put(db, _GAPS_SEEN, str(fresh[-1].seq))
+    return fresh

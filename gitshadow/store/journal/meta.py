@@ -1,9 +1,25 @@
-"""Small named values of the journal.
+"""Small named values of the journal; one of them is a history that a mirror returned.
 
-Invariant: a value is text; its writer knows its form.
+Invariant: a value is text; its writer knows its form. While a return is pending, the moment to
+restore is the one that was found first: what was recorded since is the loss itself.
 """
 
+import json
+from typing import NamedTuple
+
+from gitshadow.model import OpKind
 from gitshadow.store.journal.db import Db
+
+_RETURNED = "returned"
+_SINCE = "SELECT 1 FROM ops WHERE kind = ? AND ts_ns > ? AND status <> 'applying'"
+
+
+class MirrorReturn(NamedTuple):
+    """Hold the mirror it came from, the newest moment in it, and when it came."""
+
+    mirror: str
+    newest_ns: int
+    came_ns: int
 
 
 def get(db: Db, key: str) -> str | None:
@@ -15,3 +31,29 @@ def get(db: Db, key: str) -> str | None:
 def put(db: Db, key: str, value: str) -> None:
     """Store a value; call it inside `db.write()`."""
     db.run("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+
+
+def pending_return(db: Db) -> MirrorReturn | None:
+    """Return what came back, None where nothing did or a restore followed."""
+    text = get(db, _RETURNED)
+    if not text:
+        return None
+    found = json.loads(text)
+    came = MirrorReturn(found["mirror"], found["newest_ns"], found["came_ns"])
+    followed = db.row(_SINCE, (OpKind.RESTORE.value, came.came_ns))
+    return came if followed is None else None
+
+
+def is_return_pending(db: Db) -> bool:
+    """Tell whether a history came back and no restore followed yet."""
+    return pending_return(db) is not None
+
+
+def note_return(db: Db, came: MirrorReturn) -> None:
+    """Note what came back; call it inside `db.write()`."""
+    put(db, _RETURNED, json.dumps(came._asdict()))
+
+
+def settle_return(db: Db) -> None:
+    """Note that nothing is awaited any more; call it inside `db.write()`."""
+    put(db, _RETURNED, "")

@@ -1,6 +1,7 @@
-"""Sessions and their chains.
+"""Sessions, their chains, and the models that their hooks named.
 
-Invariant: a session's id never changes; a chain's row moves only after its ref did.
+Invariant: a session's id never changes; a chain's row moves only after its ref did; a model has a
+row only where it changed.
 """
 
 from gitshadow.model import Actor, Chain, Session
@@ -9,6 +10,8 @@ from gitshadow.store.journal.table import Table
 
 _SESSIONS = Table("sessions", Session, micro_ns="started_ns")
 _CHAINS = Table("chains", Chain)
+# An Agent Trace record (0.1.0) takes no longer name of a model (`model_id`).
+_MOST_MODEL_CHARACTERS = 250
 
 
 def put(db: Db, session: Session) -> None:
@@ -117,3 +120,32 @@ def chains_of(db: Db, session: str) -> list[Chain]:
 def drop_chain(db: Db, ref: str) -> None:
     """Forget a chain whose ref is gone; call it inside `db.write()`."""
     db.run("DELETE FROM chains WHERE ref = ?", (ref,))
+
+
+def note_model(db: Db, session: str, at_ns: int, model: str) -> None:
+    """Note what a hook names; call it inside `db.write()`."""
+    name = model[:_MOST_MODEL_CHARACTERS]
+    if model_at(db, session, at_ns) != name:
+        db.run(
+            "INSERT OR IGNORE INTO models VALUES (?, ?, ?)",
+            (session, at_ns, name),
+        )
+
+
+def model_at(db: Db, session: str, at_ns: int) -> str | None:
+    """Return the model that a session named last before a time, None for none."""
+    row = db.row(
+        "SELECT model FROM models WHERE session = ? AND since_ns <= ?"
+        " ORDER BY since_ns DESC LIMIT 1",
+        (session, at_ns),
+    )
+    return None if row is None else str(row[0])
+
+
+def models_of(db: Db, session: str) -> list[tuple[int, str]]:
+    """Return the models of a session and since when, oldest first."""
+    rows = db.rows(
+        "SELECT since_ns, model FROM models WHERE session = ? ORDER BY since_ns",
+        (session,),
+    )
+    return [(int(since_ns), str(model)) for since_ns, model in rows]

@@ -1,6 +1,7 @@
-"""File states, worktrees and touches.
+"""File states, worktrees, touches, and the excluded paths of the last walk.
 
 Invariant: one row per covered path of one worktree, written in the transaction of its event.
+Excluded paths are replaced as a whole; losing them costs one round of unnoticed touches.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -11,6 +12,7 @@ from gitshadow.model import (
     FileState,
     Oid,
     RepoPath,
+    StatKey,
     Touch,
 )
 from gitshadow.store.journal import meta
@@ -26,6 +28,11 @@ _NAMED = f"SELECT {_COLUMNS} FROM file_state WHERE inode = ? AND +worktree = ?"
 _ODD = "SELECT path, mode FROM file_state WHERE worktree = ? AND mode NOT IN (?, ?, ?)"
 _PUT = "INSERT OR REPLACE INTO file_state VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _DROP = "DELETE FROM file_state WHERE worktree = ? AND path = ?"
+_LOAD_EXCLUDED = (
+    "SELECT path, size, mtime_ns, ctime_ns, inode FROM excluded WHERE worktree = ?"
+)
+_CLEAR_EXCLUDED = "DELETE FROM excluded WHERE worktree = ?"
+_PUT_EXCLUDED = "INSERT INTO excluded VALUES (?, ?, ?, ?, ?, ?)"
 _HEAD_MARK = "head mark of "
 _TOUCHES = Table("touches", Touch)
 
@@ -166,3 +173,19 @@ def touches_between(db: Db, worktree: str, begin_ns: int, end_ns: int) -> list[T
 
 def _with_mark(db: Db, row: WorktreeRow) -> WorktreeRow:
     return replace(row, head_mark=meta.get(db, _HEAD_MARK + row.id) or "")
+
+
+def load_excluded(db: Db, worktree: str) -> dict[RepoPath, StatKey]:
+    """Return the stat of each uncovered path as of the last walk."""
+    rows = db.rows(_LOAD_EXCLUDED, (worktree,))
+    return {RepoPath(row[0]): StatKey(*row[1:]) for row in rows}
+
+
+def replace_excluded(db: Db, worktree: str, found: Mapping[RepoPath, StatKey]) -> None:
+    """Remember the stat of each uncovered path; call it inside `db.write()`."""
+    db.run(_CLEAR_EXCLUDED, (worktree,))
+    rows = [
+        (worktree, path, key.size, key.mtime_ns, key.ctime_ns, key.inode)
+        for path, key in found.items()
+    ]
+    db.run_many(_PUT_EXCLUDED, rows)
