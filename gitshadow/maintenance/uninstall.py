@@ -29,11 +29,6 @@ class There(NamedTuple):
     packs: int
     state_bytes: int
 
-    @property
-    def is_nothing(self) -> bool:
-        """Tell a repository in which nothing of ours is left."""
-        return not (self.refs or self.shown or self.packs or self.state_bytes)
-
 
 def look(layout: Layout) -> There:
     """Return what of ours is there.

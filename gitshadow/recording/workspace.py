@@ -17,7 +17,6 @@ from gitshadow.capture.recorder import Recorder
 from gitshadow.capture.states import StateTable
 from gitshadow.config import Config, PromptPolicy
 from gitshadow.errors import JournalError, NotInitialisedError, StoreError
-from gitshadow.model import Oid
 from gitshadow.recording.index import IndexView
 from gitshadow.store import machine, private
 from gitshadow.store.clock import StampClock
@@ -230,8 +229,3 @@ def save_modes(db: Db, worktree: str, modes: tuple[int, int]) -> None:
     """Remember the permissions of ordinary files, found at `init`."""
     with db.write():
         meta.put(db, f"modes:{worktree}", f"{modes[0]:04o} {modes[1]:04o}")
-
-
-def head_tree(repo: Repo, head: Oid | None) -> Oid | None:
-    """Return the tree of a HEAD commit, None where HEAD is unborn."""
-    return repo.commit(head).tree if head is not None else None

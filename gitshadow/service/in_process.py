@@ -9,7 +9,6 @@ from collections.abc import Callable
 from gitshadow.api import Document, Params
 from gitshadow.api import run as run_verb
 from gitshadow.api.init import describe
-from gitshadow.errors import LockedError
 from gitshadow.maintenance import setup
 from gitshadow.maintenance.startup_repair import mend
 from gitshadow.messages.codec import encode
@@ -97,19 +96,6 @@ def _tidying(context: RecorderContext) -> Callable[[], None] | None:
     from gitshadow.maintenance.upkeep import at_end  # takes packing along, for few
 
     return at_end(context.workspace)
-
-
-def drain(layout: Layout) -> None:
-    """Take what waits in the spool; where another process is at work, it will.
-
-    Raises:
-        ShadowError: the worktree could not be opened.
-    """
-    try:
-        context = _open(layout, HOOK_LOCK_S)
-    except LockedError:
-        return
-    context.close()
 
 
 def deliver(layout: Layout, body: bytes) -> bytes:

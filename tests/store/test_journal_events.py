@@ -231,18 +231,6 @@ def test_history_of_more_paths_than_one_query_takes(db: Db) -> None:
     assert [row.seq for row in found] == list(range(5, 1001))
 
 
-def test_latest_follows_deletions_and_renames(db: Db) -> None:
-    store(
-        db,
-        event(1, b"a"),
-        event(2, b"b"),
-        event(3, b"a", kind=EventKind.DELETE, after=None),
-        event(4, b"c", kind=EventKind.RENAME, old_path=RepoPath(b"b")),
-        event(5, b"c", kind=EventKind.GAP, after=None),
-    )
-    assert events.latest(db, "main") == {b"a": None, b"b": None, b"c": version(4)}
-
-
 def plan(db: Db, sql: str) -> str:
     return " ".join(str(row[3]) for row in db.rows(f"EXPLAIN QUERY PLAN {sql}"))
 

@@ -104,16 +104,14 @@ def test_by_prefix_gives_an_exact_id_alone(
     assert [one.id for one in sessions.by_prefix(db, typed)] == expected
 
 
-def test_touch_and_close_change_what_is_live(db: Db) -> None:
+def test_close_changes_what_is_live_once(db: Db) -> None:
     for name in ("s-1", "s-2"):
         sessions.put(db, session(name))
-    sessions.touch(db, "s-1", 50)
-    sessions.touch(db, "s-1", 40)
     sessions.close(db, "s-1", 60, "gone")
     sessions.close(db, "s-1", 70, "again")
     found = sessions.get(db, "s-1")
     assert found is not None
-    assert (found.last_seen_ns, found.ended_ns, found.end_reason) == (50, 60, "gone")
+    assert (found.ended_ns, found.end_reason) == (60, "gone")
     assert [one.id for one in sessions.live(db)] == ["s-2"]
     assert sessions.newest_of(db, Actor.HUMAN) is None
 

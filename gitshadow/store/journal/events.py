@@ -15,7 +15,6 @@ from gitshadow.model import (
     Confidence,
     Event,
     EventKind,
-    FileVersion,
     Oid,
     RepoPath,
 )
@@ -345,20 +344,6 @@ def history(
         ends = {end for e in events for end in (e.path, e.old_path) if end is not None}
         todo = ends - asked
     return [found[seq] for seq in sorted(found)]
-
-
-def latest(db: Db, worktree: str) -> dict[RepoPath, FileVersion | None]:
-    """Return the newest recorded state of every path that has an event."""
-    states: dict[RepoPath, FileVersion | None] = {}
-    sql = f"{_SELECT} WHERE worktree = ? AND path IS NOT NULL ORDER BY seq"
-    for row in db.rows(sql, (worktree,)):
-        event = _event(row)
-        if event.path is None or event.kind is EventKind.GAP:
-            continue
-        if event.old_path is not None:
-            states[event.old_path] = None
-        states[event.path] = event.after
-    return states
 
 
 def commit_before(

@@ -62,15 +62,6 @@ def newest_of(db: Db, actor: Actor) -> Session | None:
     )
 
 
-def touch(db: Db, session: str, seen_ns: int) -> None:
-    """Note a sign of life; call it inside `db.write()`."""
-    db.run(
-        "UPDATE sessions SET last_seen_ns = MAX(COALESCE(last_seen_ns, 0), ?)"
-        " WHERE id = ?",
-        (seen_ns, session),
-    )
-
-
 def close(db: Db, session: str, ended_ns: int, reason: str) -> None:
     """End a session that has not ended; call it inside `db.write()`."""
     db.run(
