@@ -35,6 +35,11 @@ def format_mode(mode: int) -> str:
     return f"{mode:06o}"
 
 
+def micro(time_ns: int) -> int:
+    """Return a time in whole microseconds: refs and rows that repeat them have no finer ones."""
+    return time_ns // 1000 * 1000
+
+
 @dataclass(frozen=True, slots=True)
 class FileVersion:
     """Say what one path holds: blob oid and real mode (`0o100600`, links `0o120000`)."""

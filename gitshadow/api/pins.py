@@ -12,6 +12,7 @@ from gitshadow.messages.pins import (
     UnpinAnswer,
     UnpinRequest,
 )
+from gitshadow.model import micro
 from gitshadow.query.rows import rfc3339
 from gitshadow.recording.context import RecorderContext
 from gitshadow.store import refs
@@ -38,7 +39,7 @@ def pin(context: RecorderContext, request: PinRequest) -> PinAnswer:
             f"cannot pin {name}: a pin with that name exists",
             hint=f"git agent-undo unpin {name}",
         )
-    now_ns = ws.clock.now_ns() // 1000 * 1000
+    now_ns = micro(ws.clock.now_ns())
     commit = ws.recorder.publish_pin(name, ref, now_ns)
     row = Pin(
         name=name, ref=ref, commit=commit, worktree=ws.layout.worktree, ts_ns=now_ns

@@ -10,14 +10,13 @@ from gitshadow.attribution.lifecycle import Who
 from gitshadow.attribution.process import ProcessId, ProcessScan, process_start
 from gitshadow.config import PromptPolicy
 from gitshadow.errors import StoreError, UsageError
-from gitshadow.model import Actor, Call, RepoPath, Session, ToolClass
+from gitshadow.model import Actor, Call, RepoPath, Session, ToolClass, micro
 from gitshadow.query import params as read
 from gitshadow.query.resolve import session_of
 from gitshadow.query.rows import credited
 from gitshadow.recording.attributor import BY_HAND_NATIVE, EXEC_NATIVE, MANUAL_NATIVE
 from gitshadow.recording.context import RecorderContext
 from gitshadow.store.journal import events, sessions, turns
-from gitshadow.store.journal.db import micro
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.refs import display_path
 

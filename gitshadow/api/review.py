@@ -11,7 +11,7 @@ from gitshadow.blame.classification import Credit
 from gitshadow.blame.line_owners import FileOwners, Owning
 from gitshadow.blame.owners import split_lines
 from gitshadow.errors import RefusedError, UsageError
-from gitshadow.model import Actor, RepoPath, ToolClass
+from gitshadow.model import Actor, RepoPath, ToolClass, micro
 from gitshadow.query import params as read
 from gitshadow.query.resolve import session_anywhere
 from gitshadow.query.rows import Row, rfc3339
@@ -49,7 +49,7 @@ def review(context: RecorderContext, params: Params) -> Document:
     named = " ".join(targets) or _change_name(params)
     if not items:
         return {"id": None, "target": named, "lines": 0, "files": 0, "sessions": []}
-    now_ns = ws.clock.now_ns() // 1000 * 1000
+    now_ns = micro(ws.clock.now_ns())
     here = machine.current(ws.db)
     head = ws.repo.head()[1]
     mark = marks.publish(ws.repo, named, items, now_ns, head, machine=here)

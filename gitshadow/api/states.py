@@ -20,6 +20,7 @@ from gitshadow.reporting.patches import (
 )
 from gitshadow.store.journal import events, pins
 from gitshadow.store.journal.events import EventFilter
+from gitshadow.store.paths import is_within
 from gitshadow.store.purged import is_purged
 from gitshadow.store.refs import display_path
 from gitshadow.undo.targets import events_of, unit_of
@@ -96,9 +97,7 @@ def _unit_named(context: RecorderContext, words: object) -> Thing | None:
 
 
 def _within(path: RepoPath, chosen: list[RepoPath]) -> bool:
-    return not chosen or any(
-        not one or path == one or path.startswith(one + b"/") for one in chosen
-    )
+    return not chosen or any(is_within(path, one) for one in chosen)
 
 
 def _stat_row(context: RecorderContext, delta: Delta) -> Row:

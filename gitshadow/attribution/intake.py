@@ -18,9 +18,9 @@ from gitshadow.attribution.lifecycle import Who
 from gitshadow.attribution.markers import SESSION_VARIABLE
 from gitshadow.attribution.process import ProcessId, agent_process, started_ns
 from gitshadow.attribution.windows import OUTCOME_DENIED
-from gitshadow.model import Call, RepoPath, Session, ToolClass
+from gitshadow.model import Call, RepoPath, Session, ToolClass, micro
 from gitshadow.store.journal import events, sessions, turns
-from gitshadow.store.journal.db import Db, micro
+from gitshadow.store.journal.db import Db
 
 OUTCOMES: Mapping[HookPhase, str] = {
     HookPhase.AFTER: "ok",

@@ -18,9 +18,9 @@ from gitshadow.adapters import registry
 from gitshadow.attribution.process import ProcessId, is_alive
 from gitshadow.attribution.process import process_start as process_start
 from gitshadow.attribution.process_evidence import is_guessed
-from gitshadow.model import Actor, Attribution, Call, Session, Turn
+from gitshadow.model import Actor, Attribution, Call, Session, Turn, micro
 from gitshadow.store.journal import sessions, turns
-from gitshadow.store.journal.db import Db, micro
+from gitshadow.store.journal.db import Db
 from gitshadow.store.machine import part
 from gitshadow.store.refs import session_id
 

@@ -17,6 +17,7 @@ from gitshadow.errors import StoreError
 from gitshadow.model import GITLINK_MODE, LINK_MODE, Actor, Event, Oid, RepoPath
 from gitshadow.recording.context import RecorderContext
 from gitshadow.store.git import TreeDelta
+from gitshadow.store.line_diff import is_binary
 from gitshadow.store.repo import line_hunks
 
 LINK = "a symbolic link"
@@ -155,7 +156,7 @@ class Portions:
 
 def not_by_line(data: bytes) -> str | None:
     """Return why a content is not counted by line, None where it is."""
-    if b"\0" in data[:_LOOKED_AT]:
+    if is_binary(data):
         return BINARY
     if len(data) > _LONGEST_LINE and max(map(len, data.split(b"\n"))) > _LONGEST_LINE:
         return LONG

@@ -16,6 +16,7 @@ from gitshadow.model import (
     Oid,
     RepoPath,
     Session,
+    micro,
 )
 from gitshadow.store import refs
 from gitshadow.store.commits import OUR_EMAIL, OUR_NAME, NewCommit
@@ -234,7 +235,7 @@ class ChainWriter:
         message = ShadowCommit(
             subject=f"Sync {count} file{'' if count == 1 else 's'}{by}",
             kind="sync",
-            time_ns=time.time_ns() // 1000 * 1000,
+            time_ns=micro(time.time_ns()),
             note=", ".join(one.id for one in ground.writers) or None,
             paths=ground.notes([change.path for change in changes]),
         )

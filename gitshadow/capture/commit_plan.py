@@ -21,9 +21,9 @@ from gitshadow.model import (
     RepoPath,
     Turn,
     git_mode,
+    micro,
 )
 from gitshadow.store import refs
-from gitshadow.store.journal.db import micro
 from gitshadow.store.refs import PathNote, ShadowCommit
 from gitshadow.store.trees import Entry
 

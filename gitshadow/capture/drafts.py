@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from gitshadow.model import Digest, EventKind, FileState, FileVersion, RepoPath
+from gitshadow.store.paths import parents
 
 
 class End(NamedTuple):
@@ -222,16 +223,9 @@ def _needs(drafts: Sequence[Draft]) -> Iterator[tuple[RepoPath, RepoPath]]:
     gone = {path for draft in drafts for path in leaves(draft)}
     came = {draft.path for draft in drafts if draft.after is not None}
     for path in gone:
-        yield from ((path, above) for above in _parents(path) if above in came)
+        yield from ((path, above) for above in parents(path) if above in came)
     for path in came:
-        yield from ((above, path) for above in _parents(path) if above in gone)
-
-
-def _parents(path: RepoPath) -> Iterator[RepoPath]:
-    while path:
-        path = RepoPath(path.rpartition(b"/")[0])
-        if path:
-            yield path
+        yield from ((above, path) for above in parents(path) if above in gone)
 
 
 def _renames(seen: Mapping[RepoPath, Seen]) -> list[tuple[RepoPath, RepoPath]]:

@@ -37,12 +37,13 @@ from gitshadow.model import (
     RepoPath,
     Session,
     git_mode,
+    micro,
 )
 from gitshadow.store import machine
 from gitshadow.store.files import WorkFiles, blob_oid
 from gitshadow.store.journal import events, sessions
 from gitshadow.store.journal.corrections import Correction
-from gitshadow.store.journal.db import Db, micro
+from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.state import WorktreeRow
 from gitshadow.store.repo import Repo
 from gitshadow.store.trees import Entry

@@ -36,6 +36,7 @@ from gitshadow.model import (
     RepoPath,
     Session,
     Turn,
+    micro,
 )
 from gitshadow.store.files import WorkFiles
 from gitshadow.store.journal import (
@@ -47,7 +48,7 @@ from gitshadow.store.journal import (
     turns,
 )
 from gitshadow.store.journal.corrections import Correction
-from gitshadow.store.journal.db import Db, micro
+from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.state import WorktreeRow
 from gitshadow.store.refs import parse_rows
 from gitshadow.store.repo import Repo

@@ -19,6 +19,7 @@ from gitshadow.model import (
     Oid,
     RepoPath,
     git_mode,
+    micro,
 )
 from gitshadow.store import refs
 from gitshadow.store.refs import ShadowCommit
@@ -198,7 +199,7 @@ def _kind(message: ShadowCommit, one: _Change) -> EventKind:
 def _baseline(message: ShadowCommit, scene: CommitContext, seq: int) -> Event:
     return Event(
         seq=seq,
-        ts_ns=message.time_ns // 1000 * 1000,
+        ts_ns=micro(message.time_ns),
         worktree=message.worktree,
         kind=EventKind.BASELINE,
         attribution=Attribution(

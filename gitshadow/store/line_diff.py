@@ -12,6 +12,13 @@ Starts count from 1; where a side has no lines, its start is the line before.
 """
 
 _MOST = 256
+# Git looks at so many bytes (xdiff-interface.c, buffer_is_binary).
+_BINARY_BYTES = 8000
+
+
+def is_binary(data: bytes) -> bool:
+    """Return whether Git takes a content for one without lines."""
+    return b"\0" in data[:_BINARY_BYTES]
 
 
 def only_hunk(old: bytes, new: bytes) -> list[Hunk] | None:

@@ -169,3 +169,8 @@ def parents(path: RepoPath) -> Iterator[RepoPath]:
     while at >= 0:
         yield RepoPath(path[:at])
         at = path.find(b"/", at + 1)
+
+
+def is_within(path: RepoPath, top: RepoPath) -> bool:
+    """Return whether a path is `top` or below it; `b""` is above all."""
+    return not top or path == top or path.startswith(top + b"/")

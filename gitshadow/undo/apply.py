@@ -16,11 +16,10 @@ from gitshadow.errors import RefusedError, StoreError
 from gitshadow.model import FileState, FileVersion, Oid, RepoPath
 from gitshadow.store import attributes
 from gitshadow.store.clock import EpochClock
-from gitshadow.store.files import Reading, WorkFiles, digest
+from gitshadow.store.files import Reading, WorkFiles, blob_oid, digest
 from gitshadow.store.paths import UnsafePathError, parents
 from gitshadow.undo.plan import Plan, PlannedItem, PlanStep
 from gitshadow.undo.report import Action, Item, Reason, State
-from gitshadow.undo.reverse import blob_oid
 from gitshadow.undo.worktree_scan import version_at
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})

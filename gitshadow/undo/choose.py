@@ -28,6 +28,7 @@ from gitshadow.model import (
 from gitshadow.store.journal import bursts, events, sessions, turns
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
+from gitshadow.store.paths import is_within
 from gitshadow.store.refs import display_path
 from gitshadow.undo.effective import BACKWARD, Undone, newest_backward, undoings_of
 from gitshadow.undo.lineage import course_of, trace
@@ -313,7 +314,7 @@ class Chooser:
         undoings = undoings_of(self.db, history)
         live: list[Event] = []
         for lineage in trace(history):
-            if not any(_within(one, path) for one in lineage.paths):
+            if not any(is_within(one, path) for one in lineage.paths):
                 continue
             undone = course_of(lineage.events, undoings).undone
             live += [
@@ -345,7 +346,7 @@ class Chooser:
     def _recorded(self, path: RepoPath) -> set[RepoPath]:
         rows = events.rows(self.db, EventFilter(worktree=self.worktree, paths=(path,)))
         ends = {end for row in rows for end in (row.path, row.old_path)}
-        return {end for end in ends if end is not None and _within(end, path)}
+        return {end for end in ends if end is not None and is_within(end, path)}
 
     def _of(self, kind: OpKind, words: str, things: Sequence[Named]) -> Selection:
         """Return the selection of some things of the journal."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from gitshadow.attribution.ladder import by_time_only
 from gitshadow.model import Event, FileVersion, Oid, RepoPath
-from gitshadow.store.paths import parents
+from gitshadow.store.paths import is_within, parents
 from gitshadow.store.refs import display_path
 from gitshadow.undo import merge, path_plans
 from gitshadow.undo.hunk_selection import Choice
@@ -454,8 +454,4 @@ def _token(
 
 
 def _any_within(paths: Collection[RepoPath], tops: Collection[RepoPath]) -> bool:
-    return any(
-        not top or path == top or path.startswith(top + b"/")
-        for path in paths
-        for top in tops
-    )
+    return any(is_within(path, top) for path in paths for top in tops)

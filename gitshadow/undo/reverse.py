@@ -6,12 +6,12 @@ Invariant: pure; a lineage comes back whole or is left alone with one reason; no
 deleted unless the unit created it and it still is exactly what the unit left.
 """
 
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from gitshadow.model import LINK_MODE, FileVersion, Oid
+from gitshadow.store.files import blob_oid
 from gitshadow.undo import merge
 from gitshadow.undo.lineage import EventRun, LineageRecord
 from gitshadow.undo.report import Reason
@@ -34,12 +34,6 @@ class OnConflict(StrEnum):
 
 Read = Callable[[Oid], bytes | None]
 """Give a blob's bytes; None where it is gone from the object store."""
-
-
-def blob_oid(data: bytes) -> Oid:
-    """Return the oid that Git gives to a blob (gitformat-loose)."""
-    header = b"blob %d\0" % len(data)
-    return Oid(hashlib.sha1(header + data, usedforsecurity=False).hexdigest())
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from gitshadow.errors import RefusedError, ShadowError, StoreError, UsageError
-from gitshadow.model import Event, Oid, Op, OpKind, OpStatus, RepoPath
+from gitshadow.model import Event, Oid, Op, OpKind, OpStatus, RepoPath, micro
 from gitshadow.store.journal import events, ops
 from gitshadow.store.purged import is_purged
 from gitshadow.store.refs import display_path
@@ -385,7 +385,7 @@ class _Undo:
         op = Op(
             id=self.request.op or self._fresh_id(),
             kind=self.request.kind,
-            ts_ns=engine.clock.now_ns() // 1000 * 1000,
+            ts_ns=micro(engine.clock.now_ns()),
             worktree=engine.worktree,
             session=engine.actor_session(),
             target=draft.selection.target,

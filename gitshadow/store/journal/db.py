@@ -297,11 +297,6 @@ def refuse_newer(path: str) -> None:
         raise _newer(version)
 
 
-def micro(time_ns: int) -> int:
-    """Return a time as it is stored where the refs hold it too: in whole microseconds."""
-    return time_ns // 1000 * 1000
-
-
 def _create(path: str) -> None:
     """Make the file and its directory, private whatever the umask; what is there stays."""
     flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC

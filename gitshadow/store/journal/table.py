@@ -10,8 +10,8 @@ from enum import StrEnum
 from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
-from gitshadow.model import FileVersion, Oid, RepoPath
-from gitshadow.store.journal.db import Db, Row, Value, micro
+from gitshadow.model import FileVersion, Oid, RepoPath, micro
+from gitshadow.store.journal.db import Db, Row, Value
 
 T = TypeVar("T")
 _Convert = Callable[[Any], Any]
