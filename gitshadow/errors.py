@@ -123,6 +123,12 @@ def is_shortage(error: BaseException) -> bool:
     return error.errno in _SHORTAGES
 
 
+def raise_shortage(error: BaseException) -> None:
+    """Raise an error again that is a shortage, so that no file is taken for unreadable."""
+    if is_shortage(error):
+        raise error
+
+
 def shortage_behind(error: BaseException) -> ShadowError | None:
     """Return what to say where an error is a shortage of file descriptors, else None."""
     if not is_shortage(error):

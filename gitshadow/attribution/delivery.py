@@ -17,7 +17,7 @@ from gitshadow.adapters import codex
 from gitshadow.adapters import paths as payload_paths
 from gitshadow.adapters.base import END_PHASES, TOOL_PHASES, HookEvent, HookPhase
 from gitshadow.attribution.process import ProcessId
-from gitshadow.errors import ShadowError, is_shortage
+from gitshadow.errors import ShadowError
 from gitshadow.model import PATHLESS_WRITERS, RepoPath, ToolClass
 from gitshadow.store import refs
 from gitshadow.store.layout import discover
@@ -84,8 +84,7 @@ def parse_spool(path: str) -> HookDelivery | None:
             raw = handle.read(MAX_SPOOL_BYTES + 1)
         found = json.loads(raw.decode("utf-8", "surrogateescape"), strict=False)
     except (OSError, ValueError, RecursionError) as error:
-        if is_shortage(error):
-            raise
+        raise_shortage(error)
         return None
     if len(raw) > MAX_SPOOL_BYTES or not isinstance(found, dict):
         return None

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from gitshadow.capture.patterns import RuleList, parse_patterns, parse_rules
-from gitshadow.errors import is_shortage
+from gitshadow.errors import raise_shortage
 from gitshadow.model import LINK_MODE, Excluded, RepoPath, StatKey
 from gitshadow.store.files import TEMP_PREFIX, Look, WorkFiles
 from gitshadow.store.paths import safe_path
@@ -55,8 +55,7 @@ def read_scope(files: WorkFiles, path: RepoPath) -> RuleList:
     try:
         reading = files.read(path)
     except OSError as error:
-        if is_shortage(error):
-            raise
+        raise_shortage(error)
         return RuleList(())
     if reading is None or reading.mode == LINK_MODE:
         return RuleList(())
@@ -96,8 +95,7 @@ def _read(path: str) -> bytes:
         with open(path, "rb") as stream:
             return stream.read()
     except OSError as error:
-        if is_shortage(error):
-            raise
+        raise_shortage(error)
         return b""
 
 

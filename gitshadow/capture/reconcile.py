@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
 from gitshadow.capture.coverage import FOREIGN, UNREADABLE, Coverage, lineage
-from gitshadow.errors import is_shortage
+from gitshadow.errors import raise_shortage
 from gitshadow.model import Digest, Excluded, FileState, FileVersion, RepoPath, StatKey
 from gitshadow.store.files import Look, Reading, WorkFiles, digest
 from gitshadow.store.states import Looks, States
@@ -63,8 +63,7 @@ def _list(
     try:
         entries = dict(files.list(directory))
     except OSError as error:
-        if is_shortage(error):
-            raise
+        raise_shortage(error)
         if error.errno not in _GONE:
             found.unreadable.append((directory, error.strerror or str(error)))
             found.excluded.append((Excluded(directory, UNREADABLE), own.stat))
@@ -219,8 +218,7 @@ def observe(
             try:
                 observer.look_at(path)
             except OSError as error:
-                if is_shortage(error):
-                    raise
+                raise_shortage(error)
                 why = error.strerror or str(error)
                 observer.found.unreadable.append((path, why))
     return observer.found

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from gitshadow.capture.chains import DEFAULT_MODES
 from gitshadow.capture.reconcile import Walk, walk
 from gitshadow.config import DaemonMode
-from gitshadow.errors import UnsupportedError, is_shortage
+from gitshadow.errors import UnsupportedError, raise_shortage
 from gitshadow.model import Actor, FileState, FileVersion, Oid, RepoPath, git_mode
 from gitshadow.recording.attributor import Claimant
 from gitshadow.recording.head import reflog_mark
@@ -180,8 +180,7 @@ class _Reader:
             for name, got in self._ws.files.read_in(RepoPath(directory), names):
                 path = RepoPath(prefix + name)
                 if isinstance(got, OSError):
-                    if is_shortage(got):
-                        raise got
+                    raise_shortage(got)
                     self.unreadable.append((path, got.strerror or str(got)))
                 elif got is not None:
                     states[path] = self._state(path, got)

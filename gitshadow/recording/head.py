@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from gitshadow.attribution.commits import agent_named
-from gitshadow.errors import StoreError, is_shortage
+from gitshadow.errors import StoreError, raise_shortage
 from gitshadow.model import (
     GITLINK_MODE,
     FileVersion,
@@ -121,8 +121,7 @@ def _read_reflog(path: str, begin: int) -> tuple[int, bytes]:
             start = handle.seek(max(0, size + begin if begin < 0 else begin))
             data = handle.read()
     except OSError as error:  # logging may be off: core.logAllRefUpdates
-        if is_shortage(error):
-            raise
+        raise_shortage(error)
         return 0, b""
     if start:
         cut = data.find(b"\n") + 1

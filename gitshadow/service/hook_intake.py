@@ -21,7 +21,7 @@ from gitshadow.attribution.delivery import (
 )
 from gitshadow.attribution.intake import EventSource, Intake
 from gitshadow.config import PromptPolicy
-from gitshadow.errors import ShadowError, is_shortage
+from gitshadow.errors import ShadowError, raise_shortage
 from gitshadow.model import PATHLESS_WRITERS, RepoPath, ToolClass
 from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.spool import SpooledFile
@@ -106,15 +106,13 @@ def _take_spooled(
     try:
         _try_spooled(context, one, delivery)
     except _FAULTS as fault:
-        if is_shortage(fault):
-            raise
+        raise_shortage(fault)
         with context.workspace.db.write():
             pass  # raises where the journal is what is wrong
         try:
             _try_spooled(context, one, delivery)
         except _FAULTS as error:
-            if is_shortage(error):
-                raise
+            raise_shortage(error)
             why = f"could not process a hook payload: {type(error).__name__}: {error}"
             context.pipeline.gap(why)
             context.spool.set_aside(one)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from blake3 import blake3
 
-from gitshadow.errors import MovedError, is_shortage
+from gitshadow.errors import MovedError, raise_shortage
 from gitshadow.model import LINK_MODE, TREE_MODE, Digest, Oid, RepoPath, StatKey
 from gitshadow.store.attributes import attributes_at, birth_of, put_on
 from gitshadow.store.paths import UnsafePathError, check_path
@@ -165,8 +165,7 @@ class WorkFiles:
         try:
             return self.look(path)
         except OSError as error:
-            if is_shortage(error):  # says nothing of the path
-                raise
+            raise_shortage(error)
             return None
 
     def born_ns(self, path: RepoPath, inode: int) -> int | None:
