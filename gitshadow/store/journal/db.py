@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from gitshadow.errors import JournalBusyError, JournalError, JournalNewerError
-from gitshadow.store.journal import cells, schema
+from gitshadow.store.journal import schema
 from gitshadow.store.journal.schema import VERSION
 
 Value = str | bytes | int | None
@@ -221,7 +221,7 @@ class Db:
         failure = _wrap(error)
         if getattr(error, "sqlite_errorname", "") == "SQLITE_ERROR":
             with suppress(*_FAILURES):
-                if schema.damage(self._connection) is None:
+                if schema.damaged_part(self._connection) is None:
                     return failure
             failure.hint = _REINDEX
         return failure
@@ -273,7 +273,7 @@ def _damage(connection: sqlite3.Connection) -> str | None:
         found = connection.execute("PRAGMA integrity_check(1)").fetchone()
         if found != ("ok",):
             return str(found[0])
-        return schema.damage(connection) or cells.damage(connection)
+        return schema.damaged_part(connection) or schema.damaged_cell(connection)
     except _FAILURES as error:
         return None if isinstance(_wrap(error), JournalBusyError) else str(error)
 

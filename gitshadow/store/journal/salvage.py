@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from gitshadow.errors import JournalError
-from gitshadow.store.journal import cells
+from gitshadow.store.journal import schema
 from gitshadow.store.journal.db import Db, Row, connect, refuse_newer
 from gitshadow.store.journal.schema import VERSION
 
@@ -143,13 +143,13 @@ def _rows(
     """Give rows until the file breaks, but for those that cannot be right."""
     try:
         found = old.execute(query)
-        known = {column.name: column for column in cells.columns(old, table)}
+        known = {column.name: column for column in schema.columns(old, table)}
         asked = [known.get(name) for name, *_ in found.description]
         places = [at for at, column in enumerate(asked) if column is not None]
         stored = [column for column in asked if column is not None]
         for row in found:
             known_cells = [row[at] for at in places]
-            if not stored or cells.wrong_cell(table, stored, known_cells) is None:
+            if not stored or schema.wrong_cell(table, stored, known_cells) is None:
                 yield row
             else:
                 _note(table, done)
