@@ -17,7 +17,7 @@ from gitshadow.adapters import codex
 from gitshadow.adapters import paths as payload_paths
 from gitshadow.adapters.base import END_PHASES, TOOL_PHASES, HookEvent, HookPhase
 from gitshadow.attribution.process import ProcessId
-from gitshadow.errors import ShadowError
+from gitshadow.errors import ShadowError, raise_shortage
 from gitshadow.model import PATHLESS_WRITERS, RepoPath, ToolClass
 from gitshadow.store import refs
 from gitshadow.store.layout import discover

@@ -1,6 +1,5 @@
 """export, import: attribution for and from other tools."""
 
-import os
 import sys
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -20,6 +19,7 @@ from gitshadow.render import exchange, json, output
 from gitshadow.render.document import Document, number, rows
 from gitshadow.render.exchange import import_lines
 from gitshadow.render.style import View
+from gitshadow.store.atomic import replacing
 
 _EVENTS, _TRACES, _NOTES = "jsonl", "agent-trace", "git-ai"
 
@@ -100,19 +100,14 @@ def _say(lines: Iterable[str]) -> None:
 
 
 def _write(file: str, pages: Iterable[Document]) -> None:
-    part = f"{file}.part-{os.getpid()}"
     try:
-        with open(part, "xb") as out:
+        with replacing(file, 0o666) as out:
             out.writelines(json.encode(page) for page in pages)
-        os.replace(part, file)
     except OSError as error:
         raise ShadowError(
             f"could not write {file}: {error.strerror}",
             hint="name another file: -o FILE",
         ) from error
-    finally:
-        if os.path.exists(part):
-            os.unlink(part)
 
 
 def _write_notes(words: list[str], manner: _Manner) -> int:

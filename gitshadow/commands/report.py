@@ -12,6 +12,7 @@ from gitshadow.errors import ShadowError
 from gitshadow.render import json, output
 from gitshadow.render.document import inner, text
 from gitshadow.render.style import printable
+from gitshadow.store.atomic import replacing
 from gitshadow.store.layout import page_of
 
 _STDOUT = "-"
@@ -65,11 +66,8 @@ def _write(path: str, data: bytes, *, private: bool) -> None:
             if os.path.islink(os.path.dirname(path)):
                 raise OSError(errno.ELOOP, "its directory is a link")
             os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        part = f"{path}.part-{os.getpid()}"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        with open(os.open(part, flags, 0o600 if private else 0o666), "wb") as stream:
+        with replacing(path, 0o600 if private else 0o666) as stream:
             stream.write(data)
-        os.replace(part, path)
     except OSError as error:
         raise ShadowError(
             f"could not write {path}: {error.strerror}",

@@ -6,13 +6,13 @@ the directory of their dotfiles: it is written where it lies, and the link stays
 Invariant: whatever goes wrong, the old file is there with its bytes and its mode.
 """
 
-import contextlib
 import errno
 import os
 import stat
 from dataclasses import dataclass
 
 from gitshadow.errors import RefusedError, ShadowError
+from gitshadow.store.atomic import replacing
 
 _LARGEST_BYTES = 16 * 1024 * 1024
 
@@ -144,25 +144,14 @@ def _replace(path: str, data: bytes, mode: int | None) -> None:
     old = _status(path)
     if old is not None and not os.access(path, os.W_OK):
         raise PermissionError(errno.EACCES, "it is read-only")
-    beside = (
-        f"{os.path.dirname(path)}/.{os.path.basename(path)}.gitshadow-{os.getpid()}"
-    )
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    handle = os.open(beside, flags, 0o666 if mode is None else 0o600)
-    try:
-        with open(handle, "wb") as stream:
-            if mode is not None:
-                os.fchmod(handle, mode)
-            if old is not None and os.geteuid() == 0:
-                os.fchown(handle, old.st_uid, old.st_gid)
-            stream.write(data)
-            stream.flush()
-            os.fsync(handle)
-        os.replace(beside, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(beside)
-        raise
+    with replacing(path, 0o666 if mode is None else 0o600) as stream:
+        if mode is not None:
+            os.fchmod(stream.fileno(), mode)
+        if old is not None and os.geteuid() == 0:
+            os.fchown(stream.fileno(), old.st_uid, old.st_gid)
+        stream.write(data)
+        stream.flush()
+        os.fsync(stream.fileno())
 
 
 def _status(path: str) -> os.stat_result | None:

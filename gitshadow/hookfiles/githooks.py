@@ -29,6 +29,7 @@ from gitshadow.hookfiles.hooktexts import (
     script,
 )
 from gitshadow.ipc.pushguard import REFUSED
+from gitshadow.store.atomic import replacing
 from gitshadow.store.git import Git
 from gitshadow.store.layout import Layout
 
@@ -315,8 +316,5 @@ def _change_file(change: HookChange) -> None:
 
 def _write(path: str, data: bytes) -> None:
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    part = f"{path}.gitshadow-{os.getpid()}"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    with open(os.open(part, flags, 0o755), "wb") as out:
+    with replacing(path, 0o755) as out:
         out.write(data)
-    os.rename(part, path)

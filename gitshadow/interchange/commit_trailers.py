@@ -24,6 +24,7 @@ from gitshadow.model import Actor
 from gitshadow.recording.context import RecorderContext
 from gitshadow.review import changes
 from gitshadow.review.changes import Added, Additions
+from gitshadow.store.atomic import replacing
 from gitshadow.store.journal.sessions import model_at
 
 CHECKPOINT = "Entire-Checkpoint"
@@ -182,11 +183,9 @@ def _add(context: RecorderContext, path: str, found: list[Trailer]) -> None:
     made = context.workspace.git.with_trailers(message, found, comment)
     if made == message:
         return
-    part = f"{path}.gitshadow-{os.getpid()}"
     try:
-        with open(part, "xb") as out:
+        with replacing(path, 0o666) as out:
             out.write(made)
-        os.replace(part, path)
     except OSError as error:
         raise StoreError(f"could not write {path}: {error.strerror}") from error
 

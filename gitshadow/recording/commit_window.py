@@ -19,6 +19,7 @@ from gitshadow.attribution.process import ProcessId, boot_ns, is_alive
 from gitshadow.capture.drafts import Draft
 from gitshadow.errors import StoreError
 from gitshadow.model import Actor, Attribution, Confidence, Event, RepoPath
+from gitshadow.store.atomic import replacing
 from gitshadow.store.layout import Layout
 
 _SLACK_NS = 20_000_000
@@ -56,12 +57,9 @@ class CommitWindow:
         if self.running and not self.gone():
             return
         self._window, self._alive_ns = _Window(process, opened_ns), opened_ns
-        part = self._path + ".part"
         try:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
-            with open(os.open(part, flags, 0o600), "w", encoding="ascii") as out:
-                out.write(f"{process.pid} {process.started} {opened_ns}\n")
-            os.rename(part, self._path)
+            with replacing(self._path) as out:
+                out.write(b"%d %d %d\n" % (process.pid, process.started, opened_ns))
         except OSError as error:
             raise StoreError(f"could not write {self._path}: {error}") from error
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from gitshadow.errors import StoreError
 from gitshadow.model import Oid
+from gitshadow.store.atomic import replacing
 from gitshadow.store.git import Git
 from gitshadow.store.layout import Layout
 from gitshadow.store.lock import WriterLock
@@ -211,14 +212,8 @@ class Packer:
         path = self._layout.packed
         rows = "".join(f"{oid} {ref}\n" for ref, oid in sorted(known.items()))
         try:
-            with suppress(FileNotFoundError):
-                os.unlink(f"{path}.new")
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-            with open(
-                os.open(f"{path}.new", flags, 0o600), "w", encoding="utf-8"
-            ) as to:
-                to.write(rows)
-            os.replace(f"{path}.new", path)
+            with replacing(path) as to:
+                to.write(rows.encode("utf-8"))
         except OSError as error:
             raise _no_room(path, error) from error
 
