@@ -72,14 +72,14 @@ def _attributes(fd: int) -> dict[str, bytes]:
 
 
 class Birth(NamedTuple):
-    """Hold which file was created when."""
+    """When a file was created, and its inode number."""
 
     inode: int
     born_ns: int
 
 
 def birth_of(name: bytes, dir_fd: int) -> Birth | None:
-    """Return when what stands at a name was created, without following a link."""
+    """Return when the file of a name was created, without following a link."""
     statx = _statx()
     if statx is None:
         return None

@@ -58,7 +58,7 @@ def _size(path: str) -> int:
 
 
 class _Commit(NamedTuple):
-    """Hold what a walk says of a commit; one of the user's is known by its tree alone."""
+    """A commit of the walk; of the user's commits only the tree is used."""
 
     tree: Oid
     parents: tuple[Oid, ...]
@@ -66,14 +66,14 @@ class _Commit(NamedTuple):
 
 
 class Weights:
-    """Weigh what refs keep; objects are numbered, and looked at when first asked for.
+    """Sizes of what refs keep; objects are numbered, and listed at the first question.
 
     Raises:
         StoreError: the objects could not be read; any method may.
     """
 
     def __init__(self, git: Git, tips: Mapping[str, Oid], users: Iterable[Oid]) -> None:
-        """Take refs of ours, and the commits from which the user's are reached."""
+        """Use refs of ours, and commits that reach all of the user's."""
         self._git = git
         self._tips = tips
         self._users = sorted(users)
@@ -114,7 +114,7 @@ class Weights:
 
     @cached_property
     def _brought(self) -> _Brought:
-        """Return for each commit that the user does not keep the objects that came with it."""
+        """Return the objects that came with each commit that the user does not keep."""
         found: _Brought = {}
         new = self._differences()
         for oid, commit in self._commits.items():

@@ -133,7 +133,7 @@ class UnsafePathError(StoreError):
 
 
 def safe_path(path: RepoPath) -> bool:
-    """Tell whether a path may be written: relative, inside, and no spelling of `.git`.
+    """Return whether a path may be written: relative, inside, and no spelling of `.git`.
 
     The spellings are those of git's `verify_path` and `is_ntfs_dotgit`/`is_hfs_dotgit`
     (CVE-2014-9390, CVE-2019-1352): any case, trailing dots and spaces, `git~1`, a stream suffix,

@@ -142,7 +142,7 @@ class Rewriter:
 
 
 class Holding(NamedTuple):
-    """Hold the objects with a text in them; of trees it stands in the name of a file."""
+    """The objects that contain a text; a tree has it in the name of a file."""
 
     blobs: frozenset[Oid] = frozenset()
     commits: frozenset[Oid] = frozenset()

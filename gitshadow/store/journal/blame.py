@@ -19,7 +19,7 @@ WHOLE_COMMIT = RepoPath(b"")
 
 
 class ClaimRow(NamedTuple):
-    """Hold one claim; the empty path stands for the commit as a whole."""
+    """One claim; the empty path means the commit as a whole."""
 
     source: str
     commit: Oid
@@ -33,10 +33,10 @@ class ClaimRow(NamedTuple):
 
 
 class BlameState(NamedTuple):
-    """Hold one snapshot and what it rests on.
+    """One snapshot and what it depends on.
 
-    `fed` events were replayed, `seq` is the last one; up to it the `names` of the file stand
-    `named` times in rows. `heads` and `committed` are digests of what the reflog told.
+    `fed` events were replayed, `seq` is the last one; up to it rows have the `names` of the file
+    `named` times. `heads` and `committed` are digests of the reflog's answers.
     """
 
     worktree: str
@@ -65,10 +65,10 @@ _LAST = 1 << 62
 
 
 def replace_claims(db: Db, source: str, commit: Oid, rows: Iterable[ClaimRow]) -> int:
-    """Put what a source says of a commit in place of what it said; inside `db.write()`.
+    """Replace the claims of a source about a commit; call it inside `db.write()`.
 
     Returns:
-        How many claims stand now.
+        How many claims there are now.
     """
     claimed = list(rows)
     db.run("DELETE FROM claims WHERE source = ? AND commit_oid = ?", (source, commit))
@@ -77,12 +77,12 @@ def replace_claims(db: Db, source: str, commit: Oid, rows: Iterable[ClaimRow]) -
 
 
 def claimed_commits(db: Db) -> set[Oid]:
-    """Return every commit of which somebody claims something."""
+    """Return every commit with a claim."""
     return {Oid(row[0]) for row in db.rows("SELECT DISTINCT commit_oid FROM claims")}
 
 
 def claims_of(db: Db, commit: Oid) -> list[ClaimRow]:
-    """Return what is claimed of a commit, by path and line."""
+    """Return the claims about a commit, by path and line."""
     return _CLAIMS.rows(db, "WHERE commit_oid = ? ORDER BY path, first", commit)
 
 

@@ -91,7 +91,7 @@ class EventFilter:
 
 
 class GapRow(NamedTuple):
-    """Hold one gap: its number, when it was journalled, why, and whether nobody has seen it."""
+    """One gap: its number, when it was journalled, why, and whether nobody has seen it."""
 
     seq: int
     ts_ns: int
@@ -564,7 +564,7 @@ def list_gaps(db: Db) -> list[GapRow]:
 
 
 def see_gaps(db: Db) -> list[GapRow]:
-    """Have every gap count as seen; return those that were new. Call it inside `db.write()`."""
+    """Mark every gap as seen; return the new ones. Call it inside `db.write()`."""
     fresh = [one for one in list_gaps(db) if one.is_new]
     if fresh:
         meta.put(db, _GAPS_SEEN, str(fresh[-1].seq))

@@ -15,7 +15,7 @@ _SINCE = "SELECT 1 FROM ops WHERE kind = ? AND ts_ns > ? AND status <> 'applying
 
 
 class MirrorReturn(NamedTuple):
-    """Hold the mirror it came from, the newest moment in it, and when it came."""
+    """A history from a mirror: which mirror, its newest moment, and when it was fetched."""
 
     mirror: str
     newest_ns: int
@@ -34,7 +34,7 @@ def put(db: Db, key: str, value: str) -> None:
 
 
 def pending_return(db: Db) -> MirrorReturn | None:
-    """Return what came back, None where nothing did or a restore followed."""
+    """Return the returned history, None without one or if a restore followed."""
     text = get(db, _RETURNED)
     if not text:
         return None
@@ -45,15 +45,15 @@ def pending_return(db: Db) -> MirrorReturn | None:
 
 
 def is_return_pending(db: Db) -> bool:
-    """Tell whether a history came back and no restore followed yet."""
+    """Return whether a mirror returned a history and no restore followed yet."""
     return pending_return(db) is not None
 
 
 def note_return(db: Db, came: MirrorReturn) -> None:
-    """Note what came back; call it inside `db.write()`."""
+    """Store a returned history; call it inside `db.write()`."""
     put(db, _RETURNED, json.dumps(came._asdict()))
 
 
 def settle_return(db: Db) -> None:
-    """Note that nothing is awaited any more; call it inside `db.write()`."""
+    """Store that no restore is pending; call it inside `db.write()`."""
     put(db, _RETURNED, "")

@@ -75,10 +75,10 @@ class PendingPurge(NamedTuple):
 
 
 class TextCounts(NamedTuple):
-    """Count what holds the texts.
+    """How many values contain the texts.
 
-    `rows` has `<table>.<column>` and how many; `names` the same for what is no text but a name,
-    which stays; `effects` counts calls of agent programs that cannot be taken back without them.
+    `rows` has `<table>.<column>` and how many; `names` the same for names, which stay; `effects`
+    counts calls of agent programs that cannot be undone without them.
     """
 
     rows: tuple[tuple[str, int], ...] = ()
@@ -197,7 +197,7 @@ def rename_trees(db: Db, tree_of: Callable[[Oid], Oid]) -> None:
 
 
 def find_texts(db: Db, forms: Sequence[bytes]) -> TextCounts:
-    """Count what holds any form of the texts; nothing is changed."""
+    """Count the values that contain any form of the texts; change nothing."""
     _teach(db, forms)
     rows: list[tuple[str, int]] = []
     names: list[tuple[str, int]] = []
@@ -209,13 +209,13 @@ def find_texts(db: Db, forms: Sequence[bytes]) -> TextCounts:
 
 
 def unsent(db: Db, forms: Sequence[bytes]) -> list[tuple[str, str]]:
-    """Return the sessions and ids of calls that wait to be sent and hold one of the texts."""
+    """Return the sessions and ids of calls that wait to be sent and contain one of the texts."""
     _teach(db, forms)
     return [(str(session), str(call)) for session, call in db.rows(_HELD)]
 
 
 def clear_texts(db: Db, forms: Sequence[bytes], found: TextCounts) -> None:
-    """Have the mark stand for the texts in what was found; call it inside `db.write()`."""
+    """Replace the texts by the mark where they were found; call it inside `db.write()`."""
     db.run("DELETE FROM blame_states")
     if not found.rows:
         return
@@ -231,7 +231,7 @@ def clear_texts(db: Db, forms: Sequence[bytes], found: TextCounts) -> None:
 
 
 def squeeze(db: Db) -> None:
-    """Write the file anew, so that what was replaced or deleted is in none of its pages.
+    """Rewrite the file, so that none of its pages has what was replaced or deleted.
 
     Raises:
         JournalError: another process reads or writes it, or there is no room for a second one.
@@ -244,7 +244,7 @@ def squeeze(db: Db) -> None:
 
 
 def in_bytes(path: str, forms: Sequence[bytes]) -> bool:
-    """Tell whether the bytes of a file hold any form; one that is not there holds none."""
+    """Return whether the bytes of a file contain any form; a missing file contains none."""
     overlap = max(map(len, forms), default=1) - 1
     with suppress(FileNotFoundError), open(path, "rb") as handle:
         tail = b""
@@ -256,7 +256,7 @@ def in_bytes(path: str, forms: Sequence[bytes]) -> bool:
 
 
 def in_copy(path: str, forms: Sequence[bytes]) -> bool:
-    """Tell whether a journal that was set aside holds any form, as far as it can be read."""
+    """Return whether a journal that was set aside contains any form, as far as it is readable."""
     if in_bytes(path, forms) or in_bytes(path + "-wal", forms):
         return True
     try:
@@ -273,7 +273,7 @@ def in_copy(path: str, forms: Sequence[bytes]) -> bool:
 
 
 def _in_table(copy: sqlite3.Connection, table: str, forms: Sequence[bytes]) -> bool:
-    """A value that is longer than a page lies in pieces, so bytes alone do not tell."""
+    """Search values, because one longer than a page is in several pieces of the file."""
     try:
         rows = copy.execute(f'SELECT * FROM "{table}"')
         return any(_row_holds(row, forms) for row in rows)
@@ -297,7 +297,7 @@ def _columns(db: Db) -> list[tuple[str, str]]:
 
 
 def _teach(db: Db, forms: Sequence[bytes]) -> None:
-    """Have SQL know which values hold a text, and what is to stand there instead."""
+    """Define the SQL functions that find a text in a value and replace it."""
     db.define("is_held", lambda value: _is_held(value, forms))
     db.define("cleared", lambda value: _cleared(value, forms))
 

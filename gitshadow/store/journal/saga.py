@@ -57,7 +57,7 @@ _IN_DOUBT = (
     " AND NOT EXISTS (SELECT 1 FROM saga_turns t WHERE"
     " t.session = saga_calls.session AND t.id = turn AND t.status = 'open'))"
 )
-# One in doubt is settled as its call is: by a probe, by a person.
+# A call in doubt is settled by a probe or by a person, and with it what waits.
 _WAITING = (
     f"SELECT {', '.join(f'o.{name}' for name in _OUTBOX.columns)} FROM saga_outbox o"
     " JOIN saga_calls c ON (c.session, c.turn, c.id) = (o.session, o.turn, o.call)"
@@ -128,7 +128,7 @@ def free_leases(db: Db, session: str) -> None:
 
 
 def held_due(db: Db, session: str, now_ns: int) -> list[Held]:
-    """Return what is to be sent now, or was being sent when its sender died; held first, first."""
+    """Return the calls to send now, and those whose sender died; in the order of their holding."""
     return _OUTBOX.rows(
         db,
         "WHERE session = ? AND (state = 'due' AND due_ns <= ?"
@@ -140,19 +140,19 @@ def held_due(db: Db, session: str, now_ns: int) -> list[Held]:
 
 
 def held_waiting(db: Db, session: str | None = None) -> list[Held]:
-    """Return what was not sent (to its end) and not dropped, held first, first."""
+    """Return the calls that were neither sent nor dropped, in the order of their holding."""
     return [_OUTBOX.load(row) for row in db.rows(_WAITING, (session,))]
 
 
 def take_held(db: Db, call: CallName, owner: str, now_ns: int, until_ns: int) -> bool:
-    """Take a call for one attempt to send it; tell whether it is ours."""
+    """Claim a call for one attempt to send it; return whether it is ours."""
     name = (call.session, call.turn, call.id)
     with db.write():
         return db.run(_TAKE, (owner, until_ns, *name, owner, now_ns)) == 1
 
 
 def withdraw_held(db: Db, call: CallName) -> bool:
-    """Keep a call from being sent; tell whether it is dropped: nobody had begun to send it."""
+    """Prevent that a call is sent; return whether it is dropped: nobody had begun to send it."""
     with db.write():
         rows = db.rows(_WITHDRAW, (call.session, call.turn, call.id))
     return [state for (state,) in rows] == ["dropped"]

@@ -319,7 +319,7 @@ def _made(version: int) -> frozenset[_Part]:
 
 
 class Column(NamedTuple):
-    """Hold one column: its name, what it stores, and whether it may be NULL."""
+    """One column: its name, what it stores, and whether it may be NULL."""
 
     name: str
     stored: type
@@ -393,7 +393,7 @@ def _is_setting(key: Cell, value: Cell) -> bool:
 
 
 def _is_text(text: str) -> bool:
-    """Whether a text is one, also where its reader let bytes pass that are none."""
+    """Return whether a text is valid, also where its reader accepted invalid bytes."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
@@ -402,7 +402,7 @@ def _is_text(text: str) -> bool:
 
 
 def _is_json_or_plain(text: str) -> bool:
-    """Whether a text that looks like a list or an object is one."""
+    """Return whether a text that looks like a list or an object is one."""
     if not text.startswith(("[", "{")) and not text.endswith(("]", "}")):
         return True
     try:

@@ -114,7 +114,7 @@ def drop_chain(db: Db, ref: str) -> None:
 
 
 def note_model(db: Db, session: str, at_ns: int, model: str) -> None:
-    """Note what a hook names; call it inside `db.write()`."""
+    """Store the model that a hook names, if it changed; call it inside `db.write()`."""
     name = model[:_MOST_MODEL_CHARACTERS]
     if model_at(db, session, at_ns) != name:
         db.run(

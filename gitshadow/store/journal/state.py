@@ -176,13 +176,13 @@ def _with_mark(db: Db, row: WorktreeRow) -> WorktreeRow:
 
 
 def load_excluded(db: Db, worktree: str) -> dict[RepoPath, StatKey]:
-    """Return the stat of each uncovered path as of the last walk."""
+    """Return the stat of each excluded path as of the last walk."""
     rows = db.rows(_LOAD_EXCLUDED, (worktree,))
     return {RepoPath(row[0]): StatKey(*row[1:]) for row in rows}
 
 
 def replace_excluded(db: Db, worktree: str, found: Mapping[RepoPath, StatKey]) -> None:
-    """Remember the stat of each uncovered path; call it inside `db.write()`."""
+    """Replace the stats of the excluded paths; call it inside `db.write()`."""
     db.run(_CLEAR_EXCLUDED, (worktree,))
     rows = [
         (worktree, path, key.size, key.mtime_ns, key.ctime_ns, key.inode)
