@@ -1,5 +1,6 @@
 """export, import: attribution for and from other tools."""
 
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple

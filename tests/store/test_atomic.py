@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 
 import pytest
-from gitshadow.capture.atomic_saves import is_temporary
 
+from gitshadow.capture.fs_events import is_temporary
 from gitshadow.model import RepoPath
 from gitshadow.store.atomic import replacing
 
