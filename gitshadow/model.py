@@ -5,9 +5,18 @@ Paths are repo-relative POSIX bytes without a leading slash; oids are 40 hex dig
 times are nanoseconds since the epoch, UTC.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple, NewType
+from typing import NamedTuple, NewType, TypeAlias
+
+JsonValue: TypeAlias = (
+    "bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue] | None"
+)
+"""A value of JSON that another program or a person wrote: any part may have any type."""
+
+JsonObject: TypeAlias = Mapping[str, JsonValue]
+"""An object of such JSON."""
 
 Oid = NewType("Oid", str)
 """A Git object id, 40 lower-case hex digits. Never a BLAKE3 digest."""

@@ -1,4 +1,4 @@
 """What each agent's hooks send, read into one record; nothing here does I/O.
 
-A new agent is one module with one class that meets `base.Adapter`, and one line in `registry`.
+A new agent is a row of `registry._TRAITS` and a module with a `parse`, or a shape in `plain`.
 """

@@ -1,8 +1,7 @@
 r"""Antigravity CLI (`agy`): payloads that another recorder captured from 1.0.14, 2026-09.
 
-No payload names its event: what it holds does. A tool call is known by `stepIdx` alone, which
-is all that its end repeats of it. Values of arguments may be JSON texts of their own
-(`"\"a.txt\""`).
+No payload names its event: its fields show it. The end of a tool call repeats nothing of it but
+`stepIdx`. Values of arguments may be JSON texts of their own (`"\"a.txt\""`).
 Invariant: a call's id is made of its step, so both ends have the same one.
 """
 
@@ -10,17 +9,16 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 
-from gitshadow.adapters import fields
-from gitshadow.adapters.base import BadPayload, HookEvent, HookPhase, Parsed, Traits
-from gitshadow.adapters.shape import Shape
-from gitshadow.model import ToolClass
+from gitshadow.adapters.base import BadPayload, HookEvent, HookPhase, Parsed
+from gitshadow.adapters.payload import Payload
+from gitshadow.adapters.shape import Shape, tool_classes
+from gitshadow.model import JsonObject, JsonValue
 
 NAME = "antigravity"
 
-_EVENT = "event"
 _SHAPE = Shape(
     agent=NAME,
-    event=(_EVENT,),
+    event=("event",),
     phases={
         "PreInvocation": HookPhase.PROMPT,
         "PreToolUse": HookPhase.BEFORE,
@@ -35,57 +33,35 @@ _SHAPE = Shape(
     transcript=("transcriptPath",),
     reason=("terminationReason", "error"),
     path_keys=("TargetFile", "AbsolutePath", "File"),
-    tools={
-        ToolClass.WRITE: frozenset(
-            {"multi_replace_file_content", "replace_file_content", "write_to_file"}
-        ),
-        ToolClass.SHELL: frozenset({"run_command", "send_command_input"}),
-        ToolClass.AGENT: frozenset({"browser_subagent"}),
-        ToolClass.READ: frozenset(
-            {
-                "codebase_search",
-                "command_status",
-                "find_by_name",
-                "grep_search",
-                "list_dir",
-                "notify_user",
-                "read_url_content",
-                "search_web",
-                "task_boundary",
-                "view_code_item",
-                "view_content_chunk",
-                "view_file",
-                "view_file_outline",
-            }
-        ),
-    },
+    tools=tool_classes(
+        write="multi_replace_file_content replace_file_content write_to_file",
+        shell="run_command send_command_input",
+        agent="browser_subagent",
+        read="codebase_search command_status find_by_name grep_search list_dir"
+        " notify_user read_url_content search_web task_boundary view_code_item"
+        " view_content_chunk view_file view_file_outline",
+    ),
 )
 
 
-class Antigravity:
-    """Read payloads of Antigravity's CLI; hooks with `*` come for every tool, several at once."""
-
-    name = NAME
-    traits = Traits(covers_all_tools=True, sequential=False)
-
-    def parse(self, payload: Mapping[str, object], env: Mapping[str, str]) -> Parsed:
-        """Read one payload; see `base.Adapter.parse`."""
-        event = _event_of(payload)
-        if event is None:
-            return None
-        if event == "PostToolUse":
-            return _ended(payload, event)
-        given = _decoded(fields.mapping(payload, "toolCall.args"))
-        found = _SHAPE.read(
-            {**payload, _EVENT: event, "step": _step(payload), "arguments": given}
-        )
-        if isinstance(found, HookEvent) and payload.get("fullyIdle") is False:
-            return replace(found, background_tasks=1)
-        return found
+def parse(payload: Payload, env: Mapping[str, str]) -> Parsed:
+    """Read one payload; a `base.Parser`."""
+    event = _event_of(payload)
+    if event is None:
+        return None
+    if event == "PostToolUse":
+        return _ended(payload, event)
+    given = _decoded(payload.object("toolCall.args"))
+    found = _SHAPE.read(
+        payload.changed(event=event, step=_step(payload), arguments=given)
+    )
+    if isinstance(found, HookEvent) and payload.value("fullyIdle") is False:
+        return replace(found, background_tasks=1)
+    return found
 
 
-def _event_of(payload: Mapping[str, object]) -> str | None:
-    """Tell which event a payload is; None for what does not concern us.
+def _event_of(payload: Payload) -> str | None:
+    """Return which event a payload is; None for one that does not concern gitshadow.
 
     The model is invoked several times in a turn; its first invocation begins one.
     """
@@ -95,24 +71,24 @@ def _event_of(payload: Mapping[str, object]) -> str | None:
         return "PostToolUse"
     if "fullyIdle" in payload or "terminationReason" in payload:
         return "Stop"
-    number = payload.get("invocationNum")
+    number = payload.value("invocationNum")
     first = number == 0 and not isinstance(number, bool)
     return "PreInvocation" if first and "initialNumSteps" in payload else None
 
 
-def _step(payload: Mapping[str, object]) -> str | None:
-    number = payload.get("stepIdx")
+def _step(payload: Payload) -> str | None:
+    number = payload.value("stepIdx")
     if isinstance(number, bool) or not isinstance(number, int):
         return None
     return f"step-{number}"
 
 
-def _decoded(given: Mapping[str, object]) -> dict[str, object]:
+def _decoded(given: Payload) -> JsonObject:
     """Undo a second encoding of the texts among a tool's arguments."""
-    return {key: _plain(value) for key, value in given.items()}
+    return {key: _plain(value) for key, value in given.fields.items()}
 
 
-def _plain(value: object) -> object:
+def _plain(value: JsonValue) -> JsonValue:
     if not isinstance(value, str) or not value.startswith('"'):
         return value
     try:
@@ -122,14 +98,14 @@ def _plain(value: object) -> object:
     return inner if isinstance(inner, str) else value
 
 
-def _ended(payload: Mapping[str, object], event: str) -> Parsed:
-    """Read the end of a call, which names its step and neither tool nor paths."""
-    session, step = fields.native_id(payload, "conversationId"), _step(payload)
+def _ended(payload: Payload, event: str) -> Parsed:
+    """Read the end of a call, which names its step, but no tool and no paths."""
+    session, step = payload.native_id("conversationId"), _step(payload)
     if session is None:
         return BadPayload(f"the {event} payload has no session")
     if step is None:
         return BadPayload(f"the {event} payload has no step")
-    error = fields.text(payload, "error")
+    error = payload.text("error")
     return HookEvent(
         agent=NAME,
         host=NAME,
@@ -137,7 +113,7 @@ def _ended(payload: Mapping[str, object], event: str) -> Parsed:
         phase=HookPhase.AFTER if error is None else HookPhase.FAILED,
         raw_event=event,
         call_id=step,
-        cwd=fields.first_path(payload, "workspacePaths"),
-        transcript_path=fields.text(payload, "transcriptPath"),
+        cwd=payload.path("workspacePaths"),
+        transcript_path=payload.text("transcriptPath"),
         reason=error,
     )

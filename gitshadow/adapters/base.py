@@ -1,22 +1,29 @@
 """The one record that every agent's hook payload is read into.
 
-Invariant: an adapter is a pure function of payload and environment. It never raises for what a
-payload holds: what is wrong with one comes back as a `BadPayload`, what does not concern us as
-None. Paths stay as the payload names them; `paths` and the intake make them repo-relative.
+Invariant: a parser is a pure function of payload and environment. It never raises for the content
+of a payload: a wrong one gives a `BadPayload`, one that does not concern gitshadow gives None.
+Paths are as in the payload; `paths` and the intake make them repo-relative.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, TypeAlias
 
+from gitshadow.adapters.payload import Payload
 from gitshadow.model import ToolClass
+
+SAVED_WITHIN_NS = 2_000_000_000
+"""How old the write may be that a "this file was just written" reports.
+
+A hook program starts within some tens of milliseconds and may have to wait for its turn.
+"""
 
 
 class HookPhase(StrEnum):
-    """Say what moment of a session a payload reports.
+    """The moment of a session that a payload reports.
 
-    A notice begins and ends nothing: what stands on its paths is to be recorded as it is. A
+    A notice begins and ends nothing: the present content of its paths is to be recorded. A
     continuation goes on with the last turn without a new request of the user.
     """
 
@@ -45,11 +52,11 @@ IN_SUBAGENT: Mapping[HookPhase, HookPhase] = {
 """What an event of a subagent is: its prompt comes from its parent and begins no turn."""
 
 END_PHASES = (HookPhase.TURN_END, HookPhase.SUBAGENT_END, HookPhase.SESSION_END)
-"""After these nothing of the unit is to be outstanding: everything written is recorded first."""
+"""When one of these is reported, everything that the unit wrote is recorded first."""
 
 
 class FileEdit(NamedTuple):
-    """Hold the bytes that a file tool found in its file, and those that it left there."""
+    """The bytes that a file tool found in its file, and those that it left there."""
 
     found: bytes
     left: bytes
@@ -57,17 +64,22 @@ class FileEdit(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookEvent:
-    """Hold one hook payload in the words of gitshadow.
+    """One hook payload in the words of gitshadow.
 
-    `agent` is who works, `host` the program whose hook system sent the payload. `call_id` is
-    always there for a tool event; `call_derived` marks one that may come again for another call:
-    hashed from the input because the agent sends none, or counted anew by the agent in each turn.
-    `paths` are raw bytes, absolute or relative to `cwd`, only of tools that write what they name.
+    Attributes:
+        agent: The agent that works.
+        host: The program whose hook system sent the payload.
+        call_id: Never None for a tool event.
+        call_derived: The id may come again for another call: it is hashed from the input, because
+            the agent sends none, or the agent counts from the start in each turn.
+        paths: Raw bytes, absolute or relative to `cwd`, only of tools that write what they name.
+        duration_ns: How long the tool itself ran.
+        child_session: The native id of a session that the call has started.
+        awaited: The sessions or tasks for whose end the call waits, without writing itself.
+        background_tasks: How many tasks go on after the end of a turn.
+        edit: What the tool did to its one path, if the host reports it.
+
     An end without a tool closes a known call; for an unknown call it is ignored.
-    `duration_ns` is how long the tool itself ran. `child_session` is the native id of a session
-    that the call has started, `awaited` are those of sessions or tasks for whose end the call
-    waits, without writing itself. `background_tasks` counts what goes on after the end of a turn.
-    `edit` is what the tool did to the one path that it names, where the host says it.
     """
 
     agent: str
@@ -98,13 +110,13 @@ class HookEvent:
 
 @dataclass(frozen=True, slots=True)
 class BadPayload:
-    """Say in one sentence why a payload could not be read; it leaves a gap row."""
+    """Why a payload could not be read, in one sentence; it leaves a gap row."""
 
     reason: str
 
 
 class ContextChannel(StrEnum):
-    """Say how a hook of an agent's prompt event can add to what the model reads.
+    """How a hook of an agent's prompt event can add to what the model reads.
 
     `TEXT`: what it prints; `JSON`: `hookSpecificOutput.additionalContext`. Agents whose vendor
     does not document it, or documents a decision alone, have `NONE`: nothing is printed there.
@@ -115,16 +127,17 @@ class ContextChannel(StrEnum):
     JSON = "json"
 
 
-@dataclass(frozen=True, slots=True)
-class Traits:
-    """Say what an agent's hooks promise.
+class Traits(NamedTuple):
+    """What an agent's hooks promise.
 
-    `covers_all_tools`: every tool of the agent that can write opens a window, so a write outside
-    one is hardly the agent's. `sequential`: it runs one tool at a time, so the next window ends
-    the one before. `never_ends`: no event comes after a tool. `waits_unseen`: its hooks say
-    neither when a person was asked for permission nor how long a tool ran; its shells are processes
-    of its own, and its file tools write a file at once. `context` is its form for words to the
-    model at a prompt.
+    Attributes:
+        covers_all_tools: Every tool of the agent that can write opens a window, so a write outside
+            all windows is probably not the agent's.
+        sequential: The agent runs one tool at a time, so the next window ends the one before.
+        never_ends: No event comes after a tool.
+        waits_unseen: The hooks report neither when a person was asked for permission nor how long
+            a tool ran; shells are processes of their own, and file tools write at once.
+        context: The form of a text for the model at a prompt.
     """
 
     covers_all_tools: bool = False
@@ -134,30 +147,10 @@ class Traits:
     context: ContextChannel = ContextChannel.NONE
 
 
-Parsed = HookEvent | BadPayload | None
+Parsed: TypeAlias = HookEvent | BadPayload | None
 
+Parser: TypeAlias = Callable[[Payload, Mapping[str, str]], Parsed]
+"""Reads one payload, given the markers that the hook program found in its environment.
 
-class Adapter(Protocol):
-    """Read the payloads of one agent."""
-
-    @property
-    def name(self) -> str:
-        """Return the agent's name as `hook AGENT` spells it."""
-        ...
-
-    @property
-    def traits(self) -> Traits:
-        """Return what this agent's hooks promise."""
-        ...
-
-    def parse(self, payload: Mapping[str, object], env: Mapping[str, str]) -> Parsed:
-        """Read one payload.
-
-        Args:
-            payload: The decoded JSON object, unknown fields and wrong types included.
-            env: The markers that the hook program found in its environment.
-
-        Returns:
-            The event, None for an event that does not concern us, or what is wrong with it.
-        """
-        ...
+It returns the event, None for an event that does not concern gitshadow, or what is wrong with it.
+"""

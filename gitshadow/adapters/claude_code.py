@@ -1,77 +1,25 @@
 """Claude Code: "Hooks reference" of its documentation, snapshot of 2026-08-22 (v2.1.240).
 
-Invariant: only the fields named here are read. Everything else may change weekly.
+Invariant: only the fields named here are read. All others may change every week.
 """
 
 from collections.abc import Mapping
 from dataclasses import replace
 
-from gitshadow.adapters import fields
-from gitshadow.adapters.base import (
-    ContextChannel,
-    FileEdit,
-    HookEvent,
-    HookPhase,
-    Parsed,
-    Traits,
-)
-from gitshadow.adapters.shape import CLAUDE_SETTINGS_PHASES, Shape, Tools
-from gitshadow.model import ToolClass
+from gitshadow.adapters.base import FileEdit, HookEvent, HookPhase, Parsed
+from gitshadow.adapters.payload import Payload
+from gitshadow.adapters.shape import CLAUDE_SETTINGS_PHASES, Shape, tool_classes
 
 NAME = "claude-code"
 
-_PHASES: Mapping[str, HookPhase] = {
-    **CLAUDE_SETTINGS_PHASES,
-    "PermissionDenied": HookPhase.DENIED,
-    "StopFailure": HookPhase.TURN_END,
-}
-
-_TOOLS: Tools = {
-    ToolClass.WRITE: frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"}),
-    ToolClass.SHELL: frozenset({"Bash", "PowerShell", "Monitor"}),
-    ToolClass.AGENT: frozenset({"Agent", "Skill", "Task", "Workflow"}),
-    ToolClass.READ: frozenset(
-        {
-            "AskUserQuestion",
-            "BashOutput",
-            "CronCreate",
-            "CronDelete",
-            "CronList",
-            "EnterPlanMode",
-            "ExitPlanMode",
-            "Glob",
-            "Grep",
-            "KillBash",
-            "KillShell",
-            "LS",
-            "LSP",
-            "ListAgents",
-            "ListMcpResourcesTool",
-            "NotebookRead",
-            "Read",
-            "ReadMcpResourceTool",
-            "ReportFindings",
-            "ScheduleWakeup",
-            "SendMessage",
-            "StructuredOutput",
-            "TaskCreate",
-            "TaskGet",
-            "TaskList",
-            "TaskOutput",
-            "TaskStop",
-            "TaskUpdate",
-            "TodoRead",
-            "TodoWrite",
-            "ToolSearch",
-            "WebFetch",
-            "WebSearch",
-        }
-    ),
-}
 SHAPE = Shape(
     agent=NAME,
     event=("hook_event_name",),
-    phases=_PHASES,
+    phases={
+        **CLAUDE_SETTINGS_PHASES,
+        "PermissionDenied": HookPhase.DENIED,
+        "StopFailure": HookPhase.TURN_END,
+    },
     session=("session_id",),
     turn=("prompt_id",),
     call=("tool_use_id",),
@@ -80,56 +28,49 @@ SHAPE = Shape(
     duration_ms=("duration_ms",),
     background_tasks=("background_tasks",),
     path_keys=("file_path", "notebook_path", "path", "filePath"),
-    tools=_TOOLS,
+    tools=tool_classes(
+        write="Write Edit MultiEdit NotebookEdit",
+        shell="Bash PowerShell Monitor",
+        agent="Agent Skill Task Workflow",
+        read="AskUserQuestion BashOutput CronCreate CronDelete CronList EnterPlanMode"
+        " ExitPlanMode Glob Grep KillBash KillShell LS LSP ListAgents"
+        " ListMcpResourcesTool NotebookRead Read ReadMcpResourceTool"
+        " ReportFindings ScheduleWakeup SendMessage StructuredOutput TaskCreate"
+        " TaskGet TaskList TaskOutput TaskStop TaskUpdate TodoRead TodoWrite"
+        " ToolSearch WebFetch WebSearch",
+    ),
 )
-"""What Claude Code sends; hosts that imitate it `dataclasses.replace` what differs."""
+"""What Claude Code sends; `claude_like` replaces what differs in similar hosts."""
 
 
-def tool_class(tool: str) -> ToolClass:
-    """Return what a Claude Code tool can do to files; a tool we do not know may do anything."""
-    return SHAPE.tool_class(tool)
+def parse(payload: Payload, env: Mapping[str, str]) -> Parsed:
+    """Read one payload; a `base.Parser`.
 
-
-class ClaudeCode:
-    """Read payloads of Claude Code.
-
-    `PreToolUse` and `PostToolUse` come for every tool, MCP servers' and subagents' included, and
-    several tools may run at once.
-
-    `UserPromptSubmit` takes `additionalContext` ("Hooks reference", "UserPromptSubmit decision
-    control").
+    A call that the user cancels has no end and its turn no stop, but an agent that has waited a
+    minute for a prompt reports it, and then no call is running.
     """
-
-    name = NAME
-    traits = Traits(covers_all_tools=True, context=ContextChannel.JSON)
-
-    def parse(self, payload: Mapping[str, object], env: Mapping[str, str]) -> Parsed:
-        """Read one payload; see `base.Adapter.parse`.
-
-        A call that the user cancels has no end and its turn no stop, but an agent that has
-        waited a minute for a prompt says so, and runs no call then.
-        """
-        event, kind = payload.get("hook_event_name"), payload.get("notification_type")
-        is_idle = (event, kind) == ("Notification", "idle_prompt")
-        found = SHAPE.read(payload, HookPhase.TURN_END if is_idle else None)
-        if isinstance(found, HookEvent) and found.phase is HookPhase.AFTER:
-            return replace(found, edit=_edit(payload))
-        return found
+    event, kind = payload.value("hook_event_name"), payload.value("notification_type")
+    is_idle = (event, kind) == ("Notification", "idle_prompt")
+    found = SHAPE.read(payload, HookPhase.TURN_END if is_idle else None)
+    if isinstance(found, HookEvent) and found.phase is HookPhase.AFTER:
+        return replace(found, edit=_edit(payload))
+    return found
 
 
-def _edit(payload: Mapping[str, object]) -> FileEdit | None:
-    """Return what `Write` or `FileEdit` found and left; None where the payload does not say it.
+def _edit(payload: Payload) -> FileEdit | None:
+    """Return what `Write` or `Edit` found and left, or None if the payload does not have it.
 
-    Claude Code reads with LF alone and without a byte order mark, so other bytes stay unknown.
+    Claude Code gives the text with LF line ends and no byte order mark, so a file with others
+    stays unknown.
     """
-    given = fields.mapping(payload, "tool_input")
-    response = fields.mapping(payload, "tool_response")
-    found, left = response.get("originalFile"), given.get("content")
+    given = payload.object("tool_input")
+    response = payload.object("tool_response")
+    found, left = response.value("originalFile"), given.value("content")
     if not isinstance(found, str):
         return None
-    old, new = given.get("old_string"), given.get("new_string")
+    old, new = given.value("old_string"), given.value("new_string")
     if isinstance(old, str) and isinstance(new, str) and old:
-        times = -1 if given.get("replace_all") is True else 1
+        times = -1 if given.value("replace_all") is True else 1
         left = found.replace(old, new, times)
     if not isinstance(left, str) or "\r" in found + left:
         return None

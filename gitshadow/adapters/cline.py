@@ -1,6 +1,6 @@
 """Cline: `apps/vscode/proto/cline/hooks.proto` and `sdk/packages/core/src/hooks`, 2026-08-22.
 
-The extension's payloads hold `preToolUse{toolName, parameters}` and no call id, those of the SDK
+The extension's payloads have `preToolUse{toolName, parameters}` and no call id, those of the SDK
 runtime (the command line too, 3.0.65) `tool_call{id, name, input}`, and often both.
 Invariant: the SDK's fields come first; a task is a session.
 """
@@ -8,11 +8,9 @@ Invariant: the SDK's fields come first; a task is a session.
 from collections.abc import Mapping
 from dataclasses import replace
 
-from gitshadow.adapters import fields
-from gitshadow.adapters.base import IN_SUBAGENT, HookEvent, HookPhase, Parsed, Traits
-from gitshadow.adapters.filetools import by_file
-from gitshadow.adapters.shape import Shape
-from gitshadow.model import ToolClass
+from gitshadow.adapters.base import IN_SUBAGENT, HookEvent, HookPhase, Parsed
+from gitshadow.adapters.payload import Payload
+from gitshadow.adapters.shape import Shape, by_file, tool_classes
 
 NAME = "cline"
 
@@ -61,73 +59,44 @@ _SHAPE = Shape(
     duration_ms=("tool_result.durationMs", "postToolUse.executionTimeMs"),
     path_keys=("path", "absolutePath", "file_path"),
     patch_keys=("input", "patch"),
-    tools={
-        ToolClass.WRITE: frozenset(
-            {"apply_patch", "edit", "editor", "replace_in_file", "write_to_file"}
-        ),
-        ToolClass.SHELL: frozenset({"bash", "execute_command", "run_commands"}),
-        ToolClass.AGENT: frozenset({"new_task", "spawn_agent", "use_subagents"}),
-        ToolClass.READ: frozenset(
-            {
-                "access_mcp_resource",
-                "act_mode_respond",
-                "ask_followup_question",
-                "ask_question",
-                "attempt_completion",
-                "condense",
-                "fetch_web_content",
-                "focus_chain",
-                "list_code_definition_names",
-                "list_files",
-                "load_mcp_documentation",
-                "plan_mode_respond",
-                "read_file",
-                "read_files",
-                "search_codebase",
-                "search_files",
-                "summarize_task",
-                "web_fetch",
-                "web_search",
-            }
-        ),
-    },
+    tools=tool_classes(
+        write="apply_patch edit editor replace_in_file write_to_file",
+        shell="bash execute_command run_commands",
+        agent="new_task spawn_agent use_subagents",
+        read="access_mcp_resource act_mode_respond ask_followup_question ask_question"
+        " attempt_completion condense fetch_web_content focus_chain"
+        " list_code_definition_names list_files load_mcp_documentation"
+        " plan_mode_respond read_file read_files search_codebase search_files"
+        " summarize_task web_fetch web_search",
+    ),
 )
 _BELOW = {**IN_SUBAGENT, HookPhase.TURN_END: HookPhase.SUBAGENT_END}
-"""What the events of a subagent are in its parent's session: it runs one task alone."""
+"""What the events of a subagent are in its parent's session: it runs only one task."""
 
 
-class Cline:
-    """Read payloads of Cline's extension and of its SDK runtime.
-
-    The hook files run for every tool; the SDK may run several at once.
-    """
-
-    name = NAME
-    traits = Traits(covers_all_tools=True, sequential=False)
-
-    def parse(self, payload: Mapping[str, object], env: Mapping[str, str]) -> Parsed:
-        """Read one payload; see `base.Adapter.parse`."""
-        found = _SHAPE.read(payload)
-        if not isinstance(found, HookEvent):
-            return found
-        if found.phase is HookPhase.PROMPT and "agent_id" in payload:
-            # Both events of one message have its id, so they begin one turn.
-            found = replace(found, turn_id=fields.identifier(payload, "taskId"))
-        if found.phase is HookPhase.AFTER and _failed(payload):
-            found = replace(found, phase=HookPhase.FAILED)
-        return by_file(_below(found, payload))
+def parse(payload: Payload, env: Mapping[str, str]) -> Parsed:
+    """Read one payload; a `base.Parser`."""
+    found = _SHAPE.read(payload)
+    if not isinstance(found, HookEvent):
+        return found
+    if found.phase is HookPhase.PROMPT and "agent_id" in payload:
+        # Both events of one message have its id, so they begin one turn.
+        found = replace(found, turn_id=payload.identifier("taskId"))
+    if found.phase is HookPhase.AFTER and _failed(payload):
+        found = replace(found, phase=HookPhase.FAILED)
+    return by_file(_below(found, payload))
 
 
-def _failed(payload: Mapping[str, object]) -> bool:
-    if fields.mapping(payload, "tool_result").get("error"):
+def _failed(payload: Payload) -> bool:
+    if payload.object("tool_result").value("error"):
         return True
-    return fields.mapping(payload, "postToolUse").get("success") is False
+    return payload.object("postToolUse").value("success") is False
 
 
-def _below(found: HookEvent, payload: Mapping[str, object]) -> HookEvent:
-    """Put what an agent with a parent does into a session below the task's."""
-    subagent = fields.identifier(payload, "agent_id")
-    if subagent is None or fields.identifier(payload, "parent_agent_id") is None:
+def _below(found: HookEvent, payload: Payload) -> HookEvent:
+    """Move the event of an agent with a parent into a session below the task's."""
+    subagent = payload.identifier("agent_id")
+    if subagent is None or payload.identifier("parent_agent_id") is None:
         return found
     session = found.native_session
     return replace(

@@ -1,4 +1,4 @@
-"""Grok Build: payloads that another recorder captured from 1.0.5, 2026-09, and ours from 1.0.41.
+"""Grok Build: payloads that another recorder captured (1.0.5), and own ones (1.0.41), 2026-09.
 
 Field names are camelCase, event names snake_case. A session sends two `stop` events: the end of
 a turn, and, with the reason `shutdown` and no prompt id, its own end. A subagent runs in the
@@ -10,10 +10,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from gitshadow.adapters import fields
-from gitshadow.adapters.base import IN_SUBAGENT, HookEvent, HookPhase, Parsed, Traits
-from gitshadow.adapters.shape import Shape
-from gitshadow.model import ToolClass
+from gitshadow.adapters.base import IN_SUBAGENT, HookEvent, HookPhase, Parsed
+from gitshadow.adapters.payload import Payload, shortened_id
+from gitshadow.adapters.shape import Shape, tool_classes
 
 NAME = "grok"
 
@@ -46,84 +45,60 @@ _SHAPE = Shape(
     subagent=("subagentId", "agentId"),
     subagent_type=("subagentType", "agentType"),
     path_keys=("file_path", "path", "filePath", "target_file"),
-    tools={
-        ToolClass.WRITE: frozenset({"write", "edit", "search_replace", "delete_file"}),
-        ToolClass.SHELL: frozenset({"run_terminal_command", "bash"}),
-        ToolClass.AGENT: frozenset({"task", "spawn_subagent"}),
-        ToolClass.READ: frozenset(
-            {
-                "ask_user_question",
-                "codebase_search",
-                "enter_plan_mode",
-                "exit_plan_mode",
-                "glob",
-                "grep",
-                "kill_command_or_subagent",
-                "list_dir",
-                "read",
-                "read_file",
-                "scheduler_create",
-                "scheduler_delete",
-                "scheduler_list",
-                "search_tool",
-                "send_feedback",
-                "todo_write",
-                "web_fetch",
-                "web_search",
-            }
-        ),
-    },
+    tools=tool_classes(
+        write="write edit search_replace delete_file",
+        shell="run_terminal_command bash",
+        agent="task spawn_subagent",
+        read="ask_user_question codebase_search enter_plan_mode exit_plan_mode glob"
+        " grep kill_command_or_subagent list_dir read read_file scheduler_create"
+        " scheduler_delete scheduler_list search_tool send_feedback todo_write"
+        " web_fetch web_search",
+    ),
 )
 _WAITS = ("get_command_or_subagent_output", "wait_commands_or_subagents")
 _COMPLETED = "subagent-completed-"
-"""How the id begins of a prompt that no person wrote: Grok goes on when a subagent has ended."""
+"""The prefix of the id of a prompt by Grok itself, which goes on when a subagent has ended."""
 _QUERY = re.compile(r"\A\s*<user_query>\n?(.*?)\n?</user_query>\s*\Z", re.DOTALL)
 
 
-class Grok:
-    """Read payloads of Grok Build; `pre_tool_use` comes for every tool, several may run at once."""
-
-    name = NAME
-    traits = Traits(covers_all_tools=True, sequential=False)
-
-    def parse(self, payload: Mapping[str, object], env: Mapping[str, str]) -> Parsed:
-        """Read one payload; see `base.Adapter.parse`."""
-        found = _SHAPE.read(payload)
-        if not isinstance(found, HookEvent):
-            return None if _is_of_a_subagent(payload) else found
-        teardown = found.turn_id is None and found.reason == "shutdown"
-        if found.raw_event == "stop" and teardown:
-            found = replace(found, phase=HookPhase.SESSION_END)
-        if found.tool in _WAITS:
-            found = replace(found, awaited=_awaited(payload))
-        if found.subagent_id is not None or found.subagent_type is not None:
-            return _below(found, fields.native_id(payload, "sessionId"))
-        if (found.turn_id or "").startswith(_COMPLETED):
-            return _continued(found)
-        return replace(found, prompt=_asked(found.prompt))
+def parse(payload: Payload, env: Mapping[str, str]) -> Parsed:
+    """Read one payload; a `base.Parser`."""
+    found = _SHAPE.read(payload)
+    if not isinstance(found, HookEvent):
+        return None if _is_of_a_subagent(payload) else found
+    teardown = found.turn_id is None and found.reason == "shutdown"
+    if found.raw_event == "stop" and teardown:
+        found = replace(found, phase=HookPhase.SESSION_END)
+    if found.tool in _WAITS:
+        found = replace(found, awaited=_awaited(payload))
+    if found.subagent_id is not None or found.subagent_type is not None:
+        return _below(found, payload.native_id("sessionId"))
+    if (found.turn_id or "").startswith(_COMPLETED):
+        return _continued(found)
+    return replace(found, prompt=_asked(found.prompt))
 
 
-def _is_of_a_subagent(payload: Mapping[str, object]) -> bool:
-    """Tell the events whose fields nobody has published: one that is unreadable is no gap."""
-    return (fields.text(payload, "hookEventName") or "").startswith("subagent_")
+def _is_of_a_subagent(payload: Payload) -> bool:
+    """Return whether the fields of an event are not published: an unreadable one is no gap."""
+    return (payload.text("hookEventName") or "").startswith("subagent_")
 
 
-def _awaited(payload: Mapping[str, object]) -> tuple[str, ...]:
-    named = fields.at(_SHAPE.input_of(payload), "task_ids")
+def _awaited(payload: Payload) -> tuple[str, ...]:
+    named = _SHAPE.input_of(payload).value("task_ids")
     return tuple(map(str, named)) if isinstance(named, list) else ()
 
 
 def _below(found: HookEvent, session: str | None) -> HookEvent:
-    """Put a subagent's event into its own session, below the one that its start names.
+    """Move a subagent's event into its own session, below the one that its start names.
 
-    Only `subagentType` tells what it does from what its parent does.
+    Only `subagentType` distinguishes its events from its parent's.
     """
     own = found.subagent_id or session or found.native_session
     return replace(
         found,
         native_session=own,
         parent_session=None if session == own else session,
-        subagent_id=fields.shortened_id(own),
+        subagent_id=shortened_id(own),
         turn_id=None,
         prompt=None,
         phase=IN_SUBAGENT.get(found.phase, found.phase),
@@ -131,7 +106,7 @@ def _below(found: HookEvent, session: str | None) -> HookEvent:
 
 
 def _continued(found: HookEvent) -> HookEvent:
-    """Make what Grok does after a subagent's end a part of the turn that started it."""
+    """Make an event after a subagent's end a part of the turn that started the subagent."""
     is_prompt = found.phase is HookPhase.PROMPT
     return replace(
         found,

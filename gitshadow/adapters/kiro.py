@@ -1,25 +1,23 @@
 """Kiro: its documentation, "Agent Hooks" of 2026-09-02 (v1) and "Hooks" of CLI 2.x.
 
 CLI 2.x names events in camelCase, v1 (IDE 1.0, CLI 3.0) in PascalCase. The fields of v1 are not
-published; those of CLI 2.x are taken for it.
+published, so those of CLI 2.x are read.
 Invariant: neither sends a call id. A call that writes one file is named after it, because v1
 also reports each file that the agent, not the user, has saved, created or deleted: that report
-ends the call which announced the file, and is a call of its own where none did.
+ends the call that announced the file, or is a call of its own if none did.
 """
 
 from collections.abc import Mapping
 
-from gitshadow.adapters import fields
 from gitshadow.adapters.base import (
+    SAVED_WITHIN_NS,
     BadPayload,
-    ContextChannel,
     HookEvent,
     HookPhase,
     Parsed,
-    Traits,
 )
-from gitshadow.adapters.filetools import SAVED_WITHIN_NS, by_file, unless_viewing
-from gitshadow.adapters.shape import Shape
+from gitshadow.adapters.payload import Payload, raw_path
+from gitshadow.adapters.shape import Shape, by_file, tool_classes, unless_viewing
 from gitshadow.model import ToolClass
 
 NAME = "kiro"
@@ -39,76 +37,36 @@ _SHAPE = Shape(
         "UserPromptSubmit": HookPhase.PROMPT,
         "PreToolUse": HookPhase.BEFORE,
         "PostToolUse": HookPhase.AFTER,
-        # The end of a response, or, in one table of the vendor's, of the session: the weaker.
+        # One table of the vendor has it as the end of the session; the end of a turn is safer.
         "Stop": HookPhase.TURN_END,
     },
     session=("session_id",),
     path_keys=("path", "file_path", "filePath", "targetFile"),
-    tools={
-        ToolClass.WRITE: frozenset(
-            {
-                "deleteFile",
-                "fsAppend",
-                "fsWrite",
-                "fs_write",
-                "strReplace",
-                "str_replace",
-                "write",
-            }
-        ),
-        ToolClass.SHELL: frozenset(
-            {"executeBash", "executePwsh", "execute_bash", "execute_cmd", "shell"}
-        ),
-        ToolClass.AGENT: frozenset({"delegate", "subagent", "use_subagent"}),
-        ToolClass.READ: frozenset(
-            {
-                "fileSearch",
-                "fs_read",
-                "glob",
-                "grep",
-                "grepSearch",
-                "introspect",
-                "listDirectory",
-                "read",
-                "readFile",
-                "readMultipleFiles",
-                "thinking",
-                "web_fetch",
-                "web_search",
-            }
-        ),
-    },
+    tools=tool_classes(
+        write="deleteFile fsAppend fsWrite fs_write strReplace str_replace write",
+        shell="executeBash executePwsh execute_bash execute_cmd shell",
+        agent="delegate subagent use_subagent",
+        read="fileSearch fs_read glob grep grepSearch introspect listDirectory read"
+        " readFile readMultipleFiles thinking web_fetch web_search",
+    ),
 )
 
 
-class Kiro:
-    """Read payloads of both generations of Kiro.
-
-    A hook without a matcher, or with `*`, comes for every tool; whether several tools run at
-    once is not documented.
-
-    What a hook of a prompt prints goes into the context ("Hooks", exit code 0).
-    """
-
-    name = NAME
-    traits = Traits(covers_all_tools=True, context=ContextChannel.TEXT)
-
-    def parse(self, payload: Mapping[str, object], env: Mapping[str, str]) -> Parsed:
-        """Read one payload; see `base.Adapter.parse`."""
-        event = fields.text(payload, "hook_event_name")
-        if event in _FILE_EVENTS:
-            return _saved(payload, event)
-        found = _SHAPE.read(payload)
-        found = unless_viewing(found, fields.mapping(payload, "tool_input"))
-        return by_file(found)
+def parse(payload: Payload, env: Mapping[str, str]) -> Parsed:
+    """Read one payload; a `base.Parser`."""
+    event = payload.text("hook_event_name")
+    if event in _FILE_EVENTS:
+        return _saved(payload, event)
+    found = _SHAPE.read(payload)
+    return by_file(unless_viewing(found, payload.object("tool_input")))
 
 
-def _saved(payload: Mapping[str, object], event: str) -> Parsed:
+def _saved(payload: Payload, event: str) -> Parsed:
     """Read the report that the agent wrote a file: the end of a call that wrote it just now."""
-    session = fields.native_id(payload, "session_id")
+    session = payload.native_id("session_id")
     if session is None:
         return BadPayload(f"the {event} payload has no session")
-    paths = fields.paths_at(payload, _FILE_KEYS)[:1]
+    paths = payload.paths(*_FILE_KEYS)[:1]
     if not paths:
         return None
     return by_file(
@@ -122,7 +80,7 @@ def _saved(payload: Mapping[str, object], event: str) -> Parsed:
             tool=event,
             tool_class=ToolClass.WRITE,
             paths=paths,
-            cwd=fields.raw_path(payload.get("cwd")),
+            cwd=raw_path(payload.value("cwd")),
             duration_ns=SAVED_WITHIN_NS,
         )
     )

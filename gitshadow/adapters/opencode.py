@@ -1,17 +1,17 @@
-"""opencode: `packages/plugin/src/index.ts`, 2026-09 (1.18), through a plugin file of ours.
+"""opencode: `packages/plugin/src/index.ts`, 2026-09 (1.18), through gitshadow's plugin.
 
 The plugin runs inside opencode and sends `{hook, input, output, directory}`: the two arguments
 of the plugin function, and for bus events `input.event`. A subagent is a child session; the
-plugin adds its `parentID`, which only `session.created` and the result of `task` tell.
-Invariant: what a child is asked and does belongs to its parent's turn.
+plugin adds its `parentID`, which only `session.created` and the result of `task` contain.
+Invariant: a child's prompts and calls belong to its parent's turn.
 """
 
 from collections.abc import Mapping
 from dataclasses import replace
 
-from gitshadow.adapters import fields
-from gitshadow.adapters.base import IN_SUBAGENT, HookEvent, HookPhase, Parsed, Traits
-from gitshadow.adapters.shape import Shape
+from gitshadow.adapters.base import IN_SUBAGENT, HookEvent, HookPhase, Parsed
+from gitshadow.adapters.payload import Payload, prompt_of
+from gitshadow.adapters.shape import Shape, tool_classes
 from gitshadow.model import ToolClass
 
 NAME = "opencode"
@@ -38,105 +38,76 @@ _SHAPE = Shape(
     model=("input.model.modelID",),
     path_keys=("filePath", "file_path", "path"),
     patch_keys=("patchText", "patch"),
-    tools={
-        ToolClass.WRITE: frozenset(
-            {"apply_patch", "edit", "multiedit", "patch", "write"}
-        ),
-        ToolClass.SHELL: frozenset({"bash", "shell"}),
-        ToolClass.AGENT: frozenset({"task"}),
-        ToolClass.READ: frozenset(
-            {
-                "codesearch",
-                "glob",
-                "grep",
-                "list",
-                "lsp",
-                "plan_enter",
-                "plan_exit",
-                "question",
-                "read",
-                "skill",
-                "todoread",
-                "todowrite",
-                "webfetch",
-                "websearch",
-            }
-        ),
-    },
+    tools=tool_classes(
+        write="apply_patch edit multiedit patch write",
+        shell="bash shell",
+        agent="task",
+        read="codesearch glob grep list lsp plan_enter plan_exit question read skill"
+        " todoread todowrite webfetch websearch",
+    ),
 )
 
 
-class OpenCode:
-    """Read what our plugin sends.
+def parse(payload: Payload, env: Mapping[str, str]) -> Parsed:
+    """Read one payload; a `base.Parser`."""
+    if payload.text("hook") == "event":
+        return _bus_event(payload)
+    found = _SHAPE.read(payload)
+    if not isinstance(found, HookEvent):
+        return found
+    if found.phase is HookPhase.PROMPT:
+        found = replace(found, prompt=_prompt(payload))
+    else:
+        found = replace(found, child_session=_child(found, payload))
+    return _below(found, payload.native_id("parentID"))
 
-    The plugin's functions are called around every tool, MCP's too; several tools may run at once.
-    """
 
-    name = NAME
-    traits = Traits(covers_all_tools=True, sequential=False)
-
-    def parse(self, payload: Mapping[str, object], env: Mapping[str, str]) -> Parsed:
-        """Read one payload; see `base.Adapter.parse`."""
-        if fields.text(payload, "hook") == "event":
-            return self._bus_event(payload)
-        found = _SHAPE.read(payload)
-        if not isinstance(found, HookEvent):
-            return found
-        if found.phase is HookPhase.PROMPT:
-            found = replace(found, prompt=_prompt(fields.mapping(payload, "output")))
-        else:
-            found = replace(found, child_session=_child(found, payload))
-        return _below(found, fields.native_id(payload, "parentID"))
-
-    def _bus_event(self, payload: Mapping[str, object]) -> Parsed:
-        """Read an event of opencode's bus; `session.status` with the type `idle` ends a turn."""
-        event = fields.mapping(payload, "input.event")
-        about = fields.mapping(event, "properties")
-        name = fields.text(event, "type")
-        if name == "session.status":
-            if fields.text(about, "status.type") != "idle":
-                return None
-            name = _IDLE
-        if name not in _BUS:
+def _bus_event(payload: Payload) -> Parsed:
+    """Read an event of opencode's bus; `session.status` with the type `idle` ends a turn."""
+    event = payload.object("input.event")
+    about = event.object("properties")
+    name = event.text("type")
+    if name == "session.status":
+        if about.text("status.type") != "idle":
             return None
-        found = _SHAPE.read({**payload, "hook": name, "input": about, "output": {}})
-        if not isinstance(found, HookEvent):
-            return found
-        parent = fields.native_id(about, "info.parentID")
-        return _below(found, parent or fields.native_id(payload, "parentID"))
+        name = _IDLE
+    if name not in _BUS:
+        return None
+    found = _SHAPE.read(payload.changed(hook=name, input=about.fields, output={}))
+    if not isinstance(found, HookEvent):
+        return found
+    parent = about.native_id("info.parentID")
+    return _below(found, parent or payload.native_id("parentID"))
 
 
 def _below(found: HookEvent, parent: str | None) -> HookEvent:
-    """Put what a child session does below its parent's."""
+    """Move the event of a child session below its parent's."""
     if parent is None or parent == found.native_session:
         return found
     return replace(
         found,
         parent_session=parent,
         subagent_id=found.native_session,
-        # The message that starts a child is none of the user's: no turn of its own.
+        # The user did not write the message that starts a child, so it begins no turn.
         turn_id=None,
         prompt=None,
         phase=IN_SUBAGENT.get(found.phase, found.phase),
     )
 
 
-def _child(found: HookEvent, payload: Mapping[str, object]) -> str | None:
+def _child(found: HookEvent, payload: Payload) -> str | None:
     """Return the session that a `task` call has started, as its result names it."""
     if found.phase is not HookPhase.AFTER or found.tool_class is not ToolClass.AGENT:
         return None
-    about = fields.mapping(payload, "output.metadata")
-    child = fields.native_id(about, "sessionId")
-    parent = fields.native_id(about, "parentSessionId")
+    about = payload.object("output.metadata")
+    child = about.native_id("sessionId")
+    parent = about.native_id("parentSessionId")
     if child == found.native_session or parent not in (None, found.native_session):
         return None
     return child
 
 
-def _prompt(output: Mapping[str, object]) -> str | None:
-    """Return the text parts of a message."""
-    parts = output.get("parts")
-    if not isinstance(parts, list):
-        return None
-    whole = (one for one in parts if isinstance(one, dict) and not one.get("synthetic"))
-    return fields.prompt_of(whole)
+def _prompt(payload: Payload) -> str | None:
+    """Return the text parts of a message that a person wrote."""
+    parts = payload.object("output").objects("parts")
+    return prompt_of(part for part in parts if not part.value("synthetic"))

@@ -1,6 +1,6 @@
-"""Where the paths of a payload lie: in this worktree, or somewhere else.
+"""Whether the paths of a payload are in this worktree.
 
-Invariant: pure arithmetic on bytes; whoever follows links does it before.
+Invariant: pure arithmetic on bytes; callers follow links before.
 """
 
 import posixpath
@@ -9,17 +9,17 @@ from gitshadow.model import RepoPath
 
 
 def absolute(path: bytes, cwd: bytes | None, root: bytes) -> bytes:
-    """Return a path made absolute and normal: relative to the payload's cwd, else to the root."""
+    """Return an absolute normal path; a relative one starts at the cwd, else at the root."""
     base = cwd if cwd is not None and cwd.startswith(b"/") else root
     joined = posixpath.normpath(posixpath.join(base, path))
-    # POSIX keeps two leading slashes apart from one; no system of ours does.
+    # POSIX lets a system treat two leading slashes differently from one; Linux does not.
     return b"/" + joined.lstrip(b"/")
 
 
 def inside(path: bytes, root: bytes) -> RepoPath | None:
     """Return the repo-relative form of an absolute normal path; None outside and for the root.
 
-    What lies below `.git` is outside too.
+    Paths below `.git` are outside too.
     """
     prefix = root.rstrip(b"/") + b"/"
     if not path.startswith(prefix):
@@ -31,5 +31,5 @@ def inside(path: bytes, root: bytes) -> RepoPath | None:
 
 
 def covers(named: RepoPath, path: RepoPath) -> bool:
-    """Tell whether a named path is a path, or a directory above it."""
+    """Return whether a named path is the path itself, or a directory above it."""
     return path == named or path.startswith(named + b"/")

@@ -1,7 +1,7 @@
-"""Pi: the extensions of two other recorders, 2026-09, through an extension of ours.
+"""Pi: the extensions of two other recorders, 2026-09, through gitshadow's extension.
 
 The extension sends `{hook, event, ctx}`; `ctx` has the directory and the session, either its id
-or its file, whose name holds the id.
+or its file, whose name contains the id.
 Invariant: a payload without any session belongs to the one session of its directory.
 """
 
@@ -9,10 +9,9 @@ import posixpath
 from collections.abc import Mapping
 from dataclasses import replace
 
-from gitshadow.adapters import fields
-from gitshadow.adapters.base import HookEvent, HookPhase, Parsed, Traits
-from gitshadow.adapters.shape import Shape
-from gitshadow.model import ToolClass
+from gitshadow.adapters.base import HookEvent, HookPhase, Parsed
+from gitshadow.adapters.payload import Payload
+from gitshadow.adapters.shape import Shape, tool_classes
 
 NAME = "pi"
 
@@ -35,39 +34,33 @@ _SHAPE = Shape(
     prompt=("event.prompt",),
     model=("ctx.model",),
     path_keys=("path", "file_path"),
-    tools={
-        ToolClass.WRITE: frozenset({"edit", "write"}),
-        ToolClass.SHELL: frozenset({"bash"}),
-        ToolClass.AGENT: frozenset({"subagent"}),
-        ToolClass.READ: frozenset({"find", "grep", "ls", "read"}),
-    },
+    tools=tool_classes(
+        write="edit write",
+        shell="bash",
+        agent="subagent",
+        read="find grep ls read",
+    ),
 )
 
 
-class Pi:
-    """Read what our extension sends; `tool_call` comes for every tool, several may run at once."""
-
-    name = NAME
-    traits = Traits(covers_all_tools=True, sequential=False)
-
-    def parse(self, payload: Mapping[str, object], env: Mapping[str, str]) -> Parsed:
-        """Read one payload; see `base.Adapter.parse`."""
-        session = _session(fields.mapping(payload, "ctx"), env)
-        found = _SHAPE.read({**payload, "session": session})
-        if not isinstance(found, HookEvent):
-            return found
-        failed = fields.mapping(payload, "event").get("isError") is True
-        if failed and found.phase is HookPhase.AFTER:
-            return replace(found, phase=HookPhase.FAILED)
+def parse(payload: Payload, env: Mapping[str, str]) -> Parsed:
+    """Read one payload; a `base.Parser`."""
+    session = _session(payload.object("ctx"), env)
+    found = _SHAPE.read(payload.changed(session=session))
+    if not isinstance(found, HookEvent):
         return found
+    failed = payload.object("event").value("isError") is True
+    if failed and found.phase is HookPhase.AFTER:
+        return replace(found, phase=HookPhase.FAILED)
+    return found
 
 
-def _session(ctx: Mapping[str, object], env: Mapping[str, str]) -> str | None:
-    named = fields.native_id(ctx, "session_id") or env.get("PI_SESSION_ID")
+def _session(ctx: Payload, env: Mapping[str, str]) -> str | None:
+    named = ctx.native_id("session_id") or env.get("PI_SESSION_ID")
     if named:
         return named
-    file = fields.text(ctx, "session_file")
+    file = ctx.text("session_file")
     if file is not None:
         return posixpath.basename(file.replace("\\", "/")).removesuffix(".jsonl")
-    directory = fields.text(ctx, "cwd")
+    directory = ctx.text("cwd")
     return None if directory is None else f"in {directory}"

@@ -1,13 +1,13 @@
 """Which program really sent a payload: hosts run each other's hook files.
 
-Cursor, Copilot, VS Code, Devin and Grok run the commands of `.claude/settings.json` too, so a
-command registered for one agent must look before it records (spec/agents.md 3.2, 2026-09).
-Invariant: pure, and the order of the rules is theirs: the first that fits decides.
+Cursor, Copilot, VS Code, Devin and Grok run the commands of `.claude/settings.json` too, so the
+sender is found from the payload before anything is recorded (as seen in 2026-09).
+Invariant: pure; the rules have an order, and the first that fits decides.
 """
 
 from collections.abc import Mapping
 
-from gitshadow.adapters.fields import text
+from gitshadow.adapters.payload import Payload
 
 _DROID_MODES = ("auto-low", "auto-medium", "auto-high", "spec", "off")
 _NOT_COPILOTS = frozenset({"permission_mode", "tool_use_id", "transcript_path"})
@@ -23,16 +23,14 @@ _FOLDERS: tuple[tuple[str, str], ...] = (
 )
 
 
-def identify(
-    payload: Mapping[str, object], env: Mapping[str, str], registered: str
-) -> str:
-    """Name the agent that a payload comes from.
+def identify(payload: Payload, env: Mapping[str, str], registered: str) -> str:
+    """Return the agent that a payload comes from.
 
     Args:
         payload: The decoded payload.
         env: The markers that the hook program found in its environment.
-        registered: The agent under whose name the hook was installed; the answer where the
-            shape says nothing else.
+        registered: The agent under whose name the hook was installed; the answer if the shape
+            shows no other.
 
     Returns:
         An agent's name as `hook AGENT` spells it.
@@ -40,15 +38,15 @@ def identify(
     by_shape = _by_own_shape(payload, registered)
     if by_shape is not None:
         return by_shape
-    if text(payload, "hook_event_name") is None:
+    if payload.text("hook_event_name") is None:
         return registered
     by_family = _by_family(payload, env, registered)
     return by_family or _by_folder(payload) or registered
 
 
-def _by_own_shape(payload: Mapping[str, object], registered: str) -> str | None:
-    """Apply rules 1 to 9, and those for plugins: hosts whose field names are their own."""
-    keys = payload.keys()
+def _by_own_shape(payload: Payload, registered: str) -> str | None:
+    """Apply the rules for hosts, plugins included, whose field names are their own."""
+    keys = payload.names
     if "cursor_version" in keys or {"conversation_id", "generation_id"} <= keys:
         return "cursor"
     if {"agent_action_name", "trajectory_id"} <= keys:
@@ -61,7 +59,7 @@ def _by_own_shape(payload: Mapping[str, object], registered: str) -> str | None:
         return "cline"
     if "hook" in keys:
         return _by_plugin(payload)
-    if text(payload, "event") is not None and "hook_event_name" not in keys:
+    if payload.text("event") is not None and "hook_event_name" not in keys:
         own = registered == "crush" and "working_dir" not in keys
         return "crush" if own or {"cwd", "tool_name"} <= keys else "goose"
     if {"event_type", "working_dir"} <= keys:
@@ -71,34 +69,32 @@ def _by_own_shape(payload: Mapping[str, object], registered: str) -> str | None:
     return "acp" if "jsonrpc" in keys else None
 
 
-def _by_session_id(payload: Mapping[str, object]) -> str | None:
-    event = text(payload, "hookEventName")
+def _by_session_id(payload: Payload) -> str | None:
+    event = payload.text("hookEventName")
     if event is not None and event[0].islower() and "workspaceRoot" in payload:
         return "grok"
     if event is not None and event[0].isupper():
         return "vscode-copilot"
-    stamp = payload.get("timestamp")
+    stamp = payload.value("timestamp")
     if isinstance(stamp, int | float) and not isinstance(stamp, bool):
         return "copilot"
     return None
 
 
-def _by_plugin(payload: Mapping[str, object]) -> str | None:
-    """Tell the plugins that we ship apart: they wrap what their host gives them."""
+def _by_plugin(payload: Payload) -> str | None:
+    """Distinguish the plugins of gitshadow, which wrap what their host gives them."""
     if "input" in payload:
         return "opencode"
     if "event" not in payload:
         return None
-    return "amp" if "." in (text(payload, "hook") or "") else "pi"
+    return "amp" if "." in (payload.text("hook") or "") else "pi"
 
 
-def _by_family(
-    payload: Mapping[str, object], env: Mapping[str, str], registered: str
-) -> str | None:
-    """Apply rule 10: hosts that share the field `hook_event_name`."""
-    event = text(payload, "hook_event_name") or ""
-    transcript = (text(payload, "transcript_path") or "").replace("\\", "/")
-    keys = payload.keys()
+def _by_family(payload: Payload, env: Mapping[str, str], registered: str) -> str | None:
+    """Apply the rules for hosts that share the field `hook_event_name`."""
+    event = payload.text("hook_event_name") or ""
+    transcript = (payload.text("transcript_path") or "").replace("\\", "/")
+    keys = payload.names
     if "/.claude/" in transcript or "scratchpad_dir" in keys:
         return "claude-code"
     if {"turn_id", "model"} <= keys or "/.codex/" in transcript:
@@ -107,7 +103,7 @@ def _by_family(
         return "gemini"
     if "/.qwen/" in transcript or "tool_call_id" in keys:
         return "qwen"
-    if "/.factory/" in transcript or payload.get("permission_mode") in _DROID_MODES:
+    if "/.factory/" in transcript or payload.value("permission_mode") in _DROID_MODES:
         return "droid"
     if event[:1].islower():
         return "cursor" if "conversation_id" in keys else "kiro"
@@ -115,27 +111,27 @@ def _by_family(
         return "devin"
     if _sends_times(registered, payload):
         return None
-    if "T" in (text(payload, "timestamp") or "") and not keys & _NOT_COPILOTS:
+    if "T" in (payload.text("timestamp") or "") and not keys & _NOT_COPILOTS:
         return "copilot"
     return None
 
 
-def _sends_times(registered: str, payload: Mapping[str, object]) -> bool:
-    """Tell whether an ISO time is the registered agent's own: Qwen adds an id to each call."""
+def _sends_times(registered: str, payload: Payload) -> bool:
+    """Return whether the registered agent sends ISO times too: Qwen adds an id to each call."""
     if registered == "qwen":
         return "tool_name" not in payload or "tool_use_id" in payload
     return registered == "gemini"
 
 
-def _is_devin(payload: Mapping[str, object], env: Mapping[str, str]) -> bool:
+def _is_devin(payload: Payload, env: Mapping[str, str]) -> bool:
     if "cwd" in payload or "transcript_path" in payload:
         return False
     return "DEVIN_PROJECT_DIR" in env and "CLAUDE_PROJECT_DIR" not in env
 
 
-def _by_folder(payload: Mapping[str, object]) -> str | None:
-    """Apply rule 11: a transcript in the folder of an agent."""
-    transcript = (text(payload, "transcript_path") or "").replace("\\", "/")
+def _by_folder(payload: Payload) -> str | None:
+    """Apply the last rule: a transcript in the folder of an agent."""
+    transcript = (payload.text("transcript_path") or "").replace("\\", "/")
     for folder, agent in _FOLDERS:
         if folder in transcript:
             return agent

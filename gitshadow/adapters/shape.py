@@ -1,14 +1,15 @@
-"""The table-driven reading that most agents share: where which field stands, and nothing else.
+"""The table-driven reading that most agents share: which field has which key.
 
-Quirks stay in the agent's module, which calls `Shape.read` and `dataclasses.replace`s.
-Invariant: reading never raises for what a payload holds, and ids come out printable and bounded.
+Quirks are in the agent's module, which calls `Shape.read` and `dataclasses.replace`s.
+Invariant: reading never raises for the content of a payload, and ids are printable and bounded.
 """
 
+import posixpath
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
-from gitshadow.adapters import envelope, fields
 from gitshadow.adapters.base import (
     IN_SUBAGENT,
     TOOL_PHASES,
@@ -17,10 +18,12 @@ from gitshadow.adapters.base import (
     HookPhase,
     Parsed,
 )
+from gitshadow.adapters.paths import absolute
+from gitshadow.adapters.payload import Payload, derived_call_id, distinct, raw_path
 from gitshadow.model import ToolClass
 
-Tools = Mapping[ToolClass, frozenset[str]]
-Keys = tuple[str, ...]
+Tools: TypeAlias = Mapping[ToolClass, frozenset[str]]
+Keys: TypeAlias = tuple[str, ...]
 
 CLAUDE_SETTINGS_PHASES: Mapping[str, HookPhase] = {
     "SessionStart": HookPhase.SESSION_START,
@@ -37,7 +40,24 @@ CLAUDE_SETTINGS_PHASES: Mapping[str, HookPhase] = {
 
 SUBAGENT_PHASES = (HookPhase.SUBAGENT_START, HookPhase.SUBAGENT_END)
 
-_Value = TypeVar("_Value")
+_PATCH_BEGIN = "*** Begin Patch"
+_PATCH_HEADER = re.compile(
+    r"^\*\*\* (?:Add File|Update File|Delete File|Move to): (?P<path>[^\r\n]+)",
+    re.MULTILINE,
+)
+_VIEW_COMMANDS = frozenset({"view", "read"})
+
+
+def tool_classes(
+    *, write: str = "", shell: str = "", agent: str = "", read: str = ""
+) -> Tools:
+    """Return the classes of an agent's tools, each given as names with blanks between."""
+    return {
+        ToolClass.WRITE: frozenset(write.split()),
+        ToolClass.SHELL: frozenset(shell.split()),
+        ToolClass.AGENT: frozenset(agent.split()),
+        ToolClass.READ: frozenset(read.split()),
+    }
 
 
 def _unchanged(tool: str) -> str:
@@ -46,35 +66,34 @@ def _unchanged(tool: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """Say under which keys an agent's payloads hold what.
+    """The keys under which an agent's payloads have their fields.
 
-    Keys may be dotted (`tool_info.file_path`); a JSON text on the way is read as the object it
-    holds. Of several keys the first with a readable value counts.
+    Keys are those of `Payload`: they may be dotted (`tool_info.file_path`), and of several keys
+    the first with a readable value counts.
 
     Attributes:
         agent: The agent's name, which is also the host's.
         event: Keys that name the event.
-        phases: Event name -> phase; an event that is not listed does not concern us.
+        phases: Event name -> phase; other events do not concern gitshadow.
         session: Keys of the native session id; without one the payload is bad.
         turn: Keys of the agent's own turn id.
         call: Keys of the call id; without one it is derived from session, tool and input.
         tool: Keys of the tool's name; a tool event without one is bad.
         tool_input: Keys of the object, or JSON text of one, that the tool gets.
-        cwd: Keys of the directory; of a list the first item counts.
-        prompt: Keys of what the user wrote, read in the prompt phase alone.
+        cwd: Keys of the directory; the first item of a list counts.
+        prompt: Keys of what the user wrote, read only in the prompt phase.
         model: Keys of the model's name.
         transcript: Keys of the transcript's path.
-        reason: Keys that say why something ended or failed.
-        subagent: Keys of the id that tells a subagent's events from its parent's. Where there
-            are none, subagent phases do not concern us.
+        reason: Keys of why something ended or failed.
+        subagent: Keys of the id that distinguishes a subagent's events from its parent's. If
+            there are none, subagent phases do not concern gitshadow.
         subagent_type: Keys of the subagent's kind.
         duration_ms: Keys of how long the tool ran.
-        background_tasks: Keys of a list of what goes on after a turn.
-        path_keys: Keys in the tool's input that name a path; `files[]` stands for the items of
-            a list, `edits[].path` for a field of each.
-        patch_keys: Keys in the tool's input that hold an apply_patch envelope.
+        background_tasks: Keys of a list of the tasks that go on after a turn.
+        path_keys: Keys of paths in the tool's input, as for `Payload.paths`.
+        patch_keys: Keys of patches in the tool's input, as for `patched_paths`.
         tools: Tool class -> names; a tool that is not listed may do anything (`OTHER`).
-        tool_name: Makes the name to look up and to record from the one in the payload.
+        tool_name: Returns the name to look up and to record, given the one in the payload.
     """
 
     agent: str
@@ -99,30 +118,32 @@ class Shape:
     tools: Tools
     tool_name: Callable[[str], str] = _unchanged
 
-    def read(
-        self, payload: Mapping[str, object], phase: HookPhase | None = None
-    ) -> Parsed:
+    def parse(self, payload: Payload, env: Mapping[str, str]) -> Parsed:
+        """Read a payload of a host without quirks; a `base.Parser`."""
+        return self.read(payload)
+
+    def read(self, payload: Payload, phase: HookPhase | None = None) -> Parsed:
         """Read one payload.
 
         Args:
-            payload: The decoded JSON object.
-            phase: What the event is, where the agent's module knows better than `phases`.
+            payload: What the agent sent.
+            phase: The phase of the event, if the agent's module knows better than `phases`.
 
         Returns:
-            The event; None for one that does not concern us; or what is wrong with the payload.
-            A tool that writes what it names, and names nothing here, is `OTHER`: it opens a
-            window for any path, as a shell does.
+            The event; None for one that does not concern gitshadow; or what is wrong with the
+            payload. A tool that writes what it names, and names nothing here, is `OTHER`: it
+            opens a window for any path, as a shell does.
         """
-        raw_event = _first(fields.identifier, payload, self.event)
+        raw_event = payload.identifier(*self.event)
         if raw_event is None:
             return BadPayload("the payload has no hook event")
         phase = phase or self.phases.get(raw_event)
         if phase is None or (phase in SUBAGENT_PHASES and not self.subagent):
             return None
-        session = _first(fields.native_id, payload, self.session)
+        session = payload.native_id(*self.session)
         if session is None:
             return BadPayload(f"the {raw_event} payload has no session")
-        subagent = _first(fields.identifier, payload, self.subagent)
+        subagent = payload.identifier(*self.subagent)
         if subagent is None and phase in SUBAGENT_PHASES:
             return BadPayload(f"the {raw_event} payload has no subagent")
         if subagent is not None:
@@ -139,24 +160,17 @@ class Shape:
                 return kind
         return ToolClass.OTHER
 
-    def input_of(self, payload: Mapping[str, object]) -> Mapping[str, object]:
-        """Return the tool's input, an empty one where there is none."""
-        return next(
-            (
-                found
-                for key in self.tool_input
-                if (found := fields.mapping(payload, key))
-            ),
-            {},
-        )
+    def input_of(self, payload: Payload) -> Payload:
+        """Return the tool's input, empty if there is none."""
+        return payload.object(*self.tool_input)
 
-    def _tool(self, payload: Mapping[str, object]) -> str | None:
-        named = _first(fields.identifier, payload, self.tool)
+    def _tool(self, payload: Payload) -> str | None:
+        named = payload.identifier(*self.tool)
         return None if named is None else self.tool_name(named) or named
 
     def _event(
         self,
-        payload: Mapping[str, object],
+        payload: Payload,
         phase: HookPhase,
         raw_event: str,
         who: tuple[str, str | None],
@@ -164,10 +178,10 @@ class Shape:
     ) -> HookEvent:
         session, subagent = who
         native = session if subagent is None else f"{session}/{subagent}"
-        call = None if tool is None else _first(fields.identifier, payload, self.call)
+        call = None if tool is None else payload.identifier(*self.call)
         derived = tool is not None and call is None
         if tool is not None and call is None:
-            call = fields.derived_call_id(native, tool, self.input_of(payload))
+            call = derived_call_id(native, tool, self.input_of(payload).fields)
         kind, paths = self._reach(payload, tool)
         asked = self.prompt if phase is HookPhase.PROMPT else ()
         return HookEvent(
@@ -178,45 +192,74 @@ class Shape:
             raw_event=raw_event,
             parent_session=None if subagent is None else session,
             subagent_id=subagent,
-            subagent_type=_first(fields.text, payload, self.subagent_type),
-            turn_id=_first(fields.identifier, payload, self.turn),
+            subagent_type=payload.text(*self.subagent_type),
+            turn_id=payload.identifier(*self.turn),
             call_id=call,
             call_derived=derived,
             tool=tool,
             tool_class=kind,
             paths=paths,
-            cwd=_first(fields.first_path, payload, self.cwd),
-            prompt=_first(fields.prompt_text, payload, asked),
-            model=_first(fields.text, payload, self.model),
-            transcript_path=_first(fields.text, payload, self.transcript),
-            reason=_first(fields.text, payload, self.reason),
-            duration_ns=_first(fields.milliseconds, payload, self.duration_ms),
-            background_tasks=max(
-                (fields.count(payload, key) for key in self.background_tasks), default=0
-            ),
+            cwd=payload.path(*self.cwd),
+            prompt=payload.prompt_text(*asked),
+            model=payload.text(*self.model),
+            transcript_path=payload.text(*self.transcript),
+            reason=payload.text(*self.reason),
+            duration_ns=payload.duration_ns(*self.duration_ms),
+            background_tasks=payload.count(*self.background_tasks),
         )
 
     def _reach(
-        self, payload: Mapping[str, object], tool: str | None
+        self, payload: Payload, tool: str | None
     ) -> tuple[ToolClass, tuple[bytes, ...]]:
         kind = ToolClass.OTHER if tool is None else self.tool_class(tool)
         if kind is not ToolClass.WRITE:
             return kind, ()
         given = self.input_of(payload)
-        patches = (fields.at(given, key) for key in self.patch_keys)
-        named = fields.paths_at(given, self.path_keys)
-        patched = (path for text in patches for path in envelope.patched_paths(text))
-        paths = tuple(dict.fromkeys((*named, *patched)))
+        named = given.paths(*self.path_keys)
+        patches = (patched_paths(given.value(key)) for key in self.patch_keys)
+        paths = tuple(dict.fromkeys((*named, *(p for patch in patches for p in patch))))
         return (kind if paths else ToolClass.OTHER), paths
 
 
-def _first(
-    read: Callable[[Mapping[str, object], str], _Value | None],
-    payload: Mapping[str, object],
-    keys: Keys,
-) -> _Value | None:
-    for key in keys:
-        value = read(payload, key)
-        if value is not None:
-            return value
-    return None
+def is_patch(text: object) -> bool:
+    """Return whether a value is a patch itself, not a command or a file that contains one."""
+    return isinstance(text, str) and text.lstrip().startswith(_PATCH_BEGIN)
+
+
+def patched_paths(text: object) -> tuple[bytes, ...]:
+    """Return the paths that a patch names, in order, each once, both names of a move.
+
+    Codex, Droid, Cursor, opencode and Amp send a patch as one text: `*** Begin Patch`, one header
+    line per file, hunks, `*** End Patch`. Hunk lines never look like a header. Paths are absolute
+    or relative to the payload's cwd. A truncated patch names the files of what is left of it.
+    """
+    if not isinstance(text, str):
+        return ()
+    return distinct(
+        raw_path(match["path"].strip()) for match in _PATCH_HEADER.finditer(text)
+    )
+
+
+def unless_viewing(found: Parsed, tool_input: Payload) -> Parsed:
+    """Make the call of an editor tool a reading one if its `command` only looks at a file."""
+    if not isinstance(found, HookEvent) or found.tool is None:
+        return found
+    if tool_input.text("command") not in _VIEW_COMMANDS:
+        return found
+    return replace(found, tool_class=ToolClass.READ, paths=())
+
+
+def by_file(found: Parsed) -> Parsed:
+    """Derive the id of a call without one from the one file that it writes.
+
+    So the report that a file was saved ends the call that announced the same file, whatever
+    else the two payloads contain.
+    """
+    if not isinstance(found, HookEvent) or not found.call_derived:
+        return found
+    if found.tool_class is not ToolClass.WRITE or len(found.paths) != 1:
+        return found
+    path = posixpath.normpath(absolute(found.paths[0], found.cwd, b"/"))
+    return replace(
+        found, call_id=derived_call_id(found.native_session, "file", path.hex())
+    )

@@ -1,18 +1,17 @@
 """Windsurf, now Devin Desktop: "Cascade Hooks" of its documentation, 2026-08.
 
-What an event is about stands in `tool_info`; there are no call ids, and a directory only with
-commands. `post_setup_worktree` tells that the work goes on in another worktree: the session is
-seen there, before the first write.
-Invariant: both ends of a call give it the same id, whatever else the end tells.
+The details of an event are in `tool_info`; there are no call ids, and a directory only with
+commands. `post_setup_worktree` reports that the work goes on in another worktree: the session is
+known there before the first write.
+Invariant: both ends of a call give it the same id, whatever else the end contains.
 """
 
 from collections.abc import Mapping
 from dataclasses import replace
 
-from gitshadow.adapters import fields
-from gitshadow.adapters.base import HookEvent, HookPhase, Parsed, Traits
-from gitshadow.adapters.shape import Shape
-from gitshadow.model import ToolClass
+from gitshadow.adapters.base import HookEvent, HookPhase, Parsed
+from gitshadow.adapters.payload import Payload, derived_call_id, shortened_id
+from gitshadow.adapters.shape import Shape, tool_classes
 
 NAME = "windsurf"
 
@@ -47,11 +46,11 @@ _SHAPE = Shape(
     model=("model_name",),
     transcript=("tool_info.transcript_path",),
     path_keys=("file_path",),
-    tools={
-        ToolClass.WRITE: frozenset({"write_code"}),
-        ToolClass.SHELL: frozenset({"run_command"}),
-        ToolClass.READ: frozenset({"read_code"}),
-    },
+    tools=tool_classes(
+        write="write_code",
+        shell="run_command",
+        read="read_code",
+    ),
     tool_name=_without_end,
 )
 _SAME_AT_BOTH_ENDS = (
@@ -64,28 +63,22 @@ _SAME_AT_BOTH_ENDS = (
 )
 
 
-class Windsurf:
-    """Read payloads of Cascade: every kind of its actions has a hook before and after it."""
-
-    name = NAME
-    traits = Traits(covers_all_tools=True, sequential=False)
-
-    def parse(self, payload: Mapping[str, object], env: Mapping[str, str]) -> Parsed:
-        """Read one payload; see `base.Adapter.parse`."""
-        found = _SHAPE.read(payload)
-        if not isinstance(found, HookEvent) or found.tool is None:
-            return found
-        info = _SHAPE.input_of(payload)
-        given = {key: info[key] for key in _SAME_AT_BOTH_ENDS if key in info}
-        where = f"{found.native_session}\0{found.turn_id}"
-        call_id = fields.derived_call_id(where, found.tool, given)
-        return replace(found, call_id=call_id, tool=_tool(found.tool, info))
+def parse(payload: Payload, env: Mapping[str, str]) -> Parsed:
+    """Read one payload; a `base.Parser`."""
+    found = _SHAPE.read(payload)
+    if not isinstance(found, HookEvent) or found.tool is None:
+        return found
+    info = _SHAPE.input_of(payload)
+    given = {key: info.fields[key] for key in _SAME_AT_BOTH_ENDS if key in info}
+    where = f"{found.native_session}\0{found.turn_id}"
+    call_id = derived_call_id(where, found.tool, given)
+    return replace(found, call_id=call_id, tool=_tool(found.tool, info))
 
 
-def _tool(action: str, info: Mapping[str, object]) -> str:
-    """Return the action, of an MCP tool its name as other agents spell it."""
-    name = fields.identifier(info, "mcp_tool_name")
+def _tool(action: str, info: Payload) -> str:
+    """Return the action, or the name of an MCP tool as other agents spell it."""
+    name = info.identifier("mcp_tool_name")
     if name is None:
         return action
-    server = fields.identifier(info, "mcp_server_name") or ""
-    return fields.shortened_id(f"mcp__{server}__{name}")
+    server = info.identifier("mcp_server_name") or ""
+    return shortened_id(f"mcp__{server}__{name}")

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from gitshadow.adapters import codex
 from gitshadow.adapters import paths as payload_paths
 from gitshadow.adapters.base import END_PHASES, TOOL_PHASES, HookEvent, HookPhase
+from gitshadow.adapters.payload import Payload
 from gitshadow.attribution.process import ProcessId
 from gitshadow.errors import ShadowError, raise_shortage
 from gitshadow.model import PATHLESS_WRITERS, RepoPath, ToolClass
@@ -25,15 +25,19 @@ from gitshadow.store.layout import discover
 MAX_SPOOL_BYTES = 64 * 1024 * 1024
 _MAX_PIDS = 64
 _MAX_TRANSCRIPT_BYTES = 1024 * 1024
+_SECOND_NS = 1_000_000_000
+_DAY_NS = 86_400 * _SECOND_NS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookDelivery:
-    """Store one payload as it was delivered.
+    """One payload as it was delivered.
 
-    `pids` are the ancestors of the hook program, nearest first, `own` is that program itself.
-    `at_ns` is the time of a spooled payload, in the clock of its file system; None for one that
-    arrives now.
+    Attributes:
+        pids: The ancestors of the hook program, nearest first.
+        own: The hook program itself.
+        at_ns: The time of a spooled payload, in the clock of its file system; None for one that
+            arrives now.
     """
 
     agent: str
@@ -69,6 +73,20 @@ def parse_body(raw: bytes) -> HookDelivery | None:
     )
 
 
+def format_body(delivery: HookDelivery) -> bytes:
+    """Return the body that `parse_body` reads as this delivery, without its time."""
+    fields = [("agent", delivery.agent)]
+    if delivery.cwd is not None:
+        fields.append(("cwd", delivery.cwd))
+    fields.append(("ppids", " ".join(map(_pair, delivery.pids))))
+    if delivery.own is not None:
+        fields.append(("own", _pair(delivery.own)))
+    fields += [("env", f"{name}={value}") for name, value in delivery.env.items()]
+    # A value of two lines would forge a field, or end the header.
+    lines = [f"{name}: {value}" for name, value in fields if "\n" not in value]
+    return os.fsencode("\n".join(lines)) + b"\n\n" + delivery.payload
+
+
 def parse_spool(path: str) -> HookDelivery | None:
     """Read one file of the spool; its ctime is its time.
 
@@ -76,7 +94,7 @@ def parse_spool(path: str) -> HookDelivery | None:
         None for a file that is not whole, is too large, or is gone.
 
     Raises:
-        OSError: no file descriptor is left, which says nothing of the file.
+        OSError: no file descriptor is left; the file itself may be fine.
     """
     try:
         with open(path, "rb") as handle:
@@ -103,7 +121,7 @@ def parse_spool(path: str) -> HookDelivery | None:
 
 
 def _payload(value: object) -> bytes:
-    """Return the payload's own bytes; one that was embedded as JSON is written out again."""
+    """Return the payload's bytes; a payload embedded as JSON is encoded again."""
     if isinstance(value, str):
         return value.encode("utf-8", "surrogateescape")
     return b"" if value is None else json.dumps(value).encode("ascii")
@@ -122,7 +140,7 @@ def _texts(value: object) -> list[str]:
 
 
 def _pids(pairs: Iterable[str]) -> tuple[ProcessId, ...]:
-    """Return `pid/start` pairs as processes, what is no such pair left out."""
+    """Return `pid/start` pairs as processes; other texts are left out."""
     found = []
     for pair in pairs:
         pid, _, started = pair.replace(":", "/").strip(",").partition("/")
@@ -131,11 +149,16 @@ def _pids(pairs: Iterable[str]) -> tuple[ProcessId, ...]:
     return tuple(found[:_MAX_PIDS])
 
 
+def _pair(process: ProcessId) -> str:
+    return f"{process.pid}/{process.started}"
+
+
 def _process(pair: str) -> ProcessId | None:
     return next(iter(_pids([pair])), None)
 
 
 def _environment(value: object) -> dict[str, str]:
+    """Return the markers of a spool file; older hook programs wrote a list of `NAME=value`."""
     if isinstance(value, dict):
         return {k: v for k, v in value.items() if isinstance(v, str)}
     if isinstance(value, list):
@@ -233,7 +256,7 @@ def _unquoted(path: bytes) -> bytes:
 
 def timed(event: HookEvent) -> HookEvent:
     """Return an event of a call's end with the duration that the agent's transcript has for it."""
-    if event.agent != codex.NAME or event.tool_class is not ToolClass.SHELL:
+    if event.agent != "codex" or event.tool_class is not ToolClass.SHELL:
         return event
     if event.phase is not HookPhase.AFTER or event.duration_ns is not None:
         return event
@@ -247,11 +270,24 @@ def timed(event: HookEvent) -> HookEvent:
 
 
 def _ran_ns(line: bytes, call_id: str) -> int | None:
+    """Return how long a command ran, from a line of the transcript; None for any other line.
+
+    Codex writes the line before the hook runs (0.169).
+    """
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return codex.ran_ns(record, call_id) if isinstance(record, dict) else None
+    if not isinstance(record, dict):
+        return None
+    item = Payload(record).object("payload.item")
+    if item.value("id") != call_id or item.value("type") != "CommandExecution":
+        return None
+    seconds, nanos = item.value("duration.secs"), item.value("duration.nanos")
+    if not isinstance(seconds, int) or not isinstance(nanos, int):
+        return None
+    found = seconds * _SECOND_NS + nanos
+    return found if 0 <= found <= _DAY_NS else None
 
 
 def _newest_lines(path: str) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""What stands in agents' settings files because of us: shown, merged, taken out again.
+"""The entries of gitshadow in agents' settings files and Git's hooks: shown, merged, removed.
 
 Invariant: nothing here reads the environment, prints, or changes a file that was not shown.
 """

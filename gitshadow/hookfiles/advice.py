@@ -1,6 +1,6 @@
-"""Which agents are meant, and what to know about an installation before it is agreed to.
+"""Which agents to install for, and the notes that are shown before a person agrees.
 
-Invariant: an agent that was not named never gets a file in a project unasked.
+Invariant: an agent that was not named never gets a file in a project.
 """
 
 import os
@@ -14,14 +14,14 @@ from gitshadow.hookfiles.placement import Agent, InstallScope
 from gitshadow.hookfiles.steps import FileAction, FileStep
 
 GIT = "git"
-"""The name that stands for Git's own hooks."""
+"""The name of Git's own hooks among those of agents."""
 
 NO_AGENTS = frozenset({GIT, gitconfig.AGENT})
-"""What is installed by name, and is no agent."""
+"""Names that can be installed, but are not agents."""
 
 
 def named(names: Sequence[str]) -> list[Agent]:
-    """Return the agents of these names, each once; `git` and `git-config` are none of them.
+    """Return the agents of these names, each once; `git` and `git-config` are not agents.
 
     Raises:
         UsageError: nothing can be installed for one.
@@ -38,11 +38,11 @@ def named(names: Sequence[str]) -> list[Agent]:
 def choose(
     names: tuple[str, ...], scope: InstallScope | None, around: InstallEnvironment
 ) -> tuple[list[Agent], list[str]]:
-    """Return the agents that are meant, and what is to be said about them.
+    """Return the agents to install for, and notes about them.
 
     Args:
-        names: As typed; none for all that are found here.
-        scope: None for the user's, which no project-only agent has: it must be named.
+        names: As typed; empty for all that are found here.
+        scope: None for the user's; an agent that has only a project's must be named.
         around: Where to look.
 
     Raises:
@@ -66,14 +66,14 @@ def choose(
 
 
 def is_possible(agent: Agent, scope: InstallScope, around: InstallEnvironment) -> bool:
-    """Tell whether an agent has that scope, here."""
+    """Return whether an agent has that scope, and it exists here."""
     return scope in agent.placements and (
         scope is InstallScope.USER or around.worktree is not None
     )
 
 
 def left_over(names: Sequence[str], around: InstallEnvironment) -> list[str]:
-    """Return what an uninstallation that names no scope leaves in a project."""
+    """Return a note on what an uninstallation without a scope leaves in a project."""
     there = [
         agent.name
         for agent in (named(names) if names else AGENTS.values())
@@ -92,7 +92,7 @@ def left_over(names: Sequence[str], around: InstallEnvironment) -> list[str]:
 def notes(
     steps: Sequence[FileStep], around: InstallEnvironment, *, recorded: bool
 ) -> list[str]:
-    """Return what to know about what is written; `recorded` is this repository's state."""
+    """Return notes on the files that are written; `recorded` is this repository's state."""
     said: list[str] = []
     written = [
         step for step in steps if step.action in (FileAction.CREATE, FileAction.CHANGE)

@@ -1,6 +1,6 @@
-"""Where things lie on this machine, and which agents are installed on it.
+"""The paths of this machine, and which agents are installed on it.
 
-Invariant: the environment comes in as values; nothing here looks it up.
+Invariant: the environment is passed in as values; nothing here reads it.
 """
 
 import os
@@ -13,10 +13,13 @@ from gitshadow.hookfiles.placement import Agent, FileLocation, InstallScope, Roo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstallEnvironment:
-    """Hold where an installation takes place.
+    """The paths of an installation.
 
-    `roots` has no worktree outside of one; `search` are the directories of `PATH`;
-    `executable` is our own program, absolute; `states` are the ledgers' directories.
+    Attributes:
+        roots: Has no worktree outside of one.
+        search: The directories of `PATH`.
+        executable: Our own program, absolute.
+        states: The directories of the ledgers.
     """
 
     roots: Mapping[Root, str]
@@ -30,14 +33,14 @@ class InstallEnvironment:
         return self.roots.get(Root.WORKTREE)
 
     def path(self, place: FileLocation) -> str | None:
-        """Return a place as an absolute path; None where its root does not exist here."""
+        """Return the absolute path of a file; None if its root does not exist here."""
         root = self.roots.get(place.root)
         if root is None:
             return None
         return os.path.join(root, place.path) if place.path else root
 
     def finds(self, program: str) -> bool:
-        """Tell whether a program is there: by its path, or on `PATH` by its name."""
+        """Return whether a program exists: by its path, or on `PATH` by its name."""
         if os.path.isabs(program):
             return os.access(program, os.X_OK)
         return any(
@@ -55,7 +58,7 @@ def surroundings(
     worktree: str | None = None,
     common_state: str | None = None,
 ) -> InstallEnvironment:
-    """Return the surroundings that an environment describes.
+    """Return the paths that an environment describes.
 
     Args:
         env: The variables that move configuration: `CLAUDE_CONFIG_DIR`, `CODEX_HOME`,
@@ -89,7 +92,7 @@ def surroundings(
 
 
 def is_detected(agent: Agent, around: InstallEnvironment) -> bool:
-    """Tell whether an agent is installed: its program, or its directory, is there."""
+    """Return whether an agent is installed: its program or its directory exists."""
     paths = (around.path(sign) for sign in agent.signs)
     return any(path is not None and os.path.exists(path) for path in paths) or any(
         around.finds(program) for program in agent.programs

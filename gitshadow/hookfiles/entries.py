@@ -1,6 +1,6 @@
-"""One entry of ours: what it looks like in each agent's file, and what is wrong with one.
+"""One entry of gitshadow: its form in each agent's file, and what is wrong with one.
 
-Invariant: values in, values out; `merge.py` and `toml.py` know where in a text they stand.
+Invariant: values in, values out; `merge.py` and `toml.py` know their positions in a text.
 """
 
 from collections.abc import Mapping
@@ -16,6 +16,7 @@ from gitshadow.hookfiles.placement import (
     EventRegistration,
     InstallScope,
 )
+from gitshadow.model import JsonObject, JsonValue
 
 COVERING: Mapping[str | None, tuple[object, ...]] = {
     "*": ("*", "", None, ".*"),
@@ -23,13 +24,13 @@ COVERING: Mapping[str | None, tuple[object, ...]] = {
     "": ("", None, ".*"),
     None: (None, ""),
 }
-"""Which matchers do for the one that is wanted; `*` alone is no regular expression."""
+"""Which matchers can replace the one that is wanted; only `*` is not a regular expression."""
 _LEAST_MS = 1000
 _MOST_S = 600
 
 
 class Want(NamedTuple):
-    """Say whose entries are wanted, how they look, and what they run."""
+    """Whose entries are wanted, their form, and the command that they run."""
 
     agent: str
     shape: EntryShape
@@ -39,7 +40,7 @@ class Want(NamedTuple):
 def want(
     agent: Agent, scope: InstallScope, around: InstallEnvironment, shape: EntryShape
 ) -> Want:
-    """Return the entries that an installation is to have in a file of that form."""
+    """Return the entries that an installation adds to a file of that form."""
     text = (
         invocation.for_user(agent.name, around.executable)
         if scope is InstallScope.USER
@@ -50,15 +51,17 @@ def want(
 
 @dataclass(frozen=True, slots=True)
 class HookEntry:
-    """Hold one handler of ours as a file has it.
+    """One handler of gitshadow as it is in a file.
 
-    `base` are the names on the way to its event; `group` is None in flat lists.
+    Attributes:
+        base: The names on the way to its event.
+        group: None in flat lists.
     """
 
     event: str
     path: Path
-    data: Mapping[str, object]
-    group: Mapping[str, object] | None = None
+    data: JsonObject
+    group: JsonObject | None = None
     base: tuple[str, ...] = ()
 
     @property
@@ -73,12 +76,12 @@ class HookEntry:
 
 
 def is_right(entry: HookEntry, want: Want) -> bool:
-    """Tell whether an entry of ours can stay as it is."""
+    """Return whether an entry can stay unchanged."""
     return fault(entry, want) is None
 
 
 def fault(entry: HookEntry, want: Want) -> str | None:
-    """Say what is wrong with an entry of ours; None where nothing is."""
+    """Return what is wrong with an entry, None if it is right."""
     event = event_of(want.shape, entry.event)
     if event is None:
         return f"{entry.event} is not an event to register"
@@ -103,10 +106,10 @@ def _timeout_fault(timeout: object, shape: EntryShape) -> str | None:
     return None
 
 
-def handler(event: EventRegistration, want: Want) -> dict[str, object]:
+def handler(event: EventRegistration, want: Want) -> JsonObject:
     """Return the handler of one event."""
     shape = want.shape
-    data: dict[str, object] = {}
+    data: dict[str, JsonValue] = {}
     if event.flat and event.matcher is not None:
         data["matcher"] = event.matcher
     if shape.named:
@@ -119,15 +122,13 @@ def handler(event: EventRegistration, want: Want) -> dict[str, object]:
     return {**data, **shape.extra}
 
 
-def item(event: EventRegistration, want: Want) -> dict[str, object]:
-    """Return what stands in an event's list: a handler, or a group that holds one."""
+def item(event: EventRegistration, want: Want) -> JsonObject:
+    """Return the item of an event's list: a handler, or a group with one."""
     data = handler(event, want)
     if event.flat:
         return data
-    group: dict[str, object] = {}
-    if event.matcher is not None:
-        group["matcher"] = event.matcher
-    return {**group, "hooks": [data]}
+    matcher = {} if event.matcher is None else {"matcher": event.matcher}
+    return {**matcher, "hooks": [data]}
 
 
 def _dashed(name: str) -> str:
@@ -135,16 +136,14 @@ def _dashed(name: str) -> str:
     return spaced.lstrip("-")
 
 
-def whole(want: Want) -> dict[str, object]:
-    """Return what stands in a file that holds nothing but our entries."""
-    data: dict[str, object] = {
-        event.name: [item(event, want)] for event in want.shape.events
-    }
+def whole(want: Want) -> JsonObject:
+    """Return the value of a file with only our entries."""
+    data: JsonObject = {event.name: [item(event, want)] for event in want.shape.events}
     for name in reversed(want.shape.base):
         data = {name: data}
     return {**want.shape.top, **data}
 
 
 def event_of(shape: EntryShape, name: str) -> EventRegistration | None:
-    """Return an event that is to be registered by its name."""
+    """Return the registration of an event, None if it is not registered."""
     return next((event for event in shape.events if event.name == name), None)

@@ -1,9 +1,9 @@
-"""Reading and replacing a settings file: whole or not at all, and never out of its place.
+"""Reading and replacing a settings file: whole or not at all, and never outside of its place.
 
 A cloned repository may ship a link in the place of `.claude`: a project's file is read and
-written only where it really lies inside the worktree. A user's own file may be a link into
-the directory of their dotfiles: it is written where it lies, and the link stays.
-Invariant: whatever goes wrong, the old file is there with its bytes and its mode.
+written only if its real path is inside the worktree. A user's own file may be a link into the
+directory of their dotfiles: the target is written, and the link stays.
+Invariant: after any failure the old file exists with its bytes and its mode.
 """
 
 import errno
@@ -19,21 +19,21 @@ _LARGEST_BYTES = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """Hold a file's bytes and permission bits."""
+    """A file's bytes and permission bits."""
 
     data: bytes
     mode: int
 
 
 def locate(path: str, worktree: str | None) -> str:
-    """Return where a file really lies.
+    """Return the real path of a file.
 
     Args:
-        path: An absolute path; what it names need not exist.
+        path: An absolute path; the file need not exist.
         worktree: The top of the worktree for a project's file, None for a user's.
 
     Raises:
-        RefusedError: a project's file would lie outside the worktree, or in its Git
+        RefusedError: a project's file would be outside the worktree, or in its Git
             directory; or the worktree belongs to another user.
     """
     real = os.path.realpath(path)
@@ -55,7 +55,7 @@ def locate(path: str, worktree: str | None) -> str:
 
 
 def read(path: str) -> Content | None:
-    """Read a file; None where there is none.
+    """Read a file; None if there is none.
 
     Raises:
         ShadowError: it cannot be read, or is no regular file.
@@ -90,15 +90,15 @@ def _all_of(handle: int) -> bytes:
 
 
 def write(path: str, data: bytes, mode: int | None) -> list[str]:
-    """Replace a file, or make it, and return the directories made for it, outermost first.
+    """Replace or create a file; return the directories created for it, outermost first.
 
     Args:
-        path: Where it lies, as `locate` says.
+        path: The real path, from `locate`.
         data: The whole new content.
-        mode: Permission bits; None for what the umask leaves of 0666.
+        mode: Permission bits; None for 0666 without those of the umask.
 
     Raises:
-        ShadowError: it could not be written; the old file is as it was.
+        ShadowError: it could not be written; the old file is unchanged.
     """
     made: list[str] = []
     try:
@@ -111,10 +111,10 @@ def write(path: str, data: bytes, mode: int | None) -> list[str]:
 
 
 def link(path: str, target: str) -> list[str]:
-    """Make a symbolic link, and return the directories made for it, outermost first.
+    """Create a symbolic link; return the directories created for it, outermost first.
 
     Raises:
-        ShadowError: it could not be made.
+        ShadowError: it could not be created.
     """
     made: list[str] = []
     try:
@@ -176,7 +176,7 @@ def delete(path: str) -> None:
 
 
 def remove_directories(directories: list[str]) -> list[str]:
-    """Remove directories that are empty, innermost first; return those that are left."""
+    """Remove empty directories, innermost first; return those that are left."""
     left: list[str] = []
     for directory in reversed(directories):
         try:

@@ -1,11 +1,11 @@
 """Settings for Git itself, in one file of ours that the repository's configuration includes.
 
-Git dies where it may not read an included file (`access_or_die`, git 2.39), so the file lies
-beside the configuration, with its mode, and not in our own directory, which is closed to others.
+Git dies if it may not read an included file (`access_or_die`, git 2.39), so the file is in the
+directory of the configuration, with its mode, and not in our own, which is closed to others.
 `log.excludeDecoration` replaces the set of refs that git labels by default: it is written only
-where git labels all refs anyway.
-Invariant: what is put into the configuration is one block, and taking it out gives the former
-bytes; nothing else of it is changed.
+if git labels all refs anyway.
+Invariant: the configuration gets one block, and its removal gives the former bytes; nothing else
+of it is changed.
 """
 
 import contextlib
@@ -44,8 +44,8 @@ def plan(layout: Layout, git: Git) -> list[FileStep]:
     Raises:
         StoreError: git could not be asked.
         ShadowError: a file could not be read.
-        RefusedError: a file of that name is somebody else's, or the configuration ends in the
-            middle of a line that goes on.
+        RefusedError: a file of that name was not created by us, or the last line of the
+            configuration ends with a backslash.
     """
     config = _read_config(layout)
     ours = _step(layout, os.path.join(layout.common_dir, NAME))
@@ -95,7 +95,7 @@ def apply(steps: Sequence[FileStep]) -> list[FileStep]:
 
 
 def is_installed(layout: Layout) -> bool:
-    """Tell whether our file is there, and included.
+    """Return whether our file exists and is included.
 
     Raises:
         ShadowError: the configuration could not be read.
@@ -105,7 +105,7 @@ def is_installed(layout: Layout) -> bool:
 
 
 def left_alone(layout: Layout) -> list[str]:
-    """Return what a removal leaves because somebody has changed it."""
+    """Return a note on a file that a removal keeps because it was changed."""
     path = os.path.join(layout.common_dir, NAME)
     found = files.read(path)
     if found is None or _is_ours(found.data):
@@ -118,7 +118,7 @@ def left_alone(layout: Layout) -> list[str]:
 def without(data: bytes) -> bytes:
     """Return a configuration without our block.
 
-    Keys that git has since written below it keep the section that they are in.
+    Keys that git wrote below it since keep their section.
     """
     before, found, after = data.partition(_BLOCK)
     if not found:
@@ -174,7 +174,7 @@ def _step(layout: Layout, path: str) -> FileStep:
 
 
 def _do(step: FileStep) -> None:
-    """Write one file while git's own lock on it is held."""
+    """Write one file while holding git's own lock on it."""
     with _locked(step.real):
         if files.read(step.real) != step.before:
             raise RefusedError(f"cannot change {step.path}: it has changed since")

@@ -1,11 +1,11 @@
-"""Our calls in Git's own hooks: as configuration where git knows it, else as chained scripts.
+"""Our calls in Git's own hooks: as configuration if git supports it, else as chained scripts.
 
-Git 2.54 runs hooks named in its configuration beside those of the hooks directory (git-hook(1)).
-Before that there is one file per hook: one that stands there is renamed, runs after ours with the
-same input, and decides the exit code.
-Invariant: no call of ours ever fails a git command, whether the program is there or not, but for
-a push that would send shadow refs; what is written is what the plan shows, and removal leaves every
-file that somebody has changed since.
+Git 2.54 runs the hooks of its configuration and those of the hooks directory (git-hook(1)). Before
+that there is one file per hook: an existing one is renamed, runs after ours with the same input,
+and decides the exit code.
+Invariant: no call of ours ever fails a git command, whether the program exists or not, except a
+push that would send shadow refs and, if it was asked for, a commit that a policy refuses. What is
+written is what the plan shows, and removal keeps every file that was changed since.
 """
 
 import os
@@ -14,30 +14,46 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from gitshadow.errors import RefusedError, ShadowError
-from gitshadow.hookfiles.hooktexts import (
-    BEFORE,
-    CHECK,
-    CHECKED,
-    CHECKING,
-    EVENTS,
-    GUARD,
-    MARKER,
-    check_command,
-    configured_command,
-    is_ours,
-    script,
-)
-from gitshadow.ipc.pushguard import REFUSED
+from gitshadow.errors import ExitCode, RefusedError, ShadowError
+from gitshadow.ipc.pushguard import NAMESPACES, REFUSED
 from gitshadow.store.atomic import replacing
 from gitshadow.store.git import Git
 from gitshadow.store.layout import Layout
 
+EVENTS = (
+    "pre-commit",
+    "prepare-commit-msg",
+    "commit-msg",
+    "post-commit",
+    "post-checkout",
+    "post-merge",
+    "post-rewrite",
+    "pre-push",
+)
+BEFORE = ".before-gitshadow"
+_WITH_INPUT = frozenset({"post-rewrite"})
+MARKER = "# gitshadow-managed: git"
+_PROGRAM = "gitshadow="
+GUARD = "pre-push"
+CHECKED = "pre-commit"
+CHECK = "check"
+# Any other exit code lets the commit go on: a fault of ours must not stop it.
+CHECKING = f"""\
+[ ! -x "$gitshadow" ] || "$gitshadow" check --quiet
+[ $? -ne {int(ExitCode.REFUSED)} ]"""
+# It keeps its input, and fails only if our program refuses. Any other exit code, also that of a
+# broken installation, lets the push go on.
+_GUARDING = f"""\
+input="$(cat; echo .)"
+case $input in {" | ".join(f"*{namespace}*" for namespace in NAMESPACES)})
+    [ ! -x "$gitshadow" ] || printf %s "${{input%.}}" | "$gitshadow" git-hook {GUARD} "$@"
+    [ $? -ne {REFUSED} ] ;;
+esac"""
 _CONFIGURED_SINCE = (2, 54)
 
 
 class Way(StrEnum):
-    """Say how git is told."""
+    """How git gets our hooks."""
 
     CONFIG = "config"
     FILES = "files"
@@ -45,7 +61,7 @@ class Way(StrEnum):
 
 
 class Act(StrEnum):
-    """Name one step: `set` and `unset` are configuration, the others files."""
+    """One kind of step: `set` and `unset` change configuration, the others files."""
 
     SET = "set"
     UNSET = "unset"
@@ -55,7 +71,7 @@ class Act(StrEnum):
 
 
 class GitHookState(StrEnum):
-    """Say how far the hooks are installed."""
+    """How complete the installation is."""
 
     INSTALLED = "installed"
     MISSING = "missing"
@@ -65,11 +81,12 @@ class GitHookState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HookChange:
-    """Hold one step.
+    """One step.
 
-    `place` is an absolute path or a key of the configuration (for `unset` its section), `text`
-    the file's content, the value, or where a file is moved to. `seen` is what stood at `place`
-    when the plan was made.
+    Attributes:
+        place: An absolute path, or a key of the configuration (for `unset` its section).
+        text: The file's content, the value, or the path to move a file to.
+        seen: The content of `place` when the plan was made.
     """
 
     act: Act
@@ -80,7 +97,7 @@ class HookChange:
 
 @dataclass(frozen=True, slots=True)
 class GitHookPlan:
-    """Hold all steps in order, and what is left for a person to do."""
+    """All steps in order, and advice on what a person has to do."""
 
     way: Way
     changes: tuple[HookChange, ...] = ()
@@ -90,13 +107,13 @@ class GitHookPlan:
 def plan(
     layout: Layout, git: Git, command: str, *, check: bool | None = None
 ) -> GitHookPlan:
-    """Plan what makes git call us; nothing is written.
+    """Plan the changes that make git call us; nothing is written.
 
     Args:
         layout: Any worktree of the repository; all of them share their hooks.
         git: Its git.
         command: The absolute path of `git-agent-undo`.
-        check: Whether a commit is checked, and refused where a policy says so; None: as it is.
+        check: Whether commits are checked, and refused if a policy says so; None for no change.
 
     Raises:
         StoreError: git could not be asked.
@@ -130,9 +147,9 @@ def plan(
 
 
 def plan_removal(layout: Layout, git: Git) -> GitHookPlan:
-    """Plan what takes our calls out again, errors as `plan`.
+    """Plan the removal of our calls, errors as `plan`.
 
-    A hook that is not as we wrote it is left alone and named in the advice.
+    A hook that was changed since we wrote it is kept and named in the advice.
     """
     unset = tuple(HookChange(Act.UNSET, _section(event)) for event in _configured(git))
     directory = _hooks_directory(layout, git) or _default_directory(layout)
@@ -142,10 +159,10 @@ def plan_removal(layout: Layout, git: Git) -> GitHookPlan:
 
 
 def apply(plan: GitHookPlan, git: Git) -> None:
-    """Do the steps of a plan.
+    """Apply a plan.
 
     Raises:
-        RefusedError: a hook is not what it was when the plan was made; nothing was changed.
+        RefusedError: a hook has changed since the plan was made; nothing was changed.
         StoreError: git could not write its configuration.
         ShadowError: a file could not be written.
     """
@@ -162,7 +179,7 @@ def apply(plan: GitHookPlan, git: Git) -> None:
 
 
 def status(layout: Layout, git: Git, command: str) -> GitHookState:
-    """Say how far the hooks are installed, errors as `plan`."""
+    """Return how complete the installation is, errors as `plan`."""
     wanted = plan(layout, git, command)
     if wanted.way is Way.MANUAL:
         return GitHookState.MANUAL
@@ -173,7 +190,7 @@ def status(layout: Layout, git: Git, command: str) -> GitHookState:
 
 
 def _settings(git: Git, command: str) -> Iterator[HookChange]:
-    """Yield what is not configured yet; a hook is named after us, never after an event."""
+    """Yield settings that are missing; a hook is named after us, never after an event."""
     for event in EVENTS:
         wanted = {"command": configured_command(event, command), "event": event}
         for key, value in wanted.items():
@@ -204,7 +221,7 @@ def _is_configured(git: Git, event: str) -> bool:
 
 
 def _is_checked(event: str, seen: bytes | None, check: bool | None) -> bool:
-    """Tell whether a hook file is to run the check: as is asked, else as it does."""
+    """Return whether a hook file is to run the check: as requested, else as it does now."""
     if event != CHECKED:
         return False
     return check if check is not None else CHECKING.encode() in (seen or b"")
@@ -220,10 +237,9 @@ def _setting(git: Git, name: str) -> list[str]:
 
 
 def _hooks_directory(layout: Layout, git: Git) -> str | None:
-    """Return where git looks for hooks; None where nothing of ours may be written.
+    """Return the directory in which git looks for hooks; None if we must not write there.
 
-    A directory of the working tree is somebody's source (Husky), and a branch could bring
-    another.
+    A directory of the working tree is source code (Husky), and a branch may contain another.
     """
     out = git.run(
         "config", "--type=path", "-z", "--get-all", "core.hooksPath", ok=(0, 1)
@@ -252,9 +268,9 @@ def _is_below(path: str, top: str) -> bool:
 
 
 def _by_hand(command: str, *, check: bool | None) -> str:
-    """Say what a person adds to the hooks that a manager of theirs writes.
+    """Return the lines that a person adds to hooks written by a hook manager.
 
-    Where the check is wanted, its line comes first.
+    If the check is wanted, its line comes first.
     """
     word = shlex.quote(command)
     lines = [
@@ -290,7 +306,7 @@ def _removals(directory: str) -> GitHookPlan:
 
 
 def _read(path: str) -> bytes | None:
-    """Read what a hook's name leads to; None where there is nothing of that name."""
+    """Read the file of a hook; None if there is none, the target of a broken link."""
     if not os.path.lexists(path):
         return None
     try:
@@ -318,3 +334,78 @@ def _write(path: str, data: bytes) -> None:
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with replacing(path, 0o755) as out:
         out.write(data)
+
+
+def script(event: str, command: str, *, check: bool = False) -> str:
+    """Return the hook file for one event: our call first, then the hook that was there before.
+
+    A variable keeps git's input, because a full disk could truncate a file; the full stop keeps
+    its last line ends. A check comes before everything else, so that none of our windows is
+    open.
+    """
+    if event == GUARD:
+        return _guard_script(command)
+    guard = f"{{ {CHECKING}; }} || exit 1\n" if check else ""
+    reads = event in _WITH_INPUT
+    keep = 'input="$(cat; echo .)"\n' if reads else ""
+    give = """printf '%s' "${input%.}" 2>/dev/null | """ if reads else ""
+    return (
+        f"#!/bin/sh\n{MARKER} {event}\n"
+        "# Tells gitshadow, then runs the hook that stood here before.\n"
+        f"{_PROGRAM}{shlex.quote(command)}\n"
+        f'before="$(dirname "$0")/{event}{BEFORE}"\n{keep}'
+        f"{guard}"
+        'tell() { [ ! -x "$gitshadow" ] || "$gitshadow" git-hook "$@" || :; }\n'
+        f'[ -x "$before" ] || {{ {give}tell {event} "$@"; exit 0; }}\n'
+        f'{give}tell --chained {event} "$@"\n'
+        f'{give}"$before" "$@"\nstatus=$?\n'
+        "tell hooks-done </dev/null\nexit $status\n"
+    )
+
+
+def _guard_script(command: str) -> str:
+    """Return the hook that reads what a push sends; it starts us only for shadow refs."""
+    return (
+        f"#!/bin/sh\n{MARKER} {GUARD}\n"
+        "# Stops a push of recorded history, else runs the hook that stood here before.\n"
+        f"{_PROGRAM}{shlex.quote(command)}\n"
+        f'before="$(dirname "$0")/{GUARD}{BEFORE}"\n'
+        f"{_GUARDING} || exit 1\n"
+        '[ -x "$before" ] || exit 0\n'
+        """printf '%s' "${input%.}" 2>/dev/null | "$before" "$@"\n"""
+    )
+
+
+def configured_command(event: str, command: str) -> str:
+    """Return the configured command of one event; git appends the hook's arguments."""
+    word = shlex.quote(command)
+    if event == GUARD:
+        text = f"gitshadow={word}\n{_GUARDING}"
+        return f"sh -c {shlex.quote(text)} {event}"
+    text = f'if [ -x {word} ]; then {word} git-hook --beside {event} "$@" || :; fi'
+    return f"sh -c {shlex.quote(text)} {event}"
+
+
+def check_command(command: str) -> str:
+    """Return the configured command of the check."""
+    text = f"gitshadow={shlex.quote(command)}\n{CHECKING}"
+    return f"sh -c {shlex.quote(text)} {CHECK}"
+
+
+def is_ours(data: bytes, event: str) -> bool:
+    """Return whether a hook file is exactly what we write, with any program."""
+    for line in data.decode("utf-8", "surrogateescape").splitlines():
+        if line.startswith(_PROGRAM):
+            words = _words(line.removeprefix(_PROGRAM))
+            ours = [
+                script(event, word, check=on) for word in words for on in (False, True)
+            ]
+            return len(words) == 1 and data in map(os.fsencode, ours)
+    return False
+
+
+def _words(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return []

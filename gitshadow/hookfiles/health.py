@@ -1,11 +1,11 @@
-"""Whether hooks that are installed can come: what is in their way, and what helps.
+"""Whether installed hooks work: what prevents them, and how to fix it.
 
 Invariant: a file that cannot be read is reported as such, never as "not installed".
 """
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -22,10 +22,11 @@ from gitshadow.hookfiles.placement import (
     Shared,
 )
 from gitshadow.hookfiles.places import SharedFile
+from gitshadow.model import JsonObject
 
 
 class HealthState(StrEnum):
-    """Say how an installation is, the worst last."""
+    """How an installation is, the worst last."""
 
     ABSENT = "absent"
     INSTALLED = "installed"
@@ -39,7 +40,7 @@ class HealthState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HealthFinding:
-    """Hold one thing that is wrong and what to do about it."""
+    """One problem and its fix."""
 
     state: HealthState
     problem: str
@@ -48,7 +49,7 @@ class HealthFinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """Hold the state of one agent's hooks in one scope, and where they stand."""
+    """The state of one agent's hooks in one scope, and their file."""
 
     agent: str
     scope: InstallScope
@@ -60,11 +61,10 @@ class Health:
 def look(
     agent: Agent, scope: InstallScope, around: InstallEnvironment
 ) -> Health | None:
-    """Return how an agent's hooks are; None where it has no such scope here."""
+    """Return the state of an agent's hooks; None if it has no such scope here."""
     placement = agent.placements.get(scope)
     if placement is None or (scope is InstallScope.PROJECT and around.worktree is None):
         return None
-    assert isinstance(placement, Shared | Owned)
     if isinstance(placement, Owned):
         return _look_at_owned(agent, scope, around, placement)
     return _look_at_shared(agent, scope, around, placement)
@@ -93,9 +93,6 @@ def _health(
 
 def _again(agent: Agent, scope: InstallScope) -> str:
     return f"git agent-undo hooks install {agent.name} --{scope}"
-
-
-# Files wholly ours
 
 
 def _look_at_owned(
@@ -155,9 +152,6 @@ def _program_findings(
     if not around.finds(program):
         problem = f"{program} is missing, so the hooks do nothing"
         yield HealthFinding(HealthState.BROKEN, problem, _again(agent, scope))
-
-
-# Files of the user's
 
 
 def _look_at_shared(
@@ -222,9 +216,6 @@ def _file_findings(
         yield from _untrusted(around, file, ours)
 
 
-# What switches hooks off
-
-
 def _switches(agent: Agent, around: InstallEnvironment) -> Iterator[HealthFinding]:
     """Yield the settings that keep an agent from running any hook."""
     if agent.name in ("claude-code", "qwen"):
@@ -265,8 +256,8 @@ def _text(place: FileLocation, around: InstallEnvironment) -> str | None:
     return None if content is None else content.data.decode("utf-8", "replace")
 
 
-def _json(place: FileLocation, around: InstallEnvironment) -> Mapping[str, object]:
-    """Return a settings file's values, none where it is absent or no JSON."""
+def _json(place: FileLocation, around: InstallEnvironment) -> JsonObject:
+    """Return a settings file's values, empty if it is missing or not JSON."""
     try:
         root = merge.parse(_text(place, around) or "").root
     except ShadowError:
@@ -298,10 +289,10 @@ def _untrusted(
 
 
 def _untrusted_project(around: InstallEnvironment) -> Iterator[HealthFinding]:
-    """Look for Pi's decision on the project: that for the nearest directory above counts.
+    """Look for Pi's decision on the project; the one for the nearest parent directory counts.
 
-    Where there is none Pi asks, and does not load the extension where it cannot ask ("Security" of
-    its documentation, 0.87).
+    Without a decision Pi asks, and if it cannot ask, it does not load the extension ("Security"
+    of its documentation, 0.87).
     """
     decisions = _json(FileLocation(Root.HOME, ".pi/agent/trust.json"), around)
     settings = _json(FileLocation(Root.HOME, ".pi/agent/settings.json"), around)

@@ -1,7 +1,7 @@
-"""Plan first, then apply: which files get or lose our entries, and what stands in them then.
+"""Plan first, then apply: which files get or lose our entries, and their content after that.
 
-A plan reads everything and writes nothing; what was shown is what is written, and a file that
-changed between the two is left alone.
+A plan reads everything and writes nothing. The plan that was shown is what is written; a file
+that changed between the two is kept.
 Invariant: `apply(plan_uninstall(...))` after `apply(plan_install(...))` leaves every byte,
 and every directory, as it was.
 """
@@ -21,7 +21,7 @@ from gitshadow.hookfiles.placement import (
     InstallScope,
     Owned,
     PackagedPiece,
-    Shared,
+    Placement,
 )
 from gitshadow.hookfiles.places import SharedFile
 from gitshadow.hookfiles.steps import FileAction, FileStep
@@ -48,7 +48,7 @@ def plan_install(
 ) -> list[FileStep]:
     """Return what installing an agent's hooks would write; nothing is written.
 
-    A file that cannot be used gives a step that says why.
+    A file that cannot be used gives a failed step with its reason.
 
     Raises:
         UsageError: the agent has no such scope, or there is no worktree here.
@@ -69,7 +69,7 @@ def plan_install(
 
 def _placement(
     agent: Agent, scope: InstallScope, around: InstallEnvironment
-) -> Shared | Owned:
+) -> Placement:
     found = agent.placements.get(scope)
     if found is None:
         raise UsageError(
@@ -80,7 +80,6 @@ def _placement(
             "not in a Git working tree: no project to install into",
             hint="change to a repository, or install for yourself: --user",
         )
-    assert isinstance(found, Shared | Owned)
     return found
 
 
@@ -109,7 +108,7 @@ def _put_in(
 def _former(
     file: SharedFile, wanted: Want, ledger: Ledger, old: LedgerRecord | None
 ) -> bytes | None:
-    """Return what an uninstall is to bring back: the file without our entries."""
+    """Return what an uninstallation restores: the file without our entries."""
     if file.content is None:
         return None
     if not file.editor.entries(file.text, wanted):
@@ -129,7 +128,7 @@ _LOST = b"\0lost"
 
 
 def _backup(ledger: Ledger, record: LedgerRecord | None) -> bytes | None:
-    """Return the bytes before us, None for no file, `_LOST` where nobody knows."""
+    """Return the bytes before the installation, None for no file, `_LOST` if unknown."""
     if record is None:
         return _LOST
     try:
@@ -332,10 +331,10 @@ def _failed(
 def apply(
     steps: Sequence[FileStep], around: InstallEnvironment, *, installing: bool
 ) -> list[FileStep]:
-    """Do what a plan says, file by file; return the steps as they went.
+    """Apply a plan, file by file; return the steps with their results.
 
-    A file that changed since the plan was made, or cannot be written, makes its step fail and
-    stays as it is.
+    If a file changed since the plan was made, or cannot be written, its step fails and the file is
+    unchanged.
     """
     return [_applied(step, around, installing=installing) for step in steps]
 
@@ -391,7 +390,7 @@ def _uninstall(step: FileStep, ledger: Ledger) -> None:
         files.delete(step.real)
     elif step.after is not None:
         files.write(step.real, step.after, step.mode)
-    # Asked again: a file that went before may have left its directories to this one.
+    # Read again: a file that was removed before may have passed its directories to this one.
     record = ledger.find(step.real)
     if record is None:
         return

@@ -1,9 +1,9 @@
-"""The shell text by which an agent calls the hook program, and how it is known again.
+"""The shell text by which an agent calls the hook program, and how it is recognized.
 
-A committed file runs on machines without gitshadow, and a program can be removed after its
-path was written down: so every text is guarded and exits 0 where the program is missing. It does
-too where the program is broken (its Python is gone, say): some agents take any other code for a
-no, and 2, which an interpreter gives for a script that it cannot read, most of them.
+A committed file runs on machines without gitshadow, and a program can be removed after its path
+was written: so every text is guarded and exits 0 if the program is missing. It also exits 0 if
+the program is broken (for example, if its Python is gone): some agents refuse a call on any other
+code, and most of them on 2, which an interpreter returns for a script that it cannot read.
 Invariant: `agent_of(for_project(a)) == a` and `agent_of(for_user(a, path)) == a`.
 """
 
@@ -41,11 +41,10 @@ def _wrapped(test: str, program: str, agent: str) -> str:
 
 
 def agent_of(command: str) -> str | None:
-    """Return the agent that a command reports for, if it is ours and nothing else.
+    """Return the agent that a command reports for, if the command only runs our program.
 
-    Also without a guard, with another path, and with `|| true` behind it, as earlier or
-    hand-written entries have it. A command line of somebody else's that runs ours among
-    other things is theirs: None.
+    The guard may be missing, the path different and `|| true` appended, as in earlier or
+    hand-written entries. A command line that runs our program among others is the user's: None.
     """
     program = _program_words(command)
     if program is None or len(program) != 3:
@@ -101,11 +100,11 @@ def _is_ours(word: str) -> bool:
 
 
 def fill(template: str, suffix: str, agent: str, executable: str | None) -> str:
-    """Put the executable into a packaged file in place of the bare name.
+    """Replace the bare name by the executable in a packaged file.
 
     Args:
         template: The packaged text, as it may be committed.
-        suffix: The file's suffix, which says how its program is named in it.
+        suffix: The file's suffix, which decides how the program is named in it.
         agent: Whose file it is.
         executable: An absolute path for the user's own file; None for the bare name.
     """

@@ -1,8 +1,9 @@
-"""JSON with comments, read as text with positions.
+"""JSON with comments: read with positions, and edited by splicing its text.
 
-Comments and trailing commas are blanked by as many spaces, and the standard library's decoder
-reads what is left: each offset it gives is one in the text.
-Invariant: nothing is changed here; `splice.py` edits by these positions.
+Comments and trailing commas are replaced by as many spaces, and the standard library's decoder
+reads the rest: each offset that it gives is one in the text. The files belong to people, so an
+edit may change nothing else, and no parser may write them again.
+Invariant: an edit returns the given text with one or two stretches spliced.
 """
 
 import json
@@ -11,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
+from gitshadow.model import JsonValue
+
 Path = tuple[int, ...]
 """The way to a value: at each level the number of the member or item."""
 
@@ -18,35 +21,38 @@ COMMENTS = re.compile(r'"(?:[^"\\]|\\.)*"|(//[^\r\n]*|/\*.*?\*/)', re.DOTALL)
 _COMMAS = re.compile(r'"(?:[^"\\]|\\.)*"|(,)(?=[ \t\r\n]*[}\]])', re.DOTALL)
 SPACE = " \t\r\n"
 BOM = "\ufeff"
+_NEWLINE = re.compile(r"\r\n|\n|\r")
 
 
 class MalformedError(ValueError):
-    """Report text that is not JSON, even when comments and trailing commas are allowed."""
+    """The text is not JSON, even if comments and trailing commas are allowed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """Hold one value, where it stands, and what is in it.
+    """One value and its position.
 
-    `children` are the items of a list or the members of an object, `keys` the members' names
-    in the same order and `starts` where each child begins (a member at its name).
+    Attributes:
+        children: The items of a list or the members of an object.
+        keys: The members' names in the same order.
+        starts: Where each child begins (a member at its name).
     """
 
     start: int
     end: int
-    data: object
+    data: JsonValue
     children: tuple["Value", ...] = ()
     keys: tuple[str, ...] = ()
     starts: tuple[int, ...] = ()
 
     @property
     def is_object(self) -> bool:
-        """Tell whether this is an object."""
+        """Whether this is an object."""
         return isinstance(self.data, dict)
 
     @property
     def is_list(self) -> bool:
-        """Tell whether this is a list."""
+        """Whether this is a list."""
         return isinstance(self.data, list)
 
     def index(self, key: str) -> int | None:
@@ -56,8 +62,8 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
-    """Hold a text and what it means; `root` is None where there is nothing but comments."""
+class ParsedText:
+    """A text and its values; `root` is None if there are only comments."""
 
     text: str
     plain: str
@@ -73,11 +79,10 @@ class Document:
 
 
 @lru_cache(maxsize=4)
-def parse(text: str) -> Document:
-    """Read a text; a byte order mark is passed over.
+def parse(text: str) -> ParsedText:
+    """Read a text; a byte order mark is skipped.
 
-    Each edit asks for the text that the last one made, so the newest few are kept; nobody
-    changes what a document holds.
+    Each edit parses the text that the edit before it returned, so the newest few are cached.
 
     Raises:
         MalformedError: it is no JSON.
@@ -87,7 +92,7 @@ def parse(text: str) -> Document:
         plain = " " + plain[1:]
     blank = _without_trailing_commas(plain)
     try:
-        return Document(text, plain, _Reader(blank).document())
+        return ParsedText(text, plain, _Reader(blank).document())
     except RecursionError:
         raise MalformedError("nested too deeply") from None
     except json.JSONDecodeError as error:
@@ -139,8 +144,8 @@ class _Reader:
         data, end = self._scalar(at)
         return Value(at, end, data)
 
-    def _scalar(self, at: int) -> tuple[object, int]:
-        decoded: tuple[object, int] = self._decoder.raw_decode(self._text, at)
+    def _scalar(self, at: int) -> tuple[JsonValue, int]:
+        decoded: tuple[JsonValue, int] = self._decoder.raw_decode(self._text, at)
         return decoded
 
     def _object(self, start: int) -> Value:
@@ -195,7 +200,216 @@ class _Reader:
 
 
 def skip(text: str, at: int) -> int:
-    """Return the first place from one on that is no white space."""
+    """Return the first position from one on that is not white space."""
     while at < len(text) and text[at] in SPACE:
         at += 1
     return at
+
+
+def append(text: str, path: Path, data: JsonValue, key: str | None = None) -> str:
+    """Add a last child to the container at a path, laid out like its surroundings.
+
+    Args:
+        text: A text whose `parse` has a root.
+        path: The container.
+        data: The value of the child.
+        key: The member's name if the container is an object.
+    """
+    document = parse(text)
+    container = document.at(path)
+    layout = _Layout(document)
+    if container.children:
+        return _append_behind(document, container, layout, (key, data))
+    return _fill_empty(document, container, layout, (key, data))
+
+
+def _append_behind(
+    document: ParsedText,
+    container: Value,
+    layout: "_Layout",
+    child: tuple[str | None, JsonValue],
+) -> str:
+    text, plain = document.text, document.plain
+    last, start = container.children[-1], container.starts[-1]
+    comma = skip(plain, last.end)
+    trailing = plain[comma] == ","
+    anchor = comma + 1 if trailing else last.end
+    line = _line_start(text, start)
+    indent = _indent_at(text, start)
+    if not plain[line:start].strip(SPACE):
+        point = _line_end(document, anchor)
+        body = layout.newline + indent + layout.block(child, indent)
+    else:
+        point = anchor
+        spread = _NEWLINE.search(text, container.start, container.end) is not None
+        shown = layout.block(child, indent) if spread else layout.inline(child)
+        body = layout.gap + shown
+    if trailing:
+        return text[:point] + body + "," + text[point:]
+    return text[: last.end] + "," + text[last.end : point] + body + text[point:]
+
+
+def _fill_empty(
+    document: ParsedText,
+    container: Value,
+    layout: "_Layout",
+    child: tuple[str | None, JsonValue],
+) -> str:
+    text = document.text
+    inside, end = container.start + 1, container.end - 1
+    if layout.compact:
+        return text[:inside] + layout.inline(child) + text[inside:]
+    base = _indent_at(text, container.start)
+    indent = base + layout.unit
+    point = _line_end(document, inside)
+    body = layout.newline + indent + layout.block(child, indent)
+    if _NEWLINE.search(text, point, end) is None:
+        body += layout.newline + base
+    return text[:point] + body + text[point:]
+
+
+def remove(text: str, path: Path) -> str:
+    """Remove the child at a path, with its comma and its line break."""
+    document = parse(text)
+    plain = document.plain
+    container, index = document.at(path[:-1]), path[-1]
+    start, end = container.starts[index], container.children[index].end
+    lead = _lead(text, start)
+    own_line = lead < _line_start(text, start)
+    behind = skip(plain, end)
+    before: int | None = None
+    if plain[behind] == ",":
+        stop = behind + 1
+        if index == 0 and not own_line:
+            while text[stop : stop + 1] in (" ", "\t"):
+                stop += 1
+        rest = text[end:behind] + text[stop:]
+    else:
+        rest = text[end:]
+        if index > 0:
+            before = plain.index(",", container.children[index - 1].end, start)
+    if own_line and _would_be_swallowed(text, lead, rest):
+        lead = _line_start(text, start)
+    if before is None:
+        return text[:lead] + rest
+    return text[:before] + text[before + 1 : max(lead, before + 1)] + rest
+
+
+def _would_be_swallowed(text: str, lead: int, rest: str) -> bool:
+    """Return whether the rest would become part of a `//` comment in the line above."""
+    if rest.lstrip(" \t")[:1] in ("", "\r", "\n"):
+        return False
+    return any(
+        match[1] is not None and match[1].startswith("//") and match.end() == lead
+        for match in COMMENTS.finditer(text)
+    )
+
+
+def set_inside(text: str, path: Path, inside: str) -> str:
+    """Replace the text between the brackets of a container without children.
+
+    If its comments differ from those of `inside`, nothing is changed.
+    """
+    document = parse(text)
+    value = document.at(path)
+    start, end = value.start + 1, value.end - 1
+    if value.children or text[start:end].split() != inside.split():
+        return text
+    return text[:start] + inside + text[end:]
+
+
+def inside(document: ParsedText, path: Path) -> str:
+    """Return the text between the brackets of a container."""
+    value = document.at(path)
+    return document.text[value.start + 1 : value.end - 1]
+
+
+def fresh(text: str, data: JsonValue) -> str:
+    """Add the first value to a text that has none, after its comments."""
+    newline = _newline_of(text)
+    lead = "" if not text or text == BOM or text[-1] in "\r\n" else newline
+    body = json.dumps(data, indent=2, ensure_ascii=False).replace("\n", newline)
+    return f"{text}{lead}{body}{newline}"
+
+
+class _Layout:
+    """The layout of a text: line ends, indentation, spaces."""
+
+    def __init__(self, document: ParsedText) -> None:
+        text, root = document.text, document.at(())
+        self.newline = _newline_of(text)
+        spread = _NEWLINE.search(text, root.start, root.end) is not None
+        self.compact = bool(root.children) and not spread
+        self.unit = _unit(document, root)
+        colon = re.search(r'"[ \t]*:([ \t]*)(?=[^ \t\r\n])', document.plain)
+        self.gap = "" if colon is not None and colon[1] == "" else " "
+
+    def block(self, child: tuple[str | None, JsonValue], indent: str) -> str:
+        """Return a child over several lines, all but the first one indented."""
+        key, data = child
+        body = json.dumps(
+            data,
+            indent=self.unit,
+            ensure_ascii=False,
+            separators=(",", f":{self.gap}"),
+        )
+        return self._name(key) + body.replace("\n", self.newline + indent)
+
+    def inline(self, child: tuple[str | None, JsonValue]) -> str:
+        """Return a child in one line."""
+        key, data = child
+        separators = (f",{self.gap}", f":{self.gap}")
+        body = json.dumps(data, ensure_ascii=False, separators=separators)
+        return self._name(key) + body
+
+    def _name(self, key: str | None) -> str:
+        if key is None:
+            return ""
+        return json.dumps(key, ensure_ascii=False) + f":{self.gap}"
+
+
+def _newline_of(text: str) -> str:
+    found = _NEWLINE.search(text)
+    return found[0] if found else "\n"
+
+
+def _unit(document: ParsedText, root: Value) -> str:
+    """Return by how much a level is indented: as the first line that is."""
+    for start in root.starts:
+        line = _line_start(document.text, start)
+        if line > root.start and not document.text[line:start].strip(" \t"):
+            return document.text[line:start] or "  "
+    found = re.search(r"[\r\n]([ \t]+)[^ \t\r\n}\]]", document.plain[root.start :])
+    return found[1] if found else "  "
+
+
+def _line_start(text: str, at: int) -> int:
+    return max(text.rfind("\n", 0, at), text.rfind("\r", 0, at)) + 1
+
+
+def _indent_at(text: str, at: int) -> str:
+    line = _line_start(text, at)
+    found = re.match(r"[ \t]*", text[line:at])
+    return found[0] if found else ""
+
+
+def _lead(text: str, start: int) -> int:
+    """Return where the white space that leads to a child begins: its line break, if any."""
+    at = start
+    while at > 0 and text[at - 1] in " \t":
+        at -= 1
+    if text[at - 2 : at] == "\r\n":
+        return at - 2
+    return at - 1 if at > 0 and text[at - 1] in "\r\n" else at
+
+
+def _line_end(document: ParsedText, at: int) -> int:
+    """Return the end of the line if only a comment follows on it, else the position itself."""
+    found = _NEWLINE.search(document.text, at)
+    if found is None or document.plain[at : found.start()].strip(" \t"):
+        return at
+    in_comment = any(
+        match[1] is not None and match.start() < found.start() < match.end()
+        for match in COMMENTS.finditer(document.text)
+    )
+    return at if in_comment else found.start()

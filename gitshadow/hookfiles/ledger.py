@@ -1,8 +1,8 @@
-"""What we wrote where, and the bytes that stood there before: what `uninstall` goes by.
+"""Which files we wrote, and their bytes before that: the basis of `uninstall`.
 
-One record and one backup per file, readable by their owner alone. A record is written before
-the file it is about, so that whatever a crash leaves is known.
-Invariant: a record whose file could not be written says what the file really held.
+There is one record and one backup per file, readable only by their owner. A record is written
+before its file, so that the state after a crash is known.
+Invariant: a record whose file could not be written has the real content of the file.
 """
 
 import hashlib
@@ -19,10 +19,12 @@ _VERSION = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerRecord:
-    """Hold what we know of one file that we wrote.
+    """What is known of one file that we wrote.
 
-    `before` and `after` are SHA-256 of its content, `before` None where there was no file;
-    `made` are the directories that were made for it, outermost first.
+    Attributes:
+        before: The SHA-256 of its content before, None if there was no file.
+        after: The SHA-256 of what we wrote.
+        made: The directories that were created for it, outermost first.
     """
 
     path: str
@@ -34,12 +36,12 @@ class LedgerRecord:
 
 
 def sha256(data: bytes) -> str:
-    """Return the name of a content."""
+    """Return the SHA-256 of a content."""
     return hashlib.sha256(data).hexdigest()
 
 
 class Ledger:
-    """Keep the records of one scope in one directory."""
+    """The records of one scope, in one directory."""
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
@@ -64,7 +66,7 @@ class Ledger:
             raise ShadowError(f"could not read the record {name}") from error
 
     def backup(self, record: LedgerRecord) -> bytes | None:
-        """Return the bytes that stood in a file before us; None where there was none.
+        """Return the bytes of a file before the installation; None if there was no file.
 
         Raises:
             ShadowError: they are lost.
@@ -77,7 +79,7 @@ class Ledger:
         return found.data
 
     def remember(self, record: LedgerRecord, before: bytes | None) -> None:
-        """Keep a record and the bytes it is about, in place of an older one.
+        """Write a record and the former bytes of its file, in place of an older record.
 
         Raises:
             ShadowError: they could not be written.
@@ -103,7 +105,7 @@ class Ledger:
         files.write(self._name(record.path, "json"), document.encode(), 0o600)
 
     def forget(self, record: LedgerRecord, left: list[str]) -> None:
-        """Drop a record; directories that are left go to all whose files lie in them."""
+        """Delete a record; others get the directories that are left and contain their files."""
         for suffix in ("json", "before"):
             files.delete(self._name(record.path, suffix))
         for other in self._all() if left else ():
@@ -116,7 +118,7 @@ class Ledger:
             self._remove_directories()
 
     def _remove_directories(self) -> None:
-        """Remove our directories and those above them that we made, as far as they are empty."""
+        """Remove our directories, and those above them that we created, if they are empty."""
         kept = files.read(self._made)
         above = json.loads(kept.data) if kept is not None else []
         files.delete(self._made)
@@ -128,7 +130,7 @@ class Ledger:
         return os.path.join(self._directory, "made")
 
     def _missing_above(self) -> list[str]:
-        """Return the directories above ours that are not there, outermost first."""
+        """Return the missing directories above ours, outermost first."""
         missing: list[str] = []
         above = os.path.dirname(os.path.dirname(self._directory))
         while not os.path.isdir(above):

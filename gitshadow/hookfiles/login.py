@@ -1,8 +1,8 @@
-"""A daemon at login: a systemd user unit, and the link that has it started for a worktree.
+"""A daemon at login: a systemd user unit, and the link that makes systemd start it.
 
 The unit is a template for all worktrees (systemd.unit(5)); the link is what `systemctl --user
 enable` makes. No program is run: systemd reads both at the next login.
-Invariant: what was not there before us is gone when the last worktree has left.
+Invariant: everything that was created is removed with the last worktree.
 """
 
 import os
@@ -47,7 +47,7 @@ _UNSAFE = frozenset("\"'\\$")  # systemd runs no program with these in its path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitLink:
-    """Hold what is to happen to the link of one worktree, and why not where it cannot."""
+    """The planned action on the link of one worktree, or the reason why it is impossible."""
 
     path: str
     action: FileAction
@@ -56,7 +56,7 @@ class UnitLink:
 
 @dataclass(frozen=True, slots=True)
 class LoginPlan:
-    """Hold what is to happen; nothing is written by making one."""
+    """The planned steps; a plan writes nothing."""
 
     unit: Sequence[FileStep]
     links: Sequence[UnitLink]
@@ -64,7 +64,7 @@ class LoginPlan:
 
 
 def escaped(path: str) -> str:
-    """Return a path as the instance of a unit, as `systemd-escape --path` spells it."""
+    """Return a path as the instance of a unit, as `systemd-escape --path` prints it."""
     parts = os.fsencode(os.path.normpath(path)).strip(b"/")
     if not parts:
         return "-"
@@ -81,11 +81,11 @@ def escaped(path: str) -> str:
 
 
 def plan(root: str, around: InstallEnvironment) -> LoginPlan:
-    """Return what has the daemon of a worktree start at login.
+    """Return the steps that make the daemon of a worktree start at login.
 
     Raises:
-        UnsupportedError: the path is too long for the name of a unit, or our program's cannot
-            stand in one.
+        UnsupportedError: the path is too long for the name of a unit, or systemd cannot run the
+            path of our program.
     """
     if _UNSAFE & set(around.executable) or not around.executable.isprintable():
         raise UnsupportedError(
@@ -110,7 +110,7 @@ def plan(root: str, around: InstallEnvironment) -> LoginPlan:
 
 
 def plan_removal(roots: Sequence[str], around: InstallEnvironment) -> LoginPlan:
-    """Return what takes these worktrees out; the unit goes with the last of all."""
+    """Return the steps that remove these worktrees; the unit is removed with the last one."""
     paths = [_link_of(root, around) for root in roots]
     links = [
         UnitLink(path=path, action=FileAction.DELETE)

@@ -1,16 +1,16 @@
-"""Our entries in a user's file: put in, known again, taken out; text in, text out.
+"""Our entries in a user's JSON file: added, found and removed; text in, text out.
 
-Ours is an entry whose command is ours (`invocation.agent_of`); nothing else is ever touched.
-An entry of ours that is as it should be stays, with the timeout that a user gave it; one that
-differs is replaced, because an old one beside a new one would report everything twice.
-Invariant: `take_out(put_in(text)) == text`, given `text` to tell what stood there before.
+An entry is ours if its command is (`invocation.agent_of`); nothing else is ever changed. A right
+entry stays, with the timeout that a user gave it; a wrong one is replaced, because an old and a
+new one together would report everything twice.
+Invariant: `take_out(put_in(text)) == text`, if `text` is given as the file before.
 """
 
 from collections.abc import Iterator
 from dataclasses import replace
 
 from gitshadow.errors import ShadowError
-from gitshadow.hookfiles import invocation, jsonc, splice
+from gitshadow.hookfiles import invocation, jsonc
 from gitshadow.hookfiles.entries import (
     COVERING,
     HookEntry,
@@ -21,24 +21,24 @@ from gitshadow.hookfiles.entries import (
     item,
     whole,
 )
-from gitshadow.hookfiles.jsonc import Document, Path, Value
+from gitshadow.hookfiles.jsonc import ParsedText, Path, Value
 from gitshadow.hookfiles.placement import EntryShape, EventRegistration
 
 
 def fresh(want: Want) -> str:
-    """Return the file with nothing but our entries."""
+    """Return a file with only our entries."""
     return put_in("", want)
 
 
 def put_in(text: str, want: Want) -> str:
-    """Return the text with our entries in it; the same text where they are right already.
+    """Return the text with our entries; the same text if they are right already.
 
     Raises:
-        ShadowError: it is no JSON, or something else stands where the events belong.
+        ShadowError: it is not JSON, or the events have another type.
     """
     document = parse(text)
     if document.root is None:
-        return splice.fresh(text, whole(want))
+        return jsonc.fresh(text, whole(want))
     _check_object(document.root, "the file")
     text = _without_stale(text, want)
     text = _with_map(text, want)
@@ -48,13 +48,13 @@ def put_in(text: str, want: Want) -> str:
 
 
 def take_out(text: str, want: Want, before: str | None = None) -> str | None:
-    """Return the text without our entries; None where nothing is left that is not ours.
+    """Return the text without our entries; None if everything in it was ours.
 
     Args:
         text: The file as it is now.
-        want: Whose entries, and where they stand; the command does not matter.
-        before: The file before we came, if that is known; `""` where there was none.
-            It tells which empty lists and objects are the user's own.
+        want: Whose entries, and their form; the command does not matter.
+        before: The file before the installation, if that is known; `""` if there was none. It
+            shows which empty lists and objects are the user's own.
 
     Raises:
         ShadowError: as `put_in`.
@@ -69,7 +69,7 @@ def take_out(text: str, want: Want, before: str | None = None) -> str | None:
     if not found:
         return text
     for _ in found:
-        # One at a time, the last one first: each removal moves what stands behind it.
+        # One at a time, the last one first: each removal moves the text after it.
         text = _without(text, entries(text, want)[-1], was)
     text = _without_map(text, want, was)
     return _without_root(text, was, want, known=before is not None)
@@ -88,16 +88,16 @@ def entries(text: str, want: Want) -> list[HookEntry]:
 
 
 def missing(text: str, want: Want) -> list[str]:
-    """Return the events that have no right entry of ours."""
+    """Return the events without a right entry."""
     there = {entry.event for entry in entries(text, want) if is_right(entry, want)}
     return [event.name for event in want.shape.events if event.name not in there]
 
 
-def parse(text: str) -> Document:
+def parse(text: str) -> ParsedText:
     """Read a file's text.
 
     Raises:
-        ShadowError: it is no JSON.
+        ShadowError: it is not JSON.
     """
     try:
         return jsonc.parse(text)
@@ -105,10 +105,7 @@ def parse(text: str) -> Document:
         raise ShadowError(f"it is not valid JSON: {error}") from None
 
 
-# Where entries stand
-
-
-def _base(document: Document, shape: EntryShape) -> tuple[str, ...] | None:
+def _base(document: ParsedText, shape: EntryShape) -> tuple[str, ...] | None:
     """Return the names on the way to the map of events, as this file has them."""
     root = document.root
     if root is None:
@@ -121,14 +118,14 @@ def _base(document: Document, shape: EntryShape) -> tuple[str, ...] | None:
     return () if at_top else shape.base
 
 
-def _bases(document: Document, shape: EntryShape) -> list[tuple[str, ...]]:
-    """Return every way to a map of events that entries of ours may be in."""
+def _bases(document: ParsedText, shape: EntryShape) -> list[tuple[str, ...]]:
+    """Return every way to a map of events that may have our entries."""
     base = _base(document, shape)
     return [] if base is None else [base, *shape.former]
 
 
-def _find(document: Document, names: tuple[str, ...]) -> Path | None:
-    """Return the path of the object at the end of some names, None where there is none."""
+def _find(document: ParsedText, names: tuple[str, ...]) -> Path | None:
+    """Return the path of the object at the end of some names, None if there is none."""
     value, path = document.root, []
     for name in names:
         index = None if value is None else value.index(name)
@@ -141,7 +138,7 @@ def _find(document: Document, names: tuple[str, ...]) -> Path | None:
 
 
 def _handlers(
-    document: Document, path: Path, base: tuple[str, ...]
+    document: ParsedText, path: Path, base: tuple[str, ...]
 ) -> Iterator[HookEntry]:
     events = document.at(path)
     for number, (name, items) in enumerate(
@@ -171,11 +168,8 @@ def _check_object(value: Value, what: str) -> None:
         raise ShadowError(f"{what} is not an object")
 
 
-# Putting in
-
-
 def _without_stale(text: str, want: Want) -> str:
-    """Take out entries of ours that cannot stay, all but the first right one per event."""
+    """Remove our entries, except the first right one per event."""
     while True:
         stale = _first_stale(text, want)
         if stale is None:
@@ -199,14 +193,14 @@ def _first_stale(text: str, want: Want) -> HookEntry | None:
 
 
 def _with_map(text: str, want: Want) -> str:
-    """Make the objects on the way to the map of events."""
+    """Create the objects on the way to the map of events."""
     document = parse(text)
     base = _base(document, want.shape) or ()
     for depth in range(len(base)):
         document = parse(text)
         if _find(document, base[: depth + 1]) is None:
             above = _find(document, base[:depth]) or ()
-            text = splice.append(text, above, {}, key=base[depth])
+            text = jsonc.append(text, above, {}, key=base[depth])
     return text
 
 
@@ -217,18 +211,20 @@ def _with_event(text: str, want: Want, event: EventRegistration) -> str:
     base = _find(document, _base(document, want.shape) or ()) or ()
     index = document.at(base).index(event.name)
     if index is None:
-        return splice.append(text, base, [item(event, want)], key=event.name)
+        return jsonc.append(text, base, [item(event, want)], key=event.name)
     path = (*base, index)
     if not document.at(path).is_list:
         raise ShadowError(f'"{event.name}" is not a list')
     group = _joinable(document, path, event) if want.shape.join else None
     if group is not None:
-        return splice.append(text, group, handler(event, want))
-    return splice.append(text, path, item(event, want))
+        return jsonc.append(text, group, handler(event, want))
+    return jsonc.append(text, path, item(event, want))
 
 
-def _joinable(document: Document, path: Path, event: EventRegistration) -> Path | None:
-    """Return the handlers of the first group of others that matches everything."""
+def _joinable(
+    document: ParsedText, path: Path, event: EventRegistration
+) -> Path | None:
+    """Return the path of the handlers in the first group that matches everything."""
     for at, group in enumerate(document.at(path).children):
         if not isinstance(group.data, dict):
             continue
@@ -244,35 +240,32 @@ def _with_top(text: str, shape: EntryShape) -> str:
     for name, value in shape.top.items():
         root = parse(text).root
         if root is not None and root.index(name) is None:
-            text = splice.append(text, (), value, key=name)
+            text = jsonc.append(text, (), value, key=name)
     return text
 
 
-# Taking out
-
-
-def _without(text: str, entry: HookEntry, was: Document) -> str:
-    """Take one entry out, and what it leaves empty and was not there before."""
-    text = splice.remove(text, entry.path)
+def _without(text: str, entry: HookEntry, was: ParsedText) -> str:
+    """Remove one entry, and containers that it leaves empty and that were not there before."""
+    text = jsonc.remove(text, entry.path)
     if entry.group is not None:
         handlers = entry.path[:-1]
         if parse(text).at(handlers).children:
             return text
-        text = splice.remove(text, handlers[:-1])
+        text = jsonc.remove(text, handlers[:-1])
         items = handlers[:-2]
     else:
         items = entry.path[:-1]
     return _tidy(text, items, (*entry.base, entry.event), was)
 
 
-def _without_map(text: str, want: Want, was: Document) -> str:
-    """Take the empty objects on the way to the events out, from the innermost."""
+def _without_map(text: str, want: Want, was: ParsedText) -> str:
+    """Remove the empty objects on the way to the events, innermost first."""
     for base in _bases(parse(text), want.shape):
         text = _without_empty(text, base, was)
     return text
 
 
-def _without_empty(text: str, base: tuple[str, ...], was: Document) -> str:
+def _without_empty(text: str, base: tuple[str, ...], was: ParsedText) -> str:
     for depth in range(len(base), 0, -1):
         path = _find(parse(text), base[:depth])
         if path is not None:
@@ -280,18 +273,18 @@ def _without_empty(text: str, base: tuple[str, ...], was: Document) -> str:
     return text
 
 
-def _tidy(text: str, path: Path, names: tuple[str, ...], was: Document) -> str:
-    """Remove an emptied container, or leave it as empty as it was before."""
+def _tidy(text: str, path: Path, names: tuple[str, ...], was: ParsedText) -> str:
+    """Remove an emptied container, or give it the white space that it had before."""
     if parse(text).at(path).children:
         return text
     former = _named(was, names)
     if former is None:
-        return splice.remove(text, path)
-    inner = "" if was.at(former).children else splice.inside(was, former)
-    return splice.set_inside(text, path, inner)
+        return jsonc.remove(text, path)
+    inner = "" if was.at(former).children else jsonc.inside(was, former)
+    return jsonc.set_inside(text, path, inner)
 
 
-def _named(document: Document, names: tuple[str, ...]) -> Path | None:
+def _named(document: ParsedText, names: tuple[str, ...]) -> Path | None:
     value, path = document.root, []
     for name in names:
         index = None if value is None else value.index(name)
@@ -302,45 +295,40 @@ def _named(document: Document, names: tuple[str, ...]) -> Path | None:
     return tuple(path) if value is not None else None
 
 
-def _without_root(text: str, was: Document, want: Want, *, known: bool) -> str | None:
-    document = parse(text)
-    root = document.root
-    assert root is not None
-    if known and not _holds_more(document, was, want.shape):
+def _without_root(text: str, was: ParsedText, want: Want, *, known: bool) -> str | None:
+    if known and not _holds_more(parse(text), was, want.shape):
         text = _without_top(text, was, want.shape)
-        document = parse(text)
-        root = document.root
-        assert root is not None
+    root = parse(text).at(())
     if root.children or not known:
         return text
     if was.root is not None:
-        inner = "" if was.root.children else splice.inside(was, ())
-        return splice.set_inside(text, (), inner)
+        inner = "" if was.root.children else jsonc.inside(was, ())
+        return jsonc.set_inside(text, (), inner)
     rest = text[: root.start] + text[root.end :]
     if rest.split() == was.text.split():
         return was.text or None
     return rest
 
 
-def _holds_more(document: Document, was: Document, shape: EntryShape) -> bool:
-    """Tell whether somebody added hooks since."""
+def _holds_more(document: ParsedText, was: ParsedText, shape: EntryShape) -> bool:
+    """Return whether hooks were added since."""
     base, former = _named(document, shape.base), _named(was, shape.base)
     if base is None or not document.at(base).children:
         return False
     return former is None or document.at(base).data != was.at(former).data
 
 
-def _without_top(text: str, was: Document, shape: EntryShape) -> str:
+def _without_top(text: str, was: ParsedText, shape: EntryShape) -> str:
     for name in shape.top:
         root = parse(text).root
         index = None if root is None else root.index(name)
         if index is not None and _named(was, (name,)) is None:
-            text = splice.remove(text, (index,))
+            text = jsonc.remove(text, (index,))
     return text
 
 
-def _is_wholly_ours(document: Document, want: Want) -> bool:
-    """Tell whether a file holds what we write into a new one, whatever the command."""
+def _is_wholly_ours(document: ParsedText, want: Want) -> bool:
+    """Return whether a file is what we write into a new one, with any command."""
     found = entries(document.text, want)
     if not found:
         return False

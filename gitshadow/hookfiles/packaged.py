@@ -1,6 +1,6 @@
-"""The files that are wholly ours, as the wheel carries them.
+"""The files that are wholly ours, as the wheel has them.
 
-Invariant: a file is taken for ours only if everything that it runs is ours.
+Invariant: a file counts as ours only if everything that it runs is ours.
 """
 
 import json
@@ -20,7 +20,7 @@ _IN_CLONE = os.path.join(os.path.dirname(_PACKAGE), "hooks")
 
 
 def content(piece: PackagedPiece, agent: str, executable: str | None) -> bytes:
-    """Return a packaged file for the user's own place, or for a project (None).
+    """Return a packaged file for the user, or for a project (without an executable).
 
     Raises:
         ShadowError: this installation lacks the file, or a path cannot be written as text.
@@ -52,7 +52,7 @@ def encoded(text: str) -> bytes:
 
 
 def is_ours(data: bytes) -> bool:
-    """Tell whether a file is one of ours, of this or another version."""
+    """Return whether a file is ours, of this or another version."""
     try:
         text = data.decode()
     except UnicodeDecodeError:

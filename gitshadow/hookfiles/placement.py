@@ -1,22 +1,24 @@
-"""What can be said of an agent's hook files: where they lie, whose they are, how entries look.
+"""The description of an agent's hook files: paths, owner, and the form of entries.
 
-Invariant: values only; `shapes.py` and `catalog.py` hold the facts.
+Invariant: values only; `catalog.py` has the facts.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+
+from gitshadow.model import JsonObject
 
 
 class InstallScope(StrEnum):
-    """Say for whom an installation counts."""
+    """For whom hooks are installed."""
 
     USER = "user"
     PROJECT = "project"
 
 
 class Root(StrEnum):
-    """Name a directory that an agent's files of a scope lie below."""
+    """A directory above an agent's files of a scope."""
 
     HOME = "home"
     CONFIG = "config"
@@ -28,7 +30,7 @@ class Root(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FileLocation:
-    """Name a file by its root directory and its path below that."""
+    """A file: its root directory and its path below that."""
 
     root: Root
     path: str
@@ -36,10 +38,12 @@ class FileLocation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventRegistration:
-    """Say how one event is registered.
+    """How one event is registered.
 
-    `matcher` is the catch-all in that agent's spelling, None where there is none to write;
-    `timeout` is in the agent's own unit, None where the unit is not known.
+    Attributes:
+        matcher: The catch-all in that agent's spelling, None if it needs none.
+        timeout: In the agent's own unit, None if the unit is not known.
+        flat: The event's list has handlers, not groups of handlers.
     """
 
     name: str
@@ -50,12 +54,19 @@ class EventRegistration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryShape:
-    """Say how our entries stand in a shared file.
+    """The form of gitshadow's entries in a shared file.
 
-    `base` are the names on the way to the map of events; with `keep_base` a file that has its
-    events at another level keeps them there. `former` are the ways that earlier versions wrote
-    and the agent does not read: entries there are replaced. `extra` goes into each handler,
-    `top` into the file. With `join` our handler goes into a catch-all group that exists already.
+    Attributes:
+        base: The names on the way to the map of events.
+        former: Ways that earlier versions wrote and the agent does not read: entries there are
+            replaced.
+        keep_base: A file that has its events at another level keeps them there.
+        typed: A handler has a type.
+        named: A handler has a name.
+        join: The handler goes into a catch-all group that exists already.
+        extra: Added to each handler.
+        top: Added to the file.
+        milliseconds: The unit of timeouts, else seconds.
     """
 
     events: tuple[EventRegistration, ...]
@@ -65,17 +76,19 @@ class EntryShape:
     typed: bool = True
     named: bool = False
     join: bool = False
-    extra: Mapping[str, object]
-    top: Mapping[str, object]
+    extra: JsonObject = field(default_factory=dict)
+    top: JsonObject = field(default_factory=dict)
     milliseconds: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """Say which file of the user's takes our entries: the first that exists, or the first.
+    """The user's file that takes gitshadow's entries: the first that exists, else the first one.
 
-    `fallback` is used instead where only that file exists and has entries of its own; they have
-    the form `fallback_shape`.
+    Attributes:
+        fallback: Used instead if only that file exists and has entries of its own.
+        fallback_shape: The form of the entries there.
+        toml: Used instead if it has hooks.
     """
 
     files: tuple[FileLocation, ...]
@@ -87,7 +100,7 @@ class Shared:
 
 @dataclass(frozen=True, slots=True)
 class PackagedPiece:
-    """Name one packaged file below `hooks/`, where it goes, and whether it is run."""
+    """One packaged file below `hooks/`, where it goes, and whether it is run."""
 
     source: str
     target: FileLocation
@@ -96,7 +109,7 @@ class PackagedPiece:
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """Say which files are wholly ours."""
+    """The files that are wholly gitshadow's."""
 
     pieces: tuple[PackagedPiece, ...]
 
@@ -106,10 +119,13 @@ Placement = Shared | Owned
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agent:
-    """Hold what there is to know about one agent's installation.
+    """What is known about one agent's installation.
 
-    `signs` are places that tell that it is installed, `programs` its executables; `notes` are
-    said whenever something is written, `project_notes` where that is a project's file.
+    Attributes:
+        signs: Places that exist if the agent is installed.
+        programs: Its executables.
+        notes: Printed whenever something is written.
+        project_notes: Printed when a project's file is written.
     """
 
     name: str
@@ -121,7 +137,7 @@ class Agent:
 
     @property
     def default_scope(self) -> InstallScope:
-        """Return the scope that is meant when none is named."""
+        """Return the scope that is used if none is named."""
         return (
             InstallScope.USER
             if InstallScope.USER in self.placements

@@ -1,6 +1,6 @@
-"""One shared file of one agent, read: its text, and our entries in it, JSON or TOML alike.
+"""One shared file of one agent: its text and the editor of its format, JSON or TOML.
 
-Invariant: a file that is there but cannot be read is an error, never "not installed".
+Invariant: an existing file that cannot be read is an error, never "not installed".
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from gitshadow.hookfiles.placement import EntryShape, FileLocation, Shared
 
 
 class Editor(Protocol):
-    """Edit one format; `merge` and `toml` are the two."""
+    """The editor of one format; `merge` and `toml` are the two."""
 
     def entries(self, text: str, want: Want) -> list[HookEntry]:
         """Return our entries in a text."""
@@ -28,12 +28,12 @@ class Editor(Protocol):
         """Return a text with our entries."""
 
     def take_out(self, text: str, want: Want, before: str | None = None) -> str | None:
-        """Return a text without our entries, None where nothing is left."""
+        """Return a text without our entries, None if nothing is left."""
 
 
 @dataclass(frozen=True, slots=True)
 class SharedFile:
-    """Hold a file as it was read; `real` is where it is, `path` how it is called."""
+    """A file as it was read, with its real path and its name (`path`)."""
 
     path: str
     real: str
@@ -43,7 +43,7 @@ class SharedFile:
 
     @property
     def text(self) -> str:
-        """Return what stands in it, `""` where there is no file.
+        """Return its text, `""` if there is no file.
 
         Raises:
             ShadowError: it is not UTF-8.
@@ -59,11 +59,11 @@ class SharedFile:
 def open_shared(
     place: FileLocation, around: InstallEnvironment, editor: Editor, shape: EntryShape
 ) -> SharedFile | None:
-    """Read the file at a place; None where the place does not exist here.
+    """Read the file at a place; None if the place does not exist here.
 
     Raises:
         ShadowError: it cannot be read.
-        RefusedError: it lies where a project's file must not.
+        RefusedError: a project's file is outside of the worktree.
     """
     path = around.path(place)
     if path is None:
@@ -78,7 +78,7 @@ def worktree_of(place: FileLocation, around: InstallEnvironment) -> str | None:
 
 
 def candidates(shared: Shared, around: InstallEnvironment) -> Iterator[SharedFile]:
-    """Yield every file in which entries of ours may stand, also those not there.
+    """Yield every file that may have our entries, also files that do not exist.
 
     Raises:
         ShadowError: one cannot be read.
@@ -93,7 +93,7 @@ def choose(shared: Shared, around: InstallEnvironment) -> SharedFile:
     """Return the file that takes our entries: the one that the agent reads.
 
     Raises:
-        ShadowError: one that decides it cannot be read.
+        ShadowError: a file that decides it cannot be read.
     """
     there = _usual(shared, around)
     for file in there:
@@ -122,7 +122,7 @@ def _toml(shared: Shared, around: InstallEnvironment) -> SharedFile | None:
 
 
 def _instead(shared: Shared, around: InstallEnvironment) -> SharedFile | None:
-    """Return the file that would no longer be read, or be warned of, beside the usual one."""
+    """Return the file that the usual one would hide, or about which the agent would warn."""
     file = _fallback(shared, around)
     if file is not None and _has_hooks(file):
         return file

@@ -1,6 +1,6 @@
 """Which hooks are installed, found in a few milliseconds: files that do not name us are not parsed.
 
-Invariant: a file that cannot be read counts as one that may be ours, and is looked at properly.
+Invariant: a file that cannot be read counts as possibly ours, and `health` checks it.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ _MOST_BYTES = 4 * 1024 * 1024
 def present(around: InstallEnvironment) -> Iterator[tuple[Agent, InstallScope]]:
     """Yield each agent and scope whose files name us, in the catalogue's order.
 
-    That they name us does not say that the hooks come: `health.look` does.
+    Whether the hooks work is not checked: see `health.look`.
     """
     for agent in AGENTS.values():
         for scope in InstallScope:

@@ -1,6 +1,6 @@
-"""What is to happen to one file: the step that a plan shows and an installation takes.
+"""One planned change of one file: a plan shows it, an installation applies it.
 
-Invariant: values only; a step that fails says why and changes nothing.
+Invariant: values only; a step that fails has its reason and changes nothing.
 """
 
 import difflib
@@ -14,7 +14,7 @@ from gitshadow.hookfiles.placement import InstallScope
 
 
 class FileAction(StrEnum):
-    """Say what happens to a file."""
+    """What happens to a file."""
 
     CREATE = "create"
     CHANGE = "change"
@@ -25,10 +25,11 @@ class FileAction(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileStep:
-    """Hold what is to happen to one file, and why not where it cannot.
+    """The planned action on one file, or the reason why it is impossible.
 
-    `record` is the ledger's entry to be kept (install) or dropped (uninstall); `former` the
-    bytes for the backup.
+    Attributes:
+        record: The ledger's entry to write (install) or to delete (uninstall).
+        former: The bytes for the backup.
     """
 
     agent: str

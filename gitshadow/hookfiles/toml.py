@@ -1,8 +1,8 @@
 """Our entries in a TOML file, and the switches that Codex keeps there.
 
-Only where Codex's hooks already stand in `config.toml`: both files at once make it warn.
-New entries are appended as text; tomlkit edits what is written in another form. What it
-gives back is taken only if the rest of the file is byte for byte what it was.
+It is used only if `config.toml` already has hooks of Codex, which warns about hooks in both files.
+New entries are appended as text; tomlkit edits entries in another form. Its result is used only
+if the values and comments of the rest of the file are the same.
 Invariant: the tables below `hooks.state`, where a user's approvals are, are never written.
 """
 
@@ -26,7 +26,7 @@ def load(text: str) -> Mapping[str, object]:
     """Return the plain values of a file.
 
     Raises:
-        ShadowError: it is no TOML.
+        ShadowError: it is not TOML.
     """
     try:
         return tomllib.loads(text.removeprefix("\ufeff"))
@@ -35,19 +35,19 @@ def load(text: str) -> Mapping[str, object]:
 
 
 def has_hooks(text: str) -> bool:
-    """Tell whether a file defines hooks (approvals alone are none)."""
+    """Return whether a file defines hooks; approvals are no hooks."""
     hooks = load(text).get("hooks")
     return isinstance(hooks, dict) and any(name != _STATE for name in hooks)
 
 
 def is_switched_off(text: str) -> bool:
-    """Tell whether `[features] hooks = false` stands in a file."""
+    """Return whether a file has `[features] hooks = false`."""
     features = load(text).get("features")
     return isinstance(features, dict) and features.get("hooks") is False
 
 
 def approvals(text: str) -> list[str]:
-    """Return the keys of the approvals that a file holds."""
+    """Return the keys of the approvals in a file."""
     hooks = load(text).get("hooks")
     state = hooks.get(_STATE) if isinstance(hooks, dict) else None
     return list(state) if isinstance(state, dict) else []
@@ -75,16 +75,16 @@ def _is_ours(entry: HookEntry, want: Want) -> bool:
 
 
 def missing(text: str, want: Want) -> list[str]:
-    """Return the events that have no right entry of ours."""
+    """Return the events without a right entry."""
     there = {item.event for item in entries(text, want) if is_right(item, want)}
     return [event.name for event in want.shape.events if event.name not in there]
 
 
 def put_in(text: str, want: Want) -> str:
-    """Return the text with our entries in it; the same text where they are right already.
+    """Return the text with our entries; the same text if they are right already.
 
     Raises:
-        ShadowError: it is no TOML, or an entry cannot be put in without changing more.
+        ShadowError: it is not TOML, or an entry cannot be added without changing more.
     """
     found = entries(text, want)
     if any(not is_right(entry, want) for entry in found):
@@ -105,9 +105,9 @@ def take_out(text: str, want: Want, before: str | None = None) -> str | None:
     """Return the text without our entries; `before` as for `merge.take_out`.
 
     Raises:
-        ShadowError: it is no TOML, or they cannot be taken out without changing more.
+        ShadowError: it is not TOML, or they cannot be removed without changing more.
     """
-    del before  # tables leave nothing empty behind
+    del before  # no empty table remains, so nothing has to be compared
     return _without_ours(text, want)
 
 
@@ -201,10 +201,10 @@ def _document(text: str) -> "TOMLDocument":
 
 
 def _checked(old: str, new: str) -> str:
-    """Return the new text if nothing of the old one but our entries went missing.
+    """Return the new text if it differs from the old one only in our entries.
 
     Raises:
-        ShadowError: something did.
+        ShadowError: it differs in more.
     """
     if _foreign(old) != _foreign(new) or _comments(old) != _comments(new):
         raise ShadowError("it cannot be edited without changing other settings")
@@ -212,7 +212,7 @@ def _checked(old: str, new: str) -> str:
 
 
 def _foreign(text: str) -> object:
-    """Return a file's values without what is ours."""
+    """Return a file's values without our entries."""
     data = dict(load(text))
     hooks = data.pop("hooks", None)
     if not isinstance(hooks, dict):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import NamedTuple, TypeVar
 
-from gitshadow.adapters.fields import (
+from gitshadow.adapters.payload import (
     MAX_NATIVE_CHARS,
     MAX_PATHS,
     MAX_PROMPT_CHARS,

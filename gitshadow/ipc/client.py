@@ -1,6 +1,6 @@
-"""Asking the daemon, where one answers.
+"""Requests to the daemon.
 
-Invariant: no daemon is no error of the caller's: `UnreachableError` means "do it yourself".
+Invariant: a missing daemon is no failure: on `UnreachableError` the caller does the work itself.
 """
 
 import json
@@ -20,7 +20,7 @@ def request(
     params: Mapping[str, object],
     timeout_s: float = ANSWER_S,
 ) -> dict[str, object]:
-    """Have the daemon of a worktree run a verb.
+    """Run a verb in the daemon of a worktree.
 
     Args:
         layout: The worktree.
@@ -64,9 +64,9 @@ def request(
 
 
 def ping(layout: Layout) -> int | None:
-    """Return the pid of the daemon of a worktree, None where none answers.
+    """Return the pid of the daemon of a worktree, None if none answers.
 
-    One that still does its first walk answers too.
+    A daemon also answers during its first walk.
     """
     return _pid(_pong(layout))
 

@@ -1,8 +1,8 @@
-"""The program behind Git's own hooks: it tells the daemon, or does it here, and is gone.
+"""The program of Git's own hooks: it reports to the daemon, or does the work itself.
 
 A commit runs several of them, and a person waits for each: no third-party package is imported.
-Invariant: it exits 0 and waits for nobody long. Git must go on whatever is wrong, and a commit
-must not fail because of us. One answer is a no, and says so: to a push of shadow refs.
+Invariant: it exits 0 and never waits long. Git must go on after any error, and a commit must not
+fail because of us. Only a push of shadow refs is refused, with a message.
 """
 
 import os
@@ -22,7 +22,7 @@ CHAINED = "--chained"
 BESIDE = "--beside"
 _ANSWER_S = 10.0
 _FALSE = ("false", "no", "off", "0", "")
-"""What Git takes for no (git-config(1))."""
+"""The values that mean false to Git (git-config(1))."""
 _PUSH = "pre-push"
 _MESSAGES = ("prepare-commit-msg", "commit-msg")
 _WITH_INPUT = ("post-rewrite", _PUSH, "reference-transaction")
@@ -35,14 +35,14 @@ _MANAGED_EVENTS = (
 
 
 def main(arguments: list[str], in_process: "Tell") -> int:
-    """Take one call of a Git hook.
+    """Report one call of a Git hook.
 
     Args:
         arguments: The hook's name and what Git gave it; or `--from-pre-commit`, where the
             name may be missing: the pre-commit framework passes variables, no arguments.
-            `--chained`: the caller runs another hook after us and says `hooks-done` then.
+            `--chained`: the caller runs another hook after us, then reports `hooks-done`.
             `--beside`: Git may run other hooks of this event after us.
-        in_process: Has the engine take the call in this process, where no daemon answers.
+        in_process: Does the work in this process if no daemon answers.
 
     Returns:
         0, whatever is wrong; `pushguard.REFUSED` for a push that would send shadow refs.
@@ -73,11 +73,11 @@ def _managed_event() -> str:
 
 
 def _is_of_interest(event: str, words: list[str]) -> bool:
-    """Tell whether a call says anything: one of our own git or a half-done one does not."""
+    """Return whether a call matters: calls by our own git or of unfinished updates do not."""
     if os.environ.get("GITSHADOW_INTERNAL") or _is_off():
         return False
     if os.environ.get("_PRE_COMMIT_SKIP_POST_CHECKOUT"):
-        return False  # pre-commit takes changes away; its own window is open
+        return False  # pre-commit hides changes for a moment; its own window is open
     return event != "reference-transaction" or words[1:2] == ["committed"]
 
 
@@ -94,19 +94,19 @@ def _message(event: str, words: list[str]) -> "Params":
 
 
 def _is_off() -> bool:
-    """Tell whether whoever runs git here wants nothing of it recorded."""
+    """Return whether the environment switches recording off."""
     return os.environ.get("GITSHADOW_ENABLED", "true").lower() in _FALSE
 
 
 def _tell(params: "Params", in_process: "Tell") -> None:
-    """Have the engine take a call, where the repository was initialised."""
+    """Report a call if the repository was initialised."""
     for name in [name for name in os.environ if name.startswith("GIT_")]:
         del os.environ[name]
     layout = discover(os.getcwd())
     if layout is None or not layout.initialised:
         return
     if params["event"] == _MESSAGES[1] and not os.path.exists(layout.trailers):
-        return  # nobody asked for more than this look
+        return  # trailers are off, so this check is all
     full = {**params, "pid": os.getppid()}
     from gitshadow.errors import LockedError, ShadowError, UnreachableError
     from gitshadow.ipc import client
@@ -124,7 +124,7 @@ def _tell(params: "Params", in_process: "Tell") -> None:
 
 
 def _guard(remote: list[str], given: bytes) -> int:
-    """Answer for a push; our own has asked already."""
+    """Return the exit code for a push; one by our own git was checked before."""
     if os.environ.get("GITSHADOW_INTERNAL"):
         return 0
     from gitshadow.ipc import pushguard
@@ -134,7 +134,7 @@ def _guard(remote: list[str], given: bytes) -> int:
 
 
 def _read_all() -> bytes:
-    """Read standard input to its end: git takes a pipe that breaks for a failed hook."""
+    """Read standard input to its end: for git, a broken pipe is a failed hook."""
     parts = []
     while part := os.read(0, 1 << 16):
         parts.append(part)

@@ -1,8 +1,8 @@
 """From pre-commit's own environment to the program that the user installed.
 
-The pre-commit framework installs a copy of ours for itself. That copy may be of another version
-than the one that records here, so it gives its place to the installed one where there is one.
-Invariant: standard library only; where nothing can be handed over the copy goes on.
+The pre-commit framework installs its own copy of gitshadow. That copy may be of another version
+than the one that records here, so it executes the installed one if there is one.
+Invariant: standard library only; if that is impossible, the copy goes on.
 """
 
 import os
@@ -15,7 +15,7 @@ _NAME = "git-agent-undo"
 
 
 def hand_over(arguments: Sequence[str]) -> None:
-    """Become the installed program, with the same arguments, where there is another one."""
+    """Execute the installed program with the same arguments, if there is another one."""
     if FLAG not in arguments or os.environ.get(_DONE):
         return
     other = installed(os.environ, os.path.dirname(sys.executable))
@@ -27,7 +27,7 @@ def hand_over(arguments: Sequence[str]) -> None:
 
 
 def installed(environ: Mapping[str, str], own: str) -> str | None:
-    """Return the first program of our name on the path that is not in a directory of our own."""
+    """Return the first program of our name on the path that is not in our own directory."""
     mine = os.path.realpath(own)
     for directory in environ.get("PATH", os.defpath).split(os.pathsep):
         found = os.path.join(directory, _NAME)

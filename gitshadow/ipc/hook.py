@@ -1,8 +1,7 @@
-"""The hook program: hands an agent's payload to the daemon and gets out of the way.
+"""The hook program: sends an agent's payload to the daemon and ends.
 
-Invariant: it exits 0 whatever is wrong and prints nothing that the daemon did not say. Only
-`_socket`, `os` and `time` are imported before the answer; the rest is for the day without a
-daemon.
+Invariant: it exits 0 after any error and prints only what the daemon answered. Only `_socket`,
+`os` and `time` are imported before the answer; the rest is imported if there is no daemon.
 """
 
 import os
@@ -74,11 +73,11 @@ _TOO_LARGE = b'{"too_large": true}'
 
 
 def main(arguments: list[str], in_process: "Capture") -> int:
-    """Take one hook call: the payload on standard input, the agent's name as argument.
+    """Deliver one hook call: the payload on standard input, the agent's name as argument.
 
     Args:
         arguments: The agent's name; anything after it is ignored.
-        in_process: Takes a delivery in this process, where no daemon may run.
+        in_process: Processes a delivery in this process, if no daemon may run.
     """
     if os.environ.get("GITSHADOW_INTERNAL"):
         return 0
@@ -99,17 +98,17 @@ def main(arguments: list[str], in_process: "Capture") -> int:
 
 
 def deliver(layout: Layout, body: bytes, in_process: "Capture") -> bytes:
-    """Have a delivery taken now: by the daemon, one that is started, or in this process.
+    """Get a delivery processed now: by the daemon, by one that is started, or in this process.
 
-    Where none of them can, it is left in the spool.
+    If all of them fail, it is written into the spool.
 
     Args:
         layout: The worktree.
         body: As `make_body` makes it.
-        in_process: Takes it in this process, where no daemon may run.
+        in_process: Processes it in this process, if no daemon may run.
 
     Returns:
-        What the agent is to read.
+        The text for the agent.
     """
     try:
         sock = wire.connect(layout.wt_dir, ANSWER_S)
@@ -119,9 +118,9 @@ def deliver(layout: Layout, body: bytes, in_process: "Capture") -> bytes:
 
 
 def leave(layout: Layout, body: bytes) -> None:
-    """Have a delivery taken by the daemon where one answers, else leave it in the spool.
+    """Send a delivery to the daemon, or write it into the spool if none answers.
 
-    For what needs to be known only later: its time is what counts, and the spool keeps that.
+    This is for deliveries that may be read later: the spool keeps their time.
 
     Raises:
         OSError: it could not even be spooled.
@@ -135,7 +134,7 @@ def leave(layout: Layout, body: bytes) -> None:
 
 
 def _ask(layout: Layout, sock: "socket", body: bytes) -> bytes:
-    """Return the daemon's answer; spool where it is busy or about to end."""
+    """Return the daemon's answer; spool the delivery if it is busy or about to end."""
     status, answer = _call(sock, b"hook", body)
     if status in (wire.ENDING, wire.OTHER_VERSION, wire.LATER):
         _spool(layout, body)
@@ -143,7 +142,7 @@ def _ask(layout: Layout, sock: "socket", body: bytes) -> bytes:
 
 
 def _call(sock: "socket", verb: bytes, body: bytes) -> tuple[bytes, bytes]:
-    """Return the daemon's status and answer; `ENDING` where none came in time."""
+    """Return the daemon's status and answer; `ENDING` if none came in time."""
     try:
         sock.settimeout(ANSWER_S)
         wire.ask(sock, verb, body)
@@ -156,7 +155,7 @@ def _call(sock: "socket", verb: bytes, body: bytes) -> tuple[bytes, bytes]:
 
 
 def _without_daemon(layout: Layout, body: bytes, in_process: "Capture") -> bytes:
-    """Spool and start the daemon, or capture in this process where none may run."""
+    """Spool and start the daemon, or capture in this process if none may run."""
     if _daemon_allowed(layout):
         path = _spool(layout, body)
         from gitshadow.ipc import launch
@@ -172,7 +171,7 @@ def _without_daemon(layout: Layout, body: bytes, in_process: "Capture") -> bytes
 
     try:
         return in_process(layout, body)
-    except (LockedError, JournalBusyError):  # the next barrier takes it from the spool
+    except (LockedError, JournalBusyError):  # the next barrier reads it from the spool
         _spool(layout, body)
         return b""
     except BaseException:
@@ -181,10 +180,10 @@ def _without_daemon(layout: Layout, body: bytes, in_process: "Capture") -> bytes
 
 
 def _told(layout: Layout, body: bytes) -> bytes:
-    """Return what the daemon has to say to a delivery that it took from the spool."""
+    """Return the daemon's text for a delivery that it read from the spool."""
     try:
         sock = wire.connect(layout.wt_dir, ANSWER_S)
-    except OSError:  # a command took it: nobody is there to ask
+    except OSError:  # a command read it, so there is no daemon to ask
         return b""
     status, answer = _call(sock, b"told", body)
     return answer if status == wire.OK else b""
@@ -201,7 +200,7 @@ def _read_all() -> tuple[bytes, bool]:
     """Read all of standard input, because a broken pipe upsets some agents.
 
     Returns:
-        What there is, or its beginning, and whether that is all.
+        The input, or its beginning, and whether it is complete.
     """
     parts, size = [], 0
     while part := os.read(0, 1 << 16):
@@ -212,10 +211,10 @@ def _read_all() -> tuple[bytes, bool]:
 
 
 def _find(payload: bytes) -> Layout | None:
-    """Return the initialised worktree that the payload names, or its surroundings do.
+    """Return the initialised worktree that the payload or the environment names.
 
-    A directory comes before a path that a tool writes: the daemon passes on what concerns
-    other repositories.
+    A directory comes before a path that a tool writes: the daemon forwards a delivery that is
+    about other repositories.
     """
     for place in _places(payload):
         found = discover(place) if place and place.startswith("/") else None
@@ -303,46 +302,17 @@ def lineage(pid: int) -> list[str]:
 
 
 def _spool(layout: Layout, body: bytes) -> str:
-    """Leave the delivery for the next barrier; the rename stamps it with this moment."""
-    import json
+    """Leave the delivery for the next barrier; return the path of its file."""
+    from gitshadow.ipc import spool
 
-    from gitshadow.store.private import check_dir
-
-    head, _, payload = body.partition(b"\n\n")
-    fields = [line.partition(b": ") for line in head.split(b"\n")]
-    named = {name: value for name, _, value in fields}
-    document = {
-        "agent": os.fsdecode(named.get(b"agent", b"generic")),
-        "cwd": os.fsdecode(named.get(b"cwd", b"/")),
-        # Bytes that are not UTF-8 become escapes in the file and come back as they were.
-        "payload": payload.decode("utf-8", "surrogateescape"),
-        "pids": os.fsdecode(named[b"ppids"]).split(),
-        "own": os.fsdecode(named.get(b"own", b"")),
-        "env": [os.fsdecode(value) for name, _, value in fields if name == b"env"],
-    }
-    check_dir(layout, "spool")
-    path = os.path.join(layout.spool_dir, f"{time.time_ns()}-{os.getpid()}.json")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    fd = os.open(path + ".part", flags, 0o600)
-    try:
-        view = memoryview(json.dumps(document).encode())
-        while view:
-            view = view[os.write(fd, view) :]
-        os.fstat(fd)
-    except OSError:
-        os.unlink(path + ".part")
-        raise
-    finally:
-        os.close(fd)
-    os.rename(path + ".part", path)
-    return path
+    return spool.write(layout, body, lambda _: f"{time.time_ns()}-{os.getpid()}.json")
 
 
 def _complain(layout: Layout | None, error: BaseException) -> None:
     if layout is None:
         return
     try:
-        # A full disk takes this still, and the next barrier reports it.
+        # This works on a full disk too, and the next barrier reports it.
         os.utime(layout.missed, follow_symlinks=False)
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         fd = os.open(layout.log, flags, 0o600)

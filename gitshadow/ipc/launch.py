@@ -24,7 +24,7 @@ _LOCK_TURN_S = 0.2
 
 
 def start(layout: Layout, timeout_s: float = START_S) -> int:
-    """Start the daemon of a worktree, where none runs, and wait for its first walk.
+    """Start the daemon of a worktree, if none runs, and wait for its first walk.
 
     Args:
         layout: The worktree.
@@ -81,9 +81,9 @@ def _open_log(layout: Layout) -> int:
 
 
 def stop(layout: Layout, timeout_s: float = STOP_S) -> bool:
-    """Stop the daemon of a worktree; tell whether one ran.
+    """Stop the daemon of a worktree; return whether one ran.
 
-    A daemon that was killed leaves its socket behind, which is removed here.
+    The socket of a killed daemon is removed too.
 
     Raises:
         ShadowError: it did not end in time.
@@ -115,7 +115,7 @@ def _ask_to_stop(layout: Layout, timeout_s: float) -> Mapping[str, object] | Non
 
 
 def _remove_stale(layout: Layout) -> bool:
-    """Remove the socket of a daemon that is no more; False while somebody has the lock.
+    """Remove the socket of an ended daemon; return False while another process has the lock.
 
     That is a command, or a daemon that does not answer yet.
     """

@@ -28,7 +28,7 @@ _LOCALES = ("LC_ALL", "LC_CTYPE", "LANG")
 
 
 def main(arguments: "Sequence[str]") -> int:
-    """Print the line, or with `--json` what it says; return 0, whatever is wrong.
+    """Print the line, or with `--json` its values; return 0 after any error.
 
     Args:
         arguments: `--json`, `--ascii`, both or none.
@@ -61,7 +61,7 @@ def _print(arguments: "Sequence[str]") -> None:
 
 
 def _asked(layout: Layout) -> list[str]:
-    """Return what the daemon says: state, agent, number of files, burst."""
+    """Return the daemon's answer: state, agent, number of files, burst."""
     end = time.monotonic() + _ANSWER_S
     try:
         sock = wire.connect(layout.wt_dir, _ANSWER_S)
@@ -87,6 +87,6 @@ def _text(state: str, agent: str, files: str, sign: str) -> str:
 
 
 def _says_unicode(environ: "Mapping[str, str]") -> bool:
-    """Tell whether the locale is one of UTF-8, as locale(7) looks for it."""
+    """Return whether the locale uses UTF-8, looked up as in locale(7)."""
     named = next((environ[name] for name in _LOCALES if environ.get(name)), "")
     return "utf-8" in named.lower() or "utf8" in named.lower()

@@ -1,9 +1,9 @@
-"""What a push by Git would send of the recorded history, and the word that stops it.
+"""The shadow refs that a push by Git would send, and the message that stops it.
 
-The hook's script looks for our ref names in the shell, so this runs only where one is there.
+The hook's script looks for our ref names in the shell, so this runs only if there is one.
 Source: githooks(5), pre-push, git 2.39: a line `<local ref> <local oid> <remote ref> <remote
-oid>` for each ref, `(delete)` for a local ref that is none.
-Invariant: without a shadow ref among them every push goes through.
+oid>` for each ref, `(delete)` for the local ref of a deletion.
+Invariant: a push without a shadow ref is never stopped.
 """
 
 import os
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from gitshadow.store.layout import Layout
 
 REFUSED = 5
-"""The exit code that means no; any other of this program never stops a push."""
+"""The exit code that stops a push; no other one does."""
 NAMESPACES = ("refs/agent-undo/", "refs/remotes/agent-undo/")
 _DELETED = "(delete)"
 _SHOWN = 3
 
 
 def guard(layout: "Layout | None", remote: str, told: bytes) -> int:
-    """Say no to a push that would send shadow refs, unless that is wanted.
+    """Refuse a push that would send shadow refs, unless the settings allow it.
 
     Args:
-        layout: The repository; None where it is not known.
-        remote: The name, or the URL, of where the push goes.
+        layout: The repository; None if it is not known.
+        remote: The name or the URL of the target.
         told: What git writes to the hook.
 
     Returns:
@@ -43,7 +43,7 @@ def guard(layout: "Layout | None", remote: str, told: bytes) -> int:
 def shadow_refs(told: bytes) -> list[str]:
     """Return the shadow refs that a push would send, as named here or there; sorted.
 
-    Deleting one over there sends nothing.
+    Deleting a remote ref sends nothing.
     """
     found = set()
     for line in told.decode("utf-8", "backslashreplace").split("\n"):
@@ -54,7 +54,7 @@ def shadow_refs(told: bytes) -> list[str]:
 
 
 def refusal(refs: "Sequence[str]", remote: str) -> str:
-    """Return what a person reads: what was stopped, why, and every way on."""
+    """Return the message: what was stopped, why, and every way to go on."""
     from gitshadow import config
 
     where = _said(remote)
@@ -74,7 +74,7 @@ def refusal(refs: "Sequence[str]", remote: str) -> str:
 
 
 def _is_on(layout: "Layout | None") -> bool:
-    """Ask the settings; one that cannot be read leaves the guard on."""
+    """Return whether the guard is on; it is if a setting cannot be read."""
     from gitshadow import config
     from gitshadow.errors import ShadowError
     from gitshadow.store.git import Git

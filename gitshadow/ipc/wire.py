@@ -1,9 +1,9 @@
-"""The frames on the socket: one line that says what follows, then that many bytes.
+"""The frames on the socket: one line with the length of the body, then the body.
 
 A request is `GS1 <version> <verb> <length>` and a body, a reply `GS1 <status> <length>` and a body.
 The path of the socket may be longer than `sun_path` allows (unix(7)), so both ends reach it
 through `/proc/self/fd`.
-Invariant: only `_socket` and `os` are imported, because every hook pays for it.
+Invariant: only `_socket` and `os` are imported, because every hook pays for the import.
 """
 
 import _socket
@@ -28,18 +28,18 @@ _TURNS = 20
 
 
 class WireError(Exception):
-    """Report a frame that is not one, or a peer that went away."""
+    """A malformed frame, or a peer that closed the connection."""
 
 
 class TooLargeError(WireError):
-    """Report a body that is larger than we take."""
+    """A body that is larger than the limit."""
 
 
 def connect(directory: str, timeout_s: float) -> _socket.socket:
     """Connect to the socket in a directory.
 
     Raises:
-        OSError: nobody listens there.
+        OSError: no process listens there.
     """
     fd = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
@@ -60,8 +60,8 @@ def call(sock: _socket.socket, verb: bytes, body: bytes) -> tuple[bytes, bytes]:
 
     Raises:
         OSError: the peer did not answer in time.
-        TooLargeError: the request is larger than the peer would take.
-        WireError: it answered nonsense, or hung up.
+        TooLargeError: the request is larger than the limit of the peer.
+        WireError: the answer is malformed, or the peer closed the connection.
     """
     ask(sock, verb, body)
     return answer(sock)
@@ -77,7 +77,7 @@ def ask(sock: _socket.socket, verb: bytes, body: bytes) -> None:
 def await_answer(sock: _socket.socket, timeout_s: float) -> None:
     """Wait until a reply begins, in short turns.
 
-    One long turn would be over, and the answer not there, after the machine stood still.
+    After a suspend of the machine, one long turn would be over before the answer can come.
 
     Raises:
         TimeoutError: it did not begin in time.
@@ -126,8 +126,8 @@ def read_body(
 
     Raises:
         TooLargeError: it is larger than the limit; nothing of it was read.
-        WireError: the length is no number, more data came than it says, or the
-            peer closed the connection.
+        WireError: the length is not a number, more data came than announced, or the peer
+            closed the connection.
     """
     if not length.isdigit() or len(length) > _MAX_DIGITS:
         raise WireError("not a frame")

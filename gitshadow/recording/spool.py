@@ -1,8 +1,8 @@
 """The spool: payloads that no process could take when they came, and which of them are whose.
 
 The worktrees of a repository share one directory. A payload for another worktree is renamed
-after a while, so that it is read once and not at each barrier of ours.
-Invariant: a file is unlinked only when it was taken, or can be taken by nobody any more.
+after a while, so that it is read once and not at each barrier of this one.
+Invariant: a file is deleted only when it was taken, or if no worktree is left that could take it.
 """
 
 import os
@@ -11,7 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from gitshadow.attribution.delivery import HookDelivery, parse_spool
+from gitshadow.attribution.delivery import HookDelivery, format_body, parse_spool
+from gitshadow.ipc import spool
 from gitshadow.store.layout import MAIN_WORKTREE, Layout
 
 FOREIGN_NS = 5_000_000_000
@@ -24,7 +25,7 @@ _FOR = ".for-"
 
 
 class SpooledFile(NamedTuple):
-    """Store one file of the spool; no delivery where it could not be read."""
+    """One file of the spool; no delivery if it could not be read."""
 
     path: str
     delivery: HookDelivery | None
@@ -32,34 +33,34 @@ class SpooledFile(NamedTuple):
 
     @property
     def is_addressed(self) -> bool:
-        """Return whether the name says which worktree it is for: then it is for this one."""
+        """Return whether the name has a worktree, which is then this one."""
         return _worktree_of(os.path.basename(self.path)) is not None
 
 
 @dataclass(slots=True)
 class Spool:
-    """Read the spool for one worktree and remember what was taken and still lies there."""
+    """Read the spool for one worktree; remember which of its files were taken."""
 
     layout: Layout
     taken: dict[str, None] = field(default_factory=dict)
 
     def waiting(self) -> list[SpooledFile]:
-        """Return what is not known to be another worktree's or taken, oldest first."""
+        """Return the files that are not known as taken or another worktree's, oldest first."""
         found = [self._read(path) for path in self._paths() if path not in self.taken]
         return sorted(found, key=lambda one: (one.at_ns, one.path))
 
     def pass_on(self, one: SpooledFile, worktree: str, now_ns: int) -> None:
-        """Name a payload after the worktree that it is for, unless its hook may still wait."""
+        """Rename a payload for the worktree that it is for, unless its hook may still wait."""
         if now_ns - one.at_ns < FOREIGN_NS:
             return
         stem = os.path.basename(one.path).removesuffix(_JSON)
         pid = stem.rpartition("-")[2]
-        name = name_for(worktree, one.at_ns, pid)
+        name = _name_for(worktree, one.at_ns, pid)
         with suppress(FileNotFoundError):
             os.rename(one.path, os.path.join(self.layout.spool_dir, name))
 
     def set_aside(self, one: SpooledFile) -> str:
-        """Keep a payload that nobody can take where it stands in no verb's way."""
+        """Rename a payload that cannot be taken, so that no verb reads it again."""
         aside = one.path + _ASIDE
         with suppress(FileNotFoundError):
             os.rename(one.path, aside)
@@ -69,7 +70,7 @@ class Spool:
         return aside
 
     def clear(self) -> int:
-        """Unlink what was taken: that is what a hook waits for; return how much it was."""
+        """Delete the files that were taken, which is what a hook waits for; return their number."""
         done = len(self.taken)
         for path in self.taken:
             discard(path)
@@ -87,7 +88,7 @@ class Spool:
                 continue
             if worktree in (None, self.layout.worktree):
                 yield path
-            elif not _stands(self.layout, worktree or MAIN_WORKTREE):
+            elif not _exists(self.layout, worktree or MAIN_WORKTREE):
                 discard(path)
 
     def _read(self, path: str) -> SpooledFile:
@@ -101,23 +102,47 @@ class Spool:
         return SpooledFile(path, delivery, at_ns)
 
 
-def name_for(worktree: str, at_ns: int, pid: str) -> str:
+def forward(layout: Layout, delivery: HookDelivery) -> None:
+    """Leave a delivery in the spool of another worktree, with the time at which it came.
+
+    Raises:
+        OSError: it could not be written.
+        StoreError: its spool is a link.
+    """
+    spool.write(
+        layout,
+        format_body(delivery),
+        lambda ctime_ns: _free_name(layout, delivery.at_ns or ctime_ns),
+    )
+
+
+def _free_name(layout: Layout, at_ns: int) -> str:
+    """Return a name for the other worktree that no file has; the clock is coarse."""
+    number = os.getpid()
+    while True:
+        name = _name_for(layout.worktree, at_ns, str(number))
+        if not os.path.lexists(os.path.join(layout.spool_dir, name)):
+            return name
+        number += 1
+
+
+def _name_for(worktree: str, at_ns: int, pid: str) -> str:
     """Return the name of a payload for one worktree that came at a moment."""
     return f"{at_ns}-{pid}{_FOR}{worktree}{_JSON}"
 
 
 def discard(path: str) -> None:
-    """Remove a payload; another worktree's process may have been quicker."""
+    """Delete a payload; another worktree's process may have done it already."""
     with suppress(FileNotFoundError):
         os.unlink(path)
 
 
 def _worktree_of(name: str) -> str | None:
-    """Return the worktree that a file's name says it is for, None where it says nothing."""
+    """Return the worktree in a file's name, None if there is none."""
     _, found, worktree = name.removesuffix(_JSON).partition(_FOR)
     return worktree if found else None
 
 
-def _stands(layout: Layout, worktree: str) -> bool:
+def _exists(layout: Layout, worktree: str) -> bool:
     place = os.path.join(layout.common_dir, "worktrees", worktree)
     return worktree == MAIN_WORKTREE or os.path.isdir(place)

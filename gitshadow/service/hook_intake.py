@@ -9,7 +9,6 @@ import os
 
 from gitshadow.adapters import registry
 from gitshadow.adapters.base import END_PHASES, BadPayload, HookEvent, HookPhase
-from gitshadow.adapters.context import added_context, takes_context
 from gitshadow.attribution import intake, lifecycle
 from gitshadow.attribution.delivery import (
     HookDelivery,
@@ -24,9 +23,8 @@ from gitshadow.config import PromptPolicy
 from gitshadow.errors import ShadowError, raise_shortage
 from gitshadow.model import PATHLESS_WRITERS, RepoPath, ToolClass
 from gitshadow.recording.context import RecorderContext
-from gitshadow.recording.spool import SpooledFile
+from gitshadow.recording.spool import SpooledFile, forward
 from gitshadow.reporting import notices
-from gitshadow.service.spool_forward import forward, others
 from gitshadow.store.journal import turns
 from gitshadow.store.layout import Layout, discover
 
@@ -50,11 +48,11 @@ def take_body(context: RecorderContext, body: bytes) -> bytes:
     """
     delivery = parse_body(body)
     taken = take(context, delivery) if delivery is not None else None
-    if taken is None or not takes_context(taken[0]):
+    if taken is None or not registry.takes_context(taken[0]):
         return b""
     event, done = taken
     text = notices.take(context, done.session)
-    return added_context(text, event) if text else b""
+    return registry.added_context(text, event) if text else b""
 
 
 def told(context: RecorderContext, body: bytes) -> bytes:
@@ -63,10 +61,10 @@ def told(context: RecorderContext, body: bytes) -> bytes:
     if delivery is None or not context.workspace.config.enabled:
         return b""
     event = registry.parse(delivery.agent, delivery.payload, delivery.env)
-    if not isinstance(event, HookEvent) or not takes_context(event):
+    if not isinstance(event, HookEvent) or not registry.takes_context(event):
         return b""
     text = notices.tell(context, event.agent, event.native_session)
-    return added_context(text, event) if text else b""
+    return registry.added_context(text, event) if text else b""
 
 
 def listen(context: RecorderContext) -> None:
@@ -204,7 +202,7 @@ def _forward(
 ) -> list[Layout]:
     """Tell other worktrees of a call that names paths there; return those that were told."""
     told: list[Layout] = []
-    for layout in others(context.workspace.layout, paths):
+    for layout in _others(context.workspace.layout, paths):
         try:
             forward(layout, delivery)
             told.append(layout)
@@ -213,6 +211,13 @@ def _forward(
                 f"could not pass a hook on to another repository: {error}"
             )
     return told
+
+
+def _others(here: Layout, paths: tuple[bytes, ...]) -> list[Layout]:
+    """Return the other initialised worktrees that contain some of these absolute paths."""
+    found = (discover(os.fsdecode(os.path.dirname(path))) for path in paths)
+    known = {one.root: one for one in found if one is not None and one.initialised}
+    return [one for root, one in known.items() if root != here.root]
 
 
 def _share_our_journal(context: RecorderContext, told: list[Layout]) -> bool:

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from gitshadow.adapters.fields import shortened_id
 from gitshadow.adapters.generic import NAME as GENERIC
+from gitshadow.adapters.payload import shortened_id
 from gitshadow.errors import UsageError
 from gitshadow.model import Burst, OpKind, OpStatus, RepoPath, Session, Turn
 from gitshadow.recording.context import RecorderContext

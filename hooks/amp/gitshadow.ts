@@ -1,6 +1,6 @@
 // @i-know-the-amp-plugin-api-is-wip-and-very-experimental-right-now
 // gitshadow-managed: amp
-// Tells gitshadow of each prompt and tool call. It allows every call and never throws.
+// Reports each prompt and tool call to gitshadow. It allows every call and never throws.
 import { spawnSync } from "node:child_process"
 
 const COMMAND = "git-agent-undo"

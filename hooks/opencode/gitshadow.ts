@@ -1,5 +1,5 @@
 // gitshadow-managed: opencode
-// Tells gitshadow of each prompt and tool call. It never throws: that would abort the tool.
+// Reports each prompt and tool call to gitshadow. It never throws: that would abort the tool.
 import { spawnSync } from "node:child_process"
 
 const COMMAND = "git-agent-undo"
@@ -7,7 +7,7 @@ const OPTIONS = { stdio: ["pipe", "ignore", "ignore"] as any, timeout: 3000 }
 const ENDS = ["session.created", "session.deleted", "server.instance.disposed"]
 
 export const GitshadowPlugin = async ({ directory, worktree }: any) => {
-  const parents = new Map() // of child sessions; only two events name both
+  const parents = new Map() // child session -> parent; only two events have both
   const send = (hook: string, input: any, output?: any) => {
     try {
       const about = input?.event?.properties ?? input

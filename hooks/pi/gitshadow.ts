@@ -1,5 +1,5 @@
 // gitshadow-managed: pi
-// Tells gitshadow of each prompt and tool call. It never throws and decides nothing.
+// Reports each prompt and tool call to gitshadow. It never throws and makes no decisions.
 import { spawnSync } from "node:child_process"
 
 const COMMAND = "git-agent-undo"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitshadow.adapters.envelope import is_patch, patched_paths
+from gitshadow.adapters.shape import is_patch, patched_paths
 
 PATCH = """*** Begin Patch
 *** Add File: src/money.py

@@ -1,9 +1,12 @@
 """What each agent does differently, beyond what its sample payloads show."""
 
+import json
+
 import pytest
 
+from gitshadow.adapters import registry
+from gitshadow.adapters.amp import path_of_uri
 from gitshadow.adapters.base import BadPayload, HookEvent, HookPhase
-from gitshadow.adapters.filetools import path_of_uri
 from gitshadow.model import ToolClass
 from tests.adapters.test_more_agents import event, load, parse
 
@@ -268,13 +271,12 @@ def test_path_of_uri_is_bytes_or_none(value: object, path: bytes | None) -> None
 
 
 def test_pi_session_is_named_by_id_variable_or_file() -> None:
-    from gitshadow.adapters.pi import Pi
-
     payload = load("pi__tool_call")
     ctx = {"cwd": "/r", "session_file": "/x/2026_ab.jsonl"}
 
     def session(env: dict[str, str], **more: object) -> str:
-        found = Pi().parse({**payload, "ctx": {**ctx, **more}}, env)
+        raw = json.dumps({**payload, "ctx": {**ctx, **more}}).encode()
+        found = registry.parse("pi", raw, env)
         assert isinstance(found, HookEvent)
         return found.native_session
 

@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from gitshadow.adapters import registry
-from gitshadow.adapters.base import HookEvent
+from gitshadow.adapters.base import HookEvent, Traits
+from gitshadow.adapters.payload import Payload
 from gitshadow.adapters.sender import identify
+from gitshadow.model import JsonValue
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "hook_payloads"
 AGENTS = {
@@ -45,7 +47,7 @@ def test_sender_is_named_by_shape_when_registered_for_claude_code(path: Path) ->
     agent = AGENTS[path.stem.split("__")[0]]
     env = {"DEVIN_PROJECT_DIR": "/home/dev/app"} if agent == "devin" else {}
     payload = json.loads(path.read_bytes())
-    assert identify(payload, env, "claude-code") == agent
+    assert identify(Payload(payload), env, "claude-code") == agent
 
 
 @pytest.mark.parametrize(
@@ -53,7 +55,7 @@ def test_sender_is_named_by_shape_when_registered_for_claude_code(path: Path) ->
 )
 def test_sender_is_the_registered_one_when_shape_says_nothing(path: Path) -> None:
     payload = json.loads(path.read_bytes())
-    assert identify(payload, {}, "kiro") == "kiro"
+    assert identify(Payload(payload), {}, "kiro") == "kiro"
 
 
 @pytest.mark.parametrize("registered", ["codex", "cursor", "gemini"])
@@ -68,8 +70,8 @@ def test_claude_payload_stays_claude_when_another_hook_delivers_it(
 def test_devin_is_claude_when_its_own_variable_is_missing() -> None:
     payload = json.loads((FIXTURES / "devin_cli__PreToolUse.json").read_bytes())
     env = {"DEVIN_PROJECT_DIR": "/x", "CLAUDE_PROJECT_DIR": "/x"}
-    assert identify(payload, {}, "claude-code") == "claude-code"
-    assert identify(payload, env, "claude-code") == "claude-code"
+    assert identify(Payload(payload), {}, "claude-code") == "claude-code"
+    assert identify(Payload(payload), env, "claude-code") == "claude-code"
 
 
 MATRIX = {
@@ -138,16 +140,16 @@ VARIANTS = [
 
 @pytest.mark.parametrize(("agent", "payload"), VARIANTS)
 def test_sender_is_named_when_a_payload_has_little_but_its_own_fields(
-    agent: str, payload: dict[str, object]
+    agent: str, payload: dict[str, JsonValue]
 ) -> None:
-    assert identify(payload, {}, "claude-code") == agent
-    assert identify(payload, {}, agent) == agent
+    assert identify(Payload(payload), {}, "claude-code") == agent
+    assert identify(Payload(payload), {}, agent) == agent
 
 
 def test_crush_is_crush_when_its_own_hook_leaves_the_directory_out() -> None:
     payload = {"event": "PreToolUse", "session_id": "s", "tool_name": "bash"}
-    assert identify(payload, {}, "crush") == "crush"
-    assert identify(payload, {}, "claude-code") == "goose"
+    assert identify(Payload(payload), {}, "crush") == "crush"
+    assert identify(Payload(payload), {}, "claude-code") == "goose"
 
 
 @pytest.mark.parametrize(
@@ -164,20 +166,18 @@ def test_copilot_takes_no_payload_without_a_name_when_it_is_anothers(
 @pytest.mark.parametrize("agent", ["gemini", "qwen"])
 def test_sender_is_the_registered_one_when_it_sends_times_too(agent: str) -> None:
     payload = {"hook_event_name": "SessionStart", "timestamp": "2026-09-20T10:15:30Z"}
-    assert identify(payload, {}, agent) == agent
+    assert identify(Payload(payload), {}, agent) == agent
 
 
 @pytest.mark.parametrize("agent", registry.KNOWN_AGENTS)
-def test_every_known_agent_has_an_adapter_of_its_name(agent: str) -> None:
-    found = registry.adapter(agent)
-    assert found is not None
-    assert found.name == agent
+def test_every_known_agent_has_a_parser(agent: str) -> None:
+    assert not isinstance(registry.parser(agent)(Payload({}), {}), HookEvent)
 
 
 def test_hook_does_nothing_when_the_agent_is_unknown() -> None:
     raw = (FIXTURES / "claude_code__SessionStart.json").read_bytes()
     assert registry.parse("nobody", raw, {}) is None
-    assert registry.adapter("nobody") is None
+    assert registry.traits("nobody") == Traits()
 
 
 @pytest.mark.parametrize(

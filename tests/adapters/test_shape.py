@@ -1,6 +1,5 @@
 """The table-driven reader: keys, their order, and what is wrong with a payload."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -8,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitshadow.adapters.base import BadPayload, HookEvent, HookPhase
+from gitshadow.adapters.payload import Payload
 from gitshadow.adapters.shape import Shape
-from gitshadow.model import ToolClass
+from gitshadow.model import JsonObject, JsonValue, ToolClass
 
 SHAPE = Shape(
     agent="codex",
@@ -37,7 +37,7 @@ SHAPE = Shape(
         ToolClass.SHELL: frozenset({"sh"}),
     },
 )
-WRITE: Mapping[str, object] = {
+WRITE: JsonObject = {
     "event": "pre",
     "session": "s",
     "tool": "write",
@@ -45,8 +45,8 @@ WRITE: Mapping[str, object] = {
 }
 
 
-def read(payload: Mapping[str, object], shape: Shape = SHAPE) -> HookEvent:
-    found = shape.read(payload)
+def read(payload: JsonObject, shape: Shape = SHAPE) -> HookEvent:
+    found = shape.read(Payload(payload))
     assert isinstance(found, HookEvent)
     return found
 
@@ -62,7 +62,7 @@ def test_dotted_key_leads_through_json_text() -> None:
 
 
 def test_paths_are_named_once_in_the_order_of_the_keys() -> None:
-    given = {
+    given: JsonObject = {
         "path": "a",
         "files": ["b", "a", 7],
         "edits": [{"path": "c"}, 1],
@@ -99,11 +99,12 @@ def test_subagent_has_a_session_below_its_parent() -> None:
 
 
 def test_subagent_event_is_ignored_when_the_agent_names_none() -> None:
-    assert replace(SHAPE, subagent=()).read({"event": "child", "session": "s"}) is None
+    payload = Payload({"event": "child", "session": "s"})
+    assert replace(SHAPE, subagent=()).read(payload) is None
 
 
 def test_phase_is_the_given_one_when_the_module_knows_better() -> None:
-    found = SHAPE.read({"event": "odd", "session": "s"}, HookPhase.TURN_END)
+    found = SHAPE.read(Payload({"event": "odd", "session": "s"}), HookPhase.TURN_END)
     assert isinstance(found, HookEvent)
     assert (found.phase, found.raw_event) == (HookPhase.TURN_END, "odd")
 
@@ -134,13 +135,13 @@ def test_numbers_are_bounded_when_they_are_durations_and_counts() -> None:
     ],
 )
 def test_payload_is_bad_when_a_needed_field_is_missing(
-    payload: Mapping[str, object], reason: str
+    payload: JsonObject, reason: str
 ) -> None:
-    assert SHAPE.read(payload) == BadPayload(reason)
+    assert SHAPE.read(Payload(payload)) == BadPayload(reason)
 
 
 def test_event_is_ignored_when_it_is_not_listed() -> None:
-    assert SHAPE.read({"event": "moonrise"}) is None
+    assert SHAPE.read(Payload({"event": "moonrise"})) is None
 
 
 JSON = st.recursive(
@@ -153,8 +154,8 @@ KEYS = sorted({*WRITE, "meta", "turn", "call", "cwd", "roots", "child", "ms", "t
 
 @given(st.dictionaries(st.sampled_from(KEYS), JSON))
 def test_reading_never_raises_when_fields_have_any_value(
-    changes: dict[str, object],
+    changes: dict[str, JsonValue],
 ) -> None:
     """ATT-10: a wrong type is an absent value."""
-    found = SHAPE.read({**WRITE, **changes})
+    found = SHAPE.read(Payload({**WRITE, **changes}))
     assert found is None or isinstance(found, HookEvent | BadPayload)

@@ -2,11 +2,19 @@
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from gitshadow.attribution.delivery import HookDelivery, parse_body, parse_spool
+from gitshadow.attribution.delivery import (
+    HookDelivery,
+    format_body,
+    parse_body,
+    parse_spool,
+)
 from gitshadow.attribution.process import ProcessId
 
 
@@ -23,6 +31,21 @@ def test_body_is_header_and_raw_payload() -> None:
         pids=(ProcessId(7, 70), ProcessId(5, 50)),
         env={"CLAUDE_PID": "7", "X": "a=b"},
     )
+
+
+@given(
+    st.builds(
+        HookDelivery,
+        agent=st.text("ab-", min_size=1),
+        payload=st.binary(),
+        cwd=st.none() | st.text("/a\udcff", min_size=1),
+        pids=st.lists(st.builds(ProcessId, st.integers(1), st.integers(0))).map(tuple),
+        own=st.none() | st.builds(ProcessId, st.integers(1), st.integers(0)),
+        env=st.dictionaries(st.text("AB_", min_size=1), st.text("x=\udcff")),
+    )
+)
+def test_body_is_read_as_the_delivery_that_it_was_made_of(one: HookDelivery) -> None:
+    assert parse_body(format_body(one)) == replace(one, pids=one.pids[:64])
 
 
 @pytest.mark.parametrize("raw", [b"", b"\n\n{}", b"cwd: /x\n\n{}", b"agent:\n\n"])

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gitshadow.errors import RefusedError
-from gitshadow.hookfiles import githooks, hooktexts
+from gitshadow.hookfiles import githooks
 from gitshadow.hookfiles.githooks import Act, GitHookPlan, GitHookState, Way
 from gitshadow.store.git import Git
 from gitshadow.store.layout import Layout, discover
@@ -100,7 +100,7 @@ def test_scripts_are_written_where_there_is_no_hook(yard: Yard) -> None:
     assert yard.status() is GitHookState.MISSING
     yard.install()
     hooks = yard.repo.root / ".git" / "hooks"
-    assert all(os.access(hooks / event, os.X_OK) for event in hooktexts.EVENTS)
+    assert all(os.access(hooks / event, os.X_OK) for event in githooks.EVENTS)
     assert (yard.plan().changes, yard.status()) == ((), GitHookState.INSTALLED)
 
 
@@ -169,7 +169,7 @@ def test_hooks_succeed_silently_without_the_program(
     repo: Repo, kind: type[Git]
 ) -> None:
     yard = Yard(repo, kind)
-    for event in hooktexts.EVENTS:
+    for event in githooks.EVENTS:
         for text in commands_of(yard, event, "/nowhere/git-agent-undo"):
             assert run(text, "a", "b") == (0, b"", b"")
 
@@ -244,7 +244,7 @@ def test_configuration_is_used_by_a_git_that_runs_hooks_from_it(repo: Repo) -> N
     assert set(acts(yard.plan())) == {Act.SET}
     yard.install()
     assert yard.status() is GitHookState.INSTALLED
-    for event in hooktexts.EVENTS:
+    for event in githooks.EVENTS:
         assert repo.git("config", f"hook.gitshadow-{event}.event") == event
     yard.uninstall()
     assert yard.snapshot() == before
@@ -281,7 +281,7 @@ def commands_of(yard: Yard, event: str, program: str) -> Sequence[str]:
         name = f"hook.gitshadow-{event}.command"
         return [change.text for change in plan.changes if change.place == name]
     path = yard.repo.root.parent / f"{event}.sh"
-    path.write_text(hooktexts.script(event, program))
+    path.write_text(githooks.script(event, program))
     return [f"sh {shlex.quote(str(path))}"]
 
 
@@ -345,7 +345,7 @@ def test_configured_check_ends_as_its_policies_say(
     repo: Repo, code: int, status: int
 ) -> None:
     """Git 2.54 runs `sh -c COMMAND`."""
-    text = hooktexts.check_command(check_by(repo, code))
+    text = githooks.check_command(check_by(repo, code))
     assert run(text)[0] == status
 
 

@@ -23,11 +23,10 @@ from gitshadow.hookfiles import (
     merge,
     presence,
 )
-from gitshadow.hookfiles.catalog import AGENTS
+from gitshadow.hookfiles.catalog import AGENTS, DROID
 from gitshadow.hookfiles.detect import InstallEnvironment
 from gitshadow.hookfiles.health import HealthState
 from gitshadow.hookfiles.placement import InstallScope, Owned, Root
-from gitshadow.hookfiles.shapes import DROID
 from gitshadow.hookfiles.steps import FileAction, FileStep
 from tests.support.repo import Repo
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitshadow.hookfiles import jsonc, splice
+from gitshadow.hookfiles import jsonc
 from tests.hookfiles.texts import documents
 
 
@@ -77,7 +77,7 @@ def test_last_of_equal_names_counts() -> None:
     ],
 )
 def test_new_member_looks_like_its_surroundings(text: str, expected: str) -> None:
-    assert splice.append(text, (), 1, key="k") == expected
+    assert jsonc.append(text, (), 1, key="k") == expected
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_new_member_looks_like_its_surroundings(text: str, expected: str) -> Non
 def test_removed_item_takes_its_comma_along(
     text: str, path: jsonc.Path, expected: str
 ) -> None:
-    assert splice.remove(text, path) == expected
+    assert jsonc.remove(text, path) == expected
 
 
 @given(documents(), st.data())
@@ -109,12 +109,12 @@ def test_removing_what_was_appended_gives_the_text_back(
     path = draw.draw(st.sampled_from(paths))
     value = jsonc.parse(text).at(path)
     key = "a new name" if value.is_object else None
-    more = splice.append(text, path, {"x": [1, {"y": "z"}]}, key=key)
+    more = jsonc.append(text, path, {"x": [1, {"y": "z"}]}, key=key)
     assert is_subsequence(text, more)
     added = jsonc.parse(more).at(path)
     assert len(added.children) == len(value.children) + 1
     assert added.children[-1].data == {"x": [1, {"y": "z"}]}
-    assert splice.remove(more, (*path, len(value.children))) == text
+    assert jsonc.remove(more, (*path, len(value.children))) == text
 
 
 @given(documents(), st.data())
@@ -127,10 +127,10 @@ def test_filling_and_emptying_gives_the_text_back(
         return
     path = draw.draw(st.sampled_from(paths))
     key = "k" if document.at(path).is_object else None
-    more = splice.append(text, path, [1], key=key)
+    more = jsonc.append(text, path, [1], key=key)
     assert is_subsequence(text, more)
-    inner = splice.inside(document, path)
-    assert splice.set_inside(splice.remove(more, (*path, 0)), path, inner) == text
+    inner = jsonc.inside(document, path)
+    assert jsonc.set_inside(jsonc.remove(more, (*path, 0)), path, inner) == text
 
 
 @given(documents())

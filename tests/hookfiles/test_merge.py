@@ -7,10 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitshadow.errors import ShadowError
-from gitshadow.hookfiles import entries, invocation, jsonc, merge, splice
+from gitshadow.hookfiles import entries, invocation, jsonc, merge
 from gitshadow.hookfiles.catalog import AGENTS
 from gitshadow.hookfiles.entries import Want
 from gitshadow.hookfiles.placement import InstallScope, Shared
+from gitshadow.model import JsonValue
 from tests.hookfiles.test_jsonc import is_subsequence
 from tests.hookfiles.texts import documents
 
@@ -84,9 +85,9 @@ def test_what_others_add_between_stays(text: str, name: str, command: str) -> No
     assert is_subsequence(text, taken)
 
 
-def add(text: str, name: str, event: str, other: object) -> str:
+def add(text: str, name: str, event: str, other: JsonValue) -> str:
     path = way(text, name, event)
-    return splice.append(text, path, other)
+    return jsonc.append(text, path, other)
 
 
 def way(text: str, name: str, event: str) -> jsonc.Path:

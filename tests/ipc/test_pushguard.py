@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gitshadow.hookfiles import githooks, hooktexts
+from gitshadow.hookfiles import githooks
 from gitshadow.ipc import pushguard
 from gitshadow.store import refs
 from gitshadow.store.git import Git
@@ -180,7 +180,7 @@ def test_hook_that_stood_there_decides_with_the_same_input(
 @pytest.mark.parametrize("refs_pushed", [1, 20_000])
 def test_configured_hook_says_the_same(pushing: Pushing, refs_pushed: int) -> None:
     """Git 2.54 runs `sh -c 'COMMAND "$@"' COMMAND ARGS`; no packaged git does yet."""
-    command = hooktexts.configured_command("pre-push", COMMAND)
+    command = githooks.configured_command("pre-push", COMMAND)
     told = line("refs/heads/x", "refs/heads/x") * refs_pushed
 
     def run(given: bytes) -> int:

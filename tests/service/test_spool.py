@@ -10,12 +10,14 @@ import pytest
 from gitshadow.adapters import registry
 from gitshadow.adapters.base import HookEvent
 from gitshadow.attribution import lifecycle
+from gitshadow.attribution.delivery import parse_body
 from gitshadow.attribution.process import ProcessId
+from gitshadow.ipc import hook
 from gitshadow.maintenance import setup
 from gitshadow.maintenance.startup_repair import mend
 from gitshadow.model import Call, Event, EventKind, RepoPath, ToolClass
 from gitshadow.recording.context import RecorderContext, open_context
-from gitshadow.recording.spool import FOREIGN_NS
+from gitshadow.recording.spool import FOREIGN_NS, forward
 from gitshadow.service import hook_intake
 from gitshadow.store.journal import events, sessions, state, turns
 from gitshadow.store.journal.events import EventFilter
@@ -191,6 +193,22 @@ def test_payload_for_a_linked_worktree_is_read_once_and_found_there(
     session = sessions.find_native(other.workspace.db, "claude-code", "s1")
     assert session is not None
     assert session.started_ns == came_ns // 1000 * 1000
+
+
+def test_hooks_and_forwarded_deliveries_have_one_form(
+    context: RecorderContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLAUDE_PID", "7")
+    layout = context.workspace.layout
+    body = hook.make_body("generic", b'{"a": "\xff"}', ["7/70", "5/50"], "9/90")
+    delivery = parse_body(body)
+    assert delivery is not None
+    hook.leave(layout, body)
+    forward(layout, delivery)
+    paths = [Path(layout.spool_dir, name) for name in left(context)]
+    by_hook, forwarded = (json.loads(path.read_bytes()) for path in paths)
+    assert by_hook == forwarded
+    assert by_hook["env"] == {"CLAUDE_PID": "7"}
 
 
 def test_payload_for_a_worktree_that_is_gone_is_dropped(

@@ -7,11 +7,10 @@ import json
 import posixpath
 import re
 from collections.abc import Iterator, Mapping
-from importlib import import_module
 from pathlib import Path
 
 from gitshadow.adapters.base import ContextChannel, HookPhase, Traits
-from gitshadow.adapters.registry import traits
+from gitshadow.adapters.registry import module_of, traits
 from gitshadow.adapters.shape import Shape
 from gitshadow.hookfiles.catalog import AGENTS, SERVED_BY
 from gitshadow.hookfiles.placement import (
@@ -168,8 +167,7 @@ def _limits(timeouts: Timeouts) -> str:
 
 
 def _shape(name: str) -> Shape | None:
-    module = import_module(f"gitshadow.adapters.{name.replace('-', '_')}")
-    shapes = [one for one in vars(module).values() if isinstance(one, Shape)]
+    shapes = [one for one in vars(module_of(name)).values() if isinstance(one, Shape)]
     return next((one for one in shapes if one.agent == name), None)
 
 

@@ -13,8 +13,8 @@ What is visible follows from the place of a literal in the source, not from a li
 4. Anywhere: a literal that reads as prose, that is two words with a blank between them.
 5. The text between the tags of the HTML templates.
 
-Not visible are other docstrings, annotations, SQL, CSS, what is passed to `re.compile`, and
-the lists of columns in `store/journal`.
+Not visible are other docstrings, annotations, SQL, CSS, what is passed to `re.compile`, the names
+of agents' tools in `adapters`, and the lists of columns in `store/journal`.
 """
 
 import ast
@@ -133,6 +133,8 @@ def _hidden(node: ast.AST) -> list[ast.AST]:
         return [one for one in lone if isinstance(one.value, ast.Constant)]
     if isinstance(node, ast.Call) and _name(node) == "compile":
         return list(node.args)
+    if isinstance(node, ast.Call) and _name(node) == "tool_classes":
+        return list(node.keywords)
     annotation = getattr(node, "annotation", None)
     return [annotation] if annotation else []
 

@@ -11,13 +11,14 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
+from gitshadow.adapters import claude_code
 from gitshadow.adapters.base import BadPayload, HookEvent, HookPhase
-from gitshadow.adapters.claude_code import ClaudeCode
+from gitshadow.adapters.payload import Payload
 from gitshadow.errors import UsageError
 from gitshadow.sdk.turns.errors import SessionBusy
 from gitshadow.sdk.turns.hook_turns import HookedTurns
 from gitshadow.sdk.turns.session import AgentUndo
-from gitshadow.sdk.turns.values import JsonObject, Outcome
+from gitshadow.sdk.turns.values import Outcome
 
 T = TypeVar("T")
 
@@ -43,7 +44,7 @@ def take_hook(payload: bytes, opened: Callable[[str], AgentUndo]) -> bytes:
         JournalError: the journal cannot be used. Let the program exit with 1: the agent goes on.
     """
     fields = _decoded(payload)
-    event = ClaudeCode().parse(fields, {})
+    event = claude_code.parse(fields, {})
     if isinstance(event, BadPayload):
         raise UsageError(f"cannot read the hook: {event.reason}")
     if event is None:
@@ -52,14 +53,14 @@ def take_hook(payload: bytes, opened: Callable[[str], AgentUndo]) -> bytes:
         return _patiently(_Hook(au, event, fields).take)
 
 
-def _decoded(payload: bytes) -> JsonObject:
+def _decoded(payload: bytes) -> Payload:
     try:
         found = json.loads(payload.decode("utf-8", "surrogateescape"), strict=False)
     except (ValueError, RecursionError) as error:
         raise UsageError("cannot read the hook: it is not JSON") from error
     if not isinstance(found, dict):
         raise UsageError("cannot read the hook: it is not a JSON object")
-    return found
+    return Payload(found)
 
 
 def _patiently(take: Callable[[], T]) -> T:
@@ -75,7 +76,7 @@ def _patiently(take: Callable[[], T]) -> T:
 
 
 class _Hook:
-    def __init__(self, au: AgentUndo, event: HookEvent, payload: JsonObject) -> None:
+    def __init__(self, au: AgentUndo, event: HookEvent, payload: Payload) -> None:
         self._au = au
         self._turns = HookedTurns(au)
         self._event = event
@@ -99,16 +100,16 @@ class _Hook:
         tool, call_id = _registered(self._event.tool or ""), self._event.call_id
         if call_id is None or self._au.runtime.setting.registry.find(tool) is None:
             return b""
-        found = self._payload.get("tool_input")
+        found = self._payload.value("tool_input")
         arguments = found if isinstance(found, Mapping) else {}
         if phase is HookPhase.BEFORE:
             outcome = self._turns.before(tool, arguments, call_id=call_id)
             return b"" if outcome is None else _denial(outcome.text)
         if phase is HookPhase.AFTER:
-            result = _value(self._payload.get("tool_response"))
+            result = _value(self._payload.value("tool_response"))
             self._turns.after(call_id, result, arguments=arguments)
-        elif self._payload.get("is_interrupt") is not True:  # else nobody knows
-            failed = Outcome.failed(str(self._payload.get("error", "")))
+        elif self._payload.value("is_interrupt") is not True:  # else nobody knows
+            failed = Outcome.failed(str(self._payload.fields.get("error", "")))
             self._turns.after(call_id, failed, arguments=arguments)
         return b""
 

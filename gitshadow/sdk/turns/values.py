@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TypeAlias
 
-Json: TypeAlias = (
-    "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
-)
+from gitshadow.model import JsonValue
+
+Json: TypeAlias = JsonValue
 """What `json.dumps` writes without help."""
 JsonObject: TypeAlias = Mapping[str, object]
 """An object that becomes JSON or came from it: arguments of tools, values of a state, a report.

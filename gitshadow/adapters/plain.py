@@ -1,0 +1,138 @@
+"""Agents that a `Shape` describes almost completely: Crush, Gemini CLI, OpenHands, VS Code.
+
+Invariant: only the fields named here are read.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from gitshadow.adapters.base import HookEvent, HookPhase, Parsed, Parser
+from gitshadow.adapters.payload import Payload
+from gitshadow.adapters.shape import (
+    CLAUDE_SETTINGS_PHASES,
+    Shape,
+    by_file,
+    tool_classes,
+    unless_viewing,
+)
+
+# `docs/hooks/README.md` and `internal/hooks` of charmbracelet/crush, 2026-08-21. There is one
+# event, before a tool of the top-level agent; a window ends with the next event of its session.
+CRUSH = Shape(
+    agent="crush",
+    event=("event",),
+    phases={"PreToolUse": HookPhase.BEFORE},
+    session=("session_id",),
+    path_keys=("file_path",),
+    tools=tool_classes(
+        write="edit write multiedit download",
+        shell="bash",
+        agent="agent agentic_fetch",
+        read="crush_info crush_logs diagnostics fetch glob grep job_output ls"
+        " lsp_diagnostics lsp_references references sourcegraph todos view"
+        " web_fetch web_search",
+    ),
+)
+# `docs/hooks` and `packages/core/src/hooks` of google-gemini/gemini-cli, 2026-08-21. Its payloads
+# have no ids of turns and calls: a prompt begins a turn, a call is named after its session, tool
+# and input. A subagent is one tool, whose window is open for any path.
+GEMINI = Shape(
+    agent="gemini",
+    event=("hook_event_name",),
+    phases={
+        "SessionStart": HookPhase.SESSION_START,
+        "BeforeAgent": HookPhase.PROMPT,
+        "BeforeTool": HookPhase.BEFORE,
+        "AfterTool": HookPhase.AFTER,
+        "AfterAgent": HookPhase.TURN_END,
+        "SessionEnd": HookPhase.SESSION_END,
+    },
+    session=("session_id",),
+    path_keys=("file_path", "path", "absolute_path"),
+    tools=tool_classes(
+        write="edit replace write_file",
+        shell="run_shell_command",
+        read="ask_user enter_plan_mode get_internal_docs glob google_web_search"
+        " grep_search list_directory read_file read_many_files search_file_content"
+        " web_fetch write_todos",
+    ),
+)
+# Notes of another recorder on its hooks, 2026-09; the vendor documents no payload. Event names
+# were seen in PascalCase, the settings file has them in snake_case. No call id is sent, and the
+# end repeats only a part of the input, so a call that writes one file is named after it.
+OPENHANDS = Shape(
+    agent="openhands",
+    event=("event_type",),
+    phases={
+        "SessionStart": HookPhase.SESSION_START,
+        "UserPromptSubmit": HookPhase.PROMPT,
+        "PreToolUse": HookPhase.BEFORE,
+        "PostToolUse": HookPhase.AFTER,
+        "Stop": HookPhase.TURN_END,
+        "SessionEnd": HookPhase.SESSION_END,
+        "session_start": HookPhase.SESSION_START,
+        "user_prompt_submit": HookPhase.PROMPT,
+        "pre_tool_use": HookPhase.BEFORE,
+        "post_tool_use": HookPhase.AFTER,
+        "stop": HookPhase.TURN_END,
+        "session_end": HookPhase.SESSION_END,
+    },
+    session=("session_id",),
+    call=("tool_call_id",),
+    cwd=("working_dir",),
+    prompt=("message",),
+    path_keys=("path", "file_path"),
+    patch_keys=("patch",),
+    tools=tool_classes(
+        write="apply_patch file_editor planning_file_editor str_replace_editor",
+        shell="bash execute_bash terminal",
+        agent="delegate task",
+        read="finish glob grep think",
+    ),
+)
+# The hooks pages of microsoft/vscode-docs, 2026-08. Field names are mixed: `sessionId` and
+# `hookEventName`, but `tool_name` and `tool_use_id`. The tool that starts a subagent is open for
+# any path, because the pages do not say that the subagent's own tools send events.
+VSCODE_COPILOT = Shape(
+    agent="vscode-copilot",
+    event=("hookEventName", "hook_event_name"),
+    phases=CLAUDE_SETTINGS_PHASES,
+    session=("sessionId", "session_id"),
+    call=("tool_use_id",),
+    subagent=("agent_id",),
+    subagent_type=("agent_type",),
+    path_keys=("filePath", "files[]", "replacements[].filePath", "path", "file_path"),
+    patch_keys=("input", "patch"),
+    tools=tool_classes(
+        write="apply_patch createFile create_file editFiles edit_notebook_file"
+        " insert_edit_into_file multi_replace_string_in_file"
+        " replace_string_in_file",
+        shell="create_and_run_task runInTerminal runTests run_in_terminal run_task"
+        " send_to_terminal",
+        read="codebase fetch_webpage file_search get_changed_files get_errors"
+        " get_terminal_output github_repo grep_search list_code_usages list_dir"
+        " manage_todo_list readFile read_file semantic_search"
+        " terminal_last_command terminal_selection test_search",
+    ),
+)
+
+
+def _gemini(payload: Payload, env: Mapping[str, str]) -> Parsed:
+    found = GEMINI.read(payload)
+    if not isinstance(found, HookEvent) or found.phase is not HookPhase.AFTER:
+        return found
+    failed = bool(payload.value("tool_response.error"))
+    return replace(found, phase=HookPhase.FAILED) if failed else found
+
+
+def _openhands(payload: Payload, env: Mapping[str, str]) -> Parsed:
+    found = OPENHANDS.read(payload)
+    return by_file(unless_viewing(found, payload.object("tool_input")))
+
+
+PARSERS: Mapping[str, Parser] = {
+    "crush": CRUSH.parse,
+    "gemini": _gemini,
+    "openhands": _openhands,
+    "vscode-copilot": VSCODE_COPILOT.parse,
+}
