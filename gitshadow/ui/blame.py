@@ -8,9 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
 from rich.segment import Segment
+from rich.style import Style
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
+from textual.message import Message
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
@@ -19,13 +21,12 @@ from gitshadow.render.blame import BlameLine, lines_of, name_of
 from gitshadow.render.document import Document, rows, text
 from gitshadow.render.style import View, printable
 from gitshadow.render.text import local_time
+from gitshadow.ui.dialogs import KeyHint, KeyLine
 from gitshadow.ui.glyphs import glyphs_of
-from gitshadow.ui.key_hints import KeyHint, KeyLine
-from gitshadow.ui.line_view import LineView
+from gitshadow.ui.lines import Prose, TextView
 from gitshadow.ui.patch_parser import bounded
 from gitshadow.ui.plans import PlanScreen
 from gitshadow.ui.ports import UiBackend, UndoIntent
-from gitshadow.ui.text_view import Prose
 
 _LETTERS = {"agent": "A", "human": "H"}
 _NAME = 12
@@ -43,8 +44,11 @@ _OLDER = "nothing to show or undo: this change was not recorded here"
 Owner = Mapping[str, object]
 
 
-class BlameView(LineView):
-    """Show lines, each behind the letter and the name of who wrote it."""
+class BlameView(TextView):
+    """Show lines, each after the letter and the name of who wrote it."""
+
+    class Moved(Message):
+        """The cursor is on another line."""
 
     DEFAULT_CSS = """
     BlameView { background: $surface; color: $foreground; height: 1fr; }
@@ -52,20 +56,20 @@ class BlameView(LineView):
     BlameView > .blame--human { color: $text-success; }
     BlameView > .blame--unknown { color: $text-muted; }
     BlameView > .blame--number { color: $text-muted; }
-    BlameView > .blame--cursor { background: $primary-muted; }
+    BlameView > .line--cursor { background: $primary-muted; }
     """
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "blame--agent",
         "blame--human",
         "blame--unknown",
         "blame--number",
-        "blame--cursor",
     }
 
     def __init__(self) -> None:
         super().__init__()
         self._lines: Sequence[BlameLine] = ()
         self._owners: Sequence[Owner] = ()
+        self._reported = 0
 
     def show(self, lines: Sequence[BlameLine], owners: Sequence[Owner]) -> None:
         """Show other lines; the cursor stays where it was."""
@@ -87,29 +91,31 @@ class BlameView(LineView):
         """Return the text of a line."""
         return self._lines[row].data.decode("utf-8", "backslashreplace")
 
-    def draw(self, row: int, width: int, *, standing: bool) -> Iterator[Segment]:
+    def draw(self, row: int, width: int) -> Iterator[Segment]:
         """Draw one line."""
         line = self._lines[row]
         owner = self._owners[line.owner]
-        glyphs = glyphs_of(self)
-        base = self.rich_style
-        if standing:
-            base = self.get_component_rich_style("blame--cursor")
         letter = letter_of(owner)
         kind = {"A": "agent", "H": "human"}.get(letter, "unknown")
-        whose = base + self.get_component_rich_style(f"blame--{kind}", partial=True)
-        number = base + self.get_component_rich_style("blame--number", partial=True)
+        whose = self.get_component_rich_style(f"blame--{kind}", partial=True)
+        number = self.get_component_rich_style("blame--number", partial=True)
         digits = len(str(self._lines[-1].number))
-        head = (
-            f"{'>' if standing else ' '}{letter} {glyphs.fit(name_of(owner), _NAME)} "
-        )
+        name = glyphs_of(self).fit(name_of(owner), _NAME)
+        head = f"{'>' if row == self.cursor else ' '}{letter} {name} "
         yield Segment(head, whose)
         yield Segment(f"{line.number:>{digits}} ", number)
         said, left_out = bounded(self.said(row))
-        parts = [Segment(glyphs.text(said), base)]
+        parts = [Segment(glyphs_of(self).text(said))]
         if left_out:
             parts.append(Segment(f" [{left_out} more characters]", number))
-        yield from self.shifted(parts, max(0, width - len(head) - digits - 1), base)
+        room = max(0, width - len(head) - digits - 1)
+        yield from self.shifted(parts, room, Style.null())
+
+    def moved(self) -> None:
+        """Report that the cursor is on another line."""
+        if self.cursor != self._reported:
+            self._reported = self.cursor
+            self.post_message(self.Moved())
 
 
 class BlameScreen(ModalScreen[int | None]):
@@ -188,7 +194,7 @@ class BlameScreen(ModalScreen[int | None]):
         view.go(self._line - 1)
         self._tell()
 
-    def on_line_view_moved(self) -> None:
+    def on_blame_view_moved(self) -> None:
         """Tell of the line that the cursor is on."""
         self._tell()
 

@@ -12,8 +12,8 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 
 from gitshadow.render.document import rows, text
+from gitshadow.ui.dialogs import KeyHint, KeyLine
 from gitshadow.ui.diffs import DiffView
-from gitshadow.ui.key_hints import KeyHint, KeyLine
 from gitshadow.ui.patch_parser import Patch, of_hunk
 from gitshadow.undo.hunk_selection import hunk_of_json
 

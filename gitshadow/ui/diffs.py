@@ -10,16 +10,15 @@ from typing import ClassVar, NamedTuple
 
 from rich.segment import Segment
 from rich.style import Style
-from textual import events
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.content import Content
 from textual.reactive import reactive
 from textual.worker import WorkType
 
-from gitshadow.ui import diff_rows
+from gitshadow.ui import diff_rows, keys
 from gitshadow.ui.diff_rows import Row, RowKind
 from gitshadow.ui.glyphs import glyphs_of
-from gitshadow.ui.line_view import LineView
+from gitshadow.ui.lines import TextView
 from gitshadow.ui.patch_parser import FilePatch, Patch, PatchHunk, PatchLine, parse
 from gitshadow.ui.syntax import Tint, Tints, tints
 
@@ -38,7 +37,7 @@ class DiffCursor(NamedTuple):
     hunk: PatchHunk | None
 
 
-class DiffView(LineView):
+class DiffView(TextView):
     """Show a patch."""
 
     DEFAULT_CSS = """
@@ -74,13 +73,7 @@ class DiffView(LineView):
         "diff--number",
         "diff--string",
     }
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("n", "next(1)", "next hunk"),
-        Binding("N", "next(-1)", "previous hunk", show=False),
-        Binding("right_square_bracket", "next_file(1)", "next file", show=False),
-        Binding("left_square_bracket", "next_file(-1)", "previous file", show=False),
-        Binding("s", "toggle_side", "side by side"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = keys.bindings(keys.DIFF)
 
     side: reactive[bool] = reactive(False)
     """Whether it is to be side by side, where there is room."""
@@ -169,11 +162,10 @@ class DiffView(LineView):
         """Arrange the lines the other way."""
         self._rearrange()
 
-    def on_resize(self, event: events.Resize) -> None:
+    def on_resize(self) -> None:
         """Go back to one column where two have no room any more."""
         if self._beside != (self.side and self.size.width >= SIDE_COLUMNS):
             self._rearrange()
-        super().on_resize(event)
 
     # -- keys --------------------------------------------------------------------------------
 
@@ -196,7 +188,7 @@ class DiffView(LineView):
         while 0 <= row < len(self._rows):
             if self._rows[row].kind is kind:
                 self.go(row)
-                self.scroll_to(y=max(0, row - 1), animate=False, immediate=True)
+                self.scroll_to_line(max(0, row - 1))
                 return
             row += by
 
@@ -213,13 +205,13 @@ class DiffView(LineView):
         lines = self._hunk(shown).lines if sides else ()
         return shown.text + "\n".join(lines[at].text for at in sides if at is not None)
 
-    def draw(self, row: int, width: int, *, standing: bool) -> Iterator[Segment]:
+    def draw(self, row: int, width: int) -> Iterator[Segment]:
         """Draw one row: a mark where the cursor is, and what the row holds."""
         shown = self._rows[row]
         glyphs = glyphs_of(self)
         mark = "▌" if glyphs.unicode else ">"
-        focused = standing and self.has_focus
-        yield Segment(mark if focused else " ", self._style("diff--cursor"))
+        is_here = row == self.cursor and self.has_focus
+        yield Segment(mark if is_here else " ", self._style("diff--cursor"))
         if shown.kind is not RowKind.LINE:
             style = self._style(f"diff--{shown.kind.name.lower()}")
             said = glyphs.cut(shown.text, max(1, width - 1))

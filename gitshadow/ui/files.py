@@ -6,10 +6,11 @@ Invariant: every line but a directory's is one file; the cursor stands on files 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from rich.segment import Segment
 from textual.message import Message
 
 from gitshadow.ui.glyphs import glyphs_of
-from gitshadow.ui.list_view import Listing, Piece
+from gitshadow.ui.lines import Listing
 from gitshadow.ui.rows import FileRow
 
 _LETTERS: Mapping[str, str] = {
@@ -79,27 +80,24 @@ class FileList(Listing):
         numbers = {
             line.file.path: at for at, line in enumerate(self._lines) if line.file
         }
-        self.cursor = numbers.get(path, 0)
-        self.top = 0
-        self.changed()
-        self.go(self.cursor)
+        self.changed(numbers.get(path, 0), top=0)
 
-    def count(self) -> int:
+    def row_count(self) -> int:
         """Return how many lines there are; without files one that says so."""
         return len(self._lines) or 1
 
-    def can_stop(self, number: int) -> bool:
-        """Tell whether a line is a file."""
-        return not self._lines or self._lines[number].file is not None
+    def can_stop(self, row: int) -> bool:
+        """Return whether a line is a file."""
+        return not self._lines or self._lines[row].file is not None
 
-    def draw(self, number: int, width: int) -> Sequence[Piece]:
+    def draw(self, row: int, width: int) -> Sequence[Segment]:
         """Draw a directory or a file."""
         glyphs = glyphs_of(self)
         if not self._lines:
-            return [Piece(" " + glyphs.cut(self.empty, width - 1), self.faint())]
-        line = self._lines[number]
+            return [Segment(" " + glyphs.cut(self.empty, width - 1), self.faint())]
+        line = self._lines[row]
         if line.file is None:
-            return [Piece(" " + glyphs.cut(line.directory, width - 1), self.faint())]
+            return [Segment(" " + glyphs.cut(line.directory, width - 1), self.faint())]
         file = line.file
         counts = f" +{file.added} -{file.removed}" if file.added >= 0 else ""
         name = file.path.rpartition("/")[2] if line.directory else file.path
@@ -109,9 +107,9 @@ class FileList(Listing):
         letter = _LETTERS.get(file.kind, " ")
         room = width - len(indent) - len(counts) - 3
         return [
-            Piece(f" {letter} {indent}"),
-            Piece(glyphs.fit(name, room)),
-            Piece(counts, self.faint()),
+            Segment(f" {letter} {indent}"),
+            Segment(glyphs.fit(name, room)),
+            Segment(counts, self.faint()),
         ]
 
     def moved(self) -> None:

@@ -14,7 +14,7 @@ from textual.strip import Strip
 from gitshadow.render.text import local_time
 from gitshadow.ui.glyphs import glyphs_of
 from gitshadow.ui.lanes import FIRST_AGENT, LanePosition, lettered, placed
-from gitshadow.ui.list_view import Listing, Piece
+from gitshadow.ui.lines import Listing
 from gitshadow.ui.paging import HELD, PageWindow
 from gitshadow.ui.rows import EventRow, PinRow
 from gitshadow.ui.timeline import (
@@ -134,7 +134,6 @@ class History(Listing):
     def _fold(self) -> None:
         """Make the lines anew, and put the cursor where it was."""
         selected = self.line
-        self.changed()
         offset, at_top = self.cursor - self.top, self.top == 0
         blocks = blocks_of(self.window.rows, self.pins if not self.window.newer else ())
         days = {block.key: _local(block.ts)[:10] for block in blocks}
@@ -155,12 +154,9 @@ class History(Listing):
         wanted = [selected.key] if selected else []
         if selected and selected.block:
             wanted.append(selected.block.key)
-        self.cursor = next((keys[key] for key in wanted if key in keys), 0)
-        height = max(1, self.size.height)
-        self.top = max(0, self.cursor - offset)
-        if at_top and self.cursor < height:
-            self.top = 0
-        self.go(self.cursor)
+        cursor = next((keys[key] for key in wanted if key in keys), 0)
+        is_seen = at_top and cursor < max(1, self.size.height)
+        self.changed(cursor, 0 if is_seen else cursor - offset)
 
     # -- drawing -----------------------------------------------------------------------------
 
@@ -169,23 +165,23 @@ class History(Listing):
         width = self.size.width or _MEDIUM
         return FIRST_AGENT + (6 if width >= _WIDE else 4 if width >= _MEDIUM else 2)
 
-    def count(self) -> int:
+    def row_count(self) -> int:
         """Return how many lines there are; without rows one that says so."""
         return len(self._lines) or 1
 
-    def can_stop(self, number: int) -> bool:
-        """Tell whether a line is no day."""
-        return not self._lines or self._lines[number].block is not None
+    def can_stop(self, row: int) -> bool:
+        """Return whether a line is no day."""
+        return not self._lines or self._lines[row].block is not None
 
-    def draw(self, number: int, width: int) -> Sequence[Piece]:
+    def draw(self, row: int, width: int) -> Iterable[Segment]:
         """Draw a day, a block or an event."""
         glyphs = glyphs_of(self)
         if not self._lines:
-            return [Piece(" " + glyphs.cut(self.empty, width - 1), self.faint())]
-        line = self._lines[number]
+            return [Segment(" " + glyphs.cut(self.empty, width - 1), self.faint())]
+        line = self._lines[row]
         if line.block is None:
             said = f"{glyphs.rule * 2} {line.day} "
-            return [Piece((said + glyphs.rule * width)[:width], self.faint())]
+            return [Segment((said + glyphs.rule * width)[:width], self.faint())]
         if line.event is not None:
             return self._draw_event(line.block, line.event, width)
         return self._draw_block(line.block, width)
@@ -199,19 +195,19 @@ class History(Listing):
             return Strip([shown]).adjust_cell_length(width, self._base)
         return super().render_line(y)
 
-    def _draw_block(self, block: Block, width: int) -> Sequence[Piece]:
+    def _draw_block(self, block: Block, width: int) -> Iterable[Segment]:
         glyphs = glyphs_of(self)
         undone, part = self.marks.of(block), self.marks.part_of(block)
         time = _local(block.ts)[11:]
-        pieces = [Piece(f" {time} "), *self._graph(block)]
+        pieces = [Segment(f" {time} "), *self._graph(block)]
         mark = f" {glyphs.undone} undone" if undone else ""
         if part is not None:
             mark = f" {glyphs.undone} {part[0]}/{part[1]}"
         used = sum(len(piece.text) for piece in pieces)
         room = max(0, width - used - len(mark))
         style = self.faint() if undone and not part else Style.null()
-        pieces.append(Piece(glyphs.fit(self.said_of(block), room), style))
-        pieces.append(Piece(mark, self.faint()))
+        pieces.append(Segment(glyphs.fit(self.said_of(block), room), style))
+        pieces.append(Segment(mark, self.faint()))
         return pieces
 
     def said_of(self, block: Block) -> str:
@@ -238,7 +234,9 @@ class History(Listing):
         below = window.older and block.events[-1] is window.rows[-1]
         return below or (window.newer and block.events[0] is window.rows[0])
 
-    def _draw_event(self, block: Block, event: EventRow, width: int) -> Sequence[Piece]:
+    def _draw_event(
+        self, block: Block, event: EventRow, width: int
+    ) -> Iterable[Segment]:
         glyphs = glyphs_of(self)
         graph = self._graph(block, event=True)
         time = _local(event.ts)[11:]
@@ -249,12 +247,12 @@ class History(Listing):
             said += f"  ({event.confidence})"
         faint = self.faint()
         return [
-            Piece(f" {time} ", faint),
+            Segment(f" {time} ", faint),
             *graph,
-            Piece(glyphs.cut(said, width - used)),
+            Segment(glyphs.cut(said, width - used)),
         ]
 
-    def _graph(self, block: Block, *, event: bool = False) -> list[Piece]:
+    def _graph(self, block: Block, *, event: bool = False) -> list[Segment]:
         """Draw the lanes beside a line: letters where blocks lie, bars where lanes go on."""
         glyphs, place = glyphs_of(self), self._places[block.key]
         beside = {*place.beside, *((place.column,) if event else ())}
@@ -262,16 +260,18 @@ class History(Listing):
         for column in range(self._columns):
             if column == place.column and not event:
                 letter = self.letters[block.lane]
-                pieces.append(Piece(letter + " ", self.colour(block.lane)))
+                pieces.append(Segment(letter + " ", self.colour(block.lane)))
             else:
                 pieces.append(
-                    Piece((glyphs.bar if column in beside else " ") + " ", self.faint())
+                    Segment(
+                        (glyphs.bar if column in beside else " ") + " ", self.faint()
+                    )
                 )
         sign = glyphs.opened if block.key in self.opened else glyphs.closed
         sign = sign if len(block.events) > 1 and not event else " "
         if place.column < 0 and not event:
             sign = self.letters[NOBODY]
-        pieces.append(Piece(sign + " ", self.faint()))
+        pieces.append(Segment(sign + " ", self.faint()))
         return pieces
 
     def colour(self, lane: str) -> Style:
@@ -310,13 +310,13 @@ class History(Listing):
         elif window.newer and self.top < near:
             self.post_message(self.Wanting(older=False))
 
-    def go(self, number: int, step: int = 1) -> None:
+    def go(self, row: int, step: int = 1) -> None:
         """Put the cursor on a line; beyond the ends more is wanted, however much is held."""
-        if self.window.is_full and number >= self.count() and self.window.older:
+        if self.window.is_full and row >= self.row_count() and self.window.older:
             self.post_message(self.Wanting(older=True))
-        elif self.window.is_full and number <= 0 and self.window.newer:
+        elif self.window.is_full and row <= 0 and self.window.newer:
             self.post_message(self.Wanting(older=False))
-        super().go(number, step)
+        super().go(row, step)
 
     def kept(self, *, older: bool) -> int:
         """Return the row that stays when a page comes in: what the screen shows is not dropped.

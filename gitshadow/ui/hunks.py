@@ -15,9 +15,9 @@ from textual.widgets import Static
 from gitshadow.render.choosing import HELP, question_line, questions, taken
 from gitshadow.render.document import rows, text
 from gitshadow.render.style import View, printable
+from gitshadow.ui.dialogs import KeyHint, KeyLine
 from gitshadow.ui.diffs import DiffView
 from gitshadow.ui.glyphs import glyphs_of
-from gitshadow.ui.key_hints import KeyHint, KeyLine
 from gitshadow.ui.patch_parser import Patch, PatchHunk, PatchLine, of_hunk
 from gitshadow.undo import hunk_selection
 from gitshadow.undo.hunk_selection import Choosing

@@ -65,17 +65,21 @@ CHANGING = (
     KeyBinding("r", "redo", "redo: reverse the undo of this block, else the last undo"),
     KeyBinding("R", "restore", "restore this file, or all files, to that time"),
 )
-DIFF = (
-    KeyBinding("n", "", "next hunk"),
-    KeyBinding("N", "", "previous hunk"),
-    KeyBinding("]", "", "next file"),
-    KeyBinding("[", "", "previous file"),
-    KeyBinding("h", "", "to the left"),
-    KeyBinding("l", "", "to the right"),
-    KeyBinding("s", "", "side by side or unified"),
-    KeyBinding("F", "", "find in the text"),
+TEXT = (
+    KeyBinding("h", "sideways(-1)", "to the left"),
+    KeyBinding("l", "sideways(1)", "to the right"),
+    KeyBinding("F", "find", "find in the text"),
 )
-"""What the diff binds by itself; there these come before the others."""
+DIFF = (
+    KeyBinding("n", "next(1)", "next hunk"),
+    KeyBinding("N", "next(-1)", "previous hunk"),
+    KeyBinding("right_square_bracket", "next_file(1)", "next file"),
+    KeyBinding("left_square_bracket", "next_file(-1)", "previous file"),
+    *TEXT[:2],
+    KeyBinding("s", "toggle_side", "side by side or unified"),
+    *TEXT[2:],
+)
+"""The keys of the diff itself; there they come before the others."""
 OTHER = (
     KeyBinding("ctrl+r,f5", "reload", "refresh"),
     KeyBinding("D", "dark", "switch dark or light theme"),

@@ -16,17 +16,15 @@ from textual.screen import Screen
 from gitshadow.errors import LockedError, UsageError
 from gitshadow.ui import intents, keys
 from gitshadow.ui.blame import BlameScreen
-from gitshadow.ui.content import ContentScreen
 from gitshadow.ui.data_source import DataSource
 from gitshadow.ui.detail import Detail
 from gitshadow.ui.glyphs import glyphs_of
-from gitshadow.ui.help import HelpScreen
 from gitshadow.ui.history import History
 from gitshadow.ui.layout import Pane, PaneLayout, shape_of, title
-from gitshadow.ui.oplog import OpsScreen
 from gitshadow.ui.page_loader import Loader
+from gitshadow.ui.pages import ContentScreen, HelpScreen
 from gitshadow.ui.patch_parser import PatchHunk
-from gitshadow.ui.pins import PinsScreen
+from gitshadow.ui.pins_and_ops import OpsScreen, PinsScreen
 from gitshadow.ui.plans import PlanScreen
 from gitshadow.ui.ports import UndoIntent
 from gitshadow.ui.requests import Answered, Failed, Looked, Waiting, ask

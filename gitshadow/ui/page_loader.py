@@ -56,7 +56,7 @@ class Loader:
 
         def hold(window: PageWindow) -> None:
             self._hold(window)
-            self._history.go(self._history.count() - 1, -1)
+            self._history.go(self._history.row_count() - 1, -1)
 
         self._ask_page(self.source.oldest, hold)
 

@@ -21,12 +21,12 @@ from gitshadow.render.document import Document, rows, text, texts
 from gitshadow.render.report import plan_lines, report_lines, would_overwrite
 from gitshadow.render.style import View, printable
 from gitshadow.ui.changes import ChangesScreen
+from gitshadow.ui.dialogs import KeyHint, KeyLine
 from gitshadow.ui.glyphs import glyphs_of
 from gitshadow.ui.hunks import HunkScreen, Taken, taking_back
-from gitshadow.ui.key_hints import KeyHint, KeyLine
+from gitshadow.ui.lines import Prose
 from gitshadow.ui.patch_parser import PatchHunk
 from gitshadow.ui.ports import UiBackend, UndoIntent
-from gitshadow.ui.text_view import Prose
 
 _VIEW = View(colour=True)
 _LOW = "i includes them"

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from textual.screen import Screen
 
 from gitshadow.errors import UsageError
+from gitshadow.ui.dialogs import LineScreen
 from gitshadow.ui.filters import Filter, parse
 from gitshadow.ui.history import History
-from gitshadow.ui.input_line import LineScreen
 from gitshadow.ui.page_loader import Loader
 from gitshadow.ui.status_bars import Foot
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gitshadow.ui.oplog import OpsScreen
+from gitshadow.ui.pins_and_ops import OpsScreen
 from tests.support.repo import Repo, ten_lines
 from tests.support.screens import Direct, Play, direct, play
 from tests.support.studio import studio_of

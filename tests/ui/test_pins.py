@@ -1,6 +1,6 @@
 """Pins on a screen."""
 
-from gitshadow.ui.pins import PinsScreen
+from gitshadow.ui.pins_and_ops import PinsScreen
 from tests.support.repo import Repo, ten_lines
 from tests.support.screens import Direct, Play, direct, play
 from tests.support.studio import studio_of

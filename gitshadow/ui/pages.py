@@ -1,0 +1,119 @@
+"""Screens of lines to read: a file as it was, and the keys."""
+
+import base64
+from collections.abc import Iterable, Sequence
+from typing import ClassVar, NamedTuple
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from gitshadow.ui import keys
+from gitshadow.ui.glyphs import glyphs_of
+from gitshadow.ui.lines import Listing
+
+_TAB = 8
+_NAMES = 18
+_LEGEND = (
+    "Y you   ? you, or unrecorded   A B C agent sessions   - Git, gaps, pins",
+    "A added  M changed  D deleted  R renamed  X mode  T type",
+)
+
+
+class _FileLines(Listing):
+    def __init__(self, lines: Sequence[str]) -> None:
+        super().__init__()
+        self._lines = lines
+
+    def on_mount(self) -> None:
+        self.changed()
+
+    def row_count(self) -> int:
+        return len(self._lines)
+
+    def draw(self, row: int, width: int) -> Iterable[Segment]:
+        digits = len(str(len(self._lines)))
+        room = width - digits - 2
+        line = self._lines[row][: room * _TAB].expandtabs(_TAB)
+        yield Segment(f"{row + 1:>{digits}}  ", self.faint())
+        yield Segment(glyphs_of(self).cut(line, room))
+
+
+class ContentScreen(ModalScreen[None]):
+    """Show the lines of a file."""
+
+    BINDINGS: ClassVar = [Binding("escape,q,v,h,left,ctrl+c", "close", show=False)]
+    DEFAULT_CSS = """
+    ContentScreen > Static { height: 1; background: $panel; color: $text; }
+    """
+
+    def __init__(self, title: str, data_base64: str) -> None:
+        super().__init__()
+        self._title = title
+        data = base64.b64decode(data_base64)
+        self._lines = ["(binary)"] if b"\0" in data else _lines_of(data)
+
+    def compose(self) -> ComposeResult:
+        """Make the title and the lines."""
+        width = self.app.size.width
+        yield Static(Content(" " + glyphs_of(self).cut(self._title, width - 1)))
+        yield _FileLines(self._lines)
+
+    def action_close(self) -> None:
+        """Go back."""
+        self.dismiss(None)
+
+
+def _lines_of(data: bytes) -> list[str]:
+    text = data.decode("utf-8", "replace")
+    return text.removesuffix("\n").split("\n") if text else ["(empty)"]
+
+
+class _HelpLine(NamedTuple):
+    says: str
+    keys: str = ""
+
+
+class _KeyLines(Listing):
+    def __init__(self) -> None:
+        super().__init__()
+        self._lines = [_HelpLine(line) for line in _LEGEND]
+        for title, group in keys.GROUPS.items():
+            self._lines += [_HelpLine(""), _HelpLine(title)]
+            self._lines += [
+                _HelpLine(key.says, keys.spelled(key.keys)) for key in group
+            ]
+
+    def on_mount(self) -> None:
+        self.changed()
+
+    def row_count(self) -> int:
+        return len(self._lines)
+
+    def draw(self, row: int, width: int) -> Iterable[Segment]:
+        glyphs, line = glyphs_of(self), self._lines[row]
+        if not line.keys:
+            yield Segment(" " + glyphs.cut(line.says, width - 1), Style(bold=True))
+            return
+        yield Segment(" " + glyphs.fit(line.keys, _NAMES))
+        yield Segment(glyphs.cut(line.says, width - _NAMES - 1))
+
+
+class HelpScreen(ModalScreen[None]):
+    """Show every key."""
+
+    BINDINGS: ClassVar = [
+        Binding("escape,q,question_mark,f1,enter,h,left,ctrl+c", "close", show=False)
+    ]
+
+    def compose(self) -> ComposeResult:
+        """Make the list."""
+        yield _KeyLines()
+
+    def action_close(self) -> None:
+        """Go back."""
+        self.dismiss(None)
