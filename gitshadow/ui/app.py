@@ -1,16 +1,20 @@
-"""The application: one main screen over an engine.
+"""The application: the main screen over a backend, and the order of keys.
 
-Textual hands every key at once to the widget that has the focus now: those typed behind a key that
-opens another screen went to the one before, and were lost. So here one goes after the other.
-Invariant: it ends with an exit code; what it could not do it has said before.
+Textual hands every key at once to the widget that has the focus now: keys typed after one that
+opens another screen went to the screen before, and were lost. So each key waits for the one before.
+Invariant: it ends with an exit code; what failed was shown before.
 """
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
+from rich.segment import Segment
+from rich.style import Style
 from textual import events, on
 from textual.app import App
+from textual.color import Color
 from textual.filter import LineFilter
 from textual.message import Message
 from textual.screen import Screen
@@ -21,12 +25,13 @@ from gitshadow.ui.data_source import DataSource
 from gitshadow.ui.filters import Filter
 from gitshadow.ui.glyphs import Glyphs
 from gitshadow.ui.main import MainScreen
-from gitshadow.ui.no_color import Uncoloured
 from gitshadow.ui.ports import UiBackend
 
 _ROUNDS = 2
 """The first goes behind the key, the second behind what a widget told itself because of it."""
 _LONGEST_S = 0.25
+_STRONG = 60
+"""So far apart the parts of a colour are, of 255, when it is no grey and no tint."""
 
 
 class Past(Message):
@@ -91,8 +96,6 @@ class ViewApp(App[object]):
         """
         self._close_messages_no_wait()
 
-    # -- keys --------------------------------------------------------------------------------
-
     async def on_event(self, event: events.Event) -> None:
         """Hand on what is typed, each key when the one before it has done what it does."""
         typed = isinstance(event, events.Key | events.Paste)
@@ -131,8 +134,30 @@ class ViewApp(App[object]):
         else:
             await self._hand_on()
 
-    # -- notes -------------------------------------------------------------------------------
-
     def _told(self, note: str) -> None:
         """Show what an answer had to say beside itself; called on any thread."""
         self.call_from_thread(self.main.say, note)
+
+
+class Uncoloured(LineFilter):
+    """Take the colours out of segments."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        """Return the segments without colours."""
+        del background
+        return [
+            Segment(text, style and _plain(style), control)
+            for text, style, control in segments
+        ]
+
+
+@lru_cache(maxsize=1024)
+def _plain(style: Style) -> Style:
+    ground = style.bgcolor and style.bgcolor.triplet
+    strong = ground is not None and max(ground) - min(ground) > _STRONG
+    return Style(
+        bold=style.bold,
+        italic=style.italic,
+        underline=style.underline,
+        reverse=strong or style.reverse,
+    )

@@ -1,11 +1,17 @@
-"""What the view asks the engine for, as values: pages of events, marks, files, patches.
+"""What the UI asks its backend for, as values: pages of events, marks, files, patches.
 
-Invariant: every method is called on a thread of its own; each may take seconds and may raise.
+Invariant: every question is asked on a thread of its own; it may take seconds and may raise. An
+answer that is no longer waited for is dropped; an error is an answer.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
+from textual.message import Message
+from textual.widget import Widget
+from textual.worker import get_current_worker
+
+from gitshadow.errors import ShadowError
 from gitshadow.render.document import Document, flag, text
 from gitshadow.ui.filters import Filter
 from gitshadow.ui.paging import PAGE, PageWindow, opened, opened_upwards, with_newer
@@ -20,8 +26,15 @@ from gitshadow.ui.rows import (
     ops_in,
     pins_in,
 )
-from gitshadow.ui.timeline import Block, BlockKind, TimelineLine, UndoMarks, marks_of
+from gitshadow.ui.timeline import (
+    BlockKind,
+    TimelineLine,
+    UndoMarks,
+    marks_of,
+    moment_named,
+)
 
+_T = TypeVar("_T")
 _OPS = 500
 _FILES = 20_000
 """So many writes of one block are read to list its files."""
@@ -55,8 +68,6 @@ class DataSource(NamedTuple):
     engine: UiBackend
     moment: Callable[[str], int]
     filter: Filter = Filter()
-
-    # -- events ------------------------------------------------------------------------------
 
     def newest(self) -> PageWindow:
         """Return a window on the newest page."""
@@ -106,16 +117,12 @@ class DataSource(NamedTuple):
             more["until"] = min(self.moment(self.filter.until), _number(more["until"]))
         return events_in(self.engine.ask("log", {**params, **more}))
 
-    # -- what else stands --------------------------------------------------------------------
-
     def standing(self) -> HistoryState:
         """Return marks and pins."""
         ops = ops_in(self.engine.ask("ops", {"limit": _OPS}))
         pins = pins_in(self.engine.ask("pins", {}))
         applying = next((op.id for op in ops if op.status == "applying"), "")
         return HistoryState(marks_of(ops), pins, applying)
-
-    # -- one block ---------------------------------------------------------------------------
 
     def files(self, line: TimelineLine) -> Listed:
         """Return the files that a block, or one event of it, changed."""
@@ -155,14 +162,68 @@ class DataSource(NamedTuple):
         return text(self.engine.ask("cat", params), "data_base64")
 
 
-def moment_named(line: TimelineLine) -> str:
-    """Return the name of the moment right after a line's newest event, as verbs take it."""
-    if line.event is not None:
-        return str(line.event.seq)
-    block: Block | None = line.block
-    assert block is not None
-    return block.pin.name if block.pin else str(block.head.seq)
-
-
 def _number(value: object) -> int:
     return value if isinstance(value, int) else 0
+
+
+class Answered(Message):
+    """Bring an answer to the thread that draws."""
+
+    def __init__(self, deliver: Callable[[], None]) -> None:
+        super().__init__()
+        self.deliver = deliver
+
+
+class Failed(Message):
+    """Tell that a question has no answer."""
+
+    def __init__(self, error: ShadowError, about: str) -> None:
+        super().__init__()
+        self.error, self.about = error, about
+
+
+class Looked(Message):
+    """Tell that a look at the journal has found something: nobody waited for it."""
+
+    def __init__(self, deliver: Callable[[], None]) -> None:
+        super().__init__()
+        self.deliver = deliver
+
+
+class Waiting(Message):
+    """Tell that a question was asked, or that its answer is there."""
+
+    def __init__(self, begun: bool) -> None:
+        super().__init__()
+        self.begun = begun
+
+
+def ask(
+    asker: Widget, about: str, question: Callable[[], _T], then: Callable[[_T], None]
+) -> None:
+    """Ask on a thread; a newer question about the same makes an older one void.
+
+    Args:
+        asker: Whom the answer goes to: it takes the messages of this module.
+        about: What it is about; a failure names it.
+        question: Runs on the thread.
+        then: Runs on the thread that draws, with the answer.
+    """
+
+    def run() -> None:
+        worker = get_current_worker()
+        if worker.is_cancelled:
+            return
+        asker.post_message(Waiting(begun=True))
+        try:
+            answer = question()
+        except ShadowError as error:
+            if not worker.is_cancelled:
+                asker.post_message(Failed(error, about))
+        else:
+            if not worker.is_cancelled:
+                asker.post_message(Answered(lambda: then(answer)))
+        finally:
+            asker.post_message(Waiting(begun=False))
+
+    asker.run_worker(run, name=about, group=about, exclusive=True, thread=True)

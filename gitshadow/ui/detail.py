@@ -1,30 +1,136 @@
-"""What is selected on the time line, closer: its files, and the diff of one of them.
+"""The details of the selected line of the timeline: its files, and the diff of one of them.
 
-Invariant: files and diff are asked for when the cursor has come to rest, and only what belongs
-to the selected line is ever acted upon.
+Invariant: files and diff are asked for when the cursor has stopped, and an action concerns only
+what belongs to the selected line. The cursor of the file list stops only at files.
 """
 
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from rich.segment import Segment
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Container
+from textual.message import Message
 from textual.timer import Timer
 
 from gitshadow.errors import UsageError
-from gitshadow.ui.data_source import DataSource, Listed
+from gitshadow.ui.data_source import DataSource, Listed, ask
 from gitshadow.ui.diffs import DiffCursor, DiffView
-from gitshadow.ui.files import FileList
 from gitshadow.ui.glyphs import glyphs_of
-from gitshadow.ui.layout import Pane
-from gitshadow.ui.requests import ask
+from gitshadow.ui.layout import Bar, Pane
+from gitshadow.ui.lines import Listing
 from gitshadow.ui.rows import FileRow
-from gitshadow.ui.status_bars import Bar
-from gitshadow.ui.summary import heading
-from gitshadow.ui.timeline import TimelineLine
+from gitshadow.ui.timeline import TimelineLine, heading
 from gitshadow.words import counted
 
 _SETTLES_S = 0.06
 """So long the cursor stands still before what it stands on is asked for."""
 _FILES, _DIFF = "the files", "the diff"
+_LETTERS: Mapping[str, str] = {
+    "create": "A",
+    "delete": "D",
+    "modify": "M",
+    "rename": "R",
+    "mode": "X",
+    "type": "T",
+}
+"""Git's letters of `git status --short`; X is a mode alone."""
+
+
+class TreeLine(NamedTuple):
+    """Hold one line of a tree: a directory, or a file below it."""
+
+    directory: str = ""
+    file: FileRow | None = None
+
+
+def tree_of(files: Sequence[FileRow]) -> Iterator[TreeLine]:
+    """Yield files below the directories that they lie in, those of the top first."""
+    placed = sorted((file.path.rpartition("/")[0], file) for file in files)
+    before = ""
+    for directory, file in placed:
+        if directory != before:
+            yield TreeLine(directory + "/")
+            before = directory
+        yield TreeLine(directory, file)
+
+
+class FileList(Listing):
+    """Show the files that a block changed, or that differ between a moment and now."""
+
+    class Selected(Message):
+        """Tell that another file is under the cursor."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._lines: Sequence[TreeLine] = ()
+        self._told: FileRow | None = None
+        self.of = ""
+        self.empty = ""
+
+    @property
+    def file(self) -> FileRow | None:
+        """Return the file under the cursor."""
+        return self._lines[self.cursor].file if self.cursor < len(self._lines) else None
+
+    @property
+    def files(self) -> int:
+        """Return how many files there are."""
+        return sum(line.file is not None for line in self._lines)
+
+    def hold(self, files: Sequence[FileRow], of: str, empty: str) -> None:
+        """Show other files.
+
+        Args:
+            files: In any order.
+            of: What they are the files of; of the same, the cursor stays on its path.
+            empty: What to say where there are none.
+        """
+        path = self.file.path if self.file and of == self.of else ""
+        self.of = of
+        self._lines = tuple(tree_of(files))
+        self._told, self.empty = None, empty
+        numbers = {
+            line.file.path: at for at, line in enumerate(self._lines) if line.file
+        }
+        self.changed(numbers.get(path, 0), top=0)
+
+    def row_count(self) -> int:
+        """Return how many lines there are; without files one that says so."""
+        return len(self._lines) or 1
+
+    def can_stop(self, row: int) -> bool:
+        """Return whether a line is a file."""
+        return not self._lines or self._lines[row].file is not None
+
+    def draw(self, row: int, width: int) -> Sequence[Segment]:
+        """Draw a directory or a file."""
+        glyphs = glyphs_of(self)
+        if not self._lines:
+            return [Segment(" " + glyphs.cut(self.empty, width - 1), self.faint())]
+        line = self._lines[row]
+        if line.file is None:
+            return [Segment(" " + glyphs.cut(line.directory, width - 1), self.faint())]
+        file = line.file
+        counts = f" +{file.added} -{file.removed}" if file.added >= 0 else ""
+        name = file.path.rpartition("/")[2] if line.directory else file.path
+        if file.old_path and file.old_path != file.path:
+            name += f" <- {file.old_path}"
+        indent = "  " if line.directory else ""
+        letter = _LETTERS.get(file.kind, " ")
+        room = width - len(indent) - len(counts) - 3
+        return [
+            Segment(f" {letter} {indent}"),
+            Segment(glyphs.fit(name, room)),
+            Segment(counts, self.faint()),
+        ]
+
+    def moved(self) -> None:
+        """Tell which file is selected."""
+        if self.file != self._told:
+            self._told = self.file
+            self.post_message(self.Selected())
 
 
 class Detail(Container):
@@ -84,8 +190,6 @@ class Detail(Container):
         if self._line is None or self._diff_of != self._line.key:
             raise UsageError("the diff is not shown yet")
         return found
-
-    # -- showing -----------------------------------------------------------------------------
 
     def show(self, line: TimelineLine | None) -> None:
         """Show the files of another line, as soon as no other one comes at once."""

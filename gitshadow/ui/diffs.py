@@ -1,26 +1,37 @@
-"""A patch on the screen: unified or side by side, with the colours of its language.
+"""A patch on the screen: unified or side by side, with syntax highlighting.
 
-Invariant: no difference is told by colour alone, signs and words stay; what is drawn comes out of
-`patches`, so that nothing of a file acts on the terminal.
+Invariant: no difference is shown by colour alone: signs and words show it too. Every line of a
+patch is in one row, or, as context side by side, on both sides of one.
 """
 
 import asyncio
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum, StrEnum, auto
+from functools import cache
+from os.path import basename
 from typing import ClassVar, NamedTuple
 
 from rich.segment import Segment
 from rich.style import Style
+from rich.syntax import Syntax
 from textual.binding import BindingType
-from textual.content import Content
+from textual.content import Content, Span
+from textual.highlight import HighlightTheme, highlight
 from textual.reactive import reactive
 from textual.worker import WorkType
 
-from gitshadow.ui import diff_rows, keys
-from gitshadow.ui.diff_rows import Row, RowKind
+from gitshadow.ui import keys
 from gitshadow.ui.glyphs import glyphs_of
 from gitshadow.ui.lines import TextView
-from gitshadow.ui.patch_parser import FilePatch, Patch, PatchHunk, PatchLine, parse
-from gitshadow.ui.syntax import Tint, Tints, tints
+from gitshadow.ui.patch_parser import (
+    FilePatch,
+    Patch,
+    PatchHunk,
+    PatchLine,
+    paired,
+    parse,
+)
 
 SIDE_COLUMNS = 100
 """Side by side needs as many columns."""
@@ -28,6 +39,161 @@ _BOTH_NUMBERS = 80
 _LARGE = 200_000
 """A patch of more characters is not parsed on the thread that draws."""
 _PARTS = {" ": "diff--same", "-": "diff--less", "+": "diff--more"}
+_TINTED_LINES = 2_000
+_TINTED_CHARACTERS = 60_000
+_LINE_CHARACTERS = 500
+"""A longer line is no source text; expressions that look ahead may take its square in steps."""
+
+
+_BY_NAME: Mapping[str, str] = {
+    "makefile": "make",
+    "dockerfile": "docker",
+    "cmakelists.txt": "cmake",
+}
+
+
+class TokenKind(StrEnum):
+    """Say what a part of a line is, as far as it gets a colour."""
+
+    COMMENT = "comment"
+    KEYWORD = "keyword"
+    NAME = "name"
+    NUMBER = "number"
+    STRING = "string"
+
+
+class Tint(NamedTuple):
+    """Hold where in a line what begins and ends."""
+
+    start: int
+    end: int
+    kind: TokenKind
+
+
+Tints = Sequence[Sequence[Tint]]
+
+
+class _Kinds(HighlightTheme):
+    """Give each type of token that gets a colour the name of its kind."""
+
+    STYLES = {  # noqa: RUF012 (so declared where it is inherited from)
+        ("Comment",): TokenKind.COMMENT,
+        ("Keyword",): TokenKind.KEYWORD,
+        ("Literal", "Number"): TokenKind.NUMBER,
+        ("Literal", "String"): TokenKind.STRING,
+        ("Name", "Class"): TokenKind.NAME,
+        ("Name", "Function"): TokenKind.NAME,
+        ("Name", "Tag"): TokenKind.NAME,
+    }
+
+
+def tints(path: str, lines: Sequence[str]) -> Tints:
+    """Return the tints of each line, by the type of file that a path names."""
+    nothing: list[list[Tint]] = [[] for _ in lines]
+    too_many = len(lines) > _TINTED_LINES or sum(map(len, lines)) > _TINTED_CHARACTERS
+    if too_many or any(len(line) > _LINE_CHARACTERS for line in lines):
+        return nothing
+    language = _language(basename(path))
+    if language == "default":
+        return nothing
+    begins = [0]
+    for line in lines:
+        begins.append(begins[-1] + len(line) + 1)
+    for span in highlight("\n".join(lines), language=language, theme=_Kinds).spans:
+        if span.style in list(TokenKind):
+            _spread(nothing, begins, span)
+    return nothing
+
+
+def _spread(found: list[list[Tint]], begins: Sequence[int], span: Span) -> None:
+    """Add a span to each of the lines that it is in."""
+    kind = TokenKind(str(span.style))
+    row = bisect_right(begins, span.start) - 1
+    while row < len(found) and begins[row] < span.end:
+        start, end = max(span.start, begins[row]), min(span.end, begins[row + 1] - 1)
+        if start < end:
+            _add(found[row], Tint(start - begins[row], end - begins[row], kind))
+        row += 1
+
+
+def _add(tinted: list[Tint], tint: Tint) -> None:
+    """Add a tint, as one with the last where that goes on."""
+    if tinted and (tinted[-1].end, tinted[-1].kind) == (tint.start, tint.kind):
+        tint = Tint(tinted.pop().start, tint.end, tint.kind)
+    tinted.append(tint)
+
+
+@cache
+def _language(name: str) -> str:
+    """Return what reads a type of file; by its name alone, its content is not guessed at."""
+    return _BY_NAME.get(name.lower()) or Syntax.guess_lexer(name)
+
+
+class RowKind(Enum):
+    """Say what a row shows."""
+
+    FILE = auto()
+    NOTE = auto()
+    HUNK = auto()
+    LINE = auto()
+
+
+class Row(NamedTuple):
+    """Hold one row: what it says, or which lines of which hunk stand in it."""
+
+    kind: RowKind
+    text: str = ""
+    file: int = 0
+    hunk: int = -1
+    left: int | None = None
+    right: int | None = None
+
+
+def unified(patch: Patch) -> list[Row]:
+    """Return the rows of a patch, a line after the other."""
+    return list(_rows(patch, side=False))
+
+
+def side_by_side(patch: Patch) -> list[Row]:
+    """Return the rows of a patch, what was there on the left, what is there on the right."""
+    return list(_rows(patch, side=True))
+
+
+def _rows(patch: Patch, *, side: bool) -> Iterator[Row]:
+    for number, file in enumerate(patch.files):
+        yield from _file_rows(number, file, side=side)
+    if patch.left_out:
+        yield Row(RowKind.NOTE, f"{patch.left_out} more lines are not shown")
+    elif not patch.files:
+        yield Row(RowKind.NOTE, "no content to show")
+
+
+def _file_rows(number: int, file: FilePatch, *, side: bool) -> Iterator[Row]:
+    yield Row(RowKind.FILE, file.title, number)
+    for note in file.notes:
+        yield Row(RowKind.NOTE, note, number)
+    for at, hunk in enumerate(file.hunks):
+        yield Row(RowKind.HUNK, hunk.head, number, at)
+        lines = _beside(hunk) if side else _after_each_other(hunk.lines)
+        for left, right in lines:
+            yield Row(RowKind.LINE, "", number, at, left, right)
+
+
+def _after_each_other(
+    lines: Sequence[PatchLine],
+) -> Iterator[tuple[int | None, int | None]]:
+    for at, line in enumerate(lines):
+        yield (None if line.sign == "+" else at), (None if line.sign == "-" else at)
+
+
+def _beside(hunk: PatchHunk) -> Iterator[tuple[int | None, int | None]]:
+    numbered = [line._replace(text=str(at)) for at, line in enumerate(hunk.lines)]
+    for left, right in paired(numbered):
+        yield _number(left), _number(right)
+
+
+def _number(line: PatchLine | None) -> int | None:
+    return None if line is None else int(line.text)
 
 
 class DiffCursor(NamedTuple):
@@ -87,8 +253,6 @@ class DiffView(TextView):
         self._digits = 1
         self._beside = False
 
-    # -- what is shown -----------------------------------------------------------------------
-
     def show(self, patch: str, *, title: str) -> None:
         """Show the text of a patch; an empty one shows nothing.
 
@@ -146,7 +310,7 @@ class DiffView(TextView):
 
     def _arrange(self, *, empty: bool = False) -> None:
         self._beside = self.side and self.size.width >= SIDE_COLUMNS
-        rows = diff_rows.side_by_side if self._beside else diff_rows.unified
+        rows = side_by_side if self._beside else unified
         self._rows = [] if empty else rows(self._patch)
 
     def _rearrange(self) -> None:
@@ -166,8 +330,6 @@ class DiffView(TextView):
         """Go back to one column where two have no room any more."""
         if self._beside != (self.side and self.size.width >= SIDE_COLUMNS):
             self._rearrange()
-
-    # -- keys --------------------------------------------------------------------------------
 
     def action_toggle_side(self) -> None:
         """Show both sides beside each other, or one column again."""
@@ -191,8 +353,6 @@ class DiffView(TextView):
                 self.scroll_to_line(max(0, row - 1))
                 return
             row += by
-
-    # -- drawing -----------------------------------------------------------------------------
 
     def row_count(self) -> int:
         """Return how many rows there are."""
@@ -290,8 +450,6 @@ class DiffView(TextView):
 
     def _hunk(self, row: Row) -> PatchHunk:
         return self._patch.files[row.file].hunks[row.hunk]
-
-    # -- colours of the language -------------------------------------------------------------
 
     def _tint(self, row: Row, number: int) -> list[Tint]:
         """Return the tints of a line; what has none yet gets them a moment later."""

@@ -13,20 +13,23 @@ from textual.strip import Strip
 
 from gitshadow.render.text import local_time
 from gitshadow.ui.glyphs import glyphs_of
-from gitshadow.ui.lanes import FIRST_AGENT, LanePosition, lettered, placed
 from gitshadow.ui.lines import Listing
 from gitshadow.ui.paging import HELD, PageWindow
 from gitshadow.ui.rows import EventRow, PinRow
 from gitshadow.ui.timeline import (
+    FIRST_AGENT,
     NOBODY,
     UNKNOWN,
     YOU,
     Block,
     BlockKind,
+    LanePosition,
     TimelineLine,
     UndoMarks,
     blocks_of,
+    lettered,
     lines_of,
+    placed,
 )
 
 _NEAR = 60
@@ -71,8 +74,6 @@ class History(Listing):
         self._lines: list[TimelineLine] = []
         self._places: dict[str, LanePosition] = {}
         self._told = ""
-
-    # -- what is held ------------------------------------------------------------------------
 
     def hold(self, window: PageWindow) -> None:
         """Show other rows; the cursor stays on its line where that is still there."""
@@ -157,8 +158,6 @@ class History(Listing):
         cursor = next((keys[key] for key in wanted if key in keys), 0)
         is_seen = at_top and cursor < max(1, self.size.height)
         self.changed(cursor, 0 if is_seen else cursor - offset)
-
-    # -- drawing -----------------------------------------------------------------------------
 
     @property
     def _columns(self) -> int:
@@ -292,8 +291,6 @@ class History(Listing):
                 lane = line.block.lane
                 found.setdefault(lane, lane if lane in (YOU, UNKNOWN) else _agent(line))
         return sorted(found.items(), key=lambda item: self.letters[item[0]])
-
-    # -- moving ------------------------------------------------------------------------------
 
     def moved(self) -> None:
         """Tell what is selected, and when the end of what is held is near."""

@@ -1,6 +1,6 @@
-"""Choosing hunks of a plan on a screen: the questions of `git add -p`, with a way back.
+"""The hunks of a plan: all of them to read, or one by one to choose from, as in `git add -p`.
 
-Invariant: nothing is changed here, and no question is forgotten: what was not answered is left.
+Invariant: nothing is changed here; a hunk whose question was not answered is not undone.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,10 +20,16 @@ from gitshadow.ui.diffs import DiffView
 from gitshadow.ui.glyphs import glyphs_of
 from gitshadow.ui.patch_parser import Patch, PatchHunk, PatchLine, of_hunk
 from gitshadow.undo import hunk_selection
-from gitshadow.undo.hunk_selection import Choosing
+from gitshadow.undo.hunk_selection import Choosing, hunk_of_json
 
 Taken = Mapping[str, list[int]]
 """The numbers of the parts that are taken, by the number of their item."""
+_KEYS = (
+    KeyHint("n", "next hunk", "pass_on('next(1)')"),
+    KeyHint("N", "previous hunk", "pass_on('next(-1)')"),
+    KeyHint("s", "side by side", "pass_on('toggle_side')"),
+    KeyHint("Esc", "back to the plan", "leave"),
+)
 _BACK = (
     KeyHint("b", "previous question", "back"),
     KeyHint("Esc", "back to the plan", "turn_back"),
@@ -170,3 +176,53 @@ def _begin(numbers: Sequence[int | None], lines: Sequence[PatchLine]) -> int | N
     after = (number for number in numbers[first:] if number is not None)
     before = (number + 1 for number in numbers[:first][::-1] if number is not None)
     return next(after, next(before, None))
+
+
+class ChangesScreen(ModalScreen[None]):
+    """Show the changes that a plan would make."""
+
+    DEFAULT_CSS = """
+    ChangesScreen > Vertical { width: 100%; height: 100%; background: $surface; }
+    ChangesScreen DiffView { height: 1fr; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,d,enter", "leave", show=False)
+    ]
+
+    def __init__(self, plan: Mapping[str, object]) -> None:
+        super().__init__()
+        self._changes = patch_of(plan)
+
+    def compose(self) -> ComposeResult:
+        """Lay the changes above the keys."""
+        with Vertical():
+            yield DiffView()
+            yield KeyLine()
+
+    def on_mount(self) -> None:
+        """Show the changes."""
+        diff = self.query_one(DiffView)
+        diff.show_patch(self._changes)
+        diff.focus()
+        self.query_one(KeyLine).show(_KEYS)
+
+    async def action_pass_on(self, action: str) -> None:
+        """Do what the key does in the diff."""
+        await self.query_one(DiffView).run_action(action)
+
+    def action_leave(self) -> None:
+        """Go back to the plan."""
+        self.dismiss(None)
+
+
+def patch_of(plan: Mapping[str, object]) -> Patch:
+    """Return the changes of a plan whose items have their hunks, a file after the other."""
+    found: list[Patch] = []
+    for item in rows(plan, "items"):
+        hunks = map(hunk_of_json, rows(item, "hunks"))
+        lines = [line for hunk in hunks for line in hunk.lines]
+        found += [of_hunk(text(item, "path"), lines)] if lines else []
+    return Patch(
+        tuple(file for one in found for file in one.files),
+        sum(one.left_out for one in found),
+    )

@@ -4,9 +4,14 @@ Invariant: pure; a wish names what is under the cursor and nothing beyond it.
 """
 
 from gitshadow.errors import UsageError
-from gitshadow.ui.data_source import moment_named
 from gitshadow.ui.ports import UndoIntent
-from gitshadow.ui.timeline import Block, BlockKind, TimelineLine, UndoMarks
+from gitshadow.ui.timeline import (
+    Block,
+    BlockKind,
+    TimelineLine,
+    UndoMarks,
+    moment_named,
+)
 
 _BACK = frozenset({"oops", "undo", "restore"})
 

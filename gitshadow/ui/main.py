@@ -1,6 +1,6 @@
-"""The main screen: the time line, the files of what is selected in it, the diff of one of them.
+"""The main screen: the timeline, the files of the selected line, the diff of one of them.
 
-Invariant: a key changes no file here; it makes a wish, and the plan of it asks.
+Invariant: a key changes no file here; it makes an intent, whose plan is shown first.
 """
 
 from collections.abc import Callable
@@ -16,20 +16,23 @@ from textual.screen import Screen
 from gitshadow.errors import LockedError, UsageError
 from gitshadow.ui import intents, keys
 from gitshadow.ui.blame import BlameScreen
-from gitshadow.ui.data_source import DataSource
+from gitshadow.ui.data_source import Answered, DataSource, Failed, Looked, Waiting, ask
 from gitshadow.ui.detail import Detail
+from gitshadow.ui.dialogs import LineScreen
+from gitshadow.ui.filters import Filter, parse
 from gitshadow.ui.glyphs import glyphs_of
 from gitshadow.ui.history import History
-from gitshadow.ui.layout import Pane, PaneLayout, shape_of, title
+from gitshadow.ui.layout import Bar, Foot, Pane, PaneLayout, shape_of, title
 from gitshadow.ui.page_loader import Loader
 from gitshadow.ui.pages import ContentScreen, HelpScreen
 from gitshadow.ui.patch_parser import PatchHunk
 from gitshadow.ui.pins_and_ops import OpsScreen, PinsScreen
 from gitshadow.ui.plans import PlanScreen
 from gitshadow.ui.ports import UndoIntent
-from gitshadow.ui.requests import Answered, Failed, Looked, Waiting, ask
-from gitshadow.ui.search import Finder
-from gitshadow.ui.status_bars import Bar, Foot
+
+_SEARCH = "search paths and prompts"
+_FILTER = "filter: agent: session: file: kind: since: until: words"
+_MOMENT = "go to: 10m, 2h ago, yesterday, 2026-11-21 14:00"
 
 
 class MainScreen(Screen[None]):
@@ -63,8 +66,6 @@ class MainScreen(Screen[None]):
         self._loader = Loader(self._history, source)
         self._finder = Finder(self._history, self._loader, self._foot)
         self._pane, self._zoomed = Pane.HISTORY, False
-
-    # -- frame -------------------------------------------------------------------------------
 
     def compose(self) -> ComposeResult:
         """Make the panes."""
@@ -121,8 +122,6 @@ class MainScreen(Screen[None]):
         """Say something at the foot until the cursor moves."""
         self._foot.say(said, wrong=wrong)
 
-    # -- answers -----------------------------------------------------------------------------
-
     @on(Answered)
     def _answered(self, message: Answered) -> None:
         message.deliver()
@@ -152,8 +151,6 @@ class MainScreen(Screen[None]):
         else:
             self._foot.answered()
 
-    # -- the time line -----------------------------------------------------------------------
-
     @on(History.Wanting)
     def _wanting(self, message: History.Wanting) -> None:
         self._loader.more(older=message.older)
@@ -170,8 +167,6 @@ class MainScreen(Screen[None]):
         self.say("")
         self._entitle()
         self._detail.show(self._history.line)
-
-    # -- looking -----------------------------------------------------------------------------
 
     def action_into(self) -> None:
         """Go into the next pane."""
@@ -260,8 +255,6 @@ class MainScreen(Screen[None]):
         """Fetch everything anew."""
         self._loader.newest()
 
-    # -- finding -----------------------------------------------------------------------------
-
     def action_search(self) -> None:
         """Ask for a text, and go to the next older block with it."""
         self._finder.ask(self)
@@ -281,8 +274,6 @@ class MainScreen(Screen[None]):
     def action_go_to(self) -> None:
         """Ask for a moment, and go there."""
         self._finder.ask_moment(self)
-
-    # -- changing ----------------------------------------------------------------------------
 
     def _wish(
         self, make: Callable[[], UndoIntent], hunk: tuple[str, PatchHunk] | None = None
@@ -353,8 +344,6 @@ class MainScreen(Screen[None]):
         """Restore a moment."""
         self._wish(lambda: intents.restore(self._history.line, self._path))
 
-    # -- other -------------------------------------------------------------------------------
-
     def action_help(self) -> None:
         """Show the keys."""
         self.app.push_screen(HelpScreen())
@@ -367,3 +356,76 @@ class MainScreen(Screen[None]):
     def action_leave(self) -> None:
         """Leave the view."""
         self.app.exit()
+
+
+class Finder:
+    """Find things on a time line, and ask for what is to be found."""
+
+    def __init__(self, history: History, loader: Loader, foot: Foot) -> None:
+        self._history, self._loader, self._foot = history, loader, foot
+        self._wanted = ""
+
+    def ask(self, screen: Screen[None]) -> None:
+        """Ask for a text, and go to the next block with it, this one included."""
+
+        def take(typed: str) -> None:
+            self._wanted = typed.strip()
+            if self._wanted:
+                self.find(older=True, here=True)
+
+        _ask_line(screen, _SEARCH, "", take)
+
+    def find(self, *, older: bool, here: bool = False) -> None:
+        """Go to the next block with the text that was asked for last."""
+        wanted, window = self._wanted, self._history.window
+        if not wanted:
+            self._foot.say("nothing to search for: press / first")
+            return
+        if self._history.find(wanted, older=older, here=here):
+            self._foot.say("")
+            return
+        source = self._loader.source
+        where = "older" if older else "newer"
+        self._foot.say("searching")
+        self._loader.go_to(
+            lambda: source.find(wanted, window, older=older),
+            lambda: self._foot.say(f"nothing {where} has {wanted}"),
+        )
+
+    def ask_filter(self, screen: Screen[None]) -> None:
+        """Ask for a filter."""
+
+        def take(typed: str) -> None:
+            try:
+                self._loader.filter(parse(typed))
+            except UsageError as error:
+                self._foot.say(str(error), wrong=True)
+
+        _ask_line(screen, _FILTER, str(self._loader.source.filter), take)
+
+    def unfilter(self) -> None:
+        """Show everything again."""
+        if self._loader.source.filter != Filter():
+            self._loader.filter(Filter())
+
+    def ask_moment(self, screen: Screen[None]) -> None:
+        """Ask for a moment, and go to the newest block up to it."""
+        source = self._loader.source
+
+        def take(typed: str) -> None:
+            self._loader.go_to(
+                lambda: source.at(typed),
+                lambda: self._foot.say(f"nothing is older than {typed}"),
+            )
+
+        _ask_line(screen, _MOMENT, "", take)
+
+
+def _ask_line(
+    screen: Screen[None], says: str, typed: str, then: Callable[[str], None]
+) -> None:
+    def take(given: str | None) -> None:
+        if given is not None:
+            then(given)
+
+    screen.app.push_screen(LineScreen(says, typed), take)

@@ -1,24 +1,25 @@
-"""Fetching: the pages that the time line needs as it moves, and what came in meanwhile.
+"""Fetching: the pages that the timeline needs as it moves, and new changes.
 
-Invariant: one page is on its way at a time; one that was asked for under another filter, or for
-another window, is dropped.
+Invariant: one page is fetched at a time; a page that was asked for under another filter, or for
+another window, is dropped. A change of the journal may be reported late, but is never lost.
 """
 
+import threading
+import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from gitshadow.ui.data_source import DataSource, FoundEvent, HistoryState
+from gitshadow.ui.data_source import DataSource, FoundEvent, HistoryState, Looked, ask
 from gitshadow.ui.filters import Filter
 from gitshadow.ui.history import History
-from gitshadow.ui.journal_watch import Watch
 from gitshadow.ui.paging import PageWindow, with_newer, with_older
-from gitshadow.ui.requests import Looked, ask
 from gitshadow.ui.rows import EventRow
 
 _T = TypeVar("_T")
 _Then = Callable[[], None]
 _LOOKS_S = 1.0
 """So often the journal is looked at for what came in."""
+_LONGEST_S = 30.0
 _PAGE, _NEWS, _MARKS = "the history", "new changes", "ops and pins"
 
 
@@ -33,8 +34,6 @@ class Loader:
         self._asked = 0
         self._standing: HistoryState | None = None
         self._watch = Watch(source.engine.mark, self._changed)
-
-    # -- whole windows -----------------------------------------------------------------------
 
     def newest(self) -> None:
         """Show the newest page, the cursor on its first line."""
@@ -110,8 +109,6 @@ class Loader:
 
         ask(self._history.screen, _MARKS, self.source.standing, mark)
 
-    # -- pages -------------------------------------------------------------------------------
-
     def more(self, *, older: bool) -> None:
         """Fetch the page at one end, unless one is on its way."""
         window = self._history.window
@@ -138,8 +135,6 @@ class Loader:
             self._busy = False
             self._history.empty = "could not be read"
             self._history.refresh()
-
-    # -- what comes in -----------------------------------------------------------------------
 
     def watch(self) -> None:
         """Look at the journal from now on, and fetch what comes in."""
@@ -177,3 +172,41 @@ class Loader:
                 self._history.hold(with_newer(window, page))
 
         ask(self._history.screen, _NEWS, lambda: self.source.above(window), hold)
+
+
+class Watch:
+    """Tell when a mark becomes another one."""
+
+    def __init__(self, mark: Callable[[], object], changed: Callable[[], None]) -> None:
+        self._mark, self._changed = mark, changed
+        self._ended = threading.Event()
+        self._again = threading.Event()
+        self._pause_s = 0.0
+
+    def start(self, seconds: float) -> None:
+        """Look so often from now on; `changed` is called on the thread that looks."""
+        thread = threading.Thread(target=self._run, args=(seconds,), daemon=True)
+        thread.start()
+
+    def again(self) -> None:
+        """Have the next look count as a change, whatever it finds."""
+        self._again.set()
+
+    def brought(self, something: bool) -> None:
+        """Say whether what was told brought something."""
+        longer = min(_LONGEST_S, max(1.0, 2 * self._pause_s))
+        self._pause_s = 0.0 if something else longer
+
+    def stop(self) -> None:
+        """Look no more; a look that is being taken may still tell."""
+        self._ended.set()
+
+    def _run(self, seconds: float) -> None:
+        known, told = self._mark(), time.monotonic()
+        while not self._ended.wait(seconds):
+            found = self._mark()
+            waited = time.monotonic() - told >= self._pause_s
+            if self._again.is_set() or (found != known and waited):
+                known, told = found, time.monotonic()
+                self._again.clear()
+                self._changed()

@@ -237,9 +237,6 @@ def _shown(path: str) -> str:
         return printable(path)[:CHARACTERS]
 
 
-# -- side by side ------------------------------------------------------------------------------
-
-
 class Pair(NamedTuple):
     """Hold what stands side by side; None where one side has no line."""
 

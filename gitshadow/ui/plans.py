@@ -20,10 +20,9 @@ from gitshadow.errors import LockedError, RefusedError, ShadowError
 from gitshadow.render.document import Document, rows, text, texts
 from gitshadow.render.report import plan_lines, report_lines, would_overwrite
 from gitshadow.render.style import View, printable
-from gitshadow.ui.changes import ChangesScreen
 from gitshadow.ui.dialogs import KeyHint, KeyLine
 from gitshadow.ui.glyphs import glyphs_of
-from gitshadow.ui.hunks import HunkScreen, Taken, taking_back
+from gitshadow.ui.hunks import ChangesScreen, HunkScreen, Taken, taking_back
 from gitshadow.ui.lines import Prose
 from gitshadow.ui.patch_parser import PatchHunk
 from gitshadow.ui.ports import UiBackend, UndoIntent
@@ -115,8 +114,6 @@ class PlanScreen(ModalScreen[Document | None]):
         self.set_class(not glyphs_of(self).unicode, "-ascii")
         self.query_one(Prose).focus()
         self._plan()
-
-    # -- asking ------------------------------------------------------------------------------
 
     def _plan(self) -> None:
         self._enter(PlanStage.ASKING)
@@ -237,8 +234,6 @@ class PlanScreen(ModalScreen[Document | None]):
     def _has_low(self) -> bool:
         return bool(texts(self.document, "maybe")) or self._wish.include_low
 
-    # -- applying ----------------------------------------------------------------------------
-
     def action_apply(self) -> None:
         """Carry out what is on the screen."""
         if self._is_open() and not self._is_nothing():
@@ -260,8 +255,6 @@ class PlanScreen(ModalScreen[Document | None]):
             self._report = report
         self._enter(PlanStage.REPORT)
 
-    # -- leaving -----------------------------------------------------------------------------
-
     def action_leave(self) -> None:
         """Go; what was applied stays, what was not is not."""
         if self.stage is not PlanStage.APPLYING:
@@ -271,8 +264,6 @@ class PlanScreen(ModalScreen[Document | None]):
         """Go where nothing is asked any more."""
         if self.stage in (PlanStage.REPORT, PlanStage.STUCK) or self._is_nothing():
             self.dismiss(self._report)
-
-    # -- showing -----------------------------------------------------------------------------
 
     def _enter(self, stage: PlanStage) -> None:
         self.stage = stage

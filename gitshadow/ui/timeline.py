@@ -1,17 +1,24 @@
-"""Events folded into blocks: a burst, an op, a move of HEAD, a gap; and into the lines of a list.
+"""The timeline as values: events folded into blocks, and blocks into the lines of a list.
 
-Invariant: pure; a block stands where its newest event stands, and its key stays the same when
-older events of it come in.
+Invariant: pure; a block is where its newest event is, its key stays the same when older events of
+it come in, and a session keeps its letter as long as the UI runs.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
+from string import ascii_uppercase
 from typing import NamedTuple
 
+from gitshadow.render.text import local_time
 from gitshadow.ui.rows import EventRow, FileRow, OpRow, PinRow, files_of
 
 YOU, UNKNOWN, NOBODY = "you", "unknown", ""
 """Lanes that are no session of an agent: a person's, nobody's known, and none at all."""
+
+_LETTERS = "".join(letter for letter in ascii_uppercase if letter != "Y")
+_FIXED: Mapping[str, str] = {YOU: "Y", UNKNOWN: "?", NOBODY: "-"}
+FIRST_AGENT = 2
+"""The column of the first session of an agent: a person's and nobody's come before."""
 
 
 class BlockKind(Enum):
@@ -132,6 +139,15 @@ class UndoMarks(NamedTuple):
         return None
 
 
+def moment_named(line: TimelineLine) -> str:
+    """Return the name of the moment right after a line's newest event, as verbs take it."""
+    if line.event is not None:
+        return str(line.event.seq)
+    block = line.block
+    assert block is not None
+    return block.pin.name if block.pin else str(block.head.seq)
+
+
 def lane_of(event: EventRow) -> str:
     """Return the lane of an event."""
     if event.actor == "agent" and event.confidence != "ambiguous":
@@ -245,3 +261,83 @@ def _with_pins(
 
 def _pinned(pin: PinRow) -> Block:
     return Block(f"{BlockKind.PIN.value} {pin.name}", BlockKind.PIN, (), pin)
+
+
+class LanePosition(NamedTuple):
+    """Say where a block lies: its column, and those of the lanes that go on beside it."""
+
+    column: int
+    beside: tuple[int, ...]
+
+
+def lettered(known: Mapping[str, str], lanes: Iterable[str]) -> dict[str, str]:
+    """Return the letters of lanes: those that are known, and new ones in order of appearance.
+
+    After all letters were given they come again in lower case, and after these for ever `*`.
+    """
+    letters = {**_FIXED, **known}
+    for lane in lanes:
+        if lane not in letters:
+            number = len(letters) - len(_FIXED)
+            letters[lane] = (_LETTERS + _LETTERS.lower())[number : number + 1] or "*"
+    return letters
+
+
+def placed(lanes: Sequence[str], columns: int) -> list[LanePosition]:
+    """Lay blocks out in columns, as `git log --graph` does.
+
+    Args:
+        lanes: The lane of each block, newest first.
+        columns: How many columns there are, the two fixed ones counted; those that find none
+            free lie in the last.
+
+    Returns:
+        A place for each block. The lane of a block without one is column -1.
+    """
+    last = {lane: number for number, lane in enumerate(lanes)}
+    at: dict[str, int] = {YOU: 0, UNKNOWN: 1}
+    alive: dict[str, int] = {}
+    found: list[LanePosition] = []
+    for number, lane in enumerate(lanes):
+        if lane == NOBODY:
+            found.append(LanePosition(-1, tuple(sorted(set(alive.values())))))
+            continue
+        if lane not in alive:
+            alive[lane] = at.get(lane, -1)
+            if alive[lane] < 0:
+                alive[lane] = _free(alive, columns)
+        column = alive[lane]
+        found.append(LanePosition(column, tuple(sorted({*alive.values()} - {column}))))
+        if last[lane] == number:
+            del alive[lane]
+    return found
+
+
+def _free(alive: Mapping[str, int], columns: int) -> int:
+    taken = set(alive.values())
+    for column in range(FIRST_AGENT, columns):
+        if column not in taken:
+            return column
+    return max(FIRST_AGENT, columns - 1)
+
+
+def heading(line: TimelineLine, listed: str, *, moment: bool) -> str:
+    """Return what stands above the files of a line: whose they are, and against what.
+
+    Args:
+        line: What is selected.
+        listed: How many files are listed, in words.
+        moment: Whether what differs between then and now is listed.
+    """
+    block = line.block
+    if block is None:
+        return ""
+    if moment or block.pin is not None:
+        return f"{listed} differ between {local_time(block.ts)} and now   R restores"
+    if line.event is not None:
+        one = line.event
+        tool = f", {one.tool}" if one.tool else ""
+        return f"write {one.seq}: {one.confidence or 'not attributed'}{tool}"
+    named = {BlockKind.BURST: "burst", BlockKind.OP: "op"}.get(block.kind)
+    said = f"{named} {block.target}" if named else f"event {block.target}"
+    return f"{listed} of {said}" + (f": {block.prompt}" if block.prompt else "")

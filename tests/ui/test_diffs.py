@@ -2,8 +2,7 @@
 
 import pytest
 
-from gitshadow.ui.diffs import DiffView
-from gitshadow.ui.syntax import Tint, TokenKind, tints
+from gitshadow.ui.diffs import DiffView, Tint, TokenKind, tints
 from tests.support.screens import Play, play
 
 PATCH = """\

@@ -1,7 +1,6 @@
 """The time line as values: events into blocks, marks, lanes, and the pages that are held."""
 
 from gitshadow.ui import paging
-from gitshadow.ui.lanes import lettered, placed
 from gitshadow.ui.paging import PageWindow
 from gitshadow.ui.rows import FileRow, OpRow, PinRow, files_of
 from gitshadow.ui.timeline import (
@@ -12,8 +11,10 @@ from gitshadow.ui.timeline import (
     TimelineLine,
     blocks_of,
     lane_of,
+    lettered,
     lines_of,
     marks_of,
+    placed,
 )
 from tests.ui.samples import by_hand, gap, wrote
 

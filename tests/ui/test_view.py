@@ -10,7 +10,7 @@ from textual.widget import Widget
 
 from gitshadow.render.document import Document
 from gitshadow.store.lock import WriterLock
-from gitshadow.ui import data_source, page_loader, paging, requests
+from gitshadow.ui import data_source, page_loader, paging
 from gitshadow.ui.app import UiSettings
 from gitshadow.ui.filters import Filter
 from gitshadow.ui.history import History
@@ -520,7 +520,7 @@ def test_search_is_answered_although_an_older_page_comes_late(
 ) -> None:
     """Else the next page is asked for, which cancels the search."""
     answers: list[Callable[[], None]] = []
-    real = requests.ask
+    real = data_source.ask
 
     def ask(
         asker: Widget,

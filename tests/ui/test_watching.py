@@ -3,7 +3,7 @@
 import threading
 from itertools import count
 
-from gitshadow.ui.journal_watch import Watch
+from gitshadow.ui.page_loader import Watch
 from tests.support.waiting import HANGS_S
 
 
